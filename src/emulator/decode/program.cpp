@@ -37,7 +37,7 @@ Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
 class LoadedProgram : public Program {
 public:
   LoadedProgram(const DeviceProfile &profile, AddressSpace &memory, const LoadOptions &options)
-      : profile_(profile), memory_(memory) {
+      : profile_(profile), memory_(memory), options_(options) {
     decoded_.optimize = options.optimize;
   }
   ~LoadedProgram() override;
@@ -71,8 +71,11 @@ private:
   uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
                        bool &cyclic, uint32_t depth) const;
 
+  uint32_t max_registers(const ptx::Function &kernel) const;
+
   const DeviceProfile &profile_;
   AddressSpace &memory_;
+  LoadOptions options_;
   std::unique_ptr<ptx::Module> module_;
   Placement placement_;
   uint32_t constant_bytes_ = 0; // of .const variables
@@ -293,6 +296,25 @@ void LoadedProgram::describe_kernels() {
       describe(i);
 }
 
+/// What the kernel states goes before what the module was loaded or linked with. Under launch
+/// bounds as many blocks of as many threads are resident.
+uint32_t LoadedProgram::max_registers(const ptx::Function &kernel) const {
+  constexpr uint64_t kOfThread = 255, kOfMultiprocessor = 65536, kUnit = 8;
+  const auto &bounds = kernel.required_threads[0] ? kernel.required_threads : kernel.max_threads;
+  const uint32_t loaded = options_.max_registers ? options_.max_registers : module_->max_registers;
+  uint64_t most = kOfThread;
+  if (kernel.max_registers) {
+    most = kernel.max_registers;
+  } else if (bounds[0]) {
+    const uint64_t warps = (uint64_t(bounds[0]) * bounds[1] * bounds[2] + kLanes - 1) / kLanes;
+    const uint64_t threads = std::max<uint64_t>(warps, 1) * kLanes;
+    most = kOfMultiprocessor / std::max(kernel.min_resident_blocks, 1u) / threads / kUnit * kUnit;
+  } else if (loaded) {
+    most = loaded;
+  }
+  return uint32_t(std::clamp<uint64_t>(most, 1, kOfThread));
+}
+
 void LoadedProgram::describe(uint32_t index) {
   const ptx::Function &function = module_->functions[index];
   auto kernel = std::make_unique<Kernel>();
@@ -312,7 +334,6 @@ void LoadedProgram::describe(uint32_t index) {
   KernelInfo &info = kernel->info;
   info.name = function.name;
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
-  info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
   info.local_bytes = named;
   info.uses_heap = uses_heap(index);
   info.constant_bytes = constant_bytes_;
@@ -333,7 +354,8 @@ void LoadedProgram::describe(uint32_t index) {
             function.required_threads[2];
   }
   info.max_threads_per_block = uint32_t(std::min<uint64_t>(limit, 1024));
-  info.max_registers = function.max_registers;
+  info.max_registers = max_registers(function);
+  info.registers = std::clamp(decoded_.needs[index].registers, 1u, info.max_registers);
   info.required_cluster = function.required_cluster;
   info.max_cluster_rank = function.max_cluster_rank;
   info.explicit_cluster = function.explicit_cluster;

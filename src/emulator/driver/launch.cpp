@@ -352,8 +352,9 @@ int max_active_blocks(const DeviceProfile &profile, const Function &function, in
                         max_blocks_per_multiprocessor(profile));
   uint64_t registers =
       (uint64_t(function.info->registers) * 32 + 255) / 256 * 256 * uint64_t(warps);
+  // These are of PTX: a block has as many as it needs (driver/register_count.h).
   if (registers)
-    blocks = int(std::min<uint64_t>(uint64_t(blocks), 65536 / registers));
+    blocks = int(std::min<uint64_t>(uint64_t(blocks), std::max<uint64_t>(65536 / registers, 1)));
   uint64_t reserved = profile.major >= 8 ? 1024 : 0, unit = profile.major >= 8 ? 128 : 256;
   uint64_t shared = function.info->static_shared_bytes + dynamic_shared_bytes + reserved;
   shared = (shared + unit - 1) / unit * unit;

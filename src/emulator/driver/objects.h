@@ -116,6 +116,7 @@ struct Kernel;
 struct Library {
   CUlibrary handle = nullptr;
   std::string ptx;
+  uint32_t max_registers = 0; // of a thread; 0: not stated
   std::map<Context *, std::shared_ptr<Module>> modules;
   std::map<std::string, CUkernel, std::less<>> kernels; // all of them
 };
@@ -129,8 +130,8 @@ struct Kernel {
 /// Inputs that wait to be linked, or what they became.
 struct LinkState {
   CUlinkState handle = nullptr;
-  JitLogs logs;    // the caller's, for as long as the state lives
-  std::string log; // what has gone wrong so far
+  JitOptions options; // its logs are the caller's, for as long as the state lives
+  std::string log;    // what has gone wrong so far
   std::vector<std::string> texts, names;
   std::string image; // what cuLinkComplete gave out
   bool completed = false;

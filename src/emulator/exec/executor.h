@@ -42,7 +42,7 @@ struct KernelInfo {
   uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;
   bool uses_heap = false;                   // it, or a function that it may call, by malloc or free
   uint32_t constant_bytes = 0;              // of the module's .const variables
-  uint32_t max_registers = 0;               // from .maxnreg; 0: not stated
+  uint32_t max_registers = 255;             // that an assembler may give a thread
   uint32_t max_threads_per_block = 1024;    // from .maxntid or the profile
   std::array<uint32_t, 3> required_block{}; // from .reqntid; zeros: none
   std::array<uint32_t, 3> required_cluster{}; // from .reqnctapercluster; zeros: none
