@@ -5,6 +5,7 @@
                 [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
+  run_suites.py --targets FOLDER        prints what is built in a sanitized folder, which is configured
 
 A suite is what Meson knows as one: `test(NAME, ..., suite: SUITE)`. A test is a Catch2 executable,
 of which every test case counts, or a Python script, which counts as one case, or as many as its
@@ -78,6 +79,7 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(usage=__doc__, add_help=False)
     parser.add_argument("--folders", action="store_true")
     parser.add_argument("--names", action="store_true")
+    parser.add_argument("--targets", metavar="FOLDER")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--timeout", type=float, default=900.0)
     parser.add_argument("--build", default=suite_plan.PLAIN_FOLDER)
@@ -95,6 +97,9 @@ def main():
     except suite_plan.UnknownSuite as error:
         print(error, file=sys.stderr)
         return 2
+    if own.targets:
+        print("\n".join(suite_plan.targets(own.targets)))
+        return 0
     if own.names:
         print("\n".join(name for name, _ in requests))
         return 0

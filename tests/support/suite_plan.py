@@ -70,6 +70,7 @@ class Program:
     timeout_s: float
     is_catch: bool
     checks: tuple = ()  # of the emulated driver: a finding of one of them is a failure
+    priority: int = 0   # as test() says it: the higher, the sooner it starts
 
 
 def requests(arguments):
@@ -105,6 +106,20 @@ def folders(suite_requests):
 def introspected(folder, what):
     with open(os.path.join(ROOT, folder, "meson-info", f"intro-{what}.json")) as file:
         return json.load(file)
+
+
+def is_script(test):
+    return any(part.endswith(".py") for part in test["cmd"])
+
+
+def targets(folder):
+    """What is built in a sanitized folder: the programs that run there. Scripts run on the plain build only."""
+    suites = {suite for name, inner in SANITIZED_SUITES.values() if name == folder for suite in inner}
+    wanted = {target for test in introspected(folder, "tests") if not is_script(test)
+              for target in test["depends"] if suites & {name.split(":")[-1] for name in test["suite"]}}
+    return sorted(os.path.relpath(target["filename"][0], os.path.join(ROOT, folder))
+                  for target in introspected(folder, "targets")
+                  if target["id"] in wanted or target["name"].startswith("fuzz_") and target["type"] == "executable")
 
 
 def undeclared(folder):
@@ -171,7 +186,7 @@ def declared_programs(request, suites, timeout_s):
         names = {name.split(":")[-1] for name in test["suite"]}
         if not names & set(suites):
             continue
-        is_catch = not any(part.endswith(".py") for part in test["cmd"])
+        is_catch = not is_script(test)
         # What a script looks at is the source or the plain build; once is enough.
         if sanitized and not is_catch:
             continue
@@ -186,7 +201,7 @@ def declared_programs(request, suites, timeout_s):
         # Sanitizers watch our own code, and slow it down enough.
         checks = () if sanitized else checks_of(test["name"])
         yield Program(label, command, {**base, **test["env"]}, test["workdir"] or ROOT,
-                      timeout_s, is_catch, checks)
+                      timeout_s, is_catch, checks, test["priority"])
 
 
 def fuzz_seconds(options):
@@ -238,6 +253,11 @@ def leave_out(found, name):
     return left
 
 
+def longest_first(found):
+    """By priority: what takes minutes and is begun last keeps one processor busy and leaves the others idle."""
+    return sorted(found, key=lambda program: -program.priority)
+
+
 def programs(suite_requests, timeout_s, without=()):
     """(programs, problems) of the requests, less what `without` names: tests, or TEST[TAG]. A suite
     that was named and is empty is a problem, and so is a name that no test of the build has."""
@@ -259,4 +279,4 @@ def programs(suite_requests, timeout_s, without=()):
     for folder in folders(suite_requests):
         if folder == plain_folder:
             problems += undeclared(folder)
-    return found, problems
+    return longest_first(found), problems

@@ -207,6 +207,11 @@ class Requests(unittest.TestCase):
         sanitized = dataclasses.replace(catch, label="asan unit_a")
         self.assertEqual(suite_plan.leave_out([sanitized, script], "unit_a"), [script])
 
+    def test_what_takes_longest_is_begun_first_and_the_rest_as_asked_for(self):
+        a, b, c = (suite_plan.Program(name, [name], {}, ".", 1.0, True, priority=priority)
+                   for name, priority in (("a", 0), ("b", 2), ("c", 0)))
+        self.assertEqual([program.label for program in suite_plan.longest_first([a, b, c])], ["b", "a", "c"])
+
     def test_fuzz_seconds_are_read_in_both_forms(self):
         self.assertEqual(suite_plan.fuzz_seconds(["--seconds", "7"]), 7)
         self.assertEqual(suite_plan.fuzz_seconds(["--seconds=8"]), 8)

@@ -51,7 +51,7 @@ template <class T> inline Lane<T> put(T value) { return Lane<T>(value); }
 template <> inline u32 put<f32>(f32 value) { return __builtin_bit_cast(u32, value); }
 template <> inline u64 put<f64>(f64 value) { return __builtin_bit_cast(u64, value); }
 
-template <bool Full, class D> inline void keep(const Warp &w, D *d, u32 i, D value) {
+template <bool Full, class D> CUGRT_INLINE void keep(const Warp &w, D *d, u32 i, D value) {
   if constexpr (Full)
     d[i] = value;
   else

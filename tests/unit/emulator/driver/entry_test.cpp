@@ -10,21 +10,18 @@
 
 namespace {
 
-struct Row {
-  std::string base, symbol;
-  int version;
+struct Entry {
+  std::string_view symbol;
   bool implemented;
 };
 
-std::vector<Row> table() {
-  return {
-#define IMPLEMENTED(base, symbol, version, variant) {#base, #symbol, version, true},
-#define MISSING(base, symbol, version, variant) {#base, #symbol, version, false},
+constexpr Entry kTable[] = {
+#define IMPLEMENTED(base, symbol, version, variant) {#symbol, true},
+#define MISSING(base, symbol, version, variant) {#symbol, false},
 #include "emulator/driver/entry_points.def"
 #undef IMPLEMENTED
 #undef MISSING
-  };
-}
+};
 
 void *look_up(const char *name, int version, CUdriverProcAddressQueryResult *status = nullptr,
               cuuint64_t flags = 0) {
@@ -44,12 +41,11 @@ std::string read(const char *path) {
 
 TEST_CASE("Every function of cuda.h and of the headers beside it is exported under the name that "
           "the real library has") {
-  auto rows = table();
   // cuda.h has 634 declarations, one of a moved name; cudaProfiler.h 3, cudaGL.h 18, cudaEGL.h 12
   // and cudaVDPAU.h 5.
-  CHECK(rows.size() == 634 + 1 + 3 + 18 + 12 + 5);
-  for (const Row &row : rows)
-    if (!symbol(row.symbol.c_str()))
+  CHECK(std::size(kTable) == 634 + 1 + 3 + 18 + 12 + 5);
+  for (const Entry &row : kTable)
+    if (!symbol(row.symbol.data()))
       FAIL_CHECK(row.symbol);
 }
 
@@ -57,9 +53,9 @@ TEST_CASE("What is not implemented answers CUDA_ERROR_NOT_SUPPORTED and counts a
   Session session;
   uint64_t before = statistics().calls;
   unsigned missing = 0;
-  for (const Row &row : table())
+  for (const Entry &row : kTable)
     if (!row.implemented) {
-      auto function = reinterpret_cast<int (*)()>(symbol(row.symbol.c_str()));
+      auto function = reinterpret_cast<int (*)()>(symbol(row.symbol.data()));
       if (function() != CUDA_ERROR_NOT_SUPPORTED)
         FAIL_CHECK(row.symbol);
       ++missing;
@@ -78,9 +74,9 @@ TEST_CASE("The documentation lists exactly what is not implemented") {
   for (std::string word; list >> word;)
     if (word.rfind("cu", 0) == 0)
       listed[word.substr(0, word.find_first_of(",.`"))] = true;
-  for (const Row &row : table())
-    if (!row.implemented && row.symbol.find("_pt") == std::string::npos)
-      missing[row.symbol] = true;
+  for (const Entry &row : kTable)
+    if (!row.implemented && row.symbol.find("_pt") == std::string_view::npos)
+      missing[std::string(row.symbol)] = true;
   CHECK(listed == missing);
 }
 
