@@ -70,13 +70,16 @@ uint64_t DeviceHeap::allocate(uint64_t bytes, uint64_t alignment) {
     const uint64_t address = round_up(begin, std::max(alignment, kUnit));
     if (address < begin || address - begin > length || needed > length - (address - begin))
       continue;
-    const uint64_t end = begin + length;
-    live_.emplace(address, bytes);
-    free_.erase(it);
+    const uint64_t behind = address + needed, end = begin + length;
+    Map block{{address, bytes}}, rest; // what the host may have no memory for, before any change
+    if (behind < end)
+      rest.emplace(behind, end - behind);
     if (address > begin)
-      free_.emplace(begin, address - begin);
-    if (address + needed < end)
-      free_.emplace(address + needed, end - address - needed);
+      it->second = address - begin;
+    else
+      free_.erase(it);
+    live_.merge(block);
+    free_.merge(rest);
     used_ += length_of(bytes);
     std::memset(memory_.host(address), AddressSpace::kPoison, length_of(bytes));
     if (UndefinedBytes *undefined = memory_.undefined())
@@ -91,8 +94,8 @@ bool DeviceHeap::free(uint64_t address) {
   auto it = live_.find(address);
   if (it == live_.end())
     return false;
-  used_ -= length_of(it->second);
   auto freed = free_.emplace(address, with_gap(it->second)).first;
+  used_ -= length_of(it->second);
   live_.erase(it);
   if (auto next = std::next(freed);
       next != free_.end() && freed->first + freed->second == next->first) {
