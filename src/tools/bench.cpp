@@ -20,7 +20,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct BenchOptions {
   ModelOptions model;
   LanguageOptions language;
   double seconds = 0.5;
@@ -66,7 +66,7 @@ struct Measured {
 
 class Bench {
 public:
-  Bench(Model &model, const Options &options)
+  Bench(Model &model, const BenchOptions &options)
       : model_(model), options_(options), graph_(model, false), eager_(model, true),
         stream_(model.runtime()), begin_(model.runtime()), end_(model.runtime()) {}
 
@@ -146,7 +146,7 @@ private:
   }
 
   Model &model_;
-  const Options &options_;
+  const BenchOptions &options_;
   Way graph_, eager_;
   cugrt::Stream stream_;
   cugrt::Event begin_, end_;
@@ -208,7 +208,7 @@ void print_json(const Model &model, const std::vector<Measured> &all) {
   std::cout << rows.dump(1) << "\n";
 }
 
-void bench(const Options &options) {
+void bench(const BenchOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
   Model model(options.model, nullptr);
   Bench bench(model, options);
@@ -221,7 +221,7 @@ void bench(const Options &options) {
 } // namespace
 
 void add_bench(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App *command =
       app.add_subcommand("bench", "Times a module's function: as graphs, and step by step");
   add_model_options(*command, options->model);

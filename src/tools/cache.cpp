@@ -10,19 +10,19 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct CacheOptions {
   std::string cache, folder, limit = "0";
   bool json = false, remove = false;
 };
 
-cugrt_runtime_options c_options(const Options &options) {
+cugrt_runtime_options c_options(const CacheOptions &options) {
   auto c = cugrt::detail::sized<cugrt_runtime_options>();
   c.cache_folder = options.cache.empty() ? nullptr : options.cache.c_str();
   return c;
 }
 
 // Prints the entries; the number of broken ones.
-uint64_t print_list(const Options &options) {
+uint64_t print_list(const CacheOptions &options) {
   cugrt_runtime_options c = c_options(options);
   cugrt_text *text = nullptr;
   uint64_t broken = 0;
@@ -32,7 +32,7 @@ uint64_t print_list(const Options &options) {
   return broken;
 }
 
-void verify(const Options &options) {
+void verify(const CacheOptions &options) {
   uint64_t broken = print_list(options);
   if (!broken)
     return;
@@ -59,14 +59,14 @@ uint64_t parse_size(const std::string &text) {
   return uint64_t(value) << shift;
 }
 
-void prune(const Options &options) {
+void prune(const CacheOptions &options) {
   cugrt_runtime_options c = c_options(options);
   uint64_t removed = 0;
   cugrt::check(cugrt::api().cache_prune(&c, parse_size(options.limit), &removed));
   std::cout << "removed " << removed << "\n";
 }
 
-void export_entries(const Options &options) {
+void export_entries(const CacheOptions &options) {
   cugrt_runtime_options c = c_options(options);
   uint64_t copied = 0;
   cugrt::check(cugrt::api().cache_export(&c, options.folder.c_str(), &copied));
@@ -76,17 +76,17 @@ void export_entries(const Options &options) {
 } // namespace
 
 void add_cache(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CacheOptions>();
   CLI::App *command =
       app.add_subcommand("cache", "Lists, checks, shrinks or copies the code cache");
   command->require_subcommand(1);
-  auto add = [&](const char *name, const char *description, void (*run)(const Options &)) {
+  auto add = [&](const char *name, const char *description, void (*run)(const CacheOptions &)) {
     CLI::App *sub = command->add_subcommand(name, description);
     sub->add_option("--cache", options->cache, "The folder; default: as CUGRT_CACHE says");
     sub->callback([options, run] { run(*options); });
     return sub;
   };
-  add("list", "Every entry, oldest read first", [](const Options &o) {
+  add("list", "Every entry, oldest read first", [](const CacheOptions &o) {
     (void)print_list(o);
   })->add_flag("--json", options->json, "As JSON");
   CLI::App *check = add("verify", "The same; fails when an entry is broken", verify);

@@ -10,7 +10,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct ChatOptions {
   std::string model, system, driver, cache, dtype = "f32";
   uint64_t max_tokens = 0, seed = 0;
   int64_t context = 0, top_k = 40;
@@ -26,7 +26,7 @@ struct Said {
 
 class Conversation {
 public:
-  Conversation(const Options &options, LlmModel model, cugrt::Runtime &runtime)
+  Conversation(const ChatOptions &options, LlmModel model, cugrt::Runtime &runtime)
       : options_(options), model_(std::move(model)) {
     auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
     opening.dtype = parse_dtype(options.dtype);
@@ -91,7 +91,7 @@ private:
     return list_of(LlmTokens(tokens));
   }
 
-  const Options &options_;
+  const ChatOptions &options_;
   LlmModel model_;
   LlmSession session_;
   std::vector<Said> said_;
@@ -99,7 +99,7 @@ private:
   std::string answer_;
 };
 
-void run_chat(const Options &options) {
+void run_chat(const ChatOptions &options) {
   LlmModel model = open_model(options.model);
   cugrt::Runtime runtime = open_runtime(options.driver);
   if (runtime.info().emulated)
@@ -118,7 +118,7 @@ void run_chat(const Options &options) {
 } // namespace
 
 void add_chat(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatOptions>();
   CLI::App *command = app.add_subcommand("chat", "A conversation, a line a turn; Ctrl-C stops an "
                                                  "answer, the end of the input the program");
   command->add_option("MODEL", options->model, "A GGUF file; of several parts the first")

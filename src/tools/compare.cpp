@@ -17,7 +17,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct CompareOptions {
   std::string model, driver, against;
   PlanningOptions planning;
   ImportOptions import;
@@ -61,7 +61,7 @@ struct Side {
   OnnxRuntimeRequest request; // what another side is given
 };
 
-Side run_ours(const Options &options, const PlanningOptions &planning, bool every_value) {
+Side run_ours(const CompareOptions &options, const PlanningOptions &planning, bool every_value) {
   ImportOptions import = options.import;
   import.every_value = every_value;
   const OnnxModel model(options.model, import, options.inputs);
@@ -97,7 +97,7 @@ PlanningOptions without_precision(PlanningOptions planning) {
 }
 
 /// The other side, with results of the same names in the same order.
-Side run_reference(const Options &options, const Side &ours, bool every_value) {
+Side run_reference(const CompareOptions &options, const Side &ours, bool every_value) {
   if (options.against == "f32")
     return run_ours(options, without_precision(options.planning), every_value);
   OnnxRuntimeRequest request = ours.request;
@@ -115,7 +115,7 @@ std::string dims_text(const Array &array) {
   return text + "]";
 }
 
-bool compare_results(const Options &options) {
+bool compare_results(const CompareOptions &options) {
   const Side ours = run_ours(options, options.planning, false);
   const Side reference = run_reference(options, ours, false);
   std::printf("errors against %s, bound %g of the largest value:\n", reference.name.c_str(),
@@ -132,7 +132,7 @@ bool compare_results(const Options &options) {
   return within;
 }
 
-void name_first_node(const Options &options) {
+void name_first_node(const CompareOptions &options) {
   const Side ours = run_ours(options, options.planning, true);
   const Side reference = run_reference(options, ours, true);
   const OnnxModel::Output *first = nullptr;
@@ -156,7 +156,7 @@ void name_first_node(const Options &options) {
               before.relative);
 }
 
-void compare(Options options) {
+void compare(CompareOptions options) {
   if (!is_onnx(options.model))
     throw UserError("compare takes ONNX files");
   if (!options.import.preprocess.empty())
@@ -179,7 +179,7 @@ void compare(Options options) {
 } // namespace
 
 void add_compare(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   CLI::App *command = app.add_subcommand(
       "compare", "Compares an ONNX model's results with ONNX Runtime's, or those of f32");
   command->add_option("MODEL", options->model, "The .onnx file")->required();

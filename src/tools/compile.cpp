@@ -13,7 +13,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct CompileOptions {
   std::string module, output, weights;
   PlanningOptions planning;
   ImportOptions import;
@@ -77,7 +77,7 @@ struct RemovedAtEnd {
   }
 };
 
-void compile(const Options &options) {
+void compile(const CompileOptions &options) {
   if (options.output == "-")
     throw UserError("-o - names no file: a pack is written to a file, not to standard output");
   std::vector<std::string> inputs;
@@ -115,7 +115,7 @@ void compile(const Options &options) {
 } // namespace
 
 void add_compile(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompileOptions>();
   CLI::App *command = app.add_subcommand(
       "compile", "Plans and compiles a module into a pack, which runs without a compiler");
   command->add_option("MODULE", options->module, "The module's file; - is standard input")

@@ -8,7 +8,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct DoctorOptions {
   std::string driver;
   bool json = false;
 };
@@ -26,7 +26,7 @@ bool report(cugrt::RuntimeOptions options, bool json) {
 
 // Where nobody chose a driver the tool falls back to the emulated one (open_runtime): that is told
 // too, and counts. JSON is one report, of the driver in the environment.
-void doctor(const Options &options) {
+void doctor(const DoctorOptions &options) {
   cugrt::RuntimeOptions runtime = runtime_options(options.driver);
   bool usable = report(runtime, options.json);
   if (!usable && !options.json && !driver_is_chosen(runtime)) {
@@ -42,7 +42,7 @@ void doctor(const Options &options) {
 } // namespace
 
 void add_doctor(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   CLI::App *command =
       app.add_subcommand("doctor", "Says what is found on this machine and what is missing");
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");

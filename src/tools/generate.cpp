@@ -13,7 +13,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct GenerateOptions {
   std::string model, prompt, file, driver, pack, cache, dtype = "f32";
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
@@ -128,7 +128,7 @@ std::string read_text(const std::string &path) {
 }
 
 /// The tokens to go on from; of a chat also the one that ends the answer.
-std::vector<int32_t> prompt_of(const Options &options, const LlmModel &model,
+std::vector<int32_t> prompt_of(const GenerateOptions &options, const LlmModel &model,
                                std::optional<int32_t> &end) {
   const std::string text = options.file.empty() ? options.prompt : read_text(options.file);
   if (!options.chat)
@@ -139,7 +139,7 @@ std::vector<int32_t> prompt_of(const Options &options, const LlmModel &model,
   return list_of(LlmTokens(tokens));
 }
 
-void run_generate(const Options &options) {
+void run_generate(const GenerateOptions &options) {
   const LlmModel model = open_model(options.model);
   std::optional<int32_t> end;
   const std::vector<int32_t> prompt = prompt_of(options, model, end);
@@ -191,7 +191,7 @@ void run_generate(const Options &options) {
 } // namespace
 
 void add_generate(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateOptions>();
   CLI::App *command =
       app.add_subcommand("generate", "Goes on from a prompt, and prints the text as it comes");
   command->add_option("MODEL", options->model, "A GGUF file; of several parts the first")

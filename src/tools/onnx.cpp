@@ -235,11 +235,11 @@ LoadedModule load_with_weights(const std::string &path, const std::string &weigh
 }
 
 void add_import(CLI::App &app) {
-  struct Options {
+  struct OnnxOptions {
     std::string model, output;
     ImportOptions import;
   };
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OnnxOptions>();
   CLI::App *command = app.add_subcommand("import", "Makes a module of an ONNX file; its weights go "
                                                    "to a .safetensors file beside it");
   command->add_option("MODEL", options->model, "The .onnx file")->required();

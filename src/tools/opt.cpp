@@ -8,13 +8,13 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct OptOptions {
   std::string module;
   std::vector<std::string> passes, settings;
   bool list = false;
 };
 
-void opt(const Options &options) {
+void opt(const OptOptions &options) {
   if (options.list) {
     for (size_t i = 0; i < cugrt::api().pass_count(); ++i)
       std::cout << cugrt::api().pass_name(i) << "\n    " << cugrt::api().pass_description(i)
@@ -29,7 +29,7 @@ void opt(const Options &options) {
 } // namespace
 
 void add_opt(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OptOptions>();
   CLI::App *command = app.add_subcommand("opt", "Runs passes over a module and prints the result");
   command->add_option("MODULE", options->module, "The module's file; - is standard input");
   repeatable(command->add_option("--pass", options->passes,

@@ -10,7 +10,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct PlanOptions {
   std::string module;
   PlanningOptions planning;
   ImportOptions import;
@@ -19,7 +19,7 @@ struct Options {
   bool json = false, dot = false, svg = false;
 };
 
-void plan(const Options &options) {
+void plan(const PlanOptions &options) {
   cugrt_report_format format = options.json  ? CUGRT_REPORT_JSON
                                : options.dot ? CUGRT_REPORT_DOT
                                : options.svg ? CUGRT_REPORT_SVG
@@ -57,7 +57,7 @@ void plan(const Options &options) {
 } // namespace
 
 void add_plan(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   CLI::App *command = app.add_subcommand(
       "plan",
       "Static regions, why each binding is or is not in one, storage and memory of a module");

@@ -20,7 +20,7 @@ namespace tool {
 
 namespace {
 
-struct Options {
+struct RunOptions {
   std::string module, function, weights, output, driver;
   PlanningOptions planning;
   ImportOptions import;
@@ -55,15 +55,15 @@ void summarize(const std::string &name, const Array &array) {
   std::cout << "\n";
 }
 
-void emit(const Options &options, const std::string &name, const Array &array) {
+void emit(const RunOptions &options, const std::string &name, const Array &array) {
   if (options.output.empty())
     summarize(name, array);
   else
     write_npy(options.output + "/" + name + ".npy", array);
 }
 
-void emit_results(const Options &options, cugrt::Runtime &runtime, const cugrt::Function &function,
-                  const std::vector<Argument> &arguments,
+void emit_results(const RunOptions &options, cugrt::Runtime &runtime,
+                  const cugrt::Function &function, const std::vector<Argument> &arguments,
                   const std::vector<cugrt::Value> &results) {
   for (const Argument &argument : arguments)
     if (argument.info.kind == CUGRT_VALUE_TENSOR && argument.info.access != CUGRT_IN)
@@ -158,7 +158,7 @@ void print_counters(const cugrt::Session &session) {
 
 // What was compiled; a run that finds all in the cache is silent. `user` counts what was cached
 // before.
-void show_progress(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
+void show_compiled(void *user, size_t done, size_t total, const char *kernel, double milliseconds,
                    size_t cached) {
   if (cached != std::exchange(*static_cast<size_t *>(user), cached))
     return;
@@ -172,21 +172,21 @@ struct Opened {
   cugrt::Executable executable;
 };
 
-Opened open_module(const Options &options, std::vector<std::string> &inputs) {
+Opened open_module(const RunOptions &options, std::vector<std::string> &inputs) {
   LoadedModule loaded = load_with_weights(options.module, options.weights, options.import, inputs);
   cugrt::Weights weights = loaded.weights ? std::move(*loaded.weights) : cugrt::Weights();
   cugrt::Runtime runtime = open_runtime(options.driver);
   auto compile = cugrt::detail::sized<cugrt_compile_options>();
   options.planning.apply(compile);
   size_t cached = 0;
-  compile.progress = show_progress;
+  compile.progress = show_compiled;
   compile.progress_user = &cached;
   cugrt::Executable executable(runtime, loaded.module, &compile);
   return {std::move(weights), std::move(runtime), std::move(executable)};
 }
 
 // --weights come before those that the pack has or names.
-Opened open_pack(const Options &options) {
+Opened open_pack(const RunOptions &options) {
   options.planning.require_none();
   cugrt::Pack pack = cugrt::Pack::load(options.module);
   cugrt::Weights weights =
@@ -196,7 +196,7 @@ Opened open_pack(const Options &options) {
   return {std::move(weights), std::move(runtime), std::move(executable)};
 }
 
-void run(const Options &options) {
+void run(const RunOptions &options) {
   if (!options.output.empty())
     std::filesystem::create_directories(options.output);
   std::vector<std::string> inputs = options.inputs;
@@ -232,7 +232,7 @@ void run(const Options &options) {
 } // namespace
 
 void add_run(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   auto *command = app.add_subcommand("run", "Runs one function of a module or a pack");
   command
       ->add_option("MODULE", options->module,

@@ -26,7 +26,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TraceOptions {
   ModelOptions model;
   std::string output;
   unsigned repeat = 3;
@@ -152,7 +152,7 @@ void write(const std::string &path, const Json &json) {
     throw UserError("cannot write " + path);
 }
 
-void trace(const Options &options) {
+void trace(const TraceOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
   std::vector<Span> spans;
   Model model(options.model, &spans);
@@ -178,7 +178,7 @@ void trace(const Options &options) {
 } // namespace
 
 void add_trace(CLI::App &app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TraceOptions>();
   CLI::App *command = app.add_subcommand(
       "trace", "Runs a module's function and writes what happened when, as Chrome trace JSON");
   add_model_options(*command, options->model);

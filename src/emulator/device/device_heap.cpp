@@ -12,13 +12,18 @@ namespace cugrt::emulator {
 
 namespace {
 
-constexpr uint64_t kPage = 4096, kMaxHeapBytes = uint64_t(1) << 44;
+constexpr uint64_t kMaxHeapBytes = uint64_t(1) << 44;
 
-uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+uint64_t aligned_to(uint64_t alignment, uint64_t value) {
+  return (value + alignment - 1) / alignment * alignment;
+}
 
-uint64_t length_of(uint64_t bytes) { return round_up(bytes, DeviceHeap::kUnit); }
+uint64_t whole_units(uint64_t bytes) { return aligned_to(DeviceHeap::kUnit, bytes); }
 
-uint64_t with_gap(uint64_t bytes) { return length_of(bytes) + std::min(length_of(bytes), kPage); }
+uint64_t with_gap(uint64_t bytes) {
+  constexpr uint64_t kLongestGap = 4096;
+  return whole_units(bytes) + std::min(whole_units(bytes), kLongestGap);
+}
 
 } // namespace
 
@@ -27,7 +32,7 @@ bool DeviceHeap::open(uint64_t bytes) {
   if (bytes == 0 || bytes > kMaxHeapBytes)
     return false;
   constexpr uint64_t kAlignment = 2 << 20; // pages of every size
-  const uint64_t addresses = round_up(2 * bytes, kAlignment);
+  const uint64_t addresses = aligned_to(kAlignment, 2 * bytes);
   auto begin = memory_.reserve(addresses, kAlignment);
   if (!begin.ok())
     return false;
@@ -62,12 +67,12 @@ AddressRange DeviceHeap::range() const {
 
 uint64_t DeviceHeap::allocate(uint64_t bytes, uint64_t alignment) {
   std::unique_lock lock(mutex_);
-  if (bytes == 0 || bytes > capacity_ || length_of(bytes) > capacity_ - used_)
+  if (bytes == 0 || bytes > capacity_ || whole_units(bytes) > capacity_ - used_)
     return 0;
   const uint64_t needed = with_gap(bytes);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [begin, length] = *it;
-    const uint64_t address = round_up(begin, std::max(alignment, kUnit));
+    const uint64_t address = aligned_to(std::max(alignment, kUnit), begin);
     if (address < begin || address - begin > length || needed > length - (address - begin))
       continue;
     const uint64_t behind = address + needed, end = begin + length;
@@ -80,10 +85,10 @@ uint64_t DeviceHeap::allocate(uint64_t bytes, uint64_t alignment) {
       free_.erase(it);
     live_.merge(block);
     free_.merge(rest);
-    used_ += length_of(bytes);
-    std::memset(memory_.host(address), AddressSpace::kPoison, length_of(bytes));
+    used_ += whole_units(bytes);
+    std::memset(memory_.host(address), AddressSpace::kPoison, whole_units(bytes));
     if (UndefinedBytes *undefined = memory_.undefined())
-      undefined->mark_undefined(address, length_of(bytes));
+      undefined->mark_undefined(address, whole_units(bytes));
     return address;
   }
   return 0;
@@ -95,7 +100,7 @@ bool DeviceHeap::free(uint64_t address) {
   if (it == live_.end())
     return false;
   auto freed = free_.emplace(address, with_gap(it->second)).first;
-  used_ -= length_of(it->second);
+  used_ -= whole_units(it->second);
   live_.erase(it);
   if (auto next = std::next(freed);
       next != free_.end() && freed->first + freed->second == next->first) {
@@ -130,7 +135,7 @@ std::optional<AddressRange> DeviceHeap::find_granule(uint64_t address, uint64_t 
   auto block = block_before(address);
   if (!block)
     return std::nullopt;
-  const AddressRange units{block->begin, length_of(block->bytes)};
+  const AddressRange units{block->begin, whole_units(block->bytes)};
   return units.contains(address, bytes) ? block : std::nullopt;
 }
 

@@ -7,8 +7,6 @@ namespace cugrt::emulator::ptx {
 
 namespace {
 
-constexpr int kMaxDepth = 32;
-
 struct BinaryOperator {
   std::string_view text;
   int precedence; // higher binds more strongly
@@ -45,7 +43,7 @@ Result<bool> Parser::is_negative_real() const {
 }
 
 Result<Parser::Constant> Parser::conditional(int depth) {
-  if (depth > kMaxDepth)
+  if (depth > kMaxNesting)
     return error("a constant expression nested too deeply");
   CUGRT_ASSIGN(Constant value, binary(depth, 1));
   if (!token_.is('?'))
@@ -119,7 +117,7 @@ Result<Parser::Constant> Parser::apply(std::string_view op, Constant a, Constant
 }
 
 Result<Parser::Constant> Parser::unary(int depth) {
-  if (depth > kMaxDepth)
+  if (depth > kMaxNesting)
     return error("a constant expression nested too deeply");
   for (char op : {'-', '~', '!', '+'}) {
     if (!token_.is(op))

@@ -8,12 +8,6 @@
 
 namespace cugrt::emulator::ptx {
 
-namespace {
-
-constexpr int kMaxDepth = 32;
-
-} // namespace
-
 Status Parser::declare(std::string_view name, Symbol symbol) {
   auto &symbols = scope_ >= 0 ? scopes_[size_t(scope_)].symbols : module_symbols_;
   bool is_new = symbols.emplace(name, symbol).second;
@@ -170,7 +164,7 @@ void Parser::append(Variable &variable, uint64_t bits, uint32_t bytes) {
 Status Parser::initializer(Variable &variable, int depth) {
   if (!token_.is('{'))
     return scalar_initializer(variable);
-  if (depth > kMaxDepth)
+  if (depth > kMaxNesting)
     return error("an initialiser nested too deeply");
   CUGRT_TRY(advance());
   while (!token_.is('}')) {

@@ -13,6 +13,7 @@ namespace cugrt::emulator::ptx {
 
 inline constexpr std::string_view kWarpSize = "WARP_SZ"; // the one constant with a name
 inline constexpr uint64_t kWarpSizeValue = 32;
+inline constexpr int kMaxNesting = 32; // of operators in a constant, of braces in an initialiser
 
 class Parser {
 public:

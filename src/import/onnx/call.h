@@ -7,6 +7,7 @@
 #include "import/onnx/importer.h"
 
 #include <cmath>
+#include <limits>
 
 namespace cugrt::onnx {
 
@@ -14,6 +15,10 @@ inline ir::Attribute attr(std::string name, ir::AttributeValue value) {
   return {std::move(name), std::move(value)};
 }
 using Ints = std::vector<int64_t>;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+/// Of a loop or a recurrence that is written out, one step behind the other.
+constexpr int64_t kMostSteps = 64;
 
 class Call {
 public:
@@ -77,6 +82,8 @@ public:
   V binary(Op op, V a, V b);
   V cast(V x, DType dtype);
   V scalar(DType dtype, double value);
+  /// An i64 that may depend on symbols.
+  V whole(E value) { return w.materialize({DType::i64, {}, {value}, {}}); }
   V like(V x, double value) { return scalar(dtype(x), value); }
   V reshape(V x, const Dims &dims);
   V broadcast(V x, const Dims &dims);

@@ -8,8 +8,6 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-
 class Attention {
 public:
   explicit Attention(Call &c) : c(c) {}

@@ -15,8 +15,6 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr int64_t kMostTurns = 64;
-
 const Graph *graph_of(Call &c, std::string_view name) {
   const AttributeView *one = c.attribute(name);
   if (one && one->graph)
@@ -301,9 +299,9 @@ void loop(Call &c) {
   if (c.failed())
     return;
   const auto known = most ? c.known(most->ints.at(0)) : std::nullopt;
-  if (given && (!known || (*known > kMostTurns && goes_on_always(c, *body))))
+  if (given && (!known || (*known > kMostSteps && goes_on_always(c, *body))))
     return loop_on_device(c, *body, most);
-  const int64_t turns = given ? *known : kMostTurns + 1;
+  const int64_t turns = given ? *known : kMostSteps + 1;
   std::vector<std::vector<V>> scans(
       body->outputs.size() > carried.size() + 1 ? body->outputs.size() - 1 - carried.size() : 0);
   for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
@@ -316,7 +314,7 @@ void loop(Call &c) {
       if (!*c.known(runs->ints[0]))
         break;
     }
-    if (turn == kMostTurns)
+    if (turn == kMostSteps)
       return loop_on_device(c, *body, most);
     auto number = std::make_shared<Entry>();
     number->host = Host{DType::i64, {}, {c.constant(turn)}, {}};
@@ -370,7 +368,7 @@ void scan(Call &c) {
     length = length.valid() && c.known(length) ? length : have;
   }
   const int64_t turns = c.known(length).value_or(0);
-  if (turns > kMostTurns || turns < 1) {
+  if (turns > kMostSteps || turns < 1) {
     DeviceLoop loop;
     loop.count = length;
     loop.limit = c.w.materialize({DType::i64, {1}, {length}, {}});

@@ -87,7 +87,7 @@ void fused_matmul(Call &c) {
   c.result(y);
 }
 
-void gelu(Call &c) {
+void microsoft_gelu(Call &c) {
   V x = c.value(0);
   if (c.has(1))
     x = c.binary(Op::add, x, c.value(1));
@@ -200,7 +200,7 @@ void add_microsoft(HandlerTable &table) {
   table["FusedConv"] = fused_convolution;
   table["FusedGemm"] = fused_gemm;
   table["FusedMatMul"] = table["TransposeMatMul"] = fused_matmul;
-  table["Gelu"] = table["BiasGelu"] = table["FastGelu"] = gelu;
+  table["Gelu"] = table["BiasGelu"] = table["FastGelu"] = microsoft_gelu;
   table["QuickGelu"] = quick_gelu;
   table["SkipLayerNormalization"] = table["SkipSimplifiedLayerNormalization"] = skip_norm;
   table["EmbedLayerNormalization"] = embedding_norm;

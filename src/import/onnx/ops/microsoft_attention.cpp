@@ -9,8 +9,6 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-
 V range(Call &c, E size) {
   return c.op(Op::range, {c.w.shape({size})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
 }
@@ -150,7 +148,7 @@ void multi_head_attention(Call &c) {
 
 /// With its projection: [batch, length, in] times [in, 3 * hidden], and a cache [2, batch, heads,
 /// ..].
-void attention(Call &c) {
+void microsoft_attention(Call &c) {
   const int64_t heads = c.integer("num_heads", 0);
   V x = c.value(0), w = c.value(1);
   if (c.failed() || heads < 1 || c.rank(w) != 2)
@@ -264,7 +262,7 @@ void group_query_attention(Call &c) {
   c.result(attend(c, q, k, v, bias, c.number("scale", 0), c.number("softcap", 0)), 0);
 }
 
-void rotary(Call &c) {
+void microsoft_rotary(Call &c) {
   V x = c.value(0), ids = c.value(1), cosines = c.value(2), sines = c.value(3);
   if (c.failed() || c.integer("is_packed_batching", 0))
     return c.unsupported("sequences packed in one");
@@ -294,9 +292,9 @@ void rotary(Call &c) {
 
 void add_microsoft_attention(HandlerTable &table) {
   table["MultiHeadAttention"] = multi_head_attention;
-  table["Attention"] = attention;
+  table["Attention"] = microsoft_attention;
   table["GroupQueryAttention"] = group_query_attention;
-  table["RotaryEmbedding"] = rotary;
+  table["RotaryEmbedding"] = microsoft_rotary;
 }
 
 } // namespace cugrt::onnx

@@ -26,7 +26,7 @@ void matmul_to_float(Call &c) {
 }
 
 /// A, its scale and zero point, B likewise, C i32, and those of the result, else it is f32.
-void gemm(Call &c) {
+void qlinear_gemm(Call &c) {
   V a = c.value(0), b = c.value(3), bias = c.value(6), zero = c.value(8);
   if (c.number("alpha", 1) != 1)
     return c.unsupported("a factor other than 1");
@@ -43,7 +43,9 @@ void gemm(Call &c) {
 }
 
 /// Inputs `at` to `at` + 2 as floats.
-V input(Call &c, size_t at) { return dequantize(c, c.value(at), c.value(at + 1), c.value(at + 2)); }
+V dequantized(Call &c, size_t at) {
+  return dequantize(c, c.value(at), c.value(at + 1), c.value(at + 2));
+}
 
 /// y by the scale and the zero point that are inputs `at` and `at` + 1, of the dtype of input 0
 /// where that is absent.
@@ -53,18 +55,21 @@ void output(Call &c, V y, size_t at, size_t like = 0) {
 }
 
 void two(Call &c) {
-  output(c, c.binary(c.node.op == "QLinearMul" ? Op::mul : Op::add, input(c, 0), input(c, 3)), 6);
+  output(
+      c,
+      c.binary(c.node.op == "QLinearMul" ? Op::mul : Op::add, dequantized(c, 0), dequantized(c, 3)),
+      6);
 }
 
-void sigmoid(Call &c) { output(c, c.op(Op::sigmoid, {input(c, 0)}), 3); }
+void sigmoid(Call &c) { output(c, c.op(Op::sigmoid, {dequantized(c, 0)}), 3); }
 
 void leaky_relu(Call &c) {
-  output(c, c.op(Op::leaky_relu, {input(c, 0)}, {attr("alpha", c.number("alpha", 0.01))}), 3);
+  output(c, c.op(Op::leaky_relu, {dequantized(c, 0)}, {attr("alpha", c.number("alpha", 0.01))}), 3);
 }
 
-void softmax(Call &c) {
+void qlinear_softmax(Call &c) {
   const bool of_all = c.integer("opset", 13) < 13; // over all axes from the one on
-  V x = input(c, 0);
+  V x = dequantized(c, 0);
   if (c.failed())
     return;
   const Dims d = c.dims(x);
@@ -77,7 +82,7 @@ void softmax(Call &c) {
 }
 
 void global_average(Call &c) {
-  V x = input(c, 0);
+  V x = dequantized(c, 0);
   const bool last = c.integer("channels_last", 0) != 0;
   Ints axes;
   for (size_t i = last ? 1 : 2; i + (last ? 1 : 0) < c.rank(x); ++i)
@@ -85,10 +90,10 @@ void global_average(Call &c) {
   output(c, c.reduce(Op::reduce_mean, x, axes, true), 3);
 }
 
-void concat(Call &c) {
+void qlinear_concat(Call &c) {
   std::vector<V> parts;
   for (size_t i = 2; i + 2 < c.input_count(); i += 3)
-    parts.push_back(input(c, i));
+    parts.push_back(dequantized(c, i));
   if (c.failed() || parts.empty())
     return c.w.fail(Code::parse_error, "there is nothing to join");
   output(c, c.concat(parts, c.axis(c.integer("axis", 1), c.rank(parts[0]))), 0, 2);
@@ -151,13 +156,13 @@ void lstm(Call &c) {
 void add_microsoft_integers(HandlerTable &table) {
   table["DynamicQuantizeMatMul"] = dynamic_matmul;
   table["MatMulIntegerToFloat"] = matmul_to_float;
-  table["QGemm"] = gemm;
+  table["QGemm"] = qlinear_gemm;
   table["QLinearAdd"] = table["QLinearMul"] = two;
   table["QLinearSigmoid"] = sigmoid;
   table["QLinearLeakyRelu"] = leaky_relu;
-  table["QLinearSoftmax"] = softmax;
+  table["QLinearSoftmax"] = qlinear_softmax;
   table["QLinearGlobalAveragePool"] = global_average;
-  table["QLinearConcat"] = concat;
+  table["QLinearConcat"] = qlinear_concat;
   table["DynamicQuantizeLSTM"] = lstm;
 }
 

@@ -12,8 +12,6 @@ struct Padding {
   E before, after;
 };
 
-V whole(Call &c, E value) { return c.w.materialize({DType::i64, {}, {value}, {}}); }
-
 /// Element i of the result is element i - before of x where there is one; else, by the mode,
 /// another one or `fill` (a scalar).
 V chosen(Call &c, V x, size_t axis, const Padding &padding, const std::string &mode, V fill) {
@@ -28,11 +26,11 @@ V chosen(Call &c, V x, size_t axis, const Padding &padding, const std::string &m
   if (c.w.range(total).lower < 0)
     total = exprs.max(total, c.constant(0));
   V at = c.op(Op::range, {c.w.shape({total})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
-  at = c.binary(Op::sub, at, whole(c, padding.before));
-  const V first = whole(c, c.constant(0)), last = whole(c, exprs.sub(size, c.constant(1)));
+  at = c.binary(Op::sub, at, c.whole(padding.before));
+  const V first = c.whole(c.constant(0)), last = c.whole(exprs.sub(size, c.constant(1)));
   V from = at;
   if (mode == "wrap") {
-    from = c.binary(Op::floor_mod, at, whole(c, size));
+    from = c.binary(Op::floor_mod, at, c.whole(size));
   } else {
     if (mode == "reflect") {
       from = c.op(Op::abs, {at});

@@ -8,8 +8,6 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr int64_t kMostSteps = 64;
-
 class Recurrent {
 public:
   explicit Recurrent(Call &c) : c(c) {}

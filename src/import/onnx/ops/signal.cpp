@@ -9,7 +9,7 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr int64_t kMostSamples = 4096, kMostSteps = 64;
+constexpr int64_t kMostSamples = 4096;
 
 void window(Call &c) {
   const Ints size = c.constants(0);

@@ -6,8 +6,6 @@ namespace cugrt::onnx {
 
 namespace {
 
-constexpr int64_t kMostSteps = 64; // that are written out
-
 /// past_cache with the updates from each sequence's place on along an axis.
 void tensor_scatter(Call &c) {
   V past = c.value(0), update = c.value(1), places = c.value(2);
