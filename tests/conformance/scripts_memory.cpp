@@ -204,6 +204,15 @@ const std::vector<ScriptCase> &memory_scripts() {
          s.expect("free at once", s.api.cuMemFree(b));
          s.need(s.api.cuStreamDestroy(stream));
        }},
+      {"memory of no bytes in the order of a stream",
+       Kind::shared,
+       {{"cuMemAllocAsync", "A pointer to the allocated memory is returned immediately"}},
+       [](Script &s) {
+         CUdeviceptr a = 0;
+         s.observe("allocate", s.api.cuMemAllocAsync(&a, 0, nullptr), CUDA_SUCCESS);
+         s.observe("free", s.api.cuMemFreeAsync(a, nullptr), CUDA_SUCCESS);
+         s.expect("wait", s.api.cuStreamSynchronize(nullptr));
+       }},
       {"virtual memory: reserve, create, map, grant, unmap",
        Kind::shared,
        {{"cuMemCreate",

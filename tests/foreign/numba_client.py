@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 from numba import cuda, float32
+from numba.cuda.core import config
 import cuda.bindings._internal as bindings_internal
 
 import cases
@@ -88,6 +89,24 @@ def sines(x, out):
         out[i] = np.sin(x[i]) + np.log(np.float64(2) + x[i])
 
 
+@cuda.jit
+def neighbours(values, out):
+    i = cuda.grid(1)
+    values[i] = i
+    cuda.cg.this_grid().sync()
+    out[i] = values[(i + 128) % values.size]
+
+
+@cuda.jit
+def own_arrays(out):
+    i = cuda.grid(1)
+    own = np.arange(i, i + 5)  # malloc in the kernel
+    total = 0
+    for x in own:
+        total += x
+    out[i] = total
+
+
 def floats(*shape):
     return RANDOM.standard_normal(shape).astype(np.float32)
 
@@ -143,6 +162,23 @@ def case_atomics():
     atomics[BLOCKS, 128](bins, low, high, cuda.to_device(values))
     assert np.array_equal(bins.copy_to_host(), np.bincount(values % 64, minlength=64))
     assert (low.copy_to_host()[0], high.copy_to_host()[0]) == (values.min(), values.max())
+
+
+def case_grid_barrier():
+    """numba: the device runtime's barrier of a whole grid"""
+    n = 8 * 128
+    values, out = cuda.to_device(np.full(n, -1)), cuda.device_array(n, np.int64)
+    neighbours[8, 128](values, out)
+    assert np.array_equal(out.copy_to_host(), (np.arange(n) + 128) % n)
+
+
+def case_heap():
+    """numba: kernels make arrays of their own on the heap"""
+    config.CUDA_ENABLE_NRT = True
+    out = cuda.device_array(256, np.int64)
+    for _ in range(3):
+        own_arrays[2, 128](out)
+    assert np.array_equal(out.copy_to_host(), 5 * np.arange(256) + 10)
 
 
 def case_libdevice():

@@ -1,5 +1,6 @@
 // Contexts: the primary one, created ones, and each thread's stack.
 #include "emulator/api/context_stack.h"
+#include "emulator/driver/heap.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ CUresult check_flags(unsigned flags) {
 }
 
 Ref<Context> make_context(Driver &driver, unsigned flags) {
-  auto context = std::make_shared<Context>();
+  auto context = std::make_shared<Context>(*driver.memory);
   auto stream = std::make_shared<Stream>();
   driver.contexts.insert(context);
   context->id = driver.next_id++;
@@ -238,6 +239,9 @@ void destroy_context_contents(Driver &driver, Context &context) {
   context.limits.clear();
   context.legacy_stream->tail = nullptr;
   context.legacy_stream->last_kernel = nullptr;
+  close_heap(driver, context);
+  context.heap_bytes = kDefaultHeapBytes;
+  context.used_heap = false;
   driver.allocations->free_context(*driver.memory, &context);
 }
 

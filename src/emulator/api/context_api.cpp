@@ -1,6 +1,7 @@
 // Questions to the current context, its limits and configuration.
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/driver.h"
+#include "emulator/driver/heap.h"
 
 namespace cugrt::emulator::api {
 
@@ -33,7 +34,7 @@ struct Limit {
 };
 constexpr Limit kLimits[] = {{CU_LIMIT_STACK_SIZE, kDefaultStackBytes},
                              {CU_LIMIT_PRINTF_FIFO_SIZE, size_t(8) << 20},
-                             {CU_LIMIT_MALLOC_HEAP_SIZE, size_t(8) << 20},
+                             {CU_LIMIT_MALLOC_HEAP_SIZE, kDefaultHeapBytes},
                              {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
                              {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}};
 
@@ -157,6 +158,8 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
     CUGRT_EMU_TRY(current_context_any(driver, &context));
     if (!find_limit(limit))
       return CUDA_ERROR_INVALID_VALUE;
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+      return resize_heap(driver, context, value, lock);
     if (limit != CU_LIMIT_STACK_SIZE) {
       context->limits[limit] = value;
       return CUDA_SUCCESS;
@@ -182,6 +185,10 @@ CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit) {
     auto set = context->limits.find(limit);
     if (limit == CU_LIMIT_STACK_SIZE) {
       *value = context->stack_bytes;
+      return CUDA_SUCCESS;
+    }
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
+      *value = context->heap_bytes;
       return CUDA_SUCCESS;
     }
     *value = set == context->limits.end() ? row->initial : set->second;

@@ -1,4 +1,5 @@
 // Libraries and kernels: code that belongs to no context until it is used in one.
+#include "emulator/driver/jit_options.h"
 #include "emulator/driver/launch.h"
 #include "emulator/driver/module.h"
 
@@ -11,7 +12,7 @@ namespace {
 // The kernels' names are found by loading the text once, for no context.
 CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
   std::unique_ptr<Program> program;
-  CUGRT_EMU_TRY(parse_program(driver, library->ptx, &program));
+  CUGRT_EMU_TRY(parse_program(driver, library->ptx, {}, &program));
   for (const KernelInfo *info : program->kernels()) {
     auto kernel = std::make_shared<Kernel>();
     kernel->library = library.get();
@@ -28,13 +29,15 @@ void forget_kernels(Driver &driver, const Library &library) {
 }
 
 // `bytes`: at most so many of the image are there to read.
-CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes) {
+CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes,
+              const JitOptions &jit) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   std::string_view ptx;
   CUGRT_EMU_TRY(image_text(driver, code, &ptx));
   auto library = std::make_shared<Library>();
   library->ptx = ptx.substr(0, bytes); // the caller may free its copy
+  library->max_registers = jit.max_registers;
   Lock lock(driver.mutex);
   try {
     CUGRT_EMU_TRY(list_kernels(driver, library));
@@ -44,6 +47,15 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes) {
     throw;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, unsigned count,
+              CUjit_option *options, void **values) {
+  JitOptions jit;
+  CUGRT_EMU_TRY(read_options(count, options, values, &jit));
+  CUresult result = load(driver, out, code, bytes, jit);
+  write_logs(jit, result == CUDA_SUCCESS ? std::string() : driver.message());
+  return result;
 }
 
 // Body gets the driver, the kernel and its function in the current context, with the lock held.
@@ -72,9 +84,9 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_optio
                                    void **jit_values, unsigned int jit_count,
                                    CUlibraryOption *options, void **values, unsigned int count) {
   return call([&](Driver &driver) -> CUresult {
-    if ((jit_count && !jit_options) || (count && !options))
+    if (count && !options)
       return CUDA_ERROR_INVALID_VALUE;
-    return load(driver, out, code, SIZE_MAX);
+    return load(driver, out, code, SIZE_MAX, jit_count, jit_options, jit_values);
   });
 }
 
@@ -83,11 +95,11 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_o
                                        CUlibraryOption *options, void **values,
                                        unsigned int count) {
   return call([&](Driver &driver) -> CUresult {
-    if (!out || !path || (jit_count && !jit_options) || (count && !options))
+    if (!out || !path || (count && !options))
       return CUDA_ERROR_INVALID_VALUE;
     std::string image;
     CUGRT_EMU_TRY(read_image(path, &image));
-    return load(driver, out, image.c_str(), image.size());
+    return load(driver, out, image.c_str(), image.size(), jit_count, jit_options, jit_values);
   });
 }
 

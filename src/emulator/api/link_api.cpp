@@ -1,6 +1,7 @@
 // cuLink*: several PTX inputs become one image, which cuModuleLoadData and cuLibraryLoadData take.
 // There is no cubin here: the image holds the texts (decode/link.h), checked as a module's are.
 #include "emulator/decode/link.h"
+#include "emulator/driver/device_runtime.h"
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/module.h"
 #include "emulator/ptx/parser.h"
@@ -20,15 +21,15 @@ template <class Body> CUresult link_call(CUlinkState handle, Body &&body) {
 
 CUresult refuse(Driver &driver, LinkState &state, std::string why, CUresult result) {
   state.log += why + "\n";
-  write_logs(state.logs, state.log);
+  write_logs(state.options, state.log);
   driver.report(Check::refused, why);
   return result;
 }
 
 // "This method accepts only compiler options".
 CUresult check_input_options(unsigned count, CUjit_option *options, void **values) {
-  JitLogs logs;
-  CUGRT_EMU_TRY(read_options(count, options, values, &logs));
+  JitOptions ignored;
+  CUGRT_EMU_TRY(read_options(count, options, values, &ignored));
   for (unsigned i = 0; i < count; ++i)
     for (CUjit_option refused :
          {CU_JIT_WALL_TIME, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
@@ -44,7 +45,9 @@ CUresult add(Driver &driver, LinkState &state, CUjitInputType type, std::string_
   if (state.completed || type < 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
       state.texts.size() >= kMaxLinkedTexts)
     return CUDA_ERROR_INVALID_VALUE;
-  if (type != CU_JIT_INPUT_PTX)
+  if (type == CU_JIT_INPUT_LIBRARY && is_device_runtime(data))
+    data = device_runtime_ptx();
+  else if (type != CU_JIT_INPUT_PTX)
     return refuse(driver, state,
                   name + " is compiled code, which the emulated device cannot run: link PTX",
                   CUDA_ERROR_NO_BINARY_FOR_GPU);
@@ -71,9 +74,9 @@ CUresult complete(Driver &driver, LinkState &state) {
   // No document says what the answer to undefined and to doubly defined names is.
   if (auto linked = link(std::move(parts), state.names); !linked.ok())
     return refuse(driver, state, linked.status().to_string(), CUDA_ERROR_UNKNOWN);
-  std::string image = linked_image(state.texts);
+  std::string image = linked_image(state.texts, state.options.max_registers);
   std::unique_ptr<Program> program;
-  if (CUresult result = parse_program(driver, image, &program); result != CUDA_SUCCESS)
+  if (CUresult result = parse_program(driver, image, {}, &program); result != CUDA_SUCCESS)
     return refuse(driver, state, driver.message(), result);
   state.image = std::move(image);
   state.completed = true;
@@ -96,8 +99,8 @@ CUresult CUDAAPI cuLinkCreate_v2(unsigned int count, CUjit_option *options, void
     if (!out)
       return CUDA_ERROR_INVALID_VALUE;
     auto state = std::make_shared<LinkState>();
-    CUGRT_EMU_TRY(read_options(count, options, values, &state->logs));
-    write_logs(state->logs, {});
+    CUGRT_EMU_TRY(read_options(count, options, values, &state->options));
+    write_logs(state->options, {});
     *out = driver.links.insert(state);
     return CUDA_SUCCESS;
   });

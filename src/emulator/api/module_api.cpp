@@ -9,27 +9,28 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx) {
+CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx, const JitOptions &jit) {
   Lock lock(driver.mutex);
   Ref<Context> context;
   CUGRT_EMU_TRY(current_context(driver, &context));
   Ref<Module> module;
-  CUGRT_EMU_TRY(load_module(driver, ptx, context, lock, &module));
+  CUGRT_EMU_TRY(
+      load_module(driver, ptx, {.max_registers = jit.max_registers}, context, lock, &module));
   *out = module->handle;
   return CUDA_SUCCESS;
 }
 
 CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
               CUjit_option *options, void **values) {
-  JitLogs logs;
+  JitOptions jit;
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
-  CUGRT_EMU_TRY(read_options(count, options, values, &logs));
+  CUGRT_EMU_TRY(read_options(count, options, values, &jit));
   std::string_view ptx;
   CUresult result = image_text(driver, image, &ptx);
   if (result == CUDA_SUCCESS)
-    result = load_text(driver, out, ptx);
-  write_logs(logs, result == CUDA_SUCCESS ? std::string() : driver.message());
+    result = load_text(driver, out, ptx, jit);
+  write_logs(jit, result == CUDA_SUCCESS ? std::string() : driver.message());
   return result;
 }
 
@@ -62,7 +63,7 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *out, const char *path) {
     std::string_view ptx;
     CUGRT_EMU_TRY(image_text(driver, image.c_str(), &ptx));
     // What a linked image says of its own length need not be so.
-    return load_text(driver, out, ptx.substr(0, image.size()));
+    return load_text(driver, out, ptx.substr(0, image.size()), {});
   });
 }
 

@@ -133,8 +133,9 @@ CUresult set_attribute(MemoryPool &pool, CUmemPool_attribute attribute, const vo
 
 CUresult allocate_from_pool(Driver &driver, size_t bytes, CUstream handle,
                             const Ref<MemoryPool> &named, CUdeviceptr *out) {
-  if (!out || !bytes)
+  if (!out)
     return CUDA_ERROR_INVALID_VALUE;
+  bytes = std::max<size_t>(bytes, 1); // unlike cuMemAlloc's, no comment forbids 0
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
   if (stream->capture)

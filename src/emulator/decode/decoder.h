@@ -25,10 +25,11 @@ struct Placement {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> own_shared;
 };
 
-/// Registers, shared and local bytes that a kernel needs beside its code.
+/// What a function needs beside its code.
 struct KernelNeeds {
   uint32_t static_shared_bytes = 0;
   uint32_t registers = 0;
+  bool uses_heap = false; // calls malloc or free
 };
 
 /// A module's functions, decoded. codes[i] belongs to module.functions[i]; declarations stay empty.

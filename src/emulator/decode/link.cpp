@@ -225,7 +225,7 @@ Result<std::unique_ptr<ptx::Module>> link(std::vector<std::unique_ptr<ptx::Modul
 
 namespace {
 
-constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kWord = sizeof(uint64_t), kHeadWords = 4; // before the lengths
 
 void put(std::string &out, uint64_t value) {
   char bytes[kWord];
@@ -242,13 +242,14 @@ uint64_t word(std::string_view image, size_t index) {
 
 } // namespace
 
-std::string linked_image(std::span<const std::string> texts) {
-  uint64_t bytes = (3 + texts.size()) * kWord;
+std::string linked_image(std::span<const std::string> texts, uint32_t max_registers) {
+  uint64_t bytes = (kHeadWords + texts.size()) * kWord;
   for (const std::string &text : texts)
     bytes += text.size();
   std::string image(kLinkedMagic);
   image.reserve(bytes);
   put(image, bytes);
+  put(image, max_registers);
   put(image, texts.size());
   for (const std::string &text : texts)
     put(image, text.size());
@@ -265,20 +266,22 @@ Result<std::unique_ptr<ptx::Module>> parse_image(std::string_view image) {
   if (!linked_image_bytes(image))
     return ptx::parse(image);
   auto malformed = [] { return Status::error(Code::parse_error, "a damaged linked image"); };
-  uint64_t count = word(image, 2);
+  uint64_t count = word(image, 3);
   if (linked_image_bytes(image) > image.size() || count == 0 || count > kMaxLinkedTexts)
     return malformed();
-  uint64_t at = (3 + count) * kWord;
+  uint64_t at = (kHeadWords + count) * kWord;
   std::vector<std::unique_ptr<ptx::Module>> parts;
   for (uint64_t i = 0; i < count; ++i) {
-    uint64_t length = word(image, 3 + i);
+    uint64_t length = word(image, kHeadWords + i);
     if (at > image.size() || length > image.size() - at)
       return malformed();
     CUGRT_ASSIGN(auto part, ptx::parse(image.substr(at, length)));
     parts.push_back(std::move(part));
     at += length;
   }
-  return link(std::move(parts));
+  CUGRT_ASSIGN(auto linked, link(std::move(parts)));
+  linked->max_registers = uint32_t(word(image, 2));
+  return linked;
 }
 
 } // namespace cugrt::emulator

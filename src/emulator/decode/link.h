@@ -8,7 +8,9 @@
 // An image is what a module is loaded from: PTX text, or several texts behind a header (the
 // linker's output, which no other loader reads):
 //
-//     magic | total bytes | number of texts | length of each | the texts     8 bytes each
+//     magic | total bytes | most registers | number of texts | length of each | the texts
+//
+// Numbers have 8 bytes.
 #pragma once
 
 #include "emulator/ptx/module.h"
@@ -31,7 +33,8 @@ inline constexpr size_t kMaxLinkedTexts = 4096;
 Result<std::unique_ptr<ptx::Module>> link(std::vector<std::unique_ptr<ptx::Module>> parts,
                                           std::span<const std::string> names = {});
 
-std::string linked_image(std::span<const std::string> texts);
+/// `max_registers`: of a thread; 0: not stated.
+std::string linked_image(std::span<const std::string> texts, uint32_t max_registers);
 /// What a linked image says of its length in its first 16 bytes; 0 when it is none.
 uint64_t linked_image_bytes(std::string_view head);
 /// PTX text or a linked image, parsed. A malformed image is a parse_error.

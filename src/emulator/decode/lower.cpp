@@ -215,7 +215,11 @@ Status Lowering::lower_call(Opcode &) {
       site->builtin = uint32_t(find_builtin(name));
       if (!site->builtin)
         return unsupported("the external function " + std::string(name.substr(0, 200)));
+      needs_.uses_heap |= uses_heap(Builtin(site->builtin));
     } else {
+      // A linker joins names: a result that another input's definition does not give stays open.
+      if (!module_.parts.empty() && function.returns.size() < site->results.size())
+        site->results.resize(function.returns.size());
       if (function.parameters.size() != site->arguments.size() ||
           function.returns.size() < site->results.size())
         return error("the arguments of the call are not those of '" + std::string(name) + "'");

@@ -345,10 +345,9 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   Type to = ptx::parse_type(opcode[0]), from = ptx::parse_type(opcode[1]);
   const bool packed = to == Type::f16x2 || to == Type::bf16x2;
   const bool directed = !mode.integral && mode.rounding != Rounding::nearest;
-  const bool bound = mode.rounding == Rounding::down || mode.rounding == Rounding::up;
+  const bool bound = directed && mode.rounding != Rounding::zero;
   if (opcode.size() != 2 || (directed && (flags & (kFlagFtz | kFlagSat))) ||
-      (directed && !is_half(to) && flags & kFlagRelu) ||
-      (!mode.integral && bound && from == Type::f32 && (packed || to == Type::bf16)))
+      (directed && !is_half(to) && flags & kFlagRelu) || (bound && packed))
     return refuse();
   // To halves, one row rounds in every direction.
   auto id = find_op((directed && !is_half(to) ? "directed." : "") + opcode.name());

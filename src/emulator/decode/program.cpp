@@ -37,7 +37,7 @@ Status check_target(const ptx::Module &module, const DeviceProfile &profile) {
 class LoadedProgram : public Program {
 public:
   LoadedProgram(const DeviceProfile &profile, AddressSpace &memory, const LoadOptions &options)
-      : profile_(profile), memory_(memory) {
+      : profile_(profile), memory_(memory), options_(options) {
     decoded_.optimize = options.optimize;
   }
   ~LoadedProgram() override;
@@ -63,14 +63,19 @@ private:
   Result<uint64_t> address_of(const ptx::Relocation &relocation,
                               const ptx::Variable &variable) const;
   Status place_function_shared();
+  std::vector<uint32_t> reached_from(uint32_t kernel) const;
+  bool uses_heap(uint32_t kernel) const;
   Status check_shared(uint32_t kernel) const;
   void describe_kernels();
   void describe(uint32_t function);
   uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
                        bool &cyclic, uint32_t depth) const;
 
+  uint32_t max_registers(const ptx::Function &kernel) const;
+
   const DeviceProfile &profile_;
   AddressSpace &memory_;
+  LoadOptions options_;
   std::unique_ptr<ptx::Module> module_;
   Placement placement_;
   uint32_t constant_bytes_ = 0; // of .const variables
@@ -209,18 +214,27 @@ Status LoadedProgram::place_function_shared() {
   return {};
 }
 
+/// The kernel and the functions that it calls by name, each once.
+std::vector<uint32_t> LoadedProgram::reached_from(uint32_t kernel) const {
+  std::vector<bool> called(module_->functions.size());
+  std::vector<uint32_t> reached{kernel};
+  called[kernel] = true;
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (uint32_t callee : decoded_.callees[reached[i]])
+      if (!called[callee]) {
+        called[callee] = true;
+        reached.push_back(callee);
+      }
+  return reached;
+}
+
 /// What a kernel and the functions it calls by name declare is at most 48 KiB; more is asked for at
 /// the launch. What gaps between variables take is not counted.
 Status LoadedProgram::check_shared(uint32_t kernel) const {
   constexpr uint64_t kMaxStaticSharedBytes = 48 << 10;
-  std::vector<bool> called(module_->functions.size());
   std::vector<bool> counted(module_->variables.size());
-  std::vector<uint32_t> pending{kernel};
-  called[kernel] = true;
   uint64_t bytes = 0;
-  while (!pending.empty()) {
-    uint32_t index = pending.back();
-    pending.pop_back();
+  for (uint32_t index : reached_from(kernel)) {
     const ptx::Function &function = module_->functions[index];
     for (const ptx::Variable &variable : function.variables)
       bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
@@ -232,11 +246,6 @@ Status LoadedProgram::check_shared(uint32_t kernel) const {
         counted[size_t(operand.index)] = true;
         const ptx::Variable &variable = module_->variables[size_t(operand.index)];
         bytes += variable.space == ptx::Space::shared ? variable.bytes : 0;
-      }
-    for (uint32_t callee : decoded_.callees[index])
-      if (!called[callee]) {
-        called[callee] = true;
-        pending.push_back(callee);
       }
   }
   if (bytes <= kMaxStaticSharedBytes)
@@ -271,10 +280,39 @@ uint32_t LoadedProgram::local_bytes(uint32_t function, std::vector<uint8_t> &sta
   return bytes[function];
 }
 
+/// Through a register any function may be called.
+bool LoadedProgram::uses_heap(uint32_t kernel) const {
+  auto calls_it = [](const KernelNeeds &needs) { return needs.uses_heap; };
+  if (decoded_.calls_indirectly)
+    return std::any_of(decoded_.needs.begin(), decoded_.needs.end(), calls_it);
+  const std::vector<uint32_t> reached = reached_from(kernel);
+  return std::any_of(reached.begin(), reached.end(),
+                     [&](uint32_t index) { return calls_it(decoded_.needs[index]); });
+}
+
 void LoadedProgram::describe_kernels() {
   for (uint32_t i = 0; i < module_->functions.size(); ++i)
     if (module_->functions[i].is_kernel && !module_->functions[i].is_declaration)
       describe(i);
+}
+
+/// What the kernel states goes before what the module was loaded or linked with. Under launch
+/// bounds as many blocks of as many threads are resident.
+uint32_t LoadedProgram::max_registers(const ptx::Function &kernel) const {
+  constexpr uint64_t kOfThread = 255, kOfMultiprocessor = 65536, kUnit = 8;
+  const auto &bounds = kernel.required_threads[0] ? kernel.required_threads : kernel.max_threads;
+  const uint32_t loaded = options_.max_registers ? options_.max_registers : module_->max_registers;
+  uint64_t most = kOfThread;
+  if (kernel.max_registers) {
+    most = kernel.max_registers;
+  } else if (bounds[0]) {
+    const uint64_t warps = (uint64_t(bounds[0]) * bounds[1] * bounds[2] + kLanes - 1) / kLanes;
+    const uint64_t threads = std::max<uint64_t>(warps, 1) * kLanes;
+    most = kOfMultiprocessor / std::max(kernel.min_resident_blocks, 1u) / threads / kUnit * kUnit;
+  } else if (loaded) {
+    most = loaded;
+  }
+  return uint32_t(std::clamp<uint64_t>(most, 1, kOfThread));
 }
 
 void LoadedProgram::describe(uint32_t index) {
@@ -296,8 +334,8 @@ void LoadedProgram::describe(uint32_t index) {
   KernelInfo &info = kernel->info;
   info.name = function.name;
   info.static_shared_bytes = decoded_.needs[index].static_shared_bytes;
-  info.registers = std::clamp(decoded_.needs[index].registers, 1u, 255u);
   info.local_bytes = named;
+  info.uses_heap = uses_heap(index);
   info.constant_bytes = constant_bytes_;
   uint32_t offset = 0;
   for (const ptx::Parameter &parameter : function.parameters) {
@@ -316,7 +354,8 @@ void LoadedProgram::describe(uint32_t index) {
             function.required_threads[2];
   }
   info.max_threads_per_block = uint32_t(std::min<uint64_t>(limit, 1024));
-  info.max_registers = function.max_registers;
+  info.max_registers = max_registers(function);
+  info.registers = std::clamp(decoded_.needs[index].registers, 1u, info.max_registers);
   info.required_cluster = function.required_cluster;
   info.max_cluster_rank = function.max_cluster_rank;
   info.explicit_cluster = function.explicit_cluster;

@@ -11,7 +11,8 @@
 namespace cugrt::emulator {
 
 struct LoadOptions {
-  bool optimize = true; // false: operations as they were decoded, for comparison
+  bool optimize = true;       // false: operations as they were decoded, for comparison
+  uint32_t max_registers = 0; // of a thread, where a kernel states nothing; 0: none
 };
 
 class Program {

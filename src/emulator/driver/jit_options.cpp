@@ -9,24 +9,27 @@ namespace cugrt::emulator::api {
 
 // Buffer sizes are passed in the option's value, cast to a pointer, and come back as bytes filled
 // in.
-CUresult read_options(unsigned count, CUjit_option *options, void **values, JitLogs *logs) {
+CUresult read_options(unsigned count, CUjit_option *options, void **values, JitOptions *out) {
   if (count && (!options || !values))
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; ++i) {
     switch (options[i]) {
     case CU_JIT_ERROR_LOG_BUFFER:
-      logs->error = static_cast<char *>(values[i]);
+      out->error = static_cast<char *>(values[i]);
       break;
     case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-      logs->error_bytes_out = &values[i];
-      logs->error_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
+      out->error_bytes_out = &values[i];
+      out->error_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
       break;
     case CU_JIT_INFO_LOG_BUFFER:
-      logs->info = static_cast<char *>(values[i]);
+      out->info = static_cast<char *>(values[i]);
       break;
     case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-      logs->info_bytes_out = &values[i];
-      logs->info_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
+      out->info_bytes_out = &values[i];
+      out->info_bytes = reinterpret_cast<uintptr_t>(values[i]) & UINT32_MAX;
+      break;
+    case CU_JIT_MAX_REGISTERS:
+      out->max_registers = uint32_t(reinterpret_cast<uintptr_t>(values[i]));
       break;
     case CU_JIT_WALL_TIME: { // a float, in milliseconds: nothing here predicts a time
       float none = 0;
@@ -55,7 +58,7 @@ void write_log(char *buffer, size_t bytes, void **bytes_out, const std::string &
 
 } // namespace
 
-void write_logs(const JitLogs &logs, const std::string &error) {
+void write_logs(const JitOptions &logs, const std::string &error) {
   write_log(logs.error, logs.error_bytes, logs.error_bytes_out, error);
   write_log(logs.info, logs.info_bytes, logs.info_bytes_out, {});
 }

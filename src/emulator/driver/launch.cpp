@@ -1,6 +1,7 @@
 // Checks and runs kernel launches; see launch.h.
 #include "emulator/driver/launch.h"
 
+#include "emulator/device/device_heap.h"
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/module.h"
@@ -286,7 +287,11 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   }
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
-  config.stack_bytes = work.function->context->stack_bytes;
+  Context &context = *work.function->context;
+  config.stack_bytes = context.stack_bytes;
+  config.heap = &context.heap;
+  if (work.function->info->uses_heap)
+    context.used_heap = true;
   // "Handles can only be set from the context with which they are associated."
   std::function<bool(uint64_t, uint32_t)> set_conditional = [&](uint64_t handle, uint32_t value) {
     Ref<Conditional> conditional = driver.conditionals.find(handle);
@@ -325,6 +330,10 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
     config.order = &order;
   }
   std::optional<Fault> fault = work.function->module->program->launch(*work.function->info, config);
+  // Kernels that nothing orders may have had one block after the other.
+  if (const AddressRange heap = context.heap.range(); heap.bytes && hooks.accesses)
+    for (AccessSet *set : {&hooks.accesses->before_wait, &hooks.accesses->after_wait})
+      set->remove(heap.begin, heap.end());
   if (!fault)
     return CUDA_SUCCESS;
   driver.report(Check::fault, fault->message);
@@ -343,8 +352,9 @@ int max_active_blocks(const DeviceProfile &profile, const Function &function, in
                         max_blocks_per_multiprocessor(profile));
   uint64_t registers =
       (uint64_t(function.info->registers) * 32 + 255) / 256 * 256 * uint64_t(warps);
+  // These are of PTX: a block has as many as it needs (driver/register_count.h).
   if (registers)
-    blocks = int(std::min<uint64_t>(uint64_t(blocks), 65536 / registers));
+    blocks = int(std::min<uint64_t>(uint64_t(blocks), std::max<uint64_t>(65536 / registers, 1)));
   uint64_t reserved = profile.major >= 8 ? 1024 : 0, unit = profile.major >= 8 ? 128 : 256;
   uint64_t shared = function.info->static_shared_bytes + dynamic_shared_bytes + reserved;
   shared = (shared + unit - 1) / unit * unit;

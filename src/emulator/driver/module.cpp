@@ -2,6 +2,7 @@
 #include "emulator/driver/module.h"
 
 #include "emulator/decode/link.h"
+#include "emulator/driver/heap.h"
 #include "support/file.h"
 
 #include <cstring>
@@ -67,8 +68,9 @@ CUresult read_image(const char *path, std::string *out) {
   return CUDA_SUCCESS;
 }
 
-CUresult parse_program(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out) {
-  auto program = Program::load(ptx, *driver.config.profile, *driver.memory);
+CUresult parse_program(Driver &driver, std::string_view ptx, const LoadOptions &options,
+                       std::unique_ptr<Program> *out) {
+  auto program = Program::load(ptx, *driver.config.profile, *driver.memory, options);
   if (!program.ok()) {
     driver.report(Check::refused, program.status().to_string());
     return load_error(program.status().code());
@@ -90,15 +92,16 @@ Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
 
 } // namespace
 
-CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &context, Lock &lock,
-                     Ref<Module> *out) {
+CUresult load_module(Driver &driver, std::string_view ptx, const LoadOptions &options,
+                     const Ref<Context> &context, Lock &lock, Ref<Module> *out) {
   std::unique_ptr<Program> program;
   lock.unlock();
-  CUresult result = parse_program(driver, ptx, &program);
+  CUresult result = parse_program(driver, ptx, options, &program);
   lock.lock();
   CUGRT_EMU_TRY(result);
   if (!driver.contexts.find(context->handle)) // destroyed meanwhile
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  CUGRT_EMU_TRY(open_heap_for(driver, *context, *program));
   *out = add_module(driver, std::move(program), context);
   return CUDA_SUCCESS;
 }
@@ -139,7 +142,9 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
     return CUDA_SUCCESS;
   }
   std::unique_ptr<Program> program;
-  CUGRT_EMU_TRY(parse_program(driver, library.ptx, &program));
+  CUGRT_EMU_TRY(
+      parse_program(driver, library.ptx, {.max_registers = library.max_registers}, &program));
+  CUGRT_EMU_TRY(open_heap_for(driver, *context, *program));
   auto entry = library.modules.try_emplace(context.get()).first;
   try {
     entry->second = add_module(driver, std::move(program), context);

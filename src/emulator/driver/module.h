@@ -7,8 +7,8 @@ namespace cugrt::emulator::api {
 
 /// Loads PTX text into the context; its handle is live. The message says why not. Needs the lock
 /// and gives it up while it parses.
-CUresult load_module(Driver &driver, std::string_view ptx, const Ref<Context> &context, Lock &lock,
-                     Ref<Module> *out);
+CUresult load_module(Driver &driver, std::string_view ptx, const LoadOptions &options,
+                     const Ref<Context> &context, Lock &lock, Ref<Module> *out);
 /// The text of an image: PTX, or what cuLinkComplete made; the refusal of anything else. A linked
 /// image is believed its length.
 CUresult image_text(Driver &driver, const void *image, std::string_view *out);
@@ -16,7 +16,8 @@ CUresult image_text(Driver &driver, const void *image, std::string_view *out);
 /// at as an image.
 CUresult read_image(const char *path, std::string *out);
 /// Loads PTX or a linked image for the device; the message says why not. The lock is not needed.
-CUresult parse_program(Driver &driver, std::string_view ptx, std::unique_ptr<Program> *out);
+CUresult parse_program(Driver &driver, std::string_view ptx, const LoadOptions &options,
+                       std::unique_ptr<Program> *out);
 /// The module's function of that name; made on the first request.
 CUresult find_function(Driver &driver, const Ref<Module> &module, const std::string &name,
                        Ref<Function> *out);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "emulator/decode/program.h"
+#include "emulator/device/device_heap.h"
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/scheduler.h"
 
@@ -20,6 +21,9 @@ namespace cugrt::emulator::api {
 
 /// A lower number is a greater priority.
 constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
+/// "The default heap size is 8MB."
+constexpr uint64_t kDefaultHeapBytes = uint64_t(8) << 20;
 
 struct Context;
 struct Graph;
@@ -112,6 +116,7 @@ struct Kernel;
 struct Library {
   CUlibrary handle = nullptr;
   std::string ptx;
+  uint32_t max_registers = 0; // of a thread; 0: not stated
   std::map<Context *, std::shared_ptr<Module>> modules;
   std::map<std::string, CUkernel, std::less<>> kernels; // all of them
 };
@@ -125,14 +130,15 @@ struct Kernel {
 /// Inputs that wait to be linked, or what they became.
 struct LinkState {
   CUlinkState handle = nullptr;
-  JitLogs logs;    // the caller's, for as long as the state lives
-  std::string log; // what has gone wrong so far
+  JitOptions options; // its logs are the caller's, for as long as the state lives
+  std::string log;    // what has gone wrong so far
   std::vector<std::string> texts, names;
   std::string image; // what cuLinkComplete gave out
   bool completed = false;
 };
 
 struct Context {
+  explicit Context(AddressSpace &memory) : heap(memory) {}
   CUcontext handle = nullptr;
   uint64_t id = 0;
   unsigned flags = 0;
@@ -146,6 +152,9 @@ struct Context {
   std::vector<TaskPtr> orphans;                          // tails of destroyed streams
   std::map<int, size_t> limits;                          // but for the stack's
   std::atomic<uint64_t> stack_bytes{kDefaultStackBytes}; // CU_LIMIT_STACK_SIZE; kernels read it
+  uint64_t heap_bytes = kDefaultHeapBytes;               // CU_LIMIT_MALLOC_HEAP_SIZE
+  DeviceHeap heap;                    // open as soon as code is loaded that uses it
+  std::atomic<bool> used_heap{false}; // by a kernel: its size stays
   CUfunc_cache cache_config = CU_FUNC_CACHE_PREFER_NONE;
 };
 

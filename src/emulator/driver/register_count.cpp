@@ -15,7 +15,7 @@ namespace {
 
 using Counts = std::map<std::string, uint32_t, std::less<>>;
 
-constexpr uint32_t kMostOfThread = 255, kWarp = 32;
+constexpr uint32_t kWarp = 32;
 
 /// As a multiprocessor gives them out: to warps, in units of 256.
 uint64_t registers_of_block(uint32_t of_thread, uint32_t threads) {
@@ -24,12 +24,11 @@ uint64_t registers_of_block(uint32_t of_thread, uint32_t threads) {
   return (uint64_t(of_thread) * kWarp + kUnit - 1) / kUnit * kUnit * warps;
 }
 
-/// Of no machine code: what .maxnreg allows, and more than an assembler makes of so many registers
-/// of PTX, of which some have 64 bits.
+/// Of no machine code: more than an assembler makes of so many registers of PTX, of which some have
+/// 64 bits.
 uint32_t upper_bound(const KernelInfo &kernel) {
   constexpr uint32_t kOfItsOwn = 24;
-  const uint32_t bound = std::min(2 * kernel.registers + kOfItsOwn, kMostOfThread);
-  return kernel.max_registers ? std::min(bound, kernel.max_registers) : bound;
+  return std::min(2 * kernel.registers + kOfItsOwn, kernel.max_registers);
 }
 
 /// "sm_90a" of ".target sm_90a, debug".
@@ -118,10 +117,12 @@ bool has_registers(Driver &driver, Module &module, const KernelInfo &kernel, uin
   if (!module.register_counts)
     module.register_counts = count_registers(module.program->text());
   auto counted = module.register_counts->find(kernel.name);
-  if (counted == module.register_counts->end() ||
-      registers_of_block(counted->second, threads) <= kOfMultiprocessor)
+  if (counted == module.register_counts->end())
     return true;
-  driver.set_message("kernel " + kernel.name + " has " + std::to_string(counted->second) +
+  const uint32_t registers = std::min(counted->second, kernel.max_registers);
+  if (registers_of_block(registers, threads) <= kOfMultiprocessor)
+    return true;
+  driver.set_message("kernel " + kernel.name + " has " + std::to_string(registers) +
                      " registers a thread: too many for blocks of " + std::to_string(threads));
   return false;
 }

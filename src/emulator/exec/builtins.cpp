@@ -1,9 +1,11 @@
-// vprintf, __assertfail and cudaGraphSetConditional: the functions that NVRTC's output declares and
-// leaves to the device.
+// vprintf, __assertfail, cudaGraphSetConditional, malloc and free: the functions that compilers'
+// output declares and leaves to the device.
+#include "emulator/device/device_heap.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/memory.h"
 
+#include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -173,6 +175,57 @@ const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
   return op + 1;
 }
 
+/// What one lane's call returns, in the place of its result.
+void set_result(Warp &w, const CallSite &site, uint32_t lane, const void *value, uint32_t bytes) {
+  if (site.results.empty())
+    return;
+  const Argument &result = site.results[0];
+  std::memcpy(w.registers + result.cell + lane * result.bytes, value,
+              std::min(bytes, result.bytes));
+}
+
+const Op *print(const Op *op, Warp &w, const CallSite &site) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(w.mask >> lane & 1))
+      continue;
+    int32_t parsed;
+    if (!print_lane(op, w, site, lane, parsed))
+      return w.stop;
+    set_result(w, site, lane, &parsed, sizeof parsed);
+  }
+  return op + 1;
+}
+
+/// NULL "if insufficient memory exists to fulfill the request", and for an alignment that is none.
+const Op *allocate_blocks(const Op *op, Warp &w, const CallSite &site, bool aligned) {
+  DeviceHeap *heap = w.block->launch->config->heap;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    if (!(w.mask >> lane & 1))
+      continue;
+    const uint64_t alignment = aligned ? argument(w, site, 1, lane) : DeviceHeap::kUnit;
+    const uint64_t address = heap && std::has_single_bit(alignment)
+                                 ? heap->allocate(argument(w, site, 0, lane), alignment)
+                                 : 0;
+    set_result(w, site, lane, &address, sizeof address);
+  }
+  return op + 1;
+}
+
+/// "If ptr is NULL, the call to free() is ignored."
+const Op *free_blocks(const Op *op, Warp &w, const CallSite &site) {
+  DeviceHeap *heap = w.block->launch->config->heap;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const uint64_t address = argument(w, site, 0, lane);
+    if (!(w.mask >> lane & 1) || !address || (heap && heap->free(address)))
+      continue;
+    char text[96];
+    snprintf(text, sizeof text, "free of 0x%" PRIx64 ", no block of the heap begins there",
+             address);
+    return raise_fault(w, op, FaultKind::trap, lane, text);
+  }
+  return op + 1;
+}
+
 } // namespace
 
 Builtin find_builtin(std::string_view name) {
@@ -182,26 +235,30 @@ Builtin find_builtin(std::string_view name) {
     return Builtin::assertfail;
   if (name == "cudaGraphSetConditional")
     return Builtin::set_conditional;
+  if (name == "malloc")
+    return Builtin::malloc;
+  if (name == "__cuda_syscall_aligned_malloc")
+    return Builtin::aligned_malloc;
+  if (name == "free")
+    return Builtin::free;
   return Builtin::none;
 }
 
 const Op *call_builtin(const Op *op, Warp &w, const CallSite &site) {
-  if (Builtin(site.builtin) == Builtin::assertfail)
+  switch (Builtin(site.builtin)) {
+  case Builtin::assertfail:
     return fail_assertion(op, w, site);
-  if (Builtin(site.builtin) == Builtin::set_conditional)
+  case Builtin::set_conditional:
     return set_conditional(op, w, site);
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(w.mask >> lane & 1))
-      continue;
-    int32_t parsed;
-    if (!print_lane(op, w, site, lane, parsed))
-      return w.stop;
-    if (site.results.empty())
-      continue;
-    std::memcpy(w.registers + site.results[0].cell + lane * site.results[0].bytes, &parsed,
-                std::min<uint32_t>(4, site.results[0].bytes));
+  case Builtin::malloc:
+    return allocate_blocks(op, w, site, false);
+  case Builtin::aligned_malloc:
+    return allocate_blocks(op, w, site, true);
+  case Builtin::free:
+    return free_blocks(op, w, site);
+  default:
+    return print(op, w, site);
   }
-  return op + 1;
 }
 
 } // namespace cugrt::emulator

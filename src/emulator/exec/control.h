@@ -20,7 +20,18 @@ struct ParamElement {
 };
 
 /// Functions that PTX only declares and the device's runtime provides.
-enum class Builtin : uint32_t { none, vprintf, assertfail, set_conditional };
+enum class Builtin : uint32_t {
+  none,
+  vprintf,
+  assertfail,
+  set_conditional,
+  malloc,
+  aligned_malloc,
+  free
+};
+
+inline bool uses_heap(Builtin builtin) { return builtin >= Builtin::malloc; }
+
 Builtin find_builtin(std::string_view name);
 
 const Op *call_builtin(const Op *op, Warp &w, const CallSite &site);

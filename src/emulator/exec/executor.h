@@ -40,10 +40,11 @@ struct KernelInfo {
   std::vector<KernelParam> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0, local_bytes = 0, registers = 0;
-  uint32_t constant_bytes = 0;                // of the module's .const variables
-  uint32_t max_registers = 0;                 // from .maxnreg; 0: not stated
-  uint32_t max_threads_per_block = 1024;      // from .maxntid or the profile
-  std::array<uint32_t, 3> required_block{};   // from .reqntid; zeros: none
+  bool uses_heap = false;                   // it, or a function that it may call, by malloc or free
+  uint32_t constant_bytes = 0;              // of the module's .const variables
+  uint32_t max_registers = 255;             // that an assembler may give a thread
+  uint32_t max_threads_per_block = 1024;    // from .maxntid or the profile
+  std::array<uint32_t, 3> required_block{}; // from .reqntid; zeros: none
   std::array<uint32_t, 3> required_cluster{}; // from .reqnctapercluster; zeros: none
   uint32_t max_cluster_rank = 0;              // from .maxclusterrank: blocks; 0: not stated
   bool explicit_cluster = false;              // .explicitcluster: no launch without
@@ -59,6 +60,7 @@ struct ExecutionCounters {
   uint64_t warp_instructions = 0, lane_operations = 0;
 };
 
+class DeviceHeap;
 struct LaunchAccesses;
 
 /// Is told the place in the code and one line of text; from any of a launch's threads.
@@ -109,6 +111,8 @@ struct LaunchConfig {
   const UninitializedReport *report_uninitialized = nullptr;
   /// Is told of each access beyond an allocation that stays in its granule; otherwise nobody is.
   const BoundsReport *report_bounds = nullptr;
+  /// Of malloc and free; null: none, and what they gave is out of bounds.
+  DeviceHeap *heap = nullptr;
   /// Of a cooperative launch: the address of two words, zeros at first, of which cooperative groups
   /// use the second for barriers of the whole grid (cooperative_groups/details/driver_abi.h).
   uint64_t grid_workspace = 0;

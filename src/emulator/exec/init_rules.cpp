@@ -402,9 +402,12 @@ void InitCheck::call_builtin(Warp &w, const Op *op, uint32_t lanes) {
   const auto &site = *static_cast<const CallSite *>(op->extra);
   if (!site.callee && !site.builtin)
     return use_cell(w, op, lanes, op->a, "the target of a call depends on");
-  if (Builtin(site.builtin) == Builtin::set_conditional)
+  const bool on_heap = uses_heap(Builtin(site.builtin));
+  if (on_heap || Builtin(site.builtin) == Builtin::set_conditional)
     for (const Argument &argument : site.arguments)
-      use_cell(w, op, lanes, argument.cell, "a condition of the graph depends on");
+      use_cell(w, op, lanes, argument.cell,
+               on_heap ? "a call of malloc or free depends on"
+                       : "a condition of the graph depends on");
 }
 
 /// As exec/matrix.cpp transposes: element by element.

@@ -1,6 +1,7 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
+#include "emulator/device/device_heap.h"
 #include "emulator/exec/cluster.h"
 #include "emulator/exec/operand_roles.h"
 
@@ -51,7 +52,10 @@ bool fits(uint64_t address, uint32_t bytes, uint64_t limit) {
 /// finding, unless a vector load, aligned as every access is, holds a byte of the allocation: so
 /// compilers widen loads, and what they take beyond they do not use.
 bool place_beyond(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32_t bytes) {
+  const DeviceHeap *heap = w.block->launch->config->heap;
   auto allocation = w.memory->find_granule(address, bytes);
+  if (!allocation && heap)
+    allocation = heap->find_granule(address, bytes);
   if (!allocation)
     return false;
   const BoundsReport *report = w.block->launch->config->report_bounds;
@@ -70,8 +74,11 @@ bool place_global(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
                   std::byte **out) {
   AddressRange &range = w.ranges[op->cache];
   if (!range.contains(address, bytes)) {
+    const DeviceHeap *heap = w.block->launch->config->heap;
     if (auto found = w.memory->find(address, bytes)) {
       range = *found;
+    } else if (heap && heap->find(address, bytes)) {
+      // Not remembered: blocks end while kernels run.
     } else if (w.memory->is_lent(address, bytes)) {
       *out = reinterpret_cast<std::byte *>(address);
       return true;

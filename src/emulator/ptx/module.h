@@ -108,6 +108,7 @@ struct Function {
   std::array<uint32_t, 3> max_threads{}, required_threads{}; // zeros: none stated
   std::array<uint32_t, 3> required_cluster{};                // blocks; likewise
   uint32_t max_cluster_rank = 0, max_registers = 0;          // 0: none stated
+  uint32_t min_resident_blocks = 0;                          // of a multiprocessor; likewise
   bool explicit_cluster = false;
   std::vector<Register> registers;
   std::vector<Variable> variables; // .param, .local, .shared of this function
@@ -124,6 +125,7 @@ struct Module {
   int target = 0;                             // 90 for sm_90
   char target_suffix = 0;                     // 'a' or 'f'
   uint32_t target_line = 0;
+  uint32_t max_registers = 0;          // of a thread, that the link was made with; 0: not stated
   std::vector<std::string_view> files; // by .file's number
   std::vector<Variable> variables;
   std::vector<Function> functions;

@@ -342,12 +342,13 @@ Status Parser::function_directives() {
       CUGRT_TRY(dimensions(current().required_threads, "a number of threads"));
     } else if (name == ".reqnctapercluster") {
       CUGRT_TRY(dimensions(current().required_cluster, "a number of blocks"));
-    } else if (name == ".maxclusterrank" || name == ".maxnreg") {
+    } else if (name == ".maxclusterrank" || name == ".maxnreg" || name == ".minnctapersm" ||
+               name == ".maxnctapersm") {
       CUGRT_ASSIGN(uint64_t value, expect_integer("an integer"));
-      (name == ".maxnreg" ? current().max_registers : current().max_cluster_rank) =
-          uint32_t(std::min<uint64_t>(value, UINT32_MAX));
-    } else if (name == ".minnctapersm" || name == ".maxnctapersm") {
-      CUGRT_ASSIGN([[maybe_unused]] uint64_t value, expect_integer("an integer"));
+      uint32_t &stated = name == ".maxclusterrank" ? current().max_cluster_rank
+                         : name == ".maxnreg"      ? current().max_registers
+                                                   : current().min_resident_blocks;
+      stated = uint32_t(std::min<uint64_t>(value, UINT32_MAX));
     } else if (name == ".explicitcluster") {
       current().explicit_cluster = true;
     } else if (name == ".pragma") {

@@ -315,6 +315,47 @@ TEST_CASE("The first forms of the calls link as well") {
   unlink(path);
 }
 
+TEST_CASE("An input may declare a result that the definition in another does not give") {
+  Session session;
+  Link link;
+  // *out = 9 by the callee.
+  OK(link.add(R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .func put(.param .b64 out)
+{
+  .reg .b64 %rd;
+  ld.param.b64 %rd, [out];
+  st.global.u32 [%rd], 9;
+  ret;
+}
+)",
+              "callee.ptx"));
+  const char *caller = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b64 result) put(.param .b64 out);
+.visible .entry run(.param .u64 out)
+{
+  .reg .b64 %rd<3>;
+  .param .b64 p0;
+  .param .b64 r0;
+  ld.param.u64 %rd1, [out];
+  st.param.b64 [p0], %rd1;
+  call.uni (r0), put, (p0);
+  ld.param.b64 %rd2, [r0];
+  ret;
+}
+)";
+  OK(link.add(caller, "caller.ptx"));
+  OK(link.complete());
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, link.image));
+  CHECK(run(module) == 9);
+}
+
 TEST_CASE("What no input defines, or two do, fails the link by name") {
   Session session;
   Link link;

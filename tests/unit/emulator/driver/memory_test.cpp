@@ -315,6 +315,19 @@ TEST_CASE("Stream-ordered allocations are freed in stream order") {
   OK(CU(cuStreamDestroy_v2)(stream));
 }
 
+TEST_CASE(
+    "Stream-ordered memory of no bytes has an address of its own, which is freed like others") {
+  Session session;
+  CUdeviceptr a = 0, b = 0, none = 0;
+  OK(CU(cuMemAllocAsync)(&a, 0, nullptr));
+  OK(CU(cuMemAllocAsync)(&b, 0, nullptr));
+  CHECK(a != 0);
+  CHECK(a != b);
+  OK(CU(cuMemFreeAsync)(a, nullptr));
+  OK(CU(cuMemFreeAsync)(b, nullptr));
+  CHECK(CU(cuMemAlloc_v2)(&none, 0) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE("A pool counts what is in use, keeps its settings and may be the current one") {
   Session session;
   CUmemPoolProps props{};
