@@ -14,7 +14,7 @@ namespace cugrt::bench {
 namespace {
 
 constexpr std::string_view kGraphs[] = {"chain", "fork_join", "layered", "transformer"};
-constexpr uint32_t kForks = 8, kLayerWidth = 16;
+constexpr uint32_t kGraphForks = 8, kGraphLayerWidth = 16;
 constexpr int64_t kColumns = 32, kMostRows = 64;
 
 /// Writes launches until there are enough. Tensors are numbered: 0 is %x, i what launch i wrote.
@@ -84,7 +84,7 @@ private:
   }
 
   void fork_join() {
-    uint32_t from = count_, branches[kForks];
+    uint32_t from = count_, branches[kGraphForks];
     for (uint32_t &branch : branches)
       branch = launch({from});
     launch({launch(branches)});
@@ -92,10 +92,10 @@ private:
 
   void layer() {
     if (row_.empty())
-      row_.assign(kLayerWidth, 0);
+      row_.assign(kGraphLayerWidth, 0);
     std::vector<uint32_t> next;
-    for (uint32_t i = 0; i < kLayerWidth && !full(); ++i)
-      next.push_back(launch({row_[i], row_[(i * 5 + 3) % kLayerWidth]}));
+    for (uint32_t i = 0; i < kGraphLayerWidth && !full(); ++i)
+      next.push_back(launch({row_[i], row_[(i * 5 + 3) % kGraphLayerWidth]}));
     row_ = std::move(next);
   }
 

@@ -6,6 +6,7 @@
 // exact result would have given, in any rounding mode; so one engine serves f16, bf16, f32 and f64.
 #pragma once
 
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
@@ -45,6 +46,22 @@ Real odd(Operation operation, Real x, Real y = 0);
 /// Sums that are exactly zero of operands that are not both of one sign are negative in
 /// FE_DOWNWARD.
 Real sum(Real x, Real y, int mode = FE_TONEAREST);
+
+/// Of PTX's min and max: a NaN operand yields the other one; +0.0 > -0.0.
+inline Real least(Real x, Real y) {
+  if (x != x || y != y)
+    return x != x ? y : x;
+  return x == y ? (std::signbit(x) ? x : y) : std::min(x, y);
+}
+inline Real most(Real x, Real y) { return -least(-x, -y); }
+
+/// PTX's modes of rounding, as its modifiers spell them, and <cfenv>'s.
+struct RoundingMode {
+  const char *name;
+  int mode;
+};
+inline constexpr RoundingMode kRoundingModes[] = {
+    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
 
 /// Distance of two results in units of the last place; NaNs are all equal, and infinitely far from
 /// numbers.

@@ -18,6 +18,18 @@ struct Citation {
   std::string section, rule;
 };
 
+inline std::string float_section(const char *name) {
+  return std::string("Floating-Point Instructions: ") + name;
+}
+
+/// A matrix operand: {%r0, %r1, ...}.
+inline std::string register_names(char letter, int count) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i)
+    text += (i ? ", %" : "%") + std::string(1, letter) + std::to_string(i);
+  return text + "}";
+}
+
 /// What a module that holds the case is for.
 struct Target {
   int compute = 75;

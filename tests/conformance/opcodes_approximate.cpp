@@ -8,10 +8,6 @@ namespace cugrt::conformance {
 
 namespace {
 
-std::string section(const char *name) {
-  return std::string("Floating-Point Instructions: ") + name;
-}
-
 using Function = std::function<Real(Real x)>;
 
 /// A case whose result is right where `accepts` says so.
@@ -22,7 +18,7 @@ void add(OpcodeCases &cases, const char *name, const std::string &opcode, const 
                                 kinds,
                                 std::move(reference),
                                 {&format, 0, false},
-                                {section(name), rule},
+                                {float_section(name), rule},
                                 target,
                                 std::move(accepts)});
 }

@@ -5,7 +5,8 @@ namespace cugrt::conformance {
 
 namespace {
 
-constexpr char kSection[] = "Parallel Synchronization and Communication Instructions: mbarrier";
+constexpr char kBarrierSection[] =
+    "Parallel Synchronization and Communication Instructions: mbarrier";
 
 /// A program of `threads` threads that each store %x. %s is the address of a barrier, which thread
 /// 0 has begun for `count` arrivals.
@@ -24,7 +25,7 @@ void add(OpcodeCases &cases, const std::string &name, uint32_t threads, const st
            "mad.lo.u32 %g, %g, %r0, %i;\nmad.wide.u32 %d, %g, 4, %out;\nmov.u32 %x, 0;\n"
            "mov.u32 %s, bar;\nsetp.eq.u32 %first, %i, 0;\n@%first mbarrier.init.shared.b64 [%s], " +
            count + ";\nbar.sync 0;\n" + body + "\nst.global.u32 [%d], %x;";
-  p.cite = {kSection, rule};
+  p.cite = {kBarrierSection, rule};
   for (uint32_t i = 0; i < threads * blocks; ++i)
     p.expected.push_back(result(i));
   cases.programs.push_back(std::move(p));

@@ -18,9 +18,9 @@ int highest(Bits v, int width, bool is_signed) {
   return -1;
 }
 
-class Adder {
+class BitsAdder {
 public:
-  explicit Adder(OpcodeCases &cases) : cases_(cases) {}
+  explicit BitsAdder(OpcodeCases &cases) : cases_(cases) {}
   void add(const char *section, const std::string &opcode, const std::string &kinds,
            const char *rule, Reference reference, int compute = 75) {
     text(section, spelled(opcode, kinds), kinds, rule, std::move(reference), compute);
@@ -37,7 +37,7 @@ private:
 
 constexpr char kLogic[] = "Logic and Shift Instructions: ";
 
-void add_logic(Adder &adder, const std::string &width, char kind) {
+void add_logic(BitsAdder &adder, const std::string &width, char kind) {
   const std::string k(1, kind), type = ".b" + width;
   auto section = [](const char *name) { return std::string(kLogic) + name; };
   adder.add(section("and").c_str(), "and" + type, k + k + k, "d = a & b",
@@ -52,7 +52,7 @@ void add_logic(Adder &adder, const std::string &width, char kind) {
             [](Bits a, Bits, Bits, Bits) { return Bits(a == 0); });
 }
 
-void add_shifts(Adder &adder, int width, char kind) {
+void add_shifts(BitsAdder &adder, int width, char kind) {
   const std::string k(1, kind), w = std::to_string(width);
   const char *rule = "shift amounts greater than the register width N are clamped to N";
   adder.add("Logic and Shift Instructions: shl", "shl.b" + w, k + k + "r", rule,
@@ -68,7 +68,7 @@ void add_shifts(Adder &adder, int width, char kind) {
   }
 }
 
-void add_funnels(Adder &adder) {
+void add_funnels(BitsAdder &adder) {
   for (bool left : {true, false})
     for (bool wraps : {true, false}) {
       std::string opcode =
@@ -105,7 +105,7 @@ void add_funnels(Adder &adder) {
 }
 
 /// Fields: the place and the length may be 0 to 255, so the cases bring their inputs there.
-void add_fields(Adder &adder, int width, char kind) {
+void add_fields(BitsAdder &adder, int width, char kind) {
   const std::string k(1, kind), w = std::to_string(width);
   for (bool is_signed : {false, true}) {
     const std::string type = (is_signed ? ".s" : ".u") + w;
@@ -144,7 +144,7 @@ void add_fields(Adder &adder, int width, char kind) {
              });
 }
 
-void add_counts(Adder &adder, int width, char kind) {
+void add_counts(BitsAdder &adder, int width, char kind) {
   const std::string k(1, kind), w = std::to_string(width);
   adder.add("Integer Arithmetic Instructions: brev", "brev.b" + w, k + k, "bits in reverse order",
             [=](Bits a, Bits, Bits, Bits) {
@@ -165,7 +165,7 @@ void add_counts(Adder &adder, int width, char kind) {
             });
 }
 
-void add_masks(Adder &adder) {
+void add_masks(BitsAdder &adder) {
   for (bool wraps : {false, true})
     adder.add("Integer Arithmetic Instructions: bmsk", wraps ? "bmsk.wrap.b32" : "bmsk.clamp.b32",
               "rrr", "a mask of b ones from bit a on, both clamped or wrapped at 32",
@@ -210,7 +210,7 @@ void add_masks(Adder &adder) {
                });
 }
 
-void add_permutes(Adder &adder) {
+void add_permutes(BitsAdder &adder) {
   adder.add("Data Movement and Conversion Instructions: prmt", "prmt.b32", "rrrr",
             "a selector's msb replicates the sign of its byte", [](Bits a, Bits b, Bits c, Bits) {
               Bits bytes = b << 32 | a, r = 0;
@@ -242,7 +242,7 @@ void add_permutes(Adder &adder) {
               });
 }
 
-void add_moves(Adder &adder) {
+void add_moves(BitsAdder &adder) {
   const char *mov = "Data Movement and Conversion Instructions: mov";
   for (auto [type, kind] : {std::pair("b16", "h"),
                             {"u16", "h"},
@@ -276,7 +276,7 @@ void add_moves(Adder &adder) {
              [](Bits a, Bits, Bits, Bits) { return (a ^ 32) + 31; });
 }
 
-void add_choices(Adder &adder) {
+void add_choices(BitsAdder &adder) {
   const char *selp = "Comparison and Selection Instructions: selp";
   const char *slct = "Comparison and Selection Instructions: slct";
   const std::pair<const char *, char> kinds_of_types[] = {
@@ -320,7 +320,7 @@ void add_choices(Adder &adder) {
 } // namespace
 
 void add_bit_cases(OpcodeCases &cases) {
-  Adder adder(cases);
+  BitsAdder adder(cases);
   add_logic(adder, "16", 'h');
   add_logic(adder, "32", 'r');
   add_logic(adder, "64", 'l');

@@ -5,7 +5,7 @@ namespace cugrt::conformance {
 
 namespace {
 
-constexpr char kSection[] = "Data Movement and Conversion Instructions: cp.async.bulk";
+constexpr char kBulkCopySection[] = "Data Movement and Conversion Instructions: cp.async.bulk";
 constexpr uint32_t kWords = 256;
 
 uint32_t word(uint32_t i) { return 0x9e3779b9u * (i + 1); }
@@ -28,7 +28,7 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body, c
       "@%first mbarrier.init.shared.b64 [%s], 1;\n@%first fence.mbarrier_init.release.cluster;\n"
       "fence.proxy.async.shared::cta;\nbarrier.cluster.arrive;\nbarrier.cluster.wait;\n" +
       body;
-  p.cite = {kSection, rule};
+  p.cite = {kBulkCopySection, rule};
   for (uint32_t i = 0; i < kWords; ++i)
     p.input.push_back(word(i));
   for (uint32_t i = 0; i < words; ++i)

@@ -5,7 +5,7 @@ namespace cugrt::conformance {
 
 namespace {
 
-constexpr char kSection[] = "Control Flow Instructions: ";
+constexpr char kControlSection[] = "Control Flow Instructions: ";
 
 /// A program of 64 threads that each store %x.
 void add(OpcodeCases &cases, const std::string &name, const std::string &body,
@@ -30,32 +30,34 @@ void add_jumps(OpcodeCases &cases) {
   add(cases, "bra, a loop left in its middle",
       "mov.u32 %r0, 0;\nagain:\nsetp.ge.u32 %p, %r0, %i;\n@%p bra done;\nadd.u32 %x, %x, %r0;\n"
       "add.u32 %r0, %r0, 1;\nbra.uni again;\ndone:",
-      std::string(kSection) + "bra", "continues at the target; .uni: all active threads together",
+      std::string(kControlSection) + "bra",
+      "continues at the target; .uni: all active threads together",
       [](uint32_t i) { return i ? i * (i - 1) / 2 : 0; });
   add(cases, "bra on a comparison, backwards",
       "mov.u32 %r0, %i;\nagain:\nadd.u32 %x, %x, 3;\nadd.u32 %r0, %r0, 7;\n"
       "setp.lt.u32 %p, %r0, 100;\n@%p bra again;",
-      std::string(kSection) + "bra", "the guard decides for each thread",
+      std::string(kControlSection) + "bra", "the guard decides for each thread",
       [](uint32_t i) { return 3 * ((99 - i) / 7 + 1); });
   add(cases, "bra, threads that part twice and meet",
       "and.b32 %r0, %i, 1;\nsetp.eq.u32 %p, %r0, 0;\n@%p bra even;\nand.b32 %r1, %i, 2;\n"
       "setp.eq.u32 %q, %r1, 0;\n@%q bra one;\nmov.u32 %x, 3;\nbra join;\none:\nmov.u32 %x, 1;\n"
       "bra join;\neven:\nmov.u32 %x, 20;\njoin:\nadd.u32 %x, %x, 100;",
-      std::string(kSection) + "bra", "divergent threads all continue",
+      std::string(kControlSection) + "bra", "divergent threads all continue",
       [](uint32_t i) { return 100 + (i % 2 == 0 ? 20 : i % 4); });
   add(cases, "bra on logic over predicates",
       "setp.gt.u32 %p, %i, 9;\nsetp.lt.u32 %q, %i, 30;\nand.pred %p, %p, %q;\n@!%p bra done;\n"
       "mov.u32 %x, 6;\ndone:",
-      std::string(kSection) + "bra", "the guard decides for each thread",
+      std::string(kControlSection) + "bra", "the guard decides for each thread",
       [](uint32_t i) { return i > 9 && i < 30 ? 6 : 0; });
   add(cases, "brx.idx",
       "and.b32 %r0, %i, 3;\nts: .branchtargets a, b, c, d;\nbrx.idx %r0, ts;\na:\nmov.u32 %x, 10;\n"
       "bra e;\nb:\nmov.u32 %x, 11;\nbra e;\nc:\nmov.u32 %x, 12;\nbra e;\nd:\nexit;\ne:",
-      std::string(kSection) + "brx.idx, exit", "the label at the index; exit ends the thread",
+      std::string(kControlSection) + "brx.idx, exit",
+      "the label at the index; exit ends the thread",
       [](uint32_t i) { return i % 4 == 3 ? 0 : 10 + i % 4; });
   add(cases, "ret and exit under a guard",
       "setp.lt.u32 %p, %i, 20;\nsetp.gt.u32 %q, %i, 50;\nmov.u32 %x, 5;\n@%p ret;\n@%q exit;",
-      std::string(kSection) + "ret", "ret of a kernel ends the thread",
+      std::string(kControlSection) + "ret", "ret of a kernel ends the thread",
       [](uint32_t i) { return i < 20 || i > 50 ? 0 : 5; });
   add(cases, "guards on every kind of instruction",
       "and.b32 %r0, %i, 1;\nsetp.eq.u32 %p, %r0, 0;\nmov.u32 %x, 7;\n@%p mov.u32 %x, 8;\n"
@@ -75,7 +77,7 @@ void add_calls(OpcodeCases &cases) {
       "call (%r0), twice_K, (%i);\n{ .param .b32 a; .param .b32 b; .param .b32 d;\n"
       "st.param.b32 [a], %r0;\nst.param.b32 [b], 5;\ncall.uni (d), plus_K, (a, b);\n"
       "ld.param.b32 %x, [d];\n}",
-      std::string(kSection) + "call", "arguments by value; the result after the return",
+      std::string(kControlSection) + "call", "arguments by value; the result after the return",
       [](uint32_t i) { return 2 * i + 5; }, {}, twice);
   const std::string own =
       ".func (.reg .b32 %d) own_L(.reg .b32 %v) {\n.local .align 4 .b8 m[8];\n.reg .b64 %a;\n"
@@ -83,7 +85,7 @@ void add_calls(OpcodeCases &cases) {
       "add.u32 %d, %u, 1;\nret;\n}\n";
   add(
       cases, "call of a function with local memory", "call (%x), own_L, (%i);",
-      std::string(kSection) + "call", ".local variables are private to each thread",
+      std::string(kControlSection) + "call", ".local variables are private to each thread",
       [](uint32_t i) { return i + 1; }, {}, own);
   const std::string choice =
       ".func (.reg .b32 %d) one_C(.reg .b32 %v) {\nadd.u32 %d, %v, 1;\nret;\n}\n"
@@ -94,7 +96,7 @@ void add_calls(OpcodeCases &cases) {
       "and.b32 %r0, %i, 1;\nsetp.eq.u32 %p, %r0, 0;\nmov.u64 %l0, one_C;\nmov.u64 %l1, ten_C;\n"
       "selp.b64 %l0, %l0, %l1, %p;\nproto: .callprototype (.reg .b32 _) _ (.reg .b32 _);\n"
       "call (%x), %l0, (%i), proto;",
-      std::string(kSection) + "call", "indirect calls, each thread its own function",
+      std::string(kControlSection) + "call", "indirect calls, each thread its own function",
       [](uint32_t i) { return i % 2 ? 10 * i : i + 1; }, {}, choice);
 }
 

@@ -7,14 +7,14 @@ namespace cugrt::conformance {
 
 namespace {
 
-struct Type {
+struct NumberType {
   const char *name;
   char kind;
   int bits;
   bool is_signed;
   const Format *format; // null: an integer
 };
-constexpr Type kTypes[] = {
+constexpr NumberType kNumberTypes[] = {
     {"u8", 'r', 8, false, nullptr},   {"s8", 'r', 8, true, nullptr},
     {"u16", 'h', 16, false, nullptr}, {"s16", 'h', 16, true, nullptr},
     {"u32", 'r', 32, false, nullptr}, {"s32", 'r', 32, true, nullptr},
@@ -23,43 +23,36 @@ constexpr Type kTypes[] = {
     {"f32", 'r', 32, true, &kF32},    {"f64", 'l', 64, true, &kF64},
 };
 
-struct Mode {
-  const char *name;
-  int mode;
-};
-constexpr Mode kModes[] = {
-    {"rn", FE_TONEAREST}, {"rz", FE_TOWARDZERO}, {"rm", FE_DOWNWARD}, {"rp", FE_UPWARD}};
-
-Real value_of(const Type &t, Bits v, bool ftz = false) {
+Real value_of(const NumberType &t, Bits v, bool ftz = false) {
   if (t.format)
     return decode(*t.format, ftz ? t.format->flushed(v) : v);
   return Real(integer(v, t.bits, t.is_signed));
 }
 
-Wide least(const Type &t) { return t.is_signed ? -(Wide(1) << (t.bits - 1)) : 0; }
-Wide most(const Type &t) { return (Wide(1) << (t.bits - t.is_signed)) - 1; }
+Wide lowest_of(const NumberType &t) { return t.is_signed ? -(Wide(1) << (t.bits - 1)) : 0; }
+Wide highest_of(const NumberType &t) { return (Wide(1) << (t.bits - t.is_signed)) - 1; }
 
 /// Of `a` rounded to an integer. Out of range: clamped; NaN: "zero if source is not .f64 and
 /// destination is not .s64 nor .u64. Otherwise 1 << (BitWidth(dst) - 1)". Extended to the register,
 /// which may be wider than the type.
-Bits to_integer(const Type &t, const Type &a, Real integral_value) {
+Bits to_integer(const NumberType &t, const NumberType &a, Real integral_value) {
   if (integral_value != integral_value)
     return a.bits == 64 || t.bits == 64
                ? Bits(integer(Bits(1) << (t.bits - 1), t.bits, t.is_signed))
                : 0;
-  Real v = std::clamp(integral_value, Real(least(t)), Real(most(t)));
+  Real v = std::clamp(integral_value, Real(lowest_of(t)), Real(highest_of(t)));
   return Bits(Wide(v));
 }
 
 /// Some conversions of f32 and f16 are older than those of bf16.
-int compute_of(const Type &d, const Type &a, bool nearest = true) {
+int compute_of(const NumberType &d, const NumberType &a, bool nearest = true) {
   bool half = d.format == &kBf16 || a.format == &kBf16;
   if (!half)
     return 75;
   return d.format == &kBf16 && a.format == &kF32 && nearest ? 80 : 90;
 }
 
-void add(OpcodeCases &cases, const std::string &modifiers, const Type &d, const Type &a,
+void add(OpcodeCases &cases, const std::string &modifiers, const NumberType &d, const NumberType &a,
          const char *rule, Reference reference, int compute) {
   const std::string kinds = std::string() + d.kind + a.kind;
   const std::string opcode = "cvt" + modifiers + "." + d.name + "." + a.name;
@@ -79,25 +72,25 @@ void add(OpcodeCases &cases, const std::string &modifiers, const Type &d, const 
                                 {}});
 }
 
-void add_integers(OpcodeCases &cases, const Type &d, const Type &a) {
+void add_integers(OpcodeCases &cases, const NumberType &d, const NumberType &a) {
   add(
       cases, "", d, a, "integers: extended by the sign of the source, or cut",
       [=](Bits v, Bits, Bits, Bits) {
         return Bits(integer(Bits(integer(v, a.bits, a.is_signed)), d.bits, d.is_signed));
       },
       75);
-  if (least(d) <= least(a) && most(a) <= most(d))
+  if (lowest_of(d) <= lowest_of(a) && highest_of(a) <= highest_of(d))
     return; // .sat is refused where nothing can be out of range
   add(
       cases, ".sat", d, a, ".sat clamps to the range of the destination",
       [=](Bits v, Bits, Bits, Bits) {
-        return Bits(std::clamp(integer(v, a.bits, a.is_signed), least(d), most(d)));
+        return Bits(std::clamp(integer(v, a.bits, a.is_signed), lowest_of(d), highest_of(d)));
       },
       75);
 }
 
-void add_float_to_integer(OpcodeCases &cases, const Type &d, const Type &a) {
-  for (const Mode &m : kModes) {
+void add_float_to_integer(OpcodeCases &cases, const NumberType &d, const NumberType &a) {
+  for (const RoundingMode &m : kRoundingModes) {
     add(
         cases, std::string(".") + m.name + "i", d, a,
         "rounded to an integer, clamped to the destination; NaN: 0 or the highest bit, by the "
@@ -116,8 +109,8 @@ void add_float_to_integer(OpcodeCases &cases, const Type &d, const Type &a) {
   }
 }
 
-void add_integer_to_float(OpcodeCases &cases, const Type &d, const Type &a) {
-  for (const Mode &m : kModes)
+void add_integer_to_float(OpcodeCases &cases, const NumberType &d, const NumberType &a) {
+  for (const RoundingMode &m : kRoundingModes)
     add(
         cases, std::string(".") + m.name, d, a, "rounded in the direction that is asked for",
         [=](Bits v, Bits, Bits, Bits) { return encode(*d.format, value_of(a, v), m.mode); },
@@ -125,8 +118,8 @@ void add_integer_to_float(OpcodeCases &cases, const Type &d, const Type &a) {
 }
 
 /// To the same format: rounding to an integer.
-void add_roundings(OpcodeCases &cases, const Type &t) {
-  for (const Mode &m : kModes)
+void add_roundings(OpcodeCases &cases, const NumberType &t) {
+  for (const RoundingMode &m : kRoundingModes)
     add(
         cases, std::string(".") + m.name + "i", t, t,
         "integer rounding keeps the type, and the sign of zero",
@@ -146,7 +139,7 @@ void add_roundings(OpcodeCases &cases, const Type &t) {
       75);
 }
 
-void add_floats(OpcodeCases &cases, const Type &d, const Type &a) {
+void add_floats(OpcodeCases &cases, const NumberType &d, const NumberType &a) {
   const bool bf16 = d.format == &kBf16 || a.format == &kBf16;
   const bool widens = a.format->mantissa <= d.format->mantissa && a.format->bias <= d.format->bias;
   if (widens) {
@@ -157,7 +150,7 @@ void add_floats(OpcodeCases &cases, const Type &d, const Type &a) {
     return;
   }
   // Of f32 to bf16 the ISA has .rn and .rz; ptxas takes, and headers of the toolkit use, all four.
-  for (const Mode &m : kModes)
+  for (const RoundingMode &m : kRoundingModes)
     add(
         cases, std::string(".") + m.name, d, a, "to a narrower format: rounded as asked for",
         [=](Bits v, Bits, Bits, Bits) { return encode(*d.format, value_of(a, v), m.mode); },
@@ -212,7 +205,7 @@ void add_packed(OpcodeCases &cases) {
 }
 
 /// Formats of eight bits, as tables of 128 magnitudes: e4m3 has one NaN and no infinity.
-struct Byte {
+struct ByteFormat {
   const char *name;
   int mantissa, bias;
   Bits largest;
@@ -245,7 +238,8 @@ struct Byte {
 void add_bytes(OpcodeCases &cases) {
   const Citation cite{"Data Movement and Conversion Instructions: cvt",
                       ".satfinite: out of range becomes the largest finite value, NaN 0x7f"};
-  for (const Byte &t : {Byte{"e4m3x2", 3, 7, 0x7e}, Byte{"e5m2x2", 2, 15, 0x7b}}) {
+  for (const ByteFormat &t :
+       {ByteFormat{"e4m3x2", 3, 7, 0x7e}, ByteFormat{"e5m2x2", 2, 15, 0x7b}}) {
     const std::string type = t.name;
     const Target target{89, "8.1"};
     for (bool clamps : {false, true}) {
@@ -291,8 +285,8 @@ void add_bytes(OpcodeCases &cases) {
 } // namespace
 
 void add_convert_cases(OpcodeCases &cases) {
-  for (const Type &d : kTypes)
-    for (const Type &a : kTypes) {
+  for (const NumberType &d : kNumberTypes)
+    for (const NumberType &a : kNumberTypes) {
       if (!d.format && !a.format)
         add_integers(cases, d, a);
       else if (!d.format)

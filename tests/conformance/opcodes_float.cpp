@@ -7,17 +7,6 @@ namespace cugrt::conformance {
 
 namespace {
 
-struct Mode {
-  const char *name;
-  int mode;
-};
-constexpr Mode kModes[] = {
-    {".rn", FE_TONEAREST}, {".rz", FE_TOWARDZERO}, {".rm", FE_DOWNWARD}, {".rp", FE_UPWARD}};
-
-std::string section(const char *name) {
-  return std::string("Floating-Point Instructions: ") + name;
-}
-
 char kind_of(const Format &t) { return t.bits == 64 ? 'l' : 'r'; }
 
 /// What .sat does: [0.0, 1.0], NaN to +0.
@@ -29,9 +18,9 @@ struct Flags {
   bool ftz = false, sat = false;
 };
 
-class Adder {
+class FloatAdder {
 public:
-  explicit Adder(OpcodeCases &cases) : cases_(cases) {}
+  explicit FloatAdder(OpcodeCases &cases) : cases_(cases) {}
 
   /// `compute` gives a value that is right once it is rounded in `mode`.
   void add(const char *name, const std::string &opcode, const Format &t, int operands, int mode,
@@ -49,14 +38,14 @@ public:
                                    kinds,
                                    reference,
                                    {&t, 0, false},
-                                   {section(name), rule},
+                                   {float_section(name), rule},
                                    target,
                                    {}});
   }
   void raw(const char *name, const std::string &text, const std::string &kinds, const char *rule,
            Reference reference) {
     cases_.instructions.push_back(
-        {text, kinds, std::move(reference), {}, {section(name), rule}, {}, {}});
+        {text, kinds, std::move(reference), {}, {float_section(name), rule}, {}, {}});
   }
 
 private:
@@ -75,9 +64,9 @@ Real fused(const Format &t, Real x, Real y, Real z, int mode) {
   return r;
 }
 
-void add_arithmetic(Adder &adder, const Format &t, const Mode &m, Flags flags) {
+void add_arithmetic(FloatAdder &adder, const Format &t, const RoundingMode &m, Flags flags) {
   const int mode = m.mode;
-  const std::string r = m.name;
+  const std::string r = std::string(".") + m.name;
   const char *rule = flags.ftz   ? ".ftz: subnormal inputs and results become zeros of their sign"
                      : flags.sat ? ".sat clamps the result to [0.0, 1.0]; NaN becomes +0"
                                  : "rounded once, in the direction that is asked for";
@@ -95,16 +84,9 @@ void add_arithmetic(Adder &adder, const Format &t, const Mode &m, Flags flags) {
   add("sqrt", 1, [](Real x, Real, Real) { return odd(Operation::root, x); });
 }
 
-/// A NaN operand yields the other one; +0.0 > -0.0.
-Real least(Real x, Real y) {
-  if (x != x || y != y)
-    return x != x ? y : x;
-  return x == y ? (std::signbit(x) ? x : y) : std::min(x, y);
-}
-Real most(Real x, Real y) { return -least(-x, -y); }
 Real either_nan(Real x, Real y, Real otherwise) { return x != x || y != y ? Real(NAN) : otherwise; }
 
-void add_minima(Adder &adder, const Format &t) {
+void add_minima(FloatAdder &adder, const Format &t) {
   auto add = [&](const char *name, const std::string &opcode, int operands, const char *rule,
                  Compute compute, Flags flags = {}, Target target = {}) {
     adder.add(name, opcode, t, operands, FE_TONEAREST, rule, std::move(compute), flags, target);
@@ -146,7 +128,7 @@ void add_minima(Adder &adder, const Format &t) {
       {}, t100);
 }
 
-void add_signs(Adder &adder, const Format &t) {
+void add_signs(FloatAdder &adder, const Format &t) {
   const std::string type = std::string(".") + t.name, k(1, kind_of(t));
   auto add = [&](const char *name, int operands, const char *rule, Compute compute) {
     adder.add(name, name, t, operands, FE_TONEAREST, rule, std::move(compute));
@@ -180,9 +162,9 @@ void add_signs(Adder &adder, const Format &t) {
 } // namespace
 
 void add_float_cases(OpcodeCases &cases) {
-  Adder adder(cases);
+  FloatAdder adder(cases);
   for (const Format *t : {&kF32, &kF64})
-    for (const Mode &mode : kModes) {
+    for (const RoundingMode &mode : kRoundingModes) {
       add_arithmetic(adder, *t, mode, {});
       if (t->bits == 64)
         continue;

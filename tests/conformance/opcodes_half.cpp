@@ -64,13 +64,6 @@ void add_signs(OpcodeCases &cases, const Half &h) {
       cases, h, "abs", "abs", 1, "d = |a|", [](Real x, Real, Real) { return std::fabs(x); }, from);
 }
 
-Real least(Real x, Real y) {
-  if (x != x || y != y)
-    return x != x ? y : x;
-  return x == y ? (std::signbit(x) ? x : y) : std::min(x, y);
-}
-Real most(Real x, Real y) { return -least(-x, -y); }
-
 void add_minima(OpcodeCases &cases, const Half &h) {
   auto low = [](Real x, Real y, Real) { return least(x, y); };
   auto high = [](Real x, Real y, Real) { return most(x, y); };

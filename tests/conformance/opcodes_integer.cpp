@@ -7,7 +7,7 @@ namespace cugrt::conformance {
 
 namespace {
 
-struct Type {
+struct IntegerType {
   const char *name;
   char kind;
   int bits;
@@ -16,20 +16,20 @@ struct Type {
   Wide least() const { return is_signed ? -(Wide(1) << (bits - 1)) : 0; }
   Wide most() const { return (Wide(1) << (bits - is_signed)) - 1; }
 };
-constexpr Type kTypes[] = {{"u16", 'h', 16, false}, {"s16", 'h', 16, true},
-                           {"u32", 'r', 32, false}, {"s32", 'r', 32, true},
-                           {"u64", 'l', 64, false}, {"s64", 'l', 64, true}};
+constexpr IntegerType kIntegerTypes[] = {{"u16", 'h', 16, false}, {"s16", 'h', 16, true},
+                                         {"u32", 'r', 32, false}, {"s32", 'r', 32, true},
+                                         {"u64", 'l', 64, false}, {"s64", 'l', 64, true}};
 
 Citation integer_section(const char *name, const char *rule) {
   return {std::string("Integer Arithmetic Instructions: ") + name, rule};
 }
 
-class Adder {
+class IntegerAdder {
 public:
-  explicit Adder(OpcodeCases &cases) : cases_(cases) {}
+  explicit IntegerAdder(OpcodeCases &cases) : cases_(cases) {}
 
   /// All operands and the result of one type.
-  void same(const char *section, const std::string &opcode, const Type &t, int operands,
+  void same(const char *section, const std::string &opcode, const IntegerType &t, int operands,
             const char *rule, Reference reference) {
     add(section, opcode + "." + t.name, std::string(size_t(operands) + 1, t.kind), rule,
         std::move(reference));
@@ -54,7 +54,7 @@ private:
   OpcodeCases &cases_;
 };
 
-void add_wrapping(Adder &adder, const Type &t) {
+void add_wrapping(IntegerAdder &adder, const IntegerType &t) {
   adder.same("add", "add", t, 2, "d = a + b, wrapping",
              [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) + t.of(b)); });
   adder.same("sub", "sub", t, 2, "d = a - b, wrapping",
@@ -73,7 +73,7 @@ void add_wrapping(Adder &adder, const Type &t) {
 
 /// Division by zero gives an unspecified value, so divisors are made odd. What the smallest number
 /// divided by -1 gives is not said either: it becomes a division by 1.
-void add_division(Adder &adder, const Type &t) {
+void add_division(IntegerAdder &adder, const IntegerType &t) {
   const std::string k(1, t.kind), type = t.name, bits = std::to_string(t.bits);
   const std::string sane = "or.b" + bits + " %" + k + "b, %" + k + "b, 1; setp.eq.s" + bits +
                            " %p, %" + k + "b, -1; selp.b" + bits + " %" + k + "b, 1, %" + k +
@@ -90,7 +90,7 @@ void add_division(Adder &adder, const Type &t) {
              [=](Bits a, Bits b, Bits, Bits) { return Bits(t.of(a) % divisor(b)); });
 }
 
-void add_products(Adder &adder, const Type &t) {
+void add_products(IntegerAdder &adder, const IntegerType &t) {
   const std::string type = std::string(".") + t.name, k(1, t.kind);
   auto product = [=](Bits a, Bits b) { return t.of(a) * t.of(b); };
   // 128 bits hold the product of two 64-bit numbers of one kind only as unsigned.
@@ -133,8 +133,8 @@ void add_products(Adder &adder, const Type &t) {
              [=](Bits a, Bits b, Bits c, Bits) { return Bits((low24(a) * low24(b)) >> 16) + c; });
 }
 
-void add_special(Adder &adder) {
-  const Type &s32 = kTypes[3];
+void add_special(IntegerAdder &adder) {
+  const IntegerType &s32 = kIntegerTypes[3];
   auto clamped = [=](Wide v) { return Bits(std::clamp(v, s32.least(), s32.most())); };
   adder.add("add", "add.sat.s32", "rrr", ".sat limits the result to MININT..MAXINT",
             [=](Bits a, Bits b, Bits, Bits) { return clamped(s32.of(a) + s32.of(b)); });
@@ -191,7 +191,7 @@ void add_special(Adder &adder) {
 }
 
 /// Sums of parts of `width` bits of a, and bytes of b from `first` on.
-void add_dot_products(Adder &adder) {
+void add_dot_products(IntegerAdder &adder) {
   for (bool a_signed : {false, true})
     for (bool b_signed : {false, true}) {
       auto dot = [=](Bits a, Bits b, Bits c, int width, int count) {
@@ -225,7 +225,7 @@ constexpr CarryStep kNextSteps[] = {
 /// Chains of every two kinds of words, and of a third that reads what the second wrote. A
 /// difference is a + ~b + 1: the carry out of that is CC.CF, which the compiler's divisions of
 /// 128-bit numbers read with addc.
-void add_carries(Adder &adder, const Type &t) {
+void add_carries(IntegerAdder &adder, const IntegerType &t) {
   const std::string k(1, t.kind), type = t.name, bits = std::to_string(t.bits);
   auto operands = [&](const CarryStep &step, const char *names) {
     std::string text;
@@ -275,8 +275,8 @@ void add_carries(Adder &adder, const Type &t) {
 } // namespace
 
 void add_integer_cases(OpcodeCases &cases) {
-  Adder adder(cases);
-  for (const Type &t : kTypes) {
+  IntegerAdder adder(cases);
+  for (const IntegerType &t : kIntegerTypes) {
     add_wrapping(adder, t);
     add_division(adder, t);
     add_products(adder, t);

@@ -10,45 +10,45 @@ namespace {
 
 constexpr int kLanes = 32;
 
-struct Place {
+struct FragmentPlace {
   int row, column;
 };
-using Layout = Place (*)(int lane, int i);
+using Layout = FragmentPlace (*)(int lane, int i);
 
 // groupID is %laneid >> 2, threadID_in_group is %laneid % 4.
 int group(int lane) { return lane >> 2; }
 int within(int lane) { return lane % 4; }
 
 // "Matrix Fragments for mma.m16n8k16 with floating point type", and its neighbours.
-Place c_16x8(int lane, int i) {
+FragmentPlace c_16x8(int lane, int i) {
   return {i < 2 ? group(lane) : group(lane) + 8, within(lane) * 2 + (i & 1)};
 }
-Place a_half_16(int lane, int i) {
+FragmentPlace a_half_16(int lane, int i) {
   bool upper = i == 2 || i == 3 || i == 6 || i == 7;
   return {group(lane) + (upper ? 8 : 0), within(lane) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
 }
-Place b_half_16(int lane, int i) {
+FragmentPlace b_half_16(int lane, int i) {
   return {within(lane) * 2 + (i & 1) + (i < 2 ? 0 : 8), group(lane)};
 }
-Place a_half_8(int lane, int i) { return c_16x8(lane, i); }
-Place b_half_8(int lane, int i) { return {within(lane) * 2 + i, group(lane)}; }
-Place a_word_8(int lane, int i) {
+FragmentPlace a_half_8(int lane, int i) { return c_16x8(lane, i); }
+FragmentPlace b_half_8(int lane, int i) { return {within(lane) * 2 + i, group(lane)}; }
+FragmentPlace a_word_8(int lane, int i) {
   return {group(lane) + (i & 1 ? 8 : 0), within(lane) + (i < 2 ? 0 : 4)};
 }
-Place b_word_8(int lane, int i) { return {within(lane) + (i ? 4 : 0), group(lane)}; }
-Place a_word_4(int lane, int i) { return {group(lane) + (i ? 8 : 0), within(lane)}; }
-Place b_word_4(int lane, int) { return {within(lane), group(lane)}; }
-Place a_byte_32(int lane, int i) {
+FragmentPlace b_word_8(int lane, int i) { return {within(lane) + (i ? 4 : 0), group(lane)}; }
+FragmentPlace a_word_4(int lane, int i) { return {group(lane) + (i ? 8 : 0), within(lane)}; }
+FragmentPlace b_word_4(int lane, int) { return {within(lane), group(lane)}; }
+FragmentPlace a_byte_32(int lane, int i) {
   bool upper = (i >= 4 && i < 8) || i >= 12;
   return {group(lane) + (upper ? 8 : 0), within(lane) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
 }
-Place b_byte_32(int lane, int i) {
+FragmentPlace b_byte_32(int lane, int i) {
   return {within(lane) * 4 + (i & 3) + (i < 4 ? 0 : 16), group(lane)};
 }
-Place a_byte_16(int lane, int i) {
+FragmentPlace a_byte_16(int lane, int i) {
   return {group(lane) + (i < 4 ? 0 : 8), within(lane) * 4 + (i & 3)};
 }
-Place b_byte_16(int lane, int i) { return {within(lane) * 4 + i, group(lane)}; }
+FragmentPlace b_byte_16(int lane, int i) { return {within(lane) * 4 + i, group(lane)}; }
 
 /// Elements: how they are made, so that sums are not all special values, and what they are worth.
 struct Numbers {
@@ -85,16 +85,9 @@ struct Matrix {
   std::vector<double> cells;
   int columns;
   Matrix(int rows, int columns) : cells(size_t(rows * columns)), columns(columns) {}
-  double &at(Place p) { return cells[size_t(p.row * columns + p.column)]; }
+  double &at(FragmentPlace p) { return cells[size_t(p.row * columns + p.column)]; }
   double at(int row, int column) const { return cells[size_t(row * columns + column)]; }
 };
-
-std::string names(char letter, int count) {
-  std::string text = "{";
-  for (int i = 0; i < count; ++i)
-    text += (i ? ", %" : "%") + std::string(1, letter) + std::to_string(i);
-  return text + "}";
-}
 
 /// Fills a fragment of `count` registers a lane behind what `words` has, and the matrix.
 void fill(std::vector<uint32_t> &words, int count, const Numbers &numbers, Layout layout,
@@ -154,14 +147,15 @@ void add(OpcodeCases &cases, const Shape &shape) {
   p.body = ".reg .b32 %a<8>, %b<8>, %c<8>, %d<8>;\n.reg .b64 %x;\n" + loads('a', a_count, 0) +
            loads('b', b_count, kLanes * a_count) +
            loads('c', c_count, kLanes * (a_count + b_count)) + shape.opcode + " " +
-           names('d', c_count) + ", " + names('a', a_count) + ", " + names('b', b_count) + ", " +
-           names('c', c_count) + ";\n" + stores('d', c_count);
+           register_names('d', c_count) + ", " + register_names('a', a_count) + ", " +
+           register_names('b', b_count) + ", " + register_names('c', c_count) + ";\n" +
+           stores('d', c_count);
   std::vector<double> want, scale;
   const bool is_integer = shape.a.bits == 8;
   const bool saturates = shape.opcode.find("satfinite") != std::string::npos;
   for (int lane = 0; lane < kLanes; ++lane)
     for (int i = 0; i < 4; ++i) {
-      Place at = c_16x8(lane, i);
+      FragmentPlace at = c_16x8(lane, i);
       double total = c.at(at), magnitudes = std::fabs(total);
       for (int k = 0; k < depth; ++k) {
         double product = a.at(at.row, k) * b.at(k, at.column);
@@ -204,7 +198,7 @@ void add_floats(OpcodeCases &cases) {
     add(cases, shape);
 }
 
-void add_bytes(OpcodeCases &cases) {
+void add_byte_products(OpcodeCases &cases) {
   for (const char *saturation : {"", ".satfinite"})
     for (bool a_signed : {false, true})
       for (bool b_signed : {false, true}) {
@@ -228,7 +222,8 @@ void add_ldmatrix(OpcodeCases &cases, int count, bool transposed) {
   for (int c = 0; c < 8; ++c)
     p.body += "mad.lo.u32 %v, %i, 16, " + std::to_string(c) + ";\ncvt.u16.u32 %h, %v;\n" +
               "st.shared.u16 [%s+" + std::to_string(2 * c) + "], %h;\n";
-  p.body += "bar.sync 0;\n" + p.name + " " + names('r', count) + ", [%s];\n" + stores('r', count);
+  p.body += "bar.sync 0;\n" + p.name + " " + register_names('r', count) + ", [%s];\n" +
+            stores('r', count);
   for (int lane = 0; lane < kLanes; ++lane)
     for (int m = 0; m < count; ++m) {
       uint32_t word = 0;
@@ -259,8 +254,9 @@ void add_stmatrix(OpcodeCases &cases, int count, bool transposed) {
               ";\nadd.u32 %t, %v, 1;\ncvt.u16.u32 %g, %v;\ncvt.u16.u32 %h, %t;\nmov.b32 %r" +
               std::to_string(m) + ", {%g, %h};\n";
   // Lane l reads words 4 l and on of what was stored.
-  p.body += p.name + " [%s], " + names('r', count) + ";\nbar.sync 0;\nmul.lo.u32 %t, %i, " +
-            std::to_string(4 * count) + ";\nmov.u32 %s, m;\nadd.u32 %s, %s, %t;\n";
+  p.body += p.name + " [%s], " + register_names('r', count) +
+            ";\nbar.sync 0;\nmul.lo.u32 %t, %i, " + std::to_string(4 * count) +
+            ";\nmov.u32 %s, m;\nadd.u32 %s, %s, %t;\n";
   for (int n = 0; n < count; ++n)
     p.body += "ld.shared.u32 %r" + std::to_string(n) + ", [%s+" + std::to_string(4 * n) + "];\n";
   p.body += stores('r', count);
@@ -307,7 +303,7 @@ void add_movmatrix(OpcodeCases &cases) {
 
 void add_matrix_cases(OpcodeCases &cases) {
   add_floats(cases);
-  add_bytes(cases);
+  add_byte_products(cases);
   for (int count : {1, 2, 4})
     for (bool transposed : {false, true})
       add_ldmatrix(cases, count, transposed);

@@ -8,23 +8,23 @@ namespace cugrt::conformance {
 
 namespace {
 
-constexpr uint32_t kThreads = 64;
+constexpr uint32_t kMemoryThreads = 64;
 
-struct Element {
+struct MemoryElement {
   const char *load, *store;
   uint32_t bytes;
   bool is_signed;
 };
-constexpr Element kElements[] = {{"u8", "b8", 1, false},   {"s8", "b8", 1, true},
-                                 {"b8", "u8", 1, false},   {"u16", "b16", 2, false},
-                                 {"s16", "s16", 2, true},  {"u32", "u32", 4, false},
-                                 {"s32", "b32", 4, false}, {"f32", "f32", 4, false},
-                                 {"u64", "u64", 8, false}, {"f64", "f64", 8, false}};
+constexpr MemoryElement kMemoryElements[] = {{"u8", "b8", 1, false},   {"s8", "b8", 1, true},
+                                             {"b8", "u8", 1, false},   {"u16", "b16", 2, false},
+                                             {"s16", "s16", 2, true},  {"u32", "u32", 4, false},
+                                             {"s32", "b32", 4, false}, {"f32", "f32", 4, false},
+                                             {"u64", "u64", 8, false}, {"f64", "f64", 8, false}};
 
 std::string number(uint32_t v) { return std::to_string(v); }
-char kind_of(const Element &t) { return t.bytes == 8 ? 'l' : 'r'; }
+char kind_of(const MemoryElement &t) { return t.bytes == 8 ? 'l' : 'r'; }
 
-std::string registers(const Element &t, char letter, uint32_t count) {
+std::string registers(const MemoryElement &t, char letter, uint32_t count) {
   std::string text;
   for (uint32_t i = 0; i < count; ++i)
     text += (i ? ", %" : "%") + std::string(1, letter) + kind_of(t) + number(i);
@@ -33,7 +33,7 @@ std::string registers(const Element &t, char letter, uint32_t count) {
 
 /// Elements of a thread from the input to `space`, back through it, and each to eight bytes of the
 /// output as the load has extended it to its register.
-std::string copy_body(const std::string &space, const Element &t, uint32_t count) {
+std::string copy_body(const std::string &space, const MemoryElement &t, uint32_t count) {
   const std::string vector = count > 1 ? ".v" + number(count) : "";
   const std::string bytes = number(t.bytes * count);
   const std::string place = space == "generic" ? "" : "." + space;
@@ -68,7 +68,7 @@ void add_copies(OpcodeCases &cases) {
   for (uint32_t &word : input)
     word = uint32_t(random());
   for (const char *space : {"global", "shared", "local", "generic"})
-    for (const Element &t : kElements)
+    for (const MemoryElement &t : kMemoryElements)
       for (uint32_t count : {1u, 2u, 4u}) {
         Program p;
         if (t.bytes * count == 32) { // 256 bits came late, and to global memory alone
@@ -79,9 +79,9 @@ void add_copies(OpcodeCases &cases) {
         p.name = std::string("ld.") + space + (count > 1 ? ".v" + number(count) : "") + "." +
                  t.load + " of st." + t.store;
         p.body = copy_body(space, t, count);
-        p.threads = kThreads;
+        p.threads = kMemoryThreads;
         p.input = input;
-        for (uint32_t i = 0; i < kThreads * count; ++i) {
+        for (uint32_t i = 0; i < kMemoryThreads * count; ++i) {
           uint32_t first = i * t.bytes;
           Bits value = 0;
           for (uint32_t k = 0; k < t.bytes; ++k)
@@ -153,18 +153,18 @@ void add_float_atoms(std::vector<Atom> &atoms) {
 }
 
 /// Where memory lies, and by what kind of address it is named.
-struct Place {
+struct AtomPlace {
   const char *name, *suffix;
   bool in_shared;
 };
-constexpr Place kPlaces[] = {{"global", ".global", false},
-                             {"shared", ".shared", true},
-                             {"generic", "", false},
-                             {"generic to shared", "", true}};
+constexpr AtomPlace kAtomPlaces[] = {{"global", ".global", false},
+                                     {"shared", ".shared", true},
+                                     {"generic", "", false},
+                                     {"generic to shared", "", true}};
 
 /// Input: 16 bytes of operands a thread, then 8 bytes of memory a thread. Output: 8 bytes of the
 /// old value and 8 of the memory afterwards.
-std::string atom_body(const Atom &atom, const Place &place) {
+std::string atom_body(const Atom &atom, const AtomPlace &place) {
   const std::string k(1, atom.bytes == 8 ? 'l' : atom.bytes == 4 ? 'r' : 'h');
   const std::string type = ".b" + number(8 * atom.bytes);
   std::string s =
@@ -195,25 +195,25 @@ Bits atom_value(Random &random, const Atom &atom) {
 }
 
 /// A case of each thread's operands a and b and memory m, as v = {a, b, m}.
-void add_atom(OpcodeCases &cases, const Atom &atom, const Place &place, const std::string &name,
+void add_atom(OpcodeCases &cases, const Atom &atom, const AtomPlace &place, const std::string &name,
               const char *rule, const std::function<Bits(Random &)> &value) {
   Program p;
   p.name = name;
   p.body = atom_body(atom, place);
-  p.threads = kThreads;
+  p.threads = kMemoryThreads;
   p.target.compute = atom.compute;
   p.cite = {"Parallel Synchronization and Communication Instructions: atom", rule};
   Random random(3);
-  p.input.resize(kThreads * 6);
+  p.input.resize(kMemoryThreads * 6);
   const Bits mask = atom.bytes == 8 ? ~Bits(0) : (Bits(1) << (8 * atom.bytes)) - 1;
-  for (uint32_t i = 0; i < kThreads; ++i) {
+  for (uint32_t i = 0; i < kMemoryThreads; ++i) {
     Bits v[3];
     for (Bits &one : v)
       one = value(random);
     for (uint32_t k = 0; k < 2; ++k) {
       p.input[i * 4 + k] = uint32_t(v[0] >> (32 * k));
       p.input[i * 4 + 2 + k] = uint32_t(v[1] >> (32 * k));
-      p.input[kThreads * 4 + i * 2 + k] = uint32_t(v[2] >> (32 * k));
+      p.input[kMemoryThreads * 4 + i * 2 + k] = uint32_t(v[2] >> (32 * k));
     }
     Bits old = v[2] & mask;
     Bits stored = (v[2] & ~mask) | (atom.next(old, v[0] & mask, v[1] & mask) & mask);
@@ -230,7 +230,7 @@ void add_atoms(OpcodeCases &cases) {
   add_integer_atoms(atoms);
   add_float_atoms(atoms);
   for (const Atom &atom : atoms)
-    for (const Place &place : kPlaces)
+    for (const AtomPlace &place : kAtomPlaces)
       add_atom(cases, atom, place, std::string("atom.") + place.name + "." + atom.name,
                "the old value is returned and the new one stored in its place",
                [&](Random &random) { return atom_value(random, atom); });
@@ -248,7 +248,7 @@ void add_subnormal_atoms(OpcodeCases &cases) {
   for (const Row &row :
        {Row{"add.f32", 4, &kF32, true, 75}, Row{"add.noftz.f16", 2, &kF16, false, 75},
         Row{"add.noftz.bf16", 2, &kBf16, false, 90}})
-    for (const Place &place : kPlaces) {
+    for (const AtomPlace &place : kAtomPlaces) {
       const Format &t = *row.format;
       const bool flushes = row.flushes_in_global && !place.in_shared;
       auto next = [&t, flushes](Bits o, Bits a, Bits) {

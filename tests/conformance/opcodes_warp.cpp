@@ -7,11 +7,11 @@ namespace cugrt::conformance {
 
 namespace {
 
-constexpr uint32_t kLanes = 32;
+constexpr uint32_t kWarpLanes = 32;
 
 std::vector<uint32_t> values(Bits seed, bool few = false) {
   Random random(seed);
-  std::vector<uint32_t> v(2 * kLanes);
+  std::vector<uint32_t> v(2 * kWarpLanes);
   for (uint32_t &word : v)
     word = few ? uint32_t(random() % 3) : uint32_t(random());
   return v;
@@ -32,7 +32,7 @@ void add(OpcodeCases &cases, const std::string &name, const std::string &body,
   p.input = input;
   p.cite = {section, rule};
   p.target = target;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+  for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
     auto [x, y] = result(lane);
     p.expected.push_back(x);
     p.expected.push_back(y);
@@ -89,9 +89,9 @@ void add_votes(OpcodeCases &cases) {
                         {"low", [](uint32_t lane) { return lane < 16; }}};
   for (const Vote &vote : votes)
     for (uint32_t members : {0xffffffffu, 0x0000ffffu}) {
-      std::vector<uint32_t> input(2 * kLanes);
+      std::vector<uint32_t> input(2 * kWarpLanes);
       uint32_t ballot = 0;
-      for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      for (uint32_t lane = 0; lane < kWarpLanes; ++lane) {
         input[2 * lane] = vote.holds(lane);
         ballot |= uint32_t(vote.holds(lane)) << lane;
       }
@@ -132,7 +132,7 @@ void add_matches(OpcodeCases &cases) {
           input, section, ".any: the threads with the same value; .all: the mask, or 0",
           [=](uint32_t lane) {
             uint32_t any = 0;
-            for (uint32_t other = 0; other < kLanes; ++other)
+            for (uint32_t other = 0; other < kWarpLanes; ++other)
               any |= uint32_t(of(other) == of(lane)) << other;
             bool all = any == 0xffffffff;
             return std::pair(any, all ? 0xffffffffu ^ 0x100 : 0u);
@@ -160,7 +160,7 @@ void add_reductions(OpcodeCases &cases) {
       {"xor.b32", [](uint32_t x, uint32_t y) { return x ^ y; }}};
   for (const Reduction &r : reductions) {
     uint32_t all = input[0], low = input[0];
-    for (uint32_t lane = 1; lane < kLanes; ++lane) {
+    for (uint32_t lane = 1; lane < kWarpLanes; ++lane) {
       all = r.join(all, input[2 * lane]);
       if (lane < 8)
         low = r.join(low, input[2 * lane]);

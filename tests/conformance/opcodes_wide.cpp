@@ -43,7 +43,7 @@ void add_moves(OpcodeCases &cases) {
   cases.programs.push_back(std::move(p));
 }
 
-void add_atoms(OpcodeCases &cases) {
+void add_wide_atoms(OpcodeCases &cases) {
   const char *section = "Parallel Synchronization and Communication Instructions: atom";
   const Target target{90, "8.3"};
   // Even threads compare with what is there, odd ones with something else.
@@ -172,7 +172,7 @@ void add_stack(OpcodeCases &cases) {
 
 void add_wide_cases(OpcodeCases &cases) {
   add_moves(cases);
-  add_atoms(cases);
+  add_wide_atoms(cases);
   add_pairs(cases);
   add_stack(cases);
 }

@@ -10,7 +10,7 @@ namespace cugrt::conformance {
 namespace {
 
 /// An element type of a, b, c or d: how values are made, written down and read.
-struct Element {
+struct WmmaElement {
   std::string name;
   int bits;
   const Format *format; // none: an integer
@@ -21,13 +21,13 @@ struct Element {
     return bits == 32 ? all : all & ((1u << bits) - 1);
   }
 };
-const Element kF16Element{"f16", 16, &kF16, true}, kBf16Element{"bf16", 16, &kBf16, true},
+const WmmaElement kF16Element{"f16", 16, &kF16, true}, kBf16Element{"bf16", 16, &kBf16, true},
     kTf32Element{"tf32", 32, &kF32, true}, kF32Element{"f32", 32, &kF32, true},
     kS8Element{"s8", 8, nullptr, true}, kU8Element{"u8", 8, nullptr, false},
     kS32Element{"s32", 32, nullptr, true};
 
 /// A value that every type of the element's kind holds exactly.
-double small(const Element &element, Random &random) {
+double small(const WmmaElement &element, Random &random) {
   if (element.format)
     return (int(random() % 256) - 128) / 64.0;
   if (element.bits == 32)
@@ -37,7 +37,7 @@ double small(const Element &element, Random &random) {
 
 /// A matrix in memory: rows, or columns, `stride` elements apart.
 struct Stored {
-  Element element;
+  WmmaElement element;
   int rows = 0, columns = 0, stride = 0;
   bool by_column = false;
 
@@ -52,7 +52,7 @@ struct Stored {
   const char *layout() const { return by_column ? "col" : "row"; }
 };
 
-struct Shape {
+struct WmmaShape {
   int m, n, k;
   std::string name() const {
     return "m" + std::to_string(m) + "n" + std::to_string(n) + "k" + std::to_string(k);
@@ -60,8 +60,8 @@ struct Shape {
 };
 
 struct Product {
-  Shape shape;
-  Element in, c, d;
+  WmmaShape shape;
+  WmmaElement in, c, d;
   bool a_by_column, b_by_column, c_by_column, d_by_column, padded;
   int compute;
   std::string space, saturation;
@@ -73,13 +73,6 @@ int registers(const Product &p, char matrix) {
   if (p.in.name == "f16")
     return 8;
   return (matrix == 'a' ? p.shape.m : p.shape.n) * p.shape.k * p.in.bits / 1024;
-}
-
-std::string names(char letter, int count) {
-  std::string text = "{";
-  for (int i = 0; i < count; ++i)
-    text += (i ? ", %" : "%") + std::string(1, letter) + std::to_string(i);
-  return text + "}";
 }
 
 Stored stored(const Product &p, char matrix) {
@@ -101,7 +94,7 @@ std::string access(const Product &p, char matrix, const Stored &s, const std::st
   std::string opcode = std::string("wmma.") + (stores ? "store.d" : std::string("load.") + matrix) +
                        ".sync.aligned." + s.layout() + "." + p.shape.name() + p.space + "." +
                        s.element.name;
-  std::string fragment = names(matrix, registers(p, matrix));
+  std::string fragment = register_names(matrix, registers(p, matrix));
   return opcode + " " +
          (stores ? "[" + address + "], " + fragment : fragment + ", [" + address + "]") +
          (p.padded ? ", " + std::to_string(s.stride) : "") + ";\n";
@@ -109,7 +102,7 @@ std::string access(const Product &p, char matrix, const Stored &s, const std::st
 
 std::string declarations(const Product &p) {
   // f16 fragments are of pairs, floats of floats, everything else of words.
-  auto type = [&](const Element &e) {
+  auto type = [&](const WmmaElement &e) {
     return e.name == "f16" ? ".b32" : e.name == "f32" ? ".f32" : ".b32";
   };
   return std::string(".reg ") + type(p.in) + " %a<8>, %b<8>;\n.reg " + type(p.c) +
@@ -145,9 +138,10 @@ void add(OpcodeCases &cases, const Product &p) {
                  (c.by_column ? " c col" : "") + (d.by_column ? " d col" : "");
   program.body = declarations(p) + access(p, 'a', a, at(0)) + access(p, 'b', b, at(a.words())) +
                  access(p, 'c', c, at(a.words() + b.words())) + multiply + " " +
-                 names('d', registers(p, 'd')) + ", " + names('a', registers(p, 'a')) + ", " +
-                 names('b', registers(p, 'b')) + ", " + names('c', registers(p, 'c')) + ";\n" +
-                 access(p, 'd', d, "%out");
+                 register_names('d', registers(p, 'd')) + ", " +
+                 register_names('a', registers(p, 'a')) + ", " +
+                 register_names('b', registers(p, 'b')) + ", " +
+                 register_names('c', registers(p, 'c')) + ";\n" + access(p, 'd', d, "%out");
   program.expected.resize(d.words());
   const size_t each = size_t(32 / p.d.bits), count = program.expected.size() * each;
   std::vector<double> want(count), scale(count);
@@ -187,11 +181,12 @@ void add(OpcodeCases &cases, const Product &p) {
 } // namespace
 
 void add_wmma_cases(OpcodeCases &cases) {
-  const Shape shapes[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}}, shallow{16, 16, 8};
+  const WmmaShape shapes[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}}, shallow{16, 16, 8};
   const std::string global = ".global";
-  for (const Shape &shape : shapes)
+  for (const WmmaShape &shape : shapes)
     for (bool by_column : {false, true}) {
-      auto product = [&](const Element &in, const Element &c, const Element &d, int compute) {
+      auto product = [&](const WmmaElement &in, const WmmaElement &c, const WmmaElement &d,
+                         int compute) {
         add(cases, {shape, in, c, d, by_column, !by_column, by_column, !by_column, by_column,
                     compute, global, ""});
       };

@@ -103,7 +103,7 @@ void attribute_script(Script &s, CUlaunchAttributeID id, const CUlaunchAttribute
 }
 
 /// A copy from device to device, and one to the host.
-void copy_script(Script &s) {
+void copy_update_script(Script &s) {
   GraphBuilder g(s), next(s);
   CUdeviceptr cell = s.words(2, 1);
   uint32_t host = 0;
@@ -269,7 +269,7 @@ const std::vector<ScriptCase> &update_scripts() {
        {{"cuGraphExecUpdate", "Changing either the source or destination memory type"},
         {"cuGraphExecUpdate",
          "CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED if any parameters to a node changed"}},
-       copy_script},
+       copy_update_script},
       {"an update of a conditional node's type is refused",
        Kind::shared,
        {{"cuGraphExecUpdate", "Conditional nodes: - Changing node parameters is not supported"}},

@@ -8,7 +8,7 @@ using namespace cugrt::test;
 namespace {
 
 /// A layer over rows; its one result has the rows behind, the other sums over them.
-std::string layer(const std::string &attributes) {
+std::string layer_over_rows(const std::string &attributes) {
   return R"(cugrt 1
 func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>, %y: out tensor<[n, m, 6], f32>,
            %state: inout tensor<[n], f32>) -> (tensor<[6, n, m], f32>, tensor<[m, 6], f32>)
@@ -52,9 +52,9 @@ const std::string kPlain = "upper_bounds = {n = 20, m = 20}";
 
 /// A session and memory of exactly the sizes of a run, but for what is written: that is followed by
 /// numbers that nobody may touch.
-struct Side {
-  explicit Side(const std::string &attributes, cugrt_session_options options)
-      : executable(emulated_runtime(), Module::parse(layer(attributes))),
+struct RowsSide {
+  explicit RowsSide(const std::string &attributes, cugrt_session_options options)
+      : executable(emulated_runtime(), Module::parse(layer_over_rows(attributes))),
         session(executable, emulated_runtime(), Weights(), options),
         main(executable.function("main")) {}
 
@@ -111,8 +111,8 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
   for (const char *buckets : {"buckets = {n = [3, 8, 20]}", "buckets = {m = [5, 20]}",
                               "buckets = {n = [1, 4, 16], m = [2, 7, 12]}"}) {
     INFO(buckets);
-    Side plain(kPlain, detail::sized<cugrt_session_options>());
-    Side padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>());
+    RowsSide plain(kPlain, detail::sized<cugrt_session_options>());
+    RowsSide padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>());
     uint32_t seed = 3;
     for (auto [n, m] : {std::pair(1, 1),
                         {2, 6},
@@ -136,16 +136,16 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
 TEST_CASE("eager sessions and graphs see the same padding") {
   const std::string attributes = kPlain + ", buckets = {n = [6, 12]}";
   auto options = detail::sized<cugrt_session_options>();
-  Side graphs(attributes, options);
+  RowsSide graphs(attributes, options);
   options.eager = 1;
-  Side eager(attributes, options);
+  RowsSide eager(attributes, options);
   for (int64_t n : {2, 6, 11, 15})
     CHECK(graphs.run(n, 3, 9) == eager.run(n, 3, 9));
 }
 
 TEST_CASE("keys are buckets: values of one bucket share an instance, and records tell what was "
           "padded") {
-  Side side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  RowsSide side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
   for (int64_t n : {9, 13, 13, 2, 16})
     side.run(n, 4, 1);
   std::vector<cugrt_launch_record> records = side.records();
@@ -168,7 +168,7 @@ TEST_CASE("keys are buckets: values of one bucket share an instance, and records
 
 TEST_CASE("a run with nothing changed is a hit, and one with another value of the bucket sets the "
           "nodes at both ends alone") {
-  Side side("upper_bounds = {m = 4}, buckets = {n = [16]}", logged());
+  RowsSide side("upper_bounds = {m = 4}, buckets = {n = [16]}", logged());
   Buffer x = upload(whole_numbers(256, 1)), w = upload(whole_numbers(24, 5)),
          y = upload(std::vector<float>(384)), state = upload(std::vector<float>(16));
   auto run = [&](int64_t n) {
@@ -188,7 +188,7 @@ TEST_CASE("a run with nothing changed is a hit, and one with another value of th
 }
 
 TEST_CASE("preparing a value makes its bucket's instance") {
-  Side side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  RowsSide side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
   cugrt_symbol_value values[] = {{"n", 9}, {"m", 4}};
   auto report = detail::sized<cugrt_prepare_report>();
   check(api().session_prepare(side.session.get(), side.main.get(), values, 2, &report));
@@ -199,11 +199,11 @@ TEST_CASE("preparing a value makes its bucket's instance") {
 
 TEST_CASE("beyond the last bucket a value is an error, or runs at its own size where the upper "
           "bound allows it") {
-  Side bounded("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
+  RowsSide bounded("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
   Error error = error_of([&] { bounded.run(17, 4, 1); });
   CHECK(mentions(error, "gives symbol n the value 17, but its bounds are 0 to 16"));
-  Side open("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}", logged());
-  Side plain("upper_bounds = {m = 4, n = 18}", logged());
+  RowsSide open("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}", logged());
+  RowsSide plain("upper_bounds = {m = 4, n = 18}", logged());
   CHECK(open.run(17, 4, 1) == plain.run(17, 4, 1));
   std::vector<cugrt_launch_record> records = open.records();
   CHECK(records[0].padded_from[0] == records[0].key_values[0]);
@@ -213,7 +213,8 @@ TEST_CASE("beyond the last bucket a value is an error, or runs at its own size w
 }
 
 TEST_CASE("the plan's report tells of buckets") {
-  Module module = Module::parse(layer("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}"));
+  Module module =
+      Module::parse(layer_over_rows("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}"));
   std::string text = module.plan_report();
   CHECK(text.find("symbol n_bucket in [4, 18]: the least of 4, 16 that holds n, beyond them n "
                   "itself") != std::string::npos);

@@ -26,8 +26,8 @@ func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>) -> (tensor<[6, n
 const std::string kBounds = "lower_bounds = {n = 1, m = 1}, upper_bounds = {n = 400, m = 400}";
 const std::string kConstraint = ", constraints = [n*m <= 800]";
 
-struct Side {
-  explicit Side(const std::string &text, bool eager = false)
+struct ConstrainedSide {
+  explicit ConstrainedSide(const std::string &text, bool eager = false)
       : executable(emulated_runtime(), Module::parse(text)),
         session(executable, emulated_runtime(), Weights(), options(eager)),
         main(executable.function("main")) {}
@@ -57,7 +57,7 @@ constexpr std::pair<int64_t, int64_t> kCorners[] = {{1, 1}, {400, 2}, {2, 400}, 
 
 TEST_CASE("at the corners of a domain graphs and eager sessions give what a module without the "
           "constraint gives, with a fraction of its storage") {
-  Side plain(layer(kBounds)), graphs(layer(kBounds + kConstraint)),
+  ConstrainedSide plain(layer(kBounds)), graphs(layer(kBounds + kConstraint)),
       eager(layer(kBounds + kConstraint), true);
   for (auto [n, m] : kCorners) {
     INFO("n = " << n << ", m = " << m);
@@ -71,7 +71,7 @@ TEST_CASE("at the corners of a domain graphs and eager sessions give what a modu
 }
 
 TEST_CASE("a run that breaks a constraint is refused with its name and its symbols' values") {
-  Side side(layer(kBounds + kConstraint));
+  ConstrainedSide side(layer(kBounds + kConstraint));
   Error error = error_of([&] { side.run(29, 28); });
   CHECK(mentions(error, "function @main: constraint n*m <= 800 is broken: it is 812 with n = 29, "
                         "m = 28"));
@@ -85,8 +85,8 @@ TEST_CASE("a run that breaks a constraint is refused with its name and its symbo
 }
 
 TEST_CASE("a symbol that a constraint alone bounds has a place") {
-  Side side(layer("lower_bounds = {n = 1, m = 1}" + kConstraint));
-  Side plain(layer(kBounds));
+  ConstrainedSide side(layer("lower_bounds = {n = 1, m = 1}" + kConstraint));
+  ConstrainedSide plain(layer(kBounds));
   CHECK(side.run(400, 2) == plain.run(400, 2));
   CHECK(side.run(1, 800).size() == 4800);
   CHECK(mentions(error_of([&] { side.run(1, 801); }), "it is 801 with n = 1, m = 801"));
@@ -94,7 +94,7 @@ TEST_CASE("a symbol that a constraint alone bounds has a place") {
 
 TEST_CASE("what is padded may be beyond a constraint, what callers bring may not") {
   const std::string buckets = ", buckets = {n = [8, 400]}";
-  Side side(layer(kBounds + kConstraint + buckets)), plain(layer(kBounds));
+  ConstrainedSide side(layer(kBounds + kConstraint + buckets)), plain(layer(kBounds));
   // At 400 rows n is at least 9, so m at most 88: 35200 elements instead of 160000.
   for (auto [n, m] : {std::pair<int64_t, int64_t>{1, 400}, {2, 400}, {8, 100}, {9, 88}, {400, 2}}) {
     INFO("n = " << n << ", m = " << m);
@@ -130,7 +130,7 @@ private func @inner(%x: tensor<[a, b, 4], f32>, %w: tensor<[4, 6], f32>) -> (ten
 } // namespace
 
 TEST_CASE("a callee's constraint holds for its callers") {
-  Side kept(caller(kBounds + kConstraint, "constraints = [a*b <= 900]")),
+  ConstrainedSide kept(caller(kBounds + kConstraint, "constraints = [a*b <= 900]")),
       checked(caller(kBounds, "lower_bounds = {a = 1, b = 1}, constraints = [a*b <= 800]")),
       plain(caller(kBounds, ""));
   for (auto [n, m] : kCorners) {
@@ -146,7 +146,7 @@ TEST_CASE("a callee's constraint holds for its callers") {
 }
 
 TEST_CASE("symbols of a match are checked where it stands") {
-  Side side(R"(cugrt 1
+  ConstrainedSide side(R"(cugrt 1
 func @main(%x: tensor<?, f32>, %w: tensor<[4, 6], f32>) -> (tensor<[6], f32>)
     attributes {lower_bounds = {n = 1, m = 1}, constraints = [n*m <= 800]} {
   %y = match %x : tensor<[n, m, 4], f32>

@@ -7,7 +7,7 @@ using namespace cugrt::test;
 
 namespace {
 
-const std::string kKernels = R"(cugrt 1
+const std::string kGraphKernels = R"(cugrt 1
 
 kernel @scale {
   inline """
@@ -35,7 +35,7 @@ extern "C" __global__ void accumulate(const float *x, float *y, long long n) {
 )";
 
 // y = 6x while b is alive; then r = d + y with d = 6x or 12x. Small integers times x: exact.
-const std::string kModule = kKernels + R"(
+const std::string kGraphModule = kGraphKernels + R"(
 private func @six(%p: tensor<[n], f32>, %q: out tensor<[n], f32>)
     attributes {upper_bounds = {n = 256}, capture_symbols = [n]} {
   %s = alloc_storage "global", 1024
@@ -79,8 +79,8 @@ func @main(%x: tensor<[n], f32>, %flag: bool) -> (tensor<[n], f32>)
 }
 )";
 
-struct Program {
-  Program(const Module &module, cugrt_policy policy, bool eager = false)
+struct GraphProgram {
+  GraphProgram(const Module &module, cugrt_policy policy, bool eager = false)
       : executable(compile(module, policy)),
         session(executable, emulated_runtime(), Weights(), options(eager)),
         main(executable.function("main")) {}
@@ -110,7 +110,7 @@ struct Program {
 } // namespace
 
 TEST_CASE("launches of a lifted region keep their order where its tensors share bytes") {
-  const Module module = Module::parse(kKernels + R"(
+  const Module module = Module::parse(kGraphKernels + R"(
 func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>)
     attributes {num_inputs = 1} {
   %s = alloc_storage "global", 32
@@ -136,7 +136,7 @@ func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>)
   for (size_t i = 0; i < values.size(); ++i)
     expected.push_back(double(values[i]) + 5.0 * double(given[i]));
   for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED}) {
-    Executable executable = Program::compile(rewritten, policy);
+    Executable executable = GraphProgram::compile(rewritten, policy);
     Session session(executable, emulated_runtime(), weights);
     std::vector<Value> results =
         session.run(executable.function("main"), {x.tensor(CUGRT_F32, {8})});
@@ -146,10 +146,10 @@ func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>)
 }
 
 TEST_CASE("lifted regions give the bytes of the module as written, under either policy") {
-  Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
+  Module module = Module::parse(kGraphModule), rewritten = module.run_passes({"RewriteCudaGraph"});
   CHECK(rewritten.print().find("@main_cuda_graph_capture") != std::string::npos);
-  Program eager(module, CUGRT_POLICY_SEED, true);
-  Program seed(rewritten, CUGRT_POLICY_SEED), patch(rewritten, CUGRT_POLICY_PATCH);
+  GraphProgram eager(module, CUGRT_POLICY_SEED, true);
+  GraphProgram seed(rewritten, CUGRT_POLICY_SEED), patch(rewritten, CUGRT_POLICY_PATCH);
   for (int64_t n : {256, 3, 256, 100})
     for (bool flag : {false, true}) {
       INFO("n = " << n << ", flag " << flag);
@@ -167,7 +167,7 @@ TEST_CASE("lifted regions give the bytes of the module as written, under either 
 }
 
 TEST_CASE("views with strides go into a lifted region, and are read and written there") {
-  const Module written = Module::parse(kKernels + R"(
+  const Module written = Module::parse(kGraphKernels + R"(
 kernel @columns {
   inline """
 extern "C" __global__ void columns(const float *x, float *y, long long n) {
@@ -201,7 +201,7 @@ func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>)
   const Module lifted = Module::parse(text);
   for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED})
     for (const Module *module : {&written, &lifted}) {
-      Program program(*module, policy);
+      GraphProgram program(*module, policy);
       for (int64_t n : {8, 1, 0, 5}) {
         CAPTURE(policy, n);
         const std::vector<float> x = numbers(size_t(4 * n), 3);
@@ -217,10 +217,10 @@ func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>)
 }
 
 TEST_CASE("a lifted region is built once for each key, then its graph is hit") {
-  Module module = Module::parse(kModule), rewritten = module.run_passes({"RewriteCudaGraph"});
-  Program as_written(module, CUGRT_POLICY_SEED), lifted(rewritten, CUGRT_POLICY_SEED);
+  Module module = Module::parse(kGraphModule), rewritten = module.run_passes({"RewriteCudaGraph"});
+  GraphProgram as_written(module, CUGRT_POLICY_SEED), lifted(rewritten, CUGRT_POLICY_SEED);
   Buffer x = upload(numbers(256, 1));
-  for (Program *program : {&as_written, &lifted}) {
+  for (GraphProgram *program : {&as_written, &lifted}) {
     // Two regions of main around the call, one of the branch, one of the callee.
     program->run(x, 256, true);
     CHECK(program->session.counters().regions_built == 4);
@@ -237,7 +237,7 @@ TEST_CASE("a lifted region is built once for each key, then its graph is hit") {
 }
 
 TEST_CASE("switched off, the pass gives the module back") {
-  Module module = Module::parse(kModule);
+  Module module = Module::parse(kGraphModule);
   CHECK(module.run_passes({"RewriteCudaGraph"}, {"backend.use_cuda_graph=false"}).print() ==
         module.print());
 }
@@ -250,7 +250,7 @@ TEST_CASE("a lifted module that text cannot hold is an error where it is printed
       body += "  %s" + n + " = alloc_storage \"global\", 32\n  %t" + n + " = alloc_tensor %s" + n +
               ", 0 : tensor<[8], f32>\n  launch @scale(%w, %t" + n + ", 8, 2.0)\n";
     }
-    return Module::parse(kKernels +
+    return Module::parse(kGraphKernels +
                              "func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {\n" +
                              body + "  return\n}\n",
                          "many.cugrt")
@@ -262,7 +262,7 @@ TEST_CASE("a lifted module that text cannot hold is an error where it is printed
   INFO(error.what());
   CHECK(mentions(error, "many.cugrt:29:3"));
   CHECK(mentions(error, "in @main: 4097 parts of a tuple"));
-  Executable executable = Program::compile(more, CUGRT_POLICY_SEED);
+  Executable executable = GraphProgram::compile(more, CUGRT_POLICY_SEED);
   Weights weights;
   std::vector<float> given = numbers(8, 2);
   weights.add("w", given.data(), CUGRT_F32, std::vector<int64_t>{8});

@@ -7,7 +7,7 @@ using namespace cugrt::test;
 
 namespace {
 
-const char *const kKernels = R"(cugrt 1
+const char *const kAddKernel = R"(cugrt 1
 
 kernel @count {
   inline """extern "C" __global__ void count(float *s, long long n) { if (threadIdx.x < n) s[threadIdx.x] += 1; }"""
@@ -29,7 +29,7 @@ extern "C" __global__ void add(const float *x, float *y, long long n, int k, boo
 
 struct Strict {
   explicit Strict(const std::string &text)
-      : executable(emulated_runtime(), Module::parse(kKernels + text)),
+      : executable(emulated_runtime(), Module::parse(kAddKernel + text)),
         session(executable, emulated_runtime(), {}, options()) {}
   static cugrt_session_options options() {
     auto options = detail::sized<cugrt_session_options>();
@@ -62,7 +62,7 @@ func @step(%s: inout tensor<[n], f32>) -> (tensor<[n], f32>) attributes {lower_b
 
 struct Values {
   Values()
-      : executable(emulated_runtime(), Module::parse(std::string(kKernels) + R"(
+      : executable(emulated_runtime(), Module::parse(std::string(kAddKernel) + R"(
 func @main(%x: tensor<[n], f32>, %k: int, %half: bool, %m: int<q>) -> (tensor<[n], f32>)
     attributes {lower_bounds = {n = 1}, upper_bounds = {n = 32}} {
   %y = alloc : tensor<[n], f32>

@@ -16,7 +16,7 @@ struct Input {
 };
 
 /// All results of @main, one after the other; what it writes counts as one.
-std::vector<float> run(const Module &module, const std::vector<Input> &inputs) {
+std::vector<float> run_mixed(const Module &module, const std::vector<Input> &inputs) {
   Executable executable(emulated_runtime(), module);
   Session session(executable, emulated_runtime(), Weights());
   Function main = executable.function("main");
@@ -51,7 +51,7 @@ std::vector<float> run(const Module &module, const std::vector<Input> &inputs) {
 
 void check_dtypes(const std::string &text, const std::vector<Input> &inputs) {
   const Module module = Module::parse(text);
-  const std::vector<float> in_f32 = run(module, inputs);
+  const std::vector<float> in_f32 = run_mixed(module, inputs);
   const std::vector<double> expected(in_f32.begin(), in_f32.end());
   REQUIRE(!expected.empty());
   for (const auto &[dtype, unit] : {std::pair("f16", 0x1p-11), std::pair("bf16", 0x1p-8)}) {
@@ -59,7 +59,7 @@ void check_dtypes(const std::string &text, const std::vector<Input> &inputs) {
     const Module narrow =
         module.run_passes({"ToMixedPrecision"}, {std::string("mixed.dtype=") + dtype});
     CHECK(narrow.print().find(std::string("dtype = ") + dtype) != std::string::npos);
-    const std::vector<float> actual = run(narrow, inputs);
+    const std::vector<float> actual = run_mixed(narrow, inputs);
     check_close(actual, expected, 6 * unit);
     CHECK(actual != in_f32); // something was rounded
   }

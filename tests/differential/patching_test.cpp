@@ -7,8 +7,8 @@ using namespace cugrt::test;
 
 namespace {
 
-struct Program {
-  explicit Program(const std::string &text, uint64_t budget_bytes = 0)
+struct PatchedProgram {
+  explicit PatchedProgram(const std::string &text, uint64_t budget_bytes = 0)
       : executable(emulated_runtime(), Module::parse(text)),
         session(open(executable, budget_bytes)), main(executable.function("main")) {}
 
@@ -33,7 +33,7 @@ std::vector<int32_t> counted(size_t count, int32_t first) {
 } // namespace
 
 TEST_CASE("a position that kernels read from device memory costs a run nothing, and is in no key") {
-  Program program(R"(cugrt 1
+  PatchedProgram program(R"(cugrt 1
 kernel @append {
   inline """
 extern "C" __global__ void append(const int *x, int *cache, const int *p) {
@@ -80,7 +80,7 @@ func @main(%x: tensor<[1], i32>, %cache: inout tensor<[64], i32>, %pos: inout te
 }
 
 TEST_CASE("shared memory and launch dimensions are set in one instance for every shape") {
-  Program program(R"(cugrt 1
+  PatchedProgram program(R"(cugrt 1
 kernel @reverse {
   inline """
 extern "C" __global__ void reverse(const int *x, int *y, long long m, long long n) {
@@ -101,7 +101,7 @@ func @main(%x: tensor<[m, n], i32>) -> (tensor<[m, n], i32>)
   return %y
 }
 )",
-                  40000); // one instance
+                         40000); // one instance
   Buffer x = upload(counted(8 * 64, 3));
   const std::pair<int64_t, int64_t> shapes[] = {{8, 64}, {1, 5}, {3, 0}, {8, 33}, {2, 7}, {0, 64}};
   for (const auto &[m, n] : shapes) {

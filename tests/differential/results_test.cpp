@@ -27,8 +27,8 @@ cugrt_session_options with_frames(uint32_t frames) {
   return options;
 }
 
-struct Program {
-  explicit Program(const std::string &text, uint32_t frames = 1)
+struct ResultsProgram {
+  explicit ResultsProgram(const std::string &text, uint32_t frames = 1)
       : executable(emulated_runtime(), Module::parse(text)),
         session(executable, emulated_runtime(), {}, with_frames(frames)),
         main(executable.function("main")) {}
@@ -53,14 +53,14 @@ std::vector<float> filled(size_t count, float value) { return std::vector<float>
 
 TEST_CASE("memory that a caller binds is written to after a run that was refused") {
   for (uint32_t frames : {1u, 2u}) {
-    Program program(kScale + R"(
+    ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[8], f32>, %a: int) -> (tensor<[8], f32>) {
   %r = alloc : tensor<[8], f32>
   launch @scale(%x, %r, 8, %a)
   return %r
 }
 )",
-                    frames);
+                           frames);
     Buffer x = upload(filled(8, 1)), y = upload(filled(8, 0));
     for (int64_t a : {2, 3, 4}) {
       std::vector<Value> bound{tensor(y, 8)}, none(1);
@@ -84,7 +84,7 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
   return %r, %s
 }
 )";
-  Program program(text);
+  ResultsProgram program(text);
   Buffer a = upload(filled(32, 1)), b = upload(filled(32, 0)), c = upload(filled(32, 5)),
          d = upload(filled(32, 0)), e = upload(filled(32, 0));
   struct Run {
@@ -124,14 +124,14 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
 TEST_CASE(
     "an address that any earlier run handed out binds nothing, and no other memory takes it") {
   for (uint32_t frames : {1u, 3u}) {
-    Program program(kScale + R"(
+    ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) {
   %r = alloc : tensor<[n], f32>
   launch @scale(%x, %r, n, 2)
   return %r
 }
 )",
-                    frames);
+                           frames);
     Buffer x = upload(filled(100'000, 1));
     std::vector<std::vector<Value>> arrays(8, std::vector<Value>(1));
     std::vector<Buffer> others;
@@ -157,14 +157,14 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) {
 
 TEST_CASE("arrays of results that a parameter lies in may come back in turn") {
   for (uint32_t frames : {1u, 2u}) {
-    Program program(kScale + R"(
+    ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>, tensor<[8], f32>) {
   %r = alloc : tensor<[8], f32>
   launch @scale(%x, %r, 8, 2)
   return %r, %x
 }
 )",
-                    frames);
+                           frames);
     Buffer x[] = {upload(filled(8, 1)), upload(filled(8, 2)), upload(filled(8, 3))};
     std::vector<Value> arrays[] = {std::vector<Value>(2), std::vector<Value>(2)};
     for (int i = 0; i < 12; ++i) {

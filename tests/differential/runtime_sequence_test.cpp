@@ -13,7 +13,7 @@ using namespace cugrt::test;
 namespace {
 
 /// Row sums of a layer with a skip, and a state that every run adds to.
-const char *const kModule = R"(cugrt 1
+const char *const kSequenceModule = R"(cugrt 1
 
 kernel @accumulate {
   inline """
@@ -49,8 +49,8 @@ func @pure(%x: tensor<[n, m], f32>, %w: tensor<[m, 8], f32>) -> (tensor<[n, 8], 
 constexpr size_t kRows = 24, kColumns = 12, kWidth = 8;
 
 /// One session with buffers of its own, two of each kind, all alike at the beginning.
-struct Side {
-  explicit Side(Executable &executable, cugrt_session_options options)
+struct SequenceSide {
+  explicit SequenceSide(Executable &executable, cugrt_session_options options)
       : session(executable, emulated_runtime(), Weights(), options),
         main(executable.function("main")) {
     for (uint32_t i = 0; i < 2; ++i) {
@@ -104,12 +104,12 @@ struct Side {
 
 TEST_CASE("results equal those of single launches, bit for bit, whatever the sequence of keys, "
           "buffers and streams") {
-  Executable executable(emulated_runtime(), Module::parse(kModule));
+  Executable executable(emulated_runtime(), Module::parse(kSequenceModule));
   auto options = detail::sized<cugrt_session_options>();
   options.instance_budget_bytes = 160000; // two instances of five nodes
-  Side graphs(executable, options);
+  SequenceSide graphs(executable, options);
   options.eager = 1;
-  Side eager(executable, options);
+  SequenceSide eager(executable, options);
   std::vector<Stream> streams;
   streams.emplace_back(emulated_runtime());
   streams.emplace_back(emulated_runtime());
@@ -118,7 +118,7 @@ TEST_CASE("results equal those of single launches, bit for bit, whatever the seq
     seed = seed * 1664525u + 1013904223u;
     return (seed >> 16) % count;
   };
-  Side::Step step{5, 4, 0, 0, 0, 0, 0, 0, 0.5};
+  SequenceSide::Step step{5, 4, 0, 0, 0, 0, 0, 0, 0.5};
   for (int i = 0; i < 300; ++i) {
     // Mostly one thing changes at a time; some keys come often, others once.
     switch (pick(8)) {
@@ -216,7 +216,7 @@ struct Pool {
 
 TEST_CASE("runs that overlap in three frames, on streams that change, through builds, patches and "
           "evictions, leave the same bytes as single launches one after the other") {
-  Executable executable(emulated_runtime(), Module::parse(kModule));
+  Executable executable(emulated_runtime(), Module::parse(kSequenceModule));
   auto options = detail::sized<cugrt_session_options>();
   options.instance_budget_bytes = 480000; // two or three instances for each frame
   options.strict = 1; // a function without an instance takes the place of another one's

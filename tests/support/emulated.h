@@ -12,6 +12,10 @@
 
 namespace cugrt::test {
 
+inline bool contains(const std::string &text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 class Emulated {
 public:
   explicit Emulated(std::string_view profile = "sm_90")

@@ -19,8 +19,6 @@ namespace {
 
 constexpr uint64_t kMemoryBytes = uint64_t(1) << 30;
 
-Status failed(std::string message) { return Status::error(Code::internal, std::move(message)); }
-
 class CoreDevice final : public LaunchDevice {
 public:
   explicit CoreDevice(std::string_view profile)

@@ -16,6 +16,10 @@
 
 namespace cugrt::test {
 
+inline Status failed(std::string message) {
+  return Status::error(Code::internal, std::move(message));
+}
+
 class LaunchDevice {
 public:
   virtual ~LaunchDevice() = default;

@@ -117,8 +117,6 @@ double take_value(std::string_view bytes, ir::DType dtype, size_t i) {
   }
 }
 
-Status failed(std::string message) { return Status::error(Code::internal, std::move(message)); }
-
 } // namespace
 
 std::string encode(ir::DType dtype, const Array &array) {

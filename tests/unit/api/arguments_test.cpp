@@ -10,7 +10,7 @@
 
 namespace {
 
-const cugrt_api &api() { return *cugrt_get_api(CUGRT_API_VERSION); }
+const cugrt_api &table() { return *cugrt_get_api(CUGRT_API_VERSION); }
 
 /// Calls a function of the table with a null or zero for each argument.
 template <class Result, class... Arguments> Result with_nulls(Result (*function)(Arguments...)) {
@@ -30,9 +30,9 @@ void check_nulls(const char *name, Result (*function)(Arguments...)) {
   } else if constexpr (std::is_same_v<Result, cugrt_status *>) {
     cugrt_status *status = with_nulls(function);
     REQUIRE(status);
-    CHECK(api().status_code(status) == CUGRT_INVALID_ARGUMENT);
-    CHECK(std::string(api().status_message(status)).find("is null") != std::string::npos);
-    api().status_free(status);
+    CHECK(table().status_code(status) == CUGRT_INVALID_ARGUMENT);
+    CHECK(std::string(table().status_message(status)).find("is null") != std::string::npos);
+    table().status_free(status);
   } else if constexpr (std::is_same_v<Result, const char *>) {
     const char *text = with_nulls(function);
     REQUIRE(text);
@@ -42,7 +42,7 @@ void check_nulls(const char *name, Result (*function)(Arguments...)) {
   }
 }
 
-#define CHECK_NULLS(member) check_nulls(#member, api().member)
+#define CHECK_NULLS(member) check_nulls(#member, table().member)
 
 } // namespace
 
@@ -135,14 +135,14 @@ TEST_CASE("no function of the C ABI takes a null badly") {
 }
 
 TEST_CASE("names beyond the last are null, and nothing is an error of code ok") {
-  CHECK(with_nulls(api().status_create) == nullptr); // of CUGRT_OK
-  CHECK(with_nulls(api().function_symbol_name) == nullptr);
-  CHECK(with_nulls(api().module_input_name) == nullptr);
-  CHECK(with_nulls(api().module_result_name) == nullptr);
-  const size_t passes = api().pass_count();
+  CHECK(with_nulls(table().status_create) == nullptr); // of CUGRT_OK
+  CHECK(with_nulls(table().function_symbol_name) == nullptr);
+  CHECK(with_nulls(table().module_input_name) == nullptr);
+  CHECK(with_nulls(table().module_result_name) == nullptr);
+  const size_t passes = table().pass_count();
   REQUIRE(passes > 0);
-  CHECK_FALSE(std::string(api().pass_name(passes - 1)).empty());
-  CHECK_FALSE(std::string(api().pass_description(passes - 1)).empty());
-  CHECK(api().pass_name(passes) == nullptr);
-  CHECK(api().pass_description(passes) == nullptr);
+  CHECK_FALSE(std::string(table().pass_name(passes - 1)).empty());
+  CHECK_FALSE(std::string(table().pass_description(passes - 1)).empty());
+  CHECK(table().pass_name(passes) == nullptr);
+  CHECK(table().pass_description(passes) == nullptr);
 }

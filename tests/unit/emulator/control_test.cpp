@@ -12,7 +12,7 @@ using namespace cugrt::test;
 
 namespace {
 
-std::string kernel(const std::string &body) {
+std::string control_kernel(const std::string &body) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 o) {\n"
          ".reg .b32 %r<16>, %i; .reg .b64 %l<8>, %out; .reg .b16 %h<4>; .reg .pred %p<4>;\n"
          ".shared .align 8 .b8 m[1024];\nmov.u32 %i, %tid.x;\nld.param.u64 %out, [o];\n"
@@ -21,9 +21,9 @@ std::string kernel(const std::string &body) {
 }
 
 /// What each of `threads` threads stores, eight bytes at %out.
-std::vector<uint64_t> run(const std::string &body, uint32_t threads = 64) {
+std::vector<uint64_t> run_control(const std::string &body, uint32_t threads = 64) {
   Emulated device;
-  device.load(kernel(body));
+  device.load(control_kernel(body));
   uint64_t out = device.upload(std::vector<uint64_t>(threads));
   device.launch("k", {1, 1, 1}, {threads, 1, 1}, 0, out);
   return device.download<uint64_t>(out, threads);
@@ -33,17 +33,17 @@ std::vector<uint64_t> run(const std::string &body, uint32_t threads = 64) {
 
 TEST_CASE("jumps go back, tables choose, exits and returns end threads") {
   // A loop whose exit is in its middle: sums of the numbers below the thread's.
-  auto sums =
-      run("mov.u32 %r0, 0;\nmov.u32 %r1, 0;\nagain:\nsetp.ge.u32 %p0, %r0, %i;\n@%p0 bra done;\n"
-          "add.u32 %r1, %r1, %r0;\nadd.u32 %r0, %r0, 1;\nbra.uni again;\ndone:\n"
-          "st.global.u32 [%out], %r1;\nret;");
+  auto sums = run_control(
+      "mov.u32 %r0, 0;\nmov.u32 %r1, 0;\nagain:\nsetp.ge.u32 %p0, %r0, %i;\n@%p0 bra done;\n"
+      "add.u32 %r1, %r1, %r0;\nadd.u32 %r0, %r0, 1;\nbra.uni again;\ndone:\n"
+      "st.global.u32 [%out], %r1;\nret;");
   for (uint32_t i = 0; i < sums.size(); ++i)
     REQUIRE(sums[i] == (i ? i * (i - 1) / 2 : 0));
 
-  auto chosen =
-      run("and.b32 %r0, %i, 3;\nts: .branchtargets a, b, c, d;\nbrx.idx %r0, ts;\n"
-          "a: mov.u32 %r1, 10;\nbra e;\nb: mov.u32 %r1, 11;\nbra e;\nc: mov.u32 %r1, 12;\nbra e;\n"
-          "d: exit;\ne: st.global.u32 [%out], %r1;\nret;");
+  auto chosen = run_control(
+      "and.b32 %r0, %i, 3;\nts: .branchtargets a, b, c, d;\nbrx.idx %r0, ts;\n"
+      "a: mov.u32 %r1, 10;\nbra e;\nb: mov.u32 %r1, 11;\nbra e;\nc: mov.u32 %r1, 12;\nbra e;\n"
+      "d: exit;\ne: st.global.u32 [%out], %r1;\nret;");
   for (uint32_t i = 0; i < chosen.size(); ++i)
     REQUIRE(chosen[i] == (i % 4 == 3 ? 0 : 10 + i % 4));
 }
@@ -52,8 +52,8 @@ TEST_CASE("jumps go back, tables choose, exits and returns end threads") {
 TEST_CASE("child: forks after kernels have run", "[.]") {
   auto launch = [] {
     Emulated device;
-    device.load(kernel("mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\n"
-                       "st.global.u32 [%out], 7;\nret;"));
+    device.load(control_kernel("mov.u32 %r0, %ctaid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;\n"
+                               "st.global.u32 [%out], 7;\nret;"));
     uint64_t out = device.upload(std::vector<uint64_t>(64));
     device.launch("k", {8, 1, 1}, {64, 1, 1}, 0, out); // in several blocks, with helpers
     return device.download<uint64_t>(out, 64)[63];
@@ -85,7 +85,7 @@ TEST_CASE("a forked child of a process that has run kernels runs others, and end
 TEST_CASE("breakpoints and traps end the launch with their place") {
   for (const char *end : {"brkpt", "trap"}) {
     Emulated device;
-    device.load(kernel(std::string("setp.eq.u32 %p0, %i, 5;\n@%p0 ") + end + ";\nret;"));
+    device.load(control_kernel(std::string("setp.eq.u32 %p0, %i, 5;\n@%p0 ") + end + ";\nret;"));
     auto fault = device.try_launch("k", {1, 1, 1}, {64, 1, 1}, 0, device.allocate(512));
     REQUIRE(fault);
     CHECK(fault->kind == emulator::FaultKind::trap);
@@ -94,18 +94,19 @@ TEST_CASE("breakpoints and traps end the launch with their place") {
 }
 
 TEST_CASE("guards cover every kind of instruction, hints do nothing") {
-  auto got =
-      run("mov.u32 %r0, 7;\nand.b32 %r1, %i, 1;\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 mov.u32 %r0, 8;\n"
-          "@!%p0 mad.lo.u32 %r0, %r0, 3, %i;\nprefetch.global.L1 [%out];\nnanosleep.u32 10;\n"
-          "@%p0 st.global.u32 [%out], %r0;\n@!%p0 st.global.u32 [%out+4], %r0;\nret;");
+  auto got = run_control(
+      "mov.u32 %r0, 7;\nand.b32 %r1, %i, 1;\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 mov.u32 %r0, 8;\n"
+      "@!%p0 mad.lo.u32 %r0, %r0, 3, %i;\nprefetch.global.L1 [%out];\nnanosleep.u32 10;\n"
+      "@%p0 st.global.u32 [%out], %r0;\n@!%p0 st.global.u32 [%out+4], %r0;\nret;");
   for (uint32_t i = 0; i < got.size(); ++i)
     REQUIRE(got[i] == (i % 2 ? uint64_t(21 + i) << 32 : 8));
 }
 
 TEST_CASE("values in wider registers are extended as their type says") {
-  auto got = run("neg.s32 %r0, %i;\nst.global.u32 [%out], %r0;\nld.global.s32 %l0, [%out];\n"
-                 "cvt.u16.u32 %h0, %r0;\nmov.b64 {%r1, %r2}, %l0;\nadd.u32 %r1, %r1, %r2;\n"
-                 "mov.b64 %l1, {%r1, %r2};\nst.global.u64 [%out], %l1;\nret;");
+  auto got =
+      run_control("neg.s32 %r0, %i;\nst.global.u32 [%out], %r0;\nld.global.s32 %l0, [%out];\n"
+                  "cvt.u16.u32 %h0, %r0;\nmov.b64 {%r1, %r2}, %l0;\nadd.u32 %r1, %r1, %r2;\n"
+                  "mov.b64 %l1, {%r1, %r2};\nst.global.u64 [%out], %l1;\nret;");
   for (uint32_t i = 0; i < got.size(); ++i) {
     uint32_t low = 0u - i, high = i ? ~0u : 0;
     REQUIRE(got[i] == (uint64_t(low + high) | uint64_t(high) << 32));
@@ -113,12 +114,14 @@ TEST_CASE("values in wider registers are extended as their type says") {
 }
 
 TEST_CASE("shuffles by index and upward stay within their segments") {
-  auto by_index = run("xor.b32 %r0, %i, 5;\nshfl.sync.idx.b32 %r1|%p0, %i, %r0, 0x1f, -1;\n"
-                      "selp.u32 %r2, 1, 0, %p0;\nst.global.v2.u32 [%out], {%r1, %r2};\nret;",
-                      32);
-  auto upward = run("shfl.sync.up.b32 %r1|%p0, %i, 3, 0x1800, -1;\nselp.u32 %r2, 1, 0, %p0;\n"
-                    "st.global.v2.u32 [%out], {%r1, %r2};\nret;",
-                    32);
+  auto by_index =
+      run_control("xor.b32 %r0, %i, 5;\nshfl.sync.idx.b32 %r1|%p0, %i, %r0, 0x1f, -1;\n"
+                  "selp.u32 %r2, 1, 0, %p0;\nst.global.v2.u32 [%out], {%r1, %r2};\nret;",
+                  32);
+  auto upward =
+      run_control("shfl.sync.up.b32 %r1|%p0, %i, 3, 0x1800, -1;\nselp.u32 %r2, 1, 0, %p0;\n"
+                  "st.global.v2.u32 [%out], {%r1, %r2};\nret;",
+                  32);
   for (uint32_t i = 0; i < 32; ++i) {
     REQUIRE(by_index[i] == ((i ^ 5) | uint64_t(1) << 32));
     bool inside = i % 8 >= 3; // segments of eight lanes
@@ -128,26 +131,26 @@ TEST_CASE("shuffles by index and upward stay within their segments") {
 
 TEST_CASE("named barriers count arrivals, and reduce predicates over the block") {
   // The second warp waits at barrier 2 for what the first announces without waiting.
-  auto produced =
-      run("mov.u32 %r0, m;\nsetp.lt.u32 %p0, %i, 32;\n@%p0 bra producer;\n"
-          "bar.sync 2, 64;\nsub.u32 %r1, %i, 32;\nmad.lo.u32 %r1, %r1, 4, %r0;\n"
-          "ld.shared.u32 %r2, [%r1];\nst.global.u32 [%out], %r2;\nret;\nproducer:\n"
-          "mad.lo.u32 %r1, %i, 4, %r0;\nmad.lo.u32 %r2, %i, %i, 1;\nst.shared.u32 [%r1], %r2;\n"
-          "bar.arrive 2, 64;\nst.global.u32 [%out], 9;\nret;");
+  auto produced = run_control(
+      "mov.u32 %r0, m;\nsetp.lt.u32 %p0, %i, 32;\n@%p0 bra producer;\n"
+      "bar.sync 2, 64;\nsub.u32 %r1, %i, 32;\nmad.lo.u32 %r1, %r1, 4, %r0;\n"
+      "ld.shared.u32 %r2, [%r1];\nst.global.u32 [%out], %r2;\nret;\nproducer:\n"
+      "mad.lo.u32 %r1, %i, 4, %r0;\nmad.lo.u32 %r2, %i, %i, 1;\nst.shared.u32 [%r1], %r2;\n"
+      "bar.arrive 2, 64;\nst.global.u32 [%out], 9;\nret;");
   for (uint32_t i = 0; i < 64; ++i)
     REQUIRE(produced[i] == (i < 32 ? 9 : (i - 32) * (i - 32) + 1));
 
-  auto reduced =
-      run("setp.lt.u32 %p0, %i, 40;\nbar.red.popc.u32 %r0, 0, %p0;\n"
-          "bar.red.and.pred %p1, 1, %p0;\nbarrier.sync 3;\nsetp.eq.u32 %p2, %i, 50;\n"
-          "bar.red.or.pred %p3, 1, %p2;\nselp.u32 %r1, 1, 0, %p1;\nselp.u32 %r2, 2, 0, %p3;\n"
-          "add.u32 %r1, %r1, %r2;\nst.global.v2.u32 [%out], {%r0, %r1};\nret;");
+  auto reduced = run_control(
+      "setp.lt.u32 %p0, %i, 40;\nbar.red.popc.u32 %r0, 0, %p0;\n"
+      "bar.red.and.pred %p1, 1, %p0;\nbarrier.sync 3;\nsetp.eq.u32 %p2, %i, 50;\n"
+      "bar.red.or.pred %p3, 1, %p2;\nselp.u32 %r1, 1, 0, %p1;\nselp.u32 %r2, 2, 0, %p3;\n"
+      "add.u32 %r1, %r1, %r2;\nst.global.v2.u32 [%out], {%r0, %r1};\nret;");
   for (uint64_t value : reduced)
     REQUIRE(value == (40 | uint64_t(2) << 32));
 }
 
 TEST_CASE("lanes of one mask meet at barriers in different places") {
-  auto got = run(
+  auto got = run_control(
       "mov.u32 %r3, m;\nmad.lo.u32 %r4, %i, 4, %r3;\nsetp.lt.u32 %p0, %i, 16;\n@%p0 bra low;\n"
       "mul.lo.u32 %r0, %i, 3;\nst.shared.u32 [%r4], %r0;\nbar.warp.sync 0xffffffff;\nbra read;\n"
       "low: mul.lo.u32 %r0, %i, 5;\nst.shared.u32 [%r4], %r0;\nbar.warp.sync 0xffffffff;\n"
@@ -159,18 +162,18 @@ TEST_CASE("lanes of one mask meet at barriers in different places") {
 }
 
 TEST_CASE("clocks go on, and addresses know their space") {
-  auto clocks =
-      run("mov.u64 %l0, %clock64;\nmov.u64 %l1, %clock64;\nsetp.ge.u64 %p0, %l1, %l0;\n"
-          "mov.u32 %r0, %clock;\nselp.u64 %l2, 1, 0, %p0;\nst.global.u64 [%out], %l2;\nret;");
+  auto clocks = run_control(
+      "mov.u64 %l0, %clock64;\nmov.u64 %l1, %clock64;\nsetp.ge.u64 %p0, %l1, %l0;\n"
+      "mov.u32 %r0, %clock;\nselp.u64 %l2, 1, 0, %p0;\nst.global.u64 [%out], %l2;\nret;");
   for (uint64_t value : clocks)
     REQUIRE(value == 1);
-  auto spaces =
-      run(".local .b8 own[16];\nmov.u64 %l0, m;\ncvta.shared.u64 %l0, %l0;\n"
-          "mov.u64 %l1, own;\ncvta.local.u64 %l1, %l1;\n"
-          "isspacep.shared %p0, %l0;\nisspacep.global %p1, %l0;\nisspacep.local %p2, %l1;\n"
-          "isspacep.global %p3, %out;\nselp.u32 %r0, 1, 0, %p0;\nselp.u32 %r1, 2, 0, %p1;\n"
-          "selp.u32 %r2, 4, 0, %p2;\nselp.u32 %r3, 8, 0, %p3;\nadd.u32 %r0, %r0, %r1;\n"
-          "add.u32 %r0, %r0, %r2;\nadd.u32 %r0, %r0, %r3;\nst.global.u32 [%out], %r0;\nret;");
+  auto spaces = run_control(
+      ".local .b8 own[16];\nmov.u64 %l0, m;\ncvta.shared.u64 %l0, %l0;\n"
+      "mov.u64 %l1, own;\ncvta.local.u64 %l1, %l1;\n"
+      "isspacep.shared %p0, %l0;\nisspacep.global %p1, %l0;\nisspacep.local %p2, %l1;\n"
+      "isspacep.global %p3, %out;\nselp.u32 %r0, 1, 0, %p0;\nselp.u32 %r1, 2, 0, %p1;\n"
+      "selp.u32 %r2, 4, 0, %p2;\nselp.u32 %r3, 8, 0, %p3;\nadd.u32 %r0, %r0, %r1;\n"
+      "add.u32 %r0, %r0, %r2;\nadd.u32 %r0, %r0, %r3;\nst.global.u32 [%out], %r0;\nret;");
   for (uint64_t value : spaces)
     REQUIRE(value == 1 + 4 + 8);
 }
@@ -199,12 +202,13 @@ TEST_CASE("a function keeps shared variables of its own") {
 
 TEST_CASE("dependent launches ask the launch for what they wait for") {
   auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
-  auto program = std::move(emulator::Program::load(
-                               kernel("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n"
-                                      "ld.global.u64 %l0, [%out];\nadd.u64 %l0, %l0, "
-                                      "1;\nst.global.u64 [%out], %l0;\nret;"),
-                               emulator::default_profile(), *memory))
-                     .value();
+  auto program =
+      std::move(emulator::Program::load(
+                    control_kernel("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n"
+                                   "ld.global.u64 %l0, [%out];\nadd.u64 %l0, %l0, "
+                                   "1;\nst.global.u64 [%out], %l0;\nret;"),
+                    emulator::default_profile(), *memory))
+          .value();
   uint64_t out = std::move(memory->allocate(64 * 8)).value();
   auto *words = reinterpret_cast<uint64_t *>(memory->host(out));
   std::fill_n(words, 64, 0);
@@ -243,14 +247,15 @@ TEST_CASE("blocks that wait for one another get on after few instructions") {
     INFO(load);
     auto memory = std::move(emulator::AddressSpace::create(1 << 20)).value();
     auto program =
-        std::move(emulator::Program::load(
-                      kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\nmov.u32 %r3, 0;\n"
-                             "mov.u64 %l1, 0;\nsetp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
-                             "red.global.add.u32 [%l0], 1;\nspin:\n" +
-                             std::string(load) +
-                             ";\nsetp.lt.u32 %p1, %r2, %r1;\n@%p1 bra spin;\nmeet:\nbar.sync 0;\n"
-                             "red.global.add.u32 [%l0+4], 1;\nret;"),
-                      emulator::default_profile(), *memory))
+        std::move(
+            emulator::Program::load(
+                control_kernel("ld.param.u64 %l0, [o];\nmov.u32 %r1, %nctaid.x;\nmov.u32 %r3, 0;\n"
+                               "mov.u64 %l1, 0;\nsetp.ne.u32 %p0, %i, 0;\n@%p0 bra meet;\n"
+                               "red.global.add.u32 [%l0], 1;\nspin:\n" +
+                               std::string(load) +
+                               ";\nsetp.lt.u32 %p1, %r2, %r1;\n@%p1 bra spin;\nmeet:\nbar.sync 0;\n"
+                               "red.global.add.u32 [%l0+4], 1;\nret;"),
+                emulator::default_profile(), *memory))
             .value();
     uint64_t out = std::move(memory->allocate(8)).value();
     auto *words = reinterpret_cast<uint32_t *>(memory->host(out));

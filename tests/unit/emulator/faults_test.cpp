@@ -8,10 +8,6 @@ using emulator::FaultKind;
 
 namespace {
 
-bool contains(const std::string &text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 Status load_error(std::string_view ptx, std::string_view profile = "sm_90") {
   auto memory = std::move(emulator::AddressSpace::create(16u << 20)).value();
   auto program = emulator::Program::load(ptx, *emulator::find_profile(profile), *memory);
@@ -21,7 +17,7 @@ Status load_error(std::string_view ptx, std::string_view profile = "sm_90") {
 }
 
 /// A kernel around some statements; %r0 to %r9, %rd0 to %rd9, %f0 to %f9, %p0 to %p3 exist.
-std::string kernel(std::string_view body) {
+std::string fault_kernel(std::string_view body) {
   return ".version 8.0\n.target sm_80\n.address_size 64\n"
          ".visible .entry k(.param .u64 p) {\n"
          ".reg .b32 %r<10>; .reg .b64 %rd<10>; .reg .f32 %f<10>; .reg .pred %p<4>; .reg .b16 "
@@ -303,7 +299,7 @@ TEST_CASE("malformed PTX is refused with its line") {
       {"mov.u32 %r1, 1<<;", "line 6", "integer"},
   };
   for (const Case &c : cases) {
-    Status status = load_error(kernel(c.body));
+    Status status = load_error(fault_kernel(c.body));
     INFO(c.body << " gives " << status.to_string());
     REQUIRE_FALSE(status.ok());
     CHECK(status.code() == Code::parse_error);
@@ -318,30 +314,30 @@ TEST_CASE("malformed PTX is refused with its line") {
     REQUIRE_FALSE(status.ok());
     CHECK(contains(status.location(), "line"));
   }
-  CHECK(load_error(kernel("")).ok());
+  CHECK(load_error(fault_kernel("")).ok());
 }
 
 TEST_CASE("what is not executed is refused by name, and newer targets by number") {
-  Status status =
-      load_error(kernel("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], %r2;"));
+  Status status = load_error(
+      fault_kernel("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], %r2;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "tcgen05.alloc"));
   CHECK(contains(status.to_string(), "line 6"));
   for (const char *name : {"tex.1d.v4.f32.s32", "suld.b.2d.b32.trap", "ld.global.u32"}) {
-    status = load_error(kernel(std::string(name) + " %r1, [%rd1, {%r1, %r2}];"));
+    status = load_error(fault_kernel(std::string(name) + " %r1, [%rd1, {%r1, %r2}];"));
     INFO(status.to_string());
     CHECK(status.code() == Code::unsupported);
     CHECK(contains(status.to_string(), name));
     CHECK(contains(status.to_string(), "line 6"));
   }
-  status = load_error(kernel("mov.u32 %r1, %envreg3;"));
+  status = load_error(fault_kernel("mov.u32 %r1, %envreg3;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), "%envreg3"));
-  status = load_error(kernel(".reg .v2 .f32 %pair;"));
+  status = load_error(fault_kernel(".reg .v2 .f32 %pair;"));
   CHECK(status.code() == Code::unsupported);
   CHECK(contains(status.to_string(), ".v2"));
   CHECK(contains(status.to_string(), "line 6"));
-  status = load_error(kernel(""), "sm_75");
+  status = load_error(fault_kernel(""), "sm_75");
   CHECK(status.code() ==
         Code::invalid_argument); // as ptxas has it: the PTX is wrong for the device
   CHECK(contains(status.to_string(), "sm_80"));
@@ -351,13 +347,13 @@ TEST_CASE("nesting and sizes in hostile PTX are bounded") {
   std::string deep;
   for (int i = 0; i < 10000; ++i)
     deep += '{';
-  CHECK_FALSE(load_error(kernel(deep)).ok());
+  CHECK_FALSE(load_error(fault_kernel(deep)).ok());
   CHECK_FALSE(load_error(".version 8.0 .target sm_80 .global .b8 x[1099511627776][1024];").ok());
   CHECK_FALSE(load_error(".version 8.0 .target sm_80 .global .b8 x[1000000000];").ok());
-  CHECK_FALSE(load_error(kernel(".local .b8 x[1000000];")).ok());
-  CHECK_FALSE(load_error(kernel(".shared .b8 x[100000000];")).ok());
+  CHECK_FALSE(load_error(fault_kernel(".local .b8 x[1000000];")).ok());
+  CHECK_FALSE(load_error(fault_kernel(".shared .b8 x[100000000];")).ok());
   std::string expression = "mov.u32 %r1, ";
   for (int i = 0; i < 10000; ++i)
     expression += "-(";
-  CHECK_FALSE(load_error(kernel(expression)).ok());
+  CHECK_FALSE(load_error(fault_kernel(expression)).ok());
 }

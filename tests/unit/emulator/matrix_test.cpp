@@ -75,10 +75,10 @@ struct Numbers {
   std::function<uint32_t(Random &)> make;
   std::function<double(uint32_t)> value;
 };
-const Numbers kF16{
+const Numbers kHalfNumbers{
     16, [](Random &r) { return uint32_t(0x2c00 + r.bits() % 0x1000 + (r.bits() & 1) * 0x8000); },
     f16_value};
-const Numbers kBf16{
+const Numbers kBfloatNumbers{
     16, [](Random &r) { return uint32_t(0x3e00 + r.bits() % 0x180 + (r.bits() & 1) * 0x8000); },
     bf16_value};
 const Numbers kTf32{32, [](Random &r) { return std::bit_cast<uint32_t>(r.uniform(-2, 2)); },
@@ -150,7 +150,7 @@ void check_shape(const Shape &shape) {
   };
   fill(a, a_count, shape.a, shape.a_layout, am);
   fill(b, b_count, shape.b, shape.b_layout, bm);
-  Numbers accumulators = shape.accumulator == 'h' ? kF16 : kTf32;
+  Numbers accumulators = shape.accumulator == 'h' ? kHalfNumbers : kTf32;
   if (shape.accumulator == 'f')
     accumulators.value = [](uint32_t bits) { return double(std::bit_cast<float>(bits)); };
   if (shape.accumulator == 's')
@@ -195,18 +195,18 @@ void check_shape(const Shape &shape) {
 TEST_CASE("matrices of halves are multiplied in the fragments that the PTX ISA draws") {
   const std::string begin = "mma.sync.aligned.";
   for (const Shape &shape : {
-           Shape{begin + "m16n8k16.row.col.f32.f16.f16.f32", 16, kF16, kF16, a_k16_half, b_k16_half,
-                 'f'},
-           Shape{begin + "m16n8k16.row.col.f16.f16.f16.f16", 16, kF16, kF16, a_k16_half, b_k16_half,
-                 'h'},
-           Shape{begin + "m16n8k16.row.col.f32.bf16.bf16.f32", 16, kBf16, kBf16, a_k16_half,
-                 b_k16_half, 'f'},
-           Shape{begin + "m16n8k8.row.col.f32.f16.f16.f32", 8, kF16, kF16, a_k8_half, b_k8_half,
-                 'f'},
-           Shape{begin + "m16n8k8.row.col.f16.f16.f16.f16", 8, kF16, kF16, a_k8_half, b_k8_half,
-                 'h'},
-           Shape{begin + "m16n8k8.row.col.f32.bf16.bf16.f32", 8, kBf16, kBf16, a_k8_half, b_k8_half,
-                 'f'},
+           Shape{begin + "m16n8k16.row.col.f32.f16.f16.f32", 16, kHalfNumbers, kHalfNumbers,
+                 a_k16_half, b_k16_half, 'f'},
+           Shape{begin + "m16n8k16.row.col.f16.f16.f16.f16", 16, kHalfNumbers, kHalfNumbers,
+                 a_k16_half, b_k16_half, 'h'},
+           Shape{begin + "m16n8k16.row.col.f32.bf16.bf16.f32", 16, kBfloatNumbers, kBfloatNumbers,
+                 a_k16_half, b_k16_half, 'f'},
+           Shape{begin + "m16n8k8.row.col.f32.f16.f16.f32", 8, kHalfNumbers, kHalfNumbers,
+                 a_k8_half, b_k8_half, 'f'},
+           Shape{begin + "m16n8k8.row.col.f16.f16.f16.f16", 8, kHalfNumbers, kHalfNumbers,
+                 a_k8_half, b_k8_half, 'h'},
+           Shape{begin + "m16n8k8.row.col.f32.bf16.bf16.f32", 8, kBfloatNumbers, kBfloatNumbers,
+                 a_k8_half, b_k8_half, 'f'},
            Shape{begin + "m16n8k8.row.col.f32.tf32.tf32.f32", 8, kTf32, kTf32, a_k8_tf32, b_k8_tf32,
                  'f'},
            Shape{begin + "m16n8k4.row.col.f32.tf32.tf32.f32", 4, kTf32, kTf32, a_k4_tf32, b_k4_tf32,

@@ -7,7 +7,7 @@ using namespace cugrt::test;
 
 namespace {
 
-constexpr uint32_t kThreads = 64;
+constexpr uint32_t kMemoryThreads = 64;
 
 struct Element {
   const char *name;
@@ -82,11 +82,11 @@ TEST_CASE("every type and vector goes through every space unharmed") {
   Emulated device("sm_100");
   device.load(text);
   Random random(5);
-  std::vector<uint8_t> a(kThreads * 32);
+  std::vector<uint8_t> a(kMemoryThreads * 32);
   for (uint8_t &byte : a)
     byte = uint8_t(random.bits());
-  uint64_t pa = device.upload(a), pm = device.allocate(kThreads * 32),
-           pd = device.allocate(kThreads * 32);
+  uint64_t pa = device.upload(a), pm = device.allocate(kMemoryThreads * 32),
+           pd = device.allocate(kMemoryThreads * 32);
   for (const char *space : kSpaces)
     for (const Element &t : kElements)
       for (uint32_t count : {1u, 2u, 4u}) {
@@ -95,9 +95,9 @@ TEST_CASE("every type and vector goes through every space unharmed") {
         std::string name = std::string("k_") + space + "_" + t.name + "_" + std::to_string(count);
         INFO(name);
         // All threads, and all but one lane of the second warp.
-        for (uint32_t threads : {kThreads, kThreads - 1}) {
+        for (uint32_t threads : {kMemoryThreads, kMemoryThreads - 1}) {
           device.launch(name, {1, 1, 1}, {threads, 1, 1}, 0, pa, pm, pd);
-          auto got = device.download<uint64_t>(pd, kThreads * 4);
+          auto got = device.download<uint64_t>(pd, kMemoryThreads * 4);
           for (uint32_t i = 0; i < threads * count; ++i) {
             uint64_t want = 0;
             std::memcpy(&want, &a[i * t.bytes], t.bytes);
@@ -313,9 +313,9 @@ TEST_CASE("atomic operations return the old value and leave the new one") {
   for (size_t n = 0; n < cases.size(); ++n) {
     const Case &c = cases[n];
     INFO(c.name);
-    std::vector<U> m(kThreads), a(2 * kThreads);
+    std::vector<U> m(kMemoryThreads), a(2 * kMemoryThreads);
     const bool is_float = c.name.find('f') != std::string::npos;
-    for (uint32_t i = 0; i < kThreads; ++i) {
+    for (uint32_t i = 0; i < kMemoryThreads; ++i) {
       auto number = [&]() -> U { // small integers are exact in every format
         float v = float(int(random.bits() % 64) - 32);
         return c.name.find("f64") != std::string::npos    ? dbits(v)
@@ -331,11 +331,12 @@ TEST_CASE("atomic operations return the old value and leave the new one") {
       a[2 * i + 1] = random.bits();
     }
     const U mask = c.bytes == 8 ? ~U(0) : (U(1) << (8 * c.bytes)) - 1;
-    uint64_t pm = device.upload(m), pd = device.upload(std::vector<U>(kThreads));
-    device.launch("k" + std::to_string(n), {1, 1, 1}, {kThreads, 1, 1}, 0, pm, device.upload(a),
-                  pd);
-    auto after = device.download<U>(pm, kThreads), old = device.download<U>(pd, kThreads);
-    for (uint32_t i = 0; i < kThreads; ++i) {
+    uint64_t pm = device.upload(m), pd = device.upload(std::vector<U>(kMemoryThreads));
+    device.launch("k" + std::to_string(n), {1, 1, 1}, {kMemoryThreads, 1, 1}, 0, pm,
+                  device.upload(a), pd);
+    auto after = device.download<U>(pm, kMemoryThreads),
+         old = device.download<U>(pd, kMemoryThreads);
+    for (uint32_t i = 0; i < kMemoryThreads; ++i) {
       REQUIRE((old[i] & mask) == (m[i] & mask));
       REQUIRE((after[i] & mask) ==
               (c.next(m[i] & mask, a[2 * i] & mask, a[2 * i + 1] & mask) & mask));

@@ -6,10 +6,10 @@ using namespace cugrt::test;
 
 namespace {
 
-constexpr uint32_t kThreads = 96, kWords = 24;
+constexpr uint32_t kPassThreads = 96, kWords = 24;
 
 /// Runs `ptx` (kernel k, parameters o and a) and returns what it wrote at o.
-std::vector<uint64_t> run(const std::string &ptx, bool optimize) {
+std::vector<uint64_t> run_pass(const std::string &ptx, bool optimize) {
   Emulated device;
   emulator::LoadOptions options;
   options.optimize = optimize;
@@ -17,12 +17,12 @@ std::vector<uint64_t> run(const std::string &ptx, bool optimize) {
   std::vector<uint32_t> a(4096);
   for (uint32_t i = 0; i < a.size(); ++i)
     a[i] = i * 2654435761u;
-  uint64_t pa = device.upload(a), out = device.upload(std::vector<uint64_t>(kThreads * kWords));
-  device.launch("k", {1, 1, 1}, {kThreads, 1, 1}, 0, out, pa);
-  return device.download<uint64_t>(out, kThreads * kWords);
+  uint64_t pa = device.upload(a), out = device.upload(std::vector<uint64_t>(kPassThreads * kWords));
+  device.launch("k", {1, 1, 1}, {kPassThreads, 1, 1}, 0, out, pa);
+  return device.download<uint64_t>(out, kPassThreads * kWords);
 }
 
-std::string kernel(const std::string &body) {
+std::string pass_kernel(const std::string &body) {
   return ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 o, .param "
          ".u64 a) {\n"
          ".reg .b32 %r<8>, %thread, %n; .reg .b64 %l<8>, %out, %data; .reg .pred %p<4>;\n"
@@ -58,7 +58,7 @@ public:
     for (int i = 0; i < 8; ++i)
       body += "st.global.u32 [%out+" + n(8 * i) + "], %r" + n(i) + ";\nst.global.u64 [%out+" +
               n(64 + 8 * i) + "], %l" + n(i) + ";\n";
-    return kernel(body);
+    return pass_kernel(body);
   }
 
 private:
@@ -127,7 +127,7 @@ TEST_CASE("programs made up at random give the same with and without the passes"
   for (uint64_t seed = 0; seed < 150; ++seed) {
     std::string ptx = Program(seed).text();
     INFO("seed " << seed << "\n" << ptx);
-    auto plain = run(ptx, false), optimized = run(ptx, true);
+    auto plain = run_pass(ptx, false), optimized = run_pass(ptx, true);
     REQUIRE(plain == optimized);
     REQUIRE(plain != std::vector<uint64_t>(plain.size()));
   }

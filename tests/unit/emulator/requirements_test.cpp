@@ -19,13 +19,9 @@ Status load(const char *version, const char *target, const std::string &items) {
   return program.take_status();
 }
 
-std::string kernel(const std::string &body) {
+std::string requirement_kernel(const std::string &body) {
   return ".entry k() {\n.reg .f32 f, g; .reg .b32 r; .reg .b64 rd; .reg .b16 h; .reg .pred p;\n" +
          body + "\nret;\n}\n";
-}
-
-bool contains(const std::string &text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 } // namespace
@@ -62,14 +58,14 @@ TEST_CASE("an instruction below its target or version is refused by name, line a
   };
   for (const Case &c : cases) {
     INFO(c.instruction);
-    Status status = load(c.version, c.target, kernel(c.instruction));
+    Status status = load(c.version, c.target, requirement_kernel(c.instruction));
     INFO(status.to_string());
     CHECK(status.ok());
     for (bool lower_target : {true, false}) {
       if (!lower_target && !c.lower_version)
         continue;
       status = load(lower_target ? c.version : c.lower_version,
-                    lower_target ? c.lower_target : c.target, kernel(c.instruction));
+                    lower_target ? c.lower_target : c.target, requirement_kernel(c.instruction));
       INFO(status.to_string());
       CHECK(status.code() == Code::parse_error);
       CHECK(contains(status.to_string(), "line 6"));
@@ -77,7 +73,8 @@ TEST_CASE("an instruction below its target or version is refused by name, line a
     }
   }
   std::string text =
-      load("6.5", "sm_75", kernel("cp.async.ca.shared.global [r], [rd], 16;")).to_string();
+      load("6.5", "sm_75", requirement_kernel("cp.async.ca.shared.global [r], [rd], 16;"))
+          .to_string();
   for (const char *part : {"cp.async.ca.shared.global", ".target sm_80", ".version 7.0"})
     CHECK(contains(text, part));
 }

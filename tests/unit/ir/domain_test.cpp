@@ -11,7 +11,7 @@ using namespace cugrt::ir;
 
 namespace {
 
-struct Symbols {
+struct DomainSymbols {
   ExprPool pool;
   ExprId b = pool.symbol({0}), s = pool.symbol({1}), h = pool.symbol({2});
   ExprId c(int64_t value) { return pool.constant(value); }
@@ -39,26 +39,26 @@ template <class Visit> void for_points(const Domain &domain, const Visit &visit)
   }
 }
 
-class Draw {
+class DrawDomain {
 public:
-  explicit Draw(uint32_t seed) : random_(seed) {}
+  explicit DrawDomain(uint32_t seed) : random_(seed) {}
   int64_t from(int64_t low, int64_t high) {
     return low + int64_t(random_() % uint32_t(high - low + 1));
   }
-  ExprId symbol(Symbols &s) { return std::array{s.b, s.s, s.h}[size_t(from(0, 2))]; }
-  ExprId product(Symbols &s, int64_t most_factors) {
+  ExprId symbol(DomainSymbols &s) { return std::array{s.b, s.s, s.h}[size_t(from(0, 2))]; }
+  ExprId product(DomainSymbols &s, int64_t most_factors) {
     ExprId product = s.c(from(1, 4));
     for (int64_t i = from(1, most_factors); i > 0; --i)
       product = s.pool.mul(product, symbol(s));
     return product;
   }
-  ExprId limited(Symbols &s) {
+  ExprId limited(DomainSymbols &s) {
     ExprId sum = product(s, 3);
     for (int64_t i = from(0, 2); i > 0; --i)
       sum = s.pool.add(sum, product(s, 2));
     return sum;
   }
-  ExprId expr(Symbols &s, int depth) {
+  ExprId expr(DomainSymbols &s, int depth) {
     if (depth == 0)
       return from(0, 5) == 0 ? s.c(from(-6, 9)) : symbol(s);
     const ExprId a = expr(s, depth - 1), b = expr(s, depth - 1);
@@ -85,7 +85,7 @@ private:
 } // namespace
 
 TEST_CASE("a product's limit bounds what it divides, and what divides it") {
-  Symbols s;
+  DomainSymbols s;
   const SymbolDomain d({{1, 64}, {1, 4096}, {1, 8}}, {s.limit(s.pool.mul(s.b, s.s), 4096)});
   const ExprId bs = s.pool.mul(s.b, s.s);
   CHECK(s.pool.range(bs, d).upper == 4096);
@@ -98,7 +98,7 @@ TEST_CASE("a product's limit bounds what it divides, and what divides it") {
 }
 
 TEST_CASE("a symbol without an upper bound has one where the others have lower bounds") {
-  Symbols s;
+  DomainSymbols s;
   const std::vector<JointLimit> limits{s.limit(s.pool.mul(s.b, s.s), 100)};
   CHECK(SymbolDomain({{1, INT64_MAX}, {4, INT64_MAX}, {0, 3}}, limits)[0] == Interval{1, 25});
   CHECK(SymbolDomain({{1, INT64_MAX}, {0, INT64_MAX}, {0, 3}}, limits)[0].upper == INT64_MAX);
@@ -107,7 +107,7 @@ TEST_CASE("a symbol without an upper bound has one where the others have lower b
 }
 
 TEST_CASE("a product that no symbol alone bounds is bounded by its limit") {
-  Symbols s;
+  DomainSymbols s;
   const SymbolDomain d({{0, INT64_MAX}, {0, INT64_MAX}, {0, 3}},
                        {s.limit(s.pool.mul(s.b, s.s), 100)});
   CHECK(s.pool.range(s.pool.mul(s.b, s.s), d) == Interval{0, 100});
@@ -116,7 +116,7 @@ TEST_CASE("a product that no symbol alone bounds is bounded by its limit") {
 }
 
 TEST_CASE("a limit of several terms bounds sums as a whole") {
-  Symbols s;
+  DomainSymbols s;
   const SymbolDomain d({{0, 600}, {0, 600}, {0, 3}}, {s.limit(s.pool.add(s.b, s.s), 600)});
   auto most = [&](int64_t b, int64_t t) {
     return s.pool.range(s.pool.add(s.pool.mul(s.b, s.c(b)), s.pool.mul(s.s, s.c(t))), d).upper;
@@ -128,7 +128,7 @@ TEST_CASE("a limit of several terms bounds sums as a whole") {
 }
 
 TEST_CASE("quotients within products are bounded too, but for their rounding") {
-  Symbols s;
+  DomainSymbols s;
   const SymbolDomain d({{1, 64}, {1, 4096}, {1, 8}}, {s.limit(s.pool.mul(s.b, s.s), 4096)});
   const ExprId blocks = s.pool.mul(s.b, s.pool.ceildiv(s.s, s.c(32)));
   CHECK(s.pool.range(blocks, d).upper == (4096 + 31 * 64) / 32);
@@ -138,7 +138,7 @@ TEST_CASE("quotients within products are bounded too, but for their rounding") {
 }
 
 TEST_CASE("constraints that are no limits say why") {
-  Symbols s;
+  DomainSymbols s;
   ExprPool &p = s.pool;
   ExprId eight_terms = s.c(0), power = s.b;
   for (int i = 0; i < 9; ++i)
@@ -166,7 +166,7 @@ TEST_CASE("constraints that are no limits say why") {
 }
 
 TEST_CASE("a constant of a constraint is taken from its limit") {
-  Symbols s;
+  DomainSymbols s;
   const JointLimit limit = s.limit(s.pool.add(s.pool.mul(s.b, s.c(2)), s.c(6)), 20);
   CHECK(limit == JointLimit{{{2, {0}}}, 14});
 }
@@ -174,8 +174,8 @@ TEST_CASE("a constant of a constraint is taken from its limit") {
 TEST_CASE("ranges hold every value of a domain, and products reach what limits them") {
   size_t narrower = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
-    Symbols s;
-    Draw draw(seed);
+    DomainSymbols s;
+    DrawDomain draw(seed);
     std::vector<Interval> box;
     for (int i = 0; i < 3; ++i) {
       const int64_t low = draw.from(0, 3);
@@ -228,7 +228,7 @@ TEST_CASE("ranges hold every value of a domain, and products reach what limits t
 }
 
 TEST_CASE("what limits leave empty is left as it was") {
-  Symbols s;
+  DomainSymbols s;
   std::vector<Interval> box{{3, 9}, {4, 9}, {0, 0}};
   const std::vector<JointLimit> limits{s.limit(s.pool.mul(s.b, s.s), 11)};
   CHECK_FALSE(tighten(box, limits));
@@ -237,7 +237,7 @@ TEST_CASE("what limits leave empty is left as it was") {
 }
 
 TEST_CASE("bounds of large numbers under limits do not wrap") {
-  Symbols s;
+  DomainSymbols s;
   const SymbolDomain d({{1, INT64_MAX - 1}, {1, INT64_MAX - 1}, {1, INT64_MAX - 1}},
                        {s.limit(s.pool.mul(s.b, s.s), INT64_MAX - 1)});
   CHECK(s.pool.range(s.pool.mul(s.b, s.s), d) == Interval{1, INT64_MAX - 1});

@@ -70,9 +70,9 @@ std::optional<Wide> reference(const Tree &t, std::span<const int64_t> symbols) {
   }
 }
 
-class Draw {
+class DrawTree {
 public:
-  explicit Draw(uint32_t seed) : random_(seed) {}
+  explicit DrawTree(uint32_t seed) : random_(seed) {}
 
   Tree tree(int depth) {
     if (depth == 0 || below(6) == 0) {
@@ -117,7 +117,7 @@ struct Symbols {
 
 TEST_CASE("random expressions evaluate to what plain arithmetic gives") {
   for (uint32_t seed = 0; seed < 3000; ++seed) {
-    Draw draw(seed);
+    DrawTree draw(seed);
     Tree tree = draw.tree(5);
     ExprPool pool;
     ExprId id = build(pool, tree);
@@ -137,7 +137,7 @@ TEST_CASE("random expressions evaluate to what plain arithmetic gives") {
 
 TEST_CASE("the range of a random expression holds every value it takes") {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
-    Draw draw(seed);
+    DrawTree draw(seed);
     Tree tree = draw.tree(4);
     ExprPool pool;
     ExprId id = build(pool, tree);
@@ -244,7 +244,7 @@ TEST_CASE("copying and substituting replace symbols") {
 
 TEST_CASE("copying to another pool keeps the form, whatever that pool already holds") {
   for (uint32_t seed = 0; seed < 500; ++seed) {
-    Draw draw(seed);
+    DrawTree draw(seed);
     ExprPool a, b;
     build(b, draw.tree(5));
     ExprId id = build(a, draw.tree(6));

@@ -20,7 +20,7 @@ std::string golden_input(const std::string &name) {
   return text.substr(begin, text.find("\n--- ", begin) + 1 - begin);
 }
 
-ir::Module parse(const std::string &text) {
+ir::Module parse_text(const std::string &text) {
   Diagnostics diagnostics;
   ir::Module module = ir::parse(text, diagnostics);
   INFO(diagnostics.render("text", text));
@@ -78,7 +78,7 @@ TEST_CASE("passes are found by name, and an unknown one is an error that lists t
 }
 
 TEST_CASE("a cloned function prints as the original does, whatever it holds") {
-  const ir::Module module = parse(golden_input("ir/sample.txt"));
+  const ir::Module module = parse_text(golden_input("ir/sample.txt"));
   ir::Module copy = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     Result<ir::Function> clone = ir::FunctionCloner(function, copy).run();
@@ -89,7 +89,7 @@ TEST_CASE("a cloned function prints as the original does, whatever it holds") {
 }
 
 TEST_CASE("the default pipeline leaves no tensor-level op and plans every inner tensor") {
-  const ir::Module module = parse(golden_input("passes/legalize-convolution.txt"));
+  const ir::Module module = parse_text(golden_input("passes/legalize-convolution.txt"));
   Result<ir::Module> result = run_passes(module, default_pipeline(), {});
   REQUIRE(result.ok());
   size_t launches = 0, unplanned = 0;
@@ -103,7 +103,7 @@ TEST_CASE("the default pipeline leaves no tensor-level op and plans every inner 
 }
 
 TEST_CASE("passes leave what they were given as it was") {
-  const ir::Module module = parse(golden_input("passes/legalize-convolution.txt"));
+  const ir::Module module = parse_text(golden_input("passes/legalize-convolution.txt"));
   const std::string before = ir::print(module);
   REQUIRE(run_passes(module, default_pipeline(), {}).ok());
   CHECK(ir::print(module) == before);
@@ -137,7 +137,7 @@ private func @f0(%x: tensor<[8], f32>, %y: inout tensor<[8], f32>) {
 
 ir::Module inlined(const std::string &text) {
   const Pass *const passes[] = {find_pass("InlineFunctions"), find_pass("EliminateDeadFunctions")};
-  Result<ir::Module> result = run_passes(parse(text), passes, {});
+  Result<ir::Module> result = run_passes(parse_text(text), passes, {});
   INFO((result.ok() ? "" : result.status().to_string()));
   REQUIRE(result.ok());
   return std::move(*result);
@@ -201,7 +201,7 @@ TEST_CASE("the default pipeline packs callees with their callers, each tensor wi
   // As inline-functions.txt works out: 4352 bytes. With the callee's storage, %p and %q, as one
   // buffer %r lies beside it: 4096 + 256 + 4096.
   const std::string text = golden_input("passes/inline-functions.txt");
-  const ir::Module module = parse(text.substr(0, text.find("private func @outer")));
+  const ir::Module module = parse_text(text.substr(0, text.find("private func @outer")));
   for (const auto &[inline_functions, bytes] :
        {std::pair{"true", 4352}, std::pair{"false", 8448}}) {
     PassContext context;
@@ -217,7 +217,7 @@ TEST_CASE("the default pipeline packs callees with their callers, each tensor wi
 }
 
 TEST_CASE("an error of a pass names the pass, the function, the op, the dtype and the place") {
-  const ir::Module module = parse(golden_input("passes/bad-legalize-block-dtype.txt"));
+  const ir::Module module = parse_text(golden_input("passes/bad-legalize-block-dtype.txt"));
   const Status status = run_passes(module, default_pipeline(), {}).take_status();
   CHECK(status.code() == Code::unsupported);
   CHECK(status.location() == "4:3");
@@ -230,7 +230,7 @@ TEST_CASE("an error of a pass names the pass, the function, the op, the dtype an
 namespace {
 
 std::string rewritten(const std::string &text, std::vector<std::string_view> passes) {
-  ir::Module module = parse(text);
+  ir::Module module = parse_text(text);
   std::vector<const Pass *> pipeline;
   for (std::string_view name : passes)
     pipeline.push_back(find_pass(name));

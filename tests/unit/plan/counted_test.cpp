@@ -13,7 +13,7 @@ using namespace cugrt::plan;
 
 namespace {
 
-Plan planned(const std::string &attribute) {
+Plan counted_plan(const std::string &attribute) {
   auto module = ir::parse_and_verify(R"(cugrt 1
 kernel @find {
   inline "find" entry "find"
@@ -44,7 +44,7 @@ constexpr const char *kCounted = ", counted_dims = [0[1] = 2]";
 } // namespace
 
 TEST_CASE("a plan's bytes have counted dimensions, and no word of them where there are none") {
-  const Plan plan = planned(kCounted), plain = planned("");
+  const Plan plan = counted_plan(kCounted), plain = counted_plan("");
   REQUIRE(plan.functions[0].counted_dims == std::vector<CountedDim>{{0, 1, 2}});
   const auto read = from_bytes(to_bytes(plan));
   REQUIRE(read.ok());
@@ -56,7 +56,7 @@ TEST_CASE("a plan's bytes have counted dimensions, and no word of them where the
 
 TEST_CASE("an empty list of counted dimensions is no form of a plan") {
   // The list of one row is the last thing of the function, which is the last of the plan.
-  const std::string bytes = to_bytes(planned(kCounted));
+  const std::string bytes = to_bytes(counted_plan(kCounted));
   const size_t at = bytes.find("counted_dims") + 12;
   const auto read = from_bytes(bytes.substr(0, at) + "\x80");
   REQUIRE_FALSE(read.ok());
@@ -77,13 +77,13 @@ TEST_CASE("the validator refuses counted dimensions that are none, and counts th
                                {{2, 0, 0}, "not one i64"},
                                {{2, 0, 2}, "counted itself"}}) {
     INFO(damage.message << ": " << damage.row.result << ", " << damage.row.count);
-    Plan plan = planned("");
+    Plan plan = counted_plan("");
     plan.functions[0].counted_dims = {damage.row};
     const Status status = validate(plan);
     REQUIRE_FALSE(status.ok());
     CHECK(status.message().find(damage.message) != std::string::npos);
   }
-  Plan twice = planned(kCounted);
+  Plan twice = counted_plan(kCounted);
   twice.functions[0].counted_dims.push_back({0, 0, 2});
   CHECK(validate(twice).message().find("two counted dimensions") != std::string::npos);
 }

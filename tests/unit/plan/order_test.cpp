@@ -15,7 +15,7 @@ namespace {
 
 using Order = std::optional<std::vector<uint32_t>>;
 
-Plan planned(const std::string &text, PlannerOptions options = {}) {
+Plan ordered_plan(const std::string &text, PlannerOptions options = {}) {
   auto module = ir::parse_and_verify(text, "test");
   INFO((module.ok() ? "" : module.status().to_string()));
   REQUIRE(module.ok());
@@ -141,14 +141,14 @@ func @main(%x: tensor<[64], f32>, %y: out tensor<[64], f32>, %z: out tensor<[128
   return
 }
 )";
-  const Plan plan = planned(text);
+  const Plan plan = ordered_plan(text);
   const Status valid = validate(plan);
   INFO(valid.to_string() << "\n" << describe(plan));
   CHECK(valid.ok());
 }
 
 TEST_CASE("bytes that a launch may write in place may be shared there, and only there") {
-  const Plan plan = planned(kInPlace);
+  const Plan plan = ordered_plan(kInPlace);
   REQUIRE(validate(plan).ok());
   const auto refused = [](const Plan &damaged) {
     const Status status = validate(damaged);
@@ -185,7 +185,7 @@ TEST_CASE("bytes that a launch may write in place may be shared there, and only 
 
 TEST_CASE("a kernel of a plan writes over parameters that it has and reads") {
   for (uint32_t read : {1u, 7u}) {
-    Plan plan = planned(kInPlace);
+    Plan plan = ordered_plan(kInPlace);
     plan.kernels[0].params[1].over = {read};
     const Status status = validate(plan);
     CHECK_FALSE(status.ok());

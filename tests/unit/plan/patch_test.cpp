@@ -12,7 +12,7 @@ using namespace cugrt::plan;
 
 namespace {
 
-const char *const kKernels = R"(cugrt 1
+const char *const kUpdateKernels = R"(cugrt 1
 kernel @k {
   inline "k"
   entry "k"
@@ -27,7 +27,7 @@ kernel @update {
 }
 )";
 
-struct Planned {
+struct ReportedPlan {
   Plan plan;
   PlanReport report;
 
@@ -52,11 +52,11 @@ struct Planned {
 
 using Regions = std::vector<std::vector<std::string>>;
 
-Planned planned(const std::string &functions, PlannerOptions options = {}) {
-  auto module = ir::parse_and_verify(kKernels + functions, "test");
+ReportedPlan plan_with_report(const std::string &functions, PlannerOptions options = {}) {
+  auto module = ir::parse_and_verify(kUpdateKernels + functions, "test");
   INFO((module.ok() ? "" : module.status().to_string()));
   REQUIRE(module.ok());
-  Planned out;
+  ReportedPlan out;
   auto plan = make_plan(*module, options, &out.report);
   INFO((plan.ok() ? "" : plan.status().to_string()));
   REQUIRE(plan.ok());
@@ -90,24 +90,24 @@ std::string main_with(const std::string &body, const std::string &more_params = 
 } // namespace
 
 TEST_CASE("a callee's steps join the caller's region") {
-  Planned p = planned(kLeaf + main_with("  launch @k(%x, %a)\n"
-                                        "  %o = call @leaf(%a)\n"
-                                        "  launch @k(%o, %y)\n"));
+  ReportedPlan p = plan_with_report(kLeaf + main_with("  launch @k(%x, %a)\n"
+                                                      "  %o = call @leaf(%a)\n"
+                                                      "  launch @k(%o, %y)\n"));
   CHECK(p.regions() == Regions{{"%a", "%r", "%y"}});
   CHECK(p.says("planned through: its 1 step is"));
 }
 
 TEST_CASE("what a callee calls is planned through as well") {
-  Planned p = planned(kLeaf + R"(
+  ReportedPlan p = plan_with_report(kLeaf + R"(
 private func @twice(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
   %o = call @leaf(%u)
   %p = call @leaf(%o)
   return %p
 }
 )" +
-                      main_with("  launch @k(%x, %a)\n"
-                                "  %o = call @twice(%a)\n"
-                                "  launch @k(%o, %y)\n"));
+                                    main_with("  launch @k(%x, %a)\n"
+                                              "  %o = call @twice(%a)\n"
+                                              "  launch @k(%o, %y)\n"));
   REQUIRE(p.main().regions.size() == 1);
   CHECK(p.main().regions[0].steps.count == 4);
 }
@@ -132,15 +132,15 @@ TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") 
 )";
     last = name;
   }
-  Planned p = planned(functions + main_with("  launch @k(%x, %a)\n"
-                                            "  %o = call @f19(%a)\n"
-                                            "  launch @k(%o, %y)\n"),
-                      {.max_inlined_steps = 64});
+  ReportedPlan p = plan_with_report(functions + main_with("  launch @k(%x, %a)\n"
+                                                          "  %o = call @f19(%a)\n"
+                                                          "  launch @k(%o, %y)\n"),
+                                    {.max_inlined_steps = 64});
   for (const Function &f : p.plan.functions)
     CHECK(f.steps.size() <= 64);
   CHECK(p.says("the caller would have more than 64"));
 
-  auto module = ir::parse_and_verify(kKernels + functions, "test");
+  auto module = ir::parse_and_verify(kUpdateKernels + functions, "test");
   REQUIRE(module.ok());
   Status strict =
       make_plan(*module, {.max_inlined_steps = 64, .strict_inlining = true}).take_status();
@@ -148,7 +148,7 @@ TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") 
   CHECK(
       strict.message().find("the call of @f5 cannot be inlined: with its 64 steps the caller would "
                             "have more than 64") != std::string::npos);
-  CHECK(strict.location() == line_of(kKernels + functions, "%p = call @f5"));
+  CHECK(strict.location() == line_of(kUpdateKernels + functions, "%p = call @f5"));
 }
 
 TEST_CASE("a call stays where the run checks something that inlining would lose") {
@@ -175,9 +175,9 @@ private func @f(%u: inout tensor<[8], f32>, %v: tensor<[8], f32>) {
                 "  %view = view %a, 0 : tensor<[8], f32>\n  call @f(%a, %b)\n", ""},
        }) {
     INFO(c.reason);
-    Planned p =
-        planned(c.callee + main_with(std::string("  launch @k(%x, %a)\n  launch @k(%x, %b)\n") +
-                                     c.call + "  launch @k(%a, %y)\n"));
+    ReportedPlan p = plan_with_report(
+        c.callee + main_with(std::string("  launch @k(%x, %a)\n  launch @k(%x, %b)\n") + c.call +
+                             "  launch @k(%a, %y)\n"));
     CHECK((*c.reason ? p.says(c.reason) : p.says("planned through")));
   }
 }
@@ -270,9 +270,10 @@ private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
     INFO(c.title);
     const bool k = std::string_view(c.params).find('k') != std::string_view::npos;
     const bool j = std::string_view(c.params).find('j') != std::string_view::npos;
-    Planned p = planned(std::string(c.callee) + "func @main(" + c.params + ") -> (" + c.results +
-                        ") attributes {upper_bounds = {n = 8" + (k ? ", k = 64" : "") +
-                        (j ? ", j = 8" : "") + "}} {" + c.body + "  return %y\n}\n");
+    ReportedPlan p =
+        plan_with_report(std::string(c.callee) + "func @main(" + c.params + ") -> (" + c.results +
+                         ") attributes {upper_bounds = {n = 8" + (k ? ", k = 64" : "") +
+                         (j ? ", j = 8" : "") + "}} {" + c.body + "  return %y\n}\n");
     CHECK(p.says("planned through"));
     CHECK(p.main().regions.size() <= 1);
     CHECK(p.main().dynamic_count == 0);
@@ -300,7 +301,7 @@ func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper
   return %y
 }
 )";
-  Planned p = planned(callee, {.max_inlined_steps = 0});
+  ReportedPlan p = plan_with_report(callee, {.max_inlined_steps = 0});
   REQUIRE(p.says("a call of @f"));
   uint32_t sized = 0;
   for (const Item &item : p.main().blocks[0].items)
@@ -308,7 +309,7 @@ func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper
       sized += p.main().buffers[item.operands[0].index].dims.size() == 2;
   CHECK(sized == 2);
 
-  auto unknown = ir::parse_and_verify(std::string(kKernels) + R"(
+  auto unknown = ir::parse_and_verify(std::string(kUpdateKernels) + R"(
 private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
   %v = match %u : tensor<[m], f32>
   %r = alloc : tensor<[m], f32>
@@ -329,7 +330,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<?, f32>) {
 }
 
 TEST_CASE("a symbol that a match of planned storage defines is bounded by what it is matched to") {
-  Planned p = planned(R"(
+  ReportedPlan p = plan_with_report(R"(
 func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper_bounds = {n = 8}} {
   %s = alloc_storage "global", 2048
   %t = alloc_storage "global", 2048
@@ -359,10 +360,10 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
 }
 )";
   const std::string why = "; symbol k, defined in line " +
-                          line_of(kKernels + function, "%u = match").substr(0, 2) +
+                          line_of(kUpdateKernels + function, "%u = match").substr(0, 2) +
                           ", has no upper bound; add `upper_bounds = {k = ...}`";
   for (Policy policy : {Policy::patch, Policy::published}) {
-    Planned p = planned(function, {.policy = policy});
+    ReportedPlan p = plan_with_report(function, {.policy = policy});
     INFO(why);
     for (const BindingNote &note : p.report.bindings)
       UNSCOPED_INFO(note.binding << ": " << note.reason);
@@ -374,7 +375,7 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
 }
 
 TEST_CASE("a step that does not depend on a branch moves above it") {
-  Planned p = planned(main_with(R"(  launch @k(%x, %a)
+  ReportedPlan p = plan_with_report(main_with(R"(  launch @k(%x, %a)
   if %flag using (%b, %x) {
     launch @k(%x, %b)
     yield
@@ -384,7 +385,7 @@ TEST_CASE("a step that does not depend on a branch moves above it") {
   launch @k(%x, %c)
   launch @k(%c, %y)
 )",
-                                ", %flag: bool"));
+                                              ", %flag: bool"));
   CHECK(p.regions() == Regions{{"%a", "%c", "%y"}, {"%b"}});
   CHECK(p.says("moved above the branches in line"));
 }
@@ -393,7 +394,7 @@ TEST_CASE("a step that reads what a branch writes, or writes what it reads, stay
   for (const char *after :
        {"  launch @k(%b, %y)\n", "  launch @k(%x, %a)\n  launch @k(%a, %y)\n"}) {
     INFO(after);
-    Planned p = planned(main_with(std::string(R"(  launch @k(%x, %a)
+    ReportedPlan p = plan_with_report(main_with(std::string(R"(  launch @k(%x, %a)
   if %flag using (%a, %b) {
     launch @k(%a, %b)
     yield
@@ -401,7 +402,7 @@ TEST_CASE("a step that reads what a branch writes, or writes what it reads, stay
     yield
   }
 )") + after,
-                                  ", %flag: bool"));
+                                                ", %flag: bool"));
     REQUIRE(p.main().regions.size() == 3);
     CHECK_FALSE(p.says("moved above"));
   }
@@ -416,15 +417,15 @@ TEST_CASE("nothing moves above a host builtin, nor above a branch that runs one"
   }
 )"}) {
     INFO(middle);
-    Planned p = planned(main_with(std::string("  launch @k(%x, %a)\n") + middle +
-                                      "  launch @k(%x, %c)\n  launch @k(%c, %y)\n",
-                                  ", %flag: bool"));
+    ReportedPlan p = plan_with_report(main_with(std::string("  launch @k(%x, %a)\n") + middle +
+                                                    "  launch @k(%x, %c)\n  launch @k(%c, %y)\n",
+                                                ", %flag: bool"));
     CHECK(p.regions() == Regions{{"%a"}, {"%c", "%y"}});
   }
 }
 
 TEST_CASE("a step on planned storage moves above a launch on unplanned storage") {
-  Planned p = planned(main_with(R"(  %d = alloc : tensor<[8], f32>
+  ReportedPlan p = plan_with_report(main_with(R"(  %d = alloc : tensor<[8], f32>
   launch @k(%x, %a)
   launch @k(%a, %d)
   launch @k(%d, %b)
@@ -436,7 +437,7 @@ TEST_CASE("a step on planned storage moves above a launch on unplanned storage")
 }
 
 TEST_CASE("a result that is another one, or a part of it, lies where that one does in its slot") {
-  Planned p = planned(R"(
+  ReportedPlan p = plan_with_report(R"(
 func @main(%x: tensor<[16], f32>) -> (tensor<[16], f32>, tensor<[16], f32>, tensor<[4], f32>) {
   %s = alloc_storage "global", 128
   %t = alloc_tensor %s, 64 : tensor<[16], f32>
@@ -457,7 +458,7 @@ func @main(%x: tensor<[16], f32>) -> (tensor<[16], f32>, tensor<[16], f32>, tens
 }
 
 TEST_CASE("a loop's condition in an allocation of its own is not given back before it is read") {
-  Planned p = planned(R"(
+  ReportedPlan p = plan_with_report(R"(
 kernel @test {
   inline "test"
   entry "test"

@@ -88,7 +88,7 @@ FakeDriver::Options of_version(int version, bool body_setters) {
   return options;
 }
 
-constexpr int64_t kManyRows = 1 << 18; // 4 MiB each
+constexpr int64_t kFourMiBRows = 1 << 18; // 4 MiB each
 
 FakeDriver::Options few_addresses() {
   FakeDriver::Options options;
@@ -162,22 +162,22 @@ TEST_CASE("an instance is on the device before its first setter") {
 
 TEST_CASE("where addresses are few, an arena takes what there is and moves when it must") {
   // Between x and y lie two tensors of 16 bytes a row.
-  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, few_addresses());
+  Chain chain(PlanMaker::chain(3, kFourMiBRows), 3, {}, few_addresses());
   const FakeLive open = chain.machine.fake.live();
   CHECK(open.reservations == 1);
   chain.memory.clear();
   for (int i = 0; i < 2; ++i)
     chain.memory.push_back(
-        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kFourMiBRows)));
   chain.run(5);
-  chain.run(kManyRows / 2); // beyond the first one's reservation
-  CHECK(must(chain.session->totals()).arena_committed_bytes >= uint64_t(16) * kManyRows);
+  chain.run(kFourMiBRows / 2); // beyond the first one's reservation
+  CHECK(must(chain.session->totals()).arena_committed_bytes >= uint64_t(16) * kFourMiBRows);
   const uint64_t built = chain.counters().regions_built;
-  chain.run(kManyRows / 2);
+  chain.run(kFourMiBRows / 2);
   chain.run(7);
   chain.run(5);
   CHECK(chain.counters().regions_built <= built + 2); // instances of the arena that has moved
-  chain.run(kManyRows);
+  chain.run(kFourMiBRows);
   chain.run(5);
   CHECK(chain.machine.fake.live().reservations <= 1);
 }
@@ -185,31 +185,31 @@ TEST_CASE("where addresses are few, an arena takes what there is and moves when 
 TEST_CASE("where there are no addresses at all, an arena is as large as runs need, and grows") {
   FakeDriver::Options driver;
   driver.reservable_bytes = 0;
-  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, driver);
+  Chain chain(PlanMaker::chain(3, kFourMiBRows), 3, {}, driver);
   chain.memory.clear();
   for (int i = 0; i < 2; ++i)
     chain.memory.push_back(
-        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kFourMiBRows)));
   CHECK(must(chain.session->totals()).arena_committed_bytes == 0);
   uint64_t last = 0;
-  for (int64_t n : {int64_t(5), int64_t(7), kManyRows, int64_t(5)}) {
+  for (int64_t n : {int64_t(5), int64_t(7), kFourMiBRows, int64_t(5)}) {
     chain.run(n);
     const uint64_t held = must(chain.session->totals()).arena_committed_bytes;
     CHECK(held >= last);
     last = held;
   }
-  CHECK(last == uint64_t(2) * 16 * kManyRows);
+  CHECK(last == uint64_t(2) * 16 * kFourMiBRows);
 }
 
 TEST_CASE("instances that were made ahead do not outlive the place of their arena") {
-  Chain chain(PlanMaker::chain(3, kManyRows), 3, {}, few_addresses());
+  Chain chain(PlanMaker::chain(3, kFourMiBRows), 3, {}, few_addresses());
   chain.memory.clear();
   for (int i = 0; i < 2; ++i)
     chain.memory.push_back(
-        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kManyRows)));
+        must(driver::DeviceBuffer::allocate(chain.device->context(), 16 * kFourMiBRows)));
   const cugrt_symbol_value five[] = {{"n", 5}};
   CHECK(must(chain.session->prepare(0, five)).built == 1);
-  chain.run(kManyRows); // moves
+  chain.run(kFourMiBRows); // moves
   chain.run(5);
   CHECK(must(chain.session->prepare(0, five)).present == 1);
 }

@@ -4,7 +4,7 @@
 
 namespace {
 
-constexpr char kPtx[] = R"(
+constexpr char kBoundsPtx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -63,7 +63,7 @@ TEST_CASE(
     INFO(c.kernel << " at " << c.offset);
     Session session{"CUGRT_EMU_CHECK=bounds"};
     CUmodule module = nullptr;
-    OK(CU(cuModuleLoadData)(&module, kPtx));
+    OK(CU(cuModuleLoadData)(&module, kBoundsPtx));
     CUdeviceptr address = upload(std::vector<uint32_t>(11)) + c.offset;
     void *params[] = {&address};
     OK(CU(cuLaunchKernel)(kernel(module, c.kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));

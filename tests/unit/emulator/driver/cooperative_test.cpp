@@ -6,7 +6,7 @@ namespace {
 // What grid.sync() becomes, with a thread a block: the workspace's second word counts arrivals, the
 // first block adds what turns its highest bit. Between two of them each block writes cells[block]
 // and reads the next one's.
-constexpr char kPtx[] = R"(
+constexpr char kCooperativePtx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -54,7 +54,7 @@ TEST_CASE("All blocks of a cooperative launch meet at a barrier of the grid, lau
   for (const char *order : {"", "1", "2"}) {
     Session session{std::string("CUGRT_EMU_ORDER=") + order};
     CUmodule module = nullptr;
-    OK(CU(cuModuleLoadData)(&module, kPtx));
+    OK(CU(cuModuleLoadData)(&module, kCooperativePtx));
     CUfunction function = kernel(module, "rotate");
     CUdeviceptr cells = upload(std::vector<uint32_t>(kBlocks, 999)),
                 out = upload(std::vector<uint32_t>(kBlocks));

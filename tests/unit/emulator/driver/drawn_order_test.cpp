@@ -7,7 +7,7 @@
 
 namespace {
 
-constexpr char kPtx[] = R"(
+constexpr char kDrawnOrderPtx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -180,7 +180,7 @@ READ:
 constexpr int kSeeds = 24;
 
 struct Drawn : Session {
-  explicit Drawn(int seed, const char *ptx = kPtx)
+  explicit Drawn(int seed, const char *ptx = kDrawnOrderPtx)
       : Session{"CUGRT_EMU_CHECK=none", "CUGRT_EMU_ORDER=" + std::to_string(seed)} {
     OK(CU(cuModuleLoadData)(&module, ptx));
     for (CUstream *stream : {&a, &b})
@@ -200,7 +200,7 @@ struct Drawn : Session {
 };
 
 /// Under how many seeds the body is true.
-int seeds_that_show(const std::function<bool(Drawn &)> &body, const char *ptx = kPtx) {
+int seeds_that_show(const std::function<bool(Drawn &)> &body, const char *ptx = kDrawnOrderPtx) {
   int shown = 0;
   for (int seed = 1; seed <= kSeeds; ++seed) {
     Drawn drawn(seed, ptx);
@@ -328,8 +328,8 @@ TEST_CASE("Kernels that nothing orders may run between each other's blocks") {
 }
 
 TEST_CASE("A missing barrier shows under some seed, and a barrier under none") {
-  CHECK(seeds_that_disturb(kPtx, "reverse", 256, 0) > 0);
-  CHECK(seeds_that_disturb(kPtx, "reverse", 256, 1) == 0);
+  CHECK(seeds_that_disturb(kDrawnOrderPtx, "reverse", 256, 0) > 0);
+  CHECK(seeds_that_disturb(kDrawnOrderPtx, "reverse", 256, 1) == 0);
 }
 
 TEST_CASE("A missing barrier of a cluster shows under some seed, and a barrier under none") {

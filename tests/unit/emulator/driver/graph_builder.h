@@ -81,3 +81,11 @@ struct Builder {
   CUgraph graph = nullptr;
   CUfunction function = nullptr;
 };
+
+/// The data of an edge from a kernel's programmatic event.
+inline CUgraphEdgeData programmatic(unsigned char port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC) {
+  CUgraphEdgeData data{};
+  data.from_port = port;
+  data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return data;
+}

@@ -6,8 +6,8 @@
 
 namespace {
 
-constexpr char kPtx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
-                        ".visible .entry nothing() { ret; }\n";
+constexpr char kHandlesPtx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
+                               ".visible .entry nothing() { ret; }\n";
 
 /// Live things that calls need besides the handle in question.
 struct World {
@@ -76,7 +76,7 @@ void *freed(Kind kind) {
     break;
   case Kind::module:
   case Kind::function:
-    OK(CU(cuModuleLoadData)(&module, kPtx));
+    OK(CU(cuModuleLoadData)(&module, kHandlesPtx));
     handle = module;
     if (kind == Kind::function)
       OK(CU(cuModuleGetFunction)(as(CUfunction()), module, "nothing"));
@@ -84,7 +84,7 @@ void *freed(Kind kind) {
     break;
   case Kind::library:
   case Kind::kernel:
-    OK(CU(cuLibraryLoadData)(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+    OK(CU(cuLibraryLoadData)(&library, kHandlesPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
     handle = library;
     if (kind == Kind::kernel)
       OK(CU(cuLibraryGetKernel)(as(CUkernel()), library, "nothing"));
@@ -243,8 +243,8 @@ const Row kRows[] = {
         h, 0),
     ROW(kernel, CUkernel, cuKernelSetCacheConfig, kHandle, h, CU_FUNC_CACHE_PREFER_NONE, 0),
 
-    ROW(link, CUlinkState, cuLinkAddData_v2, kHandle, h, CU_JIT_INPUT_PTX, const_cast<char *>(kPtx),
-        sizeof kPtx, nullptr, 0, nullptr, nullptr),
+    ROW(link, CUlinkState, cuLinkAddData_v2, kHandle, h, CU_JIT_INPUT_PTX,
+        const_cast<char *>(kHandlesPtx), sizeof kHandlesPtx, nullptr, 0, nullptr, nullptr),
     ROW(link, CUlinkState, cuLinkAddFile_v2, kHandle, h, CU_JIT_INPUT_PTX, "/nonexistent", 0,
         nullptr, nullptr),
     ROW(link, CUlinkState, cuLinkComplete, kHandle, h, &sink.image, &sink.bytes),

@@ -9,7 +9,7 @@ namespace {
 // Thread i of `give` puts malloc(bytes[i]) into blocks[i]; of `give_aligned` with an alignment;
 // `write` stores i into its block, `take` reads it and frees the block. `drop` frees a pointer,
 // `store` and `load` access 4 bytes at one, `use` branches on what it reads there.
-constexpr char kPtx[] = R"(
+constexpr char kHeapPtx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -133,7 +133,7 @@ constexpr char kPtx[] = R"(
 struct Heap : Session {
   explicit Heap(std::initializer_list<std::string> variables = {}) : Session(variables) {}
 
-  void load() { OK(CU(cuModuleLoadData)(&module, kPtx)); }
+  void load() { OK(CU(cuModuleLoadData)(&module, kHeapPtx)); }
   CUresult launch(const char *name, std::initializer_list<uint64_t> arguments, uint32_t threads = 1,
                   uint32_t blocks = 1, CUstream stream = nullptr) {
     std::vector<uint64_t> values(arguments);
@@ -350,9 +350,9 @@ TEST_CASE("The heap's size is set before a kernel that uses it is launched, and 
 
 TEST_CASE("Code that uses the heap is not loaded where the device has no memory for one") {
   Heap heap{"CUGRT_EMU_MEMORY=4M"};
-  CHECK(CU(cuModuleLoadData)(&heap.module, kPtx) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
+  CHECK(CU(cuModuleLoadData)(&heap.module, kHeapPtx) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   CUlibrary library = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  OK(CU(cuLibraryLoadData)(&library, kHeapPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
   CHECK(CU(cuLibraryGetModule)(&heap.module, library) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   OK(CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 1 << 20));
   OK(CU(cuLibraryGetModule)(&heap.module, library));

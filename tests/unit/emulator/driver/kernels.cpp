@@ -3,7 +3,7 @@
 
 namespace {
 
-constexpr char kPtx[] = R"(
+constexpr char kTestPtx[] = R"(
 .version 7.0
 .target sm_75
 .address_size 64
@@ -149,7 +149,7 @@ CUmodule load(const char *ptx) {
 
 } // namespace
 
-CUmodule load_kernels() { return load(kPtx); }
+CUmodule load_kernels() { return load(kTestPtx); }
 CUmodule load_waiting_kernels() { return load(kWaitingPtx); }
 
 CUfunction kernel(CUmodule module, const char *name) {

@@ -10,13 +10,6 @@ void launch_once(Builder &graph) {
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-CUgraphEdgeData programmatic(unsigned char port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC) {
-  CUgraphEdgeData data{};
-  data.from_port = port;
-  data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-  return data;
-}
-
 CUgraphNode add_kernel(Builder &graph, CUmodule module, const char *name, void **params) {
   CUDA_KERNEL_NODE_PARAMS_v2 p{};
   p.func = kernel(module, name);

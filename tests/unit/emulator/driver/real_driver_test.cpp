@@ -4,13 +4,6 @@
 
 namespace {
 
-CUgraphEdgeData programmatic() {
-  CUgraphEdgeData data{};
-  data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-  data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-  return data;
-}
-
 /// An IF node whose condition holds, and its body.
 CUgraph add_if(CUgraph graph) {
   CUgraphConditionalHandle handle = 0;
