@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMaxThreads = 64;
 // A process takes as long to start as two kernels to compile: by default it is given at least two.
 constexpr size_t kKernelsPerProcess = 2;
-constexpr size_t kMaxMessageBytes = 64 << 10;
+constexpr size_t kMaxFailuresBytes = 64 << 10;
 
 /// All failures in one status, in the order of the requests.
 Status join_failures(std::vector<Status> failures) {
@@ -32,8 +32,8 @@ Status join_failures(std::vector<Status> failures) {
     if (!failure.location().empty())
       message += failure.location() + ": ";
     message += failure.message();
-    if (message.size() > kMaxMessageBytes) {
-      message.resize(kMaxMessageBytes);
+    if (message.size() > kMaxFailuresBytes) {
+      message.resize(kMaxFailuresBytes);
       message += "\n(more errors are not shown)";
       break;
     }

@@ -33,6 +33,8 @@ bool place_matters(const CompileRequest &request) {
   return mentions_place(request.source);
 }
 
+} // namespace
+
 /// What the options say about included files, in the spellings that NVRTC takes.
 struct IncludeOptions {
   std::vector<std::string> folders, files; // of -I and -include
@@ -62,8 +64,6 @@ struct IncludeOptions {
     }
   }
 };
-
-} // namespace
 
 /// Follows what a request includes, directly or not.
 class IncludeWalk {

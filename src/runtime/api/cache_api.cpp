@@ -9,12 +9,11 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, context);
-
 /// The cache that the options name, or why there is none to work on.
 Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *given) {
-  CUGRT_ASSIGN(cugrt_runtime_options options,
-               read_struct(given, "cugrt_runtime_options", kOptionsBytes, cugrt_runtime_options{}));
+  CUGRT_ASSIGN(
+      cugrt_runtime_options options,
+      read_struct(given, "cugrt_runtime_options", kRuntimeOptionsBytes, cugrt_runtime_options{}));
   auto cache = std::make_unique<jit::CodeCache>(
       compiler_config("", options.cache_folder ? options.cache_folder : "").cache);
   jit::CacheReport report = cache->report();

@@ -12,7 +12,7 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_compile_options, code_count);
+constexpr size_t kCompileOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_compile_options, code_count);
 constexpr size_t kPackOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_pack_options, full_edges);
 
 Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
@@ -56,7 +56,7 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
     CUGRT_REQUIRE(executable);
     CUGRT_ASSIGN(
         cugrt_compile_options options,
-        read_struct(given, "cugrt_compile_options", kOptionsBytes, cugrt_compile_options{}));
+        read_struct(given, "cugrt_compile_options", kCompileOptionsBytes, cugrt_compile_options{}));
     CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
     CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
     planning.source = *module->text;

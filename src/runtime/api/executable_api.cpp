@@ -8,7 +8,7 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kInfoBytes = CUGRT_SIZE_THROUGH(cugrt_param_info, dim_names);
+constexpr size_t kParamInfoBytes = CUGRT_SIZE_THROUGH(cugrt_param_info, dim_names);
 
 /// "n * 2" for each dimension, as infos show them.
 std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function &function,
@@ -144,7 +144,7 @@ cugrt_status *function_param(const cugrt_function *function, size_t index, cugrt
                   : param.kind == plan::ParamKind::scalar ? scalar_kind(param.scalar)
                                                           : CUGRT_VALUE_TENSOR;
     fill_dims(function, param.dims, function->dim_names[index], filled);
-    return write_struct(filled, info, "info", kInfoBytes);
+    return write_struct(filled, info, "info", kParamInfoBytes);
   });
 }
 
@@ -172,7 +172,7 @@ cugrt_status *function_result(const cugrt_function *function, size_t index,
         filled.counted = 1, filled.counted_dim = c.dim, filled.counted_by = c.count;
       filled.is_count |= c.count == index;
     }
-    return write_struct(filled, info, "info", kInfoBytes);
+    return write_struct(filled, info, "info", kParamInfoBytes);
   });
 }
 

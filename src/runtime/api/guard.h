@@ -90,6 +90,9 @@ Status write_struct(const T &value, T *out, const char *name, size_t first_bytes
 /// Bytes up to the end of `member`: a struct's size in the release where it was the last.
 #define CUGRT_SIZE_THROUGH(type, member) (offsetof(type, member) + sizeof(type::member))
 
+inline constexpr size_t kRuntimeOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, context);
+inline constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
+
 /// Returns from the enclosing guarded body when an argument is null.
 #define CUGRT_REQUIRE(argument)                                                                    \
   do {                                                                                             \

@@ -17,7 +17,6 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
 constexpr size_t kImportOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_import_options, bind_count);
 
 Status make_module(std::string_view text, std::string name, std::string base_folder,

@@ -10,8 +10,6 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
-
 cugrt_status *pack_report(const cugrt_pack *pack, const cugrt_plan_options *given,
                           cugrt_text **report) {
   return guarded([&]() -> Status {

@@ -9,8 +9,7 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, context);
-constexpr size_t kInfoBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_info, driver_path);
+constexpr size_t kRuntimeInfoBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_info, driver_path);
 
 Result<std::optional<driver::DriverChoice>> driver_choice(const cugrt_runtime_options &options) {
   using driver::DriverChoice, driver::DriverKind;
@@ -50,7 +49,7 @@ Result<DeviceOptions> device_options(const cugrt_runtime_options *given) {
   cugrt_runtime_options defaults{};
   defaults.log_level = CUGRT_LOG_WARNING;
   CUGRT_ASSIGN(cugrt_runtime_options options,
-               read_struct(given, "cugrt_runtime_options", kOptionsBytes, defaults));
+               read_struct(given, "cugrt_runtime_options", kRuntimeOptionsBytes, defaults));
   DeviceOptions result;
   CUGRT_ASSIGN(result.driver, driver_choice(options));
   result.ordinal = options.device;
@@ -105,7 +104,7 @@ cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info)
       filled.capability_minor = device.context().capability() % 10;
       CUGRT_ASSIGN(filled.integrated, device.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
     }
-    return write_struct(filled, info, "info", kInfoBytes);
+    return write_struct(filled, info, "info", kRuntimeInfoBytes);
   });
 }
 

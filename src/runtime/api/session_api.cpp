@@ -7,7 +7,7 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-constexpr size_t kOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
+constexpr size_t kSessionOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
 constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
 constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
 constexpr size_t kPrepareBytes = CUGRT_SIZE_THROUGH(cugrt_prepare_report, free_bytes);
@@ -53,7 +53,7 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     CUGRT_REQUIRE(session);
     CUGRT_ASSIGN(
         cugrt_session_options options,
-        read_struct(given, "cugrt_session_options", kOptionsBytes, cugrt_session_options{}));
+        read_struct(given, "cugrt_session_options", kSessionOptionsBytes, cugrt_session_options{}));
     SessionOptions session_options;
     if (options.weights)
       session_options.weights = &options.weights->set;
