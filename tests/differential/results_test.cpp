@@ -179,3 +179,35 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>, tensor<[8], f32>) {
                    "result 1 is tensor %x itself"));
   }
 }
+
+TEST_CASE(
+    "a part of a tensor is copied where it alone is returned, in the graph of what makes it") {
+  ResultsProgram program(kScale + R"(
+func @main(%x: tensor<[2, n], f32>) -> (tensor<[n], f32>, tensor<[1], f32>)
+    attributes {upper_bounds = {n = 64}, lower_bounds = {n = 1}} {
+  %y = alloc : tensor<[2, n], f32>
+  launch @scale(%x, %y, 2*n, 3)
+  %z = alloc : tensor<[2, n], f32>
+  launch @scale(%y, %z, 2*n, 5)
+  %second = view %z, 4*n : tensor<[n], f32>
+  %last = view %z, 8*n - 4 : tensor<[1], f32>
+  return %second, %last
+}
+)");
+  for (int64_t n : {7, 64, 1, 7}) {
+    std::vector<float> in(size_t(2 * n)), second;
+    for (size_t i = 0; i < in.size(); ++i) {
+      in[i] = float(i + 1);
+      if (i >= size_t(n))
+        second.push_back(15 * in[i]);
+    }
+    Buffer x = upload(in);
+    std::vector<Value> results(2);
+    program.run({x.tensor(CUGRT_F32, {2, n})}, results);
+    CHECK(values_at(results[0]) == second);
+    CHECK(values_at(results[1]) == std::vector<float>{second.back()});
+  }
+  const cugrt_counters counters = program.session.counters();
+  CHECK(counters.eager_steps == 0);
+  CHECK(counters.arena_bytes >= 2 * 64 * 4);
+}

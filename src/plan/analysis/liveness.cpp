@@ -53,8 +53,12 @@ public:
     }
     CUGRT_TRY(block(0));
     for (const Operand &result : function_.results_of(function_.body()))
-      if (uint32_t origin = origin_of(result); origin != kNoOrigin)
+      if (uint32_t origin = origin_of(result); origin != kNoOrigin) {
         out_.origins[origin].returned = true;
+        if (out_.whole[result.index] ||
+            !module_.types[function_.value(result.value()).type].known_shape)
+          out_.origins[origin].returned_whole = true;
+      }
     out_.end_time = time_;
     std::sort(out_.gaps.begin(), out_.gaps.end(), [](const LifeGap &a, const LifeGap &b) {
       return std::pair(a.origin, a.begin) < std::pair(b.origin, b.begin);

@@ -68,6 +68,7 @@ struct Origin {
   uint32_t killed = UINT32_MAX;         // when; the block is killed_in
   uint32_t killed_in = 0;
   bool returned = false;       // the function returns it, or a part of it
+  bool returned_whole = false; // it returns all of it, or a part of a size that a run finds out
   bool passed_to_host = false; // a host builtin sees it, and may keep it
   bool written_first = false;  // its first use is a launch that writes all of it, reading nothing
   bool handed_over = false;    // of a storage: something takes it as such, not a tensor in it

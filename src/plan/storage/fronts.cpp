@@ -77,7 +77,7 @@ bool SideBySide::is_dynamic(uint32_t o) const {
   if (o == kNoOrigin)
     return false;
   const Origin &origin = live_.origins[o];
-  if (origin.kind != OriginKind::alloc || origin.returned)
+  if (origin.kind != OriginKind::alloc || origin.returned_whole)
     return origin.kind == OriginKind::host_result;
   const ir::Type &type = module_.types[f_.value(origin.value).type];
   return origin.passed_to_host || !type.known_shape ||

@@ -30,7 +30,7 @@ std::string reason_against(const ir::Module &module, const ir::Function &functio
                            const Origin &origin, std::optional<int64_t> bytes,
                            const ir::SymbolDomain &bounds) {
   const ir::Type &type = module.types[function.value(origin.value).type];
-  if (origin.returned)
+  if (origin.returned_whole) // of a part that is returned a copy is
     return "it is a result of the function: its storage is the caller's or a slot";
   if (origin.passed_to_host)
     return "it is passed to a host builtin, which may keep it";
