@@ -212,3 +212,34 @@ TEST_CASE("a circle is made of what is left after the cut") {
                        integers("pads", {2, -1}),
                    {row({1, 2, 3, 4})}) == Floats{2, 3, 1, 2, 3});
 }
+
+TEST_CASE("one and a half times a dimension of any size") {
+  // Result i is element floor(i / 1.5) of n; there are floor(1.5 n).
+  for (int64_t n : {1, 4, 7}) {
+    Floats x, wanted;
+    for (int64_t i = 0; i < n; ++i)
+      x.push_back(float(i));
+    for (int64_t i = 0; i < 3 * n / 2; ++i)
+      wanted.push_back(float(2 * i / 3));
+    Given image = floats("x", {1, 1, n}, x);
+    image.names = {"1", "1", "n"};
+    CHECK(run_model<float>(
+              node("Resize", {"x", "", "scales"}, {"y"},
+                   text_attribute("mode", "nearest") + text_attribute("nearest_mode", "floor") +
+                       text_attribute("coordinate_transformation_mode", "asymmetric")),
+              {image, weight(floats("scales", {3}, {1, 1, 1.5f}))}, {.bounds = {"n=1..16"}})
+              .values == wanted);
+  }
+}
+
+TEST_CASE("a tile along more axes than fit beside their repeats") {
+  Given x = floats("x", {1, 2, 1, 1, 2}, {0, 1, 2, 3});
+  x.names = {"1", "n", "1", "1", "m"};
+  const auto y =
+      run_model<float>(node("Tile", {"x", "by"}, {"y"}) + integers("by", {2, 2, 3, 2, 2}), {x});
+  CHECK(y.dims == Ints{2, 4, 3, 2, 4});
+  Floats wanted;
+  for (int64_t i = 0; i < 2 * 4 * 6 * 4; ++i)
+    wanted.push_back(float(i / 24 % 4 % 2 * 2 + i % 4 % 2));
+  CHECK(y.values == wanted);
+}

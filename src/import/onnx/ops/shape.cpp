@@ -288,9 +288,19 @@ void tile(Call &c) {
     all.push_back(dims[i]);
     out.push_back(c.w.exprs().mul(repeats[i], dims[i]));
   }
-  if (all.size() > ir::kMaxRank)
-    return c.unsupported("a tile of so many axes");
-  c.result(c.reshape(c.broadcast(c.reshape(x, one), all), out));
+  if (all.size() <= ir::kMaxRank)
+    return c.result(c.reshape(c.broadcast(c.reshape(x, one), all), out));
+  Dims now = dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const E before = c.product(Dims(now.begin(), now.begin() + ptrdiff_t(i))),
+            from_here = c.product(Dims(now.begin() + ptrdiff_t(i), now.end()));
+    now[i] = out[i];
+    if (c.known(repeats[i]) != 1)
+      x = c.reshape(c.broadcast(c.reshape(x, {before, c.constant(1), from_here}),
+                                {before, repeats[i], from_here}),
+                    now);
+  }
+  c.result(x);
 }
 
 void constant_of_shape(Call &c) {
