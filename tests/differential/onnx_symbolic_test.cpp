@@ -56,15 +56,18 @@ TEST_CASE("convolutions and pools that auto_pad pads for a stride, by images of 
         x.push_back(float(i - 9));
       const int64_t windows = (n + 1) / 2, all = std::max<int64_t>(0, (windows - 1) * 2 + 3 - n),
                     before = std::string(mode) == "SAME_UPPER" ? all / 2 : all - all / 2;
-      Floats sums, largest;
+      Floats sums, largest, thirds;
+      std::vector<double> means;
       for (int64_t w = 0; w < windows; ++w) {
-        float sum = 0, most = -INFINITY;
+        float sum = 0, most = -INFINITY, whole = 0, count = 0;
         for (int64_t k = 0; k < 3; ++k)
           if (const int64_t at = 2 * w + k - before; at >= 0 && at < n) {
             sum += taps[size_t(k)] * x[size_t(at)];
             most = std::max(most, x[size_t(at)]);
+            whole += x[size_t(at)], count += 1;
           }
         sums.push_back(sum), largest.push_back(most);
+        means.push_back(double(whole) / count), thirds.push_back(whole / 3);
       }
       Given image = floats("x", {1, 1, n}, x);
       image.names = {"1", "1", "n"};
@@ -74,6 +77,19 @@ TEST_CASE("convolutions and pools that auto_pad pads for a stride, by images of 
       CHECK(run<float>(node("Conv", {"x", "w"}, {"y"}, attributes),
                        {image, weight(floats("w", {1, 1, 3}, taps))}) == sums);
       CHECK(run<float>(node("MaxPool", {"x"}, {"y"}, attributes), {image}) == largest);
+      check_close(run<float>(node("AveragePool", {"x"}, {"y"}, attributes), {image}), means, 1e-6);
+      CHECK(run<float>(node("AveragePool", {"x"}, {"y"},
+                            attributes + integer_attribute("count_include_pad", 1)),
+                       {image}) == thirds);
+      std::vector<uint8_t> bytes_of_x, largest_byte;
+      for (float one : x)
+        bytes_of_x.push_back(uint8_t(one + 20));
+      for (float one : largest)
+        largest_byte.push_back(uint8_t(one + 20));
+      Given image_of_bytes{"x", kU8, {1, 1, n}, raw(bytes_of_x)};
+      image_of_bytes.names = image.names;
+      CHECK(run<uint8_t>(node("MaxPool", {"x"}, {"y"}, attributes), {image_of_bytes}) ==
+            largest_byte);
     }
 }
 
@@ -115,4 +131,115 @@ TEST_CASE("a reshape's -1 beside products of dimensions: what is in common goes"
       {x}, {.bounds = {"b=1..8"}});
   CHECK(y.dims == Ints{2, 4, 3});
   CHECK(y.values == Floats(24, 4));
+}
+
+TEST_CASE("parts of a dimension of any size, from the first axis on and along another") {
+  struct Part {
+    int64_t from, to, step;
+  };
+  for (const Part &part : {Part{0, 8, 1}, Part{1, 8, 1}, Part{1, 1000, 1}, Part{-100, -1, 1},
+                           Part{2, -1, 1}, Part{-3, -1, 1}, Part{-1, -1000, -1}, Part{7, 1, -2}})
+    for (int64_t n : {1, 2, 5, 16})
+      for (size_t axis : {0, 1}) {
+        INFO(part.from << ":" << part.to << ":" << part.step << " of " << n << " along " << axis);
+        // ONNX's rule: negative ones count from the end, then all are limited to what there is.
+        auto place = [&](int64_t at, int64_t low, int64_t high) {
+          return std::clamp(at < 0 ? at + n : at, low, high);
+        };
+        const bool forward = part.step > 0;
+        const int64_t from = place(part.from, 0, forward ? n : n - 1),
+                      to = place(part.to, forward ? 0 : -1, forward ? n : n - 1);
+        Floats all, wanted;
+        for (int64_t i = 0; i < 2 * n; ++i)
+          all.push_back(float(i));
+        for (int64_t r = 0; r < (axis ? 2 : 1); ++r)
+          for (int64_t i = from; forward ? i < to : i > to; i += part.step)
+            for (int64_t k = 0; k < (axis ? 1 : 2); ++k)
+              wanted.push_back(float(axis ? r * n + i : 2 * i + k));
+        Given x = floats("x", axis ? Ints{2, n} : Ints{n, 2}, all);
+        x.names = axis ? std::vector<std::string>{"2", "n"} : std::vector<std::string>{"n", "2"};
+        CHECK(run_model<float>(node("Slice", {"x", "from", "to", "axis", "step"}, {"y"}) +
+                                   integers("from", {part.from}) + integers("to", {part.to}) +
+                                   integers("axis", {int64_t(axis)}) +
+                                   integers("step", {part.step}),
+                               {x}, {.bounds = {"n=1..16"}})
+                  .values == wanted);
+      }
+}
+
+TEST_CASE("halves of a dimension, turned") {
+  const auto y =
+      run_model<float>(node("Shape", {"x"}, {"n"}) + node("Div", {"n", "two"}, {"half"}) +
+                           node("Slice", {"x", "zero", "half", "zero"}, {"a"}) +
+                           node("Slice", {"x", "half", "n", "zero"}, {"b"}) +
+                           node("Concat", {"b", "a"}, {"y"}, integer_attribute("axis", 0)) +
+                           integers("two", {2}) + integers("zero", {0}),
+                       {row({1, 2, 3, 4, 5})}, {.bounds = {"n=1..16"}});
+  CHECK(y.values == Floats{3, 4, 5, 1, 2});
+}
+
+TEST_CASE("parts of a dimension, cut at numbers, turned") {
+  for (int64_t n : {1, 2, 5}) {
+    Floats x, turned;
+    for (int64_t i = 0; i < n; ++i)
+      x.push_back(float(i));
+    turned.insert(turned.end(), x.begin() + std::min<int64_t>(n, 3), x.end());
+    turned.insert(turned.end(), x.begin() + std::min<int64_t>(n, 1),
+                  x.begin() + std::min<int64_t>(n, 3));
+    turned.insert(turned.end(), x.begin(), x.begin() + std::min<int64_t>(n, 1));
+    CHECK(
+        run_model<float>(node("Slice", {"x", "zero", "one", "zero"}, {"a"}) +
+                             node("Slice", {"x", "one", "three", "zero"}, {"b"}) +
+                             node("Slice", {"x", "three", "far", "zero"}, {"c"}) +
+                             node("Concat", {"c", "b", "a"}, {"y"}, integer_attribute("axis", 0)) +
+                             integers("zero", {0}) + integers("one", {1}) + integers("three", {3}) +
+                             integers("far", {1000}),
+                         {row(x)}, {.bounds = {"n=1..16"}})
+            .values == turned);
+  }
+}
+
+TEST_CASE("the first largest one along an axis of any size is 1, the others 0") {
+  Given x = floats("x", {2, 3}, {1, 5, 5, 7, 2, 3});
+  x.names = {"2", "n"};
+  CHECK(run<float>(node("Hardmax", {"x"}, {"y"}), {x}) == Floats{0, 1, 0, 1, 0, 0});
+  CHECK(run<float>(node("Hardmax", {"x"}, {"y"}, integer_attribute("axis", 0)), {x}) ==
+        Floats{0, 1, 1, 1, 0, 0});
+}
+
+TEST_CASE("a circle is made of what is left after the cut") {
+  CHECK(run<float>(node("Pad", {"x", "pads"}, {"y"}, text_attribute("mode", "wrap")) +
+                       integers("pads", {2, -1}),
+                   {row({1, 2, 3, 4})}) == Floats{2, 3, 1, 2, 3});
+}
+
+TEST_CASE("one and a half times a dimension of any size") {
+  // Result i is element floor(i / 1.5) of n; there are floor(1.5 n).
+  for (int64_t n : {1, 4, 7}) {
+    Floats x, wanted;
+    for (int64_t i = 0; i < n; ++i)
+      x.push_back(float(i));
+    for (int64_t i = 0; i < 3 * n / 2; ++i)
+      wanted.push_back(float(2 * i / 3));
+    Given image = floats("x", {1, 1, n}, x);
+    image.names = {"1", "1", "n"};
+    CHECK(run_model<float>(
+              node("Resize", {"x", "", "scales"}, {"y"},
+                   text_attribute("mode", "nearest") + text_attribute("nearest_mode", "floor") +
+                       text_attribute("coordinate_transformation_mode", "asymmetric")),
+              {image, weight(floats("scales", {3}, {1, 1, 1.5f}))}, {.bounds = {"n=1..16"}})
+              .values == wanted);
+  }
+}
+
+TEST_CASE("a tile along more axes than fit beside their repeats") {
+  Given x = floats("x", {1, 2, 1, 1, 2}, {0, 1, 2, 3});
+  x.names = {"1", "n", "1", "1", "m"};
+  const auto y =
+      run_model<float>(node("Tile", {"x", "by"}, {"y"}) + integers("by", {2, 2, 3, 2, 2}), {x});
+  CHECK(y.dims == Ints{2, 4, 3, 2, 4});
+  Floats wanted;
+  for (int64_t i = 0; i < 2 * 4 * 6 * 4; ++i)
+    wanted.push_back(float(i / 24 % 4 % 2 * 2 + i % 4 % 2));
+  CHECK(y.values == wanted);
 }

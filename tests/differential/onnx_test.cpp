@@ -288,3 +288,73 @@ TEST_CASE("QLinearSoftmax of an older opset is over all axes from its own on") {
                     weight({"f", kU8, {}, raw(five)})});
   CHECK(std::vector<double>(y.begin(), y.end()) == expected);
 }
+
+TEST_CASE("products of integers with vectors, as matrices of one row or column") {
+  const std::vector<int64_t> m = {1, 2, 3, int64_t(1) << 40, 5, 6}, v = {7, -8, 9}, w = {2, -1};
+  const Given matrix{"m", kI64, {2, 3}, raw(m)}, right{"v", kI64, {3}, raw(v)},
+      left{"w", kI64, {2}, raw(w)};
+  using Ints = std::vector<int64_t>;
+  CHECK(run<int64_t>(node("MatMul", {"m", "v"}, {"y"}), {matrix, right}) ==
+        Ints{18, 7 * (int64_t(1) << 40) + 14});
+  CHECK(run<int64_t>(node("MatMul", {"w", "m"}, {"y"}), {left, matrix}) ==
+        Ints{2 - (int64_t(1) << 40), -1, 0});
+  const auto y = run_model<int64_t>(node("MatMul", {"v", "v"}, {"y"}), {right});
+  CHECK(y.dims.empty());
+  CHECK(y.values == Ints{49 + 64 + 81});
+}
+
+TEST_CASE("bytes are scattered with their reduction, and wrap around") {
+  const std::vector<uint8_t> x = {250, 1, 2}, u = {10, 3, 4};
+  const std::vector<int64_t> at = {0, 1, 1};
+  auto scattered = [&](const std::string &reduction) {
+    return run<uint8_t>(
+        node("ScatterElements", {"x", "at", "u"}, {"y"}, text_attribute("reduction", reduction)),
+        {{"x", kU8, {3}, raw(x)}, {"at", kI64, {3}, raw(at)}, {"u", kU8, {3}, raw(u)}});
+  };
+  CHECK(scattered("add") == std::vector<uint8_t>{4, 8, 2});
+  CHECK(scattered("mul") == std::vector<uint8_t>{196, 12, 2});
+  CHECK(scattered("max") == std::vector<uint8_t>{250, 4, 2});
+  CHECK(scattered("min") == std::vector<uint8_t>{10, 1, 2});
+}
+
+TEST_CASE("a product of bytes is scaled by one factor, which decides where halves go") {
+  // 140 * 0.075 is 10.5 or a little less, as the factors are multiplied.
+  std::vector<uint8_t> a, expected;
+  for (int i = 0; i < 256; ++i) {
+    a.push_back(uint8_t(i));
+    const float factor = 0.1f * 0.3f / 0.4f;
+    expected.push_back(uint8_t(std::min(255.0f, std::nearbyint(float(10 * i) * factor))));
+  }
+  const std::vector<uint8_t> ten = {10}, zero = {0};
+  const Given z = weight({"z", kU8, {}, raw(zero)}), sa = weight(floats("sa", {}, {0.1f})),
+              sb = weight(floats("sb", {}, {0.3f})), sy = weight(floats("sy", {}, {0.4f}));
+  CHECK(run<uint8_t>(
+            node("QLinearMatMul", {"a", "sa", "z", "b", "sb", "z", "sy", "z"}, {"y"}),
+            {{"a", kU8, {256, 1}, raw(a)}, sa, z, weight({"b", kU8, {1, 1}, raw(ten)}), sb, sy}) ==
+        expected);
+  CHECK(run<uint8_t>(node("QLinearConv", {"a", "sa", "z", "b", "sb", "z", "sy", "z"}, {"y"}),
+                     {{"a", kU8, {1, 1, 256}, raw(a)},
+                      sa,
+                      z,
+                      weight({"b", kU8, {1, 1, 1}, raw(ten)}),
+                      sb,
+                      sy}) == expected);
+}
+
+TEST_CASE("an LSTM's gates may be hard sigmoids") {
+  // One unit, one step from nothing: i = o = hard_sigmoid(x), c = tanh(x).
+  auto strings = [](const std::string &name, const std::vector<std::string> &list) {
+    std::string all = bytes(1, name);
+    for (const std::string &one : list)
+      all += bytes(9, one);
+    return bytes(5, all + number(20, 8));
+  };
+  const auto y = run<float>(node("LSTM", {"x", "w", "r"}, {"all", "y"},
+                                 integer_attribute("hidden_size", 1) +
+                                     strings("activations", {"HardSigmoid", "Tanh", "Tanh"})),
+                            {floats("x", {1, 3, 1}, {0.5f, 4, -4}),
+                             weight(floats("w", {1, 4, 1}, {1, 1, 1, 1})),
+                             weight(floats("r", {1, 4, 1}, {0, 0, 0, 0}))});
+  const double i = 0.2 * 0.5 + 0.5;
+  check_close(y, {i * std::tanh(i * std::tanh(0.5)), std::tanh(std::tanh(4.0)), 0}, 1e-6);
+}

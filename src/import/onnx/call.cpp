@@ -25,24 +25,32 @@ const AttributeView *Call::attribute(std::string_view name) const {
   return nullptr;
 }
 
-int64_t Call::integer(std::string_view name, int64_t otherwise) const {
+const AttributeView *Call::attribute(std::string_view name, AttributeKind kind) const {
   const AttributeView *one = attribute(name);
+  if (!one || one->type == 0 || one->type == int32_t(kind))
+    return one;
+  w.fail(Code::parse_error, "attribute '" + std::string(name) + "' is of another type");
+  return nullptr;
+}
+
+int64_t Call::integer(std::string_view name, int64_t otherwise) const {
+  const AttributeView *one = attribute(name, AttributeKind::integer);
   return one ? bounded(one->integer) : otherwise;
 }
 
 double Call::number(std::string_view name, double otherwise) const {
-  const AttributeView *one = attribute(name);
+  const AttributeView *one = attribute(name, AttributeKind::number);
   return one ? static_cast<double>(one->number)
              : static_cast<double>(static_cast<float>(otherwise));
 }
 
 std::string Call::text(std::string_view name, const char *otherwise) const {
-  const AttributeView *one = attribute(name);
+  const AttributeView *one = attribute(name, AttributeKind::text);
   return one ? std::string(one->text) : otherwise;
 }
 
 Ints Call::integers(std::string_view name, Ints otherwise) const {
-  const AttributeView *one = attribute(name);
+  const AttributeView *one = attribute(name, AttributeKind::integers);
   if (!one)
     return otherwise;
   Ints list = one->integers;

@@ -29,6 +29,8 @@ public:
 
   // --- Attributes: numbers are limited to those of 32 bits ---
   const AttributeView *attribute(std::string_view name) const;
+  /// One of another type is the model's mistake.
+  const AttributeView *attribute(std::string_view name, AttributeKind kind) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double number(std::string_view name, double otherwise) const;
   std::string text(std::string_view name, const char *otherwise) const;

@@ -92,6 +92,10 @@ ir::Interval Importer::range(E e) {
   return exprs().range(e, builder_.function().symbol_domain(exprs()));
 }
 
+bool Importer::never_negative(E e) {
+  return exprs().never_negative(e, builder_.function().symbol_domain(exprs()));
+}
+
 void Importer::require_at_least(E e, int64_t least) {
   std::vector<ir::SymbolId> symbols;
   exprs().collect_symbols(e, symbols);

@@ -127,6 +127,7 @@ public:
   const ir::Type &type(V v) { return result_.module.types[builder_.function().value(v).type]; }
   std::optional<int64_t> known(E e) { return exprs().as_constant(e); }
   ir::Interval range(E e);
+  bool never_negative(E e);
   /// What an op implies: raises the lower bound of the symbol of a dimension that depends on one.
   void require_at_least(E e, int64_t least);
 

@@ -45,6 +45,9 @@ struct ValueInfo {
 
 struct Graph;
 
+/// By ONNX's numbers.
+enum class AttributeKind : int32_t { number = 1, integer = 2, text = 3, integers = 7 };
+
 struct AttributeView {
   std::string_view name;
   int32_t type = 0;

@@ -7,7 +7,8 @@
 // A limit of several terms, b + s <= N, says more of several terms at once: 4*b + 2*s is
 // 4*(b + s) - 2*s, at most 4*N - 2*min(s), or 2*(b + s) + 2*b. Each term of a limit is taken away
 // in turn, and the least of all these bounds counts. A quotient is at most the same without
-// rounding: b*ceildiv(s, 32) <= (b*s + 31*b) / 32.
+// rounding: b*ceildiv(s, 32) <= (b*s + 31*b) / 32. The least of two is at most each of them:
+// min(s, 8) - s <= 0.
 //
 // All of it holds for every value of the domain, so the order and the number of steps, which is
 // bounded, decide how narrow a bound is, not whether it is one.
@@ -262,7 +263,7 @@ Wide JointBounds::upper(const Terms &terms) {
   Wide best = 0;
   for (const Term &term : terms)
     best = sum_bound(best, upper(term));
-  best = std::min(best, upper_by_quotient(terms));
+  best = std::min(best, std::min(upper_by_quotient(terms), upper_by_choice(terms)));
   // What a limit of one term says of one term is in the bound of that.
   for (const JointLimit &limit : domain_.limits)
     if (limit.terms.size() > 1)
@@ -335,6 +336,45 @@ Wide JointBounds::upper_by_quotient(const Terms &terms) {
       return div_bound(upper(whole), *divisor, false);
     }
   return kInfinity;
+}
+
+/// Writes the outermost min or max, the one made last, as its first operand and as its second: it
+/// is one of them. Where the sum grows with a min, or falls with a max, both are bounds.
+Wide JointBounds::upper_by_choice(const Terms &terms) {
+  uint32_t chosen = 0;
+  for (const Term &term : terms)
+    for (uint32_t a : term.atoms)
+      if (a > chosen && a >= kWhole)
+        if (const ExprKind kind = exprs_[{a - kWhole}].kind;
+            kind == ExprKind::min || kind == ExprKind::max)
+          chosen = a;
+  if (chosen == 0)
+    return kInfinity;
+  const ExprNode &node = exprs_[{chosen - kWhole}];
+  bool both_bound = true;
+  Wide uppers[2];
+  for (size_t side = 0; side < 2; ++side) {
+    Terms operand, whole;
+    if (!expand(side == 0 ? node.a : node.b, operand))
+      return kInfinity;
+    for (const Term &term : terms) {
+      Term rest = term;
+      auto found = std::find(rest.atoms.begin(), rest.atoms.end(), chosen);
+      Terms product{rest};
+      if (found != rest.atoms.end()) {
+        rest.atoms.erase(found);
+        both_bound &= never_negative(rest.atoms) &&
+                      (term.coefficient > 0) == (node.kind == ExprKind::min) &&
+                      std::find(rest.atoms.begin(), rest.atoms.end(), chosen) == rest.atoms.end();
+        if (!multiply(operand, {rest}, product))
+          return kInfinity;
+      }
+      if (!add_scaled(whole, product, 1))
+        return kInfinity;
+    }
+    uppers[side] = upper(whole);
+  }
+  return both_bound ? std::min(uppers[0], uppers[1]) : std::max(uppers[0], uppers[1]);
 }
 
 // --- What is asked for ---------------------------------------------------------------------------

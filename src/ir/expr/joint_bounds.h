@@ -83,6 +83,7 @@ private:
   Wide upper_by_limit(const Terms &terms, const Term &term, const JointLimit &limit,
                       const Monomial &monomial);
   Wide upper_by_quotient(const Terms &terms);
+  Wide upper_by_choice(const Terms &terms);
 
   const ExprPool &exprs_;
   const Domain &domain_;

@@ -11,15 +11,24 @@ std::string Inference::text(ExprId e) const {
          "'";
 }
 
-Interval Inference::range_of(ExprId e) const {
-  if (function)
-    return m.exprs.range(e, function->symbol_domain(m.exprs));
+/// Without a function no symbol is negative, and nothing else is known of one.
+static std::vector<Interval> open_bounds(const ExprPool &exprs, ExprId e) {
   std::vector<SymbolId> symbols;
-  m.exprs.collect_symbols(e, symbols);
+  exprs.collect_symbols(e, symbols);
   std::vector<Interval> bounds;
   for (SymbolId s : symbols)
     bounds.resize(std::max<size_t>(bounds.size(), s.index + 1), Interval{0, INT64_MAX});
-  return m.exprs.range(e, bounds);
+  return bounds;
+}
+
+Interval Inference::range_of(ExprId e) const {
+  return function ? m.exprs.range(e, function->symbol_domain(m.exprs))
+                  : m.exprs.range(e, open_bounds(m.exprs, e));
+}
+
+bool Inference::never_negative(ExprId e) const {
+  return function ? m.exprs.never_negative(e, function->symbol_domain(m.exprs))
+                  : m.exprs.never_negative(e, open_bounds(m.exprs, e));
 }
 
 Types Inference::one(DType dtype, Dims dims) const {

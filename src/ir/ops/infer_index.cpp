@@ -173,19 +173,6 @@ Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<
   return result;
 }
 
-/// Whether it can be shown that `end` is never beyond `size`: what is the least of several is not,
-/// where one of them is not; what is the greatest, where none is.
-bool Inference::within(ExprId end, ExprId size, unsigned depth) const {
-  if (range_of(m.exprs.sub(end, size)).upper <= 0)
-    return true;
-  const ExprNode node = m.exprs[end];
-  if (depth == 0 || (node.kind != ExprKind::min && node.kind != ExprKind::max))
-    return false;
-  const bool first = within(node.a, size, depth - 1);
-  return node.kind == ExprKind::min ? first || within(node.b, size, depth - 1)
-                                    : first && within(node.b, size, depth - 1);
-}
-
 Types Inference::slice() const {
   CUGRT_TRY(check_whole_bytes(0));
   Dims out;
@@ -202,8 +189,8 @@ Types Inference::slice() const {
   CUGRT_TRY(check_rank(2, rank(0)));
   for (size_t i = 0; i < rank(0); ++i) {
     const ExprId begin = dims(1)[i], size = dims(2)[i];
-    if (range_of(begin).lower < 0 || range_of(size).lower < 0 ||
-        !within(m.exprs.add(begin, size), dims(0)[i], 4))
+    if (!never_negative(begin) || !never_negative(size) ||
+        !never_negative(m.exprs.sub(dims(0)[i], m.exprs.add(begin, size))))
       return wrong(text(size) + " elements from " + text(begin) + " on cannot be shown to lie in " +
                    text(dims(0)[i]) + "; bound the symbols or use match");
   }

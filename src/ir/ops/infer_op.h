@@ -37,7 +37,7 @@ struct Inference {
 
   /// What `e` may be within the bounds of the function's symbols; none are known to be negative.
   Interval range_of(ExprId e) const;
-  bool within(ExprId end, ExprId size, unsigned depth) const;
+  bool never_negative(ExprId e) const;
 
   // Checks that hold for every op, from its tables.
   Status check_operands() const;

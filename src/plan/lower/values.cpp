@@ -102,7 +102,7 @@ Result<uint32_t> ValueTable::buffer(ir::ValueId value, SourceLocation location) 
 Status ValueTable::check_within(const Origin &origin, const Base &base, ExprId offset_bytes,
                                 const Buffer &buffer, ir::ValueId value, SourceLocation location) {
   ir::ExprPool &exprs = context_.plan.exprs;
-  if (exprs.range(offset_bytes, bounds_).lower < 0)
+  if (!exprs.never_negative(offset_bytes, bounds_))
     return located(Code::verify_error, function_, location,
                    "%" + function_.value(value).name + " may begin before its storage");
   if (base.kind != BufferBase::arena)

@@ -112,7 +112,7 @@ private:
     if (!of.valid() || !buffer.bytes.valid())
       return {};
     for (size_t box = 0; box < boxes_.count(); ++box)
-      if (exprs_.range(buffer.offset_bytes, boxes_[box]).lower < 0)
+      if (!exprs_.never_negative(buffer.offset_bytes, boxes_[box]))
         return plan_error(f_, "%" + buffer.name + " may begin before what it is a part of");
     for (size_t box = 0; box < boxes_.count(); ++box)
       if (!lies_within(exprs_, buffer, buffer.offset_bytes, of, boxes_[box], matched_))

@@ -146,6 +146,15 @@ TEST_CASE("control flow without an input that it needs is refused") {
       Holds("input 2 is missing"));
 }
 
+TEST_CASE("inputs of two dtypes and attributes of another type are refused") {
+  const std::string around = input("x", kF32, {"n", "4"}) + output("y", kF32, {"n", "4"});
+  check_holds(
+      error_of(model(node("Add", {"x", "w"}, {"y"}) + integers("w", {1, 2, 3, 4}) + around)),
+      Holds("its inputs have dtypes f32 and i64"));
+  check_holds(error_of(model(node("Softmax", {"x"}, {"y"}, text_attribute("axis", "1")) + around)),
+              Holds("attribute 'axis' is of another type"));
+}
+
 TEST_CASE("windows that no image has are refused: strides of 0, numbers whose products overflow") {
   const std::string around = input("x", kF32, {"1", "1", "8", "8"}) +
                              input("w", kF32, {"1", "1", "3", "3"}) +

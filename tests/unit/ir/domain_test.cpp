@@ -127,6 +127,28 @@ TEST_CASE("a limit of several terms bounds sums as a whole") {
   CHECK(most(4, -2) == 2400);
 }
 
+TEST_CASE("a part of a dimension ends within it, however min and max say where") {
+  DomainSymbols s;
+  const SymbolDomain d({{0, 16}, {0, 4096}, {0, 8}}, {});
+  ExprPool &p = s.pool;
+  const auto min8 = p.min(s.b, s.c(8)), min1 = p.min(s.b, s.c(1));
+  const auto less3 = p.max(p.sub(s.b, s.c(3)), s.c(0));
+  const auto between = p.max(p.sub(min8, min1), s.c(0));
+  CHECK(p.never_negative(p.sub(s.b, min8), d));
+  CHECK(p.never_negative(p.sub(s.b, less3), d));
+  CHECK(p.never_negative(p.sub(s.b, p.add(min1, between)), d));
+  // of rows of s elements
+  CHECK(p.never_negative(p.sub(p.mul(s.b, s.s), p.mul(p.add(min1, between), s.s)), d));
+  CHECK_FALSE(p.never_negative(p.sub(min8, s.b), d));
+  CHECK_FALSE(p.never_negative(p.sub(less3, min1), d));
+  CHECK_FALSE(p.never_negative(p.sub(p.sub(s.b, between), s.c(1)), d));
+  // A square falls where its root is negative: b < 3.
+  const auto root = p.min(p.sub(s.b, s.c(3)), s.c(0));
+  CHECK_FALSE(p.never_negative(p.sub(s.c(8), p.mul(root, root)), d));
+  CHECK(p.never_negative(p.sub(s.c(9), p.mul(root, root)),
+                         SymbolDomain({{3, 16}, {0, 1}, {0, 1}}, {})));
+}
+
 TEST_CASE("quotients within products are bounded too, but for their rounding") {
   DomainSymbols s;
   const SymbolDomain d({{1, 64}, {1, 4096}, {1, 8}}, {s.limit(s.pool.mul(s.b, s.s), 4096)});

@@ -81,11 +81,18 @@ void reverse_sequence(Call &c) {
 
 void scatter(Call &c) {
   V x = c.value(0), ids = positions(c, 1), updates = c.value(2);
+  if (c.failed())
+    return;
   const std::string reduction = c.text("reduction", "none");
-  if (c.node.op == "ScatterND")
-    return c.result(c.op("scatter_nd", {x, ids, updates}, {attr("reduction", reduction)}));
-  c.result(c.op("scatter_elements", {x, ids, updates},
-                {attr("axis", c.integer("axis", 0)), attr("reduction", reduction)}));
+  const DType dtype = c.dtype(x);
+  if (reduction != "none" && (dtype == DType::u8 || dtype == DType::i8)) // reduced as words
+    x = c.cast(x, DType::i32), updates = c.cast(updates, DType::i32);
+  std::vector<ir::Attribute> attributes = {attr("reduction", reduction)};
+  if (c.node.op != "ScatterND")
+    attributes.push_back(attr("axis", c.integer("axis", 0)));
+  c.result(c.cast(c.op(c.node.op == "ScatterND" ? "scatter_nd" : "scatter_elements",
+                       {x, ids, updates}, attributes),
+                  dtype));
 }
 
 } // namespace

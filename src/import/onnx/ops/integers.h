@@ -7,6 +7,9 @@ namespace cugrt::onnx {
 
 /// round(x / scale) + zero point, rounded half to even, limited to the dtype's range.
 V quantize(Call &c, V x, V scale, V zero, DType to);
+/// Sums of products of bytes as bytes: by one factor, a_scale * b_scale / scale, rounded, + zero
+/// point.
+V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to);
 /// (x - zero point) * scale; the zero point may be absent.
 V dequantize(Call &c, V x, V scale, V zero);
 /// The product of what is left of bytes without their zero points, i32.

@@ -37,9 +37,9 @@ void qlinear_gemm(Call &c) {
   V product = matmul_bytes(c, a, b, c.value(2), c.value(5));
   if (bias.valid())
     product = c.binary(Op::add, product, bias);
-  V y = scaled(c, product, c.value(1), c.value(4), {});
-  c.result(c.has(7) ? quantize(c, y, c.value(7), zero, zero.valid() ? c.dtype(zero) : DType::u8)
-                    : y);
+  c.result(c.has(7) ? requantize(c, product, c.value(1), c.value(4), c.value(7), zero,
+                                 zero.valid() ? c.dtype(zero) : DType::u8)
+                    : scaled(c, product, c.value(1), c.value(4), {}));
 }
 
 /// Inputs `at` to `at` + 2 as floats.

@@ -94,10 +94,25 @@ void pad(Call &c) {
   Ints before(rank, 0), after(rank, 0);
   for (size_t i = 0; i < axes.size() && !c.failed(); ++i) {
     const size_t axis = size_t(axes[i]);
-    const Padding padding = {given[i], given[axes.size() + i]};
+    Padding padding = {given[i], given[axes.size() + i]};
     const auto first = c.known(padding.before), last = c.known(padding.after);
     if (first == 0 && last == 0)
       continue;
+    if (first && last) {
+      constexpr int64_t kMost = INT32_MAX / 2;
+      before[axis] = std::clamp(*first, -kMost, kMost);
+      after[axis] = std::clamp(*last, -kMost, kMost);
+      const int64_t less = std::min<int64_t>(before[axis], 0),
+                    more = std::min<int64_t>(after[axis], 0);
+      if (less || more) // what is taken away goes first
+        x = c.slice(x, axis, c.constant(-less),
+                    c.w.exprs().add(c.dims(x)[axis], c.constant(less + more)));
+      before[axis] -= less, after[axis] -= more;
+    }
+    if (mode == "wrap" && first && last) {
+      padding = {c.constant(before[axis]), c.constant(after[axis])};
+      before[axis] = after[axis] = 0;
+    }
     if (!first || !last || mode == "wrap") {
       V fill = mode != "constant" ? V()
                : c.has(2)         ? c.value(2)
@@ -107,15 +122,6 @@ void pad(Call &c) {
       x = chosen(c, x, axis, padding, mode, fill);
       continue;
     }
-    constexpr int64_t kMost = INT32_MAX / 2;
-    before[axis] = std::clamp(*first, -kMost, kMost),
-    after[axis] = std::clamp(*last, -kMost, kMost);
-    const int64_t less = std::min<int64_t>(before[axis], 0),
-                  more = std::min<int64_t>(after[axis], 0);
-    if (less || more) // what is taken away goes first
-      x = c.slice(x, axis, c.constant(-less),
-                  c.w.exprs().add(c.dims(x)[axis], c.constant(less + more)));
-    before[axis] -= less, after[axis] -= more;
     if (mode == "reflect" && !c.failed())
       c.w.require_at_least(c.dims(x)[axis], std::max(before[axis], after[axis]) + 1);
   }

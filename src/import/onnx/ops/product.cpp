@@ -53,6 +53,14 @@ V quantize(Call &c, V x, V scale, V zero, DType to) {
   return saturated(c, y, to);
 }
 
+V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
+  V factor = c.binary(Op::div, c.binary(Op::mul, a_scale, b_scale), scale);
+  V y = c.op(Op::round, {c.binary(Op::mul, c.cast(sums, DType::f32), factor)});
+  if (zero.valid())
+    y = c.binary(Op::add, y, c.cast(zero, DType::f32));
+  return saturated(c, y, to);
+}
+
 V dequantize(Call &c, V x, V scale, V zero) {
   V y = c.cast(x, DType::i32);
   if (zero.valid())
@@ -108,13 +116,16 @@ void matmul(Call &c) {
     return c.result(c.matmul(a, b));
   if (dtype == DType::i64 || dtype == DType::u64 || dtype == DType::i32 || dtype == DType::u32) {
     // Such products do not fit into a double: one by one, then summed.
-    if (c.rank(a) < 2 || c.rank(b) < 2)
-      return c.unsupported("an integer product with a vector");
+    const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
     Dims left = c.dims(a), right = c.dims(b);
-    left.push_back(c.constant(1));
-    right.insert(right.end() - 2, c.constant(1));
+    if (!of_vector) {
+      left.push_back(c.constant(1));
+      if (c.rank(a) > 1) // beside a's rows
+        right.insert(right.end() - 2, c.constant(1));
+    }
     V all = c.binary(Op::mul, c.reshape(a, left), c.reshape(b, right));
-    return c.result(c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - 2}, false));
+    return c.result(
+        c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - (of_vector ? 1 : 2)}, false));
   }
   c.result(c.cast(integer_matmul(c, a, b), dtype));
 }
@@ -219,10 +230,9 @@ void qlinear_matmul(Call &c) {
   V a = c.value(0), b = c.value(3), zero = c.value(7);
   if (c.failed())
     return;
-  V y = matmul_bytes(c, a, b, c.value(2), c.value(5));
-  V factor = c.binary(Op::mul, c.cast(c.value(1), DType::f32), c.cast(c.value(4), DType::f32));
-  V out = c.binary(Op::mul, c.cast(y, DType::f32), factor);
-  c.result(quantize(c, out, c.cast(c.value(6), DType::f32), zero, c.dtype(zero)));
+  c.result(requantize(c, matmul_bytes(c, a, b, c.value(2), c.value(5)),
+                      c.cast(c.value(1), DType::f32), c.cast(c.value(4), DType::f32),
+                      c.cast(c.value(6), DType::f32), zero, c.dtype(zero)));
 }
 
 // --- Einsum

@@ -60,6 +60,8 @@ V Recurrent::activate(size_t number, V x) {
     return c.op(Op::tanh, {x});
   if (name == "Relu")
     return c.op(Op::relu, {x});
+  if (name == "HardSigmoid")
+    return c.op(Op::hard_sigmoid, {x}, {attr("alpha", 0.2), attr("beta", 0.5)});
   if (name == "Softsign")
     return c.op(Op::softsign, {x});
   if (name == "Softplus")

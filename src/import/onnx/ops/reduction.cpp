@@ -128,12 +128,13 @@ void hardmax(Call &c) {
                       c.product(Dims(dims.begin() + ptrdiff_t(axis), dims.end()))});
     axis = 1;
   }
-  V places = c.op(Op::argmax, {x}, {attr("axis", static_cast<int64_t>(axis))});
-  V y =
-      c.op(Op::one_hot, {places},
-           {attr("depth", c.number_of(c.dims(x)[axis], "hardmax's axis")),
-            attr("axis", static_cast<int64_t>(axis)), attr("dtype", ir::DTypeLiteral(c.dtype(x)))});
-  c.result(c.reshape(y, dims));
+  Dims one = c.dims(x), along(c.rank(x), c.constant(1));
+  std::swap(one[axis], along[axis]);
+  V largest = c.reshape(c.op(Op::argmax, {x}, {attr("axis", static_cast<int64_t>(axis))}), one);
+  V places = c.reshape(c.op(Op::range, {c.w.shape({along[axis]})},
+                            {attr("dtype", ir::DTypeLiteral(c.dtype(largest)))}),
+                       along);
+  c.result(c.reshape(c.cast(c.binary(Op::equal, places, largest), c.dtype(x)), dims));
 }
 
 void lp_norm(Call &c) {

@@ -125,6 +125,7 @@ bool repeats(const Mode &mode, int64_t factor) {
 /// By the device's op: of any sizes.
 V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
                    const std::vector<double> &scales, const std::vector<E> &sizes) {
+  constexpr int64_t kParts = 256;
   Dims out = c.dims(x);
   Host factors{DType::f32, {int64_t(axes.size())}, {}, scales};
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -140,8 +141,11 @@ V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
       d = c.w.exprs().mul(d, c.constant(int64_t(s)));
     else if (float(1 / inverse) == float(s))
       d = c.w.exprs().floordiv(d, c.constant(int64_t(inverse)));
+    else if (const double n = s * kParts; // products of so few digits are exact as floats, too
+             n == std::floor(n) && double(c.w.range(d).upper) * n <= 1 << 24)
+      d = c.w.exprs().floordiv(c.w.exprs().mul(d, c.constant(int64_t(n))), c.constant(kParts));
     else
-      c.unsupported("a scale that is no whole factor of a symbol");
+      c.unsupported("a scale that is no fraction of few binary digits of a symbol");
   }
   V region = mode.coordinates == "tf_crop_and_resize" ? c.cast(c.value(1), DType::f32) : V();
   std::vector<size_t> order(axes.size()); // the device's op takes axes as they follow

@@ -9,7 +9,7 @@ namespace cugrt::onnx {
 namespace {
 
 /// Whether a dimension of this expression is never negative.
-bool never_negative(Call &c, E e) { return c.w.range(e).lower >= 0; }
+bool never_negative(Call &c, E e) { return c.w.never_negative(e); }
 
 void reshape(Call &c) {
   V x = c.value(0);
@@ -208,7 +208,15 @@ void slice(Call &c) {
   // Numbers go as attributes, in one op; what has symbols as a place and a size, by Python's rules.
   Ints begin, end, of, by;
   for (size_t i = 0; i < starts.size(); ++i) {
-    const auto from = c.known(starts[i]), to = c.known(ends[i]);
+    auto from = c.known(starts[i]);
+    const auto to = c.known(ends[i]);
+    if (from && *from < 0 && steps[i] < 0) { // backwards from before the first one: from that one
+      const ir::Interval size = c.w.range(c.dims(x)[size_t(axes[i])]);
+      if (size.upper < INT64_MAX && size.upper <= -std::max(*from, -INT64_MAX))
+        from = 0;
+      else if (size.lower < -std::max(*from, -INT64_MAX))
+        return c.unsupported("a slice backwards from a place that may lie before the first one");
+    }
     if (from && to) {
       // 32-bit ends stand for "to the end", too
       auto wide = [](int64_t v) {
@@ -232,7 +240,7 @@ void slice(Call &c) {
       if (range.lower < 0)
         e = exprs.make(ir::ExprKind::select, exprs.make(ir::ExprKind::lt, e, zero),
                        exprs.max(exprs.add(d, e), zero), e);
-      return c.w.range(exprs.sub(d, e)).lower >= 0 ? e : exprs.min(e, d);
+      return never_negative(c, exprs.sub(d, e)) ? e : exprs.min(e, d);
     };
     const E first = place(starts[i]), last = place(ends[i]);
     E size = exprs.sub(last, first);
@@ -280,9 +288,19 @@ void tile(Call &c) {
     all.push_back(dims[i]);
     out.push_back(c.w.exprs().mul(repeats[i], dims[i]));
   }
-  if (all.size() > ir::kMaxRank)
-    return c.unsupported("a tile of so many axes");
-  c.result(c.reshape(c.broadcast(c.reshape(x, one), all), out));
+  if (all.size() <= ir::kMaxRank)
+    return c.result(c.reshape(c.broadcast(c.reshape(x, one), all), out));
+  Dims now = dims;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const E before = c.product(Dims(now.begin(), now.begin() + ptrdiff_t(i))),
+            from_here = c.product(Dims(now.begin() + ptrdiff_t(i), now.end()));
+    now[i] = out[i];
+    if (c.known(repeats[i]) != 1)
+      x = c.reshape(c.broadcast(c.reshape(x, {before, c.constant(1), from_here}),
+                                {before, repeats[i], from_here}),
+                    now);
+  }
+  c.result(x);
 }
 
 void constant_of_shape(Call &c) {

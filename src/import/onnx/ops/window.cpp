@@ -2,7 +2,7 @@
 //
 // One dimension of a pool is an image of one row; three are pooled as planes, then along the first
 // axis.
-#include "import/onnx/call.h"
+#include "import/onnx/ops/integers.h"
 
 #include <algorithm>
 
@@ -158,14 +158,8 @@ void qlinear_convolution(Call &c) {
   V y = convolve_bytes(c, x, w, c.value(2), c.value(5), win);
   if (c.has(8))
     y = c.binary(Op::add, y, of_channels(c.value(8)));
-  y = c.cast(y, DType::f32);
-  V factor = c.binary(Op::mul, c.reshape(c.value(1), {}), of_channels(c.value(4)));
-  y = c.op(Op::round, {c.binary(Op::div, c.binary(Op::mul, y, factor), c.reshape(c.value(6), {}))});
-  y = c.binary(Op::add, y, c.reshape(c.cast(out_zero, DType::f32), {}));
-  const bool is_signed = c.dtype(out_zero) == DType::i8;
-  y = c.op(Op::clip, {y},
-           {attr("min", is_signed ? -128.0 : 0.0), attr("max", is_signed ? 127.0 : 255.0)});
-  c.result(c.cast(y, c.dtype(out_zero)));
+  c.result(requantize(c, y, c.reshape(c.value(1), {}), of_channels(c.value(4)),
+                      c.reshape(c.value(6), {}), c.reshape(out_zero, {}), c.dtype(out_zero)));
 }
 
 void transposed_convolution(Call &c) {
@@ -330,8 +324,15 @@ void pooling(Call &c) {
   const Ints kernel = c.integers("kernel_shape", {});
   if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
     return c.unsupported("a pool of other than one to three dimensions");
-  const bool of_largest = c.node.op == "MaxPool" && is_real(c.dtype(x)) && !c.wants(1);
-  Window win = window_of(c, x, kernel, of_largest ? c.like(x, -INFINITY) : V());
+  const bool largest = c.node.op == "MaxPool", average = c.node.op == "AveragePool";
+  V fill; // beside the image; positions are those of an image without it
+  if (!c.wants(1))
+    fill = c.like(x, !largest                  ? 0
+                     : is_real(c.dtype(x))     ? -INFINITY
+                     : c.dtype(x) == DType::i8 ? -128
+                                               : 0);
+  const V image = x;
+  Window win = window_of(c, x, kernel, fill);
   const std::string automatic = c.text("auto_pad", "NOTSET");
   if (automatic != "NOTSET" && automatic != "VALID")
     win.ceil = false;
@@ -352,9 +353,17 @@ void pooling(Call &c) {
                     : p == 2 ? c.op(Op::sqrt, {sum})
                              : c.binary(Op::pow, sum, c.like(sum, 1.0 / double(p))));
   }
-  const bool largest = c.node.op == "MaxPool";
-  V y = pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win,
-             c.integer("count_include_pad", 0) != 0);
+  const bool padded_here = average && x != image;
+  const bool count_pad = c.integer("count_include_pad", 0) != 0;
+  V y =
+      pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win, count_pad || padded_here);
+  if (padded_here && !count_pad && !c.failed()) { // by how much of each window is the image's
+    Dims one = c.dims(image);
+    one[0] = one[1] = c.constant(1);
+    V inside = c.broadcast(c.like(x, 1), one);
+    win = window_of(c, inside, kernel, fill);
+    y = c.binary(Op::div, y, pool(c, Op::avg_pool2d, inside, kernel, win, true));
+  }
   c.result(y);
   if (c.wants(1))
     c.result(pool_positions(c, x, c.dims(y), {kernel, win.strides, win.dilation, win.before}), 1);
