@@ -1,8 +1,11 @@
 """Replicas under Ray Serve, on this machine alone: batches, OpenAI's API, deaths."""
 import asyncio
 import concurrent.futures
+import json
 import socket
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import openai
@@ -155,6 +158,20 @@ def test_bad_requests_are_refused_with_400(client, body, said):
         complete(client, **body)
     with pytest.raises(openai.BadRequestError, match=said):
         complete(client, **body, stream=True)
+
+
+@pytest.mark.parametrize("path, body, said", [
+    ("completions", b"[" * 200000, "no JSON object"), ("completions", b"\xff{}", "no JSON object"), ("completions", b"[]", "no JSON object"),
+    ("completions", b'{"prompt": "a", "stream": "no"}', "stream is"),
+    ("completions", b'{"prompt": "a", "stream": true, "stream_options": "all"}', "stream_options"),
+    ("completions", b'{"prompt": "\\ud800"}', "surrogates"), ("completions", b'{"prompt": [%d]}' % (10 ** 30), "whole numbers"),
+    ("chat/completions", b'{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}', "content of text"),
+], ids=range(8))
+def test_bodies_of_no_form_are_refused_with_400(client, path, body, said):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(f"{client.base_url}{path}", body, {"Content-Type": "application/json"}), timeout=120)
+    assert caught.value.code == 400 and said in json.load(caught.value)["error"]["message"]
+    assert complete(client, "a", 1).choices[0].finish_reason == "length", "the next request is answered"
 
 
 def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):
