@@ -72,6 +72,14 @@ def test_a_joined_run_that_fails_costs_the_others_nothing(w, x):
     assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, False]
 
 
+def test_requests_that_cannot_be_compared_cost_the_others_nothing(w, x):
+    """Arrays without a dimension, and names of which some are no text."""
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    scalar = {"x": np.array(1, "float32")}
+    results = Batcher(model, 8)([{"x": x[:1]}, scalar, scalar, {"x": x[:1], 1: x[:1]}, {}, {"x": x[1:2]}])
+    assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, True, True, False]
+
+
 def test_a_model_without_a_common_first_symbol_is_not_joined():
     text = "cugrt 1\nfunc @main(%a: tensor<[n, n], f32>) -> (tensor<[n, n], f32>) attributes {upper_bounds = {n = 8}} {\n" \
            "  %r = relu(%a)\n  return %r\n}\n"
@@ -85,6 +93,14 @@ def test_rows_whose_number_the_data_decide_are_not_joined():
     model = cugrt.load(text.encode(), weights={"k": np.array([-2], "int64")})
     assert model(x=np.ones((3, 2), "float32")).shape == (2, 2)
     assert batch_symbol(model) is None
+
+
+def test_a_deployed_model_takes_inputs_without_a_dimension(port, tmp_path, x):
+    (tmp_path / "m.cugrt").write_text("cugrt 1\nfunc @main(%x: tensor<[n, 6], f32>, %k: tensor<[], f32>) -> (tensor<[n, 6], f32>)"
+                                      " attributes {upper_bounds = {n = 8}} {\n  %y = mul(%x, %k)\n  return %y\n}\n")
+    handle = serve.run(ModelDeployment.bind(str(tmp_path / "m.cugrt")), name="scaled", route_prefix="/scaled")
+    assert np.array_equal(handle.remote({"x": x, "k": np.array(2, "float32")}).result(timeout_s=60)[0], 2 * x)
+    serve.delete("scaled")
 
 
 def test_a_model_deployment_answers_and_names_what_is_wrong(port, tmp_path, w, x):
