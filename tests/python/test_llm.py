@@ -14,11 +14,8 @@ PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
 
 def follow(tiny, answer, gap=1e-3):
     """Each token is the most likely one after those before it, or one as good within `gap`."""
-    ids = list(answer.prompt_ids)
-    for token in answer.ids:
-        logits = tiny.logits(ids)
+    for token, logits in zip(answer.ids, tiny.logits(answer.prompt_ids + answer.ids[:-1], last=len(answer.ids)), strict=True):
         assert logits[token] >= max(logits) - gap
-        ids.append(token)
 
 
 def test_an_answer_comes_in_pieces_and_follows_the_model(llm, tiny):
@@ -90,15 +87,13 @@ def test_log_probabilities_are_those_of_the_logits(llm, tiny):
     drawn = llm.generate("Hello", max_tokens=4, log_probabilities=0, temperature=3, seed=1, frequency_penalty=1)
     for answer, most in ((greedy, 3), (drawn, 0)):
         answer.read()
-        ids = list(answer.prompt_ids)
-        for token, told, likely in zip(answer.ids, answer.log_probabilities, answer.likely, strict=True):
-            logits = np.array(tiny.logits(ids), "float64")
+        steps = np.array(tiny.logits(answer.prompt_ids + answer.ids[:-1], last=len(answer.ids)), "float64")
+        for logits, token, told, likely in zip(steps, answer.ids, answer.log_probabilities, answer.likely, strict=True):
             wanted = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
             assert abs(told - wanted[token]) < 1e-3
             assert len(likely) == most and all(abs(value - wanted[one]) < 1e-3 for one, value in likely)
             assert [value for _, value in likely] == sorted((value for _, value in likely), reverse=True)
             assert not likely or abs(likely[0][1] - wanted.max()) < 1e-3
-            ids.append(token)
     assert llm.generate("Hello", max_tokens=1).likely is None
 
 
@@ -167,7 +162,8 @@ def test_what_cannot_be_taken_is_told(llm, tmp_path):
                        (lambda: llm.generate("He" * 400), "context|fit|positions"),
                        (lambda: llm.generate("He", temperature=-1), "temperature"), (lambda: llm.generate("He", temperature="hot"), "numbers"),
                        (lambda: llm.generate("He", max_tokens=-1), "not negative"), (lambda: llm.generate(5), "of type int"),
-                       (lambda: llm.generate("He", stop=[""]), "stop"), (lambda: llm.generate("He", min_p=2), "min_p"),
+                       (lambda: llm.generate("He", stop=[""]), "stop"), (lambda: llm.generate("He", stop=5), "stop"),
+                       (lambda: llm.generate("He", min_p=2), "min_p"),
                        (lambda: llm.generate("He", log_probabilities=-1), "log_probabilities"), (lambda: llm.chat([{"role": "user"}]), "content"),
                        (lambda: llm.chat(5), "messages"), (lambda: llm.chat([{"role": "user", "content": 5}]), "content")):
         with pytest.raises(cugrt.Error, match=said):

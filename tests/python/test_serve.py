@@ -1,8 +1,11 @@
 """Replicas under Ray Serve, on this machine alone: batches, OpenAI's API, deaths."""
 import asyncio
 import concurrent.futures
+import json
 import socket
 import time
+import urllib.error
+import urllib.request
 
 import numpy as np
 import openai
@@ -69,6 +72,14 @@ def test_a_joined_run_that_fails_costs_the_others_nothing(w, x):
     assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, False]
 
 
+def test_requests_that_cannot_be_compared_cost_the_others_nothing(w, x):
+    """Arrays without a dimension, and names of which some are no text."""
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    scalar = {"x": np.array(1, "float32")}
+    results = Batcher(model, 8)([{"x": x[:1]}, scalar, scalar, {"x": x[:1], 1: x[:1]}, {}, {"x": x[1:2]}])
+    assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, True, True, False]
+
+
 def test_a_model_without_a_common_first_symbol_is_not_joined():
     text = "cugrt 1\nfunc @main(%a: tensor<[n, n], f32>) -> (tensor<[n, n], f32>) attributes {upper_bounds = {n = 8}} {\n" \
            "  %r = relu(%a)\n  return %r\n}\n"
@@ -82,6 +93,14 @@ def test_rows_whose_number_the_data_decide_are_not_joined():
     model = cugrt.load(text.encode(), weights={"k": np.array([-2], "int64")})
     assert model(x=np.ones((3, 2), "float32")).shape == (2, 2)
     assert batch_symbol(model) is None
+
+
+def test_a_deployed_model_takes_inputs_without_a_dimension(port, tmp_path, x):
+    (tmp_path / "m.cugrt").write_text("cugrt 1\nfunc @main(%x: tensor<[n, 6], f32>, %k: tensor<[], f32>) -> (tensor<[n, 6], f32>)"
+                                      " attributes {upper_bounds = {n = 8}} {\n  %y = mul(%x, %k)\n  return %y\n}\n")
+    handle = serve.run(ModelDeployment.bind(str(tmp_path / "m.cugrt")), name="scaled", route_prefix="/scaled")
+    assert np.array_equal(handle.remote({"x": x, "k": np.array(2, "float32")}).result(timeout_s=60)[0], 2 * x)
+    serve.delete("scaled")
 
 
 def test_a_model_deployment_answers_and_names_what_is_wrong(port, tmp_path, w, x):
@@ -155,6 +174,20 @@ def test_bad_requests_are_refused_with_400(client, body, said):
         complete(client, **body)
     with pytest.raises(openai.BadRequestError, match=said):
         complete(client, **body, stream=True)
+
+
+@pytest.mark.parametrize("path, body, said", [
+    ("completions", b"[" * 200000, "no JSON object"), ("completions", b"\xff{}", "no JSON object"), ("completions", b"[]", "no JSON object"),
+    ("completions", b'{"prompt": "a", "stream": "no"}', "stream is"),
+    ("completions", b'{"prompt": "a", "stream": true, "stream_options": "all"}', "stream_options"),
+    ("completions", b'{"prompt": "\\ud800"}', "surrogates"), ("completions", b'{"prompt": [%d]}' % (10 ** 30), "whole numbers"),
+    ("chat/completions", b'{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}', "content of text"),
+], ids=range(8))
+def test_bodies_of_no_form_are_refused_with_400(client, path, body, said):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(f"{client.base_url}{path}", body, {"Content-Type": "application/json"}), timeout=120)
+    assert caught.value.code == 400 and said in json.load(caught.value)["error"]["message"]
+    assert complete(client, "a", 1).choices[0].finish_reason == "length", "the next request is answered"
 
 
 def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):

@@ -236,8 +236,8 @@ class LLM:
             raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
 
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
-        stops = [stop] if isinstance(stop, str) else list(stop or ())
-        if not all(isinstance(one, str) and one for one in stops):
+        stops = [stop] if isinstance(stop, str) else stop or ()
+        if not isinstance(stops, (list, tuple)) or not all(isinstance(one, str) and one for one in stops):
             raise Error("stop is a text or a list of texts, none of them empty")
         asked = log_probabilities is not None
         if asked and not (isinstance(log_probabilities, int) and log_probabilities >= 0):

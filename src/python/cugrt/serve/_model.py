@@ -30,9 +30,10 @@ def grouped(requests, max_rows):
     """Numbers of the requests that can be joined: same names, dtypes and further dimensions, up to max_rows rows."""
     groups = {}
     for number, arrays in enumerate(requests):
-        key = tuple(sorted((name, array.dtype.str, array.shape[1:]) for name, array in arrays.items()))
+        key = frozenset((name, array.dtype.str, array.shape[1:]) for name, array in arrays.items())
         rows = {array.shape[0] if array.ndim else 1 for array in arrays.values()}
-        parts = groups.setdefault(key if len(rows) == 1 else (key, number), [])
+        can_join = len(rows) == 1 and all(array.ndim for array in arrays.values())
+        parts = groups.setdefault(key if can_join else (key, number), [])
         count = max(rows, default=0)
         if not parts or parts[-1][0] + count > max_rows:
             parts.append([0, []])
@@ -116,7 +117,7 @@ class ModelDeployment:
             self.failed.inc()
             raise cugrt.Error(f"a request is a dict of arrays, not of type {type(arrays).__name__}")
         try:
-            arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
             result = await self._run(arrays)
             if isinstance(result, Exception):
                 raise result

@@ -77,12 +77,23 @@ def messages_of(body):
     plain = []
     for message in messages:
         content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
-            content = "".join(part.get("text", "") for part in content)
+        if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+                                             for part in content):
+            content = "".join(part["text"] for part in content)
         if not isinstance(content, str) or message.get("role") not in ("system", "user", "assistant"):
             raise Refused("a message has a role (system, user or assistant) and a content of text", 400, "messages")
         plain.append({"role": message["role"], "content": content})
     return plain
+
+
+def stream_of(body):
+    """Whether the answer is streamed, and whether the usage ends it."""
+    is_stream, options = body.get("stream"), body.get("stream_options")
+    if not isinstance(is_stream, (bool, type(None))):
+        raise Refused("stream is true or false", 400, "stream")
+    if not isinstance(options, (dict, type(None))):
+        raise Refused("stream_options is an object", 400, "stream_options")
+    return is_stream, bool(options and options.get("include_usage"))
 
 
 def shown(token_bytes):
@@ -207,14 +218,15 @@ class OpenAIFront:
         try:
             try:
                 body = await request.json()
-            except ValueError:
+            except (ValueError, RecursionError):
                 body = None
             if not isinstance(body, dict):
                 raise Refused("the body is no JSON object", 400)
+            is_stream, with_usage = stream_of(body)
             wanted = form.wanted(body, self.max_tokens)
             form = form(self.model_name)
-            if body.get("stream"):
-                return await self.stream(wanted, form, (body.get("stream_options") or {}).get("include_usage"))
+            if is_stream:
+                return await self.stream(wanted, form, with_usage)
             return await self.whole(wanted, form)
         except Refused as refused:
             return refused.response()
