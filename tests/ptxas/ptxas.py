@@ -196,6 +196,7 @@ def main():
                 for number in known]
     found, older = ([form for form in some if options.only in form.kernel + " ".join(form.options)] for some in (found, older))
     print(f"{len(found)} forms of {modules} modules, {len(older)} before sm_{TENSOR_CORES_SINCE}")
+    tell_failures(results)
     for library in libraries:
         with concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=load, initargs=(library,)) as pool:
             able = pool.submit(own_architectures).result()
@@ -203,12 +204,17 @@ def main():
                     if number in able and number in limits and (not wanted or number in wanted)
                     for chosen in [found if number >= TENSOR_CORES_SINCE else older] for at in range(0, len(chosen), 8)]
             for job in jobs:
+                tell_failures(job.result())
                 results += job.result()
-    failed = [(case, what) for case, what in results if what]
-    for case, what in failed:
-        print(f"failed: {case}: {what}")
-    print(f"{len(results) - len(failed)} passed, {len(failed)} failed, 0 skipped")
+    failed = sum(bool(what) for _, what in results)
+    print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
+
+
+def tell_failures(results):
+    for case, what in results:
+        if what:
+            print(f"failed: {case}: {what}", flush=True)
 
 
 def own_architectures():
