@@ -11,7 +11,6 @@ using namespace cugrt::test::onnx_run;
 namespace {
 
 using Ints = std::vector<int64_t>;
-constexpr unsigned kF16 = 10; // ONNX's number of the dtype
 
 std::string initial(const std::string &name, const std::vector<float> &values, const Ints &dims) {
   std::string tensor;

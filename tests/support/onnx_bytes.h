@@ -8,7 +8,7 @@
 
 namespace cugrt::test::onnx_bytes {
 
-constexpr unsigned kF32 = 1, kI64 = 7; // ONNX's numbers of dtypes
+constexpr unsigned kF32 = 1, kI64 = 7, kF16 = 10; // ONNX's numbers of dtypes
 
 inline std::string varint(uint64_t value) {
   std::string out;

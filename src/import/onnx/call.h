@@ -151,4 +151,8 @@ bool evaluate_fractions(Call &call);
 /// An input of one element as such a float, or as one that is a number.
 std::optional<Fractions> fraction(Call &call, size_t input);
 
+/// Fails where inputs that have one dtype by the op's document have two, or indices are no
+/// integers.
+void check_dtypes(Call &c);
+
 } // namespace cugrt::onnx

@@ -88,6 +88,16 @@ void Importer::need_constant(E e) {
       raise(symbol_inputs_[s.index], InputMode::bound);
 }
 
+std::optional<DType> Importer::entry_dtype(const Entry &entry) {
+  if (entry.host)
+    return entry.host->dtype;
+  if (entry.constant)
+    return entry.constant->dtype;
+  if (entry.fractions)
+    return entry.fractions->dtype;
+  return entry.device.valid() ? std::optional(type(entry.device).dtype) : std::nullopt;
+}
+
 ir::Interval Importer::range(E e) {
   return exprs().range(e, builder_.function().symbol_domain(exprs()));
 }
@@ -209,7 +219,8 @@ void Importer::node(const Node &node) {
     } else if (Handler handler = find_handler(node.domain, node.op)) {
       Call call(*this, node);
       try {
-        if (!node_with_counted(call, handler) && !evaluate(call) && !failed())
+        check_dtypes(call);
+        if (!failed() && !node_with_counted(call, handler) && !evaluate(call) && !failed())
           handler(call);
       } catch (const std::out_of_range &) {
         fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");

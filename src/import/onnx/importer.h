@@ -125,6 +125,8 @@ public:
   E constant(int64_t value) { return exprs().constant(value); }
   ir::FunctionBuilder &builder() { return builder_; }
   const ir::Type &type(V v) { return result_.module.types[builder_.function().value(v).type]; }
+  /// Of a value wherever it is; none of what could not be imported.
+  std::optional<DType> entry_dtype(const Entry &entry);
   std::optional<int64_t> known(E e) { return exprs().as_constant(e); }
   ir::Interval range(E e);
   bool never_negative(E e);

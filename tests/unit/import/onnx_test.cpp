@@ -151,6 +151,17 @@ TEST_CASE("inputs of two dtypes and attributes of another type are refused") {
   check_holds(
       error_of(model(node("Add", {"x", "w"}, {"y"}) + integers("w", {1, 2, 3, 4}) + around)),
       Holds("its inputs have dtypes f32 and i64"));
+  const std::string others =
+      input("h", kF16, {"4", "4"}) + input("g", kF16, {"4"}) + input("f", kF32, {"4"}) + around;
+  for (const std::string &wrong :
+       {node("Gemm", {"x", "x", "g"}, {"y"}), node("MatMul", {"x", "h"}, {"y"}),
+        node("Clip", {"x", "g"}, {"y"}),
+        node("Concat", {"x", "h"}, {"y"}, integer_attribute("axis", 0)),
+        node("InstanceNormalization", {"x", "g", "g"}, {"y"}),
+        node("Einsum", {"x", "h"}, {"y"}, text_attribute("equation", "ij,jk->ik"))})
+    check_holds(error_of(model(wrong + others)), Holds("its inputs have dtypes f32 and f16"));
+  check_holds(error_of(model(node("Gather", {"x", "f"}, {"y"}) + others)),
+              Holds("its indices have dtype f32, i32 or i64 is wanted"));
   check_holds(error_of(model(node("Softmax", {"x"}, {"y"}, text_attribute("axis", "1")) + around)),
               Holds("attribute 'axis' is of another type"));
 }

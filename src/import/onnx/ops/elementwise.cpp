@@ -10,19 +10,11 @@ namespace {
 
 template <Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
 
-/// Of inputs that have one dtype: the model is wrong where they have not.
-V of_inputs(Call &c, Op op, V a, V b) {
-  if (!c.failed() && c.dtype(a) != c.dtype(b))
-    c.w.fail(Code::parse_error, "its inputs have dtypes " + std::string(ir::info(c.dtype(a)).name) +
-                                    " and " + std::string(ir::info(c.dtype(b)).name));
-  return c.binary(op, a, b);
-}
-
-template <Op kOp> void two(Call &c) { c.result(of_inputs(c, kOp, c.value(0), c.value(1))); }
+template <Op kOp> void two(Call &c) { c.result(c.binary(kOp, c.value(0), c.value(1))); }
 
 bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::unsigned_integer; }
 
-void divide(Call &c) { c.result(of_inputs(c, Op::div, c.value(0), c.value(1))); }
+void divide(Call &c) { c.result(c.binary(Op::div, c.value(0), c.value(1))); }
 
 void absolute(Call &c) {
   V x = c.value(0);
@@ -73,15 +65,14 @@ void power(Call &c) {
 }
 
 void modulo(Call &c) {
-  c.result(
-      of_inputs(c, c.integer("fmod", 0) ? Op::trunc_mod : Op::floor_mod, c.value(0), c.value(1)));
+  c.result(c.binary(c.integer("fmod", 0) ? Op::trunc_mod : Op::floor_mod, c.value(0), c.value(1)));
 }
 
 void variadic(Call &c) {
   const Op op = c.node.op == "Max" ? Op::maximum : c.node.op == "Min" ? Op::minimum : Op::add;
   V all = c.value(0);
   for (size_t i = 1; i < c.input_count(); ++i)
-    all = of_inputs(c, op, all, c.value(i));
+    all = c.binary(op, all, c.value(i));
   if (c.node.op == "Mean")
     all = c.binary(Op::div, all, c.like(all, static_cast<double>(c.input_count())));
   if (c.input_count() == 1 && c.node.op != "Mean")
