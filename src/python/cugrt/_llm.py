@@ -169,6 +169,8 @@ class LLM:
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
         its generation has ``stop`` ``"error"``, and raises its ``error`` when it is read.
         """
+        if isinstance(prompts, str) or not hasattr(prompts, "__iter__"):  # a text's characters are not meant
+            raise Error("prompts is a list, each of it a text or a list of token ids")
         begun, waiting = [], collections.deque(prompts)
         try:
             while waiting or any(one.stop is None for one in begun):
