@@ -5,7 +5,7 @@ import threading
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error
+from ._errors import Code, Error, whole
 
 DEFAULT_CONTEXT = 2048
 
@@ -102,9 +102,10 @@ class LLM:
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
         source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
-        path = os.fspath(source)
+        path = _sources.path_of(source)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
+        context, places = whole(0, context=context)["context"], whole(1, places=places)["places"]
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
         self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, cache, context,
                                              places, os.fspath(pack), progress)
@@ -124,7 +125,7 @@ class LLM:
 
     def token_bytes(self, token: int) -> bytes:
         """What a token stands for, which need not be whole characters; ``b""`` of what is no token."""
-        return self._open.token_bytes(token)
+        return self._open.token_bytes(whole(-2 ** 31, 2 ** 31 - 1, token=token)["token"])
 
     def generate(self, prompt: str | list[int], *, max_tokens: int = 128, temperature: float = 0.0, top_k: int = 0,
                  top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,

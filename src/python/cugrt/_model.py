@@ -5,7 +5,7 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Error
+from ._errors import Error, whole
 
 
 class Spec(typing.NamedTuple):
@@ -85,7 +85,7 @@ class Model(_native.Model):
 
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
-        return self._plan(format, list(symbols.items()))
+        return self._plan(format, list(whole(**symbols).items()))
 
     def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
         """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
@@ -93,7 +93,7 @@ class Model(_native.Model):
         Returns what came of it, summed: a dict of ``regions``, ``built``, ``present`` (were there), ``refused`` (did
         not fit), ``unknown`` (depend on a symbol that was not given) and ``built_bytes``.
         """
-        lists = [[(name, value) for value in ([values] if isinstance(values, int) else values)]
+        lists = [[(name, whole(**{name: value})[name]) for value in (values if hasattr(values, "__iter__") else [values])]
                  for name, values in symbols.items()]
         total = {}
         for combination in itertools.product(*lists):
@@ -106,7 +106,8 @@ class Model(_native.Model):
 
         They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
         """
-        return {spec.name: self.zeros(self._dims(function, spec.name, list(symbols.items())), spec.dtype)
+        values = list(whole(**symbols).items())
+        return {spec.name: self.zeros(self._dims(function, spec.name, values), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
 
     def trace(self, path: typing.Any) -> Trace:
