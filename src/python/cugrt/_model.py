@@ -5,7 +5,7 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Error, whole
+from ._errors import Code, Error, whole
 
 
 class Spec(typing.NamedTuple):
@@ -32,12 +32,17 @@ class Trace:
 
     def __enter__(self):
         self._model._begin_trace()
+        try:
+            self._file = open(self._path, "w")
+        except OSError as error:
+            self._model._end_trace()
+            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, str(self._path)) from None
         return self
 
     def __exit__(self, kind, value, traceback):
         sessions = self._model._end_trace()
-        with open(self._path, "w") as file:
-            json.dump(trace_events(sessions, self._model.device), file, indent=1)
+        with self._file:
+            json.dump(trace_events(sessions, self._model.device), self._file, indent=1)
 
 
 class Model(_native.Model):
@@ -85,6 +90,7 @@ class Model(_native.Model):
 
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
+        self._check_open()
         return self._plan(format, list(whole(**symbols).items()))
 
     def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
@@ -106,6 +112,7 @@ class Model(_native.Model):
 
         They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
         """
+        self._check_open()
         values = list(whole(**symbols).items())
         return {spec.name: self.zeros(self._dims(function, spec.name, values), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
@@ -113,6 +120,10 @@ class Model(_native.Model):
     def trace(self, path: typing.Any) -> Trace:
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
         return Trace(self, path)
+
+    def _check_open(self):
+        if self.closed:
+            raise Error("the model is closed")
 
     def __enter__(self):
         return self
