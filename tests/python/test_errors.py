@@ -174,3 +174,9 @@ def test_functions_that_are_not_there_are_told(count):
 def test_errors_are_pickled():
     error = pickle.loads(pickle.dumps(cugrt.Error("sentence", cugrt.Code.BUSY, "m.cugrt:1:2", "CUDA_ERROR_UNKNOWN")))
     assert (str(error), error.code, error.place, error.cuda_error) == ("sentence", 13, "m.cugrt:1:2", "CUDA_ERROR_UNKNOWN")
+
+
+def test_models_are_loaded_in_the_other_process(classify, llm):
+    for model in (classify, llm):
+        with pytest.raises(TypeError, match="load it in the other process"):
+            pickle.dumps(model)

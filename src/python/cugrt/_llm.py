@@ -218,6 +218,9 @@ class LLM:
             self._stop_all("closed")
             self._native = None
 
+    def __reduce__(self):
+        raise TypeError("a cugrt.LLM is of one process: load it in the other process")
+
     def __enter__(self):
         return self
 

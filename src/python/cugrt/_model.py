@@ -121,6 +121,9 @@ class Model(_native.Model):
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
         return Trace(self, path)
 
+    def __reduce__(self):
+        raise TypeError("a cugrt.Model is of one process: load it in the other process")
+
     def _check_open(self):
         if self.closed:
             raise Error("the model is closed")
