@@ -157,7 +157,9 @@ def test_values_of_another_type_or_size_are_named(classify, tiny_path, llm):
     for call, said in ((lambda: classify.plan(n="a"), "n is a whole number, not of type str"), (lambda: classify.plan(n=2 ** 80), "n is a whole number from"),
                        (lambda: classify.prepare(n="a"), "n is a whole number"), (lambda: classify.prepare(n=[1, 2 ** 80]), "n is a whole number from"),
                        (lambda: classify.prepare(n=1.5), "n is a whole number, not of type float"), (lambda: classify.state(n="a"), "n is"),
-                       (lambda: classify.run([GOOD]), "arrays is a dict"), (lambda: cugrt.load(5), "not of type int"),
+                       (lambda: classify.run([GOOD]), "arrays is a dict"), (lambda: classify.run(None), "arrays is a dict"),
+                       (lambda: cugrt.load(CLASSIFY.encode(), device="a"), "device is"), (lambda: cugrt.LLM(tiny_path, device=2 ** 40), "device is"),
+                       (lambda: cugrt.load(5), "not of type int"),
                        (lambda: cugrt.LLM(5), "not of type int"), (lambda: cugrt.LLM(tiny_path, context="a"), "context is"),
                        (lambda: cugrt.LLM(tiny_path, context=2 ** 80), "context is"), (lambda: cugrt.LLM(tiny_path, places=0), "places is"),
                        (lambda: llm.token_bytes(10 ** 30), "token is"), (lambda: llm.batch(5), "prompts is")):

@@ -107,7 +107,7 @@ class LLM:
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context, places = whole(0, context=context)["context"], whole(1, places=places)["places"]
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, cache, context,
+        self._native = _native.LanguageModel(path, driver or "", whole(-2 ** 31, 2 ** 31 - 1, device=device)["device"], _sources.nvrtc(), dtype, cache, context,
                                              places, os.fspath(pack), progress)
 
     @property

@@ -186,7 +186,7 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
     return {
         "kind": kind, "name": name, "folder": folder, "path": os.fspath(path), "content": content,
         "weights": weights if weights is None or isinstance(weights, dict) else os.fspath(weights),
-        "driver": driver or "", "device": device, "nvrtc": _sources.nvrtc(),
+        "driver": driver or "", **whole(-2 ** 31, 2 ** 31 - 1, device=device), "nvrtc": _sources.nvrtc(),
         "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
         "bounds": [f"{key}={low}..{high}" for key, (low, high) in (bounds or {}).items()],
         "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],

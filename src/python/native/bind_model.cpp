@@ -220,8 +220,8 @@ void bind_model(nb::module_ &module) {
             return self.call(self.find_function(function), nb::borrow<nb::dict>(arrays), out,
                              device, false);
           },
-          nb::arg("arrays"), nb::kw_only(), nb::arg("function") = "", nb::arg("device") = false,
-          nb::arg("out") = nb::none(),
+          nb::arg("arrays").none(), nb::kw_only(), nb::arg("function") = "",
+          nb::arg("device") = false, nb::arg("out") = nb::none(),
           nb::sig("def run(self, arrays: dict[str, Any], *, function: str = '', device: bool = "
                   "False, out: dict[str, Any] | None = None) -> tuple[Any, ...]"),
           "Runs a function and returns a tuple of its outputs.\n\n"
