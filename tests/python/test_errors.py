@@ -98,7 +98,7 @@ def test_names_that_are_no_names_are_told(classify):
     for arrays in ({1: GOOD}, {"x": GOOD, 1: GOOD}):
         with pytest.raises(cugrt.Error, match="there is no input '1'; there are 'x'"):
             classify.run(arrays)
-    for wrong in (lambda: classify.run([GOOD]), lambda: classify.run({"x": GOOD}, function=5), lambda: classify(GOOD)):
+    for wrong in (lambda: classify.run({"x": GOOD}, function=5), lambda: classify(GOOD)):
         with pytest.raises(TypeError):
             wrong()
 
@@ -153,6 +153,21 @@ def test_an_exception_in_progress_ends_the_compilation(tmp_path):
         cugrt.compile(CLASSIFY.encode(), tmp_path / "m.pack", ["compute_75"], progress=stop)
 
 
+def test_values_of_another_type_or_size_are_named(classify, tiny_path, llm):
+    for call, said in ((lambda: classify.plan(n="a"), "n is a whole number, not of type str"), (lambda: classify.plan(n=2 ** 80), "n is a whole number from"),
+                       (lambda: classify.prepare(n="a"), "n is a whole number"), (lambda: classify.prepare(n=[1, 2 ** 80]), "n is a whole number from"),
+                       (lambda: classify.prepare(n=1.5), "n is a whole number, not of type float"), (lambda: classify.state(n="a"), "n is"),
+                       (lambda: classify.run([GOOD]), "arrays is a dict"), (lambda: classify.run(None), "arrays is a dict"),
+                       (lambda: cugrt.load(CLASSIFY.encode(), device="a"), "device is"), (lambda: cugrt.LLM(tiny_path, device=2 ** 40), "device is"),
+                       (lambda: cugrt.load(5), "not of type int"),
+                       (lambda: cugrt.LLM(5), "not of type int"), (lambda: cugrt.LLM(tiny_path, context="a"), "context is"),
+                       (lambda: cugrt.LLM(tiny_path, context=2 ** 80), "context is"), (lambda: cugrt.LLM(tiny_path, places=0), "places is"),
+                       (lambda: llm.token_bytes(10 ** 30), "token is"), (lambda: llm.batch(5), "prompts is")):
+        with pytest.raises(cugrt.Error, match=said):
+            call()
+    assert classify.plan(n=np.int64(8)) == classify.plan(n=8)
+
+
 def test_functions_that_are_not_there_are_told(count):
     with pytest.raises(cugrt.Error, match="no function 'none'; it has 'main', 'pair'"):
         count.run({}, function="none")
@@ -161,3 +176,9 @@ def test_functions_that_are_not_there_are_told(count):
 def test_errors_are_pickled():
     error = pickle.loads(pickle.dumps(cugrt.Error("sentence", cugrt.Code.BUSY, "m.cugrt:1:2", "CUDA_ERROR_UNKNOWN")))
     assert (str(error), error.code, error.place, error.cuda_error) == ("sentence", 13, "m.cugrt:1:2", "CUDA_ERROR_UNKNOWN")
+
+
+def test_models_are_loaded_in_the_other_process(classify, llm):
+    for model in (classify, llm):
+        with pytest.raises(TypeError, match="load it in the other process"):
+            pickle.dumps(model)

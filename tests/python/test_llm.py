@@ -163,6 +163,7 @@ def test_what_cannot_be_taken_is_told(llm, tmp_path):
                        (lambda: llm.generate("He", temperature=-1), "temperature"), (lambda: llm.generate("He", temperature="hot"), "numbers"),
                        (lambda: llm.generate("He", max_tokens=-1), "not negative"), (lambda: llm.generate(5), "of type int"),
                        (lambda: llm.generate("He", stop=[""]), "stop"), (lambda: llm.generate("He", stop=5), "stop"),
+                       (lambda: llm.batch("He"), "prompts"), (lambda: llm.batch(5), "prompts"),
                        (lambda: llm.generate("He", min_p=2), "min_p"),
                        (lambda: llm.generate("He", log_probabilities=-1), "log_probabilities"), (lambda: llm.chat([{"role": "user"}]), "content"),
                        (lambda: llm.chat(5), "messages"), (lambda: llm.chat([{"role": "user", "content": 5}]), "content")):

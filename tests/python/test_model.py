@@ -153,11 +153,20 @@ def test_a_trace_shows_calls_and_launches(classify, x, tmp_path):
     assert np.array_equal(classify(x=x), classify(x=x))
 
 
+def test_a_trace_that_cannot_be_written_is_told_when_it_begins(classify, x, tmp_path):
+    with pytest.raises(cugrt.Error, match="cannot write '/no/where.json'"):
+        with classify.trace("/no/where.json"):
+            raise AssertionError("is not entered")
+    with classify.trace(tmp_path / "t.json"):
+        classify(x=x)
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
 def test_a_closed_model_says_so(w, x):
     with cugrt.load(CLASSIFY.encode(), weights={"w": w}) as model:
         model(x=x)
     assert model.closed and "closed" in repr(model)
-    for call in (lambda: model(x=x), lambda: model.counters, lambda: model.prepare(n=1)):
+    for call in (lambda: model(x=x), lambda: model.counters, lambda: model.prepare(n=1), lambda: model.plan(n=1), model.state):
         with pytest.raises(cugrt.Error, match="closed"):
             call()
 

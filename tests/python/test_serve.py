@@ -222,6 +222,45 @@ def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):
         engine.close()
 
 
+def test_what_cannot_begin_ends_its_request_and_not_the_engine(tiny_path, monkeypatch):
+    """A prompt too long by its bytes is never tokenized; an exception of no known kind is told to who asked."""
+    engine = Engine(cugrt.LLM(tiny_path, context=64, places=2), max_queue=8)
+    begin, begun = engine._begin, []
+
+    def fail_at_b(prompt=None, **options):
+        begun.append(prompt)
+        return begin(prompt, **options) if prompt != "b" else 1 / 0
+
+    monkeypatch.setattr(engine, "_begin", fail_at_b)
+
+    async def answer(prompt):
+        request = engine.submit({"prompt": prompt, "max_tokens": 1}, asyncio.get_running_loop())
+        return [event async for event in request.events()]
+
+    try:
+        longest = max(len(engine.llm.token_bytes(token)) for token in range(engine.llm.info["vocabulary"]))
+        assert engine.most_bytes == 64 * max(4, longest)
+        assert asyncio.run(answer("b")) == [{"error": "ZeroDivisionError: division by zero", "code": 500}]
+        assert asyncio.run(answer("a"))[-1]["stop"] == "length"
+        at_limit = asyncio.run(answer("a" * engine.most_bytes))
+        assert at_limit[0]["code"] == 400 and len(begun) == 3, "the engine looks at it"
+        for wanted in ({"prompt": "a" * (engine.most_bytes + 1)}, {"messages": [{"role": "user", "content": "é" * engine.most_bytes}]}):
+            with pytest.raises(cugrt.Error, match="does not fit the context") as caught:
+                engine.submit(wanted, None)
+            assert caught.value.code == cugrt.Code.OUT_OF_RANGE
+        assert len(begun) == 3 and engine.thread.is_alive() and engine.llm.info["places_empty"] == 2
+    finally:
+        engine.close()
+
+
+def test_a_body_beyond_the_limit_is_answered_with_413(client):
+    for prompt, code in (("a" * (8 << 20), 413), ("a" * (1 << 20), 400)):
+        with pytest.raises(openai.APIStatusError) as caught:
+            complete(client, prompt)
+        assert caught.value.status_code == code and "bytes" in str(caught.value)
+    assert complete(client, "a", 1).choices[0].finish_reason == "length"
+
+
 def test_a_client_that_leaves_frees_its_place(client):
     stream = complete(client, "He", tokens=240, stream=True)
     next(iter(stream))

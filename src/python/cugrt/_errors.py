@@ -1,5 +1,6 @@
 """The one exception of the package."""
 import enum
+import operator
 
 
 class Code(enum.IntEnum):
@@ -37,3 +38,15 @@ class Error(Exception):
 
     def __reduce__(self):
         return type(self), (str(self), int(self.code), self.place, self.cuda_error)
+
+
+def whole(low=-2 ** 63, high=2 ** 63 - 1, **named):
+    """The named values as the native layer takes whole numbers; what is none, or beyond the limits, is an error."""
+    for name, value in named.items():
+        try:
+            named[name] = operator.index(value)
+        except TypeError:
+            raise Error(f"{name} is a whole number, not of type {type(value).__name__}") from None
+        if not low <= named[name] <= high:
+            raise Error(f"{name} is a whole number from {low} to {high}", Code.OUT_OF_RANGE)
+    return named

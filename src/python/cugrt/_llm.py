@@ -5,7 +5,7 @@ import threading
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error
+from ._errors import Code, Error, whole
 
 DEFAULT_CONTEXT = 2048
 
@@ -102,11 +102,12 @@ class LLM:
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
         source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
-        path = os.fspath(source)
+        path = _sources.path_of(source)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
+        context, places = whole(0, context=context)["context"], whole(1, places=places)["places"]
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", device, _sources.nvrtc(), dtype, cache, context,
+        self._native = _native.LanguageModel(path, driver or "", whole(-2 ** 31, 2 ** 31 - 1, device=device)["device"], _sources.nvrtc(), dtype, cache, context,
                                              places, os.fspath(pack), progress)
 
     @property
@@ -124,7 +125,7 @@ class LLM:
 
     def token_bytes(self, token: int) -> bytes:
         """What a token stands for, which need not be whole characters; ``b""`` of what is no token."""
-        return self._open.token_bytes(token)
+        return self._open.token_bytes(whole(-2 ** 31, 2 ** 31 - 1, token=token)["token"])
 
     def generate(self, prompt: str | list[int], *, max_tokens: int = 128, temperature: float = 0.0, top_k: int = 0,
                  top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,
@@ -169,6 +170,8 @@ class LLM:
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
         its generation has ``stop`` ``"error"``, and raises its ``error`` when it is read.
         """
+        if isinstance(prompts, str) or not hasattr(prompts, "__iter__"):  # a text's characters are not meant
+            raise Error("prompts is a list, each of it a text or a list of token ids")
         begun, waiting = [], collections.deque(prompts)
         try:
             while waiting or any(one.stop is None for one in begun):
@@ -214,6 +217,9 @@ class LLM:
         with self._lock:
             self._stop_all("closed")
             self._native = None
+
+    def __reduce__(self):
+        raise TypeError("a cugrt.LLM is of one process: load it in the other process")
 
     def __enter__(self):
         return self

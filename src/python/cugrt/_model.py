@@ -5,7 +5,7 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Error
+from ._errors import Code, Error, whole
 
 
 class Spec(typing.NamedTuple):
@@ -32,12 +32,17 @@ class Trace:
 
     def __enter__(self):
         self._model._begin_trace()
+        try:
+            self._file = open(self._path, "w")
+        except OSError as error:
+            self._model._end_trace()
+            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, str(self._path)) from None
         return self
 
     def __exit__(self, kind, value, traceback):
         sessions = self._model._end_trace()
-        with open(self._path, "w") as file:
-            json.dump(trace_events(sessions, self._model.device), file, indent=1)
+        with self._file:
+            json.dump(trace_events(sessions, self._model.device), self._file, indent=1)
 
 
 class Model(_native.Model):
@@ -85,7 +90,8 @@ class Model(_native.Model):
 
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
-        return self._plan(format, list(symbols.items()))
+        self._check_open()
+        return self._plan(format, list(whole(**symbols).items()))
 
     def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
         """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
@@ -93,7 +99,7 @@ class Model(_native.Model):
         Returns what came of it, summed: a dict of ``regions``, ``built``, ``present`` (were there), ``refused`` (did
         not fit), ``unknown`` (depend on a symbol that was not given) and ``built_bytes``.
         """
-        lists = [[(name, value) for value in ([values] if isinstance(values, int) else values)]
+        lists = [[(name, whole(**{name: value})[name]) for value in (values if hasattr(values, "__iter__") else [values])]
                  for name, values in symbols.items()]
         total = {}
         for combination in itertools.product(*lists):
@@ -106,12 +112,21 @@ class Model(_native.Model):
 
         They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
         """
-        return {spec.name: self.zeros(self._dims(function, spec.name, list(symbols.items())), spec.dtype)
+        self._check_open()
+        values = list(whole(**symbols).items())
+        return {spec.name: self.zeros(self._dims(function, spec.name, values), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
 
     def trace(self, path: typing.Any) -> Trace:
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
         return Trace(self, path)
+
+    def __reduce__(self):
+        raise TypeError("a cugrt.Model is of one process: load it in the other process")
+
+    def _check_open(self):
+        if self.closed:
+            raise Error("the model is closed")
 
     def __enter__(self):
         return self
@@ -171,7 +186,7 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
     return {
         "kind": kind, "name": name, "folder": folder, "path": os.fspath(path), "content": content,
         "weights": weights if weights is None or isinstance(weights, dict) else os.fspath(weights),
-        "driver": driver or "", "device": device, "nvrtc": _sources.nvrtc(),
+        "driver": driver or "", **whole(-2 ** 31, 2 ** 31 - 1, device=device), "nvrtc": _sources.nvrtc(),
         "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
         "bounds": [f"{key}={low}..{high}" for key, (low, high) in (bounds or {}).items()],
         "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],

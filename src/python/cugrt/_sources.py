@@ -30,6 +30,13 @@ class Memory:
         os.close(self._file)
 
 
+def path_of(source):
+    try:
+        return os.fspath(source)
+    except TypeError:
+        raise Error(f"a model is given as a path, bytes or a cugrt.Module, not of type {type(source).__name__}") from None
+
+
 def read(source):
     """(kind, name, folder, path, content) of a path, bytes, or a cugrt.builder.Module.
 
@@ -41,7 +48,7 @@ def read(source):
         content = bytes(source)
         kind = _native.kind_of(content, "what was given")
         return kind, "bytes", os.getcwd(), "" if kind in ("text", "pack") else Memory(content), content
-    path = os.fspath(source)
+    path = path_of(source)
     try:
         with open(path, "rb") as file:
             kind = _native.kind_of(file.read(1 << 16), f"'{path}'")

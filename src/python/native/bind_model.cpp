@@ -213,12 +213,15 @@ void bind_model(nb::module_ &module) {
       .def("__init__", [](Model *self, nb::dict source) { open_model(self, source); })
       .def(
           "run",
-          [](Model &self, nb::dict arrays, const std::string &function, bool device,
+          [](Model &self, nb::object arrays, const std::string &function, bool device,
              nb::object out) {
-            return self.call(self.find_function(function), arrays, out, device, false);
+            if (!nb::isinstance<nb::dict>(arrays))
+              fail(CUGRT_INVALID_ARGUMENT, "arrays is a dict of arrays by the inputs' names");
+            return self.call(self.find_function(function), nb::borrow<nb::dict>(arrays), out,
+                             device, false);
           },
-          nb::arg("arrays"), nb::kw_only(), nb::arg("function") = "", nb::arg("device") = false,
-          nb::arg("out") = nb::none(),
+          nb::arg("arrays").none(), nb::kw_only(), nb::arg("function") = "",
+          nb::arg("device") = false, nb::arg("out") = nb::none(),
           nb::sig("def run(self, arrays: dict[str, Any], *, function: str = '', device: bool = "
                   "False, out: dict[str, Any] | None = None) -> tuple[Any, ...]"),
           "Runs a function and returns a tuple of its outputs.\n\n"

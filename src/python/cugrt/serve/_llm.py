@@ -39,14 +39,23 @@ class Engine:
 
     def __init__(self, llm, max_queue):
         self.llm, self.max_queue, self.places = llm, max_queue, llm.info["places"]
+        # A token of a text that is in no vocabulary stands for a character, of up to 4 bytes.
+        self.most_bytes = llm.info["context"] * max(4, *(len(llm.token_bytes(token)) for token in range(llm.info["vocabulary"])))
         self.waiting, self.running = collections.deque(), []
         self.changed, self.closed, self.failed, self.steps = threading.Condition(), False, False, 0
         self.thread = threading.Thread(target=self._work, name="cugrt-engine", daemon=True)
         self.thread.start()
 
     def submit(self, wanted, loop):
-        """Takes a place, or a place in the queue; a full queue is an error of code BUSY."""
+        """Takes a place, or a place in the queue; a full queue is an error of code BUSY.
+
+        A text that cannot fit the context, whatever its tokens are, is refused before the engine's thread sees it.
+        """
         request = Request(wanted, loop)
+        texts = [message["content"].strip() for message in wanted.get("messages") or ()] or [wanted.get("prompt")]
+        size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str))
+        if size > self.most_bytes:
+            raise cugrt.Error(f"a prompt of {size} bytes does not fit the context; at most {self.most_bytes} can", cugrt.Code.OUT_OF_RANGE)
         with self.changed:
             if len(self.waiting) >= self.max_queue + self.places - len(self.running):
                 raise cugrt.Error(f"{len(self.waiting)} requests wait already", cugrt.Code.BUSY)
@@ -92,6 +101,8 @@ class Engine:
                 self.running.append(request)
             except cugrt.Error as error:
                 request.send(error=str(error), code=400)
+            except Exception as error:  # of this request alone: the others go on
+                request.send(error=f"{type(error).__name__}: {error}", code=500)
 
     def _begin(self, prompt=None, messages=None, **options):
         return self.llm.generate(prompt, **options) if messages is None else self.llm.chat(messages, **options)
@@ -148,8 +159,10 @@ class LLMEngine:
         try:
             request = self.engine.submit(wanted, loop)
         except cugrt.Error as error:
-            self.refused.inc()
-            yield {"error": str(error), "code": 429}
+            is_busy = error.code == cugrt.Code.BUSY
+            if is_busy:
+                self.refused.inc()
+            yield {"error": str(error), "code": 429 if is_busy else 400}
             return
         self.requests.inc()
         try:

@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 
 app = fastapi.FastAPI()
 TRIES = 3
+MOST_BYTES = 8 << 20  # of a body
 MOST_LIKELY = 20  # log-probabilities of a token
 FINISH = {"end": "stop", "stop": "stop", "length": "length", "context": "length", "closed": "stop"}
 
@@ -24,11 +25,27 @@ class Refused(Exception):
 
     @property
     def body(self):
-        kind = {429: "rate_limit_error", 400: "invalid_request_error"}.get(self.code, "server_error")
+        kind = {429: "rate_limit_error", 400: "invalid_request_error", 413: "invalid_request_error"}.get(self.code, "server_error")
         return {"error": {"message": str(self), "type": kind, "param": self.parameter, "code": self.code}}
 
     def response(self):
         return JSONResponse(self.body, self.code, {"Retry-After": "1"} if self.code == 429 else None)
+
+
+async def json_of(request):
+    """The object that a request's body is; one that is too long is not read to its end."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise Refused(f"a body has at most {MOST_BYTES} bytes", 413)
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise Refused("the body is no JSON object", 400)
+    return body
 
 
 def number(body, name, default, kind, low, high):
@@ -216,12 +233,7 @@ class OpenAIFront:
 
     async def answer(self, request, form):
         try:
-            try:
-                body = await request.json()
-            except (ValueError, RecursionError):
-                body = None
-            if not isinstance(body, dict):
-                raise Refused("the body is no JSON object", 400)
+            body = await json_of(request)
             is_stream, with_usage = stream_of(body)
             wanted = form.wanted(body, self.max_tokens)
             form = form(self.model_name)
