@@ -148,7 +148,8 @@ Result<EmulatorCase> gemv_f16(jit::Compiler &compiler, Builder b) {
 }
 
 Result<EmulatorCase> sgemm(jit::Compiler &compiler, Builder b, std::string name, const char *entry,
-                           int64_t tile, int64_t m, int64_t k) {
+                           int64_t tile_rows, int64_t tile_columns, std::array<uint32_t, 3> block,
+                           int64_t m, int64_t k) {
   constexpr int64_t n = 576;
   CUGRT_TRY(b.compile(compiler, "matmul.cu", {assume("n==576&&k==" + std::to_string(k))}));
   CUGRT_ASSIGN(float *a, b.floats(size_t(m * k), 3));
@@ -166,7 +167,7 @@ Result<EmulatorCase> sgemm(jit::Compiler &compiler, Builder b, std::string name,
         },
         [=](size_t i) { return y[i]; });
   };
-  return b.finish(std::move(name), entry, uint32_t(m / tile * (n / tile)), {16, 16, 1},
+  return b.finish(std::move(name), entry, uint32_t(m / tile_rows * (n / tile_columns)), block,
                   double(m) * n * k, check);
 }
 
@@ -286,8 +287,10 @@ emulator_cases(jit::Compiler &compiler, const DeviceProfile &profile, AddressSpa
     return {};
   };
   CUGRT_TRY(add(gemv_f16(compiler, builder())));
-  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_tiled", "matmul_tiled", 16, 64, 256)));
-  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_register", "matmul_register", 64, 512, 64)));
+  CUGRT_TRY(
+      add(sgemm(compiler, builder(), "sgemm_tiled", "matmul_tiled", 8, 32, {32, 8, 1}, 64, 256)));
+  CUGRT_TRY(add(sgemm(compiler, builder(), "sgemm_register", "matmul_register", 64, 64, {16, 16, 1},
+                      512, 64)));
   CUGRT_TRY(add(rmsnorm(compiler, builder())));
   CUGRT_TRY(add(softmax(compiler, builder())));
   CUGRT_TRY(add(attention(compiler, builder())));
