@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The forms of the benches that measure kernels, in small: what they print and write, and how much they load.
 
-  check_benches.py BENCH_LOAD BENCH_KERNELS KERNELS_FOLDER
+  check_benches.py BENCH_LOAD BENCH_KERNELS BENCH_EMULATOR KERNELS_FOLDER
 
 No time is looked at.
 """
@@ -35,14 +35,15 @@ WITHOUT_CASE = {
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
+EMULATOR_CASES = {"gemv_f16", "sgemm_tiled", "sgemm_register", "rmsnorm", "softmax", "attention", "load_ptx", "calibration"}
 CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma", "ceiling_fma")
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
 
 class Benches:
-    def __init__(self, load, kernels, sources, folder):
-        self.load, self.kernels, self.sources, self.folder = load, kernels, sources, folder
+    def __init__(self, load, kernels, emulator, sources, folder):
+        self.load, self.kernels, self.emulator, self.sources, self.folder = load, kernels, emulator, sources, folder
 
     def run(self, *command, status=0):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -140,6 +141,14 @@ def _(benches):
     assert "generated" in run and run - {"generated"} <= built, run
 
 
+@test("bench emulator launches its kernels as they are, and finds their results right")
+def _(benches):
+    path = os.path.join(benches.folder, "emulator.json")
+    benches.run(benches.emulator, "--json", path)
+    with open(path, encoding="utf-8") as file:
+        equal({row["case"] for row in json.load(file)}, EMULATOR_CASES)
+
+
 @test("bench kernels refuses a case that there is not")
 def _(benches):
     assert "no case is called ad" in benches.run(benches.kernels, "--only", "add,ad", status=1).stderr
@@ -147,7 +156,7 @@ def _(benches):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return run_tests(Benches(*sys.argv[1:4], folder))
+        return run_tests(Benches(*sys.argv[1:5], folder))
 
 
 if __name__ == "__main__":
