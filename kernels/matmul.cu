@@ -72,7 +72,13 @@ extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
 
 #ifndef WITHOUT_TILED
 // A step takes 256 of k: its part of a in shared memory, for all; of c each warp reads its fours.
-extern "C" __global__ void __launch_bounds__(256, 3) matmul_tiled(PARAMETERS) {
+// Devices from 10.0 on take more registers for it.
+#if __CUDA_ARCH__ >= 1000
+#define TILED_BLOCKS 2
+#else
+#define TILED_BLOCKS 3
+#endif
+extern "C" __global__ void __launch_bounds__(256, TILED_BLOCKS) matmul_tiled(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 8, kColumns = 32, kSlices = 8, kStep = 256, kEach = 4;

@@ -19,7 +19,7 @@
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, sizeof(Acc) == 8 ? 1 : 2)
     matmul_formats(const T *__restrict__ x, const Byte *__restrict__ w,
                    BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
