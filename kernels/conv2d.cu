@@ -51,7 +51,7 @@
 #ifdef WITH_MMA
 #include "conv2d_mma.cuh"
 
-extern "C" __global__ void __launch_bounds__(128) conv2d_mma(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, 3) conv2d_mma(PARAMETERS) {
   BEGIN_EARLY();
   convolve_tiles<2, 2, 2, 8>(ARGUMENTS);
 }

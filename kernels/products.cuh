@@ -24,6 +24,12 @@
 #include "vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
+// NVRTC 12 takes 64 registers for sm_80 where it is not told that two blocks are enough, and spills.
+#if __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
+#else
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads)
+#endif
 
 typedef T Sums[ROWS][COLUMNS];
 typedef Acc Slices[SLICES][ROWS][COLUMNS]; // what the slices of a product's sums are

@@ -123,7 +123,7 @@ TOP_K_HELD(top_k_large, 1024, 16)
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(256) top_k(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256, 4) top_k(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Candidate of_warp[32];

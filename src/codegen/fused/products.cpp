@@ -432,8 +432,8 @@ private:
     std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
     const std::string text =
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
-        wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads) " + name + "(\n    ",
-                declared_, ") {\n") +
+        wrapped("extern \"C\" __global__ void PRODUCTS_BOUNDS " + name + "(\n    ", declared_,
+                ") {\n") +
         "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
         "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
         (has_stored_ ? "  __shared__ Slices slices[" +
