@@ -53,11 +53,12 @@ struct Keys {
   }
 };
 
-Result<Rope> read_rope(const Keys &keys) {
+Result<Rope> read_rope(const Keys &keys, int64_t trained_context) {
   Rope rope;
   CUGRT_ASSIGN(rope.base, keys.positive("rope.freq_base", rope.base));
+  const bool has_factor = keys.file.find(keys.prefix + "rope.scaling.factor") != nullptr;
   CUGRT_ASSIGN(const std::string_view scaling,
-               keys.file.string(keys.prefix + "rope.scaling.type", "none"));
+               keys.file.string(keys.prefix + "rope.scaling.type", has_factor ? "linear" : "none"));
   if (scaling == "none")
     return rope;
   if (scaling != "linear" && scaling != "yarn")
@@ -76,8 +77,8 @@ Result<Rope> read_rope(const Keys &keys) {
   rope.attention_factor *= attention;
   CUGRT_ASSIGN(rope.beta_fast, keys.positive("rope.scaling.yarn_beta_fast", rope.beta_fast));
   CUGRT_ASSIGN(rope.beta_slow, keys.positive("rope.scaling.yarn_beta_slow", rope.beta_slow));
-  CUGRT_ASSIGN(const int64_t original,
-               keys.count("rope.scaling.original_context_length", int64_t(1) << 30));
+  CUGRT_ASSIGN(const int64_t original, keys.count("rope.scaling.original_context_length",
+                                                  int64_t(1) << 30, trained_context));
   rope.original_context = double(original);
   return rope;
 }
@@ -116,7 +117,7 @@ Result<Decoder> read_hyperparameters(const gguf::File &file, std::string_view ar
   if (decoder.turned % 2 != 0)
     return keys.error("rope.dimension_count", "is odd");
   CUGRT_ASSIGN(decoder.epsilon, keys.positive("attention.layer_norm_rms_epsilon"));
-  CUGRT_ASSIGN(decoder.rope, read_rope(keys));
+  CUGRT_ASSIGN(decoder.rope, read_rope(keys, decoder.trained_context));
   return decoder;
 }
 

@@ -15,7 +15,8 @@ struct Named {
 constexpr Named kNames[] = {{"gpt-2", PreTokenizer::gpt2},
                             {"smollm", PreTokenizer::smollm},
                             {"llama-bpe", PreTokenizer::llama3},
-                            {"qwen2", PreTokenizer::qwen2}};
+                            {"qwen2", PreTokenizer::qwen2},
+                            {"deepseek-r1-qwen", PreTokenizer::qwen2}};
 
 } // namespace
 

@@ -5,7 +5,7 @@
 //   smollm     each \p{N} by itself; what is between them as gpt-2
 //   llama-bpe  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
 //              ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-//   qwen2      as llama-bpe, with \p{N} for \p{N}{1,3}
+//   qwen2      as llama-bpe, with \p{N} for \p{N}{1,3}; deepseek-r1-qwen is the same
 #pragma once
 
 #include "llm/tokenizer/unicode.h"

@@ -366,6 +366,17 @@ def _(subject):
     follow(model, subject.generate(model), 1e-3)
 
 
+@test("scaling without its type is linear, and YaRN's original context is the trained one where none is named")
+def _(subject):
+    factor = ("llama.rope.scaling.factor", 6, struct.pack("<f", 4))
+    model = Model("llama", ["f32"], True, 17, more=[factor])
+    model.scaling = 4.0
+    follow(model, subject.generate(model), 1e-3)
+    model = Model("llama", ["f32"], True, 17, more=[factor, ("llama.rope.scaling.type", 8, text("yarn"))])
+    model.yarn = (4.0, 300)
+    follow(model, subject.generate(model), 1e-3)
+
+
 @test("text that stops an answer is no part of it, nor what comes behind")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 1)

@@ -105,6 +105,7 @@ TEST_CASE(
   CHECK(pieces(PreTokenizer::llama3, "x \r\n \n  y!\n\nz") ==
         Texts{"x", " \r\n \n", " ", " y", "!\n\n", "z"});
   CHECK(pieces(PreTokenizer::qwen2, "a12\tb") == Texts{"a", "1", "2", "\tb"});
+  CHECK(pre_tokenizer_from_name("deepseek-r1-qwen") == PreTokenizer::qwen2);
 }
 
 TEST_CASE("texts of many scripts are cut where Hugging Face's pre-tokenizers cut them") {
@@ -184,7 +185,8 @@ TEST_CASE("what is wrong with a tokenizer is said") {
     return loaded.tokenizer.ok() ? "no error" : loaded.tokenizer.status().message();
   };
   CHECK(error(byte_level("other")) ==
-        "'m.gguf': pre-tokenizer 'other' is not known; known are gpt-2, smollm, llama-bpe, qwen2");
+        "'m.gguf': pre-tokenizer 'other' is not known; known are gpt-2, smollm, llama-bpe, qwen2, "
+        "deepseek-r1-qwen");
   GgufBytes made;
   made.text("tokenizer.ggml.model", "bert").texts("tokenizer.ggml.tokens", {"a"});
   CHECK(error(made) == "'m.gguf': tokenizer 'bert' is not known; known are gpt2, llama");
