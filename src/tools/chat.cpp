@@ -124,12 +124,14 @@ void add_chat(CLI::App &app) {
   command->add_option("MODEL", options->model, "A GGUF file; of several parts the first")
       ->required();
   command->add_option("--system", options->system, "What the model is told beforehand");
-  command->add_option("--max-tokens", options->max_tokens,
-                      "How many tokens an answer has at most; 0: until the model ends");
+  command
+      ->add_option("--max-tokens", options->max_tokens,
+                   "How many tokens an answer has at most; 0: until the model ends")
+      ->check(refuse_negative);
   command->add_option("--temperature", options->temperature, "0: the most likely token is taken")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command->add_option("--top-k", options->top_k, "Draws from the K most likely ones; 0: from all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command
       ->add_option("--top-p", options->top_p,
                    "Draws from the fewest that have this probability together; 0: from all")
@@ -142,7 +144,7 @@ void add_chat(CLI::App &app) {
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what the model was trained for, or "
                    "what memory leaves")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command->add_option("--driver", options->driver, "system, emulated, or a library's path");
   command->callback([options] { run_chat(*options); });
 }

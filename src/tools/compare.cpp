@@ -197,7 +197,7 @@ void add_compare(CLI::App &app) {
   command
       ->add_option("--bound", options->bound,
                    "The largest error by the largest value, or 1; default 0.001")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
   command->add_option("--driver", options->driver, "system, emulated, or a driver library's path");

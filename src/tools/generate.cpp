@@ -203,14 +203,16 @@ void add_generate(CLI::App &app) {
   repeatable(command->add_option("--stop", options->stops,
                                  "Text that ends the answer, and is no part of it"))
       ->check([](const std::string &text) { return text.empty() ? "TEXT is empty" : ""; }, "TEXT");
-  command->add_option("--max-tokens", options->max_tokens,
-                      "How many tokens at most; 0: until the model ends");
+  command
+      ->add_option("--max-tokens", options->max_tokens,
+                   "How many tokens at most; 0: until the model ends")
+      ->check(refuse_negative);
   command
       ->add_option("--temperature", options->temperature,
                    "How freely tokens are drawn; 0: the most likely one is taken")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command->add_option("--top-k", options->top_k, "Draws from the K most likely ones; 0: from all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command
       ->add_option("--top-p", options->top_p,
                    "Draws from the fewest that have this probability together; 0: from all")
@@ -232,7 +234,7 @@ void add_generate(CLI::App &app) {
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what prompt and answer need")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command->add_option("--pack", options->pack,
                       "What 'cugrt compile' made of MODEL: no compiler is needed, and dtypes and "
                       "context are the pack's");

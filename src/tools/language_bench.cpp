@@ -38,7 +38,7 @@ void add_language_options(CLI::App &command, LanguageOptions &options) {
   command
       .add_option("--context", options.context,
                   "Of a GGUF file: positions that the caches hold; default: as it was trained")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   command.add_option("--places", options.places, "Of a GGUF file: sequences at once")
       ->check(CLI::Range(1, 1024));
   command

@@ -8,6 +8,7 @@
 #include <cugrt/cugrt.hpp>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,13 @@ void add_emulate(CLI::App &app, const std::vector<std::string> &command);
 /// Makes it an option that is given again for each further value; what follows a value is the next
 /// argument. CLI11's own lists would take that too.
 CLI::Option *repeatable(CLI::Option *option);
+
+/// A check of an option's value. CLI11's own names the largest double, and its unsigned numbers
+/// take negative ones.
+inline std::string refuse_negative(const std::string &text) {
+  return std::strtod(text.c_str(), nullptr) >= 0 ? std::string()
+                                                 : "Value " + text + " is not 0 or more";
+}
 
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);

@@ -504,6 +504,10 @@ def _(subject):
     model = Model("llama", good, True, 1)
     equal(subject.error(model, prompt=""), "cugrt: error: the prompt is empty: there is nothing to go on from")
     assert "does not fit into a context of 8" in subject.error(model, "--context", "8")
+    for option in ("--max-tokens", "--temperature", "--context"):
+        done = subject.run("generate", "none.gguf", "--prompt", "a", option, "-3")
+        equal((done.returncode, done.stderr),
+              (2, f"cugrt: error: {option}: Value -3 is not 0 or more (cugrt generate --help tells more)\n"))
     assert "a context of 99999999999 positions does not fit" in subject.error(model, "--context", "99999999999")
 
 
