@@ -143,6 +143,12 @@ def test_the_plan_is_a_report(classify):
         classify.plan("pdf")
 
 
+def test_symbols_may_have_any_name(w):
+    model = cugrt.load(CLASSIFY.replace("[n,", "[low,").replace("{n =", "{low =").encode(), weights={"w": w})
+    assert "low = 8" in model.plan(low=8)
+    assert model.prepare(low=[1, 8])["built"] == 2
+
+
 def test_a_trace_shows_calls_and_launches(classify, x, tmp_path):
     with classify.trace(tmp_path / "t.json"):
         classify(x=x)

@@ -40,7 +40,7 @@ class Error(Exception):
         return type(self), (str(self), int(self.code), self.place, self.cuda_error)
 
 
-def whole(low=-2 ** 63, high=2 ** 63 - 1, **named):
+def whole(low=-2 ** 63, high=2 ** 63 - 1, /, **named):
     """The named values as the native layer takes whole numbers; what is none, or beyond the limits, is an error."""
     for name, value in named.items():
         try:
