@@ -16,13 +16,20 @@
 
 template <class Byte> constexpr bool kHasSign = Byte(-1) < Byte(0);
 
-// Adds the four bytes of a word. NVRTC 12 declares __dp4a of unsigned words and has no body for it.
-template <class Byte> __device__ __forceinline__ int add_bytes(unsigned word, int sum) {
+// sum + the products of two words' bytes, which have signs. NVRTC 12 declares __dp4a and has no
+// body for it: of unsigned words nowhere, of others not before sm_80.
+__device__ __forceinline__ int dot4(unsigned a, unsigned b, int sum) {
   int result;
+  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+  return result;
+}
+
+// Adds the four bytes of a word.
+template <class Byte> __device__ __forceinline__ int add_bytes(unsigned word, int sum) {
   if (kHasSign<Byte>)
-    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(word), "r"(0x01010101), "r"(sum));
-  else
-    asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(word), "r"(0x01010101), "r"(sum));
+    return dot4(word, 0x01010101, sum);
+  int result;
+  asm("dp4a.u32.u32 %0, %1, %2, %3;" : "=r"(result) : "r"(word), "r"(0x01010101), "r"(sum));
   return result;
 }
 

@@ -85,13 +85,6 @@ __device__ __forceinline__ int word_of(const Byte *from, long long pitch, long l
   return int(word);
 }
 
-// sum + the products of two words' bytes. NVRTC 12.2 declares __dp4a and has no body for it before sm_80.
-__device__ __forceinline__ int dot4(int a, int b, int sum) {
-  int result;
-  asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
-  return result;
-}
-
 extern "C" __global__ void __launch_bounds__(256) matmul_integer(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);

@@ -9,7 +9,6 @@ namespace cugrt::onnx {
 namespace {
 
 template <Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
-
 template <Op kOp> void two(Call &c) { c.result(c.binary(kOp, c.value(0), c.value(1))); }
 
 bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::unsigned_integer; }

@@ -33,6 +33,14 @@ V saturated(Call &c, V x, DType to) {
   return c.cast(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}), to);
 }
 
+/// x rounded, and the zero point, which may be absent, added.
+V rounded(Call &c, V x, V zero, DType to) {
+  V y = c.op(Op::round, {x});
+  if (zero.valid())
+    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
+  return saturated(c, y, to);
+}
+
 /// x less its zero point, which may be one a row or one a column.
 V centered(Call &c, V x, V zero, bool rows) {
   x = c.cast(x, DType::f64);
@@ -47,18 +55,12 @@ V centered(Call &c, V x, V zero, bool rows) {
 } // namespace
 
 V quantize(Call &c, V x, V scale, V zero, DType to) {
-  V y = c.op(Op::round, {c.binary(Op::div, x, scale)});
-  if (zero.valid())
-    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
-  return saturated(c, y, to);
+  return rounded(c, c.binary(Op::div, x, scale), zero, to);
 }
 
 V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
   V factor = c.binary(Op::div, c.binary(Op::mul, a_scale, b_scale), scale);
-  V y = c.op(Op::round, {c.binary(Op::mul, c.cast(sums, DType::f32), factor)});
-  if (zero.valid())
-    y = c.binary(Op::add, y, c.cast(zero, DType::f32));
-  return saturated(c, y, to);
+  return rounded(c, c.binary(Op::mul, c.cast(sums, DType::f32), factor), zero, to);
 }
 
 V dequantize(Call &c, V x, V scale, V zero) {
