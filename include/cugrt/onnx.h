@@ -45,10 +45,16 @@ const char *cugrt_onnx_text(const cugrt_onnx_model *model, size_t *size);
 /* Weights lie in the file's pages, which the model keeps mapped. 0 beyond the last one. */
 int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_t index, const char **name,
                           cugrt_tensor *tensor);
-/* An input of the file, the parameter that it is (null: it is bound to a value), and whether that
- * is a host integer. 0 beyond the last one. */
+/* What an input of the file is taken as: a tensor, one integer of the host, or a list of them. */
+typedef enum cugrt_onnx_input_kind {
+  CUGRT_ONNX_TENSOR = 0,
+  CUGRT_ONNX_INTEGER = 1,
+  CUGRT_ONNX_SHAPE = 2
+} cugrt_onnx_input_kind;
+/* An input of the file, the parameter that it is (null: it is bound to a value), and its kind. 0
+ * beyond the last one. */
 int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t index, const char **name,
-                         const char **parameter, int32_t *is_integer);
+                         const char **parameter, int32_t *kind);
 /* A result of the file, in the order of the function's. 0 beyond the last one. */
 int32_t cugrt_onnx_output(const cugrt_onnx_model *model, size_t index, const char **name);
 /* The node of the file that makes a result, its op and its place among the graph's nodes; empty

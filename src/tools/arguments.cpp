@@ -45,6 +45,17 @@ cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
     if (text == "true" || text == "false")
       return cugrt::Value(text == "true");
     break;
+  case CUGRT_VALUE_SHAPE: {
+    std::vector<int64_t> dims;
+    for (const char *at = text.c_str(); dims.size() < CUGRT_MAX_RANK; at = end + 1) {
+      dims.push_back(std::strtoll(at, &end, 10));
+      if (end == at || *end != ',')
+        break;
+    }
+    if (!*end)
+      return cugrt::Value::shape(dims);
+    break;
+  }
   default:
     throw UserError("parameter '" + std::string(argument.info.name) +
                     "' cannot be given on the command line");
@@ -138,7 +149,14 @@ bool is_name(const char *text) {
   return std::isalpha(static_cast<unsigned char>(*text)) || *text == '_';
 }
 
-// Symbols that stand alone as a dimension of a given array, or as a given integer, take its value.
+std::vector<int64_t> integers_of(const cugrt::Value &value) {
+  if (value.kind == CUGRT_VALUE_SHAPE)
+    return {value.as.shape.dims, value.as.shape.dims + value.as.shape.rank};
+  return {value.as.integer};
+}
+
+// Symbols that stand alone as a dimension of a given array or shape, or as a given integer, take
+// its value.
 // The first `set_count` of `symbols` were set: what is given otherwise contradicts that, and a run
 // would be of other values than it says. Disagreement between inputs is left to the runtime's own
 // check, whose message names both places.
@@ -168,31 +186,43 @@ void require_symbol(const cugrt::Function &function, const std::string &name) {
   throw UserError("--set: function '" + function.name() + "' has no symbol '" + name + "'");
 }
 
-// Whether symbols say what an integer is (int<n>, int<2*n>): then it need not be given.
+// Whether symbols say what an integer (int<n>, int<2*n>) or a shape is: then it need not be given.
 bool follows_symbols(const Argument &argument) {
-  return argument.info.kind == CUGRT_VALUE_INT && argument.info.rank == 1;
+  return (argument.info.kind == CUGRT_VALUE_INT && argument.info.rank == 1) ||
+         argument.info.kind == CUGRT_VALUE_SHAPE;
 }
 
-// An integer that is not given, and one that is, against the symbols' values.
-void settle_integer(const cugrt::Function &function, Argument &argument,
-                    const std::vector<cugrt_symbol_value> &symbols) {
-  const std::string name = argument.info.name, expression = argument.info.dim_names[0];
+// "int<2 * n>" or "shape<[n, 4]>".
+std::string type_text(const Argument &argument) {
+  std::string list;
+  for (uint32_t i = 0; i < argument.info.rank; ++i)
+    list += (i ? ", " : "") + std::string(argument.info.dim_names[i]);
+  return argument.info.kind == CUGRT_VALUE_INT ? "int<" + list + ">" : "shape<[" + list + "]>";
+}
+
+// Integers that are not given, and such that are, against the symbols' values.
+void settle_integers(const cugrt::Function &function, Argument &argument,
+                     const std::vector<cugrt_symbol_value> &symbols) {
+  const std::string name = argument.info.name;
   const bool given = argument.value.kind != CUGRT_VALUE_NONE;
-  int64_t value = 0;
+  std::vector<int64_t> dims;
   try {
-    value = function.dims(argument.param, symbols).at(0);
+    dims = function.dims(argument.param, symbols);
   } catch (const cugrt::Error &error) {
     if (given) // the run checks it when all symbols are known
       return;
-    throw UserError("give a value for parameter '" + name + "', which is int<" + expression +
-                    ">: --input " + name + "=NUMBER, or its symbols by --set (" + error.what() +
-                    ")");
+    throw UserError("give a value for parameter '" + name + "', which is " + type_text(argument) +
+                    ": --input " + name +
+                    (argument.info.kind == CUGRT_VALUE_INT ? "=NUMBER" : "=NUMBER,NUMBER,...") +
+                    ", or its symbols by --set (" + error.what() + ")");
   }
-  if (given && argument.value.as.integer != value)
-    throw UserError("--input " + name + "=" + std::to_string(argument.value.as.integer) +
-                    " contradicts the symbols: the parameter is int<" + expression +
-                    ">, which is " + std::to_string(value));
-  argument.value = cugrt::Value(value);
+  const bool one = argument.info.kind == CUGRT_VALUE_INT;
+  const cugrt::Value follows = one ? cugrt::Value(dims.at(0)) : cugrt::Value::shape(dims);
+  if (given && integers_text(argument.value) != integers_text(follows))
+    throw UserError("--input " + name + "=" + integers_text(argument.value) +
+                    " contradicts the symbols: the parameter is " + type_text(argument) +
+                    ", which is " + integers_text(follows));
+  argument.value = follows;
 }
 
 } // namespace
@@ -229,7 +259,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
     if (found->info.kind != CUGRT_VALUE_TENSOR) {
       found->value = parse_scalar(*found, source);
       if (follows_symbols(*found))
-        learn_symbols(function, *found, {found->value.as.integer}, set_count, symbols);
+        learn_symbols(function, *found, integers_of(found->value), set_count, symbols);
     } else if (source != "random") {
       found->host = read_npy(source);
       take_blocks(found->info.dtype, *found->host);
@@ -249,7 +279,7 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
     const std::string name = argument.info.name;
     if (argument.info.kind != CUGRT_VALUE_TENSOR) {
       if (follows_symbols(argument))
-        settle_integer(function, argument, values);
+        settle_integers(function, argument, values);
       if (argument.value.kind == CUGRT_VALUE_NONE)
         throw UserError("give a value for parameter '" + name + "': --input " + name + "=NUMBER");
       continue;
@@ -285,6 +315,13 @@ void add_random(const cugrt::Function &function, std::vector<std::string> &given
     if (!info.weight && info.kind == CUGRT_VALUE_TENSOR && info.access != CUGRT_OUT && !named)
       given.push_back(prefix + "random");
   }
+}
+
+std::string integers_text(const cugrt::Value &value) {
+  std::string text;
+  for (int64_t one : integers_of(value))
+    text += (text.empty() ? "" : ",") + std::to_string(one);
+  return text;
 }
 
 Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor) {

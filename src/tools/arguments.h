@@ -23,8 +23,9 @@ struct Argument {
 cugrt::Function choose_function(const cugrt::Executable &executable, const std::string &name);
 
 /// One for each per-call parameter, with a buffer on the device. `given` are NAME=FILE.npy,
-/// NAME=random and NAME=NUMBER. Symbols get their values from `symbols`, from the shapes of given
-/// inputs and from given integers that are one; with all known, the rest is drawn (a fixed seed).
+/// NAME=random, NAME=NUMBER and NAME=NUMBER,NUMBER,... Symbols get their values from `symbols`,
+/// from the shapes of given inputs and from given integers and shapes that are one; with all known,
+/// the rest is drawn (a fixed seed).
 std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Function &function,
                                      const std::vector<std::string> &given, Symbols symbols);
 
@@ -33,6 +34,9 @@ Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937
 
 /// Adds NAME=random for every tensor that is read and not given.
 void add_random(const cugrt::Function &function, std::vector<std::string> &given);
+
+/// Of an integer or a shape, with commas.
+std::string integers_text(const cugrt::Value &value);
 
 /// A tensor of the device, copied.
 Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor);

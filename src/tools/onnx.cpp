@@ -13,27 +13,33 @@ namespace {
 /// The input whose name the argument begins with, the longest one; names may hold '='.
 struct Named {
   std::string name, parameter, value;
-  bool is_integer = false, found = false;
+  bool on_host = false, found = false;
 };
 
 Named find_input(const cugrt_onnx_model *model, const std::string &argument) {
   Named best;
   const char *name = nullptr, *parameter = nullptr;
-  int32_t integer = 0;
-  for (size_t i = 0; cugrt_onnx_input(model, i, &name, &parameter, &integer); ++i) {
+  int32_t kind = 0;
+  for (size_t i = 0; cugrt_onnx_input(model, i, &name, &parameter, &kind); ++i) {
     const std::string prefix = std::string(name) + "=";
     if (argument.compare(0, prefix.size(), prefix) == 0 && prefix.size() > best.name.size())
-      best = {name, parameter ? parameter : "", argument.substr(prefix.size()), integer != 0, true};
+      best = {name, parameter ? parameter : "", argument.substr(prefix.size()),
+              kind != CUGRT_ONNX_TENSOR, true};
   }
   return best;
 }
 
-std::string first_integer(const Array &array) {
+/// With commas.
+std::string integers_text(const Array &array) {
   auto read = [&](auto example) {
-    if (array.bytes.size() < sizeof example)
-      throw UserError("an input that is a host integer has no element");
-    std::memcpy(&example, array.bytes.data(), sizeof example);
-    return std::to_string(static_cast<int64_t>(example));
+    std::string text;
+    for (size_t at = 0; at + sizeof example <= array.bytes.size(); at += sizeof example) {
+      std::memcpy(&example, array.bytes.data() + at, sizeof example);
+      text += (at ? "," : "") + std::to_string(static_cast<int64_t>(example));
+    }
+    if (text.empty())
+      throw UserError("an input of host integers has no element");
+    return text;
   };
   switch (array.dtype) {
   case CUGRT_I64:
@@ -170,8 +176,8 @@ std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &input
     if (named.parameter.empty())
       continue;
     out.push_back(named.parameter + "=" +
-                  (named.is_integer && is_file(named.value) ? first_integer(read_npy(named.value))
-                                                            : named.value));
+                  (named.on_host && is_file(named.value) ? integers_text(read_npy(named.value))
+                                                         : named.value));
   }
   return out;
 }
@@ -179,8 +185,8 @@ std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &input
 OnnxInputs OnnxModel::inputs() const {
   OnnxInputs all;
   const char *name = nullptr, *parameter = nullptr;
-  int32_t integer = 0;
-  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &integer); ++i) {
+  int32_t kind = 0;
+  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &kind); ++i) {
     if (parameter)
       all.parameters.emplace_back(name, parameter);
     for (size_t g = 0; !parameter && g < given_names_.size(); ++g)
@@ -202,18 +208,18 @@ std::vector<OnnxModel::Output> OnnxModel::outputs() const {
 }
 
 std::string OnnxModel::symbols_text() const {
+  static constexpr const char *kKinds[] = {"input", "host integer", "shape"};
   std::string text;
   const char *dimension = nullptr, *symbol = nullptr;
   for (size_t i = 0; cugrt_onnx_symbol(model_.get(), i, &dimension, &symbol); ++i)
     text += std::string(symbol) + " is dimension '" + dimension + "'\n";
   const char *name = nullptr, *parameter = nullptr;
-  int32_t integer = 0;
-  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &integer); ++i)
+  int32_t kind = 0;
+  for (size_t i = 0; cugrt_onnx_input(model_.get(), i, &name, &parameter, &kind); ++i)
     if (!parameter)
       text += "input '" + std::string(name) + "' is bound\n";
-    else if (std::strcmp(name, parameter) != 0 || integer)
-      text += std::string("%") + parameter + " is " + (integer ? "host integer" : "input") + " '" +
-              name + "'\n";
+    else if (std::strcmp(name, parameter) != 0 || kind != CUGRT_ONNX_TENSOR)
+      text += std::string("%") + parameter + " is " + kKinds[kind] + " '" + name + "'\n";
   return text;
 }
 

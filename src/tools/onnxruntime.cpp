@@ -119,7 +119,7 @@ OnnxRuntimeRequest same_inputs(const std::string &model, const ImportOptions &im
       else if (argument.host)
         request.inputs.emplace_back(name, *argument.host);
       else
-        request.numbers.emplace_back(name, std::to_string(argument.value.as.integer));
+        request.numbers.emplace_back(name, integers_text(argument.value));
   for (const std::string &bound : import.bind)
     request.numbers.emplace_back(bound.substr(0, bound.rfind('=')),
                                  bound.substr(bound.rfind('=') + 1));

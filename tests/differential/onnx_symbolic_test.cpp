@@ -243,3 +243,66 @@ TEST_CASE("a tile along more axes than fit beside their repeats") {
     wanted.push_back(float(i / 24 % 4 % 2 * 2 + i % 4 % 2));
   CHECK(y.values == wanted);
 }
+
+namespace {
+
+Given list(const std::string &name, const Ints &values) {
+  return {name, kI64, {int64_t(values.size())}, raw(values)};
+}
+Given image() { return floats("x", {2, 3}, {1, 2, 3, 4, 5, 6}); }
+Ran<float> of_list(const std::string &op, const Ints &values) {
+  return run_model<float>(node(op, {"x", "list"}, {"y"}), {image(), list("list", values)});
+}
+
+} // namespace
+
+TEST_CASE("lists of integers that a run gives: shapes, repeats, pads, places") {
+  const auto reshaped = of_list("Reshape", {3, 2});
+  CHECK(reshaped.dims == Ints{3, 2});
+  CHECK(reshaped.values == Floats{1, 2, 3, 4, 5, 6});
+  const auto expanded = run_model<float>(node("Expand", {"row", "list"}, {"y"}),
+                                         {floats("row", {1, 3}, {1, 2, 3}), list("list", {2, 3})});
+  CHECK(expanded.dims == Ints{2, 3});
+  CHECK(expanded.values == Floats{1, 2, 3, 1, 2, 3});
+  const auto tiled = of_list("Tile", {1, 2});
+  CHECK(tiled.dims == Ints{2, 6});
+  CHECK(tiled.values == Floats{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6});
+  const auto padded = of_list("Pad", {0, 1, 1, 0});
+  CHECK(padded.dims == Ints{3, 4});
+  CHECK(padded.values == Floats{0, 1, 2, 3, 0, 4, 5, 6, 0, 0, 0, 0});
+  const auto zeros =
+      run_model<float>(node("ConstantOfShape", {"list"}, {"y"}), {list("list", {2, 1, 2})});
+  CHECK(zeros.dims == Ints{2, 1, 2});
+  CHECK(zeros.values == Floats{0, 0, 0, 0});
+  const auto sliced = run_model<float>(node("Slice", {"x", "from", "to"}, {"y"}),
+                                       {image(), list("from", {0, 1}), list("to", {1, 3})});
+  CHECK(sliced.dims == Ints{1, 2});
+  CHECK(sliced.values == Floats{2, 3});
+}
+
+TEST_CASE("one session takes shapes in turn, and refuses one that the input does not have") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path + "/m.onnx", std::ios::binary)
+      << model(node("Reshape", {"x", "list"}, {"r"}) + node("Neg", {"r"}, {"y"}) +
+               input("x", kF32, {"n", "4"}) + input("list", kI64, {"2"}) + output("y", kF32, {}));
+  Runtime &runtime = emulated_runtime();
+  const Module module = Module::load(folder.path + "/m.onnx");
+  Executable executable(runtime, module);
+  Session session(executable, runtime, module.weights());
+  Floats x(12), expected(12);
+  for (size_t i = 0; i < 12; ++i)
+    x[i] = float(i), expected[i] = -float(i);
+  const Buffer buffer = upload(x);
+  for (const Ints &wanted : {Ints{3, 4}, Ints{12, 1}, Ints{2, 6}, Ints{3, 4}}) {
+    const auto results = session.run(executable.function("main"),
+                                     {buffer.tensor(CUGRT_F32, {3, 4}), Value::shape(wanted)});
+    session.synchronize();
+    const cugrt_tensor &y = results.at(0).as.tensor;
+    CHECK(Ints(y.dims, y.dims + y.rank) == wanted);
+    CHECK(download<float>(y.address, 12) == expected);
+  }
+  for (const Ints &wrong : {Ints{3, 5}, Ints{0, 12}, Ints{12}})
+    CHECK_THROWS_AS(session.run(executable.function("main"),
+                                {buffer.tensor(CUGRT_F32, {3, 4}), Value::shape(wrong)}),
+                    Error);
+}

@@ -130,8 +130,13 @@ std::string run(Runtime &runtime, const Case &test, const onnx::Imported &import
     const onnx::HostTensor &tensor = test.inputs.at(i).tensor;
     if (imported.inputs[i].parameter.empty())
       continue;
-    if (imported.inputs[i].is_integer) {
-      arguments.push_back(Value(onnx::first_integer(tensor)));
+    const std::vector<int64_t> integers = onnx::integers_of(tensor);
+    if (imported.inputs[i].kind == onnx::InputKind::integer) {
+      arguments.push_back(Value(integers.at(0)));
+      continue;
+    }
+    if (imported.inputs[i].kind == onnx::InputKind::shape) {
+      arguments.push_back(Value::shape(integers));
       continue;
     }
     buffers.emplace_back(runtime, std::max<uint64_t>(1, tensor.bytes.size()));

@@ -59,6 +59,22 @@ def test_dimensions_are_named_bounded_and_fixed(model_bytes, x):
     assert cugrt.load(model_bytes, dims={"batch.size": 8}).inputs[0].shape == (8, 6)
 
 
+def test_a_list_of_integers_that_decides_a_shape_is_a_shape():
+    node = field(1, "x") + field(1, "sizes") + field(2, "y") + field(4, "Reshape")
+    sizes = field(1, "sizes") + field(2, field(1, field(1, 7) + field(2, field(1, field(1, 2)))))
+    graph = (field(1, node) + field(2, "g") + field(11, value_info("x", [12])) + field(11, sizes) +
+             field(12, value_info("y", ["a", "b"])))
+    model = cugrt.load(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17)))
+    assert model.inputs[1].dtype == "shape"
+    x = np.arange(12, dtype="float32")
+    for given in ((3, 4), np.array([2, 6]), [12, 1]):
+        assert np.array_equal(model(x=x, sizes=given), x.reshape(given))
+    with pytest.raises(cugrt.Error, match="'sizes' is of type int where a tuple of at most 8 ints"):
+        model(x=x, sizes=5)
+    with pytest.raises(cugrt.Error, match="sizes"):
+        model(x=x, sizes=(5, 5))
+
+
 def test_frames_of_bytes_become_images_in_the_graph(tmp_path):
     node = field(1, "image") + field(2, "y") + field(4, "Relu")
     graph = (field(1, node) + field(2, "g") + field(11, value_info("image", [1, 3, 4, 6])) +

@@ -101,6 +101,11 @@ Ran<T> run_model(const std::string &nodes, const std::vector<Given> &given,
         int64_t integer = 0;
         std::memcpy(&integer, one.bytes_of.data(), sizeof integer);
         arguments.push_back(Value(integer));
+      } else if (one.name == name &&
+                 executable.function("main").param(arguments.size()).kind == CUGRT_VALUE_SHAPE) {
+        std::vector<int64_t> dims(one.bytes_of.size() / sizeof(int64_t));
+        std::memcpy(dims.data(), one.bytes_of.data(), one.bytes_of.size());
+        arguments.push_back(Value::shape(dims));
       } else if (one.name == name) {
         buffers.push_back(upload(std::vector<char>(one.bytes_of.begin(), one.bytes_of.end())));
         arguments.push_back(buffers.back().tensor(dtype_of(one.dtype), one.dims));

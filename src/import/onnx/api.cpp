@@ -155,13 +155,13 @@ CUGRT_ONNX_EXPORT int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_
 
 CUGRT_ONNX_EXPORT int32_t cugrt_onnx_input(const cugrt_onnx_model *model, size_t index,
                                            const char **name, const char **parameter,
-                                           int32_t *is_integer) {
+                                           int32_t *kind) {
   if (!model || index >= model->imported.inputs.size())
     return 0;
   const onnx::Input &input = model->imported.inputs[index];
   *name = input.name.c_str();
   *parameter = input.parameter.empty() ? nullptr : input.parameter.c_str();
-  *is_integer = input.is_integer;
+  *kind = static_cast<int32_t>(input.kind);
   return 1;
 }
 

@@ -17,6 +17,8 @@ constexpr size_t kMostIntegers = 16;
 /// Steps back from a value to inputs that decide it, and elements of such an input.
 constexpr size_t kMostSources = 64;
 constexpr int64_t kMostInputElements = 64;
+/// Of such an input on the host.
+constexpr int64_t kMostInputInteger = INT32_MAX - 1;
 
 } // namespace
 
@@ -314,9 +316,18 @@ void Importer::raise_input(const Entry &entry, Need need) {
   if (need == Need::condition && (real || count != 1))
     return;
   const auto given = options_.given.find(entry.name);
-  const bool one = count == 1 && type(entry.device).dims.size() <= 1 && !real &&
-                   (given == options_.given.end() || first_integer(given->second) >= 0);
-  raise(entry.name, one ? InputMode::host : InputMode::bound);
+  // Of integers that may be dimensions: what is given and is none (-1, "to the end") has a meaning
+  // of its own.
+  const auto dims =
+      given == options_.given.end() ? std::vector<int64_t>() : integers_of(given->second);
+  const bool on_host = !real && type(entry.device).dims.size() <= 1 && count >= 1 &&
+                       count <= int64_t(ir::kMaxRank) &&
+                       (count == 1 || type(entry.device).dtype != DType::boolean) &&
+                       std::all_of(dims.begin(), dims.end(),
+                                   [](int64_t d) { return d >= 0 && d <= kMostInputInteger; });
+  if (on_host && !dims.empty())
+    learnt_.bindable.insert(entry.name);
+  raise(entry.name, on_host ? InputMode::host : InputMode::bound);
 }
 
 // --- Nested blocks

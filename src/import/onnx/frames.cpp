@@ -151,7 +151,7 @@ Status Importer::frames(const ValueInfo &info, const Frames &wanted, const HostT
   if (!wanted.nv12)
     x_dims.push_back(constant(int64_t(channels)));
   const V x = builder_.param(name, result_.module.types.tensor(DType::u8, x_dims));
-  result_.inputs.push_back({name, builder_.function().value(x).name, false});
+  result_.inputs.push_back({name, builder_.function().value(x).name, InputKind::tensor});
   Dims y_dims = {count, resized ? constant(*y_rows) : rows,
                  resized ? constant(*y_columns) : columns};
   y_dims.insert(y_dims.begin() + (last ? 3 : 1), constant(int64_t(channels)));

@@ -17,15 +17,25 @@ Status verified(const ir::Module &module) {
   return Status::error(Code::verify_error, diagnostics.list().front().message);
 }
 
+/// Whether the model may be taken in another way.
+bool is_limit(const Result<Imported> &imported) {
+  return !imported.ok() && (imported.status().code() == Code::unsupported ||
+                            imported.status().code() == Code::verify_error);
+}
+
 Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
   Learnt learnt;
   // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
-  // wait for a node.
+  // wait for a node. What cannot be imported with integers that a run gives is tried with those
+  // that are given now.
   for (;;) {
     auto imported = Importer(model, files, options, learnt).run();
     if (imported.ok())
-      CUGRT_TRY(verified(imported->module));
-    if (imported.ok() || imported.status().code() != Code::busy)
+      if (Status status = verified(imported->module); !status.ok())
+        imported = std::move(status);
+    if (imported.ok())
+      return imported;
+    if (imported.status().code() != Code::busy && !(is_limit(imported) && learnt.bind()))
       return imported;
   }
 }
@@ -37,9 +47,7 @@ Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
   CUGRT_ASSIGN(const Model model, read_model(bytes));
   ExternalFiles files(folder);
   auto imported = import_model(model, files, options);
-  const bool other = !imported.ok() && (imported.status().code() == Code::unsupported ||
-                                        imported.status().code() == Code::verify_error);
-  if (!other || options.given.empty() || options.fix_given)
+  if (!is_limit(imported) || options.given.empty() || options.fix_given)
     return imported;
   Options fixed = options;
   fixed.fix_given = true;

@@ -40,10 +40,12 @@ struct Options {
   bool every_value = false;
 };
 
+enum class InputKind { tensor, integer, shape };
+
 struct Input {
-  std::string name;        // in the file
-  std::string parameter;   // of the function; empty where it is bound to a value
-  bool is_integer = false; // a host integer
+  std::string name;      // in the file
+  std::string parameter; // of the function; empty where it is bound to a value
+  InputKind kind = InputKind::tensor;
 };
 
 struct Imported {

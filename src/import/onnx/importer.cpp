@@ -35,6 +35,13 @@ void Importer::fail(Code code, std::string message) {
     error_ = Status::error(code, std::move(message));
 }
 
+bool Learnt::bind() {
+  bool more = false;
+  for (const std::string &name : bindable)
+    more |= std::exchange(inputs[name], InputMode::bound) != InputMode::bound;
+  return more;
+}
+
 void Importer::raise(const std::string &input, InputMode mode) {
   InputMode &now = learnt_.inputs[input];
   if (options_.fix_given)
@@ -84,8 +91,34 @@ void Importer::need_constant(E e) {
   std::vector<ir::SymbolId> symbols;
   exprs().collect_symbols(e, symbols);
   for (ir::SymbolId s : symbols)
-    if (s.index < symbol_inputs_.size() && !symbol_inputs_[s.index].empty())
-      raise(symbol_inputs_[s.index], InputMode::bound);
+    if (s.index < symbol_inputs_.size() && !symbol_inputs_[s.index].name.empty())
+      raise(symbol_inputs_[s.index].name, InputMode::bound);
+}
+
+void Importer::need_constant_or_positive(E e) {
+  for (size_t i = 0; i < symbol_inputs_.size(); ++i) {
+    const HostInput &input = symbol_inputs_[i];
+    if (input.name.empty() || exprs().symbol({static_cast<uint32_t>(i)}) != e)
+      continue;
+    if (input.given == 0)
+      return raise(input.name, InputMode::bound);
+    ir::Interval &bounds = builder_.function().symbols[i].bounds;
+    bounds.lower = std::max<int64_t>(bounds.lower, 1);
+  }
+}
+
+void Importer::require_at_most(const Dims &dims, int64_t most) {
+  std::set<uint32_t> symbols;
+  ir::Constraint constraint{constant(1), most};
+  for (E d : dims)
+    for (uint32_t i = 0; i < symbol_inputs_.size(); ++i)
+      if (!symbol_inputs_[i].name.empty() && exprs().symbol({i}) == d && symbols.insert(i).second)
+        constraint.expr = exprs().mul(constraint.expr, d);
+  std::vector<ir::Constraint> &all = builder_.function().constraints;
+  if (symbols.size() > 1 && range(constraint.expr).upper > most &&
+      all.size() < ir::kMaxConstraints &&
+      std::find(all.begin(), all.end(), constraint) == all.end())
+    all.push_back(std::move(constraint));
 }
 
 std::optional<DType> Importer::entry_dtype(const Entry &entry) {

@@ -97,15 +97,20 @@ struct KernelCall {
 /// The f32 nearest to a number, as an option of a kernel says it: "5.000000000e-01f".
 std::string float_text(double number);
 
-/// How an input of the model is taken.
+/// How an input of the model is taken: as a tensor, as integers of the host that a run gives (one,
+/// or a shape), or as a constant.
 enum class InputMode { device, host, bound };
 
 /// What an import found out that starts it anew.
 struct Learnt {
   std::map<std::string, InputMode> inputs{};
+  std::set<std::string> bindable{}; // of those on the host: what is given for them is known
   std::map<std::string, int64_t>
       dims{};                     // of the file's dimensions: the one number that each can be
   std::set<const Node *> waits{}; // nodes with results whose size the host must know
+
+  /// Binds what is bindable and not yet bound; false: nothing is.
+  bool bind();
 };
 
 class Call;
@@ -155,6 +160,11 @@ public:
   const Host *host(Entry &entry, Need need);
   /// The elements of an expression's inputs are wanted as constants: raises their mode.
   void need_constant(E e);
+  /// What several integers of inputs come to as dimensions: storage is sized for that.
+  void require_at_most(const Dims &dims, int64_t most);
+  /// Where an element that is an input's is 0, it would mean something else: it is a constant, or
+  /// at least 1.
+  void need_constant_or_positive(E e);
 
   // --- Values with a dimension that the device counts; see counted_values.cpp ---
   /// Whether a node's results may stay at their upper bound, as far as is known.
@@ -215,6 +225,10 @@ private:
   void node(const Node &node);
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);
+  E host_symbol(const std::string &input, std::string wanted, DType dtype, int64_t most,
+                std::optional<int64_t> given);
+  Status host_input(const std::string &name, DType dtype, const Dims &dims, const HostTensor *given,
+                    Entry &entry);
   void raise(const std::string &input, InputMode mode);
   void settle(E a, E b);
   void raise_input(const Entry &entry, Need need);
@@ -235,7 +249,11 @@ private:
     const Node *node = nullptr; // of the model's graph; null where something else reads it, too
   };
   std::unordered_map<std::string_view, Readers> readers_; // of values, filled when first asked for
-  std::vector<std::string> symbol_inputs_;                // by symbol: the host input, or ""
+  struct HostInput {
+    std::string name; // empty: none
+    std::optional<int64_t> given;
+  };
+  std::vector<HostInput> symbol_inputs_; // by symbol
   std::unordered_map<std::string, uint32_t> kernels_;
   std::unordered_map<std::string_view, size_t> makers_; // of values of the graph: the node
   std::vector<ir::Operand> result_operands_;

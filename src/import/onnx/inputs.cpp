@@ -123,7 +123,57 @@ Status Importer::bound_input(const ValueInfo &info, Entry &entry) {
                              "bind it to its value, --bind " +
                              name + "=VALUE");
   }
-  result_.inputs.push_back({name, "", false});
+  result_.inputs.push_back({name, "", InputKind::tensor});
+  return {};
+}
+
+/// A symbol that an input gives, from 0 on.
+E Importer::host_symbol(const std::string &input, std::string wanted, DType dtype, int64_t most,
+                        std::optional<int64_t> given) {
+  ir::Symbol symbol;
+  symbol.name = std::move(wanted);
+  symbol.bounds = {0, dtype == DType::boolean ? 1 : std::max(most, given.value_or(0))};
+  const ir::SymbolId id = builder_.symbol(std::move(symbol));
+  ir::Symbol &made = builder_.function().symbols[id.index];
+  if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
+    made.bounds = bounds->second;
+  symbol_inputs_.resize(id.index);
+  symbol_inputs_.push_back({input, given});
+  return exprs().symbol(id);
+}
+
+/// One integer is a parameter int<n>; a list is shape<[n_0, n_1, ..]>, whose elements are
+/// dimensions more often than not, and are at most what is given for them.
+Status Importer::host_input(const std::string &name, DType dtype, const Dims &dims,
+                            const HostTensor *given, Entry &entry) {
+  const std::vector<int64_t> values = given ? integers_of(*given) : std::vector<int64_t>();
+  Host host{dtype, {}, {}, {}};
+  int64_t count = 1;
+  for (E d : dims) {
+    host.dims.push_back(known(d).value_or(0));
+    count *= host.dims.back();
+  }
+  if (given && static_cast<int64_t>(values.size()) != count)
+    return Status::error(Code::invalid_argument, "input '" + name + "' has " +
+                                                     std::to_string(count) + " elements, " +
+                                                     std::to_string(values.size()) + " are given");
+  V param;
+  if (count == 1) {
+    const auto value = given ? std::optional(values[0]) : std::nullopt;
+    host.ints.push_back(host_symbol(name, name, dtype, kMostInteger, value));
+    param = builder_.param(name,
+                           result_.module.types.scalar(ir::ScalarKind::integer, host.ints.front()));
+  } else {
+    for (size_t i = 0; i < size_t(count); ++i) {
+      const auto value = given ? std::optional(values[i]) : std::nullopt;
+      host.ints.push_back(host_symbol(name, name + "_" + std::to_string(i), dtype,
+                                      given ? 1 : kMostDimension, value));
+    }
+    param = builder_.param(name, result_.module.types.shape(host.ints));
+  }
+  result_.inputs.push_back({name, builder_.function().value(param).name,
+                            count == 1 ? InputKind::integer : InputKind::shape});
+  entry.host = std::move(host);
   return {};
 }
 
@@ -161,27 +211,12 @@ Status Importer::input(const ValueInfo &info) {
   if (dims.size() > ir::kMaxRank)
     return Status::error(Code::unsupported, "input '" + name + "' has more than " +
                                                 std::to_string(ir::kMaxRank) + " dimensions");
-  if (mode == InputMode::host) {
-    ir::Symbol symbol;
-    symbol.name = name;
-    symbol.bounds = {0, *dtype == DType::boolean ? 1 : kMostInteger};
-    if (given && first_integer(*given) > symbol.bounds.upper)
-      symbol.bounds.upper = first_integer(*given);
-    const ir::SymbolId id = builder_.symbol(std::move(symbol));
-    ir::Symbol &made = builder_.function().symbols[id.index];
-    if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
-      made.bounds = bounds->second;
-    symbol_inputs_.resize(id.index);
-    symbol_inputs_.push_back(name);
-    const E e = exprs().symbol(id);
-    const V param = builder_.param(name, result_.module.types.scalar(ir::ScalarKind::integer, e));
-    result_.inputs.push_back({name, builder_.function().value(param).name, true});
-    entry->host = Host{*dtype, std::vector<int64_t>(dims.size(), 1), {e}, {}};
-    return {};
-  }
+  if (mode == InputMode::host)
+    return host_input(name, *dtype, dims, given, *entry);
   entry->is_input = true;
   entry->device = builder_.param(name, result_.module.types.tensor(*dtype, dims));
-  result_.inputs.push_back({name, builder_.function().value(entry->device).name, false});
+  result_.inputs.push_back(
+      {name, builder_.function().value(entry->device).name, InputKind::tensor});
   return {};
 }
 

@@ -101,9 +101,13 @@ std::optional<int64_t> element_count(const std::vector<int64_t> &dims) {
   return empty ? 0 : count;
 }
 
-int64_t first_integer(const HostTensor &tensor) {
-  const bool whole = ir::info(tensor.dtype).kind != ir::DTypeKind::floating;
-  return whole && !tensor.bytes.empty() ? ir::integer_at(tensor.dtype, tensor.bytes.data()) : 0;
+std::vector<int64_t> integers_of(const HostTensor &tensor) {
+  std::vector<int64_t> all;
+  const size_t size = ir::info(tensor.dtype).bytes_per_block;
+  if (ir::info(tensor.dtype).kind != ir::DTypeKind::floating)
+    for (size_t at = 0; at + size <= tensor.bytes.size(); at += size)
+      all.push_back(ir::integer_at(tensor.dtype, tensor.bytes.data() + at));
+  return all;
 }
 
 namespace {

@@ -25,8 +25,8 @@ private:
 /// The tensor's elements; raw ones are not copied. Errors name the tensor.
 Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files);
 
-/// Of a tensor of integers or bools with an element; else 0.
-int64_t first_integer(const HostTensor &tensor);
+/// The elements of a tensor of integers or bools; of floats none.
+std::vector<int64_t> integers_of(const HostTensor &tensor);
 
 /// Number of elements; none on overflow or a negative dimension.
 std::optional<int64_t> element_count(const std::vector<int64_t> &dims);

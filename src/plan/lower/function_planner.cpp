@@ -281,8 +281,7 @@ Status FunctionPlanner::define(const Binding &b, uint32_t ir_block) {
     values_.set_offset(b.result(), context_.copy(exprs[0]));
     return {};
   case BindingKind::view:
-    values_.set_offset(b.result(), context_.plan.exprs.add(values_.offset(operands[0].value()),
-                                                           context_.copy(exprs[0])));
+    values_.set_view(b.result(), operands[0].value(), context_.copy(exprs[0]));
     return {};
   case BindingKind::shape: {
     std::vector<OperandRef> list;

@@ -42,6 +42,15 @@ void ValueTable::set_match(ir::ValueId value, ir::ValueId source) {
   set_offset(value, offset(source));
 }
 
+void ValueTable::set_view(ir::ValueId value, ir::ValueId source, ExprId begin) {
+  set_offset(value, context_.plan.exprs.add(offset(source), begin));
+  source = live_.alias_of[source.index];
+  const auto matched = matched_.find(source.index);
+  if (matched != matched_.end() && context_.plan.exprs.as_constant(begin) == 0 &&
+      shape(value).bytes == shape(source).bytes)
+    matched_[value.index] = matched->second;
+}
+
 // --- Buffers -------------------------------------------------------------------------------------
 
 int64_t ValueTable::base_bytes(const Base &base) const {

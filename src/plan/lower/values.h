@@ -26,6 +26,8 @@ public:
   void set_shape(ir::ValueId value, TensorExprs shape) { shapes_[value.index] = std::move(shape); }
   /// Its dimensions as far as they are known; bytes are invalid where they are not.
   const TensorExprs &shape(ir::ValueId value) const;
+  /// `value` is a part of `source`, or all of it in another shape, from a byte on.
+  void set_view(ir::ValueId value, ir::ValueId source, ExprId begin);
   /// `value` is `source` with dimensions that the host has compared.
   void set_match(ir::ValueId value, ir::ValueId source);
   /// A match gives a symbol its value: that of a dimension.
@@ -93,11 +95,12 @@ private:
   const ir::SymbolDomain bounds_;
   const BucketBoxes boxes_;
   MatchedSymbols matched_symbols_;
-  std::vector<ExprId> offsets_;             // by value; invalid: 0
-  std::vector<uint32_t> buffers_;           // by value
-  std::vector<OperandRef> refs_;            // by value: of what is not a tensor
-  std::map<uint32_t, TensorExprs> shapes_;  // by value: those that types do not say
-  std::map<uint32_t, ir::ValueId> matched_; // by value: what a match takes, itself not matched
+  std::vector<ExprId> offsets_;            // by value; invalid: 0
+  std::vector<uint32_t> buffers_;          // by value
+  std::vector<OperandRef> refs_;           // by value: of what is not a tensor
+  std::map<uint32_t, TensorExprs> shapes_; // by value: those that types do not say
+  /// By value: what a match takes, itself not matched; it has as many bytes.
+  std::map<uint32_t, ir::ValueId> matched_;
   std::vector<uint32_t> elements_;          // by symbol: buffers of device symbols
   uint32_t again_ = 0;                      // conditions that are being planned a second time
   std::map<uint32_t, uint32_t> renumbered_; // Buffer::tensor of what they define

@@ -77,14 +77,18 @@ private:
                : plan_error(f_, "%" + buffer.name + " has fewer bytes than its dimensions ask for");
   }
 
-  /// Whether the host compares the buffer's dimensions with those of a tensor that has its bytes.
-  bool is_matched(const Buffer &buffer) const {
+  /// Whether the host compares the buffer's dimensions, or others that come to as many bytes, with
+  /// those of a tensor that has its bytes.
+  bool is_matched(const Buffer &buffer) {
+    const ExprId bytes = bytes_of(buffer.dtype, buffer.dims, buffer.strides);
+    auto same_size = [&](const std::vector<ExprId> &dims) {
+      return buffer.strides.empty() ? bytes_of(buffer.dtype, dims) == bytes : dims == buffer.dims;
+    };
     return std::any_of(matches_.begin(), matches_.end(), [&](const Item *match) {
       const Buffer &source = f_.buffers[match->operands[0].index];
-      return match->dims == buffer.dims && source.base == buffer.base &&
-             source.index == buffer.index && source.offset_bytes == buffer.offset_bytes &&
-             source.bytes == buffer.bytes && source.dtype == buffer.dtype &&
-             source.strides == buffer.strides;
+      return same_size(match->dims) && source.base == buffer.base && source.index == buffer.index &&
+             source.offset_bytes == buffer.offset_bytes && source.bytes == buffer.bytes &&
+             source.dtype == buffer.dtype && source.strides == buffer.strides;
     });
   }
 

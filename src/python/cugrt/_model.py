@@ -9,7 +9,8 @@ from ._errors import Code, Error, whole
 
 
 class Spec(typing.NamedTuple):
-    """An input or output of a model. Host scalars have the dtype ``int``, ``float`` or ``bool`` and no shape.
+    """An input or output of a model. Host scalars have the dtype ``int``, ``float`` or ``bool``, host
+    lists of integers ``shape``, and no shape.
 
     ``shape`` holds numbers, and names or formulas of symbolic dimensions; ``"<= 4*n"`` where the data decide how many
     there are, up to that. ``access`` is ``in``, ``out``, or ``inout``

@@ -95,8 +95,8 @@ Result<ImportedFile> import_file(const char *path, const cugrt_import_options &o
   cugrt_tensor tensor{};
   for (size_t i = 0; importer.weight(made, i, &name, &tensor); ++i)
     CUGRT_TRY(file.weights.add(name, view(tensor, model)));
-  int32_t is_integer = 0;
-  for (size_t i = 0; importer.input(made, i, &name, &parameter, &is_integer); ++i)
+  int32_t kind = 0;
+  for (size_t i = 0; importer.input(made, i, &name, &parameter, &kind); ++i)
     if (parameter)
       file.inputs.emplace_back(name);
   for (size_t i = 0; importer.output(made, i, &name); ++i)

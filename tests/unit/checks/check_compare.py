@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """cugrt compare on a model written by hand: errors, the bound, and the first node beyond it; run and compare on one with
-a result whose size the data decide.
+a result whose size the data decide, and on one that takes a shape.
 
   check_compare.py CUGRT
 """
@@ -54,6 +54,14 @@ def kept():
     return field(1, 8) + field(8, field(2, 17)) + field(7, graph)
 
 
+def shaped():
+    """y = neg(reshape(x, shape))"""
+    graph = node("Reshape", ["x", "shape"], "r") + node("Neg", ["r"], "y") + value(11, "x", [4, 8])
+    graph += field(11, field(1, "shape") + field(2, field(1, field(1, 7) + field(2, field(1, field(1, 4))))))
+    graph += field(12, field(1, "y") + field(2, field(1, field(1, 1) + field(2, b""))))
+    return field(1, 8) + field(8, field(2, 17)) + field(7, graph)
+
+
 def npy(path, dtype, elements):
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': (4,), }}".ljust(117) + "\n"
     with open(path, "wb") as file:
@@ -64,8 +72,8 @@ def npy(path, dtype, elements):
 class Tool:
     def __init__(self, cugrt, folder):
         self.cugrt, self.folder, self.model = cugrt, folder, os.path.join(folder, "model.onnx")
-        self.kept = os.path.join(folder, "kept.onnx")
-        for path, content in ((self.model, model()), (self.kept, kept())):
+        self.kept, self.shaped = os.path.join(folder, "kept.onnx"), os.path.join(folder, "shaped.onnx")
+        for path, content in ((self.model, model()), (self.kept, kept()), (self.shaped, shaped())):
             with open(path, "wb") as file:
                 file.write(content)
 
@@ -126,6 +134,29 @@ def _(tool):
     assert "y f32[3]: largest error" in out and "z f32[4]: largest error" in out and out.count("error") == 3, out
     status, out, _ = tool.call("compare", tool.kept, *inputs, "--against", "f32", "--precision", "f16", "--bound", "1e-9")
     assert status in (0, 1) and "Compress" not in out, out
+
+
+@test("a shape is given as an array, as numbers or by its symbols, to the model and to its pack")
+def _(tool):
+    pack = tool.folder + "/shaped.pack"
+    status, _, error = tool.call("compile", "--arch", "compute_75", tool.shaped, "-o", pack)
+    equal(status, 0)
+    array = "shape=" + npy(tool.folder + "/shape.npy", "<i8", struct.pack("<4q", 2, 8, 1, 2))
+    symbols = [word for i, size in enumerate((2, 8, 1, 2)) for word in ("--set", f"shape_{i}={size}")]
+    for file, given in ((tool.shaped, ("--input", array)), (tool.shaped, ("--input", "shape=2,8,1,2")),
+                        (tool.shaped, symbols), (pack, ("--input", "shape=2,8,1,2")), (pack, symbols)):
+        status, out, error = tool.call("run", file, "--input", "x=random", *given)
+        assert status == 0, error
+        assert out.startswith("result0: f32[2, 8, 1, 2] "), out
+    status, out, error = tool.call("run", tool.shaped, "--input", "x=random", "--input", "shape=2,8,1")
+    equal((status, out), (1, ""))
+    assert "shape" in error, error
+    status, out, error = tool.call("run", tool.shaped, "--input", "x=random")
+    equal((status, out), (1, ""))
+    assert "give a value for parameter 'shape', which is shape<[shape_0, shape_1, shape_2, shape_3]>" in error, error
+    status, out, error = tool.call("compare", tool.shaped, "--input", array, "--against", "f32", "--precision", "f16")
+    equal(status, 0)
+    assert "y f32[2, 8, 1, 2]: largest error" in out, out
 
 
 def main():

@@ -439,13 +439,49 @@ TEST_CASE("an integer input that decides a branch is a host integer; bound, the 
   REQUIRE(imported.ok());
   check_holds(ir::print(imported->module), Holds("%sr: int<sr>") && Holds("if sr == 16000"));
   REQUIRE(imported->inputs.size() == 2);
-  CHECK(imported->inputs[1].is_integer);
+  CHECK(imported->inputs[1].kind == onnx::InputKind::integer);
   onnx::Options options;
   options.bind["sr"] = "16000";
   const std::string bound = text_of(model(graph), options);
   check_holds(bound, Holds("neg(") && !Holds("abs(") && !Holds("sr"));
   options.bind = {{"rate2", "1"}};
   check_holds(error_of(model(graph), options), Holds("no input 'rate2'"));
+}
+
+TEST_CASE(
+    "a list of integers that decides a shape is a shape of the function; given, its bounds are "
+    "what is given, or it is bound") {
+  const std::string reshape = node("Reshape", {"x", "shape"}, {"y"}) +
+                              input("x", kF32, {"n", "12"}) + input("shape", kI64, {"2"}) +
+                              output("y", kF32, {});
+  auto imported = onnx::import_bytes(model(reshape), "", {});
+  INFO(message_of(imported));
+  REQUIRE(imported.ok());
+  REQUIRE(imported->inputs.size() == 2);
+  CHECK(imported->inputs[1].kind == onnx::InputKind::shape);
+  const std::string text = ir::print(imported->module);
+  check_holds(text, Holds("%shape: shape<[shape_0, shape_1]>") && Holds("shape_0 = 512") && Holds("constraints = [shape_0*shape_1 <= 192]"));
+
+  const auto given = [](const Ints &values) {
+    onnx::Options options;
+    onnx::HostTensor &tensor = options.given["shape"];
+    tensor.dtype = ir::DType::i64;
+    tensor.dims = {int64_t(values.size())};
+    tensor.owned = std::make_shared<std::string>(reinterpret_cast<const char *>(values.data()),
+                                                 values.size() * sizeof values[0]);
+    tensor.bytes = *tensor.owned;
+    return options;
+  };
+  check_holds(text_of(model(reshape), given({6, 4})),
+              Holds("{n = 16, shape_0 = 6, shape_1 = 4}") && !Holds("constraints"));
+  // The input's dimension, and what is left: constants, since no dimension is 0 or -1.
+  check_holds(text_of(model(reshape), given({0, 12})), !Holds("shape_0"));
+  check_holds(text_of(model(reshape), given({4, -1})), !Holds("shape_0"));
+  // Axes are never integers of a run.
+  const std::string squeeze = node("Squeeze", {"x", "axes"}, {"y"}) +
+                              input("x", kF32, {"1", "n", "1"}) + input("axes", kI64, {"2"}) +
+                              output("y", kF32, {});
+  check_holds(error_of(model(squeeze)), Holds("--bind axes=VALUE"));
 }
 
 TEST_CASE("an input that must be a constant says how it is bound") {

@@ -27,6 +27,8 @@ void reshape(Call &c) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     const auto number = c.known(wanted[i]);
     E d = wanted[i];
+    if (!c.integer("allowzero", 0))
+      c.w.need_constant_or_positive(d);
     if (number == 0 && !c.integer("allowzero", 0)) {
       if (i >= have.size())
         return c.w.fail(Code::parse_error, "the shape's 0 stands for no dimension of the input");
@@ -52,6 +54,7 @@ void reshape(Call &c) {
   }
   if (dims == have)
     return c.result(c.entry(0));
+  c.w.require_at_most(dims, c.w.range(c.product(have)).upper);
   c.result(c.reshape(x, dims));
 }
 
