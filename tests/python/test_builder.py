@@ -21,7 +21,7 @@ def test_a_built_module_is_loaded_and_right(x, w, tmp_path):
     assert np.allclose(model(x=x), want, atol=1e-6)
     (tmp_path / "m.cugrt").write_text(classifier().text)
     assert np.array_equal(cugrt.load(tmp_path / "m.cugrt", weights={"w": w})(x=x), model(x=x))
-    cugrt.compile(classifier(), tmp_path / "m.pack", ["compute_75"], progress=False)
+    cugrt.compile(classifier(), tmp_path / "m.pack", "compute_75", progress=False)
     assert np.array_equal(cugrt.load(tmp_path / "m.pack", weights={"w": w})(x=x), model(x=x))
 
 

@@ -57,6 +57,9 @@ def test_dimensions_are_named_bounded_and_fixed(model_bytes, x):
     with pytest.raises(cugrt.Error, match="at most 4"):
         model(**{"input:0": x})
     assert cugrt.load(model_bytes, dims={"batch.size": 8}).inputs[0].shape == (8, 6)
+    for bounds, said in (({"n": 5}, "'n' are two whole numbers"), ({"n": (1, "a")}, "a bound of 'n' is a whole number")):
+        with pytest.raises(cugrt.Error, match=said):
+            cugrt.load(model_bytes, bounds=bounds)
 
 
 def test_a_list_of_integers_that_decides_a_shape_is_a_shape():

@@ -40,13 +40,19 @@ class Error(Exception):
         return type(self), (str(self), int(self.code), self.place, self.cuda_error)
 
 
-def whole(low=-2 ** 63, high=2 ** 63 - 1, /, **named):
-    """The named values as the native layer takes whole numbers; what is none, or beyond the limits, is an error."""
-    for name, value in named.items():
-        try:
-            named[name] = operator.index(value)
-        except TypeError:
-            raise Error(f"{name} is a whole number, not of type {type(value).__name__}") from None
-        if not low <= named[name] <= high:
-            raise Error(f"{name} is a whole number from {low} to {high}", Code.OUT_OF_RANGE)
-    return named
+def whole(name, value, low=-2 ** 63, high=2 ** 63 - 1):
+    """The value as the native layer takes whole numbers; what is none, or beyond the limits, is an error."""
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise Error(f"{name} is a whole number, not of type {type(value).__name__}") from None
+    if not low <= value <= high:
+        raise Error(f"{name} is a whole number from {low} to {high}", Code.OUT_OF_RANGE)
+    return value
+
+
+def string(name, value):
+    """The value, which is a str or an error."""
+    if not isinstance(value, str):
+        raise Error(f"{name} is a str, not of type {type(value).__name__}")
+    return value

@@ -5,7 +5,7 @@ import threading
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error, whole
+from ._errors import Code, Error, string, whole
 
 DEFAULT_CONTEXT = 2048
 
@@ -105,10 +105,11 @@ class LLM:
         path = _sources.path_of(source)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
-        context, places = whole(0, context=context)["context"], whole(1, places=places)["places"]
+        context, places = whole("context", context, 0), whole("places", places, 1)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", whole(-2 ** 31, 2 ** 31 - 1, device=device)["device"], _sources.nvrtc(), dtype, cache, context,
-                                             places, os.fspath(pack), progress)
+        self._native = _native.LanguageModel(path, driver or "", whole("device", device, -2 ** 31, 2 ** 31 - 1),
+                                             _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
+                                             context, places, os.fspath(pack), progress)
 
     @property
     def info(self):
@@ -125,7 +126,7 @@ class LLM:
 
     def token_bytes(self, token: int) -> bytes:
         """What a token stands for, which need not be whole characters; ``b""`` of what is no token."""
-        return self._open.token_bytes(whole(-2 ** 31, 2 ** 31 - 1, token=token)["token"])
+        return self._open.token_bytes(whole("token", token, -2 ** 31, 2 ** 31 - 1))
 
     def generate(self, prompt: str | list[int], *, max_tokens: int = 128, temperature: float = 0.0, top_k: int = 0,
                  top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,

@@ -5,7 +5,7 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Code, Error, whole
+from ._errors import Code, Error, string, whole
 
 
 class Spec(typing.NamedTuple):
@@ -72,11 +72,11 @@ class Model(_native.Model):
 
     def inputs_of(self, function: str) -> list[Spec]:
         """The inputs of the function of that name."""
-        return [Spec(*slot) for slot in self._inputs(function)]
+        return [Spec(*slot) for slot in self._inputs(string("function", function))]
 
     def outputs_of(self, function: str) -> list[Spec]:
         """The outputs of the function of that name: its results."""
-        return [Spec(*slot) for slot in self._outputs(function)]
+        return [Spec(*slot) for slot in self._outputs(string("function", function))]
 
     @property
     def counters(self) -> dict[str, int]:
@@ -92,7 +92,7 @@ class Model(_native.Model):
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
         self._check_open()
-        return self._plan(format, list(whole(**symbols).items()))
+        return self._plan(string("format", format), [(name, whole(name, value)) for name, value in symbols.items()])
 
     def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
         """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
@@ -100,7 +100,8 @@ class Model(_native.Model):
         Returns what came of it, summed: a dict of ``regions``, ``built``, ``present`` (were there), ``refused`` (did
         not fit), ``unknown`` (depend on a symbol that was not given) and ``built_bytes``.
         """
-        lists = [[(name, whole(**{name: value})[name]) for value in (values if hasattr(values, "__iter__") else [values])]
+        string("function", function)
+        lists = [[(name, whole(name, value)) for value in (values if hasattr(values, "__iter__") else [values])]
                  for name, values in symbols.items()]
         total = {}
         for combination in itertools.product(*lists):
@@ -114,9 +115,15 @@ class Model(_native.Model):
         They are handed to each run, which writes them in place: ``state = model.state(); model(x=x, **state)``.
         """
         self._check_open()
-        values = list(whole(**symbols).items())
+        string("function", function)
+        values = [(name, whole(name, value)) for name, value in symbols.items()]
         return {spec.name: self.zeros(self._dims(function, spec.name, values), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
+
+    def zeros(self, shape: int | typing.Iterable[int], dtype: str) -> _native.DeviceArray:
+        """A :class:`cugrt.DeviceArray` of zeros on the model's device."""
+        dims = shape if hasattr(shape, "__iter__") else [shape]
+        return self._zeros([whole("a dimension", dim) for dim in dims], string("dtype", dtype))
 
     def trace(self, path: typing.Any) -> Trace:
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
@@ -184,12 +191,17 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
         raise Error("options are settings of passes; a pack is planned already")
     values = lambda given: given if isinstance(given, str) else ",".join(map(str, given)) \
         if hasattr(given, "__iter__") else str(given)
+    def limits(symbol, pair):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise Error(f"bounds of '{symbol}' are two whole numbers, (low, high)")
+        return "..".join(str(whole(f"a bound of '{symbol}'", bound)) for bound in pair)
+
     return {
         "kind": kind, "name": name, "folder": folder, "path": os.fspath(path), "content": content,
         "weights": weights if weights is None or isinstance(weights, dict) else os.fspath(weights),
-        "driver": driver or "", **whole(-2 ** 31, 2 ** 31 - 1, device=device), "nvrtc": _sources.nvrtc(),
+        "driver": driver or "", "device": whole("device", device, -2 ** 31, 2 ** 31 - 1), "nvrtc": _sources.nvrtc(),
         "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
-        "bounds": [f"{key}={low}..{high}" for key, (low, high) in (bounds or {}).items()],
+        "bounds": [f"{key}={limits(key, pair)}" for key, pair in (bounds or {}).items()],
         "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],
         "preprocess": [f"{key}={value}" for key, value in (preprocess or {}).items()],
         "options": [f"{key}={value}" for key, value in (options or {}).items()],
@@ -201,7 +213,7 @@ def compile(source, output, architectures, *, weights=None, weights_inside=True,
             bind=None, preprocess=None, options=None, progress=True):
     """Compiles a model for named architectures and writes a pack, which runs without a compiler.
 
-    ``architectures``: ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
+    ``architectures``: one or a list of them, ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
     the pack, or with ``weights_inside=False`` beside it; the weights of an ONNX file go in by themselves.
     ``progress``: True shows a bar in a terminal or notebook; else False, or a function as of :func:`load`.
     Other arguments are those of :func:`load`. No GPU is needed.
@@ -216,7 +228,8 @@ def compile(source, output, architectures, *, weights=None, weights_inside=True,
     described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, preprocess, options,
                          bar or progress or None)
     try:
-        _native.write_pack(described, os.fspath(output), list(architectures),
+        _native.write_pack(described, os.fspath(output),
+                           [architectures] if isinstance(architectures, str) else list(architectures),
                            "" if weights is None else os.fspath(weights), weights_inside)
     finally:
         if bar:

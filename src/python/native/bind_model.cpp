@@ -255,8 +255,7 @@ void bind_model(nb::module_ &module) {
       .def("_begin_trace", &Model::begin_trace)
       .def("_end_trace", &end_trace)
       .def("_dims", &dims_of)
-      .def("zeros", &zeros, nb::arg("shape"), nb::arg("dtype"),
-           "A :class:`cugrt.DeviceArray` of zeros on the model's device.")
+      .def("_zeros", &zeros)
       .def("to_device", &to_device, nb::arg("array"), "A copy of an array on the model's device.")
       .def_prop_ro(
           "device", [](Model &self) { return self.device().name(); },
