@@ -192,12 +192,22 @@ bool follows_symbols(const Argument &argument) {
          argument.info.kind == CUGRT_VALUE_SHAPE;
 }
 
-// "int<2 * n>" or "shape<[n, 4]>".
-std::string type_text(const Argument &argument) {
+std::string dims_text(const Argument &argument) {
   std::string list;
   for (uint32_t i = 0; i < argument.info.rank; ++i)
     list += (i ? ", " : "") + std::string(argument.info.dim_names[i]);
-  return argument.info.kind == CUGRT_VALUE_INT ? "int<" + list + ">" : "shape<[" + list + "]>";
+  return list;
+}
+
+std::vector<int64_t> dims_by_symbols(const cugrt::Function &function, const Argument &argument,
+                                     const std::vector<cugrt_symbol_value> &symbols) {
+  try {
+    return function.dims(argument.param, symbols);
+  } catch (const cugrt::Error &error) {
+    throw UserError(
+        "the dimensions of '" + std::string(argument.info.name) + "' are [" + dims_text(argument) +
+        "]: give an input that has them, or symbols by --set SYMBOL=NUMBER (" + error.what() + ")");
+  }
 }
 
 // Integers that are not given, and such that are, against the symbols' values.
@@ -205,23 +215,24 @@ void settle_integers(const cugrt::Function &function, Argument &argument,
                      const std::vector<cugrt_symbol_value> &symbols) {
   const std::string name = argument.info.name;
   const bool given = argument.value.kind != CUGRT_VALUE_NONE;
+  const bool one = argument.info.kind == CUGRT_VALUE_INT;
+  const std::string type =
+      one ? "int<" + dims_text(argument) + ">" : "shape<[" + dims_text(argument) + "]>";
   std::vector<int64_t> dims;
   try {
     dims = function.dims(argument.param, symbols);
   } catch (const cugrt::Error &error) {
     if (given) // the run checks it when all symbols are known
       return;
-    throw UserError("give a value for parameter '" + name + "', which is " + type_text(argument) +
-                    ": --input " + name +
-                    (argument.info.kind == CUGRT_VALUE_INT ? "=NUMBER" : "=NUMBER,NUMBER,...") +
+    throw UserError("give a value for parameter '" + name + "', which is " + type + ": --input " +
+                    name + (one ? "=NUMBER" : "=NUMBER,NUMBER,...") +
                     ", or its symbols by --set (" + error.what() + ")");
   }
-  const bool one = argument.info.kind == CUGRT_VALUE_INT;
   const cugrt::Value follows = one ? cugrt::Value(dims.at(0)) : cugrt::Value::shape(dims);
   if (given && integers_text(argument.value) != integers_text(follows))
     throw UserError("--input " + name + "=" + integers_text(argument.value) +
-                    " contradicts the symbols: the parameter is " + type_text(argument) +
-                    ", which is " + integers_text(follows));
+                    " contradicts the symbols: the parameter is " + type + ", which is " +
+                    integers_text(follows));
   argument.value = follows;
 }
 
@@ -287,7 +298,8 @@ std::vector<Argument> make_arguments(cugrt::Runtime &runtime, const cugrt::Funct
     if (argument.info.access != CUGRT_OUT && !inputs.count(name))
       throw UserError("no value for input '" + name + "': --input " + name + "=FILE.npy, or " +
                       name + "=random");
-    argument.dims = argument.host ? argument.host->dims : function.dims(argument.param, values);
+    argument.dims =
+        argument.host ? argument.host->dims : dims_by_symbols(function, argument, values);
     int32_t dtype = argument.host ? argument.host->dtype : argument.info.dtype;
     if (!argument.host && argument.info.access != CUGRT_OUT)
       argument.host = random_array(dtype, argument.dims, engine);

@@ -73,7 +73,10 @@ class Tool:
     def __init__(self, cugrt, folder):
         self.cugrt, self.folder, self.model = cugrt, folder, os.path.join(folder, "model.onnx")
         self.kept, self.shaped = os.path.join(folder, "kept.onnx"), os.path.join(folder, "shaped.onnx")
-        for path, content in ((self.model, model()), (self.kept, kept()), (self.shaped, shaped())):
+        self.sized = os.path.join(folder, "sized.cugrt")
+        for path, content in ((self.model, model()), (self.kept, kept()), (self.shaped, shaped()),
+                              (self.sized, b"cugrt 1\nfunc @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) {\n"
+                                           b"  %y = neg(%x)\n  return %y\n}\n")):
             with open(path, "wb") as file:
                 file.write(content)
 
@@ -154,6 +157,9 @@ def _(tool):
     status, out, error = tool.call("run", tool.shaped, "--input", "x=random")
     equal((status, out), (1, ""))
     assert "give a value for parameter 'shape', which is shape<[shape_0, shape_1, shape_2, shape_3]>" in error, error
+    status, out, error = tool.call("run", tool.sized, "--input", "x=random")
+    equal((status, out), (1, ""))
+    assert "the dimensions of 'x' are [n]: give an input that has them, or symbols by --set SYMBOL=NUMBER" in error, error
     status, out, error = tool.call("compare", tool.shaped, "--input", array, "--against", "f32", "--precision", "f16")
     equal(status, 0)
     assert "y f32[2, 8, 1, 2]: largest error" in out, out
