@@ -172,7 +172,8 @@ def checks_of(program):
 
 
 def declared_programs(request, suites, timeout_s):
-    """The tests that Meson declares for these suites, with a request's folder and options."""
+    """The tests that Meson declares for these suites, with a request's folder and options. What they may take is
+    `timeout_s`, or what Meson says where that is more."""
     suite_name, options = request
     folder = folder_of(suite_name)
     sanitized = suite_name in SANITIZED_SUITES
@@ -201,7 +202,7 @@ def declared_programs(request, suites, timeout_s):
         # Sanitizers watch our own code, and slow it down enough.
         checks = () if sanitized else checks_of(test["name"])
         yield Program(label, command, {**base, **test["env"]}, test["workdir"] or ROOT,
-                      timeout_s, is_catch, checks, test["priority"])
+                      max(timeout_s, test["timeout"]), is_catch, checks, test["priority"])
 
 
 def fuzz_seconds(options):
