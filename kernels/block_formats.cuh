@@ -1,17 +1,20 @@
 // Formats of blocks, as GGUF stores weights: an element is quant * scale, or quant * scale + least,
 // each rounded once, and equal bit for bit to what the format's own description gives in f32.
 //
-//   kFormat  name    elements  bytes of a block, in order
-//   40       q4_0    32        scale (f16), 16 of nibbles                          quant: nibble -
-//   8 41       q4_1    32        scale, least (f16), 16 of nibbles                   nibble 50 q5_0
-//   32        scale, 32 fifth bits, 16 of nibbles                 5 bits - 16 51       q5_1    32
-//   scale, least, 32 fifth bits, 16 of nibbles          5 bits 80       q8_0    32        scale, 32
-//   signed bytes                              byte 49       iq4_nl  32        scale, 16 of nibbles
-//   nonlinear(nibble) 26       q2_k    256       16 of scales and leasts (4 bits each), 64 of pairs
-//   of bits, d, m 36       q3_k    256       32 of third bits, 64 of pairs, 12 of scales (6 bits),
-//   d 46       q4_k    256       d, m, 12 of scales and leasts (6 bits each), 128 of nibbles 56
-//   q5_k    256       d, m, 12 of scales and leasts, 32 of fifth bits, 128 of nibbles 66       q6_k
-//   256       128 of nibbles, 64 of pairs (upper bits), 16 scales (i8), d
+// clang-format off
+//   kFormat  name    elements  bytes of a block, in order                                quant
+//   40       q4_0    32        scale (f16), 16 of nibbles                                nibble - 8
+//   41       q4_1    32        scale, least (f16), 16 of nibbles                         nibble
+//   50       q5_0    32        scale, 32 fifth bits, 16 of nibbles                       5 bits - 16
+//   51       q5_1    32        scale, least, 32 fifth bits, 16 of nibbles                5 bits
+//   80       q8_0    32        scale, 32 signed bytes                                    byte
+//   49       iq4_nl  32        scale, 16 of nibbles                                      nonlinear(nibble)
+//   26       q2_k    256       16 of scales and leasts (4 bits each), 64 of pairs of bits, d, m
+//   36       q3_k    256       32 of third bits, 64 of pairs, 12 of scales (6 bits), d
+//   46       q4_k    256       d, m, 12 of scales and leasts (6 bits each), 128 of nibbles
+//   56       q5_k    256       d, m, 12 of scales and leasts, 32 of fifth bits, 128 of nibbles
+//   66       q6_k    256       128 of nibbles, 64 of pairs (upper bits), 16 scales (i8), d
+// clang-format on
 //
 // Blocks of 32 have the low nibbles of their bytes first, then the high ones. Larger blocks are
 // eight units of 32 elements: the scale of a part of 16 (q2_k, q3_k, q6_k) or of 32 elements is d

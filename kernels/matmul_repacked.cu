@@ -1,23 +1,25 @@
 // Product with a matrix of repacked blocks, on tensor cores (repacked_sums.cuh): y[r] = x[r] x w^T
 // + bias, of f16 and bf16.
 //
-//   x: [rows, k]   w: [n, k], k / 32 blocks a row   bias: [n], with HAS_BIAS   y: [rows, n]
+//   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
 // A block of threads computes 16 columns of y for 8 rows of x; its warps share the units of k.
 //
 //   entry             block    grid
 //   matmul_repacked   32 x 8   ceil(rows / 8) * ceil(n / 16)
 //
-// Options: -DFORMAT=40, 41 or 80; HAS_BIAS; those of floating.cuh and assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh; HAS_BIAS; those of floating.cuh and assume.cuh.
 
 #include "assume.cuh"
 #include "bias.cuh"
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
 
-// Four blocks a multiprocessor leave the registers that all loads of a unit of 4 bits take; of 8
-// bits they would not.
-constexpr int kRows = 8, kColumns = 16, kWarps = 8, kBlocks = FORMAT == 80 ? 3 : 4;
+// So many blocks a multiprocessor leave the registers that all loads of a unit take.
+constexpr int kRows = 8, kColumns = 16, kWarps = 8;
+constexpr int kBlocks = Repacked<FORMAT>::kTailBytes == 2                     ? 1
+                        : Repacked<FORMAT>::kIsLarge || FORMAT == FORMAT_q5_1 ? 2
+                                                                              : 3;
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
     matmul_repacked(const T *__restrict__ x, const Byte *__restrict__ w,
@@ -26,13 +28,14 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
   __shared__ float partial[kWarps][kRows][kColumns + 1];
-  const long long across = (n + kColumns - 1) / kColumns;
-  const long long column = blockIdx.x % across * kColumns, row = blockIdx.x / across * kRows;
+  const unsigned across = unsigned((n + kColumns - 1) / kColumns), tile = blockIdx.x % across;
+  const unsigned strip = blockIdx.x / across;
+  const long long column = (long long)(tile)*kColumns, row = (long long)(strip)*kRows;
   const int g = threadIdx.x / 4, q = threadIdx.x % 4;
   // Columns of y beyond the last repeat it; they are not stored.
   auto inside = [&](long long o) { return o < n ? o : n - 1; };
-  const Places at = {x + (row + g) * k + q * 8,
-                     row + g < rows,
+  // So do rows.
+  const Places at = {x + (row + g < rows ? row + g : row) * k,
                      {inside(column + g), inside(column + g + 8)},
                      w,
                      n,
@@ -41,9 +44,7 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   float sum[4] = {};
   repacked_sums<FORMAT>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y, kWarps, sum);
 
-#pragma unroll
-  for (int e = 0; e < 4; ++e)
-    partial[threadIdx.y][2 * q + e % 2][g + e / 2 * 8] = sum[e];
+  store_sums(sum, partial);
   __syncthreads();
   const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
   if (r < kRows && row + r < rows && column + o < n) {

@@ -10,7 +10,8 @@
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
 // AHEAD, rounds of blocks as they are stored that are asked for at once, and SLICES of slices.cuh;
-// HAS_FLOATS, HAS_BLOCKS, HAS_FORMATS, HAS_REPACKED for the kinds of products; where a norm stands
+// HAS_FLOATS, HAS_BLOCKS, HAS_FORMATS, HAS_REPACKED for the kinds of products, with the last
+// REPACKED_BLOCKS, of threads, a multiprocessor; where a norm stands
 // before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
 // floating.cuh and assume.cuh.
 #pragma once
@@ -24,8 +25,11 @@
 #include "vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-// NVRTC 12 takes 64 registers for sm_80 where it is not told that two blocks are enough, and spills.
-#if __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
+// So many blocks a multiprocessor leave the registers that all loads of a unit of repacked blocks
+// take. NVRTC 12 takes 64 for sm_80 where it is not told that two blocks are enough, and spills.
+#ifdef REPACKED_BLOCKS
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, REPACKED_BLOCKS)
+#elif __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
 #else
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads)
@@ -287,6 +291,11 @@ multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long l
 }
 #endif
 
+// A header stands where it is first named.
+#if defined(HAS_FORMATS) || defined(HAS_REPACKED)
+#include "block_formats.cuh"
+#endif
+
 #ifdef HAS_FORMATS
 #include "format_sums.cuh"
 
@@ -325,13 +334,10 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
       const long long place = first + c + o;
       return columns.column(place < n ? place : n - 1);
     };
-    const Places at = {x + g * k + q * 8, g < rows, {inside(g), inside(g + 8)}, w, n,
-                       k / kBlock,        q};
+    const Places at = {x + (g < rows ? g : 0) * k, {inside(g), inside(g + 8)}, w, n, k / kBlock, q};
     float sum[4] = {};
     repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y, kWarps, sum);
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      partial[threadIdx.y][2 * q + e % 2][g + e / 2 * 8] = sum[e];
+    store_sums(sum, partial);
     __syncthreads();
     const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
     if (r < ROWS) {

@@ -1,51 +1,92 @@
-// A matrix of blocks as GGUF stores it (matmul_blocks.cu), repacked for matmul_repacked.cu: the
+// A matrix of blocks as GGUF stores it (block_formats.cuh), repacked for matmul_repacked.cu: the
 // layout is that of repacked.cuh. Done once, when a session is opened.
 //
-// A block of threads takes a row at a time, a thread a block of it.
+// A block of threads takes a row at a time, a thread what a lane will have of a unit.
 //
 //   entry           block   grid
 //   repack_blocks   128     at most n
 //
-// Options: -DFORMAT=40, 41 or 80; those of assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh; those of assume.cuh.
 
 #include "assume.cuh"
 #include "programmatic.cuh"
 #include "repacked.cuh"
 
-typedef unsigned char Byte;
+typedef BlockFormat<FORMAT> Stored;
 typedef Repacked<FORMAT> Layout;
+
+// kBits bits of the quants, from bit kFrom on, of `count` blocks of a unit.
+template <int kBits, int kFrom>
+__device__ __forceinline__ void store(const unsigned (&quants)[Layout::kUnit][2], Byte *to,
+                                      int count) {
+  if constexpr (kBits == 8) {
+    for (int b = 0; b < count; ++b)
+      for (int half = 0; half < 2; ++half)
+        reinterpret_cast<unsigned *>(to)[2 * b + half] = quants[b][half];
+  } else if constexpr (kBits > 0) {
+    unsigned words[Layout::kUnit * kBits / 4] = {};
+#pragma unroll
+    for (int b = 0; b < Layout::kUnit; ++b)
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const unsigned bits = quants[b][e / 4] >> (e % 4 * 8 + kFrom) & ((1u << kBits) - 1);
+        words[b * kBits / 4] |= bits << Layout::bit<kBits>(b, e);
+      }
+    if (kBits == 4 || Layout::kIsLarge)
+#pragma unroll
+      for (int j = 0; j < Layout::kUnit * kBits / 4; ++j) {
+        if (j < count * kBits / 4)
+          reinterpret_cast<unsigned *>(to)[j] = words[j];
+      }
+    else if (count == Layout::kUnit) // wherever the word begins
+      for (int e = 0; e < 4; ++e)
+        to[e] = Byte(words[0] >> 8 * e);
+    else // bits of block b are 4 b to 4 b + 3 of both halves of the only word
+      for (int b = 0; b < count; ++b)
+        to[b] = Byte((words[0] >> 4 * b & 15) | (words[0] >> (16 + 4 * b) & 15) << 4);
+  }
+}
+
+__device__ __forceinline__ void copy(Byte *to, const Byte *from, int bytes) {
+  for (int i = 0; i < bytes; ++i)
+    to[i] = from[i];
+}
 
 extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__restrict__ y,
                                          long long n, long long k) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const long long blocks = k / kBlock;
-  for (long long row = blockIdx.x; row < n; row += gridDim.x) {
-    for (long long b = threadIdx.x; b < blocks; b += blockDim.x) {
-      const Byte *block = w + (row * blocks + b) * (Layout::kScaleBytes + Layout::kQuantBytes);
-      Byte *scale = y + Layout::scale_at(row, b, n, blocks);
+  constexpr int kUnit = Layout::kUnit, kHead = Stored::kIsLarge ? 0 : Layout::kScaleBytes;
+  const long long blocks = k / kBlock, units = (blocks + kUnit - 1) / kUnit;
+  for (long long row = blockIdx.x; row < n; row += gridDim.x)
+    for (long long i = threadIdx.x; i < units * 4; i += blockDim.x) {
+      const long long first = i / 4 * kUnit;
+      const int q = int(i % 4), count = Layout::blocks_of_unit(first, blocks);
+      auto stored = [&](int b) {
+        return w + (row * blocks + first + b) / Stored::kUnits * Stored::kBytes;
+      };
+      unsigned quants[kUnit][2] = {}; // bytes
+      for (int b = 0; b < count; ++b)
 #pragma unroll
-      for (int e = 0; e < Layout::kScaleBytes; ++e)
-        scale[e] = block[e];
-      const Byte *quants = block + Layout::kScaleBytes;
-#pragma unroll
-      for (int q = 0; q < 4; ++q) {
-        unsigned word[Layout::kWordBytes / 4] = {};
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          const int element = q * 8 + e;
-#if FORMAT == 80
-          word[e / 4] |= (quants[element] ^ 128u) << e % 4 * 8;
-#else
-          const unsigned nibble = quants[element % 16] >> (element < 16 ? 0 : 4) & 15;
-          word[0] |= nibble << (e / 2 * 4 + e % 2 * 16);
-#endif
-        }
-        unsigned *to = reinterpret_cast<unsigned *>(y + Layout::word_at(row, b, q, blocks));
-#pragma unroll
-        for (int j = 0; j < Layout::kWordBytes / 4; ++j)
-          to[j] = word[j];
+        for (int half = 0; half < 2; ++half)
+          quants[b][half] = Stored::template quants_of<1>(stored(b), b % Stored::kUnits,
+                                                          Layout::element(q, half * 4));
+
+      store<Layout::kLow, 0>(quants, y + Layout::low_at(row, first, q, blocks), count);
+      store<Layout::kHigh, Layout::kLow>(quants, y + Layout::high_at(row, first, q, n, blocks),
+                                         count);
+      if (q != 0)
+        continue;
+      if constexpr (Stored::kIsLarge) {
+        // Where scales, and d, begin in a stored block.
+        constexpr int kScales = FORMAT == FORMAT_q3_k ? 96 : FORMAT == FORMAT_q6_k ? 192 : 0;
+        constexpr int kTail = FORMAT == FORMAT_q2_k ? 80 : FORMAT == FORMAT_q3_k ? 108 : 208;
+        copy(y + Layout::scale_at(row, first, n, blocks), stored(0) + kScales, Layout::kScaleBytes);
+        if constexpr (Layout::kTailBytes > 0)
+          copy(y + Layout::tail_at(row, first, n, blocks), stored(0) + kTail, Layout::kTailBytes);
+      } else {
+        for (int b = 0; b < count; ++b)
+          copy(y + Layout::scale_at(row, first + b, n, blocks), stored(b), kHead);
       }
     }
-  }
 }

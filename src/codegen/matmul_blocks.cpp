@@ -9,23 +9,25 @@ namespace cugrt::codegen {
 
 namespace {
 
-/// The formats that matmul_blocks.cu has, and that can be repacked.
+/// The formats that matmul_blocks.cu has.
 bool is_plain(ir::DType dtype) {
   return dtype == ir::DType::q4_0 || dtype == ir::DType::q4_1 || dtype == ir::DType::q8_0;
 }
 
-/// The option FORMAT of the kernels: a number, or a name of kernels/block_formats.cuh.
-std::string format_option(ir::DType dtype) {
+/// The option FORMAT of the kernels: a name of kernels/block_formats.cuh, or of matmul_blocks.cu
+/// its number.
+std::string format_option(ir::DType dtype, bool by_number) {
+  if (!by_number)
+    return "-DFORMAT=FORMAT_" + std::string(ir::info(dtype).name);
   return dtype == ir::DType::q4_0   ? "-DFORMAT=40"
          : dtype == ir::DType::q4_1 ? "-DFORMAT=41"
-         : dtype == ir::DType::q8_0 ? "-DFORMAT=80"
-                                    : "-DFORMAT=FORMAT_" + std::string(ir::info(dtype).name);
+                                    : "-DFORMAT=80";
 }
 
 } // namespace
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
-  return has_tensor_cores(x, target) && is_plain(w);
+  return has_tensor_cores(x, target) && ir::info(w).kind == ir::DTypeKind::block;
 }
 
 int64_t slices_of_blocks(int64_t depth) {
@@ -40,10 +42,8 @@ int64_t rounds_of_blocks(int64_t depth) {
 
 Status emit_repack_blocks(OpEmitter &op) {
   const ir::Type w = op.operand_type(0);
-  if (!is_plain(w.dtype))
-    return op.unsupported(w.dtype, "q4_0, q4_1 and q8_0 can be repacked");
   KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);
-  launch.option(format_option(w.dtype));
+  launch.option(format_option(w.dtype, false));
   launch.input("w", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("n", w.dims[0]);
@@ -66,7 +66,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
                                                 : "matmul_formats";
   KernelLaunch launch =
       op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
-  launch.option(format_option(w.dtype));
+  launch.option(format_option(w.dtype, !repacked && is_plain(w.dtype)));
   const std::optional<int64_t> depth = op.exprs().as_constant(w.dims[1]);
   const int64_t slices = depth ? slices_of_blocks(*depth) : 1;
   if (!repacked && slices > 1)

@@ -715,11 +715,23 @@ namespace {
 /// Bytes of [n, k] in a block format: quants of any bits, scales of about 1 / 16.
 Array blocks_of(DType format, int64_t n, int64_t k) {
   Array w{{n, k}, {}};
-  const int64_t size = ir::info(format).bytes_per_block, head = format == DType::q4_1 ? 4 : 2;
+  const ir::DTypeInfo &info = ir::info(format);
+  // Where halves are: d, and the least or m.
+  const std::vector<int64_t> halves = format == DType::q2_k   ? std::vector<int64_t>{80, 82}
+                                      : format == DType::q3_k ? std::vector<int64_t>{108}
+                                      : format == DType::q6_k ? std::vector<int64_t>{208}
+                                      : format == DType::q4_1 || format == DType::q5_1 ||
+                                              format == DType::q4_k || format == DType::q5_k
+                                          ? std::vector<int64_t>{0, 2}
+                                          : std::vector<int64_t>{0};
   std::mt19937 random(uint32_t(n * 131 + k));
-  for (int64_t i = 0; i < n * k / 32 * size; ++i) {
-    const bool is_high = i % size < head && i % 2 == 1; // of a half: its exponent
-    w.values.push_back(is_high ? double(0x2c + (i / 2 % 2) * 0x80) : double(random() % 256));
+  for (int64_t block = 0; block < n * k / info.elements_per_block; ++block) {
+    const size_t begin = w.values.size();
+    for (int64_t i = 0; i < info.bytes_per_block; ++i)
+      w.values.push_back(double(random() % 256));
+    for (size_t h = 0; h < halves.size(); ++h) // the exponents; scales of scales are smaller
+      w.values[begin + size_t(halves[h]) + 1] =
+          (info.elements_per_block == 32 ? 0x2c : 0x1c) + (h ? 0x80 : 0);
   }
   return w;
 }
@@ -759,34 +771,55 @@ void check_repacked(const RepackedCase &c) {
   const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
-  const std::vector<const Array *> operands = {&x, &w, c.bias ? &b : nullptr}, only = {&w};
+  const std::vector<const Array *> only = {&w};
   const Array layout = evaluate_op(Op::repack_blocks, only, {}, c.format)[0];
   REQUIRE(got->at(1).values.size() == layout.values.size());
   size_t differ = 0;
   for (size_t i = 0; i < layout.values.size(); ++i)
     differ += got->at(1).values[i] != layout.values[i];
   CHECK(differ == 0);
-  const Array want = evaluate_op(Op::matmul_blocks, operands, {}, c.dtype)[0];
-  // The result's rounding, and that of sums in f32 of k products of at most 2 * 16 each.
+  // The result's rounding, and that of sums in f32 whose terms are quants of at most 8 bits, and
+  // what is added to them, by x and the scales.
   const double unit = c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
   double most = 0;
-  for (size_t i = 0; i < want.values.size(); ++i)
-    most = std::max(most, std::fabs(got->at(0).values[i] - want.values[i]) /
-                              (unit * std::fabs(want.values[i]) +
-                               double(c.k + 8) * double(c.k) * 32 * 0x1p-24));
+  for (int64_t row = 0; row < c.rows; ++row)
+    for (int64_t column = 0; column < c.n; ++column) {
+      double sum = c.bias ? b.values[size_t(column)] : 0, size = std::fabs(sum);
+      for (int64_t j = 0; j < c.k; ++j) {
+        const double term =
+            x.values[size_t(row * c.k + j)] * block_element(c.format, w.values, column * c.k + j);
+        sum += term, size += std::fabs(term) + 1;
+      }
+      const double off = std::fabs(got->at(0).values[size_t(row * c.n + column)] - sum);
+      most = std::max(most, off / (unit * std::fabs(sum) + size * 0x1p-18));
+    }
+  INFO("off by " << most);
   CHECK(most <= 1);
 }
 
 } // namespace
 
 TEST_CASE("products with repacked blocks agree with the formats' definitions") {
-  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0})
+  for (DType format :
+       {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl})
     for (DType dtype : {DType::f16, DType::bf16}) {
       check_repacked({dtype, format, 1, 16, 512, false}); // a unit for each warp
       check_repacked({dtype, format, 1, 33, 1152, true}); // nine units
       check_repacked({dtype, format, 3, 5, 96, true});    // less than one
       check_repacked({dtype, format, 8, 17, 576, false}); // four and a half
+      check_repacked({dtype, format, 2, 3, 416, false});  // an odd number of blocks
       check_repacked({dtype, format, 11, 40, 160, true});
       check_repacked({dtype, format, 0, 8, 32, false});
+    }
+}
+
+TEST_CASE("products with repacked blocks of 256 elements agree with the formats' definitions") {
+  for (DType format : {DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k})
+    for (DType dtype : {DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 1, 16, 2048, false}); // a unit for each warp
+      check_repacked({dtype, format, 3, 33, 2304, true});  // nine, of an odd number of rows
+      check_repacked({dtype, format, 8, 6, 256, true});
+      check_repacked({dtype, format, 11, 18, 768, false});
+      check_repacked({dtype, format, 0, 8, 256, false});
     }
 }

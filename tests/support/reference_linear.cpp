@@ -44,19 +44,117 @@ std::vector<Array> reference_matmul(const Call &call) {
   return {y};
 }
 
-// Element `at` of rows of blocks, given as bytes.
-static double block_element(ir::DType format, const std::vector<double> &bytes, int64_t at) {
-  const size_t head = format == ir::DType::q4_1 ? 4 : 2;
-  const size_t size = ir::info(format).bytes_per_block, begin = size_t(at / 32) * size;
-  auto half = [&](size_t i) {
-    const std::string raw = {char(uint8_t(bytes[begin + i])), char(uint8_t(bytes[begin + i + 1]))};
+namespace {
+
+/// How a format is laid out by kernels/repacked.cuh, and where its parts are in GGUF's blocks.
+struct Repacking {
+  int64_t low = 4, high = 0, unit = 4; // bits of quants, blocks of 32
+  int64_t scales_at = 0, scales = 2, tail_at = 0, tail = 0;
+  bool has_halves = false;
+};
+
+Repacking repacking_of(ir::DType format) {
+  switch (format) {
+  case ir::DType::q4_1:
+    return {.scales = 4};
+  case ir::DType::q5_0:
+    return {.high = 1};
+  case ir::DType::q5_1:
+    return {.high = 1, .scales = 4};
+  case ir::DType::q8_0:
+    return {.low = 8};
+  case ir::DType::q2_k:
+    return {.low = 2, .unit = 8, .scales = 16, .tail_at = 80, .tail = 4, .has_halves = true};
+  case ir::DType::q3_k:
+    return {2, 1, 8, 96, 12, 108, 2, true};
+  case ir::DType::q4_k:
+    return {.unit = 8, .scales = 16};
+  case ir::DType::q5_k:
+    return {.high = 1, .unit = 8, .scales = 16};
+  case ir::DType::q6_k:
+    return {4, 2, 8, 192, 16, 208, 2, true};
+  default:
+    return {};
+  }
+}
+
+/// Quant e of 32, as many bits as it has, of a block's 32 elements in a GGUF block; of q8_0 with
+/// 128 added.
+int quant_of(ir::DType format, const double *block, int64_t part, int64_t e) {
+  auto byte = [&](int64_t at) { return int(block[at]); };
+  auto bits = [&](int64_t at, int64_t from, int count) {
+    return byte(at) >> from & ((1 << count) - 1);
+  };
+  const int64_t upper = part / 4, quarter = part % 4; // of 128 elements, and of these
+  switch (format) {
+  case ir::DType::q8_0:
+    return (byte(2 + e) + 128) % 256;
+  case ir::DType::q5_0:
+  case ir::DType::q5_1: {
+    const int64_t head = format == ir::DType::q5_0 ? 2 : 4;
+    return bits(head + 4 + e % 16, e / 16 * 4, 4) | bits(head + e / 8, e % 8, 1) << 4;
+  }
+  case ir::DType::q2_k:
+    return bits(16 + upper * 32 + e, quarter * 2, 2);
+  case ir::DType::q3_k:
+    return bits(32 + upper * 32 + e, quarter * 2, 2) | bits(e, part, 1) << 2;
+  case ir::DType::q4_k:
+    return bits(16 + part / 2 * 32 + e, part % 2 * 4, 4);
+  case ir::DType::q5_k:
+    return bits(48 + part / 2 * 32 + e, part % 2 * 4, 4) | bits(16 + e, part, 1) << 4;
+  case ir::DType::q6_k:
+    return bits(upper * 64 + quarter % 2 * 32 + e, quarter / 2 * 4, 4) |
+           bits(128 + upper * 32 + e, quarter * 2, 2) << 4;
+  default:
+    return bits((format == ir::DType::q4_1 ? 4 : 2) + e % 16, e / 16 * 4, 4);
+  }
+}
+
+} // namespace
+
+double block_element(ir::DType format, const std::vector<double> &bytes, int64_t at) {
+  const ir::DTypeInfo &info = ir::info(format);
+  const double *block = &bytes[size_t(at / info.elements_per_block * info.bytes_per_block)];
+  const int64_t part = at % info.elements_per_block / 32, e = at % 32, half = part * 2 + e / 16;
+  auto byte = [&](int64_t i) { return int(block[i]); };
+  auto half_at = [&](int64_t i) {
+    const std::string raw = {char(uint8_t(byte(i))), char(uint8_t(byte(i + 1)))};
     return decode(ir::DType::f16, raw)[0];
   };
-  const auto e = size_t(at % 32);
-  if (format == ir::DType::q8_0)
-    return double(int8_t(uint8_t(bytes[begin + head + e]))) * half(0);
-  const int byte = int(bytes[begin + head + e % 16]), nibble = e < 16 ? byte & 15 : byte >> 4;
-  return format == ir::DType::q4_1 ? nibble * half(0) + half(2) : (nibble - 8) * half(0);
+  const int quant = quant_of(format, block, part, e);
+  switch (format) {
+  case ir::DType::q4_1:
+  case ir::DType::q5_1:
+    return quant * half_at(0) + half_at(2);
+  case ir::DType::q5_0:
+    return (quant - 16) * half_at(0);
+  case ir::DType::q8_0:
+    return (quant - 128) * half_at(0);
+  case ir::DType::iq4_nl: {
+    constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                               1,    13,   25,  38,  53,  69,  89,  113};
+    return kValues[quant] * half_at(0);
+  }
+  case ir::DType::q2_k:
+    return half_at(80) * (byte(half) % 16) * quant - half_at(82) * (byte(half) / 16);
+  case ir::DType::q3_k: {
+    const int low = half < 8 ? byte(96 + half) % 16 : byte(96 + half - 8) / 16,
+              high = byte(104 + half % 4) >> half / 4 * 2 & 3;
+    return half_at(108) * (low + 16 * high - 32) * (quant - 4);
+  }
+  case ir::DType::q4_k:
+  case ir::DType::q5_k: {
+    const int64_t i = part % 4;
+    const bool is_first = part < 4;
+    const int scale = is_first ? byte(4 + i) % 64 : byte(12 + i) % 16 + byte(4 + i) / 64 * 16,
+              least = is_first ? byte(8 + i) % 64 : byte(12 + i) / 16 + byte(8 + i) / 64 * 16;
+    return half_at(0) * scale * quant - half_at(2) * least;
+  }
+  case ir::DType::q6_k:
+    return half_at(208) * int8_t(uint8_t(byte(192 + half))) * (quant - 32);
+  default:
+    return (quant - 8) * half_at(0);
+  }
 }
 
 std::vector<Array> reference_matmul_blocks(const Call &call) {
@@ -81,35 +179,61 @@ std::vector<Array> reference_matmul_blocks(const Call &call) {
 // The layout of kernels/repacked.cuh, from the bytes of [n, k].
 std::vector<Array> reference_repack_blocks(const Call &call) {
   const Array &w = call.operand(0);
-  const int64_t n = w.dims[0], blocks = w.dims[1] / 32;
-  Array y = w;
-  const int64_t size = n * blocks == 0 ? 18 : int64_t(w.values.size()) / (n * blocks);
-  const int64_t head = size == 20 ? 4 : 2, quants = size - head;
+  const ir::DType format = call.dtype;
+  const Repacking r = repacking_of(format);
+  const int64_t n = w.dims[0], blocks = w.dims[1] / 32, size = ir::info(format).bytes_per_block,
+                each = ir::info(format).elements_per_block / 32; // blocks of 32 of a block
+  std::vector<uint8_t> y(w.values.size());
+  auto set = [&](int64_t at, int64_t bit, int value) {
+    y[size_t(at + bit / 8)] = uint8_t(y[size_t(at + bit / 8)] | value << bit % 8);
+  };
+  // High bits of small blocks are behind their scales.
+  const int64_t low_bytes = n * blocks * 4 * r.low, high_bytes = n * blocks * 4 * r.high,
+                scales_at = low_bytes + (each == 1 ? 0 : high_bytes),
+                high_at = each == 1 ? low_bytes + n * blocks * r.scales : low_bytes,
+                tail_at = scales_at + n * (blocks / r.unit) * r.scales;
   for (int64_t row = 0; row < n; ++row)
     for (int64_t b = 0; b < blocks; ++b) {
-      const int64_t unit = b / 4 * 4, in_unit = std::min<int64_t>(4, blocks - unit);
-      const double *block = &w.values[size_t((row * blocks + b) * size)];
-      for (int64_t e = 0; e < head; ++e)
-        y.values[size_t(n * blocks * quants + (unit * n + row * in_unit + b - unit) * head + e)] =
-            block[e];
-      for (int64_t lane = 0; lane < 4; ++lane) {
-        const int64_t word =
-            (row * blocks + unit) * quants + (lane * in_unit + b - unit) * (quants / 4);
-        uint32_t nibbles = 0;
+      const int64_t first = b / r.unit * r.unit, i = b - first,
+                    count = std::min(r.unit, blocks - first);
+      const double *block = &w.values[size_t((row * blocks + b) / each * size)];
+      auto copy = [&](int64_t to, int64_t from, int64_t bytes) {
+        for (int64_t byte = 0; byte < bytes; ++byte)
+          y[size_t(to + byte)] = uint8_t(int(block[from + byte]));
+      };
+      if (each == 1) {
+        copy(scales_at + (first * n + row * count + i) * r.scales, 0, r.scales);
+      } else if (i == 0) {
+        copy(scales_at + (b / r.unit * n + row) * r.scales, r.scales_at, r.scales);
+        copy(tail_at + (b / r.unit * n + row) * r.tail, r.tail_at, r.tail);
+      }
+      for (int64_t q = 0; q < 4; ++q)
         for (int64_t e = 0; e < 8; ++e) {
-          const int64_t element = 8 * lane + e;
-          if (quants == 32) {
-            y.values[size_t(word + e)] = (int(block[head + element]) + 128) % 256;
+          const int64_t element = r.has_halves ? 4 * q + e % 4 + e / 4 * 16 : 8 * q + e;
+          const int quant = quant_of(format, block, b % each, element);
+          const int64_t lane = (row * blocks + first) * 4, own = q * count;
+          if (r.low == 8) {
+            set(((lane + own * 1) + i) * 8 + e, 0, quant);
             continue;
           }
-          const int byte = int(block[head + element % 16]);
-          nibbles |= uint32_t(element < 16 ? byte % 16 : byte / 16) << (e / 2 * 4 + e % 2 * 16);
+          // Words of 4 / bits blocks.
+          auto place = [&](int64_t bits) {
+            const int64_t in_word = i % (4 / bits) * 4 * bits + e / 2 * bits + e % 2 * 16;
+            return i / (4 / bits) * 32 + (format == ir::DType::iq4_nl ? 4 * e : in_word);
+          };
+          set((lane + own) * r.low, place(r.low), quant % (1 << r.low));
+          if (r.high == 0)
+            continue;
+          const int upper = quant >> r.low;
+          if (count == r.unit)
+            set(high_at + (lane + own) * r.high, place(r.high), upper);
+          else
+            set(high_at + lane + own + i, e / 2 + e % 2 * 4, upper);
         }
-        for (int64_t e = 0; e < 4 && quants == 16; ++e)
-          y.values[size_t(word + e)] = double(nibbles >> 8 * e & 255);
-      }
     }
-  return {y};
+  Array out = w;
+  std::copy(y.begin(), y.end(), out.values.begin());
+  return {out};
 }
 
 // Padding before and after dimension i of `axes`.

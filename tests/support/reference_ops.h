@@ -27,6 +27,9 @@ std::vector<Array> evaluate_op(ir::Op op, std::span<const Array *const> operands
                                std::span<const ir::Attribute> attributes,
                                ir::DType dtype = ir::DType::f32);
 
+/// Element `at` of rows of blocks of GGUF, given as bytes.
+double block_element(ir::DType format, const std::vector<double> &bytes, int64_t at);
+
 /// `value` after a conversion to `dtype` (plain types): rounded to nearest even for floats; for
 /// integers truncated and limited to the type's range, a NaN to 0.
 double round_to(ir::DType dtype, double value);

@@ -32,6 +32,13 @@ std::string format_of(ir::DType dtype) {
 }
 bool is_plain(ir::DType dtype) { return !format_of(dtype).starts_with('F'); }
 
+/// kLow of kernels/repacked.cuh.
+int64_t low_bits_of(ir::DType dtype) {
+  return dtype == ir::DType::q8_0                               ? 8
+         : dtype == ir::DType::q2_k || dtype == ir::DType::q3_k ? 2
+                                                                : 4;
+}
+
 class Writer {
 public:
   Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
@@ -187,6 +194,8 @@ private:
                  format_of(dtype) + ">";
     }
     *has = true;
+    if (product.repacked && ir::info(dtype).elements_per_block > 32)
+      repacked_blocks_ = 1;
     std::string join;
     const std::string number = std::to_string(i), to = "sums[" + number + "]";
     const bool is_stored = is_blocks && !product.repacked;
@@ -206,11 +215,11 @@ private:
     return join;
   }
 
-  /// Of a row of weights; of repacked blocks those of the quants, whose scales lie elsewhere.
+  /// Of a row of weights; of repacked blocks those of the quants' low bits, which lie together.
   int64_t row_bytes(ir::DType dtype, bool repacked) const {
     const ir::DTypeInfo &info = ir::info(dtype);
-    const int64_t scales = repacked ? (dtype == ir::DType::q4_1 ? 4 : 2) : 0;
-    return kernel_.depth / info.elements_per_block * (info.bytes_per_block - scales);
+    return repacked ? kernel_.depth * low_bits_of(dtype) / 8
+                    : kernel_.depth / info.elements_per_block * info.bytes_per_block;
   }
 
   Status write_epilogue(const ProductPart &part, const std::string &p) {
@@ -420,6 +429,7 @@ private:
     define(has_blocks_, "HAS_BLOCKS");
     define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
+    define(has_repacked_, "REPACKED_BLOCKS " + std::to_string(repacked_blocks_));
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
     define(has_stored_, "AHEAD " + std::to_string(rounds_ahead()));
@@ -472,6 +482,7 @@ private:
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
   bool has_floats_ = false, has_blocks_ = false, has_formats_ = false, has_repacked_ = false;
+  int repacked_blocks_ = 2; // a multiprocessor, of threads: more would not have the registers
 };
 
 } // namespace

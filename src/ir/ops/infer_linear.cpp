@@ -34,8 +34,6 @@ Status Inference::check_blocks(size_t i) const {
 
 Types Inference::repack_blocks() const {
   CUGRT_TRY(check_blocks(0));
-  if (info(type(0).dtype).elements_per_block != 32)
-    return wrong("blocks are of 32 elements");
   return one(type(0).dtype, dims(0));
 }
 

@@ -212,7 +212,7 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = matmul_blocks(%x, %y)", "[2, 40], f32", "[8, 40], q4_0"), "multiple of the 32");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 288], f32", "[8, 288], q4_k"),
        "multiple of the 256");
-  says(error("%r = repack_blocks(%x)", "[8, 256], q4_k"), "blocks are of 32 elements");
+  says(error("%r = repack_blocks(%x)", "[8, 256], f16"), "a block format");
   says(error("%r = attention(%x, %y, %y) {window = 4}", "[3, 2, 8, 16], f16", "[3, 5, 4, 16], f16"),
        "goes with 'causal'");
   says(error("%r = attention(%x, %y, %y)", "[3, 2, 8, 16], f16", "[5, 5, 4, 16], f16"), "differ");
