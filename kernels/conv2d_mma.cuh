@@ -17,6 +17,7 @@
 // Needs at most 63 taps, and indices of 32 bits.
 #pragma once
 
+#include "divisor.cuh"
 #include "mma_tile.cuh"
 #include "vectors.cuh"
 
@@ -151,6 +152,7 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
   __syncthreads();
   // Runs of eight pixels lie in one image where an image has a multiple of eight.
   const bool whole = out_plane % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y);
+  const DivisorOf<int> planes(out_plane);
   constexpr int kAcross = kColumns / kChunk;
 #pragma unroll 1
   for (int i = thread; i < kRows * kAcross; i += kThreads) {
@@ -158,20 +160,23 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
     if (row >= m || column >= n)
       continue;
     const T *values = shared + i / kAcross * kResultWidth + i % kAcross * kChunk;
-    auto index = [&](unsigned of) {
-      return ((long long)(of / out_plane) * out_channels + group * m + row) * out_plane +
-             of % out_plane;
+    unsigned image = unsigned(planes.quotient(int(column))), place = column - image * out_plane;
+    auto index = [&] {
+      return ((long long)(image)*out_channels + group * m + row) * out_plane + place;
     };
     if (whole) {
-      const long long first = index(column);
+      const long long first = index();
       Run<kChunk, OUT> run;
 #pragma unroll
       for (int e = 0; e < kChunk; ++e)
         run.element[e] = RESULT(first + e, values[e]);
       run.store(y + first, true);
     } else {
-      for (int e = 0; e < kChunk && column + e < n; ++e)
-        STORE(index(column + e), values[e]);
+      for (int e = 0; e < kChunk && column + e < n; ++e) {
+        STORE(index(), values[e]);
+        if (++place == out_plane)
+          place = 0, ++image;
+      }
     }
   }
 }

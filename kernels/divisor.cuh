@@ -7,12 +7,12 @@
 
 #include "assume.cuh"
 
-struct Divisor {
-  Index size;
+template <class I> struct DivisorOf {
+  I size;
   unsigned inverse;
 
-  __device__ __forceinline__ explicit Divisor(long long given) : size(Index(given)), inverse(0) {
-    if constexpr (sizeof(Index) == 4) {
+  __device__ __forceinline__ explicit DivisorOf(long long given) : size(I(given)), inverse(0) {
+    if constexpr (sizeof(I) == 4) {
       // Below 2^32 / size, whatever the roundings; then a step of Newton's, which stays below.
       const float estimate = __fdividef(4294963200.0f, float(unsigned(size)));
       inverse = unsigned(estimate * 0.999999f);
@@ -20,8 +20,8 @@ struct Divisor {
     }
   }
 
-  __device__ __forceinline__ Index quotient(Index i) const {
-    if constexpr (sizeof(Index) == 4) {
+  __device__ __forceinline__ I quotient(I i) const {
+    if constexpr (sizeof(I) == 4) {
       unsigned whole = __umulhi(unsigned(i), inverse), rest = unsigned(i) - whole * unsigned(size);
 #pragma unroll
       for (int step = 0; step < 2; ++step)
@@ -29,11 +29,12 @@ struct Divisor {
           ++whole;
           rest -= unsigned(size);
         }
-      return Index(whole);
+      return I(whole);
     } else {
       return i / size;
     }
   }
 
-  __device__ __forceinline__ Index rest(Index i) const { return i - quotient(i) * size; }
+  __device__ __forceinline__ I rest(I i) const { return i - quotient(i) * size; }
 };
+typedef DivisorOf<Index> Divisor;
