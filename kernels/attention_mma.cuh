@@ -11,6 +11,9 @@
 // values are, the next tile's keys. With CAUSAL, tiles that no query of the block sees are skipped.
 // Weights are rounded to f16 or bf16 for the second product, and summed as they are rounded.
 //
+// Heads wider than 128 have tiles of 32 positions, wider than 192 of 16, and what queries have
+// beyond 128 elements waits in shared memory, as each lane will multiply it.
+//
 // As with every product, what is not seen weighs 0, and 0 times a NaN or an infinity is a NaN:
 // values of positions that a query does not see, within the length, are finite.
 #pragma once
@@ -18,19 +21,27 @@
 #include "mma.cuh"
 #include "vectors.cuh"
 
-constexpr int kMmaQueries = 64, kMmaPositions = 64, kMmaThreads = 128;
 constexpr int kMmaWidth = MAX_WIDTH, kMmaStride = kMmaWidth + 8; // off a single bank
+constexpr int kMmaPositions = kMmaWidth > 192 ? 16 : kMmaWidth > 128 ? 32 : 64;
+constexpr int kMmaQueries = 64, kMmaThreads = 128;
 constexpr int kWidthSteps = kMmaWidth / 16, kPositionSteps = kMmaPositions / 16;
+constexpr int kHeldSteps = kWidthSteps < 8 ? kWidthSteps : 8; // of queries, in registers
+// Elements in shared memory: of a tile of keys and one of values, of queries that wait behind them,
+// and of all queries at first, and results at last, in the place of both.
+constexpr int kTiles = 2 * kMmaPositions * kMmaStride,
+              kWaiting = (kWidthSteps - kHeldSteps) * kMmaThreads * 8,
+              kRowsOfAll = kMmaQueries * kMmaStride;
 
-// 64 rows of [.., width] in shared memory, `distance` elements apart; zeros from row `rows` on and
+// Rows of [.., width] into shared memory, `distance` elements apart; zeros from row `rows` on and
 // beyond the width.
+template <int kRows>
 __device__ __forceinline__ void copy_rows(T *to, const T *from, long long distance, long long rows,
                                           int width, bool aligned) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kAcross = kMmaWidth / 8;
   if (aligned) {
 #pragma unroll
-    for (int j = 0; j < 64 * kAcross / kMmaThreads; ++j) {
+    for (int j = 0; j < kRows * kAcross / kMmaThreads; ++j) {
       const int i = int(threadIdx.x) + j * kMmaThreads, row = i / kAcross, column = i % kAcross * 8;
       const bool inside = row < rows && column < width;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -40,7 +51,7 @@ __device__ __forceinline__ void copy_rows(T *to, const T *from, long long distan
     }
   } else {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < 64 * kMmaWidth; i += kMmaThreads) {
+    for (int i = threadIdx.x; i < kRows * kMmaWidth; i += kMmaThreads) {
       const int row = i / kMmaWidth, column = i % kMmaWidth;
       to[row * kMmaStride + column] =
           row < rows && column < width ? from[row * distance + column] : T(0.0f);
@@ -50,19 +61,19 @@ __device__ __forceinline__ void copy_rows(T *to, const T *from, long long distan
 #endif
 }
 
-// The same of keys or values, `distance` bytes or elements apart: what is of another dtype becomes T
-// on the way.
+// The same of a tile of keys or values, `distance` bytes or elements apart: what is of another
+// dtype becomes T on the way.
 #ifdef CACHE_IS_T
 __device__ __forceinline__ void copy_cached(T *to, const Cached *from, long long distance,
                                             long long rows, int width, bool aligned) {
-  copy_rows(to, from, distance, rows, width, aligned);
+  copy_rows<kMmaPositions>(to, from, distance, rows, width, aligned);
 }
 #else
 __device__ __forceinline__ void copy_cached(T *to, const Cached *from, long long distance,
                                             long long rows, int width, bool aligned) {
   constexpr int kAcross = kMmaWidth / kCachedVector;
 #pragma unroll 2
-  for (int i = threadIdx.x; i < 64 * kAcross; i += kMmaThreads) {
+  for (int i = threadIdx.x; i < kMmaPositions * kAcross; i += kMmaThreads) {
     const int row = i / kAcross, column = i % kAcross * kCachedVector;
     const int here = row < rows ? width : 0;
     CachedVector vector;
@@ -91,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
-  __shared__ alignas(16) T key_tile[kMmaPositions * kMmaStride];
-  __shared__ alignas(16) T value_tile[kMmaPositions * kMmaStride];
+  __shared__ alignas(16) T tiles[kTiles + kWaiting > kRowsOfAll ? kTiles + kWaiting : kRowsOfAll];
+  T *const key_tile = tiles, *const value_tile = tiles + kMmaPositions * kMmaStride;
   const int lane = threadIdx.x % 32, warp_row = threadIdx.x / 32 * 16, g = lane / 4;
   const long long across = (queries + kMmaQueries - 1) / kMmaQueries;
   // The last queries of a sequence see most: they come first.
@@ -100,8 +111,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   const long long head = blockIdx.x / across % heads, sequence = blockIdx.x / across / heads;
   const long long row_width = kv_heads * width, query_stride = heads * width;
   const long long stride = cached_offset(row_width);
-  const long long begin = cached_offset(ROW_OF(sequence) * capacity * row_width +
-                                        head / (heads / kv_heads) * width);
+  const long long begin =
+      cached_offset(ROW_OF(sequence) * capacity * row_width + head / (heads / kv_heads) * width);
   const long long own = (sequence * queries + first) * query_stride + head * width;
   q += own;
   y += own;
@@ -119,14 +130,22 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int h = 0; h < 2; ++h)
     seen[h] = int(seen_by(first + warp_row + g + h * 8, length, queries));
 
-  unsigned query[kWidthSteps][4];
-  copy_rows(value_tile, q, query_stride, rows, int(width), aligned);
+  unsigned query[kHeldSteps][4], later[kWidthSteps - kHeldSteps + 1][4];
+  T *const query_tile = kWaiting ? tiles : value_tile;
+  copy_rows<kMmaQueries>(query_tile, q, query_stride, rows, int(width), aligned);
   wait_for_copies<0>();
   __syncthreads();
+  uint4 *const waiting = reinterpret_cast<uint4 *>(tiles + kTiles) + threadIdx.x;
 #pragma unroll
   for (int d = 0; d < kWidthSteps; ++d)
-    load_fragments<false>(value_tile + (warp_row + lane % 16) * kMmaStride + d * 16 + lane / 16 * 8,
-                          query[d]);
+    load_fragments<false>(query_tile + (warp_row + lane % 16) * kMmaStride + d * 16 + lane / 16 * 8,
+                          d < kHeldSteps ? query[d % kHeldSteps] : later[d - kHeldSteps]);
+  if constexpr (kWaiting > 0) {
+    __syncthreads(); // queries have been read where keys go
+#pragma unroll
+    for (int d = 0; d < kWidthSteps - kHeldSteps; ++d)
+      waiting[d * kMmaThreads] = {later[d][0], later[d][1], later[d][2], later[d][3]};
+  }
   // The first query of a block sees the first positions; of tiles before these nothing is seen.
   const int first_at =
       int(first_seen(seen_by(first, length, queries))) / kMmaPositions * kMmaPositions;
@@ -143,16 +162,26 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 
     float score[kMmaPositions / 8][4] = {};
 #pragma unroll
-    for (int d = 0; d < kWidthSteps; ++d)
+    for (int d = 0; d < kWidthSteps; ++d) {
+      unsigned left[4];
+      if (d < kHeldSteps) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          left[e] = query[d % kHeldSteps][e];
+      } else {
+        const uint4 f = waiting[(d - kHeldSteps) * kMmaThreads];
+        left[0] = f.x, left[1] = f.y, left[2] = f.z, left[3] = f.w;
+      }
 #pragma unroll
       for (int n = 0; n < kPositionSteps; ++n) {
         unsigned right[4];
         load_fragments<false>(key_tile + (n * 16 + lane / 16 * 8 + lane % 8) * kMmaStride + d * 16 +
                                   lane / 8 % 2 * 8,
                               right);
-        multiply(score[2 * n], query[d], right[0], right[1]);
-        multiply(score[2 * n + 1], query[d], right[2], right[3]);
+        multiply(score[2 * n], left, right[0], right[1]);
+        multiply(score[2 * n + 1], left, right[2], right[3]);
       }
+    }
 
     // Element e of tile n is of row g + e / 2 * 8, position n * 8 + lane % 4 * 2 + e % 2.
     float next[2] = {largest[0], largest[1]};
@@ -219,21 +248,22 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
     inverse[h] = largest[h] == -infinity() ? 0.0f : 1 / sum[h];
   }
   // Through shared memory, each warp its rows, so that runs of eight elements are stored.
+  const int me = thread_anew() % 32, first_row = thread_anew() / 32 * 16;
 #pragma unroll
   for (int n = 0; n < kMmaWidth / 8; ++n)
 #pragma unroll
     for (int h = 0; h < 2; ++h)
-      *reinterpret_cast<unsigned *>(key_tile + (warp_row + g + h * 8) * kMmaStride + n * 8 +
-                                    lane % 4 * 2) =
+      *reinterpret_cast<unsigned *>(tiles + (first_row + me / 4 + h * 8) * kMmaStride + n * 8 +
+                                    me % 4 * 2) =
           pair_of(result[n][2 * h] * inverse[h], result[n][2 * h + 1] * inverse[h]);
   __syncwarp();
   const bool whole = width % 8 == 0 && Run<8, T>::is_aligned(y);
 #pragma unroll 1
-  for (int i = lane; i < 16 * kMmaWidth / 8; i += 32) {
-    const int row = warp_row + i / (kMmaWidth / 8), column = i % (kMmaWidth / 8) * 8;
+  for (int i = me; i < 16 * kMmaWidth / 8; i += 32) {
+    const int row = first_row + i / (kMmaWidth / 8), column = i % (kMmaWidth / 8) * 8;
     if (row >= rows || column >= width)
       continue;
-    const T *from = key_tile + row * kMmaStride + column;
+    const T *from = tiles + row * kMmaStride + column;
     T *to = y + row * query_stride + column;
     if (whole) {
       *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);

@@ -10,6 +10,18 @@ __device__ __forceinline__ unsigned shared_address(const void *p) {
   return unsigned(__cvta_generic_to_shared(p));
 }
 
+// threadIdx.x and .y, read anew: no register needs to keep them while sums take most.
+__device__ __forceinline__ int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+__device__ __forceinline__ int warp_anew() {
+  int warp;
+  asm volatile("mov.u32 %0, %%tid.y;" : "=r"(warp));
+  return warp;
+}
+
 // The copies asked for so far are one group; `kPending` of the groups may still be on their way.
 template <int kPending> __device__ __forceinline__ void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800

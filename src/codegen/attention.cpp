@@ -63,7 +63,7 @@ void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
-constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 128;
+constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 256;
 
 TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
   if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||

@@ -193,6 +193,9 @@ TEST_CASE("attention of many queries takes tensor cores") {
                              {1, 16, 4, 130, 2, 128},
                              {1, 70, 1, 200, 1, 40},
                              {1, 20, 2, 7, 1, 96},
+                             {1, 70, 2, 90, 1, 256}, // wider than registers hold
+                             {1, 65, 1, 67, 1, 136},
+                             {1, 20, 1, 33, 1, 192},
                              {2, 16, 2, 0, 1, 64}})
         CHECK(entry(attention(h, how, dtype)) == "attention_mma");
       CHECK(entry(attention({1, 15, 2, 40, 1, 64}, how, dtype)) == "attention");
