@@ -17,7 +17,7 @@
 
 // So many blocks a multiprocessor leave the registers that all loads of a unit take.
 constexpr int kRows = 8, kColumns = 16, kWarps = 8;
-constexpr int kBlocks = Repacked<FORMAT>::kTailBytes == 2                     ? 1
+constexpr int kBlocks = FORMAT == FORMAT_q3_k                                 ? 1
                         : Repacked<FORMAT>::kIsLarge || FORMAT == FORMAT_q5_1 ? 2
                                                                               : 3;
 

@@ -29,13 +29,31 @@ template <int kFormat> struct Numbers {
                                : kFormat == 36 ? 4
                                : kFormat == 66 ? 32
                                                : 0;
+  // Where each half of a block would want sums of x for that alone, it is subtracted.
+  static constexpr bool kSubtracts =
+      Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
 #ifdef DTYPE_F16
   static constexpr unsigned kBits = 0, kOne = kFormat == 49 ? 0x3c003c00 : 0x00010001;
-  static constexpr float kOffset = kBias, kFactor = kFormat == 49 ? 1 : 16777216;
+  static constexpr float kFactor = kFormat == 49 ? 1 : 16777216;
+  static constexpr int kOff = kBias;
 #else
   static constexpr unsigned kBits = 0x43004300, kOne = 0x3f803f80;
-  static constexpr float kOffset = kFormat == 49 || kFormat == 80 ? 0 : 128 + kBias, kFactor = 1;
+  static constexpr float kFactor = 1;
+  static constexpr int kOff = kFormat == 49 || kFormat == 80 ? 0 : 128 + kBias;
 #endif
+  static constexpr float kOffset = kSubtracts ? 0 : kOff;
+
+  static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
+#ifdef DTYPE_F16
+    constexpr unsigned kTwo = kOff * 0x00010001u;
+    const __half2 value = __hsub2(*reinterpret_cast<const __half2 *>(&pair),
+                                  *reinterpret_cast<const __half2 *>(&kTwo));
+#else
+    const __nv_bfloat162 value =
+        __hsub2(*reinterpret_cast<const __nv_bfloat162 *>(&pair), __float2bfloat162_rn(kOff));
+#endif
+    return *reinterpret_cast<const unsigned *>(&value);
+  }
   // Whether sums of x are wanted, in the same steps.
   static constexpr bool kHasSums = kOffset != 0 || BlockFormat<kFormat>::kHasLeast;
 };
@@ -115,6 +133,10 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
       pair[2] = with_bits<kHigh, kUpper + 2 * kHigh, kLow>(word, pair[2]);
       pair[3] = with_bits<kHigh, kUpper + 3 * kHigh, kLow>(word, pair[3]);
     }
+    if constexpr (Numbers<kFormat>::kSubtracts)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        pair[j] = Numbers<kFormat>::subtracted(pair[j]);
   } else {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -297,23 +319,16 @@ template <int kFormat, bool kAligned> __device__ __forceinline__ uint4 read_righ
   return {first.x, first.y, second.x, second.y};
 }
 
-// d of a row's unit, where it is half a word; with kAligned its neighbour is read, too.
-template <bool kAligned> __device__ __forceinline__ unsigned read_half(const Byte *p) {
-  if constexpr (!kAligned)
-    return *reinterpret_cast<const unsigned short *>(p);
-  const unsigned long long place = (unsigned long long)(p);
-  return __ldg(reinterpret_cast<const unsigned *>(place & ~3ull)) >> (place & 2) * 8;
-}
-
 // Where what a lane has of whole units is, of row g of w, and how far behind it what it has of row
-// g + 8. It goes on by `units` at a time.
+// g + 8. It goes on by `units` at a time, an even number: a d of two bytes stays in the same half
+// of its word.
 template <int kFormat> struct WholeUnits {
   typedef Repacked<kFormat> Layout;
   static constexpr int kScaleBytes = Layout::kScaleBytes * (Layout::kIsLarge ? 1 : Layout::kUnit);
   const Byte *low, *high, *scales, *tail;
   const T *right;
   long long scale_step;
-  int rows_apart, low_apart, units;
+  int rows_apart, low_apart, tail_apart, tail_bit[2], units;
 
   __device__ __forceinline__ WholeUnits(const Places &at, int unit, int units)
       : right(at.right + (long long)(unit)*Layout::kUnit * kBlock + Layout::element(at.q, 0)),
@@ -324,6 +339,13 @@ template <int kFormat> struct WholeUnits {
     high = at.w + Layout::template high_at<true>(at.row[0], b, at.q, at.n, at.blocks);
     scales = at.w + Layout::template scale_at<true>(at.row[0], b, at.n, at.blocks);
     tail = at.w + Layout::tail_at(at.row[0], b, at.n, at.blocks);
+    tail_apart = rows_apart * Layout::kTailBytes;
+    if constexpr (Layout::kTailBytes == 2) { // words
+      const int first = int((unsigned long long)(tail)&2), second = (first + tail_apart) & 2;
+      tail -= first;
+      tail_apart += first - second;
+      tail_bit[0] = first * 8, tail_bit[1] = second * 8;
+    }
   }
   __device__ __forceinline__ void go_on() {
     low += units * (Layout::kUnit * 4 * Layout::kLow);
@@ -370,11 +392,13 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat> &at, float (&
                                   at.high + s * (at.low_apart / Layout::kLow * Layout::kHigh));
     const int scales_apart = s * at.rows_apart * WholeUnits<kFormat>::kScaleBytes;
     read_words<Own::kScaleWords>(lane.scales[s], at.scales + scales_apart);
-    const Byte *tail = at.tail + s * at.rows_apart * Layout::kTailBytes;
+    const Byte *tail = at.tail + s * at.tail_apart;
     if constexpr (Layout::kTailBytes == 4)
       lane.tail[s] = __ldg(reinterpret_cast<const unsigned *>(tail));
+    else if constexpr (Layout::kTailBytes == 2 && kAligned) // its neighbour is read, too
+      lane.tail[s] = __ldg(reinterpret_cast<const unsigned *>(tail)) >> at.tail_bit[s];
     else if constexpr (Layout::kTailBytes == 2)
-      lane.tail[s] = read_half<kAligned>(tail);
+      lane.tail[s] = *reinterpret_cast<const unsigned short *>(tail + at.tail_bit[s] / 8);
   }
 #pragma unroll
   for (int i = 0; i < Layout::kUnit; ++i)
