@@ -8,6 +8,7 @@
 // which the scale comes once; d comes to the sum over a unit. A least is times the sum over x,
 // which is the product of x with ones. Bound by reading w once, whatever the number of rows: all of
 // a unit is asked for before the first of it is used.
+// An infinity in x gives NaN.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -81,19 +82,6 @@ __device__ __forceinline__ unsigned with_bits(unsigned word, unsigned into) {
   return pair;
 }
 
-// The values of iq4_nl as f16 or bf16, their lower bytes and their upper ones.
-#ifdef DTYPE_F16
-#define VALUES_LOW                                                                                 \
-  { 0x103080f0, 0x00806020, 0xc0408000, 0x109050a0 }
-#define VALUES_HIGH                                                                                \
-  { 0xd4d5d6d7, 0xc9cdd0d2, 0x504e4a3c, 0x57555452 }
-#else
-#define VALUES_LOW                                                                                 \
-  { 0x82a6d0fe, 0x20b00c44, 0x18c85080, 0xe2b28a54 }
-#define VALUES_HIGH                                                                                \
-  { 0xc2c2c2c2, 0xc1c1c2c2, 0x4241413f, 0x42424242 }
-#endif
-
 // The entries of a table that four nibbles choose, from bit `shift` on: their lower three bits are
 // in `within`, and `half`'s nibble e is e where the upper one is 0, else 4 + e.
 __device__ __forceinline__ unsigned entries(const unsigned (&table)[4], unsigned within,
@@ -108,7 +96,14 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
                                          unsigned (&pair)[4]) {
   typedef Repacked<kFormat> Layout;
   if constexpr (kFormat == 49) {
-    const unsigned lows[4] = VALUES_LOW, highs[4] = VALUES_HIGH;
+    // The 16 values as f16 or bf16, their lower bytes and their upper ones.
+#ifdef DTYPE_F16
+    const unsigned lows[4] = {0x103080f0, 0x00806020, 0xc0408000, 0x109050a0},
+                   highs[4] = {0xd4d5d6d7, 0xc9cdd0d2, 0x504e4a3c, 0x57555452};
+#else
+    const unsigned lows[4] = {0x82a6d0fe, 0x20b00c44, 0x18c85080, 0xe2b28a54},
+                   highs[4] = {0xc2c2c2c2, 0xc1c1c2c2, 0x4241413f, 0x42424242};
+#endif
     const unsigned within = low[i] & 0x77777777u, half = low[i] >> 1 & 0x44444444u | 0x32103210u;
 #pragma unroll
     for (int j = 0; j < 4; j += 2) {
@@ -261,7 +256,7 @@ __device__ __forceinline__ void block_products(const unsigned *(&low)[2],
         products[h][e] = fma(xs[h][e], -Numbers<kFormat>::kOffset, products[h][e]);
 }
 
-// Adds block i of a unit of a small format, whose scale, and least, are `scales[s]` for both rows.
+// Adds block i of a unit of a small format, with its scale, and least, in both rows.
 template <int kFormat, int i>
 __device__ __forceinline__ void add_block(const Lane<kFormat> &lane, const float (&scale)[2],
                                           const float (&least)[2], float (&sum)[4]) {
