@@ -15,11 +15,15 @@
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
 
-// So many blocks a multiprocessor leave the registers that all loads of a unit take.
 constexpr int kRows = 8, kColumns = 16, kWarps = 8;
-constexpr int kBlocks = FORMAT == FORMAT_q3_k                                 ? 1
-                        : Repacked<FORMAT>::kIsLarge || FORMAT == FORMAT_q5_1 ? 2
-                                                                              : 3;
+// So many blocks a multiprocessor leave the registers that all loads of a unit take; where there
+// are two of 256 elements, NVRTC 12 spills.
+#if __CUDACC_VER_MAJOR__ == 12
+constexpr int kOfLarge = 1;
+#else
+constexpr int kOfLarge = FORMAT == FORMAT_q3_k ? 1 : 2;
+#endif
+constexpr int kBlocks = Repacked<FORMAT>::kIsLarge ? kOfLarge : FORMAT == FORMAT_q5_1 ? 2 : 3;
 
 extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
     matmul_repacked(const T *__restrict__ x, const Byte *__restrict__ w,
