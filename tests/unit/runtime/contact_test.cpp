@@ -3,6 +3,7 @@
 #include "chain.h"
 
 #include "runtime/compile/compile.h"
+#include "runtime/compile/device_compiler.h"
 #include "runtime/device/doctor.h"
 
 using namespace cugrt;
@@ -316,6 +317,12 @@ TEST_CASE("the doctor tells a compiler that is newer than the driver loads") {
   report.compiler->major = 13;
   report.driver->emulated = true; // takes PTX of any version
   CHECK(report.usable());
+}
+
+TEST_CASE("a compiler is looked for that is no newer than the driver's CUDA") {
+  CHECK(compiler_config("", "", 12040).newest_major == 12);
+  CHECK(compiler_config("", "", 13000).newest_major == 13);
+  CHECK(compiler_config("", "").newest_major == 0); // any
 }
 
 TEST_CASE("machine code that sets conditions needs NVRTC 12.3") {
