@@ -83,7 +83,7 @@ Status LoadedCode::load_kernels() {
       auto loaded = modules_[executable_->image_of(k)].kernel(kernel.entries[v]);
       if (!loaded.ok())
         return loaded.take_status().in("kernel @" + kernel.name);
-      LoadedKernel row{std::move(*loaded), {}};
+      LoadedKernel row{std::move(*loaded), {}, device_->limits()};
       if (kernel.clusters[v][0] != 0) {
         CUlaunchAttribute attribute{};
         attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -131,7 +131,8 @@ Status LoadedCode::set_up_launches() {
       if (variant.kind != VariantKind::kernel)
         continue;
       const plan::Step &step = function.steps[variant.step];
-      const driver::Kernel &kernel = kernels_[variant.kernel][variant.variant].kernel;
+      LoadedKernel &loaded = kernels_[variant.kernel][variant.variant];
+      const driver::Kernel &kernel = loaded.kernel;
       if (Status status = kernel.check_params(argument_bytes(program, variant)); !status.ok())
         return std::move(status)
             .in("kernel @" + plan.kernels[variant.kernel].name)
@@ -140,8 +141,9 @@ Status LoadedCode::set_up_launches() {
         continue;
       // What the kernel has of its own counts too.
       CUGRT_ASSIGN(const int own, kernel.attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+      loaded.limits.shared_bytes_per_block = device_->limits().shared_bytes_per_block - own;
       int64_t most = plan.exprs.range(variant.shared_bytes, domain).upper;
-      most = std::min<int64_t>(most, int64_t(limits().shared_bytes_per_block) - own);
+      most = std::min<int64_t>(most, loaded.limits.shared_bytes_per_block);
       if (most > 0)
         CUGRT_TRY(kernel.allow_dynamic_shared(static_cast<uint32_t>(most)));
     }
@@ -194,6 +196,11 @@ bool LoadedCode::begins_early(const StepVariant &from, const StepVariant &to) co
          device_->context().capability() >= kProgrammaticCapability &&
          executable_->programmatic(from.kernel, from.variant).triggers &&
          executable_->programmatic(to.kernel, to.variant).waits_first;
+}
+
+const DeviceLimits &LoadedCode::limits(const StepVariant &variant) const {
+  return variant.kind == VariantKind::kernel ? kernels_[variant.kernel][variant.variant].limits
+                                             : device_->limits();
 }
 
 std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &variant) const {

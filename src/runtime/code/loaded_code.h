@@ -67,7 +67,8 @@ public:
 
   const Executable &executable() const { return *executable_; }
   Device &device() const { return *device_; }
-  const DeviceLimits &limits() const { return device_->limits(); }
+  /// Of its launches: the device's, less the shared memory that its kernel has of its own.
+  const DeviceLimits &limits(const StepVariant &variant) const;
   /// Of an empty step: the kernel that does nothing.
   CUfunction function(const StepVariant &variant) const;
   /// The kernel that does nothing, where the code has conditions.
@@ -89,6 +90,7 @@ private:
   struct LoadedKernel {
     driver::Kernel kernel;
     std::vector<CUlaunchAttribute> attributes;
+    DeviceLimits limits;
   };
 
   LoadedCode() = default;

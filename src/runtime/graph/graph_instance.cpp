@@ -134,7 +134,8 @@ Result<uint64_t> GraphInstance::value_of(const RunBinding &run,
 
 Result<LaunchDims> GraphInstance::dims_of(const RunBinding &run, const LoadedCode &code,
                                           const TopologyClass::Shared &shared) const {
-  auto dims = launch_dims(run, run.program.variants[shared.from], code.limits());
+  const StepVariant &variant = run.program.variants[shared.from];
+  auto dims = launch_dims(run, variant, code.limits(variant));
   if (!dims.ok()) [[unlikely]]
     return attribute(dims.take_status(), run, topology_->uses_of(shared)[0].node,
                      "launch dimensions");

@@ -215,7 +215,7 @@ Status launch_step(const RunBinding &run, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch) {
   CUGRT_ASSIGN(uint32_t index, choose_variant(run, code.executable(), step));
   const StepVariant &variant = run.program.variants[index];
-  CUGRT_ASSIGN(LaunchDims dims, launch_dims(run, variant, code.limits()));
+  CUGRT_ASSIGN(LaunchDims dims, launch_dims(run, variant, code.limits(variant)));
   if (!dims.enabled || runs_nothing_alone(variant.kind))
     return {};
   scratch.values.clear();

@@ -24,8 +24,7 @@ struct LaunchDims {
 /// error names the kernel and the symbols' values when there is none, and has the step's place.
 Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable, uint32_t step);
 
-/// Evaluated and checked against the device's limits. `bytes` is the size of a copy or fill (unused
-/// for kernels).
+/// Evaluated and checked against `limits`.
 Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant,
                                const DeviceLimits &limits);
 

@@ -3,6 +3,7 @@
 #include "chain.h"
 
 #include "runtime/compile/compile.h"
+#include "runtime/compile/device_compiler.h"
 #include "runtime/device/doctor.h"
 
 using namespace cugrt;
@@ -252,7 +253,11 @@ TEST_CASE("what a kernel has of its own counts when its dynamic shared memory is
     return session->run(0, request);
   };
   must(run((kOptIn - kOwn) / (4 << 10)));
-  CHECK_FALSE(run(60).ok());
+  for (int64_t n : {54, 60}) { // the device has as much as 54 rows take, though not beside its own
+    Status status = run(n);
+    CHECK(contains(status.message(), "dynamic shared memory is " + std::to_string(n * (4 << 10))));
+    CHECK(contains(status.message(), "allows 0 to " + std::to_string(kOptIn - kOwn)));
+  }
 }
 
 TEST_CASE("a kernel of clusters that not every device has is allowed them") {
@@ -312,6 +317,12 @@ TEST_CASE("the doctor tells a compiler that is newer than the driver loads") {
   report.compiler->major = 13;
   report.driver->emulated = true; // takes PTX of any version
   CHECK(report.usable());
+}
+
+TEST_CASE("a compiler is looked for that is no newer than the driver's CUDA") {
+  CHECK(compiler_config("", "", 12040).newest_major == 12);
+  CHECK(compiler_config("", "", 13000).newest_major == 13);
+  CHECK(compiler_config("", "").newest_major == 0); // any
 }
 
 TEST_CASE("machine code that sets conditions needs NVRTC 12.3") {
