@@ -86,7 +86,8 @@ Result<LaunchList> LaunchList::make(const runtime::RunBinding &run, const runtim
       return Status::error(Code::unsupported, "the bench launches kernels only, and step '" +
                                                   run.function.steps[variant.step].name +
                                                   "' is a copy or a fill");
-    CUGRT_ASSIGN(runtime::LaunchDims dims, runtime::launch_dims(run, variant, code.limits()));
+    CUGRT_ASSIGN(runtime::LaunchDims dims,
+                 runtime::launch_dims(run, variant, code.limits(variant)));
     Node made;
     made.empty = variant.kind == runtime::VariantKind::empty;
     if (!made.empty) {
