@@ -1,5 +1,5 @@
-// runtime: what a session says and keeps when it launches nothing or refuses a value, on the
-// emulated driver.
+// runtime: what a session says and keeps when it launches nothing or refuses a value, and launches
+// of clusters, on the emulated driver.
 #include "support/api_fixture.h"
 
 using namespace cugrt;
@@ -134,4 +134,72 @@ TEST_CASE("a refused value is named when an instance is built, patched, made ahe
   options.eager = 1;
   values.session = Session(values.executable, emulated_runtime(), {}, options);
   CHECK(mentions(error_of([&] { values.run(3, 256, 1); }), "argument %half: the value 256"));
+}
+
+TEST_CASE(
+    "blocks of a cluster exchange shared memory in a graph, in its next grids and without one") {
+  if (emulated_runtime().info().capability_major < 9)
+    return; // has no clusters
+  auto kernel = [](const std::string &blocks) {
+    return "kernel @turn" + blocks + R"( {
+  inline """
+extern "C" __global__ void turn(const int *x, int *y, long long m) {
+  __shared__ int row[32];
+  const int at = blockIdx.x * 32 + threadIdx.x;
+  unsigned rank, blocks, from, value;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  row[threadIdx.x] = x[at];
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(from)
+               : "r"((unsigned)__cvta_generic_to_shared(row + threadIdx.x)), "r"((rank + 1) % blocks));
+  asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+  y[at] = value * 100 + rank;
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory"); // others read row
+}
+  """
+  entry "turn"
+  params (x: in i32, y: out i32, m: symbol i64)
+  launch { grid (16*m, 1, 1) block (32, 1, 1) cluster ()" +
+           blocks + R"(, 1, 1) }
+}
+)";
+  };
+  Executable executable(emulated_runtime(),
+                        Module::parse("cugrt 1\n" + kernel("2") + kernel("16") + R"(
+func @main(%x: tensor<[m, 512], i32>) -> (tensor<[m, 512], i32>) attributes {upper_bounds = {m = 4}} {
+  %a = alloc : tensor<[m, 512], i32>
+  launch @turn2(%x, %a, m)
+  %y = alloc : tensor<[m, 512], i32>
+  launch @turn16(%a, %y, m)
+  return %y
+})"));
+  std::vector<int32_t> values(4 * 512);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<int32_t>(i);
+  Buffer x = upload(values);
+  for (int eager : {0, 1}) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.eager = eager;
+    options.strict = !eager;
+    options.instance_budget_bytes = 40000; // one instance
+    Session session(executable, emulated_runtime(), {}, options);
+    for (int64_t m : {1, 3, 0, 4}) {
+      INFO("m = " << m << ", eager = " << eager);
+      std::vector<Value> results =
+          session.run(executable.function("main"), {x.tensor(CUGRT_I32, {m, 512})});
+      session.synchronize();
+      std::vector<int32_t> expected;
+      // A block has what the next of its 16 has, and that what the other of its pair was given.
+      for (int32_t block = 0; block < 16 * m; ++block) {
+        const int32_t next = block / 16 * 16 + (block + 1) % 16;
+        for (int32_t i = 0; i < 32; ++i)
+          expected.push_back((((next ^ 1) * 32 + i) * 100 + next % 2) * 100 + block % 16);
+      }
+      CHECK(download<int32_t>(results[0].as.tensor.address, expected.size()) == expected);
+    }
+    CHECK(session.counters().regions_built == (eager ? 0 : 1));
+    CHECK(session.counters().regions_patched == (eager ? 0 : 3));
+    CHECK(session.counters().eager_steps == (eager ? 8 : 0));
+  }
 }

@@ -1,7 +1,10 @@
 // runtime: kernels and parameters as compiled code tells them, of PTX and cubins that NVRTC makes.
 #include "support/catch.h"
 
+#include "ir/text/text.h"
 #include "jit/compiler.h"
+#include "kernels/builtin.h"
+#include "passes/pass.h"
 #include "runtime/code/code_entries.h"
 
 using namespace cugrt;
@@ -19,12 +22,14 @@ extern "C" __global__ void mixed(const float *x, char c, Twelve s, long long n, 
 }
 )";
 
-std::string compiled(jit::OutputKind kind, const char *architecture) {
+std::string compiled(jit::OutputKind kind, const char *architecture,
+                     std::string_view source = kSource, std::vector<std::string> options = {}) {
   jit::CompilerConfig config;
   config.cache.disk = false;
   jit::CompileRequest request;
   request.name = "code";
-  request.source = kSource;
+  request.source = source;
+  request.options = std::move(options);
   request.kind = kind;
   request.architecture = architecture;
   auto result = jit::Compiler(config).compile(request);
@@ -132,4 +137,46 @@ TEST_CASE("a cubin whose names overlap is read a few times over, not once for ev
   REQUIRE(few->size() == 3);
   CHECK((*few)[2].name == std::string(kName - 2, 'a'));
   CHECK_FALSE(read_code_entries(cubin_of(1000), true));
+}
+
+TEST_CASE("the library's kernels wait for their predecessors before they let successors in") {
+  Result<ir::Module> module = ir::parse_and_verify(R"(cugrt 1
+func @main(%x: tensor<[n, 64], f32>, %w: tensor<[64, 64], f32>, %scale: tensor<[64], f32>)
+    -> (tensor<[n, 64], f32>, tensor<[n], f32>) {
+  %a = softmax(%x)
+  %b = matmul(%a, %w)
+  %c = layer_norm(%b, %scale)
+  %d = exp(%c)
+  %e = add(%d, %x)
+  %f = reduce_sum(%e) {axes = [1]}
+  return %e, %f
+}
+)",
+                                                   "test.cugrt");
+  INFO((module.ok() ? std::string() : module.status().to_string()));
+  REQUIRE(module.ok());
+  passes::PassContext context;
+  REQUIRE(context.set("codegen.programmatic", "true").ok());
+  auto lowered = passes::run_passes(std::move(*module), passes::default_pipeline(), context);
+  INFO((lowered.ok() ? std::string() : lowered.status().to_string()));
+  REQUIRE(lowered.ok());
+  CHECK(lowered->kernels.size() >= 4);
+  for (const ir::Kernel &kernel : lowered->kernels) {
+    const std::string source =
+        kernel.code_kind == ir::CodeKind::source_text
+            ? kernels::with_builtin_includes(kernel.code, kernel.name)
+            : std::string(*kernels::builtin_source(
+                  std::string_view(kernel.code).substr(kernels::kBuiltinPrefix.size())));
+    const std::string ptx = compiled(jit::OutputKind::ptx, "compute_90", source, kernel.options);
+    INFO(kernel.name);
+    for (size_t at = ptx.find(".entry"), next; at != ptx.npos; at = next) {
+      next = ptx.find(".entry", at + 1);
+      const std::string body = ptx.substr(at, next - at);
+      const size_t wait = body.find("griddepcontrol.wait");
+      const size_t trigger = body.find("griddepcontrol.launch_dependents");
+      CHECK(wait != body.npos);
+      CHECK(trigger != body.npos);
+      CHECK(wait < trigger);
+    }
+  }
 }
