@@ -194,27 +194,32 @@ CUresult set_dependencies(Driver &driver, CUstream handle, CUgraphNode *nodes,
 // CU_STREAM_CAPTURE_MODE_RELAXED, or if any other thread has a concurrent capture sequence
 // initiated with CU_STREAM_CAPTURE_MODE_GLOBAL, this thread is prohibited from potentially unsafe
 // API calls."
-CUresult refuse_unsafe(Driver &driver, const Context &context) {
+//
+// Which calls those are is told for cudaMalloc alone; docs/emulator.md has what is known of others.
+CUresult refuse_unsafe(Driver &driver) {
   if (t_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_SUCCESS;
-  auto check = [&](const Ref<Stream> &stream) {
-    Capture *capture = stream->capture.get();
+  CUresult result = CUDA_SUCCESS;
+  auto check = [&](const Stream &stream) {
+    Capture *capture = stream.capture.get();
     if (!capture || capture->invalidated)
-      return CUDA_SUCCESS;
+      return;
     bool mine = capture->thread == std::this_thread::get_id() &&
                 capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
     bool theirs =
         t_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!mine && !theirs)
-      return CUDA_SUCCESS;
+      return;
     capture->invalidated = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   };
-  for (const Ref<Stream> &stream : context.streams)
-    CUGRT_EMU_TRY(check(stream));
-  for (auto &[thread, stream] : context.per_thread_streams)
-    CUGRT_EMU_TRY(check(stream));
-  return CUDA_SUCCESS;
+  driver.contexts.for_each([&](const Ref<Context> &context) {
+    for (const Ref<Stream> &stream : context->streams)
+      check(*stream);
+    for (auto &[thread, stream] : context->per_thread_streams)
+      check(*stream);
+  });
+  return result;
 }
 
 void abandon_capture(Driver &driver, Capture &capture) {

@@ -50,8 +50,10 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
   CUGRT_EMU_TRY(check_copy(driver, copy));
-  if (wait) // a synchronising call cannot be captured
+  if (wait) { // a synchronising call cannot be captured
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
+  }
   CopyWork work{copy, stream->context, nullptr};
   uint64_t source = source_of(copy);
   bool from_pageable = is_pageable(driver, source),

@@ -171,6 +171,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
     Lock lock(driver.mutex);
     Ref<Event> event;
     CUGRT_EMU_TRY(find_event(driver, handle, &event));
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     // An event that was never recorded counts as complete.
     bool done = driver.scheduler->query(event->task);
     CUGRT_EMU_TRY(driver.scheduler->poison());

@@ -84,7 +84,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int 
     Lock lock(driver.mutex);
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context(driver, &context));
-    CUGRT_EMU_TRY(refuse_unsafe(driver, *context));
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     MemoryRange range;
     CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::managed,
                                                context.get(), flags, &range));

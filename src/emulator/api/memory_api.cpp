@@ -14,7 +14,7 @@ template <class Body> CUresult memory_call(Body &&body) {
     Lock lock(driver.mutex);
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context(driver, &context));
-    CUGRT_EMU_TRY(refuse_unsafe(driver, *context));
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     return body(driver, context, lock);
   });
 }

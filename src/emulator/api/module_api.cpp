@@ -1,6 +1,7 @@
 // Modules: loading, unloading, and what is in them.
 #include "emulator/driver/jit_options.h"
 #include "emulator/driver/module.h"
+#include "emulator/graph/stream.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,7 @@ CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx, const Ji
   Lock lock(driver.mutex);
   Ref<Context> context;
   CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
   Ref<Module> module;
   CUGRT_EMU_TRY(
       load_module(driver, ptx, {.max_registers = jit.max_registers}, context, lock, &module));
@@ -73,6 +75,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
     Ref<Module> module = driver.modules.find(handle);
     if (!module || module->of_library)
       return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     std::vector<TaskPtr> tasks = pending_work(driver, *module->context);
     driver.modules.erase(handle);
     for (auto &[name, function] : module->functions)

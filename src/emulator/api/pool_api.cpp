@@ -181,6 +181,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
     if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
       return driver.refuse("memory that processes share is");
     Lock lock(driver.mutex);
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     *out = make_pool(driver, props->maxSize)->handle;
     return CUDA_SUCCESS;
   });
@@ -193,25 +194,29 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
     // "A device's default memory pool cannot be destroyed."
     if (pool == driver.default_pool)
       return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     driver.pools.erase(handle);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
-  return pool_call(handle, [](Driver &, const Ref<MemoryPool> &) { return CUDA_SUCCESS; });
+  return pool_call(handle,
+                   [](Driver &driver, const Ref<MemoryPool> &) { return refuse_unsafe(driver); });
 }
 
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
                                        void *value) {
-  return pool_call(handle, [&](Driver &, const Ref<MemoryPool> &pool) {
+  return pool_call(handle, [&](Driver &driver, const Ref<MemoryPool> &pool) -> CUresult {
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     return value ? get_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
 CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
                                        void *value) {
-  return pool_call(handle, [&](Driver &, const Ref<MemoryPool> &pool) {
+  return pool_call(handle, [&](Driver &driver, const Ref<MemoryPool> &pool) -> CUresult {
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     return value ? set_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
   });
 }

@@ -13,7 +13,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
   Lock lock(driver.mutex);
   Ref<Context> context;
   CUGRT_EMU_TRY(current_context(driver, &context));
-  CUGRT_EMU_TRY(refuse_unsafe(driver, *context));
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
   auto stream = std::make_shared<Stream>();
   stream->context = context;
   stream->flags = flags;

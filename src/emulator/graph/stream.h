@@ -68,8 +68,9 @@ CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream);
 /// The capture can be ended no more: nothing will be added to it, and a graph of its own is
 /// destroyed.
 void abandon_capture(Driver &driver, Capture &capture);
-/// "Potentially unsafe" calls, such as cuMemAlloc, while a capture forbids them to this thread.
-CUresult refuse_unsafe(Driver &driver, const Context &context);
+/// "Potentially unsafe" calls, such as cuMemAlloc, while a capture in any context forbids them to
+/// this thread; ends these captures. Needs the lock.
+CUresult refuse_unsafe(Driver &driver);
 /// STREAM_CAPTURE_INVALIDATED, once something has gone wrong.
 CUresult capture_state(const Stream &stream);
 

@@ -159,39 +159,158 @@ TEST_CASE("Work that was not joined, or is another capture's, is an error") {
   }
 }
 
-TEST_CASE("Unsafe calls are refused by the mode of the capture") {
-  auto allocate = [] {
-    CUdeviceptr address = 0;
-    CUresult result = CU(cuMemAlloc_v2)(&address, 4);
-    if (result == CUDA_SUCCESS)
-      CU(cuMemFree_v2)(address);
-    return result;
-  };
-  auto elsewhere = [&](CUcontext context) {
+namespace {
+
+constexpr char kNothingPtx[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+
+/// Runs the body in the relaxed mode of the calling thread.
+template <class Body> void relaxed(Body &&body) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+  body();
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+}
+
+/// A capture and what calls take. What they leave goes with the context.
+struct Concerned : Capturing {
+  explicit Concerned(CUstreamCaptureMode mode) : Capturing(mode) {
+    relaxed([&] {
+      pool_of.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+      pool_of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      OK(CU(cuModuleLoadData)(&module, kNothingPtx));
+      OK(CU(cuEventCreate)(&recorded, CU_EVENT_DISABLE_TIMING));
+      OK(CU(cuEventRecord)(recorded, b));
+      OK(CU(cuStreamSynchronize)(b));
+      OK(CU(cuMemHostAlloc)(&pinned, 64, 0));
+      OK(CU(cuMemPoolCreate)(&pool, &pool_of));
+    });
+  }
+  ~Concerned() {
+    relaxed([&] { CU(cuMemPoolDestroy)(pool); });
+  }
+
+  /// The call on a thread of its own, in that mode of the thread.
+  CUresult elsewhere(CUresult (*call)(Concerned &), CUstreamCaptureMode mode) {
     CUresult seen = CUDA_SUCCESS;
     std::thread([&] {
       CU(cuCtxSetCurrent)(context);
-      seen = allocate();
+      CU(cuThreadExchangeStreamCaptureMode)(&mode);
+      seen = call(*this);
     }).join();
     return seen;
-  };
-  SECTION("global: all threads") {
-    Capturing s(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    CHECK(elsewhere(s.context) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   }
-  SECTION("thread-local: this thread") {
-    Capturing s(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    CHECK(elsewhere(s.context) == CUDA_SUCCESS);
-    CHECK(allocate() == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-  }
-  SECTION("relaxed: none") {
-    Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
-    CHECK(allocate() == CUDA_SUCCESS);
+  void end_holds() {
     CUgraph graph = nullptr;
-    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuStreamEndCapture)(a, &graph));
     OK(CU(cuGraphDestroy)(graph));
+  }
+
+  CUmemPoolProps pool_of{};
+  CUmodule module = nullptr;
+  CUevent recorded = nullptr;
+  CUmemoryPool pool = nullptr, another = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr address = 0;
+  void *pinned = nullptr, *host = nullptr;
+  uint64_t value = 0;
+};
+
+struct Call {
+  const char *name;
+  CUresult (*make)(Concerned &);
+};
+
+const Call kUnsafe[] = {
+    {"cuStreamCreate",
+     [](Concerned &c) { return CU(cuStreamCreate)(&c.stream, CU_STREAM_NON_BLOCKING); }},
+    {"cuMemAlloc", [](Concerned &c) { return CU(cuMemAlloc_v2)(&c.address, 64); }},
+    {"cuMemFree", [](Concerned &c) { return CU(cuMemFree_v2)(c.cell); }},
+    {"cuMemHostAlloc", [](Concerned &c) { return CU(cuMemHostAlloc)(&c.host, 64, 0); }},
+    {"cuMemFreeHost", [](Concerned &c) { return CU(cuMemFreeHost)(c.pinned); }},
+    {"cuMemAllocManaged",
+     [](Concerned &c) { return CU(cuMemAllocManaged)(&c.address, 64, CU_MEM_ATTACH_GLOBAL); }},
+    {"cuModuleLoadData",
+     [](Concerned &) {
+       CUmodule module = nullptr;
+       return CU(cuModuleLoadData)(&module, kNothingPtx);
+     }},
+    {"cuModuleUnload", [](Concerned &c) { return CU(cuModuleUnload)(c.module); }},
+    {"cuEventQuery", [](Concerned &c) { return CU(cuEventQuery)(c.recorded); }},
+    {"cuMemcpyHtoD", [](Concerned &c) { return CU(cuMemcpyHtoD_v2)(c.cell, &c.value, 8); }},
+    {"cuMemcpyDtoH", [](Concerned &c) { return CU(cuMemcpyDtoH_v2)(c.pinned, c.cell, 8); }},
+    {"cuMemcpyDtoD", [](Concerned &c) { return CU(cuMemcpyDtoD_v2)(c.cell, c.cell + 8, 8); }},
+    {"cuMemPoolCreate",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemPoolCreate)(&c.another, &c.pool_of);
+       if (result == CUDA_SUCCESS)
+         CU(cuMemPoolDestroy)(c.another);
+       return result;
+     }},
+    {"cuMemPoolDestroy", [](Concerned &c) { return CU(cuMemPoolDestroy)(c.pool); }},
+    {"cuMemPoolTrimTo", [](Concerned &c) { return CU(cuMemPoolTrimTo)(c.pool, 0); }},
+    {"cuMemPoolGetAttribute",
+     [](Concerned &c) {
+       return CU(cuMemPoolGetAttribute)(c.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &c.value);
+     }},
+    {"cuMemPoolSetAttribute",
+     [](Concerned &c) {
+       return CU(cuMemPoolSetAttribute)(c.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &c.value);
+     }},
+};
+
+const Call kSafe[] = {
+    {"cuEventCreate",
+     [](Concerned &) {
+       CUevent event = nullptr;
+       return CU(cuEventCreate)(&event, 0);
+     }},
+    {"cuEventSynchronize", [](Concerned &c) { return CU(cuEventSynchronize)(c.recorded); }},
+    {"cuStreamQuery", [](Concerned &c) { return CU(cuStreamQuery)(c.b); }},
+    {"cuStreamSynchronize", [](Concerned &c) { return CU(cuStreamSynchronize)(c.b); }},
+    {"cuMemcpyDtoDAsync",
+     [](Concerned &c) { return CU(cuMemcpyDtoDAsync_v2)(c.cell, c.cell + 8, 8, c.b); }},
+    {"cuMemsetD32Async", [](Concerned &c) { return CU(cuMemsetD32Async)(c.cell, 1, 1, c.b); }},
+    {"cuMemAddressReserve",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemAddressReserve)(&c.address, 2 << 20, 0, 0, 0);
+       return result == CUDA_SUCCESS ? CU(cuMemAddressFree)(c.address, 2 << 20) : result;
+     }},
+};
+
+} // namespace
+
+TEST_CASE("Unsafe calls are refused by the mode of the capture") {
+  constexpr auto kGlobal = CU_STREAM_CAPTURE_MODE_GLOBAL,
+                 kLocal = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                 kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+  for (const Call &call : kUnsafe) {
+    INFO(call.name);
+    for (CUstreamCaptureMode capture : {kGlobal, kLocal, kRelaxed})
+      for (CUstreamCaptureMode thread : {kGlobal, kLocal, kRelaxed}) {
+        INFO("capture in mode " << capture << ", another thread in mode " << thread);
+        Concerned c(capture);
+        const bool refused = capture == kGlobal && thread == kGlobal;
+        CHECK(c.elsewhere(call.make, thread) ==
+              (refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS));
+        refused ? c.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) : c.end_holds();
+      }
+    for (CUstreamCaptureMode capture : {kGlobal, kLocal, kRelaxed}) {
+      INFO("capture in mode " << capture << ", on the thread that captures");
+      Concerned c(capture);
+      const bool refused = capture != kRelaxed;
+      CHECK(call.make(c) == (refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS));
+      refused ? c.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) : c.end_holds();
+    }
+  }
+}
+
+TEST_CASE("Calls that are not known to be unsafe leave a global capture of another thread alone") {
+  for (const Call &call : kSafe) {
+    INFO(call.name);
+    Concerned c(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(c.elsewhere(call.make, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+    c.end_holds();
   }
 }
 

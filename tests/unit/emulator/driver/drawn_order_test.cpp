@@ -195,6 +195,18 @@ struct Drawn : Session {
     OK(CU(cuLaunchKernel)(kernel(module, name), grid, 1, 1, block, 1, 1, 0, stream, params,
                           nullptr));
   }
+  /// A node of blocks of one thread.
+  CUgraphNode add(Builder &graph, const char *name, unsigned grid, void **params,
+                  Builder::Nodes before = {}) {
+    CUDA_KERNEL_NODE_PARAMS_v2 p{};
+    p.func = kernel(module, name);
+    p.gridDimX = grid;
+    p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
+    p.kernelParams = params;
+    CUgraphNode node = nullptr;
+    OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, before.data(), before.size(), &p));
+    return node;
+  }
   CUmodule module = nullptr;
   CUstream a = nullptr, b = nullptr;
 };
@@ -327,6 +339,29 @@ TEST_CASE("Kernels that nothing orders may run between each other's blocks") {
         }) > 0);
 }
 
+TEST_CASE("Nodes of a graph that nothing orders may run between each other's blocks") {
+  auto between = [](bool edge) {
+    return seeds_that_show([&](Drawn &drawn) {
+      CUdeviceptr first = upload_and_wait(std::vector<uint32_t>(64, 1)),
+                  second = upload_and_wait(std::vector<uint32_t>(64)),
+                  third = upload_and_wait(std::vector<uint32_t>(64));
+      void *params[] = {&first, &second}, *params2[] = {&second, &third};
+      Builder graph;
+      CUgraphNode node = drawn.add(graph, "copy", 64, params);
+      drawn.add(graph, "copy", 64, params2, edge ? Builder::Nodes{node} : Builder::Nodes{});
+      CUgraphExec exec = graph.instantiate();
+      OK(CU(cuGraphLaunch)(exec, drawn.a));
+      OK(CU(cuStreamSynchronize)(drawn.a));
+      OK(CU(cuGraphExecDestroy)(exec));
+      auto seen = download<uint32_t>(third, 64);
+      uint32_t sum = std::accumulate(seen.begin(), seen.end(), 0u);
+      return edge ? sum != 64 : sum > 0 && sum < 64;
+    });
+  };
+  CHECK(between(false) > 0);
+  CHECK(between(true) == 0);
+}
+
 TEST_CASE("A missing barrier shows under some seed, and a barrier under none") {
   CHECK(seeds_that_disturb(kDrawnOrderPtx, "reverse", 256, 0) > 0);
   CHECK(seeds_that_disturb(kDrawnOrderPtx, "reverse", 256, 1) == 0);
@@ -363,6 +398,56 @@ TEST_CASE("Blocks run in any order, and the same seed gives the same one") {
     orders.insert(order);
   }
   CHECK(orders.size() > 5);
+}
+
+TEST_CASE(
+    "Two streams, a graph and a host function have one order a seed, and others have others") {
+  constexpr size_t kTickets = 5;
+  std::set<std::vector<uint32_t>> orders;
+  for (int seed = 1; seed <= kSeeds; ++seed) {
+    std::vector<uint32_t> order;
+    for (int again = 0; again < 2; ++again) {
+      Drawn drawn(seed);
+      // The host function takes a ticket too, of memory that it shares with the kernels.
+      uint32_t *shared = nullptr;
+      OK(CU(cuMemHostAlloc)(reinterpret_cast<void **>(&shared), 64, CU_MEMHOSTALLOC_DEVICEMAP));
+      std::fill_n(shared, 16, 0);
+      CUdeviceptr counter = 0, out = upload_and_wait(std::vector<uint32_t>(4 * kTickets));
+      OK(CU(cuMemHostGetDevicePointer_v2)(&counter, shared, 0));
+      CUdeviceptr outs[4];
+      for (size_t i = 0; i < 4; ++i)
+        outs[i] = out + i * kTickets * 4;
+      Builder graph;
+      for (size_t i : {2, 3}) { // nodes that nothing orders
+        void *params[] = {&counter, &outs[i]};
+        drawn.add(graph, "ticket", kTickets, params);
+      }
+      CUgraphExec exec = graph.instantiate();
+      void *params[] = {&counter, &outs[0]}, *params2[] = {&counter, &outs[1]};
+      OK(CU(cuLaunchHostFunc)(
+          drawn.a,
+          [](void *cells) {
+            auto *counts = static_cast<uint32_t *>(cells);
+            counts[1] = counts[0]++;
+          },
+          shared));
+      drawn.launch("ticket", kTickets, 1, drawn.a, params);
+      drawn.launch("ticket", kTickets, 1, drawn.b, params2);
+      OK(CU(cuGraphLaunch)(exec, drawn.b));
+      OK(CU(cuCtxSynchronize)());
+      auto seen = download<uint32_t>(out, 4 * kTickets);
+      seen.push_back(shared[1]);
+      OK(CU(cuGraphExecDestroy)(exec));
+      OK(CU(cuMemFreeHost)(shared));
+      if (again)
+        CHECK(seen == order);
+      order = seen;
+      std::sort(seen.begin(), seen.end());
+      CHECK(seen == numbers(4 * kTickets + 1));
+    }
+    orders.insert(order);
+  }
+  CHECK(orders.size() > kSeeds / 2);
 }
 
 TEST_CASE("Blocks that count without atomics lose some under some seed") {
