@@ -115,6 +115,48 @@ def _(rehearsals):
         assert shown.rstrip().endswith(cases), shown
 
 
+def write_script(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+
+
+@test("rows of a bench stand in the report; one that fails is named and done again the next time")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    rehearsal.build = os.path.join(rehearsal.folder, "build")
+    program = rehearsal.built("bench/bench_load")
+    write_script(program, "echo no device; exit 3\n")
+    try:
+        kit.STAGES["load"](rehearsal)
+        assert False, "the stage must fail"
+    except kit.Failed as error:
+        equal(str(error), "bench load ended with 3; see load.md")
+    equal(rehearsal.read("load.json"), None)
+    write_script(program, """echo '[{"case": "warm", "ms": 7.25}]' > "$2"\n""")
+    kit.STAGES["load"](rehearsal)
+    kit.report(rehearsal, {})
+    assert "| case | ms |\n| --- | --- |\n| warm | 7.25 |" in text_of(rehearsal)
+
+
+@test("programs that compute-sanitizer finds fault with are counted, with its log")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    rehearsal.driver = rehearsal.built("src/emulator/libcugrt-emu.so")  # it is not for rehearsals
+    tools, path = os.path.join(rehearsal.folder, "tools"), os.environ["PATH"]
+    write_script(os.path.join(tools, "compute-sanitizer"), 'case "$*" in *gpu_driver*) echo invalid; exit 99;; esac\n')
+    os.environ["PATH"] = tools + ":" + path
+    try:
+        kit.sanitizer(rehearsal)
+    finally:
+        os.environ["PATH"] = path
+    equal({row["test"]: row["status"] for row in rehearsal.read("sanitizer.json")}, {"gpu_driver": 99, "differential_runtime": 0})
+    equal(kit.differing(rehearsal), (0, 0, 1))
+    with open(rehearsal.at("sanitizer_gpu_driver.log"), encoding="utf-8") as file:
+        equal(file.read(), "invalid\n")
+
+
 @test("every bench is run, or said to be the host's")
 def _(_):
     benches = {os.path.basename(path)[len("bench_"):].split(".")[0] for path in glob.glob(os.path.join(ROOT, "bench", "bench_*"))}
