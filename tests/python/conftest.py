@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 os.environ.setdefault("CUGRT_DRIVER", "emulated")
+ON_HOST = os.environ["CUGRT_DRIVER"] == "emulated"  # the device's memory is the host's, and NumPy takes it
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "differential", "llm"))
 
 import cugrt  # noqa: E402

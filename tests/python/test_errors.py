@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 import cugrt
-from conftest import CLASSIFY
+from conftest import CLASSIFY, ON_HOST
 
 GOOD = np.zeros((2, 6), "float32")
 HUGE = np.lib.stride_tricks.as_strided(GOOD, (1 << 40, 6), (0, 4))
 
 
 class Claims:
-    """An array on a CUDA device, by its own word."""
+    """An array on a CUDA device that no model is on, by its own word."""
 
     def __dlpack_device__(self):
-        return 2, 0
+        return 2, 7
 
     def __dlpack__(self, **_):
         raise AssertionError("is refused before it is asked")
@@ -51,7 +51,7 @@ class Gives:
     ({"x": np.zeros((2, 6), "complex64")}, "elements of format 'Zf'"),
     ({"x": [[1.0]]}, "input 'x' is of type list, which is no array"),
     ({"x": None}, "input 'x' is of type NoneType"),
-    ({"x": Claims()}, "input 'x' is on a CUDA device, and the model on the emulated driver"),
+    ({"x": Claims()}, "input 'x' is on " + ("a CUDA device, and the model on the emulated driver" if ON_HOST else "cuda:7, the model is on cuda:0")),
     ({"x": Gives(RuntimeError("no more"))}, "input 'x' cannot be shared by DLPack: no more"),
     ({"x": Gives(5)}, "input 'x' gives a DLPack capsule that is none"),
     ({"x": GOOD.astype(">f4")}, "elements of format '>f'"),

@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 
 import cugrt
+from conftest import ON_HOST
 
 
 def field(number, value):
@@ -139,7 +140,7 @@ def test_a_device_array_whose_size_the_data_decide_is_waited_for_when_it_is_aske
         assert y.shape == want.shape and y.nbytes == want.nbytes and f"{list(want.shape)}" in repr(y)
         assert np.array_equal(y.numpy(), want)
         fresh, _ = model.run({"x": x}, device=True)
-        assert np.array_equal(np.from_dlpack(fresh) if want.size else np.asarray(fresh), want)
+        assert np.array_equal(np.from_dlpack(fresh) if ON_HOST and want.size else np.asarray(fresh), want)
     y = model.run({"x": x}, device=True)[0]
     shapes = []
     threads = [threading.Thread(target=lambda: shapes.append(y.shape)) for _ in range(8)]

@@ -2,6 +2,7 @@
 import asyncio
 import concurrent.futures
 import json
+import os
 import socket
 import time
 import urllib.error
@@ -27,7 +28,7 @@ def port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number = probe.getsockname()[1]
-    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"CUGRT_DRIVER": "emulated"}})
+    ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"CUGRT_DRIVER": os.environ["CUGRT_DRIVER"]}})
     serve.start(http_options={"host": "127.0.0.1", "port": number})
     yield number
     serve.shutdown()

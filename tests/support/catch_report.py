@@ -22,7 +22,7 @@ class Outcome:
     passed: int = 0
     failures: list = dataclasses.field(default_factory=list)  # (title, detail)
     skips: list = dataclasses.field(default_factory=list)  # reasons
-    notes: list = dataclasses.field(default_factory=list)  # lines that a script wants shown
+    notes: list = dataclasses.field(default_factory=list)  # lines that a script, or a case by WARN, wants shown
     seconds: float = 0.0
 
 
@@ -113,6 +113,7 @@ def run_catch(program):
                 outcome.skips.append(f"{case.get('name')}: {text_of(case, 'Skip')}")
             else:
                 outcome.passed += 1
+                outcome.notes += [" ".join(told.text.split()) for told in case.iter("Warning")]
         else:
             detail = describe(case)
             outcome.failures.append((case.get("name"), detail or tail(output)))

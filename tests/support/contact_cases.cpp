@@ -1,14 +1,16 @@
 // What only hardware can confirm of the driver's behaviour, as cases that say what the runtime
-// expects. They run on every driver; what they print on a GPU is for people.
+// expects. They run on every driver; what they tell by WARN on a GPU is for people, and stands in
+// the report of ./dev gpu.
 #include "support/catch.h"
 #include "support/driver_under_test.h"
 
 #include "driver/graph.h"
 #include "driver/memory.h"
 #include "jit/compiler.h"
+#include "runtime/device/instance_cost.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <chrono>
 
 using namespace cugrt;
 using namespace cugrt::driver;
@@ -29,6 +31,10 @@ extern "C" __global__ void set(unsigned long long handle, unsigned int value) {
 extern "C" __global__ void add(int *to, const int *from, int more) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   to[i] = from[i] + more;
+}
+extern "C" __global__ void add_often(volatile int *to, int often, int more) {
+  for (int i = 0; i < often; ++i)
+    *to += more;
 }
 extern "C" __global__ void nothing() {}
 )";
@@ -157,8 +163,8 @@ TEST_CASE("setters of nodes in bodies work or are refused, and a disabled body d
   CHECK(run() == (sets ? 5 : 3));
   const bool disables = exec.set_enabled(node, false, "add").ok();
   CHECK(run() == (disables ? 0 : sets ? 5 : 3));
-  std::printf("setters in bodies: parameters %s, disabling %s\n", sets ? "work" : "are refused",
-              disables ? "works" : "is refused");
+  WARN("setters in bodies: parameters " << (sets ? "work" : "are refused") << ", disabling "
+                                        << (disables ? "works" : "is refused"));
 }
 
 TEST_CASE("what a patch of the launch dimensions costs every later replay is told") {
@@ -203,10 +209,10 @@ TEST_CASE("what a patch of the launch dimensions costs every later replay is tol
   for (GraphNode node : chain)
     REQUIRE(exec.set_kernel(node, one, "add").ok());
   const float dims_patched = replay_us();
-  std::printf("replay of %d nodes: %.1f us; arguments patched %.1f us; dimensions patched %.1f us, "
-              "%.0f ns a node\n",
-              nodes, double(fresh), double(arguments_patched), double(dims_patched),
-              double(dims_patched - arguments_patched) * 1000 / nodes);
+  WARN("replay of " << nodes << " nodes: " << fresh << " us; arguments patched "
+                    << arguments_patched << " us; dimensions patched " << dims_patched << " us, "
+                    << (dims_patched - arguments_patched) * 1000 / float(nodes)
+                    << " ns a node more");
   int got = 0;
   REQUIRE(copy_to_host(machine.context, &got, to, 4).ok());
   CHECK(got == 2);
@@ -220,7 +226,91 @@ TEST_CASE("as many addresses as a device gives are told") {
   uint64_t bytes = uint64_t(64) << 30;
   while (bytes > (uint64_t(2) << 20) && !VirtualRange::reserve(machine.context, bytes).ok())
     bytes /= 2;
-  std::printf("addresses in one reservation: %llu MiB\n",
-              static_cast<unsigned long long>(bytes >> 20));
+  WARN("addresses in one reservation: " << (bytes >> 20) << " MiB");
   CHECK(VirtualRange::reserve(machine.context, bytes).ok());
+}
+
+TEST_CASE("what a setter costs the next launch while the launch before it runs is told") {
+  // A driver may wait for the running launch, copy the instance, or patch it in stream order. What
+  // runs keeps what it was launched with.
+  Machine machine;
+  const int often = driver_under_test().emulated ? 200 : 50'000, nodes = 200;
+  DeviceBuffer memory = must(DeviceBuffer::allocate(machine.context, 4));
+  uint64_t to = memory.address();
+  int got = 0, more = 1, rounds = often;
+  REQUIRE(copy_to_device(machine.context, to, &got, 4).ok());
+  void *arguments[] = {&to, &rounds, &more};
+  const LaunchParams add = machine.launch("add_often", 1, 1, arguments);
+  const LaunchParams nothing = machine.launch("nothing", 1, 1, nullptr);
+  Graph graph = must(Graph::create(machine.context));
+  const GraphNode first = must(graph.ref().add_kernel(add, {}, "add_often"));
+  GraphNode last = first;
+  for (int i = 1; i < nodes; ++i)
+    last = must(graph.ref().add_kernel(nothing, Dependencies(&last, 1), "nothing"));
+  GraphExec exec = must(GraphExec::instantiate(graph.ref(), "main"));
+  REQUIRE(exec.upload(machine.stream.ref()).ok());
+  Event ended = must(Event::create(machine.context));
+  auto microseconds = [](auto call) {
+    const auto begin = std::chrono::steady_clock::now();
+    REQUIRE(call().ok());
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    return took.count();
+  };
+  auto launch = [&] { return exec.launch(machine.stream.ref(), "main"); };
+  auto set = [&] { return exec.set_kernel(first, add, "add_often"); };
+  double set_us = 0;
+  bool runs = false; // still, once the second launch has been given
+  auto second_launch_us = [&](bool setter) {
+    REQUIRE(launch().ok());
+    REQUIRE(ended.record(machine.stream.ref()).ok());
+    set_us = setter ? microseconds(set) : 0;
+    const double us = microseconds(launch);
+    runs = !must(ended.query());
+    REQUIRE(machine.stream.ref().synchronize().ok());
+    return us;
+  };
+  (void)second_launch_us(false); // first uses load things
+  const double plain_us = second_launch_us(false);
+  more = 2;
+  const double patched_us = second_launch_us(true);
+  WARN("launch behind a running one, "
+       << nodes << " nodes: " << plain_us << " us; with a setter between (" << set_us << " us) "
+       << patched_us << " us, and the first " << (runs ? "runs on" : "has ended"));
+  REQUIRE(copy_to_host(machine.context, &got, to, 4).ok());
+  CHECK(got == (2 + 2 + 1 + 2) * often);
+}
+
+TEST_CASE("device memory of graph nodes is told beside what is assumed") {
+  Machine machine;
+  const int instances = 16, nodes = 512;
+  DeviceBuffer memory = must(DeviceBuffer::allocate(machine.context, 2 * kThreads * 4));
+  uint64_t from = memory.address(), to = from + kThreads * 4;
+  int more = 1;
+  void *arguments[] = {&to, &from, &more};
+  const LaunchParams add = machine.launch("add", 1, kThreads, arguments);
+  auto build = [&](const Graph &graph) {
+    GraphNode last = nullptr;
+    for (int i = 0; i < nodes; ++i)
+      last = must(graph.ref().add_kernel(add, Dependencies(&last, i ? 1 : 0), "add"));
+    GraphExec exec = must(GraphExec::instantiate(graph.ref(), "main"));
+    REQUIRE(exec.upload(machine.stream.ref()).ok());
+    REQUIRE(machine.stream.ref().synchronize().ok());
+    return exec;
+  };
+  std::vector<Graph> graphs;
+  for (int i = 0; i <= instances; ++i)
+    graphs.push_back(must(Graph::create(machine.context)));
+  std::vector<GraphExec> kept;      // end before their graphs
+  kept.push_back(build(graphs[0])); // first uses load things
+  const uint64_t before = must(machine.context.memory()).free_bytes;
+  for (int i = 1; i <= instances; ++i)
+    kept.push_back(build(graphs[size_t(i)]));
+  const uint64_t after = must(machine.context.memory()).free_bytes;
+  const uint64_t taken = before > after ? before - after : 0;
+  WARN("device memory of " << instances << " instances of " << nodes << " nodes: " << taken
+                           << " bytes, " << taken / uint64_t(instances * nodes)
+                           << " a node; assumed before it is measured: "
+                           << runtime::InstanceCost().node_bytes << " a node and "
+                           << runtime::InstanceCost().instance_bytes
+                           << " an instance, on device and host");
 }

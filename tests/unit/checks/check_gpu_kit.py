@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The script for machines with a GPU, rehearsed on the emulated driver: a planted difference stands
-in its report with the command that shows it alone, and what is done is not done again.
+in its report with the command that shows it alone, what is done is not done again, and every bench is
+run or said to be the host's.
 
   check_gpu_kit.py BUILD_FOLDER
 """
+import glob
 import os
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import kit  # noqa: E402
 from titled_tests import equal, run_tests, test  # noqa: E402
 
 CASES = "bfe.u32"
+FAILING = "120:CUDA_ERROR_UNKNOWN"
 
 
 class Rehearsals:
@@ -75,6 +78,89 @@ def _(rehearsals):
     shown = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     equal(shown.returncode, 1)
     assert f"failed: {planted}" in shown.stdout, shown.stdout
+
+
+@test("a case of a suite that fails is told, with the command that shows it, and what the others told")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    os.environ["CUGRT_EMU_FAIL_CALL"] = FAILING  # a call of the first case
+    try:
+        kit.suites(rehearsal, "gpu_driver")
+        kit.report(rehearsal, {})
+        row, = rehearsal.read("suites.json")
+        equal((row["suite"], row["test"], row["skipped"], len(row["failed"])), ("gpu", "gpu_driver", 0, 1))
+        assert row["passed"] >= 12, row
+        assert any("setters in bodies" in told for told in row["told"]), row["told"]
+        report = text_of(rehearsal)
+        assert all(f"- gpu_driver: {told}" in report for told in row["told"])
+        assert f"**gpu_driver: {row['failed'][0]['title']}**" in report
+        command = next(line for line in report.splitlines() if "tests/gpu/gpu_driver" in line)
+        shown = subprocess.run(command, shell=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        equal(shown.returncode, 1)
+        assert "1 failed" in shown.stdout, shown.stdout
+    finally:
+        del os.environ["CUGRT_EMU_FAIL_CALL"]
+    equal(kit.differing(rehearsal), (1, 0, 0))
+
+
+@test("commands name a case as Catch2 reads names, the one that was running, or none")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    program = next(program for _, program in kit.programs(rehearsal) if program.label == "gpu_driver")
+    title = "setters of nodes in bodies work or are refused, and a disabled body does not hang"
+    for told, cases in ((title, "1 test case)"), (f"gpu_driver ended by SIGSEGV in: {title}", "1 test case)"),
+                        ("gpu_driver: exit status 3", "test cases)")):
+        shown = subprocess.run(kit.command_of(rehearsal, program, told), shell=True, cwd=ROOT, stdout=subprocess.PIPE,
+                               text=True).stdout
+        assert shown.rstrip().endswith(cases), shown
+
+
+def write_script(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(path, 0o755)
+
+
+@test("rows of a bench stand in the report; one that fails is named and done again the next time")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    rehearsal.build = os.path.join(rehearsal.folder, "build")
+    program = rehearsal.built("bench/bench_load")
+    write_script(program, "echo no device; exit 3\n")
+    try:
+        kit.STAGES["load"](rehearsal)
+        assert False, "the stage must fail"
+    except kit.Failed as error:
+        equal(str(error), "bench load ended with 3; see load.md")
+    equal(rehearsal.read("load.json"), None)
+    write_script(program, """echo '[{"case": "warm", "ms": 7.25}]' > "$2"\n""")
+    kit.STAGES["load"](rehearsal)
+    kit.report(rehearsal, {})
+    assert "| case | ms |\n| --- | --- |\n| warm | 7.25 |" in text_of(rehearsal)
+
+
+@test("programs that compute-sanitizer finds fault with are counted, with its log")
+def _(rehearsals):
+    rehearsal = rehearsals.begin()
+    rehearsal.driver = rehearsal.built("src/emulator/libcugrt-emu.so")  # it is not for rehearsals
+    tools, path = os.path.join(rehearsal.folder, "tools"), os.environ["PATH"]
+    write_script(os.path.join(tools, "compute-sanitizer"), 'case "$*" in *gpu_driver*) echo invalid; exit 99;; esac\n')
+    os.environ["PATH"] = tools + ":" + path
+    try:
+        kit.sanitizer(rehearsal)
+    finally:
+        os.environ["PATH"] = path
+    equal({row["test"]: row["status"] for row in rehearsal.read("sanitizer.json")}, {"gpu_driver": 99, "differential_runtime": 0})
+    equal(kit.differing(rehearsal), (0, 0, 1))
+    with open(rehearsal.at("sanitizer_gpu_driver.log"), encoding="utf-8") as file:
+        equal(file.read(), "invalid\n")
+
+
+@test("every bench is run, or said to be the host's")
+def _(_):
+    benches = {os.path.basename(path)[len("bench_"):].split(".")[0] for path in glob.glob(os.path.join(ROOT, "bench", "bench_*"))}
+    equal(benches, {*kit.BENCHES, *kit.HOST_BENCHES, "precision"})
 
 
 @test("what is done is not done again")

@@ -66,6 +66,11 @@ class Runner(unittest.TestCase):
         self.assertIn("x.cpp:7: REQUIRE( one == two )", detail)
         self.assertIn("1 == 2", detail)
 
+    def test_what_a_case_that_passed_tells_is_a_note(self):
+        told = '<TestCase name="a"><Section><Warning>\n  7 us\n  a node </Warning></Section><OverallResult success="true"/></TestCase>'
+        outcome = self.run_program(f"<Catch>{told}{PASSED}</Catch>", "exit 0")
+        self.assertEqual((outcome.passed, outcome.notes), (2, ["7 us a node"]))
+
     def test_seventy_seven_failed_assertions_are_no_skip(self):
         outcome = self.run_program(f"<Catch>{FAILED}</Catch>", "exit 77")
         self.assertEqual(self.counts(outcome), (0, 1, 0))
