@@ -1,5 +1,5 @@
 // bench load [--json FILE] [--cache FOLDER]: from a plan to kernels that can be launched, on the
-// emulated driver.
+// emulated driver, or on the one that CUGRT_DRIVER names.
 //
 // One module uses the op library's families (the demo's layers among them) in two dtypes:
 // kLeastKernels kernels and a few more, so that what is fused one day does not make it a smaller
@@ -139,8 +139,9 @@ struct Arguments {
 /// What one process does; its row goes to stdout, for the process that started it.
 Status measure(const std::string &name, const std::string &folder) {
   setenv("CUGRT_COMPILER_PROCESS", CUGRT_BENCH_WORKER, 0);
+  setenv("CUGRT_DRIVER", CUGRT_BENCH_EMULATOR, 0);
   runtime::DeviceOptions options;
-  options.driver = driver::DriverChoice{driver::DriverKind::path, CUGRT_BENCH_EMULATOR};
+  CUGRT_ASSIGN(options.driver, runtime::driver_from_environment());
   options.cache_folder = folder;
   CUGRT_ASSIGN(std::shared_ptr<runtime::Device> device, runtime::Device::open(options));
   CUGRT_ASSIGN(ir::Module module, ir::parse_and_verify(module_text(), "bench"));
@@ -172,7 +173,7 @@ Status measure(const std::string &name, const std::string &folder) {
           {"cpu_ms", end_cpu - start_cpu},
           {"bytes", bytes},
           {"nvrtc_opened", opened},
-          {"driver", "EMULATED"}};
+          {"driver", device->emulated() ? "EMULATED" : device->context().architecture()}};
   std::printf("%s\n", row.dump().c_str());
   return {};
 }
@@ -244,7 +245,8 @@ Status run(const Arguments &arguments) {
   std::filesystem::remove_all(cache, ignored);
   if (!rows.ok())
     return rows.take_status();
-  std::printf("EMULATED: loading is that of the emulated driver\n");
+  if ((*rows)[0]["driver"] == "EMULATED")
+    std::printf("EMULATED: loading is that of the emulated driver\n");
   return show(*rows, arguments.json);
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ONNX's node models through the importer of ONNX files and the whole library, on the emulated driver.
+"""ONNX's node models through the importer of ONNX files and the whole library, on the emulated driver or on
+what CUGRT_DRIVER names.
 
   onnx_nodes.py RUNNER --least N
 

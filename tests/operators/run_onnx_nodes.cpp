@@ -2,10 +2,11 @@
 //
 //   run_onnx_nodes FOLDER [--least N] [--only TEXT]
 //
-// Each folder in FOLDER holds model.onnx and test_data_set_0 with input_N.pb and output_N.pb. A
-// model that the importer does not take says why, and is counted; one with another result, or that
-// the library refuses after the import, is a failure, and so is passing fewer than N. Names of
-// models with random results, and those that other runtimes answer otherwise, are left out.
+// The driver is CUGRT_DRIVER's. Each folder in FOLDER holds model.onnx and test_data_set_0 with
+// input_N.pb and output_N.pb. A model that the importer does not take says why, and is counted; one
+// with another result, or that the library refuses after the import, is a failure, and so is
+// passing fewer than N. Names of models with random results, and those that other runtimes answer
+// otherwise, are left out.
 #include "import/onnx/import.h"
 #include "import/onnx/tensor.h"
 #include "ir/text/text.h"
@@ -188,9 +189,7 @@ int main(int argc, char **argv) {
     if (fs::exists(entry.path() / "model.onnx"))
       paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
-  RuntimeOptions options;
-  options.driver = CUGRT_DRIVER_EMULATED;
-  Runtime runtime(options);
+  Runtime runtime;
   size_t passed = 0, failed = 0, all = 0;
   std::map<std::string, size_t> reasons;
   for (const fs::path &path : paths) {
