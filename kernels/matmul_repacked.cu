@@ -21,7 +21,7 @@ constexpr int kRows = 8, kColumns = 16, kWarps = 8;
 #if __CUDACC_VER_MAJOR__ == 12
 constexpr int kOfLarge = 1;
 #else
-constexpr int kOfLarge = FORMAT == FORMAT_q3_k ? 1 : 2;
+constexpr int kOfLarge = FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k ? 1 : 2;
 #endif
 constexpr int kBlocks = Repacked<FORMAT>::kIsLarge ? kOfLarge : FORMAT == FORMAT_q5_1 ? 2 : 3;
 
