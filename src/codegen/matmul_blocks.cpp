@@ -40,6 +40,12 @@ int64_t rounds_of_blocks(int64_t depth) {
   return (depth + each - 1) / each;
 }
 
+int64_t repacked_low_bits(ir::DType dtype) {
+  return dtype == ir::DType::q8_0                               ? 8
+         : dtype == ir::DType::q2_k || dtype == ir::DType::q3_k ? 2
+                                                                : 4;
+}
+
 Status emit_repack_blocks(OpEmitter &op) {
   const ir::Type w = op.operand_type(0);
   KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);

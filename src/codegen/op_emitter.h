@@ -40,6 +40,8 @@ inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
+/// kLow of kernels/repacked.cuh: the bits of a quant that lie together with those of its row.
+int64_t repacked_low_bits(ir::DType dtype);
 /// SLICES of kernels/slices.cuh: the warps that share a column of k elements in blocks as they are
 /// stored. Sums of the same depth are in one order so, whichever kernel takes them.
 int64_t slices_of_blocks(int64_t depth);

@@ -32,13 +32,6 @@ std::string format_of(ir::DType dtype) {
 }
 bool is_plain(ir::DType dtype) { return !format_of(dtype).starts_with('F'); }
 
-/// kLow of kernels/repacked.cuh.
-int64_t low_bits_of(ir::DType dtype) {
-  return dtype == ir::DType::q8_0                               ? 8
-         : dtype == ir::DType::q2_k || dtype == ir::DType::q3_k ? 2
-                                                                : 4;
-}
-
 class Writer {
 public:
   Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
@@ -218,7 +211,7 @@ private:
   /// Of a row of weights; of repacked blocks those of the quants' low bits, which lie together.
   int64_t row_bytes(ir::DType dtype, bool repacked) const {
     const ir::DTypeInfo &info = ir::info(dtype);
-    return repacked ? kernel_.depth * low_bits_of(dtype) / 8
+    return repacked ? kernel_.depth * repacked_low_bits(dtype) / 8
                     : kernel_.depth / info.elements_per_block * info.bytes_per_block;
   }
 
