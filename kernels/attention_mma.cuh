@@ -248,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
     inverse[h] = largest[h] == -infinity() ? 0.0f : 1 / sum[h];
   }
   // Through shared memory, each warp its rows, so that runs of eight elements are stored.
-  const int me = thread_anew() % 32, first_row = thread_anew() / 32 * 16;
+  const int thread = thread_anew(), me = thread % 32, first_row = thread / 32 * 16;
 #pragma unroll
   for (int n = 0; n < kMmaWidth / 8; ++n)
 #pragma unroll

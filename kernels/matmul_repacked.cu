@@ -8,7 +8,8 @@
 //   entry             block    grid
 //   matmul_repacked   32 x 8   ceil(rows / 8) * ceil(n / 16)
 //
-// Options: -DFORMAT, a name of block_formats.cuh; HAS_BIAS; those of floating.cuh and assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; those of floating.cuh and
+// assume.cuh.
 
 #include "assume.cuh"
 #include "bias.cuh"

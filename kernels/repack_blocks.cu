@@ -6,7 +6,7 @@
 //   entry           block   grid
 //   repack_blocks   128     at most n
 //
-// Options: -DFORMAT, a name of block_formats.cuh; those of assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh or its number; those of assume.cuh.
 
 #include "assume.cuh"
 #include "programmatic.cuh"

@@ -7,24 +7,16 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
-/// The formats that matmul_blocks.cu has.
-bool is_plain(ir::DType dtype) {
+bool has_plain_blocks(ir::DType dtype) {
   return dtype == ir::DType::q4_0 || dtype == ir::DType::q4_1 || dtype == ir::DType::q8_0;
 }
 
-/// The option FORMAT of the kernels: a name of kernels/block_formats.cuh, or of matmul_blocks.cu
-/// its number.
-std::string format_option(ir::DType dtype, bool by_number) {
-  if (!by_number)
-    return "-DFORMAT=FORMAT_" + std::string(ir::info(dtype).name);
-  return dtype == ir::DType::q4_0   ? "-DFORMAT=40"
-         : dtype == ir::DType::q4_1 ? "-DFORMAT=41"
-                                    : "-DFORMAT=80";
+std::string block_format(ir::DType dtype) {
+  return dtype == ir::DType::q4_0   ? "40"
+         : dtype == ir::DType::q4_1 ? "41"
+         : dtype == ir::DType::q8_0 ? "80"
+                                    : "FORMAT_" + std::string(ir::info(dtype).name);
 }
-
-} // namespace
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
   return has_tensor_cores(x, target) && ir::info(w).kind == ir::DTypeKind::block;
@@ -49,7 +41,7 @@ int64_t repacked_low_bits(ir::DType dtype) {
 Status emit_repack_blocks(OpEmitter &op) {
   const ir::Type w = op.operand_type(0);
   KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);
-  launch.option(format_option(w.dtype, false));
+  launch.option("-DFORMAT=" + block_format(w.dtype));
   launch.input("w", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("n", w.dims[0]);
@@ -67,12 +59,12 @@ Status emit_matmul_blocks(OpEmitter &op) {
   if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
     return op.unsupported(x.dtype,
                           "repacked blocks multiply f16 and bf16, from compute capability 8.0 on");
-  const std::string entry = repacked            ? "matmul_repacked"
-                            : is_plain(w.dtype) ? "matmul_blocks"
-                                                : "matmul_formats";
+  const std::string entry = repacked                    ? "matmul_repacked"
+                            : has_plain_blocks(w.dtype) ? "matmul_blocks"
+                                                        : "matmul_formats";
   KernelLaunch launch =
       op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
-  launch.option(format_option(w.dtype, !repacked && is_plain(w.dtype)));
+  launch.option("-DFORMAT=" + block_format(w.dtype));
   const std::optional<int64_t> depth = op.exprs().as_constant(w.dims[1]);
   const int64_t slices = depth ? slices_of_blocks(*depth) : 1;
   if (!repacked && slices > 1)

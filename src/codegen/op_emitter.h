@@ -37,6 +37,10 @@ inline bool has_tensor_cores(ir::DType dtype) {
 inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
   return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
 }
+/// Whether kernels/block_sums.cuh has the format.
+bool has_plain_blocks(ir::DType dtype);
+/// kFormat of the kernels: a number where that has it, else a name of kernels/block_formats.cuh.
+std::string block_format(ir::DType dtype);
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 

@@ -22,16 +22,6 @@ constexpr int64_t kMostColumns = 64, kTilesEach = 2;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
-/// kFormat of the kernels: a number where block_sums.cuh has the format, else a name of
-/// block_formats.cuh.
-std::string format_of(ir::DType dtype) {
-  return dtype == ir::DType::q4_0   ? "40"
-         : dtype == ir::DType::q4_1 ? "41"
-         : dtype == ir::DType::q8_0 ? "80"
-                                    : "FORMAT_" + std::string(ir::info(dtype).name);
-}
-bool is_plain(ir::DType dtype) { return !format_of(dtype).starts_with('F'); }
-
 class Writer {
 public:
   Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
@@ -179,12 +169,12 @@ private:
     std::string function = "multiply_floats";
     bool *has = &has_floats_;
     if (is_blocks) {
-      const bool plain = is_plain(dtype);
+      const bool plain = has_plain_blocks(dtype);
       has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
       function = (product.repacked ? "multiply_repacked<"
                   : plain          ? "multiply_blocks<"
                                    : "multiply_formats<") +
-                 format_of(dtype) + ">";
+                 block_format(dtype) + ">";
     }
     *has = true;
     if (product.repacked && ir::info(dtype).elements_per_block > 32)

@@ -22,14 +22,15 @@ void reshape(Call &c) {
   if (c.failed())
     return;
   const Dims have = c.dims(x);
+  const bool zero_copies = !c.integer("allowzero", 0);
   Dims dims, rest;
   ptrdiff_t open = -1;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const auto number = c.known(wanted[i]);
     E d = wanted[i];
-    if (!c.integer("allowzero", 0))
+    if (zero_copies)
       c.w.need_constant_or_positive(d);
-    if (number == 0 && !c.integer("allowzero", 0)) {
+    if (number == 0 && zero_copies) {
       if (i >= have.size())
         return c.w.fail(Code::parse_error, "the shape's 0 stands for no dimension of the input");
       d = have[i];
