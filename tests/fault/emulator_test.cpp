@@ -6,6 +6,7 @@
 #include "unit/emulator/driver/session.h"
 
 #include <cstring>
+#include <thread>
 
 using cugrt::test::FailAt;
 
@@ -252,13 +253,13 @@ TEST_CASE("captures and user objects survive every failing allocation") {
   PERSIST(CU(cuGraphExecDestroy)(exec));
   CHECK(destroyed == 0); // the launch is under way
   CHECK(script.result() == 21);
-  CUstream last = nullptr; // host functions run in order of submission once they are ready
-  PERSIST(CU(cuStreamCreate)(&last, CU_STREAM_NON_BLOCKING));
   PERSIST(CU(cuLaunchHostFunc)(
-      last, [](void *) {}, nullptr));
-  OK(CU(cuStreamSynchronize)(last));
+      script.stream, [](void *) {}, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  while (destroyed == 0) // on a thread of the driver's, ordered with nothing
+    std::this_thread::yield();
   CHECK(destroyed == 1);
-  for (CUstream each : {stream, joined, last})
+  for (CUstream each : {stream, joined})
     PERSIST(CU(cuStreamDestroy_v2)(each));
   for (CUevent each : {fork, join})
     PERSIST(CU(cuEventDestroy_v2)(each));
