@@ -25,8 +25,11 @@ ROOT = forms.ROOT
 OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
 # Codegen asks devices for this alone (kTensorCoresSince).
 TENSOR_CORES_SINCE = 80
-# Sources that no module names: the runtime makes launches of them itself.
-NOT_NAMED = {"transfer.cu", "control.cu"}
+# Sources that no module names, since the runtime makes launches of them itself: threads of a block by entry.
+LAUNCHED_BY_THE_RUNTIME = {"transfer.cu": {"transfer_copy": 256, "transfer_fill": 256},
+                           "control.cu": {"control_set": 1, "control_nothing": 1}}
+# Before it NVRTC does not know what sets conditions, and only the driver can link control.cu: no machine code here.
+CONDITIONS_SINCE = (12, 3)
 # Beside a library: in a toolkit, in the wheels of CUDA 13, in those of CUDA 12.
 INCLUDES = ("../include", "../../include", "../../cuda_runtime/include")
 
@@ -70,6 +73,7 @@ class Nvrtc:
                             if os.path.exists(os.path.join(folder, i, "cuda_fp16.h")))
         major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        self.number = (major.value, minor.value)
         self.version = f"{major.value}.{minor.value}"
         self.library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
         numbers = (ctypes.c_int * count.value)()
@@ -131,6 +135,10 @@ def problem(entry, launches, limits):
 def check(form, architecture, limits):
     """(case, what is wrong) for every entry that is launched."""
     text = form.source or kernel_file(form.name.removeprefix("builtin:"))
+    if form.name == "builtin:control.cu" and loaded.number < CONDITIONS_SINCE:
+        compiles, log = loaded.compile(text, [f"--gpu-architecture=compute_{architecture}"])
+        yield f"{form.kernel} compute_{architecture} NVRTC {loaded.version}", "" if compiles else log.strip()[:600]
+        return
     compiles, log = loaded.compile(text, [*form.options, f"--gpu-architecture=sm_{architecture}"])
     entries = facts(log)
     for entry, launches in sorted(form.blocks.items()):
@@ -189,12 +197,13 @@ def main():
     limits, known = limits_by_architecture(), known_architectures()
     older, modules = forms.find_forms(options.cugrt, options.jobs, 75)
     found, _ = forms.find_forms(options.cugrt, options.jobs, TENSOR_CORES_SINCE)
-    absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu"))} - NOT_NAMED - {
+    absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu"))} - set(LAUNCHED_BY_THE_RUNTIME) - {
         name.removeprefix("builtin:") for form in found for name in [form.name] + re.findall(r"builtin:\w+\.cu\b", form.source)}
     results = [(f"{name} in some form", "no module has it") for name in sorted(absent)]
     results += [(f"sm_{number} in limits.csv", "") if number in limits else (f"sm_{number}", "is not in limits.csv")
                 for number in known]
-    found, older = ([form for form in some if options.only in form.kernel + " ".join(form.options)] for some in (found, older))
+    own = [runtime_form(name, entries) for name, entries in LAUNCHED_BY_THE_RUNTIME.items()]
+    found, older = ([form for form in some + own if options.only in form.kernel + " ".join(form.options)] for some in (found, older))
     print(f"{len(found)} forms of {modules} modules, {len(older)} before sm_{TENSOR_CORES_SINCE}")
     tell_failures(results)
     for library in libraries:
@@ -209,6 +218,11 @@ def main():
     failed = sum(bool(what) for _, what in results)
     print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
+
+
+def runtime_form(name, entries):
+    launches = "".join(f'  launch {{ entry "{entry}", block ({threads}) }}\n' for entry, threads in entries.items())
+    return forms.Form(name.removesuffix(".cu"), f'  source "builtin:{name}"\n{launches}')
 
 
 def tell_failures(results):
