@@ -18,6 +18,11 @@ union GemvVector {
   __device__ GemvVector() {}
 };
 
+// Whether rows of k elements that begin at x and w all begin at multiples of 16 bytes.
+__device__ __forceinline__ bool have_vectors(const T *x, const T *w, long long k) {
+  return k % kGemvVector == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
+}
+
 // Vector p of a row of k elements; zeros beyond its end.
 template <bool kAligned>
 __device__ __forceinline__ GemvVector gemv_vector(const T *row, int p, long long k) {

@@ -1,7 +1,9 @@
 // Products with few rows, on columns of c that are runs of k elements (C_COLUMNS): a warp computes
-// kOut columns for kRows rows of a (gemv_sums.cuh). Part of matmul.cu.
+// kOut columns for kRows rows of a (gemv_sums.cuh); of f16 and bf16 a block computes 16 columns for
+// up to 8 rows on tensor cores (gemv_mma.cuh). Part of matmul.cu.
 #pragma once
 
+#include "gemv_mma.cuh"
 #include "gemv_sums.cuh"
 #include "matmul_tile.cuh"
 
@@ -25,7 +27,7 @@ template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
     column[o] = c + (first + o < n ? first + o : n - 1) * k;
 
   Acc sum[kRows][kOut] = {};
-  if (k % kGemvVector == 0 && (((unsigned long long)(a) | (unsigned long long)(c)) & 15) == 0)
+  if (have_vectors(a, c, k))
     gemv_sums<kRows, kOut, kAhead, true>(row, column, k, sum);
   else
     gemv_sums<kRows, kOut, 1, false>(row, column, k, sum);
@@ -40,3 +42,30 @@ template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
         STORE(AT(tile.batch, tile.row + r, first + o), sum[r][o] + BIAS_AT(first + o));
     }
 }
+
+#if __CUDA_ARCH__ >= 800 && (defined(DTYPE_F16) || defined(DTYPE_BF16))
+__device__ __forceinline__ void multiply_rows_on_tensor_cores(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  constexpr int kRows = 8, kColumns = 16, kWarps = 8;
+  __shared__ float partial[kWarps][kRows][kColumns + 1];
+  const Tile tile = tile_of_block(m, n, kRows, kColumns);
+  MOVE_TO_BATCH(tile.batch);
+  // Rows and columns beyond the last repeat it; they are not stored.
+  const int g = threadIdx.x / 4;
+  auto column = [&](int o) { return c + (tile.column + o < n ? tile.column + o : n - 1) * k; };
+  const T *const own[2] = {column(g), column(g + 8)};
+  const T *row = a + (tile.row + g < m ? tile.row + g : m - 1) * k;
+  float sum[4] = {};
+  gemv_mma_sums(own, row, have_vectors(a, c, k), threadIdx.y, kWarps, k, sum);
+  store_sums(sum, partial);
+  __syncthreads();
+  const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
+  if (r < kRows && tile.row + r < m && tile.column + o < n) {
+    Acc total = BIAS_AT(tile.column + o);
+#pragma unroll
+    for (int s = 0; s < kWarps; ++s)
+      total += partial[s][r][o];
+    STORE(AT(tile.batch, tile.row + r, tile.column + o), total);
+  }
+}
+#endif

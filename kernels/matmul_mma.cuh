@@ -1,11 +1,9 @@
 // Products on tensor cores, of f16 and bf16. Part of matmul.cu.
 //
 //         kDepth            kColumns
-//        +------+         +---------+        A step takes kMmaDepth of k. While a block multiplies
-//        one
-//  kRows |  a   |  kDepth |    c    |        step's tiles in shared memory, those of the next
-//        +------+         +---------+        kMmaStages - 1 steps are on their way into other
-//        stages.
+//        +------+         +---------+    A step takes kMmaDepth of k. While a block multiplies
+//  kRows |  a   |  kDepth |    c    |    one step's tiles in shared memory, those of the next
+//        +------+         +---------+    kMmaStages - 1 steps are on their way into others.
 //
 // Warps stand in a grid over the tile; each has kHigh x kWide fragments (mma_tile.cuh). Copies are
 // asynchronous, of 16 bytes, where all rows begin at multiples of that; else one step's tiles are

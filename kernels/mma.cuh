@@ -62,6 +62,16 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4]
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1));
 }
+
+// What multiply makes of a warp among what all make, as [row][column]: rows are columns of the mma.
+template <int kWarps, int kWidth>
+__device__ __forceinline__ void store_sums(const float (&sum)[4],
+                                           float (&partial)[kWarps][8][kWidth]) {
+  const int thread = thread_anew(), warp = warp_anew();
+#pragma unroll
+  for (int e = 0; e < 4; ++e)
+    partial[warp][2 * (thread % 4) + e % 2][thread / 4 + e / 2 * 8] = sum[e];
+}
 #endif
 
 #endif

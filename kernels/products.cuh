@@ -6,14 +6,14 @@
 //
 // A norm before the products is computed anew by each block: rows are few and short, and come from
 // the nearest cache. Everything is rounded where the ops one by one round, and added up in the same
-// order, so that results have the same bits.
+// order, so that results have the same bits; but where there may be more rows, one row of f16 or
+// bf16 goes through tensor cores, too.
 //
-// Options: ROWS, at most, 1 to 8; COLUMNS, even, of blocks that are repacked a multiple of 16;
-// AHEAD, rounds of blocks as they are stored that are asked for at once, and SLICES of slices.cuh;
-// HAS_FLOATS, HAS_BLOCKS, HAS_FORMATS, HAS_REPACKED for the kinds of products, with the last
-// REPACKED_BLOCKS, of threads, a multiprocessor; where a norm stands
-// before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
-// floating.cuh and assume.cuh.
+// Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
+// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
+// HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
+// multiprocessor; where a norm stands before them NORM_THREADS and NORM_VECTORS of a row, and
+// VECTOR, as norm.cu has them; those of floating.cuh and assume.cuh.
 #pragma once
 
 #include "assume.cuh"
@@ -25,10 +25,10 @@
 #include "vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-// So many blocks a multiprocessor leave the registers that all loads of a unit of repacked blocks
+// So many blocks a multiprocessor leave the registers that all loads of a round on tensor cores
 // take. NVRTC 12 takes 64 for sm_80 where it is not told that two blocks are enough, and spills.
-#ifdef REPACKED_BLOCKS
-#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, REPACKED_BLOCKS)
+#ifdef BLOCKS
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
 #elif __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
 #else
@@ -210,9 +210,12 @@ struct Team {
   }
 };
 
-#ifdef HAS_FLOATS
+// A header stands where it is first named.
+#if defined(HAS_FLOATS) || defined(HAS_MMA)
 #include "gemv_sums.cuh"
+#endif
 
+#ifdef HAS_FLOATS
 // Columns of w that are runs of k elements, a warp each.
 template <class Columns>
 __device__ __forceinline__ void
@@ -222,8 +225,7 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
     row[r] = x + (r < rows ? r : rows - 1) * k;
-  const bool aligned =
-      k % kGemvVector == 0 && (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
+  const bool aligned = have_vectors(x, w, k);
 #pragma unroll 1
   for (int c = team.warp; c < COLUMNS && first + c < n; c += team.warps) {
     const long long at = columns.column(first + c);
@@ -242,6 +244,64 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
         to[r][c] = T(sum[r][0] + bias_at(bias, at));
     }
   }
+}
+#endif
+
+#if defined(HAS_REPACKED) || defined(HAS_MMA)
+#include "mma.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+// Columns on tensor cores, 16 at a time by all warps: add_up(row g of x, column g, column g + 8,
+// sum) adds up this warp's share.
+template <class Columns, class AddUp>
+__device__ __forceinline__ void multiply_in_sixteens(const T *x, const T *bias, long long rows,
+                                                     long long n, long long k, long long first,
+                                                     Columns columns, Sums &to, AddUp add_up) {
+  constexpr int kWide = 16;
+  __shared__ float partial[kWarps][8][kWide + 1];
+  const int g = threadIdx.x / 4;
+#pragma unroll 1
+  for (int c = 0; c < COLUMNS; c += kWide) {
+    // Columns beyond the last repeat it; they are not stored.
+    auto inside = [&](int o) {
+      const long long place = first + c + o;
+      return columns.column(place < n ? place : n - 1);
+    };
+    float sum[4] = {};
+    add_up(x + (g < rows ? g : 0) * k, inside(g), inside(g + 8), sum);
+    store_sums(sum, partial);
+    __syncthreads();
+    const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
+    if (r < ROWS && c + o < COLUMNS) {
+      float total = bias_at(bias, inside(o));
+#pragma unroll
+      for (int s = 0; s < kWarps; ++s)
+        total += partial[s][r][o];
+      to[r][c + o] = T(total);
+    }
+    __syncthreads(); // before the next are written
+  }
+}
+#endif
+#endif
+
+#ifdef HAS_MMA
+#include "gemv_mma.cuh"
+
+// Columns of w that are runs of k elements of f16 or bf16.
+template <class Columns>
+__device__ __forceinline__ void multiply_mma(const T *x, const T *w, const T *bias, long long rows,
+                                             long long n, long long k, long long first,
+                                             Columns columns, Sums &to) {
+#if __CUDA_ARCH__ >= 800
+  multiply_in_sixteens(x, bias, rows, n, k, first, columns, to,
+                       [&](const T *row, long long left, long long right, float(&sum)[4]) {
+                         const T *const own[2] = {w + left * k, w + right * k};
+                         gemv_mma_sums(own, row, have_vectors(x, w, k), threadIdx.y, kWarps, k,
+                                       sum);
+                       });
+#endif
 }
 #endif
 
@@ -291,7 +351,6 @@ multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long l
 }
 #endif
 
-// A header stands where it is first named.
 #if defined(HAS_FORMATS) || defined(HAS_REPACKED)
 #include "block_formats.cuh"
 #endif
@@ -318,37 +377,19 @@ multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long 
 #ifdef HAS_REPACKED
 #include "repacked_sums.cuh"
 
-// Columns of blocks that are repacked, 16 at a time by all warps.
+// Columns of blocks that are repacked.
 template <int kFormat, class Columns>
 __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, const T *bias,
                                                   long long rows, long long n, long long k,
                                                   long long first, Columns columns, Sums &to) {
 #if __CUDA_ARCH__ >= 800
-  constexpr int kWide = 16;
-  __shared__ float partial[kWarps][8][kWide + 1];
-  const int g = threadIdx.x / 4, q = threadIdx.x % 4;
-#pragma unroll 1
-  for (int c = 0; c < COLUMNS; c += kWide) {
-    // Columns beyond the last repeat it; they are not stored.
-    auto inside = [&](int o) {
-      const long long place = first + c + o;
-      return columns.column(place < n ? place : n - 1);
-    };
-    const Places at = {x + (g < rows ? g : 0) * k, {inside(g), inside(g + 8)}, w, n, k / kBlock, q};
-    float sum[4] = {};
-    repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y, kWarps, sum);
-    store_sums(sum, partial);
-    __syncthreads();
-    const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
-    if (r < ROWS) {
-      float total = bias_at(bias, inside(o));
-#pragma unroll
-      for (int s = 0; s < kWarps; ++s)
-        total += partial[s][r][o];
-      to[r][c + o] = T(total);
-    }
-    __syncthreads(); // before the next are written
-  }
+  multiply_in_sixteens(x, bias, rows, n, k, first, columns, to,
+                       [&](const T *row, long long left, long long right, float(&sum)[4]) {
+                         const int q = threadIdx.x % 4;
+                         const Places at = {row, {left, right}, w, n, k / kBlock, q};
+                         repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y,
+                                                kWarps, sum);
+                       });
 #endif
 }
 #endif

@@ -481,14 +481,4 @@ __device__ __forceinline__ void repacked_sums(const Places &at, bool aligned, in
     sum[e] *= kFactor;
 }
 
-// A warp's sums among those of all, [row][column].
-template <int kWarps, int kWidth>
-__device__ __forceinline__ void store_sums(const float (&sum)[4],
-                                           float (&partial)[kWarps][8][kWidth]) {
-  const int thread = thread_anew(), warp = warp_anew();
-#pragma unroll
-  for (int e = 0; e < 4; ++e)
-    partial[warp][2 * (thread % 4) + e % 2][thread / 4 + e / 2 * 8] = sum[e];
-}
-
 #endif

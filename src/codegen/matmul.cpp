@@ -64,10 +64,11 @@ struct Product {
 /// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
 /// has multiprocessors to fill.
 enum class Where {
-  few_rows,    // at most the tile's; c as it is
-  these_rows,  // as many as the tile's; c transposed
-  few_tiles,   // at most one tile of 64 x 64 a multiprocessor
-  tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
+  few_rows,         // at most the tile's; c as it is
+  these_rows,       // as many as the tile's; c transposed
+  tensor_core_rows, // f16 and bf16, at most the tile's; c transposed
+  few_tiles,        // at most one tile of 64 x 64 a multiprocessor
+  tensor_core,      // f16 and bf16, with more than one of its tiles a multiprocessor
   tensor_core_small,
   many_tiles, // not f64, with more than one of its tiles a multiprocessor
   rest,
@@ -86,6 +87,7 @@ struct Variant {
 constexpr Variant kVariants[] = {
     {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
     {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
+    {"gemv_mma", Where::tensor_core_rows, 8, 16, {32, 8, 1}},
     {"gemv_2", Where::these_rows, 2, 4, {32, 4, 1}},
     {"gemv_3", Where::these_rows, 3, 8, {32, 4, 1}},
     {"gemv_4", Where::these_rows, 4, 8, {32, 4, 1}},
@@ -100,13 +102,18 @@ constexpr Variant kVariants[] = {
     {"register", Where::rest, 64, 64, {16, 16, 1}},
 };
 
+bool wants_transposed(const Variant &v) {
+  return v.where == Where::these_rows || v.where == Where::tensor_core_rows;
+}
+
 /// Whether the variant is for products whose right operand is transposed, or is not.
 bool takes_layout(const Variant &v, bool transposed) {
-  return v.where == Where::few_rows ? !transposed : v.where != Where::these_rows || transposed;
+  return v.where == Where::few_rows ? !transposed : !wants_transposed(v) || transposed;
 }
 
 bool uses_tensor_cores(const Variant &v) {
-  return v.where == Where::tensor_core || v.where == Where::tensor_core_small;
+  return v.where == Where::tensor_core || v.where == Where::tensor_core_small ||
+         v.where == Where::tensor_core_rows;
 }
 
 bool takes_dtype(const Variant &v, ir::DType dtype) {
@@ -131,6 +138,7 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   switch (v.where) {
   case Where::few_rows:
   case Where::these_rows: // in order: those of fewer rows have been taken
+  case Where::tensor_core_rows:
     return at_most(exprs, p.rows, v.height);
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
@@ -151,18 +159,22 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
                                                 bool transposed) {
   ir::ExprPool &exprs = op.exprs();
   const KernelChoice &choice = op.table().choice();
-  // Of the forms for transposed operands, that of the most rows takes any number, in tiles.
-  const std::string wanted = choice.matmul == "gemv" && transposed ? "gemv_8" : choice.matmul;
+  const bool tensor_cores = has_tensor_cores(dtype, choice.target);
+  // Of the forms for transposed operands, those of the most rows take any number, in tiles.
+  const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
+                             : tensor_cores                         ? "gemv_mma"
+                                                                    : "gemv_8";
   for (const Variant &v : kVariants)
     if (v.name == wanted && takes_matmul_variant(v.name, dtype))
       return {&v};
-  const bool tensor_cores = has_tensor_cores(dtype, choice.target);
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
     if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype) ||
         !takes_layout(v, transposed))
       continue;
+    if (tensor_cores && v.where == Where::these_rows && v.height > 1)
+      continue; // gemv_mma has taken them
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
     if (holds.upper == 0)

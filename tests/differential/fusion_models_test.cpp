@@ -229,7 +229,9 @@ void check_lifted(const Module &module, const std::vector<Dims> &inputs, size_t 
     const std::vector<float> got = run(one, inputs), want = run(other, inputs);
     REQUIRE(got.size() == want.size());
     REQUIRE(!got.empty());
-    CHECK(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)) == 0);
+    // Products of weights that are turned add up in another order, and are rounded to f16.
+    for (size_t j = 0; j < got.size(); ++j)
+      REQUIRE(std::abs(got[j] - want[j]) <= 0x1p-9f * std::max(1.0f, std::abs(want[j])));
   }
   // Half precision takes their place: what was cast is not kept.
   CHECK(one.session.counters().weight_bytes < other.session.counters().weight_bytes);

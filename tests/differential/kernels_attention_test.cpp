@@ -569,15 +569,18 @@ TEST_CASE("every variant of matmul takes every product of its dtypes", "[large]"
 }
 
 TEST_CASE("each small number of rows has its form for a right operand that is transposed") {
-  auto entry = [](const Dims &a, const Dims &b, DType dtype, bool bias) {
+  LaunchRunner old_device("sm_75"); // without tensor cores
+  auto entry = [&](const Dims &a, const Dims &b, DType dtype, bool bias, bool old = false) {
     OpTest test{.op = Op::matmul,
                 .dtype = dtype,
                 .operands = {{a}, {b}},
                 .attributes = {flag("transpose_b", true)}};
+    if (old)
+      test.compute_capability = 75;
     if (bias)
       test.operands.push_back({{b[b.size() - 2]}});
     std::mt19937 random(1);
-    const OpOutcome outcome = run_op_test(runner(), test, random);
+    const OpOutcome outcome = run_op_test(old ? old_device : runner(), test, random);
     INFO(outcome.message);
     CHECK(outcome.ok);
     return outcome.counters.entries.at(0);
@@ -588,12 +591,21 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
   for (int64_t rows = 1; rows <= 8; ++rows)
     for (int64_t i = 0; i < 3; ++i) {
       const Dims &c = columns[size_t(rows + 2 * i) % std::size(columns)];
-      CHECK(entry({rows, c[1]}, c, kDTypes[size_t(rows / 2 + i) % 4], rows % 2 == 0) ==
-            "matmul_gemv_" + std::to_string(rows));
+      const DType dtype = kDTypes[size_t(rows / 2 + i) % 4];
+      const bool on_tensor_cores = rows > 1 && (dtype == DType::f16 || dtype == DType::bf16);
+      const std::string by_rows = "matmul_gemv_" + std::to_string(rows);
+      CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0) ==
+            (on_tensor_cores ? "matmul_gemv_mma" : by_rows));
+      if (on_tensor_cores)
+        CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0, true) == by_rows);
     }
+  // Of a warp's chunks of 32 elements, every 8th: rounds of four, what is left of one, of a chunk.
+  for (const Dims &c : {Dims{33, 1024}, {16, 1024 + 8}, {15, 3 * 256 + 40}, {1, 2048}, {18, 1000}})
+    for (DType dtype : {DType::f16, DType::bf16})
+      CHECK(entry({3, c[1]}, c, dtype, true) == "matmul_gemv_mma");
   CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_small");
   CHECK(entry({9, 64}, {16, 64}, DType::f32, true) == "matmul_tiled");
-  CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_gemv_2");
+  CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_gemv_mma");
   CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_gemv_3");
 }
 

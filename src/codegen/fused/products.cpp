@@ -153,9 +153,16 @@ private:
   /// Of a part, how many products are computed side by side.
   int64_t teams_of(const ProductPart &part) const {
     const int64_t products = int64_t(part.products.size()), warps = kThreads / 32;
-    const bool is_repacked = std::any_of(part.products.begin(), part.products.end(),
-                                         [](const SharedProduct &one) { return one.repacked; });
-    return is_repacked || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
+    const bool takes_all =
+        std::any_of(part.products.begin(), part.products.end(),
+                    [&](const SharedProduct &one) { return is_on_tensor_cores(one); });
+    return takes_all || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
+  }
+
+  /// All warps of a block compute such a product together.
+  bool is_on_tensor_cores(const SharedProduct &product) const {
+    return product.repacked || (product.op == ir::Op::matmul && kernel_.most_rows > 1 &&
+                                has_tensor_cores(kernel_.dtype, table_.choice().target));
   }
 
   /// What joins the product's slices, if it has some.
@@ -166,8 +173,9 @@ private:
     const bool is_blocks = product.op == ir::Op::matmul_blocks;
     const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
     const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
-    std::string function = "multiply_floats";
-    bool *has = &has_floats_;
+    const bool all_warps = is_on_tensor_cores(product);
+    std::string function = all_warps ? "multiply_mma" : "multiply_floats";
+    bool *has = all_warps ? &has_mma_ : &has_floats_;
     if (is_blocks) {
       const bool plain = has_plain_blocks(dtype);
       has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
@@ -177,8 +185,9 @@ private:
                  block_format(dtype) + ">";
     }
     *has = true;
-    if (product.repacked && ir::info(dtype).elements_per_block > 32)
-      repacked_blocks_ = 1;
+    const int large = ir::info(dtype).elements_per_block > 32;
+    if (all_warps)
+      blocks_ = std::min(blocks_, product.repacked ? 2 - large : 3);
     std::string join;
     const std::string number = std::to_string(i), to = "sums[" + number + "]";
     const bool is_stored = is_blocks && !product.repacked;
@@ -188,7 +197,7 @@ private:
     has_stored_ = has_stored_ || is_stored;
     has_slices_ = has_stored_ && slices_ > 1;
     body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
-             ", k, first, columns" + p + ", " + (product.repacked ? "" : team) +
+             ", k, first, columns" + p + ", " + (all_warps ? "" : team) +
              (is_stored ? slices + ", " : "") + to + ");\n";
     if (is_stored && slices_ > 1)
       join = "    join_slices(" + slices + ", " + bias + ", n" + p + ", first, columns" + p + ", " +
@@ -393,8 +402,9 @@ private:
       if (part.turn && part.turn->norm)
         heads = part.turn->width;
     }
-    int64_t columns =
-        has_repacked_ ? 16 : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
+    int64_t columns = has_repacked_ || has_mma_
+                          ? 16
+                          : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
     while (columns < kMostColumns &&
            total / (2 * columns) >= kTilesEach * table_.choice().target.multiprocessors)
       columns *= 2;
@@ -409,10 +419,11 @@ private:
       defines += holds ? "#define " + name + "\n" : "";
     };
     define(has_floats_, "HAS_FLOATS");
+    define(has_mma_, "HAS_MMA");
     define(has_blocks_, "HAS_BLOCKS");
     define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
-    define(has_repacked_, "REPACKED_BLOCKS " + std::to_string(repacked_blocks_));
+    define(has_repacked_ || has_mma_, "BLOCKS " + std::to_string(blocks_));
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
     define(has_stored_, "AHEAD " + std::to_string(rounds_ahead()));
@@ -464,8 +475,9 @@ private:
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
-  bool has_floats_ = false, has_blocks_ = false, has_formats_ = false, has_repacked_ = false;
-  int repacked_blocks_ = 2; // a multiprocessor, of threads: more would not have the registers
+  bool has_floats_ = false, has_mma_ = false, has_blocks_ = false, has_formats_ = false;
+  bool has_repacked_ = false;
+  int blocks_ = 3; // a multiprocessor, of threads: more would not have the registers
 };
 
 } // namespace
