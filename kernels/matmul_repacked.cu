@@ -1,12 +1,13 @@
-// Product with a matrix of repacked blocks, on tensor cores (repacked_sums.cuh): y[r] = x[r] x w^T
-// + bias, of f16 and bf16.
+// Product with a matrix of repacked blocks (repacked_sums.cuh), of f16 and bf16 on tensor cores, of
+// f32 without: y[r] = x[r] x w^T + bias.
 //
 //   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// A block of threads computes 16 columns of y for 8 rows of x; its warps share the units of k.
+// A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
 //
-//   entry             block    grid
-//   matmul_repacked   32 x 8   ceil(rows / 8) * ceil(n / 16)
+//   entry               rows   block    grid                                for
+//   matmul_repacked     8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
+//   matmul_repacked_1   1      32 x 8   ceil(n / 16)                        one row of f32
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; those of floating.cuh and
 // assume.cuh.
@@ -16,43 +17,39 @@
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
 
-constexpr int kRows = 8, kColumns = 16, kWarps = 8;
-// So many blocks a multiprocessor leave the registers that all loads of a unit take; where there
-// are two of 256 elements, NVRTC 12 spills.
-#if __CUDACC_VER_MAJOR__ == 12
-constexpr int kOfLarge = 1;
+constexpr int kColumns = 16, kWarps = 8;
+// So many blocks a multiprocessor leave the registers that all loads of a unit take, with every
+// compiler: bf16 and what has more planes of bits take more, and so do four rows of f32.
+constexpr bool kIsLarge = Repacked<FORMAT>::kIsLarge;
+#ifdef MULTIPLIES_BY_MMA
+constexpr int kRows = 8;
 #else
-constexpr int kOfLarge = FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k ? 1 : 2;
+constexpr int kRows = 4;
 #endif
-constexpr int kBlocks = Repacked<FORMAT>::kIsLarge ? kOfLarge : FORMAT == FORMAT_q5_1 ? 2 : 3;
+#if __CUDACC_VER_MAJOR__ > 12 && defined(DTYPE_F16)
+constexpr int kOfLarge = FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k ? 1 : 2;
+#else
+constexpr int kOfLarge = 1;
+#endif
+constexpr int kBlocks = kRows == 4 ? 1 : kIsLarge ? kOfLarge : 2;
 
-extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
-    matmul_repacked(const T *__restrict__ x, const Byte *__restrict__ w,
-                    BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
-  BEGIN_EARLY();
+template <int kTall>
+__device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
+                                              long long rows, long long n, long long k) {
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
-  __shared__ float partial[kWarps][kRows][kColumns + 1];
+  __shared__ float partial[kWarps][kTall][kColumns + 1];
   const unsigned across = unsigned((n + kColumns - 1) / kColumns), tile = blockIdx.x % across;
   const unsigned strip = blockIdx.x / across;
-  const long long column = (long long)(tile)*kColumns, row = (long long)(strip)*kRows;
-  const int g = threadIdx.x / 4, q = threadIdx.x % 4;
+  const long long column = (long long)(tile)*kColumns, row = (long long)(strip)*kTall;
+  const int g = threadIdx.x / 4;
   // Columns of y beyond the last repeat it; they are not stored.
   auto inside = [&](long long o) { return o < n ? o : n - 1; };
-  // So do rows.
-  const Places at = {x + (row + g < rows ? row + g : row) * k,
-                     {inside(column + g), inside(column + g + 8)},
-                     w,
-                     n,
-                     k / kBlock,
-                     q};
-  float sum[4] = {};
-  repacked_sums<FORMAT>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y, kWarps, sum);
-
-  store_sums(sum, partial);
+  const long long own[2] = {inside(column + g), inside(column + g + 8)};
+  store_repacked_sums<FORMAT>(x + row * k, rows - row, w, own, n, k, partial);
   __syncthreads();
   const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
-  if (r < kRows && row + r < rows && column + o < n) {
+  if (r < kTall && row + r < rows && column + o < n) {
     float total = BIAS_AT(column + o);
 #pragma unroll
     for (int s = 0; s < kWarps; ++s)
@@ -61,3 +58,16 @@ extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)
   }
 #endif
 }
+
+#define ENTRY(name, tall, blocks)                                                                  \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps, blocks)                                \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
+           long long rows, long long n, long long k) {                                             \
+    BEGIN_EARLY();                                                                                 \
+    multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k);                                        \
+  }
+
+ENTRY(matmul_repacked, kRows, kBlocks)
+#ifndef MULTIPLIES_BY_MMA
+ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
+#endif

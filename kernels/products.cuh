@@ -252,14 +252,18 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
 
 #if __CUDA_ARCH__ >= 800
 
-// Columns on tensor cores, 16 at a time by all warps: add_up(row g of x, column g, column g + 8,
-// sum) adds up this warp's share.
+// Columns 16 at a time by all warps, which share k: add_up(column g, column g + 8, partial) leaves
+// what each has.
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+constexpr int kTall = 8;
+#else
+constexpr int kTall = ROWS;
+#endif
 template <class Columns, class AddUp>
-__device__ __forceinline__ void multiply_in_sixteens(const T *x, const T *bias, long long rows,
-                                                     long long n, long long k, long long first,
+__device__ __forceinline__ void multiply_in_sixteens(const T *bias, long long n, long long first,
                                                      Columns columns, Sums &to, AddUp add_up) {
   constexpr int kWide = 16;
-  __shared__ float partial[kWarps][8][kWide + 1];
+  __shared__ float partial[kWarps][kTall][kWide + 1];
   const int g = threadIdx.x / 4;
 #pragma unroll 1
   for (int c = 0; c < COLUMNS; c += kWide) {
@@ -268,9 +272,8 @@ __device__ __forceinline__ void multiply_in_sixteens(const T *x, const T *bias, 
       const long long place = first + c + o;
       return columns.column(place < n ? place : n - 1);
     };
-    float sum[4] = {};
-    add_up(x + (g < rows ? g : 0) * k, inside(g), inside(g + 8), sum);
-    store_sums(sum, partial);
+    const long long own[2] = {inside(g), inside(g + 8)};
+    add_up(own, partial);
     __syncthreads();
     const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
     if (r < ROWS && c + o < COLUMNS) {
@@ -295,11 +298,14 @@ __device__ __forceinline__ void multiply_mma(const T *x, const T *w, const T *bi
                                              long long n, long long k, long long first,
                                              Columns columns, Sums &to) {
 #if __CUDA_ARCH__ >= 800
-  multiply_in_sixteens(x, bias, rows, n, k, first, columns, to,
-                       [&](const T *row, long long left, long long right, float(&sum)[4]) {
-                         const T *const own[2] = {w + left * k, w + right * k};
-                         gemv_mma_sums(own, row, have_vectors(x, w, k), threadIdx.y, kWarps, k,
-                                       sum);
+  const int g = threadIdx.x / 4;
+  multiply_in_sixteens(bias, n, first, columns, to,
+                       [&](const long long(&own)[2], float(&partial)[kWarps][kTall][17]) {
+                         const T *const column[2] = {w + own[0] * k, w + own[1] * k};
+                         float sum[4] = {};
+                         gemv_mma_sums(column, x + (g < rows ? g : 0) * k, have_vectors(x, w, k),
+                                       threadIdx.y, kWarps, k, sum);
+                         store_sums(sum, partial);
                        });
 #endif
 }
@@ -383,12 +389,9 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
                                                   long long rows, long long n, long long k,
                                                   long long first, Columns columns, Sums &to) {
 #if __CUDA_ARCH__ >= 800
-  multiply_in_sixteens(x, bias, rows, n, k, first, columns, to,
-                       [&](const T *row, long long left, long long right, float(&sum)[4]) {
-                         const int q = threadIdx.x % 4;
-                         const Places at = {row, {left, right}, w, n, k / kBlock, q};
-                         repacked_sums<kFormat>(at, (unsigned long long)(x) % 16 == 0, threadIdx.y,
-                                                kWarps, sum);
+  multiply_in_sixteens(bias, n, first, columns, to,
+                       [&](const long long(&own)[2], float(&partial)[kWarps][kTall][17]) {
+                         store_repacked_sums<kFormat>(x, rows, w, own, n, k, partial);
                        });
 #endif
 }

@@ -19,7 +19,8 @@ std::string block_format(ir::DType dtype) {
 }
 
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
-  return has_tensor_cores(x, target) && ir::info(w).kind == ir::DTypeKind::block;
+  return (has_tensor_cores(x) || x == ir::DType::f32) &&
+         target.compute_capability >= kTensorCoresSince && ir::info(w).kind == ir::DTypeKind::block;
 }
 
 int64_t slices_of_blocks(int64_t depth) {
@@ -57,8 +58,8 @@ Status emit_matmul_blocks(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1);
   const bool repacked = op.flag("repacked");
   if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
-    return op.unsupported(x.dtype,
-                          "repacked blocks multiply f16 and bf16, from compute capability 8.0 on");
+    return op.unsupported(
+        x.dtype, "repacked blocks multiply f32, f16 and bf16, from compute capability 8.0 on");
   const std::string entry = repacked                    ? "matmul_repacked"
                             : has_plain_blocks(w.dtype) ? "matmul_blocks"
                                                         : "matmul_formats";
@@ -84,8 +85,18 @@ Status emit_matmul_blocks(OpEmitter &op) {
     return exprs.mul(exprs.ceildiv(rows, exprs.constant(height)),
                      exprs.ceildiv(columns, exprs.constant(width)));
   };
-  if (repacked)
-    launch.variant("", {}, tiles(8, 16), {32, 8, 1});
+  const std::array<int64_t, 3> threads = {32, 8, 1};
+  if (repacked && x.dtype == ir::DType::f32) {
+    const ir::Interval range = exprs.range(rows, op.builder().function().symbol_domain(exprs));
+    if (range.lower <= 1)
+      launch.variant("matmul_repacked_1",
+                     range.upper <= 1 ? ir::ExprId()
+                                      : exprs.make(ir::ExprKind::le, rows, exprs.constant(1)),
+                     tiles(1, 16), threads);
+    if (range.upper > 1)
+      launch.variant("", {}, tiles(4, 16), threads);
+  } else if (repacked)
+    launch.variant("", {}, tiles(8, 16), threads);
   else
     launch.variant("", {}, tiles(4, 8 / slices), {32, 8, 1});
   launch.emit(op.call().location);

@@ -793,9 +793,11 @@ void check_repacked(const RepackedCase &c) {
   for (size_t i = 0; i < layout.values.size(); ++i)
     differ += got->at(1).values[i] != layout.values[i];
   CHECK(differ == 0);
-  // The result's rounding, and that of sums in f32 whose terms are quants of at most 8 bits, and
-  // what is added to them, by x and the scales.
-  const double unit = c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  // The result's rounding, and that of sums in f32: their terms are quants of at most 8 bits, on
+  // tensor cores with what is added to them, by x and the scales.
+  const bool is_f32 = c.dtype == DType::f32;
+  const double unit = is_f32 ? 0x1p-24 : c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  const double added = is_f32 ? 0 : 1, rounding = is_f32 ? 0x1p-21 : 0x1p-18;
   double most = 0;
   for (int64_t row = 0; row < c.rows; ++row)
     for (int64_t column = 0; column < c.n; ++column) {
@@ -803,10 +805,10 @@ void check_repacked(const RepackedCase &c) {
       for (int64_t j = 0; j < c.k; ++j) {
         const double term =
             x.values[size_t(row * c.k + j)] * block_element(c.format, w.values, column * c.k + j);
-        sum += term, size += std::fabs(term) + 1;
+        sum += term, size += std::fabs(term) + added;
       }
       const double off = std::fabs(got->at(0).values[size_t(row * c.n + column)] - sum);
-      most = std::max(most, off / (unit * std::fabs(sum) + size * 0x1p-18));
+      most = std::max(most, off / (unit * std::fabs(sum) + size * rounding));
     }
   INFO("off by " << most);
   CHECK(most <= 1);
@@ -817,7 +819,7 @@ void check_repacked(const RepackedCase &c) {
 TEST_CASE("products with repacked blocks agree with the formats' definitions") {
   for (DType format :
        {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl})
-    for (DType dtype : {DType::f16, DType::bf16}) {
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       check_repacked({dtype, format, 1, 16, 512, false}); // a unit for each warp
       check_repacked({dtype, format, 1, 33, 1152, true}); // nine units
       check_repacked({dtype, format, 3, 5, 96, true});    // less than one
@@ -830,7 +832,7 @@ TEST_CASE("products with repacked blocks agree with the formats' definitions") {
 
 TEST_CASE("products with repacked blocks of 256 elements agree with the formats' definitions") {
   for (DType format : {DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k})
-    for (DType dtype : {DType::f16, DType::bf16}) {
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       check_repacked({dtype, format, 1, 16, 2048, false}); // a unit for each warp
       check_repacked({dtype, format, 3, 33, 2304, true});  // nine, of an odd number of rows
       check_repacked({dtype, format, 8, 6, 256, true});

@@ -351,8 +351,8 @@ TEST_CASE("turned heads: halves, parts of heads, without tables, positions of i6
   CHECK(is_fused(attend({.rows = 2, .most_rows = 2, .ids = "i64"})));
 }
 
-TEST_CASE("products on tensor cores, with biases, norms of heads and casts around rotary") {
-  for (const char *dtype : {"f16", "bf16"}) {
+TEST_CASE("repacked products, with biases, norms of heads and casts around rotary") {
+  for (const char *dtype : {"f32", "f16", "bf16"}) {
     CHECK(is_fused(attend({.dtype = dtype, .repacks = true, .has_bias = true, .casts = true})));
     for (int64_t head : {32, 24}) // tiles are whole heads, which need not be sixteens
       CHECK(is_fused(attend({.dtype = dtype,

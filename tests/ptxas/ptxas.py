@@ -6,7 +6,7 @@
 Each must compile, spill nothing, and fit at the block sizes that it is launched with into what limits.csv
 gives a block of its architecture. Architectures are those of jit/architectures.def that the NVRTC knows;
 NVRTCs are the oldest supported one (.deps/nvrtc12, which `./dev test ptxas` installs) and the one that the
-build has found. --only: forms whose kernel or options hold TEXT.
+build has found. --only: forms whose kernel, source or options hold TEXT.
 """
 import argparse
 import concurrent.futures
@@ -203,7 +203,7 @@ def main():
     results += [(f"sm_{number} in limits.csv", "") if number in limits else (f"sm_{number}", "is not in limits.csv")
                 for number in known]
     own = [runtime_form(name, entries) for name, entries in LAUNCHED_BY_THE_RUNTIME.items()]
-    found, older = ([form for form in some + own if options.only in form.kernel + " ".join(form.options)] for some in (found, older))
+    found, older = ([form for form in some + own if options.only in " ".join((form.kernel, form.name, *form.options))] for some in (found, older))
     print(f"{len(found)} forms of {modules} modules, {len(older)} before sm_{TENSOR_CORES_SINCE}")
     tell_failures(results)
     for library in libraries:

@@ -395,13 +395,14 @@ TEST_CASE("ops on weights alone become a function of weights, whose results are 
 }
 
 TEST_CASE("weights get the layouts that kernels read best, and stand in memory once") {
-  // One row of f16 and an f32 one, weights w [8, 4] and u [4, 8] (f16), q of blocks.
+  // One row of f16, of f32 and of f64, weights w [8, 4] and u [4, 8] (f16), q of blocks.
   auto text = [](const std::string &body) {
     const ir::Module module =
         run(parse("cugrt 1\nfunc @main(%x: tensor<[1, 8], f16>, %f: tensor<[1, 32], f32>, "
-                  "%h: tensor<[1, 32], f16>, %m: tensor<[9, 8], f16>, %w: tensor<[8, 4], f16>, "
+                  "%d: tensor<[1, 32], f64>, %h: tensor<[1, 32], f16>, %m: tensor<[9, 8], f16>, "
+                  "%w: tensor<[8, 4], f16>, "
                   "%u: tensor<[4, 8], f16>, %q: tensor<[4, 32], q4_0>) -> (tensor<[1, 4], f16>) "
-                  "attributes {num_inputs = 4} {\n" +
+                  "attributes {num_inputs = 5} {\n" +
                   body + "  return %y\n}\n"),
             {"LiftTransformParams"});
     return ir::print(module);
@@ -423,11 +424,14 @@ TEST_CASE("weights get the layouts that kernels read best, and stand in memory o
   CHECK(!has(text("  %k = matmul(%x, %w)\n  %s = reduce_sum(%w) {axes = [0]}\n"
                   "  %y = add(%k, %s)\n"),
              "transpose"));
-  // Blocks are repacked once, for products of short floats.
-  const std::string blocks = text("  %y = matmul_blocks(%h, %q)\n");
-  CHECK(has(blocks, "matmul_blocks(%h, %main_transform_params.0) {repacked = true}"));
-  CHECK(has(blocks, "= repack_blocks(%q)"));
-  CHECK(!has(text("  %k = matmul_blocks(%f, %q)\n  %y = cast(%k) {dtype = f16}\n"), "repack"));
+  // Blocks are repacked once, but for products of f64.
+  for (const std::string x : {"%h", "%f"}) {
+    const std::string blocks =
+        text("  %k = matmul_blocks(" + x + ", %q)\n  %y = cast(%k) {dtype = f16}\n");
+    CHECK(has(blocks, "matmul_blocks(" + x + ", %main_transform_params.0) {repacked = true}"));
+    CHECK(has(blocks, "= repack_blocks(%q)"));
+  }
+  CHECK(!has(text("  %k = matmul_blocks(%d, %q)\n  %y = cast(%k) {dtype = f16}\n"), "repack"));
 }
 
 TEST_CASE("what several functions make alike of the same weights is one weight") {

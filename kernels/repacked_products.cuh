@@ -1,0 +1,295 @@
+// What a warp multiplies of a repacked block (repacked.cuh), ahead of its scales: quants as
+// numbers, the elements of x that belong to them, and their products.
+//
+// Lane 4 g + q has what is its own of rows g and g + 8 of w. Of f16 and bf16 tensor cores multiply:
+// an mma has 16 rows of w on the left and 8 rows of x, as columns, on the right, of which the lane
+// reads row g, and has the sums of rows 2 q and 2 q + 1. Which elements of k an mma multiplies with
+// which others is all the same, as long as both sides agree. Of f32 the lane multiplies kRows rows
+// of x itself; its sums are those of its own elements.
+//
+// Quants are exact in all three, and sums over a block, or half of one, are in f32. A least is
+// times the sum over x, which on tensor cores is the product of x with ones. An infinity in x gives
+// NaN.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "floating.cuh"
+#include "mma.cuh"
+#include "repacked.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+#define MULTIPLIES_BY_MMA
+#endif
+
+// Quants in a register of two f16 or bf16, with how far they are off: value = (number - kOffset) *
+// kFactor. As f16 a whole number is the last bits of a subnormal one, a multiple of 2^-24; as bf16,
+// where products of such would be lost, of 128, whose steps are 1. Of 8 bits there is no room for
+// that in bf16. Of f32 they begin as f16.
+template <int kFormat> struct Numbers {
+  static constexpr int kBias = kFormat == 40   ? 8
+                               : kFormat == 50 ? 16
+                               : kFormat == 80 ? 128
+                               : kFormat == 36 ? 4
+                               : kFormat == 66 ? 32
+                                               : 0;
+  // Where sums of x for that alone cost more, it is subtracted: each half of a block would want
+  // them.
+#ifdef MULTIPLIES_BY_MMA
+  static constexpr bool kSubtracts =
+      Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
+#else
+  static constexpr bool kSubtracts = true;
+#endif
+#ifndef MULTIPLIES_BY_MMA
+  static constexpr float kFactor = kFormat == 49 || kFormat == 80 ? 1 : 16777216;
+  static constexpr unsigned kBits = 0;
+  static constexpr int kOff = kBias;
+#elif defined(DTYPE_F16)
+  static constexpr unsigned kBits = 0, kOne = kFormat == 49 ? 0x3c003c00 : 0x00010001;
+  static constexpr float kFactor = kFormat == 49 ? 1 : 16777216;
+  static constexpr int kOff = kBias;
+#else
+  static constexpr unsigned kBits = 0x43004300, kOne = 0x3f803f80;
+  static constexpr float kFactor = 1;
+  static constexpr int kOff = kFormat == 49 || kFormat == 80 ? 0 : 128 + kBias;
+#endif
+  static constexpr float kOffset = kSubtracts ? 0 : kOff;
+
+  static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
+#ifndef DTYPE_BF16
+    constexpr unsigned kTwo = kOff * 0x00010001u;
+    const __half2 value = __hsub2(*reinterpret_cast<const __half2 *>(&pair),
+                                  *reinterpret_cast<const __half2 *>(&kTwo));
+#else
+    const __nv_bfloat162 value =
+        __hsub2(*reinterpret_cast<const __nv_bfloat162 *>(&pair), __float2bfloat162_rn(kOff));
+#endif
+    return *reinterpret_cast<const unsigned *>(&value);
+  }
+  // Whether sums of x are wanted, in the same steps.
+  static constexpr bool kHasSums = kOffset != 0 || BlockFormat<kFormat>::kHasLeast;
+};
+
+#ifdef MULTIPLIES_BY_MMA
+// As multiply, of sums that begin at 0.
+__device__ __forceinline__ void multiply_first(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
+                                               unsigned c1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPES
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+               : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1), "f"(0.0f));
+}
+#endif
+
+// Bits kPlace .. and 16 + kPlace .. of a word, kBits each, at kFrom and 16 + kFrom of `into`:
+// (a & b) | c is one instruction where constants are immediate.
+template <int kBits, int kPlace, int kFrom>
+__device__ __forceinline__ unsigned with_bits(unsigned word, unsigned into) {
+  constexpr unsigned kMask = ((1u << kBits) - 1) * 0x00010001u << kFrom;
+  constexpr int kRight = kPlace >= kFrom ? kPlace - kFrom : 0,
+                kLeft = kPlace >= kFrom ? 0 : kFrom - kPlace;
+  unsigned pair;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
+      : "=r"(pair)
+      : "r"(word >> kRight << kLeft), "r"(kMask), "r"(into));
+  return pair;
+}
+
+// The entries of a table that four nibbles choose, from bit `shift` on: their lower three bits are
+// in `within`, and `half`'s nibble e is e where the upper one is 0, else 4 + e.
+__device__ __forceinline__ unsigned entries(const unsigned (&table)[4], unsigned within,
+                                            unsigned half, int shift) {
+  return __byte_perm(__byte_perm(table[0], table[1], within >> shift),
+                     __byte_perm(table[2], table[3], within >> shift), half >> shift);
+}
+
+// What a lane has of block i of its unit, all eight elements: pair j is elements 2 j and 2 j + 1.
+template <int kFormat, int i>
+__device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *high,
+                                         unsigned (&pair)[4]) {
+  typedef Repacked<kFormat> Layout;
+  if constexpr (kFormat == 49) {
+    // The 16 values as f16 or bf16, their lower bytes and their upper ones.
+#ifndef DTYPE_BF16
+    const unsigned lows[4] = {0x103080f0, 0x00806020, 0xc0408000, 0x109050a0},
+                   highs[4] = {0xd4d5d6d7, 0xc9cdd0d2, 0x504e4a3c, 0x57555452};
+#else
+    const unsigned lows[4] = {0x82a6d0fe, 0x20b00c44, 0x18c85080, 0xe2b28a54},
+                   highs[4] = {0xc2c2c2c2, 0xc1c1c2c2, 0x4241413f, 0x42424242};
+#endif
+    const unsigned within = low[i] & 0x77777777u, half = low[i] >> 1 & 0x44444444u | 0x32103210u;
+#pragma unroll
+    for (int j = 0; j < 4; j += 2) {
+      const unsigned lower = entries(lows, within, half, j * 8),
+                     upper = entries(highs, within, half, j * 8);
+      pair[j] = __byte_perm(lower, upper, 0x5140);
+      pair[j + 1] = __byte_perm(lower, upper, 0x7362);
+    }
+  } else if constexpr (kFormat != 80) {
+    constexpr int kLow = Layout::kLow, kHigh = Layout::kHigh, kWord = i * kLow / 4;
+    constexpr unsigned kBits = Numbers<kFormat>::kBits;
+    constexpr int kPlace = i % (4 / kLow) * 4 * kLow;
+    pair[0] = with_bits<kLow, kPlace, 0>(low[kWord], kBits);
+    pair[1] = with_bits<kLow, kPlace + kLow, 0>(low[kWord], kBits);
+    pair[2] = with_bits<kLow, kPlace + 2 * kLow, 0>(low[kWord], kBits);
+    pair[3] = with_bits<kLow, kPlace + 3 * kLow, 0>(low[kWord], kBits);
+    if constexpr (kHigh > 0) {
+      constexpr int kUpper = i % (4 / kHigh) * 4 * kHigh;
+      const unsigned word = high[i * kHigh / 4];
+      pair[0] = with_bits<kHigh, kUpper, kLow>(word, pair[0]);
+      pair[1] = with_bits<kHigh, kUpper + kHigh, kLow>(word, pair[1]);
+      pair[2] = with_bits<kHigh, kUpper + 2 * kHigh, kLow>(word, pair[2]);
+      pair[3] = with_bits<kHigh, kUpper + 3 * kHigh, kLow>(word, pair[3]);
+    }
+    if constexpr (Numbers<kFormat>::kSubtracts && Numbers<kFormat>::kOff != 0)
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        pair[j] = Numbers<kFormat>::subtracted(pair[j]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const unsigned word = low[2 * i + j / 2];
+#ifndef DTYPE_BF16
+      pair[j] = __byte_perm(word, 0, j % 2 ? 0x4342 : 0x4140);
+#else
+      const float base = 8388608 + 128;
+      const float first = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + j % 2 * 2));
+      const float second = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7441 + j % 2 * 2));
+      const __nv_bfloat162 value = __floats2bfloat162_rn(first - base, second - base);
+      pair[j] = *reinterpret_cast<const unsigned *>(&value);
+#endif
+    }
+  }
+}
+
+#ifdef MULTIPLIES_BY_MMA
+// Two elements of x, wherever they begin.
+__device__ __forceinline__ unsigned read_pair(const T *from) {
+  const unsigned short *bits = reinterpret_cast<const unsigned short *>(from);
+  return bits[0] | unsigned(bits[1]) << 16;
+}
+
+// A lane's elements of a block of row g of x, of which `from` is the first.
+typedef uint4 Right;
+template <int kFormat, bool kAligned> __device__ __forceinline__ Right read_right(const T *from) {
+  constexpr int kNext = Repacked<kFormat>::kHasHalves ? 16 : 4;
+  if constexpr (!kAligned)
+    return {read_pair(from), read_pair(from + 2), read_pair(from + kNext),
+            read_pair(from + kNext + 2)};
+  if constexpr (!Repacked<kFormat>::kHasHalves)
+    return *reinterpret_cast<const uint4 *>(from);
+  const uint2 first = *reinterpret_cast<const uint2 *>(from),
+              second = *reinterpret_cast<const uint2 *>(from + kNext);
+  return {first.x, first.y, second.x, second.y};
+}
+
+// Products of block i of the unit with x: of its halves, or of all of it in the first, kRows of one
+// row of w and then those of the other; `xs`: sums of x, likewise.
+template <int kFormat, int i, int kRows>
+__device__ __forceinline__ void
+block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[1],
+               float (&products)[2][2 * kRows], float (&xs)[2][2 * kRows]) {
+  const uint4 x = rows[0];
+  constexpr int kSecond = Repacked<kFormat>::kHasHalves ? 1 : 0;
+  unsigned up[4], down[4];
+  pairs_of<kFormat, i>(low[0], high[0], up);
+  pairs_of<kFormat, i>(low[1], high[1], down);
+  multiply_first(products[0], {up[0], down[0], up[1], down[1]}, x.x, x.y);
+  if constexpr (kSecond)
+    multiply_first(products[1], {up[2], down[2], up[3], down[3]}, x.z, x.w);
+  else
+    multiply(products[0], {up[2], down[2], up[3], down[3]}, x.z, x.w);
+  if constexpr (Numbers<kFormat>::kHasSums) {
+    constexpr unsigned kOne = Numbers<kFormat>::kOne;
+    multiply_first(xs[0], {kOne, kOne, kOne, kOne}, x.x, x.y);
+    if constexpr (kSecond)
+      multiply_first(xs[1], {kOne, kOne, kOne, kOne}, x.z, x.w);
+    else
+      multiply(xs[0], {kOne, kOne, kOne, kOne}, x.z, x.w);
+  }
+  if constexpr (Numbers<kFormat>::kOffset != 0)
+#pragma unroll
+    for (int h = 0; h <= kSecond; ++h)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        products[h][e] = fma(xs[h][e], -Numbers<kFormat>::kOffset, products[h][e]);
+}
+
+#else
+
+// A lane's elements of a block of a row of x, of which `from` is the first.
+struct Right {
+  float element[8];
+};
+template <int kFormat, bool kAligned> __device__ __forceinline__ Right read_right(const T *from) {
+  constexpr int kNext = Repacked<kFormat>::kHasHalves ? 16 : 4;
+  Right right;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const float *half = from + h * kNext;
+    float *to = right.element + 4 * h;
+    if constexpr (kAligned) {
+      const float4 four = *reinterpret_cast<const float4 *>(half);
+      to[0] = four.x, to[1] = four.y, to[2] = four.z, to[3] = four.w;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        to[e] = half[e];
+    }
+  }
+  return right;
+}
+
+// What a lane has of block i of its unit, as numbers.
+template <int kFormat, int i>
+__device__ __forceinline__ void numbers_of(const unsigned *low, const unsigned *high,
+                                           float (&number)[8]) {
+  if constexpr (kFormat == 80) {
+    const float base = 8388608 + 128;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const unsigned word = low[2 * i + e / 4];
+      number[e] = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + e % 4)) - base;
+    }
+  } else {
+    unsigned pair[4];
+    pairs_of<kFormat, i>(low, high, pair);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const float2 two = __half22float2(*reinterpret_cast<const __half2 *>(&pair[j]));
+      number[2 * j] = two.x, number[2 * j + 1] = two.y;
+    }
+  }
+}
+
+// As on tensor cores, of the lane's own elements.
+template <int kFormat, int i, int kRows>
+__device__ __forceinline__ void
+block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[kRows],
+               float (&products)[2][2 * kRows], float (&xs)[2][2 * kRows]) {
+  constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1, kEach = 8 / kHalves;
+  float up[8], down[8];
+  numbers_of<kFormat, i>(low[0], high[0], up);
+  numbers_of<kFormat, i>(low[1], high[1], down);
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h)
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float *x = rows[r].element + h * kEach;
+      float above = 0, below = 0, sum = 0;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        above = fma(x[e], up[h * kEach + e], above);
+        below = fma(x[e], down[h * kEach + e], below);
+        sum += x[e];
+      }
+      products[h][r] = above, products[h][kRows + r] = below;
+      xs[h][r] = xs[h][kRows + r] = sum * (1 / Numbers<kFormat>::kFactor);
+    }
+}
+#endif
+
+#endif
