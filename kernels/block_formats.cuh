@@ -76,34 +76,43 @@ template <int kFormat> struct BlockFormat {
   static constexpr bool kHasLeast =
       kFormat == 41 || kFormat == 51 || kFormat == 26 || kFormat == 46 || kFormat == 56;
 
+  // Where scales begin in a block, and d where it lies apart.
+  static constexpr int kScales = kFormat == 36 ? 96 : kFormat == 66 ? 192 : 0;
+  static constexpr int kTail = kFormat == 26 ? 80 : kFormat == 36 ? 108 : kFormat == 66 ? 208 : 0;
+
   template <int kAlign> static __device__ __forceinline__ float half_at(const Byte *p) {
     return __half2float(__ushort_as_half((unsigned short)(pair_at<kAlign>(p))));
   }
 
-  // Of the half (0 or 1) of a unit's elements.
+  // Of the half (0 or 1) of a unit's elements, from where scales and d lie.
   template <int kAlign>
-  static __device__ __forceinline__ Part part_of(const Byte *block, int unit, int half) {
+  static __device__ __forceinline__ Part part_of(const Byte *scales, const Byte *tail, int unit,
+                                                 int half) {
     const int part = unit * 2 + half;
     if constexpr (kFormat == 26) {
-      const int both = block[part];
-      return {half_at<kAlign>(block + 80) * float(both & 15),
-              -(half_at<kAlign>(block + 82) * float(both >> 4))};
+      const int both = scales[part];
+      return {half_at<kAlign>(tail) * float(both & 15),
+              -(half_at<kAlign>(tail + 2) * float(both >> 4))};
     } else if constexpr (kFormat == 36) {
-      const Byte *scales = block + 96;
       const int low = part < 8 ? scales[part] & 15 : scales[part - 8] >> 4;
       const int high = scales[8 + part % 4] >> part / 4 * 2 & 3;
-      return {half_at<kAlign>(block + 108) * float((low | high << 4) - 32), 0.0f};
+      return {half_at<kAlign>(tail) * float((low | high << 4) - 32), 0.0f};
     } else if constexpr (kFormat == 46 || kFormat == 56) {
-      const Byte *six = block + 4;
+      const Byte *six = scales + 4;
       const int at = unit % 4;
       const int scale = unit < 4 ? six[at] & 63 : (six[8 + at] & 15) | (six[at] >> 2 & 48);
       const int least = unit < 4 ? six[4 + at] & 63 : six[8 + at] >> 4 | (six[4 + at] >> 2 & 48);
-      return {half_at<kAlign>(block) * float(scale), -(half_at<kAlign>(block + 2) * float(least))};
+      return {half_at<kAlign>(scales) * float(scale),
+              -(half_at<kAlign>(scales + 2) * float(least))};
     } else if constexpr (kFormat == 66) {
-      return {half_at<kAlign>(block + 208) * float((signed char)(block[192 + part])), 0.0f};
+      return {half_at<kAlign>(tail) * float((signed char)(scales[part])), 0.0f};
     } else {
-      return {half_at<kAlign>(block), kHasLeast ? half_at<kAlign>(block + 2) : 0.0f};
+      return {half_at<kAlign>(scales), kHasLeast ? half_at<kAlign>(scales + 2) : 0.0f};
     }
+  }
+  template <int kAlign>
+  static __device__ __forceinline__ Part part_of(const Byte *block, int unit, int half) {
+    return part_of<kAlign>(block + kScales, block + kTail, unit, half);
   }
 
   // Of elements `place` to `place` + 3 of a unit, a multiple of 4: a byte each, not negative.

@@ -78,12 +78,11 @@ extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__res
       if (q != 0)
         continue;
       if constexpr (Stored::kIsLarge) {
-        // Where scales, and d, begin in a stored block.
-        constexpr int kScales = FORMAT == FORMAT_q3_k ? 96 : FORMAT == FORMAT_q6_k ? 192 : 0;
-        constexpr int kTail = FORMAT == FORMAT_q2_k ? 80 : FORMAT == FORMAT_q3_k ? 108 : 208;
-        copy(y + Layout::scale_at(row, first, n, blocks), stored(0) + kScales, Layout::kScaleBytes);
+        copy(y + Layout::scale_at(row, first, n, blocks), stored(0) + Stored::kScales,
+             Layout::kScaleBytes);
         if constexpr (Layout::kTailBytes > 0)
-          copy(y + Layout::tail_at(row, first, n, blocks), stored(0) + kTail, Layout::kTailBytes);
+          copy(y + Layout::tail_at(row, first, n, blocks), stored(0) + Stored::kTail,
+               Layout::kTailBytes);
       } else {
         for (int b = 0; b < count; ++b)
           copy(y + Layout::scale_at(row, first + b, n, blocks), stored(b), kHead);

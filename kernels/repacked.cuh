@@ -99,4 +99,34 @@ template <int kFormat> struct Repacked {
     return scale_at(0, 0, rows, blocks) + rows * (blocks / kUnit) * kScaleBytes +
            (b / kUnit * rows + row) * kTailBytes;
   }
+
+  // The element in `column` of row `row`, as the stored format has it.
+  static __device__ __forceinline__ float element_at(const Byte *w, long long row, long long column,
+                                                     long long rows, long long blocks) {
+    const long long b = column / kBlock, first = b / kUnit * kUnit;
+    const int place = int(column % kBlock), i = int(b % kUnit);
+    const int q = kHasHalves ? place % 16 / 4 : place / 8;
+    const int e = kHasHalves ? place % 4 + place / 16 * 4 : place % 8;
+    const Byte *low = w + low_at(row, first, q, blocks);
+    unsigned quant;
+    if constexpr (kLow < 8)
+      quant = bits_at<kLow>(low, i, e);
+    else
+      quant = low[8 * i + e];
+    if constexpr (kHigh > 0) {
+      const Byte *high = w + high_at(row, first, q, rows, blocks);
+      const bool is_whole = blocks_of_unit(first, blocks) == kUnit;
+      quant |= (is_whole ? bits_at<kHigh>(high, i, e) : high[i] >> (e / 2 + e % 2 * 4) & 1) << kLow;
+    }
+    const Byte *tail = w + tail_at(row, first, rows, blocks);
+    return BlockFormat<kFormat>::element_of(
+        BlockFormat<kFormat>::template part_of<1>(w + scale_at(row, b, rows, blocks), tail, i,
+                                                  place / 16),
+        quant, 0);
+  }
+  template <int kBits>
+  static __device__ __forceinline__ unsigned bits_at(const Byte *words, int i, int e) {
+    const int at = i * kBits / 4 * 32 + bit<kBits>(i, e);
+    return words[at / 8] >> at % 8 & ((1u << kBits) - 1);
+  }
 };

@@ -221,4 +221,28 @@ Status emit_embedding(OpEmitter &op) {
   return {};
 }
 
+Status emit_embedding_blocks(OpEmitter &op) {
+  const ir::Type table = op.operand_type(0), ids = op.operand_type(1), y = op.result_type();
+  const bool repacked = op.flag("repacked");
+  if (repacked && !takes_repacked_blocks(ir::DType::f32, table.dtype, op.table().choice().target))
+    return op.unsupported(table.dtype, "repacked blocks are read from compute capability 8.0 on");
+  KernelLaunch launch =
+      op.launch("embedding_blocks.cu", "embedding_blocks", std::string(ir::info(table.dtype).name));
+  launch.floating_type(y.dtype);
+  launch.option("-DFORMAT=" + block_format(table.dtype));
+  if (repacked)
+    launch.option("-DREPACKED");
+  if (ids.dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  launch.input("table", op.operand(0));
+  launch.input("ids", op.operand(1));
+  launch.output("y", op.result());
+  const ir::ExprId count = launch.count("count", op.count(ids));
+  launch.size("rows", table.dims[0]);
+  const ir::ExprId width = launch.size("width", table.dims[1]);
+  launch.loop_variant(op.exprs().mul(count, width));
+  launch.emit(op.call().location);
+  return {};
+}
+
 } // namespace cugrt::codegen

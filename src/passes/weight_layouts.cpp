@@ -48,7 +48,7 @@ protected:
     if (binding.result_count == 1 && transposed_operand(binding.result()).valid() &&
         !is_kept_[binding.first_result])
       return {}; // all that read it read its operand now
-    CUGRT_TRY(copy_product(binding));
+    CUGRT_TRY(copy_reader(binding));
     for (uint32_t i = 0; i < binding.result_count; ++i)
       lay_out(binding.result(i));
     return {};
@@ -124,7 +124,8 @@ private:
         const auto operands = source().operands_of(binding);
         const Layout layout = wanted(binding);
         for (size_t i = 0; i < operands.size(); ++i) {
-          note(operands[i], i == 1 ? layout : Layout::as_is);
+          if (i != 0 || !is_op(binding, Op::embedding_blocks)) // rows are read in either
+            note(operands[i], i == 1 ? layout : Layout::as_is);
           if (operands[i].kind == Operand::Kind::value)
             is_kept_[operands[i].index] =
                 is_kept_[operands[i].index] || i != 1 || !is_plain_product(binding);
@@ -188,19 +189,22 @@ private:
            !ir::op_bool(Op::matmul, source().attributes_of(binding), "transpose_b");
   }
 
-  Status copy_product(const Binding &binding) {
-    const bool is_matmul = is_op(binding, Op::matmul);
-    if (!is_matmul && !is_op(binding, Op::matmul_blocks))
+  /// A product, or an embedding of blocks, reads its weight in the layout that it has now.
+  Status copy_reader(const Binding &binding) {
+    const bool is_matmul = is_op(binding, Op::matmul),
+               is_embedding = is_op(binding, Op::embedding_blocks);
+    if (!is_matmul && !is_embedding && !is_op(binding, Op::matmul_blocks))
       return copy(binding);
     const auto given = source().operands_of(binding);
-    const ValueId right = given[1].value(), before = transposed_operand(right);
+    const size_t place = is_embedding ? 0 : 1;
+    const ValueId weight = given[place].value(), before = transposed_operand(weight);
     std::vector<Operand> operands;
     for (size_t i = 0; i < given.size(); ++i)
-      operands.push_back(i == 1 ? Operand() : mapped(given[i]));
+      operands.push_back(i == place ? Operand() : mapped(given[i]));
     if (is_plain_product(binding) && before.valid())
-      operands[1] = Operand::of(mapped(before));
-    else if (replaced_[right.index].valid() && wanted(binding) != Layout::as_is)
-      operands[1] = Operand::of(replaced_[right.index]);
+      operands[place] = Operand::of(mapped(before));
+    else if (replaced_[weight.index].valid() && (is_embedding || wanted(binding) != Layout::as_is))
+      operands[place] = Operand::of(replaced_[weight.index]);
     else
       return copy(binding);
     std::vector<ir::Attribute> attributes;

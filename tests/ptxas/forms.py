@@ -3,8 +3,8 @@
 A form is a source with its options and an entry. Modules are those of *.cugrt files, of golden files and
 in raw strings of tests and benches; each is lowered op by op and as the default pipeline fuses it, with
 its own dtypes and with others in the place of f32. Beside them stand the kernels of language models'
-state, which a decoder's module declares, for each dtype and each format of tables. Forms that differ only
-in the sizes that they assume, or in a generated kernel's name, count once.
+state, which a decoder's module declares. Forms that differ only in the sizes that they assume, or in a
+generated kernel's name, count once.
 """
 import concurrent.futures
 import glob
@@ -79,15 +79,9 @@ def lowered(cugrt, text, passes, architecture):
 
 
 def state_kernels():
-    """What src/llm declares beside ops, put together as state_kernels() does it there."""
+    """What src/llm declares beside ops."""
     with open(os.path.join(ROOT, "src", "llm", "architectures", "state_kernels.cpp"), encoding="utf-8") as file:
-        text = "".join(re.findall(r'R"\((.*?)\)"', file.read(), re.S))
-    with open(os.path.join(ROOT, "kernels", "block_formats.cuh"), encoding="utf-8") as file:
-        formats = re.findall(r"^#define FORMAT_(\w+)", file.read(), re.M)
-    for dtype in DTYPES[:3]:
-        flag = "" if dtype == "f32" else f', "-DDTYPE_{dtype.upper()}"'
-        for table in formats:
-            yield text.replace("DTYPE_FLAG", flag).replace("ELEMENT", dtype).replace("TABLE", table)
+        return "".join(re.findall(r'R"\((.*?)\)"', file.read(), re.S))
 
 
 def find_forms(cugrt, jobs, architecture):
@@ -98,7 +92,7 @@ def find_forms(cugrt, jobs, architecture):
     forms = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         made = pool.map(lambda one: lowered(cugrt, *one, architecture), tries)
-        for out in itertools.chain(made, state_kernels()):
+        for out in itertools.chain(made, [state_kernels()]):
             for kernel, body in KERNEL.findall(out):
                 form = Form(kernel, body)
                 if form.name.startswith("builtin:") or "builtin:" in form.source:

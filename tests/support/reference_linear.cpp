@@ -157,12 +157,36 @@ double block_element(ir::DType format, const std::vector<double> &bytes, int64_t
   }
 }
 
+namespace {
+
+/// Of a matrix of bytes: q4_0, q4_1 or q8_0.
+ir::DType format_of(const Array &w) {
+  const int64_t blocks = w.dims[0] * w.dims[1] / 32;
+  return blocks == 0 || w.values.size() == size_t(blocks * 18) ? ir::DType::q4_0
+         : w.values.size() == size_t(blocks * 20)              ? ir::DType::q4_1
+                                                               : ir::DType::q8_0;
+}
+
+} // namespace
+
+std::vector<Array> reference_embedding_blocks(const Call &call) {
+  const Array &table = call.operand(0), &ids = call.operand(1);
+  Dims dims = ids.dims;
+  const int64_t rows = table.dims[0], width = table.dims[1];
+  dims.push_back(width);
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size() && rows > 0; ++i) {
+    const auto id = int64_t(ids.values[i / size_t(width)]);
+    const int64_t row = std::min(std::max(id, int64_t(0)), rows - 1);
+    y.values[i] = block_element(format_of(table), table.values, row * width + int64_t(i) % width);
+  }
+  return {y};
+}
+
 std::vector<Array> reference_matmul_blocks(const Call &call) {
   const Array &x = call.operand(0), &w = call.operand(1);
   const int64_t n = w.dims[0], k = w.dims[1];
-  const auto format = n * k == 0 || w.values.size() == size_t(n * k / 32 * 18) ? ir::DType::q4_0
-                      : w.values.size() == size_t(n * k / 32 * 20)             ? ir::DType::q4_1
-                                                                               : ir::DType::q8_0;
+  const ir::DType format = format_of(w);
   Dims dims = x.dims;
   dims.back() = n;
   Array y = Array::of(dims);

@@ -32,6 +32,14 @@ Status Inference::check_blocks(size_t i) const {
   return {};
 }
 
+Status Inference::check_whole_blocks(ExprId dim, DType dtype) const {
+  const int64_t elements = info(dtype).elements_per_block;
+  if (std::optional<int64_t> k = known(dim); !k || *k % elements != 0)
+    return wrong("the inner dimension is a constant multiple of the " + std::to_string(elements) +
+                 " elements of a block, not " + text(dim));
+  return {};
+}
+
 Types Inference::repack_blocks() const {
   CUGRT_TRY(check_blocks(0));
   return one(type(0).dtype, dims(0));
@@ -43,10 +51,7 @@ Types Inference::matmul_blocks() const {
   if (rank(0) == 0)
     return wrong("operand 1 has rank 1 or more");
   CUGRT_TRY(check_equal(dims(0).back(), dims(1)[1], "inner dimensions"));
-  const int64_t elements = info(type(1).dtype).elements_per_block;
-  if (std::optional<int64_t> k = known(dims(1)[1]); !k || *k % elements != 0)
-    return wrong("the inner dimension is a constant multiple of the " + std::to_string(elements) +
-                 " elements of a block, not " + text(dims(1)[1]));
+  CUGRT_TRY(check_whole_blocks(dims(1)[1], type(1).dtype));
   CUGRT_TRY(check_vector(2, dims(1)[0]));
   Dims out = dims(0);
   out.back() = dims(1)[0];

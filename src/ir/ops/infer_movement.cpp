@@ -118,4 +118,17 @@ Types Inference::embedding() const {
   return one(type(0).dtype, std::move(out));
 }
 
+Types Inference::embedding_blocks() const {
+  CUGRT_TRY(check_blocks(0));
+  CUGRT_TRY(check_whole_blocks(dims(0)[1], type(0).dtype));
+  if (type(1).dtype != DType::i32 && type(1).dtype != DType::i64)
+    return wrong("operand 2 of embedding_blocks has dtype i32 or i64");
+  const DType dtype = op_dtype(op, attributes, "dtype");
+  if (info(dtype).kind != DTypeKind::floating)
+    return wrong("attribute 'dtype' is a floating-point dtype");
+  Dims out = dims(1);
+  out.push_back(dims(0)[1]);
+  return one(dtype, std::move(out));
+}
+
 } // namespace cugrt::ir

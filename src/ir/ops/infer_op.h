@@ -54,6 +54,7 @@ struct Inference {
   Status check_whole_bytes(size_t i) const;
   Status check_same_dtype(size_t i) const;
   Status check_blocks(size_t i) const; // a matrix of a block format
+  Status check_whole_blocks(ExprId dim, DType dtype) const;
   Status check_equal(ExprId a, ExprId b, const std::string &what) const;
   /// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
   Status check_vector(size_t i, ExprId length) const;

@@ -102,6 +102,7 @@ std::vector<std::vector<OpAttribute>> make_attributes() {
                  {"activation", AttributeKind::string, false, std::string("tanh")}};
   of(Op::matmul) = {flag("transpose_b", false)};
   of(Op::matmul_blocks) = {flag("repacked", false)};
+  of(Op::embedding_blocks) = {of_f32, flag("repacked", false)};
   of(Op::attention) = {number("scale", 0),
                        flag("causal", false),
                        {"window", AttributeKind::integer, false, int64_t(0)}};

@@ -160,10 +160,7 @@ ValueId FunctionWriter::looked_up() {
   const ValueId table = g_.weight("token_embd.weight", {vocabulary_, d_.width});
   if (ir::info(g_.dtype_of(table)).kind != ir::DTypeKind::block)
     return g_.cast(g_.op(Op::embedding, {table, ids_}), options_.dtype);
-  const ValueId x = g_.alloc(options_.dtype, {rows_, c(d_.width)}, "x");
-  g_.launch("embedding_blocks", {Operand::of(table), Operand::of(ids_), Operand::of(x),
-                                 Operand::of(rows_), size(vocabulary_), size(d_.width)});
-  return x;
+  return g_.op(Op::embedding_blocks, {table, ids_}, {{"dtype", ir::DTypeLiteral(options_.dtype)}});
 }
 
 // Heads, normalised where the architecture says so, turned by their positions in f32.
@@ -346,15 +343,13 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
       return Status::error(Code::unsupported,
                            "'" + file.name() + "': tensor 'rope_freqs.weight' is not f32");
   }
-  const std::optional<ir::DType> rows = ir::dtype_from_name(gguf::type_info(table->type)->name);
   LayerTables tables;
   tables.whole = rotary_tables(decoder.rope, decoder.turned, options.context, divisors, "rope");
   tables.local = decoder.whole_every > 0 ? rotary_tables(decoder.local_rope, decoder.turned,
                                                          options.context, nullptr, "rope.local")
                                          : tables.whole;
   Diagnostics diagnostics;
-  ir::Module module =
-      ir::parse(state_kernels(options.dtype, rows.value_or(ir::DType::f32)), diagnostics);
+  ir::Module module = ir::parse(kStateKernels, diagnostics);
   CUGRT_CHECK(diagnostics.empty());
   DecoderModule built;
   built.vocabulary = table->dims[0];

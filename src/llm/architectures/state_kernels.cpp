@@ -1,17 +1,9 @@
-// Declarations of kernels/prompt.cu, sample.cu, decode_end.cu and embedding_blocks.cu.
+// Declarations of kernels/prompt.cu, sample.cu and decode_end.cu.
 #include "llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
 
-namespace {
-
-std::string replaced(std::string text, std::string_view what, std::string_view by) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size()))
-    text.replace(at, what.size(), by);
-  return text;
-}
-
-constexpr const char *kState = R"(cugrt 1
+const char *const kStateKernels = R"(cugrt 1
 kernel @prompt_rows {
   source "builtin:prompt.cu"
   entry "prompt_rows"
@@ -50,27 +42,5 @@ kernel @decode_end {
   launch { grid (1, 1, 1) block (256, 1, 1) }
 }
 )";
-
-constexpr const char *kEmbedding = R"(kernel @embedding_blocks {
-  source "builtin:embedding_blocks.cu"
-  entry "embedding_blocks"
-  options ["-fmad=false"DTYPE_FLAG, "-DFORMAT=FORMAT_TABLE"]
-  params (table: in TABLE, ids: in i32, y: out ELEMENT, count: symbol i64, rows: symbol i64, width: symbol i64)
-  launch { grid (ceildiv(count*width, 256), 1, 1) block (256, 1, 1) }
-}
-)";
-
-} // namespace
-
-std::string state_kernels(ir::DType dtype, ir::DType table) {
-  std::string text = kState;
-  if (ir::info(table).kind == ir::DTypeKind::block)
-    text += replaced(kEmbedding, "TABLE", ir::info(table).name);
-  text = replaced(std::move(text), "DTYPE_FLAG",
-                  dtype == ir::DType::f16    ? ", \"-DDTYPE_F16\""
-                  : dtype == ir::DType::bf16 ? ", \"-DDTYPE_BF16\""
-                                             : "");
-  return replaced(std::move(text), "ELEMENT", ir::info(dtype).name);
-}
 
 } // namespace cugrt::llm

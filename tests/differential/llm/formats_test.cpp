@@ -1,6 +1,5 @@
 // Kernels over block formats: elements of rows bit for bit, and products, against a file of blocks
 // that GGUF's own package has taken apart (tests/data/make_block_formats.py).
-#include "llm/architectures/state_kernels.h"
 #include "support/api_fixture.h"
 
 #include <nlohmann/json.hpp>
@@ -48,39 +47,53 @@ std::string dims(int64_t rows, int64_t columns) {
 } // namespace
 
 TEST_CASE("elements of every block format are those of its definition, bit for bit") {
+  struct Shape {
+    int64_t rows, blocks;
+  };
   const std::vector<Format> all = formats();
   CHECK(all.size() == 11);
-  for (const Format &format : all) {
-    INFO(format.name);
-    // A table of three rows, a block each, and one of a row of three blocks.
-    for (const int64_t rows : {3, 1}) {
-      const int64_t width = int64_t(format.elements.size()) / rows, count = 4;
-      const std::string table = dims(rows, width) + ", " + format.name;
-      std::string text = state_kernels(ir::DType::f32, format.dtype);
-      text += "func @main(%ids: tensor<[4], i32>, %table: tensor<" + table + ">) -> (tensor<" +
-              dims(count, width) + ", f32>) attributes {num_inputs = 1} {\n  %y = alloc : tensor<" +
-              dims(count, width) + ", f32>\n  launch @embedding_blocks(%table, %ids, %y, 4, " +
-              std::to_string(rows) + ", " + std::to_string(width) + ")\n  return %y\n}\n";
-      Weights weights;
-      weights.add("table", format.blocks.data(), static_cast<cugrt_dtype>(format.dtype),
-                  std::vector<int64_t>{rows, width});
-      Executable executable(emulated_runtime(), Module::parse(text));
-      Session session(executable, emulated_runtime(), weights);
-      const std::vector<int32_t> ids = {2, 0, 1, 99}; // the nearest row
-      const Buffer input = upload(ids);
-      const auto results =
-          session.run(executable.function("main"), {input.tensor(CUGRT_I32, {count})});
-      session.synchronize();
-      const auto got = download<float>(results[0].as.tensor.address, size_t(count * width));
-      size_t differ = 0;
-      for (size_t i = 0; i < got.size(); ++i) {
-        const auto row = std::min<int64_t>(ids[i / size_t(width)], rows - 1);
-        const float wanted = format.elements[size_t(row * width) + i % size_t(width)];
-        differ += std::memcmp(&got[i], &wanted, sizeof wanted) != 0;
+  for (const Format &format : all)
+    for (const Shape &shape : {Shape{3, 1}, Shape{1, 3}, Shape{5, 9}})
+      for (const bool is_tied : {false, true}) { // with a product beside, it is repacked for both
+        INFO(format.name << ", " << shape.rows << " rows" << (is_tied ? ", tied" : ""));
+        const auto block_bytes = format.blocks.size() / 3, each = format.elements.size() / 3;
+        const int64_t rows = shape.rows, width = shape.blocks * int64_t(each), count = 4;
+        std::string blocks;
+        std::vector<float> elements;
+        for (size_t i = 0; i < size_t(rows * shape.blocks); ++i) {
+          blocks += format.blocks.substr(i % 3 * block_bytes, block_bytes);
+          elements.insert(elements.end(), &format.elements[i % 3 * each],
+                          &format.elements[i % 3 * each] + each);
+        }
+        const std::string text =
+            "cugrt 1\nfunc @main(%ids: tensor<[4], i64>, %x: tensor<" + dims(1, width) +
+            ", f32>, %table: tensor<" + dims(rows, width) + ", " + format.name + ">) -> (tensor<" +
+            dims(count, width) + ", f32>" +
+            (is_tied ? ", tensor<" + dims(1, rows) + ", f32>" : "") +
+            ") attributes {num_inputs = 2} {\n  %y = embedding_blocks(%table, %ids)\n" +
+            (is_tied ? "  %z = matmul_blocks(%x, %table)\n  return %y, %z\n}\n"
+                     : "  return %y\n}\n");
+        Weights weights;
+        weights.add("table", blocks.data(), static_cast<cugrt_dtype>(format.dtype),
+                    std::vector<int64_t>{rows, width});
+        Executable executable(emulated_runtime(), Module::parse(text));
+        Session session(executable, emulated_runtime(), weights);
+        CHECK(session.counters().weight_bytes <= blocks.size() + 512); // once
+        const std::vector<int64_t> ids = {2, 0, -1, 99};               // the nearest row
+        const Buffer input = upload(ids), x = upload(numbers(size_t(width), 3));
+        const auto results =
+            session.run(executable.function("main"),
+                        {input.tensor(CUGRT_I64, {count}), x.tensor(CUGRT_F32, {1, width})});
+        session.synchronize();
+        const auto got = download<float>(results[0].as.tensor.address, size_t(count * width));
+        size_t differ = 0;
+        for (size_t i = 0; i < got.size(); ++i) {
+          const auto row = std::clamp<int64_t>(ids[i / size_t(width)], 0, rows - 1);
+          const float wanted = elements[size_t(row * width) + i % size_t(width)];
+          differ += std::memcmp(&got[i], &wanted, sizeof wanted) != 0;
+        }
+        CHECK(differ == 0);
       }
-      CHECK(differ == 0);
-    }
-  }
 }
 
 TEST_CASE("products with matrices of every block format are sums of its elements") {

@@ -37,7 +37,7 @@ struct Places {
   std::vector<int32_t> draw() {
     const auto places = static_cast<int64_t>(positions.size());
     const std::string p = std::to_string(places), v = std::to_string(vocabulary);
-    std::string text = state_kernels(ir::DType::f32, ir::DType::f32);
+    std::string text = kStateKernels;
     text += "func @main(%logits: tensor<[" + p + ", " + v + "], f32>, %samplers: tensor<[" + p +
             ", 8], i32>, %counts: inout tensor<[" + p + ", " + v + "], i32>";
     for (const char *name : {"tokens", "positions", "lengths"})
@@ -233,7 +233,7 @@ TEST_CASE("tokens come as often as their probabilities say") {
 TEST_CASE("an empty place draws nothing") {
   Places places{3};
   places.add({0, 1, 2}, {}, 1);
-  std::string text = state_kernels(ir::DType::f32, ir::DType::f32);
+  std::string text = kStateKernels;
   text +=
       "func @main(%logits: tensor<[1, 3], f32>, %samplers: tensor<[1, 8], i32>, %counts: inout "
       "tensor<[1, 3], i32>, %tokens: inout tensor<[1], i32>, %positions: inout tensor<[1], i32>, "

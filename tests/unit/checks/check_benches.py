@@ -22,7 +22,7 @@ LOOKUPS = ("embedding", "gather", "gather_elements")
 WITHOUT_CASE = {
     "cache_write.cu": "writes a parameter in place, which no case has; moves rows as copy.cu does",
     "decode_end.cu": "no op becomes it: language models' modules name it; a thread a sequence",
-    "embedding_blocks.cu": "no op becomes it: language models' modules name it; rows of blocks",
+    "embedding_blocks.cu": "a few rows a step; their bytes are those of matmul_blocks' weights",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
     "frames.cu": "no op becomes it: the importer of ONNX files declares it; four bytes a channel of a place",

@@ -52,6 +52,9 @@ TEST_CASE("ops on numbers give the types that their rules say") {
         "tensor<[n, 3, 8], f16>");
   CHECK(infer("%r = matmul_blocks(%x, %y)", "[n, 512], f32", "[8, 512], q6_k").type ==
         "tensor<[n, 8], f32>");
+  CHECK(
+      infer("%r = embedding_blocks(%x, %y) {dtype = bf16}", "[8, 64], q4_1", "[n, 2], i32").type ==
+      "tensor<[n, 2, 64], bf16>");
   const std::string places = "%i = range() {dtype = i32, length = 3}\n";
   CHECK(infer(places + "%r = attention(%x, %y, %y, none, none, %i) {causal = true, window = 4}",
               "[3, 2, 8, 16], f16", "[5, n, 4, 16], f16")
@@ -212,6 +215,11 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = matmul_blocks(%x, %y)", "[2, 40], f32", "[8, 40], q4_0"), "multiple of the 32");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 288], f32", "[8, 288], q4_k"),
        "multiple of the 256");
+  says(error("%r = embedding_blocks(%x, %y)", "[8, 64], f32", "[3], i32"), "a block format");
+  says(error("%r = embedding_blocks(%x, %y)", "[8, 40], q4_0", "[3], i32"), "multiple of the 32");
+  says(error("%r = embedding_blocks(%x, %y)", "[8, 32], q4_0", "[3], u8"), "dtype i32 or i64");
+  says(error("%r = embedding_blocks(%x, %y) {dtype = i32}", "[8, 32], q4_0", "[3], i32"),
+       "floating-point");
   says(error("%r = repack_blocks(%x)", "[8, 256], f16"), "a block format");
   says(error("%r = attention(%x, %y, %y) {window = 4}", "[3, 2, 8, 16], f16", "[3, 5, 4, 16], f16"),
        "goes with 'causal'");

@@ -431,6 +431,15 @@ TEST_CASE("weights get the layouts that kernels read best, and stand in memory o
     CHECK(has(blocks, "matmul_blocks(" + x + ", %main_transform_params.0) {repacked = true}"));
     CHECK(has(blocks, "= repack_blocks(%q)"));
   }
+  // Rows of blocks are looked up in the layout that products want, or else as they are.
+  const std::string rows =
+      "  %i = range() {dtype = i32, length = 1}\n  %e = embedding_blocks(%q, %i)\n";
+  const std::string tied =
+      text(rows + "  %k = matmul_blocks(%e, %q)\n  %y = cast(%k) {dtype = f16}\n");
+  CHECK(has(tied, "embedding_blocks(%main_transform_params.0, %i) {repacked = true}"));
+  CHECK(!has(text(rows + "  %s = slice(%e) {starts = [0], ends = [4], axes = [1]}\n"
+                         "  %y = cast(%s) {dtype = f16}\n"),
+             "repack"));
   CHECK(!has(text("  %k = matmul_blocks(%d, %q)\n  %y = cast(%k) {dtype = f16}\n"), "repack"));
 }
 
