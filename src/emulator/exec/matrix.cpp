@@ -26,23 +26,38 @@ namespace {
 
 constexpr u32 kRows = 16, kColumns = 8, kMaxDepth = 32;
 
+/// Elements of a register in all lanes, by place in the register: a loop over lanes, which becomes
+/// vector instructions.
+template <class T> struct Elements {
+  static constexpr u32 kEach = 32 / Element<T>::kBits;
+  typename Element<T>::Sum value[kEach][kLanes];
+  Elements(const Warp &w, u32 cell) {
+    const u32 *words = w.lane<u32>(cell);
+    for (u32 e = 0; e < kEach; ++e)
+      for (u32 lane = 0; lane < kLanes; ++lane)
+        value[e][lane] = element<T>(words[lane], e);
+  }
+};
+
 template <class T, u32 Depth, class Sum>
 void take_a(const Warp &w, const MatrixSite &site, Sum (&a)[kRows][kMaxDepth]) {
-  constexpr u32 kEach = 32 / Element<T>::kBits;
-  for (u32 r = 0; r < kRows * Depth / kLanes / kEach; ++r)
+  constexpr u32 kEach = Elements<T>::kEach;
+  for (u32 r = 0; r < kRows * Depth / kLanes / kEach; ++r) {
+    const Elements<T> from(w, site.a[r]);
     for (u32 lane = 0; lane < kLanes; ++lane)
       for (u32 e = 0; e < kEach; ++e)
-        a[lane / 4 + 8 * (r & 1)][lane % 4 * kEach + e + 4 * kEach * (r / 2)] =
-            element<T>(w.lane<u32>(site.a[r])[lane], e);
+        a[lane / 4 + 8 * (r & 1)][lane % 4 * kEach + e + 4 * kEach * (r / 2)] = from.value[e][lane];
+  }
 }
 template <class T, u32 Depth, class Sum>
 void take_b(const Warp &w, const MatrixSite &site, Sum (&b)[kMaxDepth][kColumns]) {
-  constexpr u32 kEach = 32 / Element<T>::kBits;
-  for (u32 r = 0; r < kColumns * Depth / kLanes / kEach; ++r)
+  constexpr u32 kEach = Elements<T>::kEach;
+  for (u32 r = 0; r < kColumns * Depth / kLanes / kEach; ++r) {
+    const Elements<T> from(w, site.b[r]);
     for (u32 lane = 0; lane < kLanes; ++lane)
       for (u32 e = 0; e < kEach; ++e)
-        b[lane % 4 * kEach + e + 4 * kEach * r][lane / 4] =
-            element<T>(w.lane<u32>(site.b[r])[lane], e);
+        b[lane % 4 * kEach + e + 4 * kEach * r][lane / 4] = from.value[e][lane];
+  }
 }
 
 // c and d: f32 and s32 an element a register, f16 two.
@@ -73,17 +88,21 @@ template <class A, class B, u32 Depth, class D> const Op *mma(const Op *op, Warp
   if (!all_here(op, w))
     return w.stop;
   const auto &site = *static_cast<const MatrixSite *>(op->extra);
-  Sum a[kRows][kMaxDepth], b[kMaxDepth][kColumns], result[kLanes][4];
+  Sum a[kRows][kMaxDepth], b[kMaxDepth][kColumns], sums[kRows][kColumns], result[kLanes][4];
   take_a<A, Depth>(w, site, a);
   take_b<B, Depth>(w, site, b);
+  for (u32 row = 0; row < kRows; ++row) {
+    Sum sum[kColumns] = {};
+    for (u32 k = 0; k < Depth; ++k)
+#pragma GCC unroll 8
+      for (u32 column = 0; column < kColumns; ++column)
+        sum[column] += a[row][k] * b[k][column];
+    std::copy(sum, sum + kColumns, sums[row]);
+  }
   for (u32 lane = 0; lane < kLanes; ++lane)
-    for (u32 i = 0; i < 4; ++i) {
-      u32 row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
-      Sum sum = 0;
-      for (u32 k = 0; k < Depth; ++k)
-        sum += a[row][k] * b[k][column];
-      result[lane][i] = sum + accumulator(w, site, lane, i, D());
-    }
+    for (u32 i = 0; i < 4; ++i)
+      result[lane][i] =
+          sums[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2] + accumulator(w, site, lane, i, D());
   for (u32 lane = 0; lane < kLanes; ++lane) // a destination may be a source
     for (u32 i = 0; i < 4 && (w.mask >> lane & 1); ++i)
       put_result(w, site, lane, i, result[lane][i], D());
