@@ -29,6 +29,8 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // take. NVRTC 12 takes 64 for sm_80 where it is not told that two blocks are enough, and spills.
 #ifdef BLOCKS
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
+#elif defined(DTYPE_F64)
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
 #elif __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
 #else

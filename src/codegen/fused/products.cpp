@@ -153,14 +153,14 @@ private:
   /// Of a part, how many products are computed side by side.
   int64_t teams_of(const ProductPart &part) const {
     const int64_t products = int64_t(part.products.size()), warps = kThreads / 32;
-    const bool takes_all =
+    const bool all_warps =
         std::any_of(part.products.begin(), part.products.end(),
-                    [&](const SharedProduct &one) { return is_on_tensor_cores(one); });
-    return takes_all || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
+                    [&](const SharedProduct &one) { return takes_all_warps(one); });
+    return all_warps || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
   }
 
   /// All warps of a block compute such a product together.
-  bool is_on_tensor_cores(const SharedProduct &product) const {
+  bool takes_all_warps(const SharedProduct &product) const {
     return product.repacked || (product.op == ir::Op::matmul && kernel_.most_rows > 1 &&
                                 has_tensor_cores(kernel_.dtype, table_.choice().target));
   }
@@ -173,21 +173,20 @@ private:
     const bool is_blocks = product.op == ir::Op::matmul_blocks;
     const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
     const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
-    const bool all_warps = is_on_tensor_cores(product);
+    const bool all_warps = takes_all_warps(product);
     std::string function = all_warps ? "multiply_mma" : "multiply_floats";
     bool *has = all_warps ? &has_mma_ : &has_floats_;
     if (is_blocks) {
       const bool plain = has_plain_blocks(dtype);
       has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
-      function = (product.repacked ? "multiply_repacked<"
-                  : plain          ? "multiply_blocks<"
-                                   : "multiply_formats<") +
-                 block_format(dtype) + ">";
+      const std::string kind = product.repacked ? "repacked" : plain ? "blocks" : "formats";
+      function = "multiply_" + kind + "<" + block_format(dtype) + ">";
     }
     *has = true;
-    const int large = ir::info(dtype).elements_per_block > 32;
+    const bool is_large = ir::info(dtype).elements_per_block > 32 ||
+                          (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
     if (all_warps)
-      blocks_ = std::min(blocks_, product.repacked ? 2 - large : 3);
+      blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
     std::string join;
     const std::string number = std::to_string(i), to = "sums[" + number + "]";
     const bool is_stored = is_blocks && !product.repacked;
