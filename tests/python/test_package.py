@@ -133,6 +133,7 @@ def test_10000_calls_leave_nothing(w, x, fails):
     before, counters = allocated(), model.counters
     calls(10000)
     left, after = [now - then for now, then in zip(allocated(), before)], model.counters
-    assert left[0] < 5000 and left[1] < 500, f"{left} bytes and objects, of 10,000 calls"
+    # What threads keep at hand counts as given; the least block a call would come to 240,000 bytes.
+    assert left[0] < 20000 and left[1] < 500, f"{left} bytes and objects, of 10,000 calls"
     for name in ("arena_bytes", "instance_bytes", "result_bytes", "weight_bytes"):
         assert after[name] == counters[name]
