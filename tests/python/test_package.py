@@ -105,6 +105,22 @@ def test_everything_public_is_documented():
         assert inspect.getdoc(getattr(cugrt.Model, member)), member
 
 
+def test_signatures_are_annotated():
+    made = {cugrt.LLM, cugrt.Module}  # by programs themselves
+    for name in cugrt.__all__:
+        thing = getattr(cugrt, name)
+        functions = {name: thing} if inspect.isfunction(thing) else {
+            f"{name}.{member}": value.fget if isinstance(value, property) else value for member, value in vars(thing).items()
+            if not member.startswith("_") or member in ("__iter__", "__next__", "__enter__", "__exit__")
+            or (member == "__init__" and thing in made)} if inspect.isclass(thing) else {}
+        for which, function in functions.items():
+            if inspect.isfunction(function) and function.__module__.startswith("cugrt."):
+                signature = inspect.signature(function)
+                assert signature.return_annotation is not signature.empty, which
+                bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty and p.name not in ("self", "cls", "_cls")]
+                assert not bare, (which, bare)
+
+
 def test_stubs_name_what_there_is():
     import ast
     import cugrt._native as native

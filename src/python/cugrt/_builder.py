@@ -1,9 +1,11 @@
 """Modules from Python: functions over tensors, by the op names of docs/ir.md."""
 import re
+import typing
 
 from . import _native
 from ._errors import Error
 
+Shape = typing.Iterable[int | str]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
@@ -39,7 +41,7 @@ class Dtype(str):
     """A dtype as an attribute, as of ``cast(x, dtype=cugrt.dtype("float16"))``."""
 
 
-def dtype(name):
+def dtype(name: str) -> Dtype:
     """The attribute for a dtype, by NumPy's name or the IR's (``"float16"``, ``"f16"``)."""
     return Dtype(_native.own_dtype(name))
 
@@ -57,12 +59,12 @@ class Value:
     def __repr__(self):
         return f"<cugrt.Value %{self.name}>"
 
-    def __add__(self, other): return self._function.op("add", self, other)
-    def __sub__(self, other): return self._function.op("sub", self, other)
-    def __mul__(self, other): return self._function.op("mul", self, other)
-    def __truediv__(self, other): return self._function.op("div", self, other)
-    def __matmul__(self, other): return self._function.op("matmul", self, other)
-    def __neg__(self): return self._function.op("neg", self)
+    def __add__(self, other: typing.Any) -> "Value": return self._function.op("add", self, other)
+    def __sub__(self, other: typing.Any) -> "Value": return self._function.op("sub", self, other)
+    def __mul__(self, other: typing.Any) -> "Value": return self._function.op("mul", self, other)
+    def __truediv__(self, other: typing.Any) -> "Value": return self._function.op("div", self, other)
+    def __matmul__(self, other: typing.Any) -> "Value": return self._function.op("matmul", self, other)
+    def __neg__(self) -> "Value": return self._function.op("neg", self)
 
 
 class Function:
@@ -88,19 +90,19 @@ class Function:
         parameters.append(f"%{named(name, 'a parameter')}: {access}tensor<{dims_text(shape)}, {_native.own_dtype(type_name)}>")
         return self._value(name)
 
-    def input(self, name, shape, dtype):
+    def input(self, name: str, shape: Shape, dtype: str) -> Value:
         """A tensor that every run is given. ``shape``: numbers, and names or formulas of symbols (``"n"``, ``"2*n"``)."""
         return self._parameter(self._inputs, name, shape, dtype)
 
-    def state(self, name, shape, dtype):
+    def state(self, name: str, shape: Shape, dtype: str) -> Value:
         """A tensor of the caller's that runs write in place."""
         return self._parameter(self._inputs, name, shape, dtype, "inout ")
 
-    def weight(self, name, shape, dtype):
+    def weight(self, name: str, shape: Shape, dtype: str) -> Value:
         """A tensor that is given once, when the model is loaded."""
         return self._parameter(self._weights, name, shape, dtype)
 
-    def constant(self, array):
+    def constant(self, array: typing.Any) -> Value:
         """A NumPy array that is part of the module."""
         number = len(self._module._constants)
         self._module._constants.append(f"constant @c{number}: tensor<{dims_text(array.shape)}, "
@@ -109,7 +111,7 @@ class Function:
         self._lines.append(f"%{value.name} = constant @c{number}")
         return value
 
-    def op(self, name, *operands, results=1, **attributes):
+    def op(self, name: str, *operands: typing.Any, results: int = 1, **attributes: typing.Any) -> typing.Any:
         """An op by name; with ``results`` other than 1 a tuple of values."""
         values = []
         for number in range(results):
@@ -120,12 +122,12 @@ class Function:
         self._lines.append(text)
         return values[0] if results == 1 else tuple(values)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> typing.Callable[..., typing.Any]:
         if name.startswith("_"):
             raise AttributeError(name)
         return lambda *operands, **attributes: self.op(name, *operands, **attributes)
 
-    def output(self, value, shape, dtype):
+    def output(self, value: Value, shape: Shape, dtype: str) -> None:
         """The function's next result, with its type."""
         self._outputs.append(value)
         self._results.append(f"tensor<{dims_text(shape)}, {_native.own_dtype(dtype)}>")
@@ -153,20 +155,21 @@ class Module:
     ``text`` is its textual form, of which docs/ir.md is the language.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._constants, self._kernels, self._functions = [], [], []
 
-    def function(self, name="main", *, lower_bounds=None, upper_bounds=None):
+    def function(self, name: str = "main", *, lower_bounds: dict[str, int] | None = None,
+                 upper_bounds: dict[str, int] | None = None) -> Function:
         """A new :class:`Function`. Bounds: of symbols, as ``{"n": 32}``; a lower one is 0 unless it is given."""
         self._functions.append(Function(self, named(name, "a function"), lower_bounds or {}, upper_bounds or {}))
         return self._functions[-1]
 
-    def kernel(self, text):
+    def kernel(self, text: str) -> None:
         """A kernel in the textual form, ``kernel @name { ... }``, which functions launch."""
         self._kernels.append(text)
 
     @property
-    def text(self):
+    def text(self) -> str:
         """The module in its textual form."""
         parts = ["cugrt 1\n", *self._kernels, *(line + "\n" for line in self._constants),
                  *(function._text() for function in self._functions)]

@@ -2,6 +2,7 @@
 import collections
 import os
 import threading
+import typing
 import weakref
 
 from . import _native, _sources
@@ -23,16 +24,24 @@ class Generation:
     temperature and choice.
     """
 
+    prompt_ids: list[int]
+    ids: list[int]
+    text: str
+    stop: str | None
+    error: Error | None
+    log_probabilities: list[float] | None
+    likely: list[list[tuple[int, float]]] | None
+
     def __init__(self, llm, prompt_ids, sequence, stops, has_log_probabilities, error=None):
         self.prompt_ids, self.ids, self.text, self.stop, self.error = prompt_ids, [], "", "error" if error else None, error
         self.log_probabilities, self.likely = ([], []) if has_log_probabilities else (None, None)
         self._llm, self._sequence = llm, sequence
         self._stops, self._pieces, self._held = stops, collections.deque(), ""
 
-    def __iter__(self):
+    def __iter__(self) -> "Generation":
         return self
 
-    def __next__(self):
+    def __next__(self) -> str:
         while not self._pieces:
             if self.error is not None:
                 raise self.error
@@ -49,15 +58,15 @@ class Generation:
             pass
         return self.text
 
-    def close(self):
+    def close(self) -> None:
         """Ends the generation; what has not been read is dropped."""
         self._llm._end(self)
         self._pieces.clear()
 
-    def __enter__(self):
+    def __enter__(self) -> "Generation":
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
         self.close()
 
     def __del__(self):
@@ -96,8 +105,9 @@ class LLM:
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
     """
 
-    def __init__(self, path, *, dtype="float32", cache="", context=0, places=1, pack="", driver=None, device=0,
-                 progress=None):
+    def __init__(self, path: typing.Any, *, dtype: str = "float32", cache: str = "", context: int = 0, places: int = 1,
+                 pack: str | os.PathLike[str] = "", driver: str | None = None, device: int = 0,
+                 progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> None:
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
@@ -112,7 +122,7 @@ class LLM:
                                              context, places, os.fspath(pack), progress)
 
     @property
-    def info(self):
+    def info(self) -> dict[str, typing.Any]:
         """What it is: a dict of architecture, layers, vocabulary, context, places, bytes, counts of graphs."""
         with self._lock:
             return self._open.info()
@@ -165,7 +175,7 @@ class LLM:
                            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
                            frequency_penalty=frequency_penalty, seed=seed)
 
-    def batch(self, prompts, **options) -> list[Generation]:
+    def batch(self, prompts: typing.Iterable[str | list[int]], **options: typing.Any) -> list[Generation]:
         """Goes on from each of several prompts, as many at once as there are places: a list of :class:`Generation`.
 
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
@@ -194,7 +204,7 @@ class LLM:
                 one.read()
         return begun
 
-    def step(self):
+    def step(self) -> int:
         """One step of all sequences that run. Iterating over a :class:`Generation` does it."""
         with self._lock:
             try:
@@ -213,7 +223,7 @@ class LLM:
                     self._running.pop(sequence, None)
             return len(events)
 
-    def close(self):
+    def close(self) -> None:
         """Frees what it has on its device; generations that run end."""
         with self._lock:
             self._stop_all("closed")
@@ -222,10 +232,10 @@ class LLM:
     def __reduce__(self):
         raise TypeError("a cugrt.LLM is of one process: load it in the other process")
 
-    def __enter__(self):
+    def __enter__(self) -> "LLM":
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
         self.close()
 
     @property

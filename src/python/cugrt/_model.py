@@ -31,7 +31,7 @@ class Trace:
     def __init__(self, model, path):
         self._model, self._path = model, path
 
-    def __enter__(self):
+    def __enter__(self) -> "Trace":
         self._model._begin_trace()
         try:
             self._file = open(self._path, "w")
@@ -40,7 +40,7 @@ class Trace:
             raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, str(self._path)) from None
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
         sessions = self._model._end_trace()
         with self._file:
             json.dump(trace_events(sessions, self._model.device), self._file, indent=1)
@@ -57,7 +57,7 @@ class Model(_native.Model):
     copy of the weights. The GIL is released while a call works.
     """
 
-    def __init__(self, source):
+    def __init__(self, source: dict[str, typing.Any]) -> None:
         super().__init__(source)
 
     @property
@@ -136,10 +136,10 @@ class Model(_native.Model):
         if self.closed:
             raise Error("the model is closed")
 
-    def __enter__(self):
+    def __enter__(self) -> "Model":
         return self
 
-    def __exit__(self, kind, value, traceback):
+    def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
         self.close()
 
     def __repr__(self):
@@ -153,7 +153,7 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
          dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
          bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
          options: dict[str, str] | None = None,
-         progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None):
+         progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> typing.Any:
     """Loads a model and opens it on a device: a :class:`Model`; of a GGUF file a :class:`cugrt.LLM`.
 
     ``source``: a path, bytes, or a :class:`cugrt.Module`. Content decides what it is: a module's text, a pack, ONNX or
@@ -209,8 +209,12 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
     }
 
 
-def compile(source, output, architectures, *, weights=None, weights_inside=True, driver="none", dims=None, bounds=None,
-            bind=None, preprocess=None, options=None, progress=True):
+def compile(source: typing.Any, output: str | os.PathLike[str], architectures: str | typing.Iterable[str], *,
+            weights: str | os.PathLike[str] | None = None, weights_inside: bool = True, driver: str = "none",
+            dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
+            bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
+            options: dict[str, str] | None = None,
+            progress: bool | typing.Callable[[int, int, str, float, int], typing.Any] = True) -> None:
     """Compiles a model for named architectures and writes a pack, which runs without a compiler.
 
     ``architectures``: one or a list of them, ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of

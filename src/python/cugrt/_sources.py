@@ -62,6 +62,6 @@ def read(source):
     return kind, path, os.path.dirname(os.path.abspath(path)), path, content
 
 
-def doctor():
+def doctor() -> str:
     """What driver, device, compiler and cache are found, what is missing and what to do: a text."""
     return _native.doctor(nvrtc())[0]
