@@ -1,13 +1,14 @@
 // Kernels over block formats: elements of rows bit for bit, and products, against a file of blocks
 // that GGUF's own package has taken apart (tests/data/make_block_formats.py).
+#include "ir/type/dtype.h"
 #include "support/api_fixture.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
 
 using namespace cugrt;
-using namespace cugrt::llm;
 using namespace cugrt::test;
 
 namespace {
