@@ -100,6 +100,135 @@ void invalidated_script(Script &s) {
   s.need(s.api.cuStreamDestroy(stream));
 }
 
+/// The kernel "increment" by another thread.
+CUresult launch_elsewhere(Script &s, CUfunction increment, CUdeviceptr cell, CUstream stream) {
+  CUresult result = CUDA_ERROR_UNKNOWN;
+  std::thread([&] {
+    void *params[] = {&cell};
+    if (s.api.cuCtxSetCurrent(s.context) == CUDA_SUCCESS)
+      result = s.api.cuLaunchKernel(increment, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr);
+  }).join();
+  return result;
+}
+
+/// No document says that a launch is potentially unsafe, nor that a captured stream takes work of
+/// the thread alone that captures.
+void launches_elsewhere_script(Script &s) {
+  CUstream captured = stream_of(s), other = stream_of(s);
+  CUdeviceptr cell = s.words(1);
+  CUfunction increment = s.kernel("increment");
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    CUgraph graph = nullptr;
+    size_t nodes = 0;
+    s.need(s.api.cuStreamBeginCapture(captured, mode));
+    s.observe("in a stream of its own", launch_elsewhere(s, increment, cell, other), CUDA_SUCCESS);
+    s.observe("in the legacy stream", launch_elsewhere(s, increment, cell, nullptr), CUDA_SUCCESS);
+    s.observe("in the captured stream", launch_elsewhere(s, increment, cell, captured),
+              CUDA_SUCCESS);
+    CUresult ended = s.api.cuStreamEndCapture(captured, &graph);
+    s.observe("end", ended, CUDA_SUCCESS);
+    if (ended == CUDA_SUCCESS) {
+      s.need(s.api.cuGraphGetNodes(graph, nullptr, &nodes));
+      s.need(s.api.cuGraphDestroy(graph));
+    }
+    s.observe("nodes", nodes, 1);
+  }
+  s.need(s.api.cuStreamDestroy(captured));
+  s.need(s.api.cuStreamDestroy(other));
+  s.need(s.api.cuMemFree(cell));
+}
+
+/// All captures of the context end, of whatever mode.
+void synchronize_elsewhere_script(Script &s) {
+  CUstream streams[] = {stream_of(s), stream_of(s)};
+  s.need(s.api.cuStreamBeginCapture(streams[0], CU_STREAM_CAPTURE_MODE_RELAXED));
+  s.need(s.api.cuStreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CUresult seen = CUDA_ERROR_UNKNOWN;
+  std::thread([&] {
+    if (s.api.cuCtxSetCurrent(s.context) == CUDA_SUCCESS)
+      seen = s.api.cuCtxSynchronize();
+  }).join();
+  s.observe("synchronise", seen, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  for (CUstream stream : streams) {
+    CUgraph graph = nullptr;
+    s.observe("end", s.api.cuStreamEndCapture(stream, &graph),
+              CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    s.need(s.api.cuStreamDestroy(stream));
+  }
+}
+
+void ended_elsewhere_script(Script &s) {
+  CUstream stream = stream_of(s, CU_STREAM_DEFAULT);
+  CUdeviceptr cell = s.words(1);
+  CUfunction increment = s.kernel("increment");
+  CUgraph graph = nullptr;
+  CUresult seen = CUDA_SUCCESS;
+  s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  std::thread([&] {
+    if (s.api.cuCtxSetCurrent(s.context) == CUDA_SUCCESS)
+      seen = s.api.cuStreamEndCapture(stream, &graph);
+  }).join();
+  s.expect("end by another thread", seen, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  s.expect("another's launch in the legacy stream, for which the captured one waits",
+           launch_elsewhere(s, increment, cell, nullptr), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  s.observe("end", s.api.cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  s.need(s.api.cuStreamDestroy(stream));
+  s.need(s.api.cuMemFree(cell));
+}
+
+void freed_script(Script &s) {
+  CUstream stream = stream_of(s);
+  CUdeviceptr pooled = 0;
+  s.need(s.api.cuMemAllocAsync(&pooled, 64, nullptr));
+  for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    CUgraph graph = nullptr;
+    s.need(s.api.cuStreamBeginCapture(stream, mode));
+    CUresult result = s.api.cuMemFreeAsync(pooled, stream);
+    s.expect_true("refused", result != CUDA_SUCCESS);
+    s.observe("how", result, CUDA_ERROR_INVALID_VALUE);
+    result = s.api.cuStreamEndCapture(stream, &graph);
+    s.observe("end", result, CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS)
+      s.need(s.api.cuGraphDestroy(graph));
+  }
+  s.expect("free outside", s.api.cuMemFreeAsync(pooled, stream));
+  s.need(s.api.cuStreamSynchronize(stream));
+  s.need(s.api.cuStreamDestroy(stream));
+}
+
+void captured_launch_script(Script &s) {
+  CUstream stream = stream_of(s);
+  CUdeviceptr cell = s.words(1, 3);
+  CUgraph inner = nullptr, outer = nullptr;
+  CUgraphExec inner_exec = nullptr, outer_exec = nullptr;
+  s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  s.need(s.api.cuMemsetD32Async(cell, 8, 1, stream));
+  s.need(s.api.cuStreamEndCapture(stream, &inner));
+  s.need(s.api.cuGraphInstantiate(&inner_exec, inner, 0));
+  s.need(s.api.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  s.expect("launch", s.api.cuGraphLaunch(inner_exec, stream));
+  s.expect("end", s.api.cuStreamEndCapture(stream, &outer));
+  s.expect("not executed", uint64_t(s.word(cell)), 3);
+  CUgraphNode node = nullptr;
+  CUgraphNodeType type{};
+  size_t nodes = 1;
+  s.need(s.api.cuGraphGetNodes(outer, &node, &nodes));
+  s.need(s.api.cuGraphNodeGetType(node, &type));
+  s.observe("a child graph", uint64_t(type), CU_GRAPH_NODE_TYPE_GRAPH);
+  s.need(s.api.cuGraphInstantiate(&outer_exec, outer, 0));
+  s.need(s.api.cuGraphLaunch(outer_exec, stream));
+  s.need(s.api.cuStreamSynchronize(stream));
+  s.expect("executed", uint64_t(s.word(cell)), 8);
+  for (CUgraphExec exec : {inner_exec, outer_exec})
+    s.need(s.api.cuGraphExecDestroy(exec));
+  for (CUgraph graph : {inner, outer})
+    s.need(s.api.cuGraphDestroy(graph));
+  s.need(s.api.cuStreamDestroy(stream));
+  s.need(s.api.cuMemFree(cell));
+}
+
 } // namespace
 
 const std::vector<ScriptCase> &stream_scripts() {
@@ -197,6 +326,30 @@ const std::vector<ScriptCase> &stream_scripts() {
        Kind::shared,
        {{"cuStreamEndCapture", "then a NULL graph will be returned"}},
        invalidated_script},
+      {"launches by another thread during a capture",
+       Kind::shared,
+       {{"cuThreadExchangeStreamCaptureMode",
+         "thread is prohibited from potentially unsafe API calls"},
+        {"cuStreamBeginCapture", "will not be executed, but will instead be captured"}},
+       launches_elsewhere_script},
+      {"synchronising the context ends captures in it",
+       Kind::shared,
+       {{"cuThreadExchangeStreamCaptureMode", "which necessarily conflict with stream capture"}},
+       synchronize_elsewhere_script},
+      {"a capture is its thread's to end",
+       Kind::shared,
+       {{"cuStreamEndCapture", "must be from the same thread as cuStreamBeginCapture"},
+        {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "passed to cuStreamEndCapture in a"},
+        {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "disallowed implicit dependency"}},
+       ended_elsewhere_script},
+      {"memory from outside a capture is not freed in it",
+       Kind::shared,
+       {{"cuMemFreeAsync", "must therefore be passed the address of a graph allocation"}},
+       freed_script},
+      {"a graph that is launched in a captured stream is captured",
+       Kind::shared,
+       {{"cuStreamBeginCapture", "will not be executed, but will instead be captured"}},
+       captured_launch_script},
       {"the legacy stream cannot be captured",
        Kind::shared,
        {{"cuStreamBeginCapture", "Capture may not be initiated if stream is CU_STREAM_LEGACY"}},

@@ -53,12 +53,19 @@ uint64_t stack_bytes(size_t asked) {
 }
 
 CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
+  // A synchronising call while work is captured ends all captures, whatever their modes.
+  bool captured = false;
+  auto end_capture = [&](Stream &stream) {
+    if (!stream.capture)
+      return;
+    stream.capture->invalidated = captured = true;
+  };
   for (const Ref<Stream> &stream : context->streams)
-    if (stream->capture) {
-      // A synchronising call while work is captured ends the capture.
-      stream->capture->invalidated = true;
-      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
+    end_capture(*stream);
+  for (auto &[thread, stream] : context->per_thread_streams)
+    end_capture(*stream);
+  if (captured)
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   std::vector<TaskPtr> tasks = pending_work(driver, *context);
   lock.unlock();
   wait_all(driver, tasks);

@@ -5,6 +5,8 @@
 #include "emulator/graph/stream.h"
 #include "emulator/graph/update.h"
 
+#include <algorithm>
+
 namespace cugrt::emulator::api {
 
 namespace {
@@ -96,6 +98,25 @@ template <class Make> CUresult set(CUgraphExec exec_handle, CUgraphNode handle, 
                         });
 }
 
+// "All operations pushed into the stream will not be executed, but will instead be captured."
+CUresult capture_launch(Driver &driver, const GraphExec &exec, const Ref<Stream> &stream) {
+  CUGRT_EMU_TRY(capture_state(*stream));
+  // "The graph must not contain conditional nodes", says the node that embeds one.
+  if (std::any_of(exec.body.nodes.begin(), exec.body.nodes.end(),
+                  [](const ExecNode &node) { return !node.branches.empty(); }))
+    return refuse_capture(driver, stream);
+  Work work = ChildWork{make_embedded(driver, exec.body)};
+  try {
+    CUresult result = run_in_stream(driver, stream, work);
+    if (result != CUDA_SUCCESS)
+      drop_embedded(driver, work);
+    return result;
+  } catch (...) {
+    drop_embedded(driver, work);
+    throw;
+  }
+}
+
 CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
   Lock lock(driver.mutex);
   Ref<GraphExec> exec = driver.execs.find(handle);
@@ -103,6 +124,8 @@ CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
     return CUDA_ERROR_INVALID_VALUE;
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  if (stream->capture)
+    return capture_launch(driver, *exec, stream);
   CUGRT_EMU_TRY(refuse_capture(driver, stream));
   return launch_exec(driver, exec, stream);
 }

@@ -211,8 +211,10 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     Lock lock(driver.mutex);
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    // "During stream capture, this function [...] must therefore be passed the address of a graph
+    // allocation": there are none.
     if (stream->capture)
-      return driver.refuse("freeing memory in a captured stream is");
+      return CUDA_ERROR_INVALID_VALUE;
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
     CUGRT_EMU_TRY(driver.allocations->begin_free(address));
     try {

@@ -179,6 +179,7 @@ struct Concerned : Capturing {
       pool_of.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
       pool_of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
       OK(CU(cuModuleLoadData)(&module, kNothingPtx));
+      OK(CU(cuModuleGetFunction)(&nothing, module, "nothing"));
       OK(CU(cuEventCreate)(&recorded, CU_EVENT_DISABLE_TIMING));
       OK(CU(cuEventRecord)(recorded, b));
       OK(CU(cuStreamSynchronize)(b));
@@ -208,6 +209,7 @@ struct Concerned : Capturing {
 
   CUmemPoolProps pool_of{};
   CUmodule module = nullptr;
+  CUfunction nothing = nullptr;
   CUevent recorded = nullptr;
   CUmemoryPool pool = nullptr, another = nullptr;
   CUstream stream = nullptr;
@@ -271,6 +273,24 @@ const Call kSafe[] = {
     {"cuMemcpyDtoDAsync",
      [](Concerned &c) { return CU(cuMemcpyDtoDAsync_v2)(c.cell, c.cell + 8, 8, c.b); }},
     {"cuMemsetD32Async", [](Concerned &c) { return CU(cuMemsetD32Async)(c.cell, 1, 1, c.b); }},
+    {"cuLaunchKernel",
+     [](Concerned &c) {
+       return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, c.b, nullptr, nullptr);
+     }},
+    {"cuLaunchKernel in the legacy stream",
+     [](Concerned &c) {
+       return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+     }},
+    {"cuLaunchHostFunc",
+     [](Concerned &c) {
+       return CU(cuLaunchHostFunc)(
+           c.b, [](void *) {}, &c);
+     }},
+    {"cuMemAllocAsync and cuMemFreeAsync",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemAllocAsync)(&c.address, 64, c.b);
+       return result == CUDA_SUCCESS ? CU(cuMemFreeAsync)(c.address, c.b) : result;
+     }},
     {"cuMemAddressReserve",
      [](Concerned &c) {
        CUresult result = CU(cuMemAddressReserve)(&c.address, 2 << 20, 0, 0, 0);
@@ -312,6 +332,105 @@ TEST_CASE("Calls that are not known to be unsafe leave a global capture of anoth
     CHECK(c.elsewhere(call.make, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
     c.end_holds();
   }
+}
+
+// The modes are about unsafe calls alone: what is put into a captured stream is captured.
+TEST_CASE("Work that another thread puts into a captured stream is captured, whatever the modes") {
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    INFO("mode " << mode);
+    Concerned c(mode);
+    auto launch = [](Concerned &c) {
+      return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, c.a, nullptr, nullptr);
+    };
+    CHECK(c.elsewhere(launch, mode) == CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    size_t nodes = 0;
+    OK(CU(cuStreamEndCapture)(c.a, &graph));
+    OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+    CHECK(nodes == 1);
+    OK(CU(cuGraphDestroy)(graph));
+  }
+}
+
+TEST_CASE("Synchronising the context ends all captures in it, whatever their modes") {
+  Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
+  OK(CU(cuStreamBeginCapture_v2)(s.b, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(CU(cuStreamBeginCapture_v2)(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUresult seen = CUDA_SUCCESS;
+  std::thread([&] {
+    CU(cuCtxSetCurrent)(s.context);
+    seen = CU(cuCtxSynchronize)();
+  }).join();
+  CHECK(seen == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  for (CUstream stream : {s.a, s.b, CU_STREAM_PER_THREAD}) {
+    CHECK(s.status(stream) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+}
+
+// "During stream capture, this function results in the creation of a free node and must therefore
+// be passed the address of a graph allocation."
+TEST_CASE("Memory from outside a capture is not freed in it") {
+  for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    Capturing s(mode);
+    CUdeviceptr pooled = 0;
+    OK(CU(cuMemAllocAsync)(&pooled, 64, s.b));
+    CHECK(CU(cuMemFreeAsync)(pooled, s.a) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuMemFreeAsync)(s.cell, s.a) == CUDA_ERROR_INVALID_VALUE);
+    CUgraph graph = nullptr;
+    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+    OK(CU(cuMemFreeAsync)(pooled, s.b));
+  }
+}
+
+TEST_CASE("A graph launched in a captured stream is captured as it stands") {
+  Session session;
+  CUdeviceptr cells = upload(std::vector<uint32_t>{0, 0, 0});
+  CUgraph captured = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode disabled = nullptr;
+  {
+    Builder child, graph;
+    child.affine(cells, 2, 1, {child.fill(cells, 3)});
+    CUgraphNode nested = nullptr;
+    OK(CU(cuGraphAddChildGraphNode)(&nested, graph.graph, nullptr, 0, child.graph));
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = cells;
+    copy.dstDevice = cells + 4;
+    copy.WidthInBytes = 4;
+    copy.Height = copy.Depth = 1;
+    CUgraphNode last = nullptr;
+    OK(CU(cuGraphAddMemcpyNode)(&last, graph.graph, &nested, 1, &copy, session.context));
+    disabled = graph.fill(cells + 4, 99, {last});
+    exec = graph.instantiate();
+    OK(CU(cuGraphNodeSetEnabled)(exec, disabled, 0));
+  }
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuMemcpyDtoDAsync_v2)(cells + 8, cells + 4, 4, stream));
+  OK(CU(cuStreamEndCapture)(stream, &captured));
+  OK(CU(cuGraphExecDestroy)(exec)); // the capture has its own copy
+  size_t nodes = 0, edges = 0;
+  OK(CU(cuGraphGetNodes)(captured, nullptr, &nodes));
+  OK(CU(cuGraphGetEdges_v2)(captured, nullptr, nullptr, nullptr, &edges));
+  CHECK(nodes == 2);
+  CHECK(edges == 1);
+  CHECK(download<uint32_t>(cells, 3) == std::vector<uint32_t>{0, 0, 0});
+  CUgraphExec whole = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&whole, captured, 0));
+  OK(CU(cuGraphDestroy)(captured));
+  OK(CU(cuGraphLaunch)(whole, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(cells, 3) == std::vector<uint32_t>{7, 7, 7});
+  OK(CU(cuGraphExecDestroy)(whole));
+  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("A capture ends in the thread that began it") {
