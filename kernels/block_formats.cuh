@@ -76,6 +76,13 @@ template <int kFormat> struct BlockFormat {
   static constexpr bool kHasLeast =
       kFormat == 41 || kFormat == 51 || kFormat == 26 || kFormat == 46 || kFormat == 56;
 
+  // A quant is its bits less this.
+  static constexpr int kBias = kFormat == 40   ? 8
+                               : kFormat == 50 ? 16
+                               : kFormat == 80 ? 128
+                               : kFormat == 36 ? 4
+                               : kFormat == 66 ? 32
+                                               : 0;
   // Where scales begin in a block, and d where it lies apart.
   static constexpr int kScales = kFormat == 36 ? 96 : kFormat == 66 ? 192 : 0;
   static constexpr int kTail = kFormat == 26 ? 80 : kFormat == 36 ? 108 : kFormat == 66 ? 208 : 0;
@@ -161,12 +168,6 @@ template <int kFormat> struct BlockFormat {
   }
   // Element e of four.
   static __device__ __forceinline__ float element_of(const Part &part, unsigned quants, int e) {
-    constexpr int kBias = kFormat == 40   ? 8
-                          : kFormat == 50 ? 16
-                          : kFormat == 80 ? 128
-                          : kFormat == 36 ? 4
-                          : kFormat == 66 ? 32
-                                          : 0;
     const int byte = quants >> e * 8 & 255;
     const float quant = float(kFormat == 49 ? nonlinear(byte) : byte - kBias);
     return kHasLeast ? fmaf(quant, part.scale, part.least) : quant * part.scale;

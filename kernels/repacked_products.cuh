@@ -29,21 +29,15 @@
 // where products of such would be lost, of 128, whose steps are 1. Of 8 bits there is no room for
 // that in bf16. Of f32 they begin as f16.
 template <int kFormat> struct Numbers {
-  static constexpr int kBias = kFormat == 40   ? 8
-                               : kFormat == 50 ? 16
-                               : kFormat == 80 ? 128
-                               : kFormat == 36 ? 4
-                               : kFormat == 66 ? 32
-                                               : 0;
+  static constexpr int kBias = BlockFormat<kFormat>::kBias;
   // Where sums of x for that alone cost more, it is subtracted: each half of a block would want
   // them.
 #ifdef MULTIPLIES_BY_MMA
   static constexpr bool kSubtracts =
       Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
-#else
-  static constexpr bool kSubtracts = true;
 #endif
 #ifndef MULTIPLIES_BY_MMA
+  static constexpr bool kSubtracts = true;
   static constexpr float kFactor = kFormat == 49 || kFormat == 80 ? 1 : 16777216;
   static constexpr unsigned kBits = 0;
   static constexpr int kOff = kBias;
@@ -106,6 +100,11 @@ __device__ __forceinline__ unsigned entries(const unsigned (&table)[4], unsigned
                      __byte_perm(table[2], table[3], within >> shift), half >> shift);
 }
 
+// Byte e of a word less 128, without a conversion: as the last bits of 2^23 and itself.
+__device__ __forceinline__ float byte_less_128(unsigned word, int e) {
+  return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + e)) - (8388608.0f + 128.0f);
+}
+
 // What a lane has of block i of its unit, all eight elements: pair j is elements 2 j and 2 j + 1.
 template <int kFormat, int i>
 __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *high,
@@ -155,10 +154,8 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
 #ifndef DTYPE_BF16
       pair[j] = __byte_perm(word, 0, j % 2 ? 0x4342 : 0x4140);
 #else
-      const float base = 8388608 + 128;
-      const float first = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + j % 2 * 2));
-      const float second = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7441 + j % 2 * 2));
-      const __nv_bfloat162 value = __floats2bfloat162_rn(first - base, second - base);
+      const __nv_bfloat162 value =
+          __floats2bfloat162_rn(byte_less_128(word, j % 2 * 2), byte_less_128(word, j % 2 * 2 + 1));
       pair[j] = *reinterpret_cast<const unsigned *>(&value);
 #endif
     }
@@ -248,12 +245,9 @@ template <int kFormat, int i>
 __device__ __forceinline__ void numbers_of(const unsigned *low, const unsigned *high,
                                            float (&number)[8]) {
   if constexpr (kFormat == 80) {
-    const float base = 8388608 + 128;
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const unsigned word = low[2 * i + e / 4];
-      number[e] = __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + e % 4)) - base;
-    }
+    for (int e = 0; e < 8; ++e)
+      number[e] = byte_less_128(low[2 * i + e / 4], e % 4);
   } else {
     unsigned pair[4];
     pairs_of<kFormat, i>(low, high, pair);

@@ -98,7 +98,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
   } else if (repacked)
     launch.variant("", {}, tiles(8, 16), threads);
   else
-    launch.variant("", {}, tiles(4, 8 / slices), {32, 8, 1});
+    launch.variant("", {}, tiles(4, 8 / slices), threads);
   launch.emit(op.call().location);
   return {};
 }

@@ -1,4 +1,5 @@
-// Ops that move elements: kernels/transpose.cu, copy.cu, embedding.cu.
+// Ops that move elements: kernels/transpose.cu, copy.cu, embedding.cu,
+// embedding_blocks.cu.
 #include "codegen/op_emitter.h"
 
 #include "support/check.h"
@@ -44,6 +45,19 @@ ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::E
   if (op.exprs().as_constant(op.count(type, 0, axis)) != 1)
     type.strides = strides;
   return op.builder().view("part", whole, offset, op.builder().module().types.intern(type));
+}
+
+/// Rows of a table by their ids, whatever the table's elements are.
+void emit_rows(OpEmitter &op, KernelLaunch &launch) {
+  const ir::Type table = op.operand_type(0);
+  launch.input("table", op.operand(0));
+  launch.input("ids", op.operand(1));
+  launch.output("y", op.result());
+  const ir::ExprId count = launch.count("count", op.count(op.operand_type(1)));
+  launch.size("rows", table.dims[0]);
+  const ir::ExprId width = launch.size("width", table.dims[1]);
+  launch.loop_variant(op.exprs().mul(count, width));
+  launch.emit(op.call().location);
 }
 
 } // namespace
@@ -210,14 +224,7 @@ Status emit_embedding(OpEmitter &op) {
   if (op.divides(KernelLaunch::vector_size(bytes), table.dims[1]))
     launch.vectors(bytes);
   launch.index_type({op.count(table), op.count(op.result_type())});
-  launch.input("table", op.operand(0));
-  launch.input("ids", op.operand(1));
-  launch.output("y", op.result());
-  const ir::ExprId count = launch.count("count", op.count(ids));
-  launch.size("rows", table.dims[0]);
-  const ir::ExprId width = launch.size("width", table.dims[1]);
-  launch.loop_variant(op.exprs().mul(count, width));
-  launch.emit(op.call().location);
+  emit_rows(op, launch);
   return {};
 }
 
@@ -234,14 +241,7 @@ Status emit_embedding_blocks(OpEmitter &op) {
     launch.option("-DREPACKED");
   if (ids.dtype == ir::DType::i64)
     launch.option("-DWIDE_IDS");
-  launch.input("table", op.operand(0));
-  launch.input("ids", op.operand(1));
-  launch.output("y", op.result());
-  const ir::ExprId count = launch.count("count", op.count(ids));
-  launch.size("rows", table.dims[0]);
-  const ir::ExprId width = launch.size("width", table.dims[1]);
-  launch.loop_variant(op.exprs().mul(count, width));
-  launch.emit(op.call().location);
+  emit_rows(op, launch);
   return {};
 }
 

@@ -50,6 +50,20 @@ template <class Row> void each_line(const Array &x, size_t axis, Row row) {
       row(outer * length * inner + i, inner, length);
 }
 
+// Rows of a table [v, d] by ids, the nearest where there is none: element(i) is the table's.
+template <class Element> Array looked_up(const Array &table, const Array &ids, Element element) {
+  Dims dims = ids.dims;
+  const int64_t rows = table.dims[0], width = table.dims[1];
+  dims.push_back(width);
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size() && rows > 0; ++i) {
+    const auto id = int64_t(ids.values[i / size_t(width)]);
+    const int64_t row = std::min(std::max(id, int64_t(0)), rows - 1);
+    y.values[i] = element(row * width + int64_t(i) % width);
+  }
+  return y;
+}
+
 double binary(Op op, double a, double b);
 
 // By the names of ir/op_families.def.

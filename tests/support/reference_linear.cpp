@@ -170,17 +170,10 @@ ir::DType format_of(const Array &w) {
 } // namespace
 
 std::vector<Array> reference_embedding_blocks(const Call &call) {
-  const Array &table = call.operand(0), &ids = call.operand(1);
-  Dims dims = ids.dims;
-  const int64_t rows = table.dims[0], width = table.dims[1];
-  dims.push_back(width);
-  Array y = Array::of(dims);
-  for (size_t i = 0; i < y.values.size() && rows > 0; ++i) {
-    const auto id = int64_t(ids.values[i / size_t(width)]);
-    const int64_t row = std::min(std::max(id, int64_t(0)), rows - 1);
-    y.values[i] = block_element(format_of(table), table.values, row * width + int64_t(i) % width);
-  }
-  return {y};
+  const Array &table = call.operand(0);
+  const ir::DType format = format_of(table);
+  return {looked_up(table, call.operand(1),
+                    [&](int64_t i) { return block_element(format, table.values, i); })};
 }
 
 std::vector<Array> reference_matmul_blocks(const Call &call) {

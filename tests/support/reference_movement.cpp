@@ -87,17 +87,8 @@ std::vector<Array> reference_split(const Call &call) {
 }
 
 std::vector<Array> reference_embedding(const Call &call) {
-  const Array &table = call.operand(0), &ids = call.operand(1);
-  Dims dims = ids.dims;
-  const int64_t rows = table.dims[0], width = table.dims[1];
-  dims.push_back(width);
-  Array y = Array::of(dims);
-  for (size_t i = 0; i < y.values.size() && rows > 0; ++i) {
-    const auto id = int64_t(ids.values[i / size_t(width)]);
-    const int64_t row = std::min(std::max(id, int64_t(0)), rows - 1);
-    y.values[i] = table.values[size_t(row * width) + i % size_t(width)];
-  }
-  return {y};
+  const Array &table = call.operand(0);
+  return {looked_up(table, call.operand(1), [&](int64_t i) { return table.values[size_t(i)]; })};
 }
 
 } // namespace cugrt::test

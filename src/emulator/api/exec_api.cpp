@@ -106,15 +106,7 @@ CUresult capture_launch(Driver &driver, const GraphExec &exec, const Ref<Stream>
                   [](const ExecNode &node) { return !node.branches.empty(); }))
     return refuse_capture(driver, stream);
   Work work = ChildWork{make_embedded(driver, exec.body)};
-  try {
-    CUresult result = run_in_stream(driver, stream, work);
-    if (result != CUDA_SUCCESS)
-      drop_embedded(driver, work);
-    return result;
-  } catch (...) {
-    drop_embedded(driver, work);
-    throw;
-  }
+  return hand_over(driver, work, [&] { return run_in_stream(driver, stream, work); });
 }
 
 CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {

@@ -15,15 +15,8 @@ CUresult add(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependen
   return graph_call(graph_handle, [&](Driver &driver, Graph &graph) -> CUresult {
     Work work;
     CUGRT_EMU_TRY(make(driver, &work));
-    try {
-      CUresult result = add_node(driver, graph, dependencies, data, count, work, out);
-      if (result != CUDA_SUCCESS)
-        drop_embedded(driver, work);
-      return result;
-    } catch (...) {
-      drop_embedded(driver, work);
-      throw;
-    }
+    return hand_over(driver, work,
+                     [&] { return add_node(driver, graph, dependencies, data, count, work, out); });
   });
 }
 

@@ -99,6 +99,18 @@ void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data);
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node);
 /// Destroys what a node that was not added holds.
 void drop_embedded(Driver &driver, const Work &work);
+/// What `take` answers, which takes the work over if that is success; else the work is dropped.
+template <class Take> CUresult hand_over(Driver &driver, const Work &work, Take &&take) {
+  try {
+    CUresult result = take();
+    if (result != CUDA_SUCCESS)
+      drop_embedded(driver, work);
+    return result;
+  } catch (...) {
+    drop_embedded(driver, work);
+    throw;
+  }
+}
 /// A deep copy, of a graph without conditional nodes. It remembers what its nodes are copies of,
 /// for cuGraphNodeFindInClone.
 std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph);
