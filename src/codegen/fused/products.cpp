@@ -1,13 +1,12 @@
 // The text of a kernel of products that share rows, and its launch; see products.h.
 #include "codegen/fused/products.h"
 
+#include "codegen/fused/kernel_parameters.h"
 #include "codegen/fused/kernel_text.h"
-#include "codegen/kernel_launch.h"
 #include "codegen/op_emitter.h"
 #include "support/check.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace cugrt::codegen {
 
@@ -20,16 +19,16 @@ constexpr int64_t kMostRowBytes = 24 << 10;
 constexpr int64_t kMostSharedBytes = 48 << 10;
 constexpr int64_t kMostColumns = 64, kTilesEach = 2;
 
+ir::DType wide_of(ir::DType dtype) { return dtype == ir::DType::f64 ? dtype : ir::DType::f32; }
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
-class Writer {
+class Writer : KernelParameters {
 public:
   Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
-      : table_(table), builder_(builder), kernel_(kernel) {}
+      : KernelParameters(wide_of(kernel.dtype)), table_(table), builder_(builder), kernel_(kernel) {
+  }
 
   Status run() {
-    const ir::DType wide = kernel_.dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
-    wide_ = wide;
     const std::string element(element_type(kernel_.dtype));
     const std::string x = tensor("x", element, kernel_.x, ir::Access::in);
     count("rows", kernel_.rows);
@@ -45,7 +44,8 @@ public:
     const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
     const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
     const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
-    const int64_t tile_bytes = sums * bytes + (has_slices_ ? sums * slices_ * wide_bytes() : 0);
+    const int64_t tile_bytes =
+        sums * bytes + (has_slices_ ? sums * slices_ * element_bytes(wide_of(kernel_.dtype)) : 0);
     constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
     if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
       return Status::error(Code::unsupported, "a block has no room for tiles of " +
@@ -55,45 +55,9 @@ public:
   }
 
 private:
-  // --- Parameters: the text's and the launch's, side by side -------------------------------------
-
-  std::string tensor(const std::string &name, const std::string &element, ir::ValueId value,
-                     ir::Access access) {
-    const bool is_read = access == ir::Access::in;
-    declared_.push_back((is_read ? "const " : "") + element + " *__restrict__ " + name);
-    arguments_.push_back([=](KernelLaunch &launch) {
-      if (is_read)
-        launch.input(name, value);
-      else if (access == ir::Access::out)
-        launch.output(name, value);
-      else
-        launch.inout(name, value);
-    });
-    return name;
-  }
-  /// "nullptr" where there is none.
-  std::string optional_tensor(const std::string &name, const std::string &element,
-                              ir::ValueId value) {
-    return value.valid() ? tensor(name, element, value, ir::Access::in) : "nullptr";
-  }
-  std::string count(const std::string &name, ir::ExprId value) {
-    declared_.push_back("long long " + name);
-    arguments_.push_back([=](KernelLaunch &launch) { launch.count(name, value); });
-    return name;
-  }
-  std::string size(const std::string &name, ir::ExprId value) {
-    declared_.push_back("long long " + name);
-    arguments_.push_back([=](KernelLaunch &launch) { launch.size(name, value); });
-    return name;
-  }
+  using KernelParameters::size;
   std::string size(const std::string &name, int64_t value) {
     return size(name, builder_.module().exprs.constant(value));
-  }
-  std::string scalar(const std::string &name, double value) {
-    declared_.push_back("Acc " + name);
-    arguments_.push_back(
-        [=, dtype = wide_](KernelLaunch &launch) { launch.scalar(name, dtype, value); });
-    return name;
   }
   ir::Type type_of(ir::ValueId value) {
     return builder_.module().types[builder_.function().value(value).type];
@@ -249,13 +213,11 @@ private:
     const std::string id = ids == ir::DType::i64 ? "long long" : "int";
     const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
     const auto symbol = [&](const std::string &name, bool is_position) {
-      declared_.push_back("cugrt_symbol<" + id + "> " + name);
-      arguments_.push_back([=, this](KernelLaunch &launch) {
+      return add("cugrt_symbol<" + id + "> ", name, [=, this](KernelLaunch &launch) {
         const CacheSymbols symbols = cache_symbols(table_, builder_, to.cache, to.positions,
                                                    to.sequences, kernel_.group.location);
         launch.checked_symbol(name, ids, is_position ? symbols.position : symbols.sequence);
       });
-      return name;
     };
     const std::string each = size("each" + p, to.each);
     const std::string lengths = to.lengths.valid()
@@ -383,8 +345,6 @@ private:
 
   // --- The launch --------------------------------------------------------------------------------
 
-  int64_t wide_bytes() const { return element_bytes(wide_); }
-
   /// Rounds of stored blocks that are asked for at once: all that a warp has, where registers hold
   /// them.
   int64_t rounds_ahead() const {
@@ -435,7 +395,7 @@ private:
     std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
     const std::string text =
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
-        wrapped("extern \"C\" __global__ void PRODUCTS_BOUNDS " + name + "(\n    ", declared_,
+        wrapped("extern \"C\" __global__ void PRODUCTS_BOUNDS " + name + "(\n    ", declarations(),
                 ") {\n") +
         "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
         "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
@@ -455,8 +415,7 @@ private:
       counts.push_back(exprs.mul(kernel_.rows, exprs.constant(part.columns)));
     }
     launch.index_type(counts);
-    for (const auto &argument : arguments_)
-      argument(launch);
+    give(launch);
     launch.variant("", {}, exprs.constant(tiles), {32, kThreads / 32, 1});
     launch.emit(kernel_.group.location);
   }
@@ -464,9 +423,7 @@ private:
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
   const ProductKernel &kernel_;
-  ir::DType wide_ = ir::DType::f32; // Acc of kernels/floating.cuh
-  std::vector<std::string> declared_, options_;
-  std::vector<std::function<void(KernelLaunch &)>> arguments_;
+  std::vector<std::string> options_;
   // Of device functions; before the wait; behind it; of a part, what is read before its products.
   std::string functions_, ahead_, body_, early_;
   ElementParameters uses_;
