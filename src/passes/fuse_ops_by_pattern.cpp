@@ -83,6 +83,18 @@ private:
             ir::op_float(op, source().attributes_of(norm), "epsilon")};
   }
 
+  codegen::RowSum sum_of(const ProductMatch &match) {
+    return {norm_of(*match.summed_norm), mapped(match.residual),
+            match.is_sum_read ? allocated(match.sum->result(), match) : ValueId()};
+  }
+
+  /// What the launch writes for a value of the source.
+  ValueId allocated(ValueId result, const ProductMatch &match) {
+    const ir::Value &value = source().value(result);
+    return bind_value(ir::BindingKind::alloc, value.name, {}, {}, value.type,
+                      match.bindings.back()->location);
+  }
+
   codegen::HeadTurn turn_of(const ProductMatch::Part &part) {
     const Binding &rotary = *part.rotary;
     const auto attributes = source().attributes_of(rotary);
@@ -162,18 +174,19 @@ private:
     kernel.group.location = match.bindings.back()->location;
     if (match.norm)
       kernel.norm = norm_of(*match.norm);
+    if (match.sum)
+      kernel.sum = sum_of(match);
     for (const Binding *binding : match.bindings)
       if (ir::op_of(*binding) != Op::reshape && !ir::writes_operand(*binding))
         kernel.named.push_back(ir::op_of(*binding));
     for (const ProductMatch::Part &part : match.parts) {
       kernel.parts.push_back(part_of(match, part, kernel.group));
-      if (part.append)
-        continue;
-      const ir::Value &result = source().value(part.result);
-      kernel.parts.back().result = bind_value(ir::BindingKind::alloc, result.name, {}, {},
-                                              result.type, kernel.group.location);
+      if (!part.append)
+        kernel.parts.back().result = allocated(part.result, match);
     }
     CUGRT_TRY(codegen::emit_products(table_, builder(), kernel));
+    if (match.is_sum_read)
+      map(match.sum->result(), kernel.sum->result);
     for (size_t p = 0; p < match.parts.size(); ++p) {
       const ProductMatch::Part &part = match.parts[p];
       if (part.append)

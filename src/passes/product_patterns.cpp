@@ -373,8 +373,7 @@ private:
     const ValueId y = operand(*norm, 0);
     const DType dtype = type(match_.x).dtype;
     std::string why = codegen::why_no_norm(dtype, match_.depth, match_.most_rows);
-    if (!is_near(norm) || !is_plain(y) || type(y).dtype != dtype || !has_bias_of(*norm, 1, dtype) ||
-        !has_bias_of(*norm, 2, dtype))
+    if (!is_row_norm(*norm, match_.x))
       why = "a launch stands between, or its operands are of other forms";
     if (is_yielded_[match_.x.index] ||
         !std::ranges::all_of(uses_[match_.x.index], [&](const Binding *user) {
@@ -388,6 +387,40 @@ private:
     members_.insert(norm);
     match_.norm = norm;
     match_.x = y;
+    find_sum();
+  }
+
+  /// Whether a binding is a norm of rows like `x` that a kernel of products computes, given that a
+  /// block holds them.
+  bool is_row_norm(const Binding &b, ValueId x) const {
+    const DType dtype = type(x).dtype;
+    return (is_op(b, Op::rms_norm) || is_op(b, Op::layer_norm)) && is_near(&b) &&
+           is_plain(operand(b, 0)) && type(operand(b, 0)).dtype == dtype &&
+           has_bias_of(b, 1, dtype) && has_bias_of(b, 2, dtype);
+  }
+
+  /// The sum that the norm reads, of rows as they are and a norm of others, which nothing else
+  /// reads.
+  void find_sum() {
+    const Binding *sum = made_by_[match_.x.index];
+    if (!sum || !is_op(*sum, Op::add) || !is_near(sum))
+      return;
+    for (size_t i : {0, 1}) {
+      const ValueId summed = operand(*sum, i), residual = operand(*sum, 1 - i);
+      const Binding *norm = made_by_[summed.index];
+      if (!norm || !is_row_norm(*norm, match_.x) || only_user(summed) != sum ||
+          !is_plain(residual) || type(residual).dims != type(match_.x).dims ||
+          type(summed).dims != type(match_.x).dims)
+        continue;
+      members_.insert(norm);
+      members_.insert(sum);
+      match_.sum = sum;
+      match_.summed_norm = norm;
+      match_.residual = residual;
+      match_.is_sum_read = only_user(match_.x) != match_.norm;
+      match_.x = operand(*norm, 0);
+      return;
+    }
   }
 
   /// Puts the match in order. False where something would have to stand before it and behind it, or

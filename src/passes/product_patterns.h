@@ -4,7 +4,8 @@
 //               |-> matmul --> reshape --> rotary --.           at most 8 of them
 //               '-> matmul --> reshape --> cache_write
 //
-//   before    a norm of rows, where nothing but the products reads its result
+//   before    a norm of rows, where nothing but the products reads its result; and before that the
+//             sum that it reads, of other rows and a norm
 //   behind    elementwise ops at the product's own indices, which may join several products;
 //             or the heads' norm and rotary embedding, with casts around them; and then the way
 //             into a decoder's caches
@@ -35,7 +36,10 @@ struct ProductMatch {
   std::vector<const ir::Binding *> bindings; // all, in order
   std::vector<Part> parts;
   const ir::Binding *norm = nullptr;
-  ir::ValueId x; // what the norm reads, or the products
+  const ir::Binding *sum = nullptr, *summed_norm = nullptr; // add, of residual and a norm
+  bool is_sum_read = false;                                 // elsewhere, too
+  ir::ValueId residual;
+  ir::ValueId x; // what the first norm reads, or the products
   ir::ExprId rows;
   int64_t most_rows = 0, depth = 0;
   /// Bindings between the first and the last that are no part of it and read its results: they

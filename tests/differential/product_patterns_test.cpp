@@ -509,3 +509,62 @@ TEST_CASE("a norm whose result is read elsewhere stays apart, and that is noted"
             "@main: matmul_blocks, relu: rms_norm stays apart: its result is read elsewhere"});
   check_same(text, t.inputs);
 }
+
+TEST_CASE("a sum of rows and a norm before the norm is part of the launch, which stores it") {
+  for (const char *dtype : {"f32", "f16", "bf16", "f64"})
+    for (int64_t rows : {1, 3, 8})
+      for (const char *norms :
+           {"rms_norm rms_norm", "layer_norm rms_norm", "rms_norm layer_norm"}) {
+        CAPTURE(dtype, rows, norms);
+        const bool is_read = rows != 3;
+        const std::string both(norms), first = both.substr(0, both.find(' ')),
+                                       second = both.substr(both.find(' ') + 1);
+        const bool is_wide = rows == 1; // several warps have a row
+        const int64_t width = is_wide ? 1088 : 96;
+        const Weight w{600, width, dtype}; // several blocks compute the sum
+        Text t(dtype, is_wide ? 1 : 8, is_wide ? "" : "b");
+        t.least_rows = 1;
+        t.x("x", rows, width);
+        t.x("r", rows, width);
+        t.vector("s", width);
+        t.vector("b0", width);
+        t.vector("scale", width);
+        t.weight("wg", w);
+        t.weight("wu", w);
+        t.line("%n = " + first + "(%x, %s" + (first == "layer_norm" ? ", %b0" : "") +
+               ") {epsilon = 0.5}");
+        t.line(is_read ? "%sum = add(%r, %n)" : "%sum = add(%n, %r)");
+        t.line("%h = " + second + "(%sum, %scale)");
+        t.product("g", "h", "wg", w, "", false);
+        t.product("u", "h", "wu", w, "", false);
+        t.line("%a = gelu(%g)");
+        t.line("%y = mul(%a, %u)");
+        if (is_read)
+          t.line("%z = relu(%sum)");
+        const std::string y = t.tensor(t.rows(600), dtype);
+        const auto entries =
+            is_read
+                ? check_same(t.text("%y, %z", y + ", " + t.tensor(t.rows(width), dtype)), t.inputs)
+                : check_same(t.text("%y", y), t.inputs);
+        REQUIRE(entries.size() == (is_read ? 2 : 1));
+        CHECK(entries[0].starts_with("fused_" + first + "_add_" + second + "_matmul_matmul_"));
+      }
+}
+
+TEST_CASE("a sum stays a launch where it is spread, or its norm is read elsewhere") {
+  const Weight w{32, 64, "f32"};
+  for (bool is_spread : {true, false}) {
+    Text t("f32", 2);
+    t.x("x", 2, 64);
+    t.vector("r", 64);
+    t.weight("a", w);
+    t.line("%n = rms_norm(%x)");
+    t.line(is_spread ? "%sum = add(%n, %r)" : "%sum = add(%n, %x)");
+    t.line("%h = rms_norm(%sum)");
+    t.product("p", "h", "a", w, "", false);
+    t.line(is_spread ? "%z = relu(%sum)" : "%z = relu(%n)");
+    const auto entries = check_same(
+        t.text("%p, %z", t.tensor("2, 32", "f32") + ", " + t.tensor("2, 64", "f32")), t.inputs);
+    CHECK(entries.size() == 4);
+  }
+}

@@ -35,7 +35,7 @@ public:
     size("k", kernel_.depth);
     body_ += "  if (rows <= 0)\n    return;\n";
     if (kernel_.norm)
-      write_norm(*kernel_.norm);
+      write_norms(*kernel_.norm);
     else
       body_ += "  const T *const in = x;\n";
     body_ += "  long long tile = blockIdx.x;\n";
@@ -68,7 +68,18 @@ private:
 
   // --- Text --------------------------------------------------------------------------------------
 
-  void write_norm(const RowNorm &norm) {
+  static std::string is_rms(const RowNorm &norm) {
+    return norm.op == ir::Op::rms_norm ? "true" : "false";
+  }
+
+  /// A Norm of kernels/products.cuh.
+  std::string norm_text(const RowNorm &norm, const std::string &prefix) {
+    const std::string scale = optional_tensor(prefix + "scale", "T", norm.scale);
+    const std::string bias = optional_tensor(prefix + "norm_bias", "T", norm.bias);
+    return "{" + scale + ", " + bias + ", " + scalar(prefix + "epsilon", norm.epsilon) + "}";
+  }
+
+  void write_norms(const RowNorm &norm) {
     const std::optional<RowForm> form =
         row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
     CUGRT_CHECK(form);
@@ -76,13 +87,21 @@ private:
     options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
                                          uint32_t(element_bytes(kernel_.dtype)))));
-    const std::string scale = optional_tensor("scale", "T", norm.scale);
-    const std::string bias = optional_tensor("norm_bias", "T", norm.bias);
-    scalar("epsilon", norm.epsilon);
     const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
-    body_ += "  __shared__ __align__(16) T in[" + elements + "];\n" + "  normalize_rows<" +
-             (norm.op == ir::Op::rms_norm ? "true" : "false") + ">(x, " + scale + ", " + bias +
-             ", in, rows, k, epsilon);\n";
+    body_ += "  __shared__ __align__(16) T in[" + elements +
+             "];\n  const Norm norm = " + norm_text(norm, "") + ";\n";
+    if (!kernel_.sum) {
+      body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
+      return;
+    }
+    const RowSum &sum = *kernel_.sum;
+    const std::string first = norm_text(sum.norm, "first_");
+    const std::string residual = tensor("residual", "T", sum.residual, ir::Access::in);
+    const std::string result =
+        sum.result.valid() ? tensor("sum", "T", sum.result, ir::Access::out) : "(T *)nullptr";
+    body_ += "  const Norm first_norm = " + first + ";\n  normalize_sum<" + is_rms(norm) + ", " +
+             is_rms(sum.norm) + ">(x, first_norm, " + residual + ", " + result +
+             ", norm, in, rows, k);\n";
   }
 
   Status write_part(const ProductPart &part, const std::string &p) {

@@ -9,6 +9,9 @@
 //   x --norm--> h --matmul--> g --silu--> mul --> y     one part of two products
 //               h --matmul--> u ----------^
 //
+//   x --norm--> add --norm--> h --matmul--> ..          a sum of rows before the norm
+//   r ----------^ '--> r'
+//
 // Results are those of the ops one by one, bit for bit.
 #pragma once
 
@@ -26,6 +29,13 @@ struct RowNorm {
   ir::Op op;               // rms_norm, layer_norm
   ir::ValueId scale, bias; // invalid: none
   double epsilon;
+};
+
+/// What a norm reads where that is computed on the way: residual + norm(x).
+struct RowSum {
+  RowNorm norm;
+  ir::ValueId residual;
+  ir::ValueId result; // allocated; invalid where nothing else reads it
 };
 
 /// Values are those of the function that is built; invalid ones are absent.
@@ -63,6 +73,7 @@ struct ProductPart {
 struct ProductKernel {
   ir::ValueId x; // [.., k] of k elements
   std::optional<RowNorm> norm;
+  std::optional<RowSum> sum; // before the norm
   std::vector<ProductPart> parts;
   FusedGroup group;          // of the parts' elementwise ops
   std::vector<ir::Op> named; // all ops, for the kernel's name and heading

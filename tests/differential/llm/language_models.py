@@ -9,6 +9,7 @@ import math
 import operator
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -353,6 +354,9 @@ def _(subject):
 def _(subject):
     model = Model("gemma3", ["q8_0", "f32"], True, 12, window=6, layers=6)
     follow(model, subject.generate(model), 1e-3)
+    plan = subject.run("plan", subject.write(model.bytes)).stdout
+    times = re.findall(r"fusion in @decode: (?:(\d+) times )?rms_norm, add, rms_norm, ", plan)
+    equal(sum(int(each or 1) for each in times), 2 * model.layers)  # all but the first, and the head
 
 
 @test("llama with a window, as Mistral's models")
