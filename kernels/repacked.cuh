@@ -27,8 +27,9 @@
 //
 // In a word, bits of elements 2 j of a block lie 16 below those of 2 j + 1, as halves of one
 // register: at j * kBits, behind those of the blocks that share the word (kBits < 4). Of 8 bits,
-// byte e is element e, with 128 added; of iq4_nl, nibble e. High bits of a unit that is not whole
-// are a byte a block: elements 2 j in its low half.
+// byte e is element e, with 128 added; of iq4_nl, nibble e. High bits of q3_k lie 2 j + 2 above
+// where their block begins, as low ones want them: at 0, 1, 8 and 9, going round in their half.
+// High bits of a unit that is not whole are a byte a block: elements 2 j in its low half.
 #pragma once
 
 #include "block_formats.cuh"
@@ -55,8 +56,10 @@ template <int kFormat> struct Repacked {
     return kHasHalves ? 4 * q + e % 4 + e / 4 * 16 : 8 * q + e;
   }
   // Of kBits of an element of block `i` of a unit, the place in their word.
-  template <int kBits> static __device__ __forceinline__ int bit(int i, int e) {
-    return kFormat == 49 ? 4 * e : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
+  template <int kBits> static constexpr __device__ __forceinline__ int bit(int i, int e) {
+    return kFormat == 49                 ? 4 * e
+           : kFormat == 36 && kBits == 1 ? (i % 2 + i % 4 / 2 * 8 + e / 2 * 2 + 2) % 16 + e % 2 * 16
+                                         : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
   }
 
   // The blocks of the unit that block `b` of a row is in; kUnit where it is known to be whole.

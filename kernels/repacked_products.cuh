@@ -7,9 +7,9 @@
 // which others is all the same, as long as both sides agree. Of f32 the lane multiplies kRows rows
 // of x itself; its sums are those of its own elements.
 //
-// Quants are exact in all three, and sums over a block, or half of one, are in f32. A least is
-// times the sum over x, which on tensor cores is the product of x with ones. An infinity in x gives
-// NaN.
+// Quants are exact in all three, and sums over a block, or half of one, are in f32. What belongs to
+// all quants of a block alike, an offset or a least, is times the sum over x, which on tensor cores
+// is the product of x with a row of one value. An infinity in x gives NaN.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -24,47 +24,62 @@
 #define MULTIPLIES_BY_MMA
 #endif
 
+// What f16 alone does: quants of two low bits are multiplied by their scales first, since both are
+// so small that products are exact, and all sums of a unit are one; and leasts of large formats,
+// whole numbers, are multiplied with x as quants are.
+#ifdef DTYPE_F16
+constexpr bool kIsF16 = true;
+#else
+constexpr bool kIsF16 = false;
+#endif
+template <int kFormat> constexpr bool kFoldsScales = kIsF16 &&Repacked<kFormat>::kLow == 2;
+template <int kFormat>
+constexpr bool kMultipliesLeasts =
+    kIsF16 &&BlockFormat<kFormat>::kIsLarge &&BlockFormat<kFormat>::kHasLeast;
+
+__device__ __forceinline__ __half2 halves_of(unsigned pair) {
+  return *reinterpret_cast<const __half2 *>(&pair);
+}
+__device__ __forceinline__ unsigned pair_of(__half2 halves) {
+  return *reinterpret_cast<const unsigned *>(&halves);
+}
+
 // Quants in a register of two f16 or bf16, with how far they are off: value = (number - kOffset) *
 // kFactor. As f16 a whole number is the last bits of a subnormal one, a multiple of 2^-24; as bf16,
 // where products of such would be lost, of 128, whose steps are 1. Of 8 bits there is no room for
-// that in bf16. Of f32 they begin as f16.
+// that in bf16. Of f32 they begin as f16, or are whole.
 template <int kFormat> struct Numbers {
-  static constexpr int kBias = BlockFormat<kFormat>::kBias;
-  // Where sums of x for that alone cost more, it is subtracted: each half of a block would want
-  // them.
-#ifdef MULTIPLIES_BY_MMA
-  static constexpr bool kSubtracts =
-      Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
-#endif
-#ifndef MULTIPLIES_BY_MMA
-  static constexpr bool kSubtracts = true;
-  static constexpr float kFactor = kFormat == 49 || kFormat == 80 ? 1 : 16777216;
-  static constexpr unsigned kBits = 0;
-  static constexpr int kOff = kBias;
-#elif defined(DTYPE_F16)
-  static constexpr unsigned kBits = 0, kOne = kFormat == 49 ? 0x3c003c00 : 0x00010001;
-  static constexpr float kFactor = kFormat == 49 ? 1 : 16777216;
-  static constexpr int kOff = kBias;
-#else
+  static constexpr int kBias = kFormat == 49 ? 128 : BlockFormat<kFormat>::kBias;
+#ifdef DTYPE_BF16
   static constexpr unsigned kBits = 0x43004300, kOne = 0x3f803f80;
   static constexpr float kFactor = 1;
   static constexpr int kOff = kFormat == 49 || kFormat == 80 ? 0 : 128 + kBias;
+#else
+  static constexpr unsigned kBits = 0, kOne = 0x00010001;
+  static constexpr int kOff = kBias;
+  static constexpr float kFactor = kFormat == 80 && !kIsF16 ? 1 : 16777216;
 #endif
-  static constexpr float kOffset = kSubtracts ? 0 : kOff;
+#ifdef MULTIPLIES_BY_MMA
+  // Each half of a block would want sums of x for the offset alone: there it is subtracted.
+  static constexpr bool kSubtracts =
+      Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
+#else
+  static constexpr bool kSubtracts = true;
+#endif
+  static constexpr int kOffset = kSubtracts ? 0 : kOff;
+  static constexpr unsigned kLessOffset = kBits | 0x80008000u | kBias * 0x00010001u;
+  // Whether sums of x are wanted, in the same steps.
+  static constexpr bool kHasSums = BlockFormat<kFormat>::kHasLeast && !kMultipliesLeasts<kFormat>;
 
   static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
-#ifndef DTYPE_BF16
-    constexpr unsigned kTwo = kOff * 0x00010001u;
-    const __half2 value = __hsub2(*reinterpret_cast<const __half2 *>(&pair),
-                                  *reinterpret_cast<const __half2 *>(&kTwo));
-#else
+#ifdef DTYPE_BF16
     const __nv_bfloat162 value =
         __hsub2(*reinterpret_cast<const __nv_bfloat162 *>(&pair), __float2bfloat162_rn(kOff));
-#endif
     return *reinterpret_cast<const unsigned *>(&value);
+#else
+    return pair_of(__hsub2(halves_of(pair), halves_of(kOff * 0x00010001u)));
+#endif
   }
-  // Whether sums of x are wanted, in the same steps.
-  static constexpr bool kHasSums = kOffset != 0 || BlockFormat<kFormat>::kHasLeast;
 };
 
 #ifdef MULTIPLIES_BY_MMA
@@ -92,12 +107,18 @@ __device__ __forceinline__ unsigned with_bits(unsigned word, unsigned into) {
   return pair;
 }
 
+// Four bytes of two words; __byte_perm would clear each upper bit of what chooses them first.
+__device__ __forceinline__ unsigned chosen(unsigned a, unsigned b, unsigned which) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(a), "r"(b), "r"(which));
+  return bytes;
+}
 // The entries of a table that four nibbles choose, from bit `shift` on: their lower three bits are
 // in `within`, and `half`'s nibble e is e where the upper one is 0, else 4 + e.
 __device__ __forceinline__ unsigned entries(const unsigned (&table)[4], unsigned within,
                                             unsigned half, int shift) {
-  return __byte_perm(__byte_perm(table[0], table[1], within >> shift),
-                     __byte_perm(table[2], table[3], within >> shift), half >> shift);
+  return chosen(chosen(table[0], table[1], within >> shift),
+                chosen(table[2], table[3], within >> shift), half >> shift);
 }
 
 // Byte e of a word less 128, without a conversion: as the last bits of 2^23 and itself.
@@ -111,21 +132,22 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
                                          unsigned (&pair)[4]) {
   typedef Repacked<kFormat> Layout;
   if constexpr (kFormat == 49) {
-    // The 16 values as f16 or bf16, their lower bytes and their upper ones.
-#ifndef DTYPE_BF16
-    const unsigned lows[4] = {0x103080f0, 0x00806020, 0xc0408000, 0x109050a0},
-                   highs[4] = {0xd4d5d6d7, 0xc9cdd0d2, 0x504e4a3c, 0x57555452};
-#else
-    const unsigned lows[4] = {0x82a6d0fe, 0x20b00c44, 0x18c85080, 0xe2b28a54},
-                   highs[4] = {0xc2c2c2c2, 0xc1c1c2c2, 0x4241413f, 0x42424242};
-#endif
     const unsigned within = low[i] & 0x77777777u, half = low[i] >> 1 & 0x44444444u | 0x32103210u;
 #pragma unroll
     for (int j = 0; j < 4; j += 2) {
+#ifndef DTYPE_BF16 // the 16 values, with 128 added
+      const unsigned table[4] = {0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5};
+      const unsigned four = entries(table, within, half, j * 8);
+      pair[j] = __byte_perm(four, 0, 0x4140);
+      pair[j + 1] = __byte_perm(four, 0, 0x4342);
+#else // their lower bytes and their upper ones
+      const unsigned lows[4] = {0x82a6d0fe, 0x20b00c44, 0x18c85080, 0xe2b28a54},
+                     highs[4] = {0xc2c2c2c2, 0xc1c1c2c2, 0x4241413f, 0x42424242};
       const unsigned lower = entries(lows, within, half, j * 8),
                      upper = entries(highs, within, half, j * 8);
       pair[j] = __byte_perm(lower, upper, 0x5140);
       pair[j + 1] = __byte_perm(lower, upper, 0x7362);
+#endif
     }
   } else if constexpr (kFormat != 80) {
     constexpr int kLow = Layout::kLow, kHigh = Layout::kHigh, kWord = i * kLow / 4;
@@ -136,17 +158,12 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
     pair[2] = with_bits<kLow, kPlace + 2 * kLow, 0>(low[kWord], kBits);
     pair[3] = with_bits<kLow, kPlace + 3 * kLow, 0>(low[kWord], kBits);
     if constexpr (kHigh > 0) {
-      constexpr int kUpper = i % (4 / kHigh) * 4 * kHigh;
       const unsigned word = high[i * kHigh / 4];
-      pair[0] = with_bits<kHigh, kUpper, kLow>(word, pair[0]);
-      pair[1] = with_bits<kHigh, kUpper + kHigh, kLow>(word, pair[1]);
-      pair[2] = with_bits<kHigh, kUpper + 2 * kHigh, kLow>(word, pair[2]);
-      pair[3] = with_bits<kHigh, kUpper + 3 * kHigh, kLow>(word, pair[3]);
+      pair[0] = with_bits<kHigh, Layout::template bit<kHigh>(i, 0), kLow>(word, pair[0]);
+      pair[1] = with_bits<kHigh, Layout::template bit<kHigh>(i, 2), kLow>(word, pair[1]);
+      pair[2] = with_bits<kHigh, Layout::template bit<kHigh>(i, 4), kLow>(word, pair[2]);
+      pair[3] = with_bits<kHigh, Layout::template bit<kHigh>(i, 6), kLow>(word, pair[3]);
     }
-    if constexpr (Numbers<kFormat>::kSubtracts && Numbers<kFormat>::kOff != 0)
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        pair[j] = Numbers<kFormat>::subtracted(pair[j]);
   } else {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -160,6 +177,10 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
 #endif
     }
   }
+  if constexpr (kFormat != 80 && Numbers<kFormat>::kSubtracts && Numbers<kFormat>::kOff != 0)
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      pair[j] = Numbers<kFormat>::subtracted(pair[j]);
 }
 
 #ifdef MULTIPLIES_BY_MMA
@@ -184,11 +205,12 @@ template <int kFormat, bool kAligned> __device__ __forceinline__ Right read_righ
 }
 
 // Products of block i of the unit with x: of its halves, or of all of it in the first, kRows of one
-// row of w and then those of the other; `xs`: sums of x, likewise.
+// row of w and then those of the other; `xs`: sums of x, likewise, where they are wanted.
 template <int kFormat, int i, int kRows>
 __device__ __forceinline__ void
 block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[1],
                float (&products)[2][2 * kRows], float (&xs)[2][2 * kRows]) {
+  typedef Numbers<kFormat> Numbers;
   const uint4 x = rows[0];
   constexpr int kSecond = Repacked<kFormat>::kHasHalves ? 1 : 0;
   unsigned up[4], down[4];
@@ -199,21 +221,61 @@ block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Righ
     multiply_first(products[1], {up[2], down[2], up[3], down[3]}, x.z, x.w);
   else
     multiply(products[0], {up[2], down[2], up[3], down[3]}, x.z, x.w);
-  if constexpr (Numbers<kFormat>::kHasSums) {
-    constexpr unsigned kOne = Numbers<kFormat>::kOne;
+  if constexpr (Numbers::kHasSums) {
+    constexpr unsigned kOne = Numbers::kOne;
     multiply_first(xs[0], {kOne, kOne, kOne, kOne}, x.x, x.y);
     if constexpr (kSecond)
       multiply_first(xs[1], {kOne, kOne, kOne, kOne}, x.z, x.w);
     else
       multiply(xs[0], {kOne, kOne, kOne, kOne}, x.z, x.w);
+    if constexpr (Numbers::kOffset != 0)
+#pragma unroll
+      for (int h = 0; h <= kSecond; ++h)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          products[h][e] = fma(xs[h][e], -float(Numbers::kOffset), products[h][e]);
+  } else if constexpr (Numbers::kOffset != 0) {
+    constexpr unsigned kLess = Numbers::kLessOffset;
+    multiply(products[0], {kLess, kLess, kLess, kLess}, x.x, x.y);
+    multiply(products[0], {kLess, kLess, kLess, kLess}, x.z, x.w);
   }
-  if constexpr (Numbers<kFormat>::kOffset != 0)
-#pragma unroll
-    for (int h = 0; h <= kSecond; ++h)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        products[h][e] = fma(xs[h][e], -Numbers<kFormat>::kOffset, products[h][e]);
 }
+
+#ifdef DTYPE_F16
+// Adds two elements of x times what all elements of two rows of w are, `up` and `down`.
+__device__ __forceinline__ void multiply_alike(float (&sum)[4], unsigned up, unsigned down,
+                                               unsigned c) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(up), "r"(down), "r"(c));
+}
+
+// What a lane has of block i of its unit where scales are folded; scale[h] holds those of half h of
+// block i & ~1 and of block i | 1, as they are. Bits of pair j are left 2 j places above the last
+// one, and 4^-j comes to the scale instead.
+template <int kFormat>
+__device__ __forceinline__ void scaled_pairs(const unsigned *low, const unsigned *high, int i,
+                                             const __half2 (&scale)[2], unsigned (&pair)[4]) {
+  const unsigned word = low[i / 2] >> i % 2 * 8;
+  unsigned upper = 0;
+  if constexpr (kFormat == 36) {
+    upper = high[i / 4];
+    upper = (i % 4 < 2 ? upper : __byte_perm(upper, 0, 0x2301)) >> i % 2;
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const unsigned bits = (word & 0x00030003u << 2 * j) | (upper & 0x00040004u << 2 * j);
+    const __half2 factor = __hmul2(scale[j / 2], __float2half2_rn(1.0f / (1 << 2 * j)));
+    const __half2 less =
+        __hmul2(scale[j / 2], __float2half2_rn(-float(BlockFormat<kFormat>::kBias) / 16777216));
+    const auto own = [&](__half2 both) { return i % 2 ? __high2half2(both) : __low2half2(both); };
+    pair[j] = pair_of(kFormat == 36 ? __hfma2(halves_of(bits), own(factor), own(less))
+                                    : __hmul2(halves_of(bits), own(factor)));
+  }
+}
+
+#endif
 
 #else
 
@@ -253,7 +315,7 @@ __device__ __forceinline__ void numbers_of(const unsigned *low, const unsigned *
     pairs_of<kFormat, i>(low, high, pair);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const float2 two = __half22float2(*reinterpret_cast<const __half2 *>(&pair[j]));
+      const float2 two = __half22float2(halves_of(pair[j]));
       number[2 * j] = two.x, number[2 * j + 1] = two.y;
     }
   }

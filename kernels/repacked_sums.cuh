@@ -115,6 +115,17 @@ template <int kFormat> struct UnitScales {
       }
     }
   }
+#ifdef DTYPE_F16
+  // Scales of blocks 2 i and 2 i + 1, of half h, as they are.
+  __device__ __forceinline__ __half2 whole_scales(int i, int h) const {
+    const unsigned pair = __byte_perm(scale[i], 0x64646464, h == 0 ? 0x4240 : 0x4341); // and 1024
+    return __hsub2(halves_of(pair), __float2half2_rn(1024 + (kFormat == 36 ? 32 : 0)));
+  }
+  // A least as two numbers, times 2^-24.
+  __device__ __forceinline__ unsigned least_alike(int part) const {
+    return __byte_perm(least[part / 4], 0, 0x4040 + part % 4 * 0x0101);
+  }
+#endif
   // Both by kFactor.
   static constexpr float kFactor = kFormat == 66 ? 1 : 16777216;
   __device__ __forceinline__ float scale_of(int part) const {
@@ -204,6 +215,46 @@ template <int kFormat, int kRows> struct WholeUnits {
   }
 };
 
+#ifdef DTYPE_F16
+// Adds the leasts of block i of a unit of a large format times x.
+template <int kFormat>
+__device__ __forceinline__ void add_leasts(const Right &x, const UnitScales<kFormat> (&scales)[2],
+                                           int i, float (&below)[4]) {
+  constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1;
+  unsigned least[kHalves][2];
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h)
+#pragma unroll
+    for (int s = 0; s < 2; ++s)
+      least[h][s] = scales[s].least_alike(i * kHalves + h);
+  multiply_alike(below, least[0][0], least[0][1], x.x);
+  multiply_alike(below, least[0][0], least[0][1], x.y);
+  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.z);
+  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.w);
+}
+
+// Adds all blocks of a unit where scales are folded.
+template <int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_folded(const Lane<kFormat, kRows, kAligned> &lane,
+                                           const UnitScales<kFormat> (&scales)[2], float (&sum)[4],
+                                           float (&below)[4]) {
+#pragma unroll
+  for (int i = 0; i < Repacked<kFormat>::kUnit; ++i) {
+    unsigned pairs[2][4];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const __half2 both[2] = {scales[s].whole_scales(i / 2, 0), scales[s].whole_scales(i / 2, 1)};
+      scaled_pairs<kFormat>(lane.low[s], lane.high[s], i, both, pairs[s]);
+    }
+    const Right x = lane.ahead[i][0];
+    multiply(sum, {pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]}, x.x, x.y);
+    multiply(sum, {pairs[0][2], pairs[1][2], pairs[0][3], pairs[1][3]}, x.z, x.w);
+    if constexpr (kMultipliesLeasts<kFormat>)
+      add_leasts(x, scales, i, below);
+  }
+}
+#endif
+
 // Adds block i of a unit of a large format, and those behind it.
 template <int i, int kFormat, int kRows, bool kAligned>
 __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &lane,
@@ -217,9 +268,13 @@ __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &
 #pragma unroll
     for (int e = 0; e < 2 * kRows; ++e) {
       sum[e] = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h), sum[e]);
-      if constexpr (BlockFormat<kFormat>::kHasLeast)
+      if constexpr (Numbers<kFormat>::kHasSums)
         below[e] = fma(xs[h][e], scales[e / kRows].least_of(i * kParts + h), below[e]);
     }
+#ifdef DTYPE_F16
+  if constexpr (kMultipliesLeasts<kFormat>)
+    add_leasts(lane.ahead[i][0], scales, i, below);
+#endif
   if constexpr (i + 1 < Repacked<kFormat>::kUnit)
     add_parts<i + 1>(lane, scales, sum, below);
 }
@@ -253,14 +308,22 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
   if constexpr (Layout::kIsLarge) {
     const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0]),
                                            UnitScales<kFormat>(lane.scales[1])};
+    // In the steps of the other sums, where leasts are in coarser ones.
+    constexpr float kLeast =
+        kMultipliesLeasts<kFormat> && !kFoldsScales<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
     float parts[2 * kRows] = {}, below[2 * kRows] = {};
-    add_parts<0>(lane, scales, parts, below);
+#ifdef DTYPE_F16
+    if constexpr (kFoldsScales<kFormat>)
+      add_folded(lane, scales, parts, below);
+    else
+#endif
+      add_parts<0>(lane, scales, parts, below);
 #pragma unroll
     for (int e = 0; e < 2 * kRows; ++e) {
       const unsigned d = Layout::kTailBytes > 0 ? lane.tail[e / kRows] : lane.scales[e / kRows][0];
       sum[e] = fma(parts[e], half_of(d, 0), sum[e]);
       if constexpr (BlockFormat<kFormat>::kHasLeast)
-        sum[e] = fma(below[e], -half_of(d, 1), sum[e]);
+        sum[e] = fma(below[e], -half_of(d, 1) * kLeast, sum[e]);
     }
   } else {
     add_scaled<0>(lane, sum);
@@ -330,8 +393,9 @@ __device__ __forceinline__ void repacked_sums(const Places<kRows> &at, bool alig
     if (const int i = unit - whole; i < int(at.blocks) - whole * Layout::kUnit)
       add_block_alone<kFormat>(at, whole, i, sum);
   }
+  constexpr bool kHasWholeScales = !Layout::kIsLarge || kFoldsScales<kFormat>;
   constexpr float kFactor =
-      Numbers<kFormat>::kFactor * (Layout::kIsLarge ? UnitScales<kFormat>::kFactor : 1.0f);
+      Numbers<kFormat>::kFactor * (kHasWholeScales ? 1.0f : UnitScales<kFormat>::kFactor);
 #pragma unroll
   for (int e = 0; e < 2 * kRows; ++e)
     sum[e] *= kFactor;

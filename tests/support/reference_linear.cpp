@@ -235,8 +235,12 @@ std::vector<Array> reference_repack_blocks(const Call &call) {
           }
           // Words of 4 / bits blocks.
           auto place = [&](int64_t bits) {
-            const int64_t in_word = i % (4 / bits) * 4 * bits + e / 2 * bits + e % 2 * 16;
-            return i / (4 / bits) * 32 + (format == ir::DType::iq4_nl ? 4 * e : in_word);
+            constexpr int64_t kBegins[] = {2, 3, 10, 11}; // of q3_k's high bits, two apart
+            const int64_t in_half = format == ir::DType::q3_k && bits == 1
+                                        ? (kBegins[i % 4] + e / 2 * 2) % 16
+                                        : i % (4 / bits) * 4 * bits + e / 2 * bits;
+            return i / (4 / bits) * 32 +
+                   (format == ir::DType::iq4_nl ? 4 * e : in_half + e % 2 * 16);
           };
           set((lane + own) * r.low, place(r.low), quant % (1 << r.low));
           if (r.high == 0)
