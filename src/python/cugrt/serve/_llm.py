@@ -110,11 +110,12 @@ class Engine:
     def _step(self):
         try:
             self.llm.step()
-        except cugrt.Error as error:
+        except Exception as error:  # the thread goes on, and the health check tells
             for request in self.running:
                 request.send(error=str(error), code=500)
             self.running.clear()
-            self.failed = error.code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)
+            code = error.code if isinstance(error, cugrt.Error) else cugrt.Code.INTERNAL
+            self.failed = code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)
             return
         finally:
             self.steps += 1

@@ -14,7 +14,7 @@ import cugrt
 def batch_symbol(model):
     """The symbol that is the first dimension of every input, and no other one; None: runs are not joined.
 
-    Rows whose number the data decide cannot be told apart by request.
+    Rows whose number the data decide, or the symbol does not, cannot be told apart by request.
     """
     if any(isinstance(dim, str) and dim.startswith("<=") for spec in model.outputs for dim in spec.shape):
         return None
@@ -22,8 +22,9 @@ def batch_symbol(model):
     symbol = firsts.pop() if len(firsts) == 1 else None
     if not isinstance(symbol, str) or not re.fullmatch(r"\w+", symbol):
         return None
-    elsewhere = [dim for spec in model.inputs for dim in spec.shape[1:] if isinstance(dim, str)]
-    return None if any(symbol in re.findall(r"\w+", dim) for dim in elsewhere) else symbol
+    stands = lambda dims: symbol in re.findall(r"\w+", " ".join(map(str, dims)))
+    return symbol if all(stands(spec.shape[:1]) for spec in model.outputs) and \
+        not any(stands(spec.shape[1:]) for spec in model.inputs) else None
 
 
 def grouped(requests, max_rows):
@@ -52,7 +53,7 @@ class Batcher:
     def one(self, arrays):
         try:
             return self.model.run(arrays)
-        except cugrt.Error as error:
+        except Exception as error:  # of this request alone
             return error
 
     def __call__(self, requests):
@@ -68,7 +69,7 @@ class Batcher:
         counts = [next(iter(arrays.values())).shape[0] for arrays in requests]
         try:
             outputs = self.model.run({name: np.concatenate([arrays[name] for arrays in requests]) for name in requests[0]})
-        except cugrt.Error:
+        except Exception:  # also NumPy's, of arrays that it cannot join
             outputs = None
         if outputs is None or any(np.ndim(output) == 0 or len(output) != sum(counts) for output in outputs):
             return [self.one(arrays) for arrays in requests]  # the one that is wrong gets its error
@@ -117,14 +118,20 @@ class ModelDeployment:
             self.failed.inc()
             raise cugrt.Error(f"a request is a dict of arrays, not of type {type(arrays).__name__}")
         try:
-            arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-            result = await self._run(arrays)
+            result = await self._run({name: self.array(name, given) for name, given in arrays.items()})
             if isinstance(result, Exception):
                 raise result
-        except cugrt.Error:
+        except Exception:
             self.failed.inc()
             raise
         return result
+
+    @staticmethod
+    def array(name, given):
+        try:
+            return np.asarray(given, order="C")
+        except Exception as error:
+            raise cugrt.Error(f"input '{name}' cannot be read as an array: {error}") from None
 
     async def check_health(self):
         if not self.ran_since_check:
