@@ -66,7 +66,7 @@ def string(name, value):
     return value
 
 
-def path(name, value, kind="a path"):
+def path_of(name, value, kind="a str or os.PathLike"):
     """The path as a str."""
     try:
         return string(name, os.fsdecode(value))

@@ -5,7 +5,7 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Code, Error, string, whole
+from ._errors import Code, Error, path_of, string, whole
 
 
 class Spec(typing.NamedTuple):
@@ -28,16 +28,18 @@ class Trace:
     They run in sessions of their own, whose first launches build their graphs and show that.
     """
 
-    def __init__(self, model, path):
-        self._model, self._path = model, path
+    def __init__(self, model: "Model", path: typing.Any) -> None:
+        self._model, self._path = model, path_of("path", path)
 
     def __enter__(self) -> "Trace":
         self._model._begin_trace()
         try:
             self._file = open(self._path, "w")
-        except OSError as error:
+        except BaseException as error:
             self._model._end_trace()
-            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, str(self._path)) from None
+            if not isinstance(error, OSError):
+                raise
+            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, self._path) from None
         return self
 
     def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
