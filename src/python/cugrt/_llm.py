@@ -6,7 +6,7 @@ import typing
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error, string, whole
+from ._errors import Code, Error, called, path_of, string, whole
 
 DEFAULT_CONTEXT = 2048
 
@@ -112,14 +112,15 @@ class LLM:
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
         source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
-        path = _sources.path_of(source)
+        path = path_of("a model", source, _sources.KIND)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context, places = whole("context", context, 0), whole("places", places, 1)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", whole("device", device, -2 ** 31, 2 ** 31 - 1),
+        self._native = _native.LanguageModel(path, "" if driver is None else string("driver", driver),
+                                             whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
-                                             context, places, os.fspath(pack), progress)
+                                             context, places, path_of("pack", pack), called("progress", progress))
 
     @property
     def info(self) -> dict[str, typing.Any]:
@@ -253,15 +254,14 @@ class LLM:
             raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
 
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
-        stops = [stop] if isinstance(stop, str) else stop or ()
+        stops = [stop] if isinstance(stop, str) else () if stop is None else stop
         if not isinstance(stops, (list, tuple)) or not all(isinstance(one, str) and one for one in stops):
             raise Error("stop is a text or a list of texts, none of them empty")
         asked = log_probabilities is not None
-        if asked and not (isinstance(log_probabilities, int) and log_probabilities >= 0):
-            raise Error("log_probabilities is a number of tokens, 0 or more")
+        likely = whole("log_probabilities", log_probabilities, 0, 2 ** 31) + 1 if asked else 0
         with self._lock:
             try:
-                sequence = self._open.add(ids, ends, log_probabilities + 1 if asked else 0, **numbers)
+                sequence = self._open.add(ids, ends, likely, **numbers)
             except TypeError:
                 raise Error("tokens, max_tokens, top_k and seed are whole numbers, the last three not negative; "
                             "temperature, top_p, min_p and penalties are numbers") from None
