@@ -6,9 +6,17 @@ import typing
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error, called, path_of, string, whole
+from ._errors import Code, Error, called, path_of, string, whole, wrong
 
 DEFAULT_CONTEXT = 2048
+
+
+def members(name, kind, value):
+    """The value as a list; a text's characters are not meant, nor bytes' numbers."""
+    try:
+        return list(None if isinstance(value, (str, bytes, bytearray, memoryview)) else value)
+    except TypeError:
+        raise wrong(name, kind, value) from None
 
 
 class Generation:
@@ -182,9 +190,9 @@ class LLM:
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
         its generation has ``stop`` ``"error"``, and raises its ``error`` when it is read.
         """
-        if isinstance(prompts, str) or not hasattr(prompts, "__iter__"):  # a text's characters are not meant
-            raise Error("prompts is a list, each of it a text or a list of token ids")
+        prompts = members("prompts", "a list, each of it a text or a list of token ids", prompts)
         begun, waiting = [], collections.deque(prompts)
+        self._open
         try:
             while waiting or any(one.stop is None for one in begun):
                 while waiting:
@@ -208,8 +216,9 @@ class LLM:
     def step(self) -> int:
         """One step of all sequences that run. Iterating over a :class:`Generation` does it."""
         with self._lock:
+            native = self._open
             try:
-                events = self._open.step()
+                events = native.step()
             except Error as error:
                 self._fail(error)
                 raise
@@ -219,7 +228,7 @@ class LLM:
                     continue
                 ended_early = one._take(token, text, stop, log_probability, likely)
                 if ended_early and stop is None:
-                    self._native.cancel(sequence)
+                    native.cancel(sequence)
                 if one.stop is not None:
                     self._running.pop(sequence, None)
             return len(events)
@@ -248,10 +257,7 @@ class LLM:
     def _ids(self, prompt):
         if isinstance(prompt, str):
             return self.tokenize(prompt)
-        try:
-            return list(prompt)
-        except TypeError:
-            raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
+        return members("a prompt", "a text or a list of token ids", prompt)
 
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
         stops = [stop] if isinstance(stop, str) else () if stop is None else stop
