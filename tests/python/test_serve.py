@@ -17,7 +17,7 @@ from ray import serve
 import cugrt
 from cugrt.serve import LLMDeployment, ModelDeployment
 from cugrt.serve._llm import Engine
-from cugrt.serve._model import Batcher, batch_symbol, grouped
+from cugrt.serve._model import Batcher, ModelReplica, batch_symbol, grouped
 from conftest import CLASSIFY
 
 PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
@@ -53,6 +53,19 @@ def engines():
 
 def empty_places():
     return [serve.get_deployment_handle("LLMEngine", "llm").info.remote().result() for _ in range(4)]
+
+
+@pytest.mark.parametrize("name, wrong", [("path", None), ("path", 5), ("path", "a\0b"), ("places", "4"), ("places", 0), ("max_queue", None), ("max_queue", -1),
+                                         ("max_tokens", 1.5), ("model_name", b"x")])
+def test_a_deployment_s_wrong_arguments_are_named(name, wrong):
+    with pytest.raises(cugrt.Error, match=f"^{name} is"):
+        LLMDeployment.bind(**{"path": "model.gguf", name: wrong})
+
+
+@pytest.mark.parametrize("name, wrong", [("path", None), ("max_batch", "8"), ("max_batch", 0), ("wait_s", "soon"), ("driver", 5)])
+def test_a_replica_s_wrong_arguments_are_named(name, wrong):
+    with pytest.raises(cugrt.Error, match=f"^{name} is" if name != "path" else "^a model is"):
+        ModelReplica(**{"path": CLASSIFY.encode(), name: wrong})
 
 
 def test_requests_are_joined_where_that_needs_no_padding(x, w):

@@ -7,7 +7,7 @@ from ._errors import Error, string, table, whole, wrong
 
 Shape = typing.Iterable[int | str]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-FORMULA = re.compile(r"[A-Za-z0-9_ +*(),=!<>-]+")
+FORMULA = re.compile(r"[A-Za-z0-9_. +*(),=!<>-]+")
 
 
 def named(name, what):

@@ -40,7 +40,8 @@ class Generation:
     log_probabilities: list[float] | None
     likely: list[list[tuple[int, float]]] | None
 
-    def __init__(self, llm, prompt_ids, sequence, stops, has_log_probabilities, error=None):
+    def __init__(self, llm: "LLM", prompt_ids: list[int], sequence: int | None, stops: typing.Sequence[str] | None,
+                 has_log_probabilities: bool, error: Error | None = None) -> None:
         self.prompt_ids, self.ids, self.text, self.stop, self.error = prompt_ids, [], "", "error" if error else None, error
         self.log_probabilities, self.likely = ([], []) if has_log_probabilities else (None, None)
         self._llm, self._sequence = llm, sequence

@@ -3,12 +3,14 @@ import asyncio
 import concurrent.futures
 import re
 import time
+import typing
 
 import numpy as np
 from ray import serve
 from ray.util import metrics
 
 import cugrt
+from cugrt._errors import whole, wrong
 
 
 def batch_symbol(model):
@@ -77,8 +79,7 @@ class Batcher:
         return list(zip(*(np.split(output, ends) for output in outputs)))
 
 
-@serve.deployment(max_ongoing_requests=64)
-class ModelDeployment:
+class ModelReplica:
     """A model behind a Serve handle: ``handle.remote({"x": x})`` gives a tuple of arrays, the outputs in order.
 
     ``path``: whatever :func:`cugrt.load` takes, a path that every replica can read. Requests that wait at the same time
@@ -91,7 +92,10 @@ class ModelDeployment:
     ``cugrt_requests``, ``cugrt_failed_requests``, ``cugrt_batch_rows``, ``cugrt_run_seconds``.
     """
 
-    def __init__(self, path, max_batch=32, wait_s=0.002, **load):
+    def __init__(self, path: typing.Any, max_batch: int = 32, wait_s: float = 0.002, **load: typing.Any) -> None:
+        max_batch = whole("max_batch", max_batch, 1)
+        if not isinstance(wait_s, (int, float)):
+            raise wrong("wait_s", "a number of seconds", wait_s)
         self.model = cugrt.load(path, **load)
         self.batcher = Batcher(self.model, max_batch)
         self.worker = concurrent.futures.ThreadPoolExecutor(1)  # one session: runs follow each other
@@ -112,7 +116,7 @@ class ModelDeployment:
         self.ran_since_check = True
         return results
 
-    async def __call__(self, arrays):
+    async def __call__(self, arrays: dict[str, typing.Any]) -> tuple[typing.Any, ...]:
         self.requests.inc()
         if not isinstance(arrays, dict):
             self.failed.inc()
@@ -127,18 +131,18 @@ class ModelDeployment:
         return result
 
     @staticmethod
-    def array(name, given):
+    def array(name: str, given: typing.Any) -> np.ndarray:
         try:
             return np.asarray(given, order="C")
         except Exception as error:
             raise cugrt.Error(f"input '{name}' cannot be read as an array: {error}") from None
 
-    async def check_health(self):
+    async def check_health(self) -> None:
         if not self.ran_since_check:
             await asyncio.get_running_loop().run_in_executor(self.worker, self.probe)
         self.ran_since_check = False
 
-    def probe(self):
+    def probe(self) -> None:
         """The smallest run there is. Whether its zeros are good input is not what is asked here."""
         try:
             self.model.run({spec.name: 1 if spec.dtype in ("int", "float") else
@@ -147,3 +151,7 @@ class ModelDeployment:
         except cugrt.Error as error:
             if error.code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL):
                 raise
+
+
+# No decorator: to type checkers the name would stay a class, without bind and options.
+ModelDeployment: serve.Deployment = serve.deployment(name="ModelDeployment", max_ongoing_requests=64)(ModelReplica)
