@@ -145,6 +145,38 @@ def test_text_that_utf_8_cannot_hold_is_refused(llm):
             wrong()
 
 
+def test_nul_characters_arrive_whole_or_are_refused(llm):
+    assert b"".join(map(llm.token_bytes, llm.tokenize("a\0b"))) == b"a\0b" and llm.generate("a\0b", max_tokens=1).prompt_ids == llm.tokenize("a\0b")
+    for wrong in ("a\0b", [{"role": "user", "content": "a\0"}], [{"role": "user\0", "content": "a"}]):
+        with pytest.raises(cugrt.Error, match="a message's role or content has a NUL character"):
+            llm.chat(wrong)
+
+
+def test_bytes_are_no_prompt(llm):
+    for wrong in (b"He", bytearray(b"He"), memoryview(b"He")):
+        with pytest.raises(cugrt.Error, match="a prompt is a text or a list of token ids, not of type"):
+            llm.generate(wrong)
+        with pytest.raises(cugrt.Error, match="prompts is a list"):
+            llm.batch(wrong)
+        assert llm.batch([wrong, "He"], max_tokens=1)[0].stop == "error"
+
+
+def test_a_closed_language_model_says_so(tiny_path):
+    llm = cugrt.LLM(tiny_path, context=64)
+    llm.close()
+    llm.close()
+    for call in (llm.step, lambda: llm.batch(["He"]), lambda: llm.batch([]), lambda: llm.generate("He"), lambda: llm.chat("He"), lambda: llm.info,
+                 lambda: llm.tokenize("He"), lambda: llm.token_bytes(1)):
+        with pytest.raises(cugrt.Error, match="closed"):
+            call()
+
+
+def test_a_model_in_memory_that_is_not_contiguous_is_loaded(tiny):
+    spread = bytearray(2 * len(tiny.bytes))
+    spread[::2] = tiny.bytes
+    assert cugrt.LLM(memoryview(spread)[::2], context=64).info["context"] == 64
+
+
 def test_load_knows_gguf(tiny_path):
     with cugrt.load(tiny_path) as model:
         assert isinstance(model, cugrt.LLM) and model.info["context"] == 300
@@ -155,8 +187,10 @@ def test_load_knows_gguf(tiny_path):
         model.generate("He")
 
 
-def test_what_cannot_be_taken_is_told(llm, tmp_path):
+def test_what_cannot_be_taken_is_told(llm, tiny, tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(20))
+    with pytest.raises(cugrt.Error, match=r"architecture 'll\\xffma'"):
+        cugrt.LLM(tiny.bytes.replace(b"llama", b"ll\xffma"))
     for make, said in ((lambda: cugrt.LLM(tmp_path / "bad.gguf"), "bad.gguf"), (lambda: cugrt.LLM("/no/file.gguf"), "no such file"),
                        (lambda: llm.generate([]), "prompt"), (lambda: llm.generate([10 ** 6]), "token"),
                        (lambda: llm.generate("He" * 400), "context|fit|positions"),

@@ -1,5 +1,7 @@
 """Models: what they take, give and tell."""
+import builtins
 import json
+import os
 import threading
 
 import numpy as np
@@ -163,9 +165,25 @@ def test_a_trace_that_cannot_be_written_is_told_when_it_begins(classify, x, tmp_
     with pytest.raises(cugrt.Error, match="cannot write '/no/where.json'"):
         with classify.trace("/no/where.json"):
             raise AssertionError("is not entered")
-    with classify.trace(tmp_path / "t.json"):
+    for wrong in (None, 5, object(), "a\0b"):
+        with pytest.raises(cugrt.Error, match="^path is a str"):
+            with classify.trace(wrong):
+                raise AssertionError("is not entered")
+    with classify.trace(os.fsencode(tmp_path / "t.json")):
         classify(x=x)
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+def test_a_trace_that_does_not_begin_leaves_nothing_on(classify, x, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "open", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            classify.trace(tmp_path / "t.json").__enter__()
+    with classify.trace(tmp_path / "t.json"):
+        classify(x=x)
 
 
 def test_a_closed_model_says_so(w, x):

@@ -156,6 +156,20 @@ def test_a_device_array_whose_size_the_data_decide_is_waited_for_when_it_is_aske
         model.run({"x": value.astype("float32")}, out={"y": np.zeros((2, 12), "int64")})
 
 
+@pytest.mark.parametrize("part", range(4))
+def test_names_that_are_no_utf_8_are_told(part):
+    """Of an input, an output and an op; a dimension's becomes a symbol."""
+    x, y, op, n = [b"\xffa" if number == part else name for number, name in enumerate((b"x", b"y", b"Relu", b"n"))]
+    graph = (field(1, field(1, x) + field(2, y) + field(4, op)) + field(2, "g") + field(11, value_info(x, [n])) + field(12, value_info(y, [n])))
+    model = field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+    if part == 3:
+        assert cugrt.load(model).inputs[0].shape == ("_a",)
+        return
+    with pytest.raises(cugrt.Error, match=r"\\xffa") as caught:
+        cugrt.load(model)
+    assert caught.value.code == cugrt.Code.UNSUPPORTED
+
+
 def test_what_cannot_be_imported_is_named(tmp_path):
     node = field(1, "x") + field(2, "y") + field(4, "NoSuchOp")
     graph = field(1, node) + field(2, "g") + field(11, value_info("x", [1])) + field(12, value_info("y", [1]))

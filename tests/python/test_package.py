@@ -106,14 +106,16 @@ def test_everything_public_is_documented():
 
 
 def test_signatures_are_annotated():
-    made = {cugrt.LLM, cugrt.Module}  # by programs themselves
-    for name in cugrt.__all__:
-        thing = getattr(cugrt, name)
+    from cugrt.serve import LLMDeployment
+    from cugrt.serve._model import ModelReplica
+    assert isinstance(cugrt.__version__, str) and cugrt.__annotations__["__version__"] is str
+    for name, thing in [*((name, getattr(cugrt, name)) for name in (*cugrt.__all__, "__getattr__")), ("LLMDeployment", LLMDeployment),
+                        ("ModelReplica", ModelReplica)]:
         functions = {name: thing} if inspect.isfunction(thing) else {
             f"{name}.{member}": value.fget if isinstance(value, property) else value for member, value in vars(thing).items()
-            if not member.startswith("_") or member in ("__iter__", "__next__", "__enter__", "__exit__")
-            or (member == "__init__" and thing in made)} if inspect.isclass(thing) else {}
+            if not member.startswith("_") or member in ("__init__", "__call__", "__iter__", "__next__", "__enter__", "__exit__")} if inspect.isclass(thing) else {}
         for which, function in functions.items():
+            function = getattr(function, "__func__", function)
             if inspect.isfunction(function) and function.__module__.startswith("cugrt."):
                 signature = inspect.signature(function)
                 assert signature.return_annotation is not signature.empty, which

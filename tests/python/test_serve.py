@@ -17,7 +17,7 @@ from ray import serve
 import cugrt
 from cugrt.serve import LLMDeployment, ModelDeployment
 from cugrt.serve._llm import Engine
-from cugrt.serve._model import Batcher, batch_symbol, grouped
+from cugrt.serve._model import Batcher, ModelReplica, batch_symbol, grouped
 from conftest import CLASSIFY
 
 PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
@@ -55,6 +55,19 @@ def empty_places():
     return [serve.get_deployment_handle("LLMEngine", "llm").info.remote().result() for _ in range(4)]
 
 
+@pytest.mark.parametrize("name, wrong", [("path", None), ("path", 5), ("path", "a\0b"), ("places", "4"), ("places", 0), ("max_queue", None), ("max_queue", -1),
+                                         ("max_tokens", 1.5), ("model_name", b"x")])
+def test_a_deployment_s_wrong_arguments_are_named(name, wrong):
+    with pytest.raises(cugrt.Error, match=f"^{name} is"):
+        LLMDeployment.bind(**{"path": "model.gguf", name: wrong})
+
+
+@pytest.mark.parametrize("name, wrong", [("path", None), ("max_batch", "8"), ("max_batch", 0), ("wait_s", "soon"), ("driver", 5)])
+def test_a_replica_s_wrong_arguments_are_named(name, wrong):
+    with pytest.raises(cugrt.Error, match=f"^{name} is" if name != "path" else "^a model is"):
+        ModelReplica(**{"path": CLASSIFY.encode(), name: wrong})
+
+
 def test_requests_are_joined_where_that_needs_no_padding(x, w):
     model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
     assert batch_symbol(model) == "n"
@@ -79,6 +92,38 @@ def test_requests_that_cannot_be_compared_cost_the_others_nothing(w, x):
     scalar = {"x": np.array(1, "float32")}
     results = Batcher(model, 8)([{"x": x[:1]}, scalar, scalar, {"x": x[:1], 1: x[:1]}, {}, {"x": x[1:2]}])
     assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, True, True, False]
+
+
+@pytest.mark.parametrize("bad", [{"x": np.zeros((1, 6), [("a", "i4")])}, {"x": np.zeros((1, 6), [("b", "f4")])}], ids=["ints", "floats"])
+def test_what_numpy_cannot_join_costs_the_others_nothing(w, x, bad):
+    """Structured arrays of one size look alike until NumPy joins them."""
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    results = Batcher(model, 8)([{"x": x[:1]}, bad, {"x": np.zeros((1, 6), [("c", "u4")])}, {"x": x[1:2]}])
+    assert [isinstance(result, cugrt.Error) for result in results] == [False, True, True, False]
+
+
+def test_an_exception_of_any_kind_is_its_request_s_own(w, x):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+
+    class Failing:
+        inputs, outputs = model.inputs, model.outputs
+
+        def run(self, arrays):
+            if len(arrays["x"]) > 1 or arrays["x"][0, 0] == 7:
+                raise MemoryError("no more")
+            return model.run(arrays)
+
+    results = Batcher(Failing(), 8)([{"x": x[:1]}, {"x": np.full((1, 6), 7, "float32")}, {"x": x[1:2]}])
+    assert [type(result) for result in results] == [tuple, MemoryError, tuple]
+
+
+def test_an_output_whose_rows_are_not_the_requests_is_not_divided():
+    """It has as many rows as both requests together."""
+    model = cugrt.load(b"cugrt 1\nfunc @main(%x: tensor<[n, 3], f32>, %k: tensor<[2], f32>) -> (tensor<[n, 3], f32>, tensor<[2], f32>)"
+                       b" attributes {upper_bounds = {n = 8}, num_inputs = 1} {\n  %y = relu(%x)\n  %z = relu(%k)\n  return %y, %z\n}\n",
+                       weights={"k": np.array([1, 2], "float32")})
+    for y, z in Batcher(model, 8)([{"x": np.ones((1, 3), "float32")}] * 2):
+        assert y.shape == (1, 3) and z.tolist() == [1, 2]
 
 
 def test_a_model_without_a_common_first_symbol_is_not_joined():
@@ -108,11 +153,13 @@ def test_a_model_deployment_answers_and_names_what_is_wrong(port, tmp_path, w, x
     (tmp_path / "m.cugrt").write_text(CLASSIFY)
     handle = serve.run(ModelDeployment.bind(str(tmp_path / "m.cugrt"), max_batch=16, weights={"w": w}), name="model", route_prefix="/model")
     answers = [handle.remote({"x": x[:rows]}) for rows in range(1, 9)]
-    bad = handle.remote({"x": x.astype("int32")})
+    bad, ragged = handle.remote({"x": x.astype("int32")}), handle.remote({"x": [[1], [1, 2]]})
     for rows, answer in enumerate(answers, 1):
         assert np.array_equal(answer.result(timeout_s=60)[0], np.maximum(x[:rows] @ w, 0))
     with pytest.raises(Exception, match="input 'x' is int32"):
         bad.result(timeout_s=60)
+    with pytest.raises(Exception, match="input 'x' cannot be read as an array"):
+        ragged.result(timeout_s=60)
     serve.delete("model")
 
 
@@ -250,6 +297,28 @@ def test_what_cannot_begin_ends_its_request_and_not_the_engine(tiny_path, monkey
                 engine.submit(wanted, None)
             assert caught.value.code == cugrt.Code.OUT_OF_RANGE
         assert len(begun) == 3 and engine.thread.is_alive() and engine.llm.info["places_empty"] == 2
+    finally:
+        engine.close()
+
+
+def test_a_step_that_fails_ends_its_requests_and_not_the_engine(tiny_path, monkeypatch):
+    engine = Engine(cugrt.LLM(tiny_path, context=64, places=2), max_queue=8)
+
+    async def answer():
+        request = engine.submit({"prompt": "a", "max_tokens": 1}, asyncio.get_running_loop())
+        return [event async for event in request.events()]
+
+    def fail():
+        engine.llm._stop_all("closed")
+        engine.llm._native.clear()
+        raise MemoryError("no more")
+
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.llm, "step", fail)
+            assert asyncio.run(asyncio.wait_for(answer(), 60)) == [{"error": "no more", "code": 500}]
+            assert engine.failed
+        assert asyncio.run(answer())[-1]["stop"] == "length" and not engine.failed
     finally:
         engine.close()
 

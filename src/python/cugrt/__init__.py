@@ -8,18 +8,23 @@
 A model runs as CUDA graphs that are planned ahead and built node by node, on a GPU or, with CUGRT_DRIVER=emulated in
 the environment or driver="emulated", on the CPU. What fails is a cugrt.Error.
 """
+import typing as _typing
+
+from . import _native
 from ._builder import Function, Module, Value, dtype
 from ._errors import Code, Error
 from ._llm import LLM, Generation
 from ._model import Model, Spec, Trace, compile, load
-from ._native import DeviceArray, version as __version__
+from ._native import DeviceArray
 from ._sources import doctor
 
 __all__ = ["Code", "DeviceArray", "Error", "Function", "Generation", "LLM", "Model", "Module", "Spec", "Trace", "Value",
            "compile", "doctor", "dtype", "load"]
 
+__version__: str = _native.version
 
-def __getattr__(name):
+
+def __getattr__(name: str) -> _typing.Any:
     # What most programs never use is imported when it is asked for.
     if name == "serve":
         import importlib

@@ -3,38 +3,35 @@ import re
 import typing
 
 from . import _native
-from ._errors import Error
+from ._errors import Error, string, table, whole, wrong
 
 Shape = typing.Iterable[int | str]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+FORMULA = re.compile(r"[A-Za-z0-9_. +*(),=!<>-]+")
 
 
 def named(name, what):
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Error(f"{what} is named by letters, digits, '_' and '.', not {name!r}")
+        raise Error(f"{what} is named by letters, digits, '_' and '.', not {name!a}")
     return name
 
 
-def dims_text(shape):
-    return "[" + ", ".join(str(dim) for dim in shape) + "]"
+def dim_text(dim):
+    if not isinstance(dim, str):
+        return str(whole("a dimension of shape", dim, 0))
+    if not FORMULA.fullmatch(dim):
+        raise Error(f"a dimension of shape is a whole number, or a name or formula of symbols, not {dim!a}")
+    return dim
 
 
-def literal(value):
-    """A number, text, dtype or list as an attribute or operand has it."""
-    if isinstance(value, Value):
-        return "%" + value.name
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        text = repr(value)
-        return text if re.search(r"[.en]", text) else text + ".0"
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(literal, value)) + "]"
-    raise Error(f"{value!r} is no value of an op: it takes values of the function, numbers, texts and lists")
+def tensor_text(shape, dtype):
+    if isinstance(shape, (str, bytes)):
+        raise wrong("shape", "a list of dimensions", shape)
+    try:
+        dims = list(shape)
+    except TypeError:
+        raise wrong("shape", "a list of dimensions", shape) from None
+    return f"tensor<[{', '.join(map(dim_text, dims))}], {_native.own_dtype(string('dtype', dtype))}>"
 
 
 class Dtype(str):
@@ -43,20 +40,18 @@ class Dtype(str):
 
 def dtype(name: str) -> Dtype:
     """The attribute for a dtype, by NumPy's name or the IR's (``"float16"``, ``"f16"``)."""
-    return Dtype(_native.own_dtype(name))
-
-
-def attribute(value):
-    return str(value) if isinstance(value, Dtype) else literal(value)
+    return Dtype(_native.own_dtype(string("dtype", name)))
 
 
 class Value:
     """A parameter or an op's result. ``+ - * / @`` and ``-x`` are the ops add, sub, mul, div, matmul and neg."""
 
-    def __init__(self, function, name):
+    name: str
+
+    def __init__(self, function: "Function", name: str) -> None:
         self._function, self.name = function, name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<cugrt.Value %{self.name}>"
 
     def __add__(self, other: typing.Any) -> "Value": return self._function.op("add", self, other)
@@ -74,20 +69,48 @@ class Function:
     not fit together is told when the module is loaded, with the line of its text.
     """
 
-    def __init__(self, module, name, lower_bounds, upper_bounds):
+    def __init__(self, module: "Module", name: str, lower_bounds: dict[str, int], upper_bounds: dict[str, int]) -> None:
         self._module, self._name = module, name
         self._bounds = {"lower_bounds": lower_bounds, "upper_bounds": upper_bounds}
         self._inputs, self._weights, self._lines, self._outputs, self._results, self._names = [], [], [], [], [], set()
 
-    def _value(self, name=None):
-        name = name or f"v{len(self._lines)}"
+    def _free(self, name):
         if name in self._names:
             raise Error(f"function '{self._name}' has two values '{name}'")
+        return name
+
+    def _value(self, name):
         self._names.add(name)
         return Value(self, name)
 
-    def _parameter(self, parameters, name, shape, type_name, access=""):
-        parameters.append(f"%{named(name, 'a parameter')}: {access}tensor<{dims_text(shape)}, {_native.own_dtype(type_name)}>")
+    def _own(self, value):
+        if value._function is not self:
+            raise Error(f"'{value.name}' is a value of another function, '{value._function._name}'; "
+                        f"'{self._name}' takes its own")
+        return value
+
+    def _literal(self, what, value):
+        """A value, number, text, dtype or list as an attribute or operand has it."""
+        if isinstance(value, Value):
+            return "%" + self._own(value).name
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(whole(what, value))
+        if isinstance(value, float):
+            text = repr(float(value))
+            return text if re.search(r"[.en]", text) else text + ".0"
+        if isinstance(value, Dtype):
+            return str(value)
+        if isinstance(value, str):
+            return '"' + string(what, value).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(self._literal(what, one) for one in value) + "]"
+        raise wrong(what, "a value of the function, a number, a text, a dtype or a list", value)
+
+    def _parameter(self, parameters, name, shape, dtype, access=""):
+        name, tensor = self._free(named(name, "a parameter")), tensor_text(shape, dtype)
+        parameters.append(f"%{name}: {access}{tensor}")
         return self._value(name)
 
     def input(self, name: str, shape: Shape, dtype: str) -> Value:
@@ -104,23 +127,33 @@ class Function:
 
     def constant(self, array: typing.Any) -> Value:
         """A NumPy array that is part of the module."""
-        number = len(self._module._constants)
-        self._module._constants.append(f"constant @c{number}: tensor<{dims_text(array.shape)}, "
-                                       f"{_native.own_dtype(array.dtype.name)}> = x\"{array.tobytes().hex()}\"")
-        value = self._value()
-        self._lines.append(f"%{value.name} = constant @c{number}")
-        return value
+        import numpy
+        if not hasattr(type(array), "__array__"):
+            raise wrong("array", "a NumPy array", array)
+        try:
+            array = numpy.asarray(array)
+        except Exception as error:
+            raise Error(f"array cannot be read as a NumPy array: {error}") from None
+        if array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        tensor, number = tensor_text(array.shape, array.dtype.name), len(self._module._constants)
+        name = self._free(f"v{len(self._lines)}")
+        self._module._constants.append(f"constant @c{number}: {tensor} = x\"{array.tobytes().hex()}\"")
+        self._lines.append(f"%{name} = constant @c{number}")
+        return self._value(name)
 
-    def op(self, name: str, *operands: typing.Any, results: int = 1, **attributes: typing.Any) -> typing.Any:
+    def op(self, name: str, /, *operands: typing.Any, results: int = 1, **attributes: typing.Any) -> typing.Any:
         """An op by name; with ``results`` other than 1 a tuple of values."""
-        values = []
-        for number in range(results):
-            values.append(self._value(f"v{len(self._lines)}" + (f"_{number}" if results > 1 else "")))
-        text = ", ".join("%" + value.name for value in values) + f" = {named(name, 'an op')}({', '.join(map(literal, operands))})"
-        if attributes:
-            text += " {" + ", ".join(f"{key} = {attribute(value)}" for key, value in attributes.items()) + "}"
-        self._lines.append(text)
-        return values[0] if results == 1 else tuple(values)
+        named(name, "an op")
+        given = [self._literal(f"operand {number} of '{name}'", value) for number, value in enumerate(operands)]
+        settings = [f"{named(key, 'an attribute')} = {self._literal(f'{key} of {name!r}', value)}"
+                    for key, value in attributes.items()]
+        results, first = whole("results", results, 1, 256), f"v{len(self._lines)}"
+        names = [self._free(first + (f"_{number}" if results > 1 else "")) for number in range(results)]
+        self._lines.append(", ".join("%" + one for one in names) + f" = {name}({', '.join(given)})" +
+                           (f" {{{', '.join(settings)}}}" if settings else ""))
+        values = tuple(map(self._value, names))
+        return values[0] if results == 1 else values
 
     def __getattr__(self, name: str) -> typing.Callable[..., typing.Any]:
         if name.startswith("_"):
@@ -129,8 +162,11 @@ class Function:
 
     def output(self, value: Value, shape: Shape, dtype: str) -> None:
         """The function's next result, with its type."""
+        if not isinstance(value, Value):
+            raise wrong("value", "a value of the function", value)
+        self._own(value)
+        self._results.append(tensor_text(shape, dtype))
         self._outputs.append(value)
-        self._results.append(f"tensor<{dims_text(shape)}, {_native.own_dtype(dtype)}>")
 
     def _text(self):
         settings = [f"num_inputs = {len(self._inputs)}"] if self._weights else []
@@ -161,12 +197,15 @@ class Module:
     def function(self, name: str = "main", *, lower_bounds: dict[str, int] | None = None,
                  upper_bounds: dict[str, int] | None = None) -> Function:
         """A new :class:`Function`. Bounds: of symbols, as ``{"n": 32}``; a lower one is 0 unless it is given."""
-        self._functions.append(Function(self, named(name, "a function"), lower_bounds or {}, upper_bounds or {}))
+        limits = [{named(symbol, f"a symbol of {what}"): whole(f"{what} of '{symbol}'", bound)
+                   for symbol, bound in table(what, given).items()}
+                  for what, given in (("lower_bounds", lower_bounds), ("upper_bounds", upper_bounds))]
+        self._functions.append(Function(self, named(name, "a function"), *limits))
         return self._functions[-1]
 
     def kernel(self, text: str) -> None:
         """A kernel in the textual form, ``kernel @name { ... }``, which functions launch."""
-        self._kernels.append(text)
+        self._kernels.append(string("text", text))
 
     @property
     def text(self) -> str:

@@ -6,9 +6,17 @@ import typing
 import weakref
 
 from . import _native, _sources
-from ._errors import Code, Error, string, whole
+from ._errors import Code, Error, called, path_of, string, whole, wrong
 
 DEFAULT_CONTEXT = 2048
+
+
+def members(name, kind, value):
+    """The value as a list; a text's characters are not meant, nor bytes' numbers."""
+    try:
+        return list(None if isinstance(value, (str, bytes, bytearray, memoryview)) else value)
+    except TypeError:
+        raise wrong(name, kind, value) from None
 
 
 class Generation:
@@ -32,7 +40,8 @@ class Generation:
     log_probabilities: list[float] | None
     likely: list[list[tuple[int, float]]] | None
 
-    def __init__(self, llm, prompt_ids, sequence, stops, has_log_probabilities, error=None):
+    def __init__(self, llm: "LLM", prompt_ids: list[int], sequence: int | None, stops: typing.Sequence[str] | None,
+                 has_log_probabilities: bool, error: Error | None = None) -> None:
         self.prompt_ids, self.ids, self.text, self.stop, self.error = prompt_ids, [], "", "error" if error else None, error
         self.log_probabilities, self.likely = ([], []) if has_log_probabilities else (None, None)
         self._llm, self._sequence = llm, sequence
@@ -112,14 +121,15 @@ class LLM:
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
         source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
-        path = _sources.path_of(source)
+        path = path_of("a model", source, _sources.KIND)
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context, places = whole("context", context, 0), whole("places", places, 1)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
-        self._native = _native.LanguageModel(path, driver or "", whole("device", device, -2 ** 31, 2 ** 31 - 1),
+        self._native = _native.LanguageModel(path, "" if driver is None else string("driver", driver),
+                                             whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
-                                             context, places, os.fspath(pack), progress)
+                                             context, places, path_of("pack", pack), called("progress", progress))
 
     @property
     def info(self) -> dict[str, typing.Any]:
@@ -181,9 +191,9 @@ class LLM:
         All have ended. ``options`` are those of :meth:`generate`. A prompt that cannot be taken costs the others nothing:
         its generation has ``stop`` ``"error"``, and raises its ``error`` when it is read.
         """
-        if isinstance(prompts, str) or not hasattr(prompts, "__iter__"):  # a text's characters are not meant
-            raise Error("prompts is a list, each of it a text or a list of token ids")
+        prompts = members("prompts", "a list, each of it a text or a list of token ids", prompts)
         begun, waiting = [], collections.deque(prompts)
+        self._open
         try:
             while waiting or any(one.stop is None for one in begun):
                 while waiting:
@@ -207,8 +217,9 @@ class LLM:
     def step(self) -> int:
         """One step of all sequences that run. Iterating over a :class:`Generation` does it."""
         with self._lock:
+            native = self._open
             try:
-                events = self._open.step()
+                events = native.step()
             except Error as error:
                 self._fail(error)
                 raise
@@ -218,7 +229,7 @@ class LLM:
                     continue
                 ended_early = one._take(token, text, stop, log_probability, likely)
                 if ended_early and stop is None:
-                    self._native.cancel(sequence)
+                    native.cancel(sequence)
                 if one.stop is not None:
                     self._running.pop(sequence, None)
             return len(events)
@@ -247,21 +258,17 @@ class LLM:
     def _ids(self, prompt):
         if isinstance(prompt, str):
             return self.tokenize(prompt)
-        try:
-            return list(prompt)
-        except TypeError:
-            raise Error(f"a prompt is a text or a list of token ids, not of type {type(prompt).__name__}") from None
+        return members("a prompt", "a text or a list of token ids", prompt)
 
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
-        stops = [stop] if isinstance(stop, str) else stop or ()
+        stops = [stop] if isinstance(stop, str) else () if stop is None else stop
         if not isinstance(stops, (list, tuple)) or not all(isinstance(one, str) and one for one in stops):
             raise Error("stop is a text or a list of texts, none of them empty")
         asked = log_probabilities is not None
-        if asked and not (isinstance(log_probabilities, int) and log_probabilities >= 0):
-            raise Error("log_probabilities is a number of tokens, 0 or more")
+        likely = whole("log_probabilities", log_probabilities, 0, 2 ** 31) + 1 if asked else 0
         with self._lock:
             try:
-                sequence = self._open.add(ids, ends, log_probabilities + 1 if asked else 0, **numbers)
+                sequence = self._open.add(ids, ends, likely, **numbers)
             except TypeError:
                 raise Error("tokens, max_tokens, top_k and seed are whole numbers, the last three not negative; "
                             "temperature, top_p, min_p and penalties are numbers") from None

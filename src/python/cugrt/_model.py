@@ -1,11 +1,12 @@
 """Models: loading, reports, traces, packs."""
 import itertools
 import json
+import numbers
 import os
 import typing
 
 from . import _native, _sources
-from ._errors import Code, Error, string, whole
+from ._errors import Code, Error, called, flag, path_of, string, table, whole, wrong
 
 
 class Spec(typing.NamedTuple):
@@ -28,16 +29,18 @@ class Trace:
     They run in sessions of their own, whose first launches build their graphs and show that.
     """
 
-    def __init__(self, model, path):
-        self._model, self._path = model, path
+    def __init__(self, model: "Model", path: typing.Any) -> None:
+        self._model, self._path = model, path_of("path", path)
 
     def __enter__(self) -> "Trace":
         self._model._begin_trace()
         try:
             self._file = open(self._path, "w")
-        except OSError as error:
+        except BaseException as error:
             self._model._end_trace()
-            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, str(self._path)) from None
+            if not isinstance(error, OSError):
+                raise
+            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, self._path) from None
         return self
 
     def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
@@ -58,6 +61,8 @@ class Model(_native.Model):
     """
 
     def __init__(self, source: dict[str, typing.Any]) -> None:
+        if not isinstance(source, Source):
+            raise Error("a cugrt.Model is made by cugrt.load")
         super().__init__(source)
 
     @property
@@ -92,7 +97,7 @@ class Model(_native.Model):
         ``format``: ``"text"``, ``"json"``, ``"dot"`` or ``"svg"``; a pack has no drawing of storage.
         """
         self._check_open()
-        return self._plan(string("format", format), [(name, whole(name, value)) for name, value in symbols.items()])
+        return self._plan(string("format", format), valued(symbols))
 
     def prepare(self, function: str = "", **symbols: int | typing.Iterable[int]) -> dict[str, int]:
         """Builds graphs before the first run, for every combination of the symbols' values: ``prepare(n=[1, 8])``.
@@ -101,8 +106,8 @@ class Model(_native.Model):
         not fit), ``unknown`` (depend on a symbol that was not given) and ``built_bytes``.
         """
         string("function", function)
-        lists = [[(name, whole(name, value)) for value in (values if hasattr(values, "__iter__") else [values])]
-                 for name, values in symbols.items()]
+        lists = [[(name, whole(name, value)) for value in listed(values)]
+                 for name, values in table("symbols", symbols).items()]
         total = {}
         for combination in itertools.product(*lists):
             for key, value in self._prepare(function, list(combination)).items():
@@ -116,14 +121,13 @@ class Model(_native.Model):
         """
         self._check_open()
         string("function", function)
-        values = [(name, whole(name, value)) for name, value in symbols.items()]
+        values = valued(symbols)
         return {spec.name: self.zeros(self._dims(function, spec.name, values), spec.dtype)
                 for spec in self.inputs_of(function) if spec.access == "inout"}
 
     def zeros(self, shape: int | typing.Iterable[int], dtype: str) -> _native.DeviceArray:
         """A :class:`cugrt.DeviceArray` of zeros on the model's device."""
-        dims = shape if hasattr(shape, "__iter__") else [shape]
-        return self._zeros([whole("a dimension", dim) for dim in dims], string("dtype", dtype))
+        return self._zeros([whole("a dimension", dim, 0) for dim in listed(shape)], string("dtype", dtype))
 
     def trace(self, path: typing.Any) -> Trace:
         """``with model.trace("trace.json"): ...`` writes what calls did when: see :class:`Trace`."""
@@ -142,11 +146,45 @@ class Model(_native.Model):
     def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.closed:
             return "<cugrt.Model, closed>"
         text = ", ".join(f"{spec.name}: {spec.dtype}{list(spec.shape)}" for spec in self.inputs)
         return f"<cugrt.Model({text}) on {self.device}>"
+
+
+def listed(value):
+    """What is no list is one of itself."""
+    try:
+        return list(value)
+    except TypeError:
+        return [value]
+
+
+def valued(symbols):
+    return [(name, whole(name, value)) for name, value in table("symbols", symbols).items()]
+
+
+def setting(what, value):
+    """A text or number, as the native layer takes it."""
+    if isinstance(value, str):
+        return string(what, value)
+    if not isinstance(value, numbers.Real):
+        raise wrong(what, "a text or a number", value)
+    return str(value).lower()
+
+
+def settings(what, given, text):
+    """NAME=VALUE of each of a dict."""
+    return [key + "=" + text(f"{what} of '{key}'", value) for key, value in table(what, given).items()]
+
+
+def any_given(*arguments):
+    return any(bool(one) if isinstance(one, dict) else one is not None for one in arguments)
+
+
+class Source(dict):
+    """What _native makes a model of; see native/sources.cpp."""
 
 
 def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None = None, device: int = 0,
@@ -175,7 +213,7 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
         from ._llm import LLM
-        if weights or dims or bounds or bind or preprocess or options:
+        if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         return LLM(path, driver=driver, device=device, progress=progress)
     return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
@@ -184,29 +222,34 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
 
 def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess, options,
              progress):
-    """The dict that _native reads; see native/sources.cpp."""
-    if kind != "onnx" and (dims or bounds or bind or preprocess):
+    """The Source that _native reads."""
+    if kind != "onnx" and any_given(dims, bounds, bind, preprocess):
         raise Error("dims, bounds, bind and preprocess are of ONNX files")
-    if kind == "pack" and options:
+    if kind == "pack" and any_given(options):
         raise Error("options are settings of passes; a pack is planned already")
-    values = lambda given: given if isinstance(given, str) else ",".join(map(str, given)) \
-        if hasattr(given, "__iter__") else str(given)
-    def limits(symbol, pair):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise Error(f"bounds of '{symbol}' are two whole numbers, (low, high)")
-        return "..".join(str(whole(f"a bound of '{symbol}'", bound)) for bound in pair)
 
-    return {
+    def limits(what, pair):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise Error(f"{what} are two whole numbers, (low, high)")
+        return "..".join(str(whole("a bound" + what.removeprefix("bounds"), bound)) for bound in pair)
+
+    def dim(what, value):
+        return string(what, value) if isinstance(value, str) else str(whole(what + ", where it is no name,", value))
+
+    def constants(what, value):
+        value = value.tolist() if hasattr(value, "tolist") else value
+        return string(what, value) if isinstance(value, str) else ",".join(setting(what, one) for one in listed(value))
+
+    return Source({
         "kind": kind, "name": name, "folder": folder, "path": os.fspath(path), "content": content,
-        "weights": weights if weights is None or isinstance(weights, dict) else os.fspath(weights),
-        "driver": driver or "", "device": whole("device", device, -2 ** 31, 2 ** 31 - 1), "nvrtc": _sources.nvrtc(),
-        "dims": [f"{key}={value}" for key, value in (dims or {}).items()],
-        "bounds": [f"{key}={limits(key, pair)}" for key, pair in (bounds or {}).items()],
-        "bind": [f"{key}={values(value)}" for key, value in (bind or {}).items()],
-        "preprocess": [f"{key}={value}" for key, value in (preprocess or {}).items()],
-        "options": [f"{key}={value}" for key, value in (options or {}).items()],
-        "progress": progress,
-    }
+        "weights": weights if weights is None else table("weights", weights) if isinstance(weights, dict) else
+        path_of("weights", weights, "a path or a dict of arrays"),
+        "driver": "" if driver is None else string("driver", driver),
+        "device": whole("device", device, -2 ** 31, 2 ** 31 - 1), "nvrtc": _sources.nvrtc(),
+        "dims": settings("dims", dims, dim), "bounds": settings("bounds", bounds, limits),
+        "bind": settings("bind", bind, constants), "preprocess": settings("preprocess", preprocess, string),
+        "options": settings("options", options, setting), "progress": called("progress", progress),
+    })
 
 
 def compile(source: typing.Any, output: str | os.PathLike[str], architectures: str | typing.Iterable[str], *,
@@ -228,13 +271,14 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
     kind, name, folder, path, content = _sources.read(source)
     if kind not in ("text", "onnx"):
         raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX, and by the command cugrt compile of GGUF")
+    wanted = [architectures] if isinstance(architectures, str) else listed(architectures)
+    given = (path_of("output", output), [string("an architecture", one) for one in wanted],
+             "" if weights is None else path_of("weights", weights), flag("weights_inside", weights_inside))
     bar = Bar() if progress is True else None
     described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, preprocess, options,
-                         bar or progress or None)
+                         bar or (None if progress is False else progress))
     try:
-        _native.write_pack(described, os.fspath(output),
-                           [architectures] if isinstance(architectures, str) else list(architectures),
-                           "" if weights is None else os.fspath(weights), weights_inside)
+        _native.write_pack(described, *given)
     finally:
         if bar:
             bar.close()

@@ -3,7 +3,9 @@ import glob
 import os
 
 from . import _native
-from ._errors import Code, Error
+from ._errors import Code, Error, path_of
+
+KIND = "a path, bytes or a cugrt.Module"
 
 
 def nvrtc():
@@ -21,7 +23,7 @@ class Memory:
     def __init__(self, content):
         self._file = os.memfd_create("model")
         with os.fdopen(os.dup(self._file), "wb") as writer:
-            writer.write(content)
+            writer.write(content.tobytes() if isinstance(content, memoryview) else content)
 
     def __fspath__(self):
         return f"/proc/self/fd/{self._file}"
@@ -30,25 +32,18 @@ class Memory:
         os.close(self._file)
 
 
-def path_of(source):
-    try:
-        return os.fspath(source)
-    except TypeError:
-        raise Error(f"a model is given as a path, bytes or a cugrt.Module, not of type {type(source).__name__}") from None
-
-
 def read(source):
-    """(kind, name, folder, path, content) of a path, bytes, or a cugrt.builder.Module.
+    """(kind, name, folder, path, content) of a path, bytes, or a cugrt.Module.
 
     ONNX and GGUF files stay on the disk, to be mapped: their content is None.
     """
-    if hasattr(source, "__cugrt_text__"):
+    if hasattr(type(source), "__cugrt_text__"):
         return "text", "module", os.getcwd(), "", source.__cugrt_text__().encode()
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
         kind = _native.kind_of(content, "what was given")
         return kind, "bytes", os.getcwd(), "" if kind in ("text", "pack") else Memory(content), content
-    path = path_of(source)
+    path = path_of("a model", source, KIND)
     try:
         with open(path, "rb") as file:
             kind = _native.kind_of(file.read(1 << 16), f"'{path}'")

@@ -19,7 +19,7 @@ std::string type_name(PyObject *object) {
 /// What Python's current error says; it is no longer current then.
 std::string take_python_error() {
   nb::python_error error;
-  return nb::cast<std::string>(nb::str(error.value()));
+  return text_of(error.value());
 }
 
 void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims) {
@@ -140,8 +140,7 @@ bool GivenArray::take_buffer(PyObject *object, Subject what, bool writable) {
 /// ml_dtypes' type has no buffer; its bits have one.
 bool GivenArray::take_bfloat16(PyObject *object, Subject what, bool writable) {
   nb::handle array(object);
-  if (!nb::hasattr(array, "dtype") ||
-      nb::cast<std::string>(nb::str(nb::object(array.attr("dtype")))) != "bfloat16")
+  if (!nb::hasattr(array, "view") || text_of(nb::getattr(array, "dtype", nb::none())) != "bfloat16")
     return false;
   nb::object bits = array.attr("view")("uint16"); // the view keeps the array
   if (!take_buffer(bits.ptr(), what, writable))
@@ -176,8 +175,11 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
                   ? array.attr("__dlpack__")(nb::arg("stream") = reinterpret_cast<intptr_t>(stream))
                   : array.attr("__dlpack__")();
   } catch (nb::python_error &error) {
-    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " cannot be shared by DLPack: " +
-                                     nb::cast<std::string>(nb::str(error.value())));
+    fail(CUGRT_INVALID_ARGUMENT,
+         std::string(what) + " cannot be shared by DLPack: " + text_of(error.value()));
+  } catch (const nb::cast_error &) {
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " cannot be shared by DLPack: its "
+                                                     "__dlpack_device__ gives no pair of numbers");
   }
   auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));
   if (!managed)

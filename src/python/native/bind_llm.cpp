@@ -56,8 +56,12 @@ std::vector<int32_t> tokenize(LanguageModels &self, const std::string &text) {
 nb::tuple tokenize_chat(LanguageModels &self,
                         const std::vector<std::pair<std::string, std::string>> &messages) {
   std::vector<cugrt_llm_message> list;
-  for (const auto &[role, text] : messages)
+  for (const auto &[role, text] : messages) {
+    if ((role + text).find('\0') != std::string::npos)
+      fail(CUGRT_INVALID_ARGUMENT,
+           "a message's role or content has a NUL character, which no chat template takes");
     list.push_back({role.c_str(), text.c_str()});
+  }
   int32_t end = 0;
   const std::vector<int32_t> tokens = self.model_.tokenize_chat(list, &end);
   return nb::make_tuple(tokens, end);

@@ -142,9 +142,13 @@ cugrt_report_format format_of(const std::string &name) {
   fail(CUGRT_INVALID_ARGUMENT, "a report's format is text, json, dot or svg, not '" + name + "'");
 }
 
-std::string plan_of(Model &model, const std::string &format, const Symbols &symbols) {
-  nb::gil_scoped_release released;
-  return model.plan(format_of(format), symbols);
+nb::object plan_of(Model &model, const std::string &format, const Symbols &symbols) {
+  std::string report;
+  {
+    nb::gil_scoped_release released;
+    report = model.plan(format_of(format), symbols);
+  }
+  return shown(report);
 }
 
 DeviceArray zeros(Model &model, const std::vector<int64_t> &shape, const std::string &dtype) {
@@ -197,7 +201,7 @@ PyObject *call_model(PyObject *self, PyObject *positional, PyObject *named) {
     }
     Model &model = *nb::inst_ptr<Model>(self);
     const nb::dict arrays = named ? nb::borrow<nb::dict>(named) : nb::dict();
-    return model.call(model.find_function(""), arrays, nb::none(), false, true).release().ptr();
+    return model.call(model.find_function(""), arrays, std::nullopt, false, true).release().ptr();
   } catch (...) {
     set_python_error();
     return nullptr;
@@ -213,15 +217,19 @@ void bind_model(nb::module_ &module) {
       .def("__init__", [](Model *self, nb::dict source) { open_model(self, source); })
       .def(
           "run",
-          [](Model &self, nb::object arrays, const std::string &function, bool device,
-             nb::object out) {
-            if (!nb::isinstance<nb::dict>(arrays))
-              fail(CUGRT_INVALID_ARGUMENT, "arrays is a dict of arrays by the inputs' names");
-            return self.call(self.find_function(function), nb::borrow<nb::dict>(arrays), out,
-                             device, false);
+          [](Model &self, nb::handle arrays, nb::handle function, nb::handle device,
+             nb::handle out) {
+            std::optional<nb::dict> places;
+            if (!out.is_none())
+              places = argument<nb::dict>(out, "out", "a dict of arrays by the outputs' names");
+            return self.call(
+                self.find_function(
+                    argument<std::string>(function, "function", "a str without surrogates")),
+                argument<nb::dict>(arrays, "arrays", "a dict of arrays by the inputs' names"),
+                places, argument<bool>(device, "device", "True or False"), false);
           },
-          nb::arg("arrays").none(), nb::kw_only(), nb::arg("function") = "",
-          nb::arg("device") = false, nb::arg("out") = nb::none(),
+          nb::arg("arrays").none(), nb::kw_only(), nb::arg("function").none() = "",
+          nb::arg("device").none() = false, nb::arg("out") = nb::none(),
           nb::sig("def run(self, arrays: dict[str, Any], *, function: str = '', device: bool = "
                   "False, out: dict[str, Any] | None = None) -> tuple[Any, ...]"),
           "Runs a function and returns a tuple of its outputs.\n\n"
@@ -256,7 +264,8 @@ void bind_model(nb::module_ &module) {
       .def("_end_trace", &end_trace)
       .def("_dims", &dims_of)
       .def("_zeros", &zeros)
-      .def("to_device", &to_device, nb::arg("array"), "A copy of an array on the model's device.")
+      .def("to_device", &to_device, nb::arg("array").none(),
+           "A copy of an array on the model's device.")
       .def_prop_ro(
           "device", [](Model &self) { return self.device().name(); },
           "``'cuda:0'``, or ``'emulated:0'``.")

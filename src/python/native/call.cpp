@@ -37,7 +37,7 @@ public:
   Call &operator=(const Call &) = delete;
 
   void take_arguments(nb::dict arrays);
-  void take_outputs(nb::object out);
+  void take_outputs(const nb::dict &out);
   /// Queues copies and the run.
   void run();
   nb::object result(size_t index, bool device);
@@ -90,7 +90,7 @@ void Call::fail_unknown(nb::dict arrays) const {
   for (const Slot &slot : function_.params)
     known += (known.empty() ? "'" : ", '") + slot.name + "'";
   for (auto [key, value] : arrays) {
-    const std::string name = nb::cast<std::string>(nb::str(key));
+    const std::string name = text_of(key);
     if (std::none_of(function_.params.begin(), function_.params.end(),
                      [&](const Slot &slot) { return slot.name == name; }))
       fail(CUGRT_INVALID_ARGUMENT, "there is no input '" + name + "'; " +
@@ -177,17 +177,14 @@ void Call::allocate_outputs() {
   }
 }
 
-void Call::take_outputs(nb::object out) {
-  if (out.is_none())
-    return;
+void Call::take_outputs(const nb::dict &out) {
   outputs_.resize(function_.results.size());
-  const nb::dict given = nb::cast<nb::dict>(out);
-  for (auto [key, value] : given) {
+  for (auto [key, value] : out) {
     const auto slot = std::find_if(function_.results.begin(), function_.results.end(),
                                    [&, k = key](const Slot &known) { return k.equal(known.key); });
-    const std::string name = nb::cast<std::string>(nb::str(key));
     if (slot == function_.results.end())
-      fail(CUGRT_INVALID_ARGUMENT, "there is no output '" + name + "'");
+      fail(CUGRT_INVALID_ARGUMENT, "there is no output '" + text_of(key) + "'");
+    const std::string &name = slot->name;
     if (slot->declared.kind != CUGRT_VALUE_TENSOR)
       fail(CUGRT_INVALID_ARGUMENT, "output '" + name + "' is no array: it has no place");
     if (slot->declared.counted)
@@ -383,11 +380,13 @@ void Call::finish(bool device) {
 
 } // namespace
 
-nb::object Model::call(size_t function, nb::dict arrays, nb::object out, bool device, bool unwrap) {
+nb::object Model::call(size_t function, nb::dict arrays, const std::optional<nb::dict> &out,
+                       bool device, bool unwrap) {
   Lease lease(*this);
   Call call(*this, function, *lease);
   call.take_arguments(arrays);
-  call.take_outputs(out);
+  if (out)
+    call.take_outputs(*out);
   call.run();
   const size_t results = functions_[function].results.size(),
                all = results + call.allocated().size();

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "numpy_array.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -216,23 +217,30 @@ template <class Managed> nb::object capsule(const DeviceArray &array, const char
 
 } // namespace
 
-nb::object DeviceArray::to_dlpack(nb::object stream, nb::object max_version) const {
+nb::object DeviceArray::to_dlpack(int64_t stream, bool versioned) const {
   // 1 and 2 are CUDA's default streams by the protocol, and -1 asks for no order. A consumer on the
   // host and one on a default stream get elements that are there.
-  const int64_t number = stream.is_none() ? 0 : nb::cast<int64_t>(stream);
-  if (number > 2 && !block->device().emulated())
-    block->follow(reinterpret_cast<void *>(number));
-  else if (number != -1) {
+  if (stream > 2 && !block->device().emulated())
+    block->follow(reinterpret_cast<void *>(stream));
+  else if (stream != -1) {
     nb::gil_scoped_release released;
     block->wait();
   }
-  const bool versioned = !max_version.is_none() && nb::cast<int>(nb::object(max_version[0])) >= 1;
   if (!versioned)
     return capsule<DlManaged>(*this, kDlName);
   nb::object made = capsule<DlManagedVersioned>(*this, kDlVersionedName);
   static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(made.ptr(), kDlVersionedName))->major = 1;
   return made;
 }
+
+namespace {
+
+/// A keyword's value, None at its default.
+template <class T> T given(nb::handle value, const char *name, const char *kind, T fallback) {
+  return value.is_none() ? fallback : argument<T>(value, name, kind);
+}
+
+} // namespace
 
 void bind_device_array(nb::module_ &module) {
   nb::class_<DeviceArray>(module, "DeviceArray",
@@ -266,22 +274,33 @@ void bind_device_array(nb::module_ &module) {
       .def(
           "__array__",
           [](const DeviceArray &a, nb::object dtype, nb::object copy) {
-            if (copy.ptr() == Py_False)
+            if (!given(copy, "copy", "True, False or None", true))
               throw nb::value_error("an array on a device is copied to become a NumPy array");
             nb::object array = a.to_numpy();
-            return dtype.is_none() ? array : array.attr("astype")(dtype);
+            try {
+              return dtype.is_none() ? array : array.attr("astype")(dtype);
+            } catch (const nb::python_error &error) {
+              fail(CUGRT_INVALID_ARGUMENT,
+                   "dtype is none that NumPy converts to: " + text_of(error.value()));
+            }
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
       .def(
           "__dlpack__",
           [](const DeviceArray &a, nb::object stream, nb::object max_version, nb::object wanted,
              nb::object copy) {
-            if (!wanted.is_none() && nb::cast<int>(nb::object(wanted[0])) != a.dl_device().type)
+            using Pair = std::pair<int64_t, int64_t>;
+            const DlDeviceId own = a.dl_device();
+            const int64_t number = given<int64_t>(stream, "stream", "a whole number or None", 0);
+            const Pair version =
+                given<Pair>(max_version, "max_version", "a pair of whole numbers or None", {});
+            if (given<Pair>(wanted, "dl_device", "a pair of whole numbers or None", {own.type, 0})
+                    .first != own.type)
               throw nb::buffer_error(
                   "a cugrt.DeviceArray is shared on its own device; numpy() copies it to the host");
-            if (copy.ptr() == Py_True)
+            if (given(copy, "copy", "True, False or None", false))
               throw nb::buffer_error("cugrt.DeviceArray shares its memory and makes no copy of it");
-            return a.to_dlpack(stream, max_version);
+            return a.to_dlpack(number, version.first >= 1);
           },
           nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
           nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),

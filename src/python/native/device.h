@@ -95,7 +95,7 @@ struct DeviceArray {
   /// A new NumPy array with these elements; waits for them.
   nb::object to_numpy() const;
   /// Of the protocol: a capsule.
-  nb::object to_dlpack(nb::object stream, nb::object max_version) const;
+  nb::object to_dlpack(int64_t stream, bool versioned) const;
   DlDeviceId dl_device() const;
 };
 

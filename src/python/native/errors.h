@@ -3,13 +3,35 @@
 
 #include <cugrt/cugrt.hpp>
 
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace cugrt::python {
 
 /// Throws cugrt::Error with this code and message. `place` is what the message is about, if it is
 /// somewhere.
 [[noreturn]] void fail(cugrt_code code, const std::string &message);
+
+/// A text for people as a str; bytes in it that are no UTF-8 are escaped.
+nanobind::object shown(std::string_view text);
+/// What str() gives, for a message: escaped where a message cannot have it, and its type's name
+/// where there is none.
+std::string text_of(nanobind::handle object);
+
+/// What Python gave as the argument `name`; anything but `kind` is an error.
+template <class T> T argument(nanobind::handle value, const char *name, const char *kind) {
+  if constexpr (std::is_base_of_v<nanobind::handle, T>) {
+    if (nanobind::isinstance<T>(value))
+      return nanobind::borrow<T>(value);
+  } else if (T taken{}; nanobind::try_cast(value, taken))
+    return taken;
+  fail(CUGRT_INVALID_ARGUMENT, std::string(name) + " is " + kind + ", not of type " +
+                                   text_of(value.type().attr("__name__")));
+}
 
 /// In a handler: makes the exception Python's current error, for functions that Python calls
 /// without nanobind.

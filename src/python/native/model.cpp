@@ -10,6 +10,11 @@ namespace {
 
 Slot slot_of(const cugrt_param_info &declared, std::string name, size_t index) {
   nb::object key = nb::steal(PyUnicode_InternFromString(name.c_str()));
+  if (!key.is_valid()) {
+    PyErr_Clear();
+    fail(CUGRT_UNSUPPORTED,
+         "the name of an input or output is no UTF-8: '" + text_of(shown(name)) + "'");
+  }
   return {std::move(name), std::move(key), declared, index};
 }
 

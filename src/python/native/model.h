@@ -77,7 +77,8 @@ public:
   ~Model();
 
   /// See bind_model.cpp for the contract.
-  nb::object call(size_t function, nb::dict arrays, nb::object out, bool device, bool unwrap);
+  nb::object call(size_t function, nb::dict arrays, const std::optional<nb::dict> &out, bool device,
+                  bool unwrap);
   size_t find_function(const std::string &name) const; // "": main, or the only one
   const std::vector<FunctionInfo> &functions() const { return functions_; }
   Device &device() { return *source_.device; }

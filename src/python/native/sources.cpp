@@ -46,7 +46,7 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
     return;
   }
   for (auto [key, value] : nb::cast<nb::dict>(given)) {
-    const std::string name = nb::cast<std::string>(nb::str(key));
+    const std::string name = nb::cast<std::string>(nb::handle(key));
     const Subject what = {"weight", name};
     GivenArray array;
     array.take(value.ptr(), what, device, nullptr, false);
@@ -253,7 +253,7 @@ void bind_sources(nb::module_ &module) {
     cugrt_text *text = nullptr;
     int32_t usable = 0;
     check(api().doctor(&options, CUGRT_REPORT_TEXT, &text, &usable));
-    return nb::make_tuple(detail::take_text(text), usable != 0);
+    return nb::make_tuple(shown(detail::take_text(text)), usable != 0);
   });
 }
 

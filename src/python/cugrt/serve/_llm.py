@@ -6,11 +6,13 @@ and holds no model. So a request outlives the replica that answered it.
 import asyncio
 import collections
 import threading
+import typing
 
 from ray import serve
 from ray.util import metrics
 
 import cugrt
+from cugrt._errors import path_of, string, whole
 
 
 class Request:
@@ -110,11 +112,12 @@ class Engine:
     def _step(self):
         try:
             self.llm.step()
-        except cugrt.Error as error:
+        except Exception as error:  # the thread goes on, and the health check tells
             for request in self.running:
                 request.send(error=str(error), code=500)
             self.running.clear()
-            self.failed = error.code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)
+            code = error.code if isinstance(error, cugrt.Error) else cugrt.Code.INTERNAL
+            self.failed = code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)
             return
         finally:
             self.steps += 1
@@ -208,15 +211,19 @@ class LLMDeployment:
     requests of which no text was sent; the others end with an error event.
     """
 
-    _options = {}
+    _options: dict[str, typing.Any] = {}
 
     @classmethod
-    def options(cls, **options):
+    def options(cls, **options: typing.Any) -> "type[LLMDeployment]":
         return type(cls.__name__, (cls,), {"_options": {**cls._options, **options}, "__doc__": cls.__doc__})
 
     @classmethod
-    def bind(cls, path, places=8, max_queue=32, max_tokens=1024, model_name=None, **load):
+    def bind(cls, path: typing.Any, places: int = 8, max_queue: int = 32, max_tokens: int = 1024,
+             model_name: str | None = None, **load: typing.Any) -> serve.Application:
         from ._openai import OpenAIFront
+        path, places, max_queue = path_of("path", path), whole("places", places, 1), whole("max_queue", max_queue, 0)
+        max_tokens = whole("max_tokens", max_tokens, 1)
+        model_name = string("model_name", "" if model_name is None else model_name) or path.rsplit("/", 1)[-1]
         options = {"max_ongoing_requests": places + max_queue + 16, **cls._options}
         engine = LLMEngine.options(**options).bind(path, max_queue, {"places": places, **load})
-        return OpenAIFront.bind(engine, model_name or str(path).rsplit("/", 1)[-1], max_tokens)
+        return OpenAIFront.bind(engine, model_name, max_tokens)

@@ -3,18 +3,20 @@ import asyncio
 import concurrent.futures
 import re
 import time
+import typing
 
 import numpy as np
 from ray import serve
 from ray.util import metrics
 
 import cugrt
+from cugrt._errors import whole, wrong
 
 
 def batch_symbol(model):
     """The symbol that is the first dimension of every input, and no other one; None: runs are not joined.
 
-    Rows whose number the data decide cannot be told apart by request.
+    Rows whose number the data decide, or the symbol does not, cannot be told apart by request.
     """
     if any(isinstance(dim, str) and dim.startswith("<=") for spec in model.outputs for dim in spec.shape):
         return None
@@ -22,8 +24,9 @@ def batch_symbol(model):
     symbol = firsts.pop() if len(firsts) == 1 else None
     if not isinstance(symbol, str) or not re.fullmatch(r"\w+", symbol):
         return None
-    elsewhere = [dim for spec in model.inputs for dim in spec.shape[1:] if isinstance(dim, str)]
-    return None if any(symbol in re.findall(r"\w+", dim) for dim in elsewhere) else symbol
+    stands = lambda dims: symbol in re.findall(r"\w+", " ".join(map(str, dims)))
+    return symbol if all(stands(spec.shape[:1]) for spec in model.outputs) and \
+        not any(stands(spec.shape[1:]) for spec in model.inputs) else None
 
 
 def grouped(requests, max_rows):
@@ -52,7 +55,7 @@ class Batcher:
     def one(self, arrays):
         try:
             return self.model.run(arrays)
-        except cugrt.Error as error:
+        except Exception as error:  # of this request alone
             return error
 
     def __call__(self, requests):
@@ -68,7 +71,7 @@ class Batcher:
         counts = [next(iter(arrays.values())).shape[0] for arrays in requests]
         try:
             outputs = self.model.run({name: np.concatenate([arrays[name] for arrays in requests]) for name in requests[0]})
-        except cugrt.Error:
+        except Exception:  # also NumPy's, of arrays that it cannot join
             outputs = None
         if outputs is None or any(np.ndim(output) == 0 or len(output) != sum(counts) for output in outputs):
             return [self.one(arrays) for arrays in requests]  # the one that is wrong gets its error
@@ -76,8 +79,7 @@ class Batcher:
         return list(zip(*(np.split(output, ends) for output in outputs)))
 
 
-@serve.deployment(max_ongoing_requests=64)
-class ModelDeployment:
+class ModelReplica:
     """A model behind a Serve handle: ``handle.remote({"x": x})`` gives a tuple of arrays, the outputs in order.
 
     ``path``: whatever :func:`cugrt.load` takes, a path that every replica can read. Requests that wait at the same time
@@ -90,7 +92,10 @@ class ModelDeployment:
     ``cugrt_requests``, ``cugrt_failed_requests``, ``cugrt_batch_rows``, ``cugrt_run_seconds``.
     """
 
-    def __init__(self, path, max_batch=32, wait_s=0.002, **load):
+    def __init__(self, path: typing.Any, max_batch: int = 32, wait_s: float = 0.002, **load: typing.Any) -> None:
+        max_batch = whole("max_batch", max_batch, 1)
+        if not isinstance(wait_s, (int, float)):
+            raise wrong("wait_s", "a number of seconds", wait_s)
         self.model = cugrt.load(path, **load)
         self.batcher = Batcher(self.model, max_batch)
         self.worker = concurrent.futures.ThreadPoolExecutor(1)  # one session: runs follow each other
@@ -111,27 +116,33 @@ class ModelDeployment:
         self.ran_since_check = True
         return results
 
-    async def __call__(self, arrays):
+    async def __call__(self, arrays: dict[str, typing.Any]) -> tuple[typing.Any, ...]:
         self.requests.inc()
         if not isinstance(arrays, dict):
             self.failed.inc()
             raise cugrt.Error(f"a request is a dict of arrays, not of type {type(arrays).__name__}")
         try:
-            arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-            result = await self._run(arrays)
+            result = await self._run({name: self.array(name, given) for name, given in arrays.items()})
             if isinstance(result, Exception):
                 raise result
-        except cugrt.Error:
+        except Exception:
             self.failed.inc()
             raise
         return result
 
-    async def check_health(self):
+    @staticmethod
+    def array(name: str, given: typing.Any) -> np.ndarray:
+        try:
+            return np.asarray(given, order="C")
+        except Exception as error:
+            raise cugrt.Error(f"input '{name}' cannot be read as an array: {error}") from None
+
+    async def check_health(self) -> None:
         if not self.ran_since_check:
             await asyncio.get_running_loop().run_in_executor(self.worker, self.probe)
         self.ran_since_check = False
 
-    def probe(self):
+    def probe(self) -> None:
         """The smallest run there is. Whether its zeros are good input is not what is asked here."""
         try:
             self.model.run({spec.name: 1 if spec.dtype in ("int", "float") else
@@ -140,3 +151,7 @@ class ModelDeployment:
         except cugrt.Error as error:
             if error.code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL):
                 raise
+
+
+# No decorator: to type checkers the name would stay a class, without bind and options.
+ModelDeployment: serve.Deployment = serve.deployment(name="ModelDeployment", max_ongoing_requests=64)(ModelReplica)
