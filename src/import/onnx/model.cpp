@@ -345,26 +345,15 @@ class Names {
 public:
   Status graph(const Graph &graph) {
     std::vector<std::string_view> own;
-    auto define = [&](std::string_view name) -> Status {
-      if (name.empty())
-        return {};
-      if (!visible_.insert(name).second)
-        return Status::error(Code::parse_error,
-                             "value '" + std::string(name) + "' is defined twice");
-      own.push_back(name);
-      return {};
-    };
+    auto define = [&](std::string_view name) { return add(name, &own); };
     std::unordered_set<std::string_view> initialized;
     for (const TensorView &one : graph.initializers) {
       initialized.insert(one.name);
       CUGRT_TRY(define(one.name));
     }
     for (const ValueInfo &one : graph.inputs)
-      if (visible_.count(one.name) && !initialized.count(one.name)) // twice, or hides an outer one
-        return Status::error(Code::parse_error,
-                             "value '" + std::string(one.name) + "' is defined twice");
-      else if (visible_.insert(one.name).second)
-        own.push_back(one.name);
+      if (!initialized.count(one.name))
+        CUGRT_TRY(define(one.name)); // twice, or hides an outer one
     CUGRT_TRY(nodes(graph.nodes, define));
     for (const ValueInfo &one : graph.outputs)
       CUGRT_TRY(use(one.name, "the result of graph '" + std::string(graph.name) + "'"));
@@ -377,13 +366,7 @@ public:
     outer.swap(visible_);
     for (std::string_view name : function.inputs)
       visible_.insert(name);
-    auto define = [&](std::string_view name) -> Status {
-      if (!name.empty() && !visible_.insert(name).second)
-        return Status::error(Code::parse_error,
-                             "value '" + std::string(name) + "' is defined twice");
-      return {};
-    };
-    CUGRT_TRY(nodes(function.nodes, define));
+    CUGRT_TRY(nodes(function.nodes, [&](std::string_view name) { return add(name, nullptr); }));
     outer.swap(visible_);
     return {};
   }
@@ -401,6 +384,20 @@ private:
       for (std::string_view name : node.outputs)
         CUGRT_TRY(define(name));
     }
+    return {};
+  }
+  /// Makes a name visible; `own`: to the end of a scope. Names go to C as texts that end in NUL.
+  Status add(std::string_view name, std::vector<std::string_view> *own) {
+    if (name.empty())
+      return {};
+    if (name.find('\0') != name.npos)
+      return Status::error(Code::parse_error, "a value's name has a NUL byte: '" +
+                                                  std::string(name.substr(0, name.find('\0'))) +
+                                                  "..'");
+    if (!visible_.insert(name).second)
+      return Status::error(Code::parse_error, "value '" + std::string(name) + "' is defined twice");
+    if (own)
+      own->push_back(name);
     return {};
   }
   Status use(std::string_view name, const std::string &who) {

@@ -105,6 +105,9 @@ TEST_CASE("names that are undefined, in a cycle, or defined twice") {
   check_holds(
       error_of(model(input("x", kF32, {"1"}) + input("x", kF32, {"1"}) + output("x", kF32, {}))),
       Holds("'x' is defined twice"));
+  check_holds(error_of(model(node("Relu", {std::string("x\0y", 3)}, {"y"}) +
+                             input(std::string("x\0y", 3), kF32, {"1"}) + output("y", kF32, {}))),
+              Holds("a value's name has a NUL byte: 'x..'"));
 }
 
 TEST_CASE("a result whose dtype disagrees with what is declared") {
