@@ -24,9 +24,10 @@
 // 4x32-10 (Salmon et al., 2011) with the seed as key and the token's position as counter.
 //
 // The least logit that is kept is found by its digits, eight bits a pass, with a histogram of
-// counts and weights. A block goes over the vocabulary once for the most likely token, and once or
-// more for each limit that is set; what it reads is four tokens at a time, kAhead times before the
-// first is used. Without penalties counts are not read.
+// counts and weights. A block goes over the vocabulary once for the most likely token, and again
+// for each pass, until no more tokens are left than it has threads: these are taken into registers
+// by one pass more, and the vocabulary is not read again. What is read is four tokens at a time,
+// kAhead times before the first is used. Without penalties counts are not read.
 //
 //   entry           block   grid
 //   sample_step     1024    places: after a step of all places
@@ -50,6 +51,8 @@ struct Sampler {
   float largest;  // of all
   bool aligned;   // logits and counts, to 16 bytes
   bool penalizes; // else counts change nothing
+  int few = -1;   // tokens that may still be drawn, once each has a thread
+  Long own = 0;   // the key of this thread's token; 0: it has none
 };
 
 // Greater floats have greater numbers; -0 is 0. A NaN has 0, which is no other's.
@@ -68,6 +71,8 @@ __device__ __forceinline__ Long key_of(Word number, int token) {
 __device__ __forceinline__ Long key_of(float logit, int token) {
   return key_of(number_of(logit), token);
 }
+
+__device__ __forceinline__ int token_of(Long key) { return int(0xffffffffu - Word(key)); }
 
 __device__ __forceinline__ float penalized(const Sampler &s, float logit, int count) {
   if (count) {
@@ -127,6 +132,31 @@ template <class F>
 __device__ __forceinline__ void each_logit(const Sampler &s, int begin, int end, int thread,
                                            int threads, F f) {
   each_logit<kAhead>(s, s.penalizes, begin, end, thread, threads, f);
+}
+
+// The same for every token that may still be drawn, by all threads.
+template <class F> __device__ __forceinline__ void each_left(const Sampler &s, F f) {
+  if (s.few < 0)
+    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, f);
+  else if (s.own != 0)
+    f(token_of(s.own), logit_of(Word(s.own >> 32)));
+}
+
+// From here on only tokens of keys from `least` on, which are no more than there are threads.
+__device__ void take_few(Sampler &s, Long least) {
+  __shared__ Long keys[kThreads];
+  __shared__ int count;
+  if (threadIdx.x == 0)
+    count = 0;
+  __syncthreads();
+  each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, [&](int i, float logit) {
+    const Long key = key_of(logit, i);
+    if (key >= least)
+      keys[atomicAdd(&count, 1)] = key;
+  });
+  __syncthreads();
+  s.few = count;
+  s.own = threadIdx.x < count ? keys[threadIdx.x] : 0;
 }
 
 __device__ __forceinline__ Word weight_of(const Sampler &s, float logit) {
@@ -226,18 +256,19 @@ struct Limit {
 
 // The key from which on the tokens of keys at or above `least` reach the limit together: 0 where
 // all of them do not.
-__device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
+__device__ Long least_kept(Sampler &s, Long least, Limit limit) {
   __shared__ Word count_of[kDigits];
   __shared__ Long weight_of_digit[kDigits], found_prefix, found_left;
-  __shared__ int is_found;
+  __shared__ int is_found, found_above;
   Long prefix = 0, left = limit.value; // digits that are known; what is missing above them
+  int above = 0;                       // tokens there
   for (int shift = 56; shift >= 0; shift -= 8) {
     for (int d = threadIdx.x; d < kDigits; d += kThreads) {
       count_of[d] = 0;
       weight_of_digit[d] = 0;
     }
     __syncthreads();
-    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, [&](int i, float logit) {
+    each_left(s, [&](int i, float logit) {
       const Long key = key_of(logit, i);
       if (key == 0 || key < least || (shift < 56 && key >> (shift + 8) != prefix))
         return;
@@ -254,32 +285,42 @@ __device__ Long least_kept(const Sampler &s, Long least, Limit limit) {
       constexpr int kEach = kDigits / 32;
       const int last = kDigits - 1 - int(threadIdx.x) * kEach;
       auto of_digit = [&](int d) { return limit.is_weight ? weight_of_digit[d] : count_of[d]; };
-      Long own = 0;
-      for (int d = last; d > last - kEach; --d)
+      Long own = 0, tokens = 0;
+      for (int d = last; d > last - kEach; --d) {
         own += of_digit(d);
+        tokens += count_of[d];
+      }
       Long up_to = up_to_lane(own), rest = left - (up_to - own);
+      int more = int(up_to_lane(tokens) - tokens);
       if (up_to >= left && up_to - own < left)
         for (int d = last; d > last - kEach; --d) {
           const Long of = of_digit(d);
           if (of >= rest) {
             found_prefix = (prefix << 8) | Long(d);
             found_left = rest;
+            found_above = above + more;
             // All of them, or one: the digits behind do not matter.
             is_found = of == rest || count_of[d] == 1 ? 2 : 1;
             break;
           }
           rest -= of;
+          more += int(count_of[d]);
         }
     }
     __syncthreads();
     const int found = is_found;
-    prefix = found_prefix;
-    left = found_left;
-    __syncthreads();
     if (found == 0)
       return 0;
+    prefix = found_prefix;
+    left = found_left;
+    above = found_above;
+    const bool are_few = above + int(count_of[prefix & (kDigits - 1)]) <= kThreads;
+    __syncthreads();
+    const Long from = prefix << shift;
+    if (are_few && s.few < 0)
+      take_few(s, from > least ? from : least);
     if (found == 2)
-      return prefix << shift;
+      return from;
   }
   return prefix;
 }
@@ -298,74 +339,27 @@ __device__ Word philox(Word counter_low, Word counter_high, Word key_low, Word k
   return c[0];
 }
 
-// The words of a sampler that the first pass needs.
-struct First {
-  float scale, repetition, frequency;
-};
-__device__ __forceinline__ First first_of(const int *words) {
-  return {__int_as_float(words[0]), __int_as_float(words[4]), __int_as_float(words[5])};
-}
-
-// The token for `position`, the same for every thread of the block.
-__device__ __forceinline__ int sample(const float *logits, const int *counts, const First &first,
-                                      const int *words, int vocabulary, int position) {
-  Sampler s = {logits,
-               counts,
-               vocabulary,
-               first.scale,
-               first.repetition,
-               first.frequency,
-               0.0f,
-               (((unsigned long long)(logits) | (unsigned long long)(counts)) & 15) == 0,
-               false};
-  s.penalizes = s.repetition != 1.0f || s.frequency != 0.0f;
-  const Long best = most_likely(s);
-  if (best == 0)
-    return 0; // no logit is a number
-  const int likely = int(0xffffffffu - Word(best));
-  s.largest = logit_of(Word(best >> 32));
-  // Of an infinite logit nothing but itself has a weight.
-  if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
-    return likely;
-
-  const Word top_k = Word(words[1]), top_p = Word(words[2]), min_p = Word(words[3]);
-  Long least = 1;
-  if (top_k > 0 && top_k < vocabulary) {
-    const Long key = least_kept(s, least, {false, top_k});
-    least = key > least ? key : least;
-  }
-  if (top_p > 0) {
-    Long sum = 0;
-    each_logit(s, 0, vocabulary, threadIdx.x, kThreads, [&](int i, float logit) {
-      sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0;
-    });
-    const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
-    const Long key = least_kept(s, least, {true, limit > 0 ? limit : 1});
-    least = key > least ? key : least;
-  }
-
+// The token where the sums of weights kept(token, logit) pass the drawn share; `otherwise` where
+// they have none. The same for every thread of the block.
+template <class Kept>
+__device__ __forceinline__ int draw(const Sampler &s, Kept kept, Word drawn, int otherwise) {
   // Each warp has a part of the vocabulary, in order.
   __shared__ Long of_warp[kWarps];
   __shared__ int token;
-  const int part = (vocabulary + kThreads - 1) / kThreads * 32;
+  const int part = (s.vocabulary + kThreads - 1) / kThreads * 32;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int begin = warp * part, end = begin + part < vocabulary ? begin + part : vocabulary;
-  auto kept = [&](int i, float logit) {
-    const Word weight = key_of(logit, i) >= least ? weight_of(s, logit) : 0;
-    return Long(weight >= min_p ? weight : 0);
-  };
+  const int begin = warp * part, end = begin + part < s.vocabulary ? begin + part : s.vocabulary;
   Long own = 0;
   each_logit(s, begin, end, lane, 32, [&](int i, float logit) { own += kept(i, logit); });
   own = sum_of_warp(own);
   if (lane == 0)
     of_warp[warp] = own;
   if (threadIdx.x == 0)
-    token = likely;
+    token = otherwise;
   __syncthreads();
   Long sum = 0;
   for (int w = 0; w < kWarps; ++w)
     sum += of_warp[w];
-  const Word drawn = philox(Word(position), 0, Word(words[6]), Word(words[7])) >> 8;
   Long target = __umul64hi(sum, Long(drawn) << 40);
   for (int w = 0; w < warp; ++w)
     target -= of_warp[w]; // beyond 0 where it is in a part before
@@ -396,6 +390,81 @@ __device__ __forceinline__ int sample(const float *logits, const int *counts, co
   }
   __syncthreads();
   return token;
+}
+
+// The same where each token that is left has a thread.
+template <class Kept>
+__device__ __forceinline__ int draw_few(const Sampler &s, Kept kept, Word drawn, int otherwise) {
+  __shared__ int tokens[kThreads], token;
+  __shared__ Word weights[kThreads];
+  const int own = token_of(s.own);
+  const Word weight = s.own == 0 ? 0 : kept(own, logit_of(Word(s.own >> 32)));
+  tokens[threadIdx.x] = own;
+  weights[threadIdx.x] = weight;
+  if (threadIdx.x == 0)
+    token = otherwise;
+  const Long target = __umul64hi(sum_of_block(weight), Long(drawn) << 40);
+  if (weight != 0) {
+    Long before = 0;
+    for (int i = 0; i < s.few; ++i)
+      before += tokens[i] < own ? weights[i] : 0;
+    if (target >= before && target < before + weight)
+      token = own;
+  }
+  __syncthreads();
+  return token;
+}
+
+// The words of a sampler that the first pass needs.
+struct First {
+  float scale, repetition, frequency;
+};
+__device__ __forceinline__ First first_of(const int *words) {
+  return {__int_as_float(words[0]), __int_as_float(words[4]), __int_as_float(words[5])};
+}
+
+// The token for `position`, the same for every thread of the block.
+__device__ __forceinline__ int sample(const float *logits, const int *counts, const First &first,
+                                      const int *words, int vocabulary, int position) {
+  Sampler s = {logits,
+               counts,
+               vocabulary,
+               first.scale,
+               first.repetition,
+               first.frequency,
+               0.0f,
+               (((unsigned long long)(logits) | (unsigned long long)(counts)) & 15) == 0,
+               first.repetition != 1.0f || first.frequency != 0.0f};
+  const Long best = most_likely(s);
+  if (best == 0)
+    return 0; // no logit is a number
+  const int likely = token_of(best);
+  s.largest = logit_of(Word(best >> 32));
+  // Of an infinite logit nothing but itself has a weight.
+  if (!(s.scale > 0.0f) || s.largest - s.largest != 0.0f)
+    return likely;
+
+  const Word top_k = Word(words[1]), top_p = Word(words[2]), min_p = Word(words[3]);
+  Long least = 1;
+  if (top_k > 0 && top_k < vocabulary) {
+    const Long key = least_kept(s, least, {false, top_k});
+    least = key > least ? key : least;
+  }
+  if (top_p > 0) {
+    Long sum = 0;
+    each_left(
+        s, [&](int i, float logit) { sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0; });
+    const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
+    const Long key = least_kept(s, least, {true, limit > 0 ? limit : 1});
+    least = key > least ? key : least;
+  }
+
+  auto kept = [&](int i, float logit) {
+    const Word weight = key_of(logit, i) >= least ? weight_of(s, logit) : 0;
+    return weight >= min_p ? weight : 0;
+  };
+  const Word drawn = philox(Word(position), 0, Word(words[6]), Word(words[7])) >> 8;
+  return s.few < 0 ? draw(s, kept, drawn, likely) : draw_few(s, kept, drawn, likely);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads)

@@ -215,6 +215,28 @@ TEST_CASE("tokens are drawn as the definition has it, for random logits and samp
   }
 }
 
+TEST_CASE("as many tokens are left as a block has threads, one more, and one less") {
+  constexpr int64_t kTokens = 2500;
+  Places places{kTokens};
+  std::vector<std::optional<int32_t>> wanted;
+  for (const int64_t left : {1023, 1024, 1025})
+    for (const float step : {0.0f, std::ldexp(1.0f, -22)}) // equal, or the last bits alone differ
+      for (int32_t position = 1; position <= 8; ++position) {
+        std::vector<float> logits(kTokens);
+        for (size_t i = 0; i < logits.size(); ++i)
+          logits[i] = 2 + float(i) * step;
+        const Sampling how{.temperature = 1, .top_k = left, .seed = 9};
+        places.add(logits, how, position);
+        wanted.push_back(drawn_by_definition(logits, how, position, {}));
+      }
+  const std::vector<int32_t> drawn = places.draw();
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    INFO("draw " << i);
+    REQUIRE(wanted[i]);
+    CHECK(drawn[i] == *wanted[i]);
+  }
+}
+
 TEST_CASE("tokens come as often as their probabilities say") {
   // exp(logit / 2) is 1, 2 and 4: of 7.
   const std::vector<float> logits = {0, float(2 * std::log(2.0)), float(4 * std::log(2.0))};
