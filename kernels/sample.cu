@@ -143,7 +143,7 @@ template <class F> __device__ __forceinline__ void each_left(const Sampler &s, F
 }
 
 // From here on only tokens of keys from `least` on, which are no more than there are threads.
-__device__ void take_few(Sampler &s, Long least) {
+__device__ __forceinline__ void take_few(Sampler &s, Long least) {
   __shared__ Long keys[kThreads];
   __shared__ int count;
   if (threadIdx.x == 0)
@@ -208,29 +208,19 @@ __device__ __forceinline__ Long up_to_lane(Long value) {
   return value;
 }
 
-// The same for every thread of the block.
-template <class OfWarp, class Combine>
-__device__ Long over_block(Long value, OfWarp of_warp, Combine combine) {
+// The same for every thread of the block, which has as many warps as a warp has lanes.
+template <class OfWarp> __device__ __forceinline__ Long over_block(Long value, OfWarp of_warp) {
+  static_assert(kWarps == 32);
   __shared__ Long of[kWarps];
   value = of_warp(value);
   __syncthreads(); // the last call's have been read
   if (threadIdx.x % 32 == 0)
     of[threadIdx.x / 32] = value;
   __syncthreads();
-  value = of[0];
-#pragma unroll
-  for (int w = 1; w < kWarps; ++w)
-    value = combine(value, of[w]);
-  return value;
+  return of_warp(of[threadIdx.x % 32]);
 }
 
-__device__ Long sum_of_block(Long value) {
-  return over_block(value, sum_of_warp, [](Long a, Long b) { return a + b; });
-}
-
-__device__ Long max_of_block(Long value) {
-  return over_block(value, max_of_warp, [](Long a, Long b) { return a > b ? a : b; });
-}
+__device__ __forceinline__ Long sum_of_block(Long value) { return over_block(value, sum_of_warp); }
 
 // The key of the most likely token, the same for every thread of the block; 0 where no logit is a
 // number.
@@ -246,7 +236,7 @@ __device__ Long most_likely(const Sampler &s) {
     each_logit<kAhead>(s, true, 0, s.vocabulary, threadIdx.x, kThreads, take);
   else
     each_logit<2 * kAhead>(s, false, 0, s.vocabulary, threadIdx.x, kThreads, take);
-  return max_of_block(key_of(best, token));
+  return over_block(key_of(best, token), max_of_warp);
 }
 
 struct Limit {
@@ -256,7 +246,7 @@ struct Limit {
 
 // The key from which on the tokens of keys at or above `least` reach the limit together: 0 where
 // all of them do not.
-__device__ Long least_kept(Sampler &s, Long least, Limit limit) {
+__device__ __forceinline__ Long least_kept(Sampler &s, Long least, Limit limit) {
   __shared__ Word count_of[kDigits];
   __shared__ Long weight_of_digit[kDigits], found_prefix, found_left;
   __shared__ int is_found, found_above;
@@ -357,12 +347,9 @@ __device__ __forceinline__ int draw(const Sampler &s, Kept kept, Word drawn, int
   if (threadIdx.x == 0)
     token = otherwise;
   __syncthreads();
-  Long sum = 0;
-  for (int w = 0; w < kWarps; ++w)
-    sum += of_warp[w];
-  Long target = __umul64hi(sum, Long(drawn) << 40);
-  for (int w = 0; w < warp; ++w)
-    target -= of_warp[w]; // beyond 0 where it is in a part before
+  const Long of_lane = of_warp[lane];
+  Long target = __umul64hi(sum_of_warp(of_lane), Long(drawn) << 40);
+  target -= sum_of_warp(lane < warp ? of_lane : 0); // beyond 0 where it is in a part before
   if (target < own) {
     for (int first = begin; first < end; first += 128) {
       Four four;
@@ -446,16 +433,19 @@ __device__ __forceinline__ int sample(const float *logits, const int *counts, co
 
   const Word top_k = Word(words[1]), top_p = Word(words[2]), min_p = Word(words[3]);
   Long least = 1;
-  if (top_k > 0 && top_k < vocabulary) {
-    const Long key = least_kept(s, least, {false, top_k});
-    least = key > least ? key : least;
-  }
-  if (top_p > 0) {
-    Long sum = 0;
-    each_left(
-        s, [&](int i, float logit) { sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0; });
-    const Long limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
-    const Long key = least_kept(s, least, {true, limit > 0 ? limit : 1});
+#pragma unroll 1 // with least_kept once in the code
+  for (int by_weight = 0; by_weight < 2; ++by_weight) {
+    if (by_weight ? top_p == 0 : top_k == 0 || top_k >= vocabulary)
+      continue;
+    Long limit = top_k;
+    if (by_weight) {
+      Long sum = 0;
+      each_left(s, [&](int i, float logit) {
+        sum += key_of(logit, i) >= least ? weight_of(s, logit) : 0;
+      });
+      limit = __umul64hi(sum_of_block(sum), Long(top_p) << 32);
+    }
+    const Long key = least_kept(s, least, {by_weight != 0, limit > 0 ? limit : 1});
     least = key > least ? key : least;
   }
 
