@@ -18,8 +18,10 @@
 #include "slices.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
+// So many blocks a multiprocessor leave the registers.
+constexpr int kBlocks = sizeof(Acc) == 8 || FORMAT == FORMAT_q3_k ? 1 : 2;
 
-extern "C" __global__ void __launch_bounds__(256, sizeof(Acc) == 8 ? 1 : 2)
+extern "C" __global__ void __launch_bounds__(256, kBlocks)
     matmul_formats(const T *__restrict__ x, const Byte *__restrict__ w,
                    BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
