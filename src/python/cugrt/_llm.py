@@ -193,7 +193,7 @@ class LLM:
         """
         prompts = members("prompts", "a list, each of it a text or a list of token ids", prompts)
         begun, waiting = [], collections.deque(prompts)
-        self._open
+        self._open  # a closed model takes none
         try:
             while waiting or any(one.stop is None for one in begun):
                 while waiting:
