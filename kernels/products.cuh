@@ -12,8 +12,8 @@
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
 // are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
 // HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
-// multiprocessor; where a norm stands before them NORM_THREADS and NORM_VECTORS of a row, and
-// VECTOR, as norm.cu has them; those of floating.cuh and assume.cuh.
+// multiprocessor; HAS_SUM before a norm; where a norm stands before them NORM_THREADS and
+// NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh and assume.cuh.
 #pragma once
 
 #include "assume.cuh"
@@ -26,12 +26,13 @@
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 // So many blocks a multiprocessor leave the registers that all loads of a round on tensor cores
-// take. NVRTC 12 takes 64 for sm_80 where it is not told that two blocks are enough, and spills.
-#ifdef BLOCKS
-#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
-#elif defined(DTYPE_F64)
+// take, or rows, a residual and two norms' scales. NVRTC 12 takes 64 for sm_80 where it is not told
+// that two blocks are enough, and spills; for sm_120 and on 128 do not do for a sum of bf16.
+#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
-#elif __CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800
+#elif defined(BLOCKS)
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
+#elif defined(HAS_SUM) || (__CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
 #else
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads)
@@ -82,7 +83,7 @@ __device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTOR
       f(vectors[j], p, j);
 }
 
-// A thread's vectors of a row, wherever it begins.
+// A thread's vectors of a row: whole ones where all that the norms read is aligned.
 __device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], const T *row,
                                          bool aligned, int lane, int count) {
   each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int p, int) {
@@ -95,9 +96,8 @@ __device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], con
   });
 }
 
-// A vector of a row, wherever that begins.
-__device__ __forceinline__ void store_own(const Vector<T> &vector, T *row, int p) {
-  if (are_aligned(row))
+__device__ __forceinline__ void store_own(const Vector<T> &vector, T *row, bool aligned, int p) {
+  if (aligned)
     store_vector(row, p, vector);
   else
 #pragma unroll
@@ -109,17 +109,19 @@ __device__ __forceinline__ void store_own(const Vector<T> &vector, T *row, int p
 struct Norm {
   const T *scale, *bias;
   Acc epsilon;
+
+  __device__ __forceinline__ bool is_aligned() const { return are_aligned(scale, bias); }
 };
 
 // What a thread has of a norm's scale and bias. They are asked for with the rows.
 struct NormVectors {
   Vector<T> scales[NORM_VECTORS], biases[NORM_VECTORS];
 
-  __device__ __forceinline__ NormVectors(const Norm &norm, int lane, int count) {
+  __device__ __forceinline__ NormVectors(const Norm &norm, bool aligned, int lane, int count) {
     if (norm.scale)
-      load_own(scales, norm.scale, are_aligned(norm.scale), lane, count);
+      load_own(scales, norm.scale, aligned, lane, count);
     if (norm.bias)
-      load_own(biases, norm.bias, are_aligned(norm.bias), lane, count);
+      load_own(biases, norm.bias, aligned, lane, count);
   }
 };
 
@@ -187,10 +189,11 @@ template <bool kIsRms>
 __device__ __forceinline__ void normalize_rows(const T *x, const Norm &norm, T *to, long long rows,
                                                long long columns) {
   __shared__ Acc shared[kWarps];
+  const bool aligned = are_aligned(x) && norm.is_aligned();
   each_team_row(to, rows, columns,
                 [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
-                  load_own(vectors, x + begin, are_aligned(x), lane, own);
-                  const NormVectors by(norm, lane, own);
+                  load_own(vectors, x + begin, aligned, lane, own);
+                  const NormVectors by(norm, aligned, lane, own);
                   normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
                 });
 }
@@ -202,19 +205,21 @@ __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, con
                                               T *sum, const Norm &norm, T *to, long long rows,
                                               long long columns) {
   __shared__ Acc shared[kWarps];
+  const bool aligned = are_aligned(x, residual, sum) && first.is_aligned() && norm.is_aligned();
   each_team_row(to, rows, columns,
                 [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
                   Vector<T> more[NORM_VECTORS];
-                  load_own(vectors, x + begin, are_aligned(x), lane, own);
-                  load_own(more, residual + begin, are_aligned(residual), lane, own);
-                  const NormVectors first_by(first, lane, own), by(norm, lane, own);
+                  load_own(vectors, x + begin, aligned, lane, own);
+                  load_own(more, residual + begin, aligned, lane, own);
+                  const NormVectors first_by(first, aligned, lane, own),
+                      by(norm, aligned, lane, own);
                   normalize_own<kFirstIsRms>(vectors, first, first_by, lane, own, columns, shared);
                   each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p, int j) {
 #pragma unroll
                     for (int e = 0; e < VECTOR; ++e)
                       vector.element[e] = T(Acc(more[j].element[e]) + Acc(vector.element[e]));
                     if (sum && blockIdx.x == 0)
-                      store_own(vector, sum + begin, p);
+                      store_own(vector, sum + begin, aligned, p);
                   });
                   normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
                 });

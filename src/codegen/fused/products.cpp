@@ -402,6 +402,7 @@ private:
     define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
     define(has_repacked_ || has_mma_, "BLOCKS " + std::to_string(blocks_));
+    define(kernel_.sum.has_value(), "HAS_SUM");
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
     define(has_stored_, "AHEAD " + std::to_string(rounds_ahead()));
