@@ -76,6 +76,7 @@ public:
     config.block = block;
     config.dynamic_shared_bytes = dynamic_shared;
     config.params = params;
+    config.accesses = accesses;
     return program_->launch(*kernel, config);
   }
   template <class... Args>
@@ -88,6 +89,7 @@ public:
 
   emulator::Program &program() { return *program_; }
   std::string ptx;
+  emulator::LaunchAccesses *accesses = nullptr; // get what launches touch
 
 private:
   const emulator::DeviceProfile &profile_;

@@ -8,7 +8,7 @@ namespace {
 using Rows = std::array<AccessRow, kOpCount>;
 using Kind = AccessRow::Kind;
 
-Rows make_rows() {
+constexpr Rows make_rows() {
   using u8 = uint8_t;
   using s8 = int8_t;
   using u16 = uint16_t;
@@ -56,12 +56,11 @@ Rows make_rows() {
   return rows;
 }
 
+constexpr Rows kRows = make_rows();
+
 } // namespace
 
-const AccessRow &access_row(const Op *op) {
-  static const Rows rows = make_rows();
-  return rows[op->id];
-}
+const AccessRow &access_row(const Op *op) { return kRows[op->id]; }
 
 ptx::Space access_space(const Op *op) {
   const AccessRow &row = access_row(op);

@@ -162,9 +162,22 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
                            : (strong ? AccessKind::strong_read : AccessKind::read);
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
-  for (uint32_t i = 0; i < kLanes; ++i)
-    if ((lanes >> i & 1) && addresses[i] < kSharedWindow)
-      out.add(kind, addresses[i], row.total_bytes());
+  AccessSet::Range joined; // of lanes that follow one another
+  auto add_joined = [&] {
+    if (joined.begin != joined.end)
+      out.add(kind, joined.begin, joined.end - joined.begin);
+  };
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const uint64_t begin = addresses[i];
+    if (!(lanes >> i & 1) || begin >= kSharedWindow)
+      continue;
+    if (begin < joined.begin || begin > joined.end) {
+      add_joined();
+      joined = {begin, begin};
+    }
+    joined.end = std::max(joined.end, begin + row.total_bytes());
+  }
+  add_joined();
 }
 
 } // namespace cugrt::emulator

@@ -150,13 +150,15 @@ void store_bits(std::byte *p, uint32_t bytes, uint64_t bits) {
 } // namespace
 
 void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses) {
-  bool wide = op->flags & kFlagWide;
-  for (uint32_t i = 0; i < kLanes; ++i)
-    addresses[i] = (wide ? w.lane<uint64_t>(op->a)[i] : w.lane<uint32_t>(op->a)[i]);
-  // Offsets of 32-bit addresses do not carry beyond 32 bits.
-  for (uint32_t i = 0; i < kLanes; ++i)
-    addresses[i] = wide ? addresses[i] + uint64_t(op->imm)
-                        : uint64_t(uint32_t(addresses[i] + uint64_t(op->imm)));
+  if (op->flags & kFlagWide) {
+    const uint64_t *bases = w.lane<uint64_t>(op->a);
+    for (uint32_t i = 0; i < kLanes; ++i)
+      addresses[i] = bases[i] + uint64_t(op->imm);
+  } else { // offsets of 32-bit addresses do not carry beyond 32 bits
+    const uint32_t *bases = w.lane<uint32_t>(op->a);
+    for (uint32_t i = 0; i < kLanes; ++i)
+      addresses[i] = bases[i] + uint32_t(op->imm);
+  }
 }
 
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,

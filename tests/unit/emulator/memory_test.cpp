@@ -1,7 +1,9 @@
 // Memory in every space, type and vector length; read-modify-write; operations across lanes.
+#include "emulator/exec/accesses.h"
 #include "support/opcode_cases.h"
 
 #include <cmath>
+#include <set>
 
 using namespace cugrt::test;
 
@@ -228,6 +230,72 @@ END:
           REQUIRE(got[2 * lane + 1] == (kept ? lane + 150 : 7));
         }
       }
+}
+
+TEST_CASE("what a launch is recorded to touch is what its lanes touch, to the byte") {
+  // Lanes of the mask read four bytes and write one, at their index.
+  Emulated device;
+  device.load(R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 pi, .param .u32 mask, .param .u64 pa, .param .u64 pd) {
+  .reg .b32 %i, %x, %m;
+  .reg .b64 %p, %a, %d;
+  .reg .pred %q;
+  mov.u32 %i, %tid.x;
+  ld.param.u64 %p, [pi];
+  mad.wide.u32 %p, %i, 4, %p;
+  ld.global.u32 %x, [%p];
+  ld.param.u64 %a, [pa];
+  mad.wide.u32 %a, %x, 4, %a;
+  ld.param.u64 %d, [pd];
+  mad.wide.u32 %d, %x, 1, %d;
+  ld.param.u32 %m, [mask];
+  shr.u32 %m, %m, %i;
+  and.b32 %m, %m, 1;
+  setp.ne.u32 %q, %m, 0;
+  @%q ld.global.u32 %x, [%a];
+  @%q st.global.u8 [%d], %x;
+  ret;
+})");
+  constexpr uint32_t kElements = 128;
+  const std::function<uint32_t(uint32_t)> patterns[] = {
+      [](uint32_t) { return 5u; },
+      [](uint32_t lane) { return lane; },
+      [](uint32_t lane) { return 31 - lane; },
+      [](uint32_t lane) { return lane * 3; },
+      [](uint32_t lane) { return lane / 8 * 32 + lane % 8; },
+      [](uint32_t lane) { return lane < 16 ? lane + 32 : lane; },
+      [](uint32_t lane) { return lane ^ 1; },
+      [](uint32_t lane) { return lane * 37 % kElements; },
+  };
+  const uint64_t pa = device.upload(std::vector<uint32_t>(kElements, 1));
+  const uint64_t pd = device.upload(std::vector<uint8_t>(kElements, 0));
+  for (size_t n = 0; n < std::size(patterns); ++n)
+    for (uint32_t mask : {~0u, 0u, 1u, 0xaaaaaaaau, 0xffff0000u, 0x7ffffff0u}) {
+      INFO("pattern " << n << ", mask " << mask);
+      std::vector<uint32_t> index(32);
+      std::set<uint64_t> read, written, reads, writes;
+      for (uint32_t lane = 0; lane < 32; ++lane) {
+        index[lane] = patterns[n](lane);
+        for (uint32_t i = 0; i < 4 && (mask >> lane & 1); ++i)
+          read.insert(pa + index[lane] * 4 + i);
+        if (mask >> lane & 1)
+          written.insert(pd + index[lane]);
+      }
+      const uint64_t pi = device.upload(index);
+      for (uint64_t i = 0; i < 32 * 4; ++i)
+        read.insert(pi + i);
+      emulator::LaunchAccesses accesses;
+      device.accesses = &accesses;
+      device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, pi, mask, pa, pd);
+      accesses.before_wait.for_each([&](emulator::AccessKind kind, const auto &range) {
+        for (uint64_t at = range.begin; at < range.end; ++at)
+          (kind == emulator::AccessKind::read ? reads : writes).insert(at);
+      });
+      CHECK(reads == read);
+      CHECK(writes == written);
+    }
 }
 
 TEST_CASE("atomic operations return the old value and leave the new one") {
