@@ -463,7 +463,8 @@ TEST_CASE(
   REQUIRE(imported->inputs.size() == 2);
   CHECK(imported->inputs[1].kind == onnx::InputKind::shape);
   const std::string text = ir::print(imported->module);
-  check_holds(text, Holds("%shape: shape<[shape_0, shape_1]>") && Holds("shape_0 = 512") && Holds("constraints = [shape_0*shape_1 <= 192]"));
+  check_holds(text, Holds("%shape: shape<[shape_0, shape_1]>") && Holds("shape_0 = 512") &&
+                        Holds("constraints = [shape_0*shape_1 <= 192]"));
 
   const auto given = [](const Ints &values) {
     onnx::Options options;
