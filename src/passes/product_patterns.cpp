@@ -3,6 +3,7 @@
 
 #include "codegen/element_ops.h"
 #include "codegen/index_space.h"
+#include "passes/value_uses.h"
 
 #include <algorithm>
 #include <optional>
@@ -34,22 +35,7 @@ class Matcher {
 public:
   Matcher(ir::Module &module, const ir::Function &function, bool takes_matmul)
       : module_(module), function_(function), domain_(function.symbol_domain(module.exprs)),
-        takes_matmul_(takes_matmul), made_by_(function.values.size()),
-        uses_(function.values.size()), is_yielded_(function.values.size()),
-        is_taken_(function.values.size()) {
-    for (const ir::Block &block : function.blocks) {
-      for (const Binding &binding : block.bindings) {
-        for (uint32_t i = 0; i < binding.result_count; ++i)
-          made_by_[binding.first_result + i] = &binding;
-        for (const Operand &operand : function.operands_of(binding))
-          if (operand.kind == Operand::Kind::value)
-            uses_[operand.index].push_back(&binding);
-      }
-      for (const Operand &operand : function.results_of(block))
-        if (operand.kind == Operand::Kind::value)
-          is_yielded_[operand.index] = true;
-    }
-  }
+        takes_matmul_(takes_matmul), uses_(function), is_taken_(function.values.size()) {}
 
   ProductMatches run() {
     for (uint32_t b = 0; b < function_.blocks.size(); ++b) {
@@ -106,11 +92,6 @@ private:
     const std::vector<ir::ExprId> &dims = type(x).dims;
     return codegen::element_count(module_.exprs, std::span(dims).first(dims.size() - 1));
   }
-  /// The one binding that uses a value; null where there are several, or it leaves the block.
-  const Binding *only_user(ValueId value) const {
-    const auto &users = uses_[value.index];
-    return users.size() == 1 && !is_yielded_[value.index] ? users.front() : nullptr;
-  }
   /// Whether a binding stands in this block, in the same run as the product that is looked at.
   bool is_in_run(const Binding *b) const {
     const auto at = positions_.find(b);
@@ -120,10 +101,10 @@ private:
   bool is_near(const Binding *b) const { return is_in_run(b) && !is_ending_[positions_.at(b)]; }
   /// What a value is a name or a part of.
   ValueId root(ValueId value) const {
-    for (const Binding *b = made_by_[value.index];
+    for (const Binding *b = uses_.maker(value);
          b && (b->kind == BindingKind::view || b->kind == BindingKind::alias ||
                is_op(*b, Op::reshape) || ir::writes_operand(*b));
-         b = made_by_[value.index])
+         b = uses_.maker(value))
       value = operand(*b, 0);
     return value;
   }
@@ -162,7 +143,7 @@ private:
     match_.depth = *constant(type(match_.x).dims.back());
     const int64_t most = module_.exprs.range(match_.rows, domain_).upper;
     std::vector<const Binding *> products;
-    for (const Binding *b : uses_[match_.x.index])
+    for (const Binding *b : uses_.readers(match_.x))
       if (is_near(b) && is_product(*b) && operand(*b, 0) == match_.x &&
           !is_taken_[b->first_result] && products.size() < kMostParts &&
           std::ranges::find(products, b) == products.end())
@@ -212,8 +193,8 @@ private:
       std::vector<const Binding *> chain, taken;
       const Binding *rotary = nullptr, *norm = nullptr;
       ValueId value = part.result;
-      for (const Binding *b = only_user(value); b && is_near(b) && b->kind == BindingKind::op;
-           b = only_user(value)) {
+      for (const Binding *b = uses_.only_reader(value);
+           b && is_near(b) && b->kind == BindingKind::op; b = uses_.only_reader(value)) {
         if (operand(*b, 0) != value || b->result_count != 1 || !is_plain(b->result()))
           break;
         const Op op = ir::op_of(*b);
@@ -334,16 +315,17 @@ private:
 
   /// Whether a value is used by that binding alone, perhaps as several operands.
   bool sole_user(ValueId value, const Binding &b) const {
-    return !is_yielded_[value.index] &&
-           std::ranges::all_of(uses_[value.index], [&](const Binding *user) { return user == &b; });
+    return !uses_.is_yielded(value) &&
+           std::ranges::all_of(uses_.readers(value),
+                               [&](const Binding *user) { return user == &b; });
   }
 
   /// The write of a part as it is to a cache, behind reshapes alone.
   void find_append(Part &part) {
     std::vector<const Binding *> reshapes;
     ValueId value = part.result;
-    const Binding *b = only_user(value);
-    for (; b && is_in_run(b) && is_op(*b, Op::reshape); b = only_user(value)) {
+    const Binding *b = uses_.only_reader(value);
+    for (; b && is_in_run(b) && is_op(*b, Op::reshape); b = uses_.only_reader(value)) {
       reshapes.push_back(b);
       value = b->result();
     }
@@ -366,7 +348,7 @@ private:
   }
 
   void find_norm(std::string &why_not) {
-    const Binding *norm = made_by_[match_.x.index];
+    const Binding *norm = uses_.maker(match_.x);
     if (!norm || (!is_op(*norm, Op::rms_norm) && !is_op(*norm, Op::layer_norm)))
       return;
     const std::string name(ir::op_info(ir::op_of(*norm)).name);
@@ -375,8 +357,8 @@ private:
     std::string why = codegen::why_no_norm(dtype, match_.depth, match_.most_rows);
     if (!is_row_norm(*norm, match_.x))
       why = "a launch stands between, or its operands are of other forms";
-    if (is_yielded_[match_.x.index] ||
-        !std::ranges::all_of(uses_[match_.x.index], [&](const Binding *user) {
+    if (uses_.is_yielded(match_.x) ||
+        !std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
           return members_.contains(user) && operand(*user, 0) == match_.x;
         }))
       why = "its result is read elsewhere";
@@ -402,13 +384,13 @@ private:
   /// The sum that the norm reads, of rows as they are and a norm of others, which nothing else
   /// reads.
   void find_sum() {
-    const Binding *sum = made_by_[match_.x.index];
+    const Binding *sum = uses_.maker(match_.x);
     if (!sum || !is_op(*sum, Op::add) || !is_near(sum))
       return;
     for (size_t i : {0, 1}) {
       const ValueId summed = operand(*sum, i), residual = operand(*sum, 1 - i);
-      const Binding *norm = made_by_[summed.index];
-      if (!norm || !is_row_norm(*norm, match_.x) || only_user(summed) != sum ||
+      const Binding *norm = uses_.maker(summed);
+      if (!norm || !is_row_norm(*norm, match_.x) || uses_.only_reader(summed) != sum ||
           !is_plain(residual) || type(residual).dims != type(match_.x).dims ||
           type(summed).dims != type(match_.x).dims)
         continue;
@@ -417,7 +399,7 @@ private:
       match_.sum = sum;
       match_.summed_norm = norm;
       match_.residual = residual;
-      match_.is_sum_read = only_user(match_.x) != match_.norm;
+      match_.is_sum_read = uses_.only_reader(match_.x) != match_.norm;
       match_.x = operand(*norm, 0);
       return;
     }
@@ -489,9 +471,8 @@ private:
   const ir::Function &function_;
   const ir::SymbolDomain domain_;
   const bool takes_matmul_;
-  std::vector<const Binding *> made_by_;           // by value
-  std::vector<std::vector<const Binding *>> uses_; // by value
-  std::vector<bool> is_yielded_, is_taken_;        // by value
+  const ValueUses uses_;
+  std::vector<bool> is_taken_; // by value
   uint32_t block_ = 0;
   std::map<const Binding *, uint32_t> positions_; // in the block
   std::vector<uint32_t> runs_;                    // by position, as the one below
