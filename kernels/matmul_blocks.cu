@@ -2,7 +2,8 @@
 //
 //   x: [rows, k]   w: [n, k], rows of k / 32 blocks   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// One warp computes a column of y for kRows rows, or SLICES warps do (block_sums.cuh).
+// One warp computes a column of y for kRows rows, or SLICES warps do (block_sums.cuh). Which block
+// has which rows and columns tells strips.cuh.
 //
 //   entry           block    grid
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
@@ -15,6 +16,7 @@
 #include "block_sums.cuh"
 #include "programmatic.cuh"
 #include "slices.cuh"
+#include "strips.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
 
@@ -23,10 +25,10 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                   BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const long long across = (n + kColumns - 1) / kColumns;
+  const StripTile<kRows> own(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
   const int slice = own_slice();
-  const long long column = blockIdx.x % across * kColumns + warp_number() / SLICES;
-  const long long first = blockIdx.x / across * kRows;
+  const long long column = (long long)(own.tile) * kColumns + warp_number() / SLICES;
+  const long long first = (long long)(own.strip) * kRows;
   const long long blocks = k / 32;
   const T *row[kRows]; // those beyond the last repeat it; they are not stored
 #pragma unroll

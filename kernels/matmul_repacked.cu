@@ -4,6 +4,7 @@
 //   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
 // A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
+// Which ones tells strips.cuh.
 //
 //   entry               rows   block    grid                                for
 //   matmul_repacked     8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
@@ -16,6 +17,7 @@
 #include "bias.cuh"
 #include "programmatic.cuh"
 #include "repacked_sums.cuh"
+#include "strips.cuh"
 
 constexpr int kColumns = 16, kWarps = 8;
 // So many blocks a multiprocessor leave the registers that all loads of a unit take, with every
@@ -39,9 +41,9 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
   __shared__ float partial[kWarps][kTall][kColumns + 1];
-  const unsigned across = unsigned((n + kColumns - 1) / kColumns), tile = blockIdx.x % across;
-  const unsigned strip = blockIdx.x / across;
-  const long long column = (long long)(tile)*kColumns, row = (long long)(strip)*kTall;
+  const StripTile<kTall> own_tile(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
+  const long long column = (long long)(own_tile.tile) * kColumns;
+  const long long row = (long long)(own_tile.strip) * kTall;
   const int g = threadIdx.x / 4;
   // Columns of y beyond the last repeat it; they are not stored.
   auto inside = [&](long long o) { return o < n ? o : n - 1; };

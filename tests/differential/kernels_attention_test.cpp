@@ -716,6 +716,7 @@ TEST_CASE("products with blocks of 4 and 8 bits agree with the formats' definiti
     product({64}, 8, true);     // a vector
     product({5, 800}, 9, true); // columns that four warps share, the last ones with less
     product({1, 1568}, 3, false);
+    product({301, 32}, 17, true); // more strips than go together
     product({0, 32}, 8, false);
     product({3, 0}, 8, true);
     product({3, 32}, 0, false);
@@ -828,6 +829,8 @@ TEST_CASE("products with repacked blocks agree with the formats' definitions") {
       check_repacked({dtype, format, 11, 40, 160, true});
       check_repacked({dtype, format, 0, 8, 32, false});
     }
+  for (DType dtype : {DType::f32, DType::f16}) // more strips than go together
+    check_repacked({dtype, DType::q4_0, 301, 40, 64, true});
 }
 
 TEST_CASE("products with repacked blocks of 256 elements agree with the formats' definitions") {

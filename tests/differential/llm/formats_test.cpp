@@ -1,5 +1,6 @@
 // Kernels over block formats: elements of rows bit for bit, and products, against a file of blocks
-// that GGUF's own package has taken apart (tests/data/make_block_formats.py).
+// that GGUF's own package has taken apart (tests/data/make_block_formats.py); and which block of a
+// product has what.
 #include "ir/type/dtype.h"
 #include "support/api_fixture.h"
 
@@ -142,4 +143,47 @@ TEST_CASE("products with matrices of every block format are sums of its elements
             CHECK(std::fabs(got[size_t(r * n + c)] - sum) <= unit * largest * 8);
           }
       }
+}
+
+// Products whose left matrix is cut into strips (kernels/strips.cuh): the strip and the tile that
+// each block has.
+TEST_CASE("blocks of a product that follow one another share their weights, 128 rows at a time") {
+  constexpr int64_t kTogether = 16; // strips of 8 rows
+  const std::string text = R"(cugrt 1
+kernel @numbered {
+  inline """
+#include "builtin:strips.cuh"
+extern "C" __global__ void numbered(unsigned *to, long long rows, long long across) {
+  const StripTile<8> own(blockIdx.x, rows, unsigned(across));
+  to[2 * blockIdx.x] = own.strip;
+  to[2 * blockIdx.x + 1] = own.tile;
+}
+"""
+  entry "numbered"
+  params (to: out i32, rows: symbol i64, across: symbol i64)
+  launch { grid (ceildiv(rows, 8) * across, 1, 1) block (1, 1, 1) }
+}
+func @main(%to: out tensor<[strips, across, 2], i32>) {
+  launch @numbered(%to, 8 * strips - 3, across)
+  return
+}
+)";
+  Executable executable(emulated_runtime(), Module::parse(text));
+  Session session(executable, emulated_runtime());
+  for (const int64_t strips : {1, 2, 16, 17, 38})
+    for (const int64_t across : {1, 3, 20}) {
+      INFO(strips << " strips, " << across << " tiles");
+      const auto count = size_t(2 * strips * across);
+      const Buffer to = upload(std::vector<int32_t>(count, -1));
+      session.run(executable.function("main"), {to.tensor(CUGRT_I32, {strips, across, 2})});
+      session.synchronize();
+      std::vector<int32_t> wanted;
+      for (int64_t first = 0; first < strips; first += kTogether)
+        for (int64_t tile = 0; tile < across; ++tile)
+          for (int64_t strip = first; strip < std::min(first + kTogether, strips); ++strip) {
+            wanted.push_back(int32_t(strip));
+            wanted.push_back(int32_t(tile));
+          }
+      CHECK(download<int32_t>(to.address(), count) == wanted);
+    }
 }
