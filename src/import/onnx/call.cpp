@@ -85,6 +85,10 @@ std::vector<E> Call::exprs(size_t i) {
   if (!known)
     w.fail(Code::unsupported, "input " + std::to_string(i) +
                                   " is only known on the device, and decides sizes or axes");
+  else if (is_real(known->dtype))
+    w.fail(Code::parse_error, "input " + std::to_string(i) + " has dtype " +
+                                  std::string(ir::info(known->dtype).name) +
+                                  ", integers are wanted");
   return known ? known->ints : std::vector<E>();
 }
 

@@ -271,6 +271,8 @@ const Host *Importer::host(Entry &entry, Need need) {
     return &*entry.host;
   if (entry.constant) {
     const HostTensor &tensor = *entry.constant;
+    if (ir::scalar_bytes(tensor.dtype) == 0)
+      return nullptr;
     const size_t size = ir::info(tensor.dtype).bytes_per_block;
     const size_t count = tensor.bytes.size() / size;
     if (count > kMostHostElements)

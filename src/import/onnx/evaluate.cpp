@@ -12,14 +12,12 @@ namespace cugrt::onnx {
 
 namespace {
 
-/// Larger results are the device's work.
-constexpr size_t kMostElements = 4096;
-
+using host::kMostElements;
 using Kind = ir::ExprKind;
 
 bool too_many(const Ints &dims) {
   const auto count = element_count(dims);
-  return !count || *count > int64_t(kMostElements);
+  return !count || *count > kMostElements;
 }
 
 int64_t wrap(DType dtype, int64_t value) {
@@ -34,11 +32,9 @@ public:
   bool run();
 
 private:
-  bool inputs(size_t least);
-  bool elementwise();
   bool binary();
   bool unary();
-  bool cast(DType to);
+  bool cast();
   bool where();
   bool shape_of();
   bool constant_of_shape();
@@ -57,16 +53,6 @@ private:
   Call &c_;
   std::vector<const Host *> in_; // null: absent
 };
-
-bool Evaluation::inputs(size_t least) {
-  for (size_t i = 0; i < c_.input_count(); ++i) {
-    in_.push_back(c_.has(i) ? c_.host(i) : nullptr);
-    if (c_.has(i) && (!in_.back() || in_.back()->size() > kMostElements))
-      return false;
-  }
-  return in_.size() >= least &&
-         std::all_of(in_.begin(), in_.begin() + ptrdiff_t(least), [](const Host *h) { return h; });
-}
 
 std::optional<E> Evaluation::integer_op(std::string_view op, E a, E b) {
   ir::ExprPool &exprs = c_.w.exprs();
@@ -207,6 +193,8 @@ bool Evaluation::unary() {
       e = c_.w.exprs().max(e, c_.w.exprs().sub(zero, e));
     else
       return false;
+    if (const auto number = c_.known(e))
+      e = c_.constant(wrap(out.dtype, *number));
   }
   for (double &x : out.reals) {
     if (op == "Neg")
@@ -234,8 +222,14 @@ bool Evaluation::unary() {
   return true;
 }
 
-bool Evaluation::cast(DType to) {
+bool Evaluation::cast() {
+  const std::optional<DType> wanted = c_.node.op == "CastLike"
+                                          ? std::optional(in_[1]->dtype)
+                                          : dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
+  if (!wanted || !host::has_elements(*wanted))
+    return false;
   const Host &x = *in_[0];
+  const DType to = *wanted;
   Host out{to, x.dims, {}, {}};
   for (E e : x.ints) {
     const auto number = c_.known(e);
@@ -245,6 +239,10 @@ bool Evaluation::cast(DType to) {
       out.reals.push_back(rounded(to, static_cast<double>(*number)));
     } else if (to == DType::boolean) {
       out.ints.push_back(integer(Kind::ne, e, c_.constant(0)));
+    } else if (const ir::Interval range = c_.w.range(e);
+               !number && to != DType::i64 && to != DType::i32 &&
+               !(ir::integer_fits(to, range.lower) && ir::integer_fits(to, range.upper))) {
+      return false; // it would be cut
     } else {
       out.ints.push_back(number ? c_.constant(wrap(to, *number)) : e);
     }
@@ -324,7 +322,7 @@ bool Evaluation::constant_of_shape() {
     dims.push_back(*number);
   }
   const auto count = element_count(dims);
-  if (!count || *count > int64_t(kMostElements))
+  if (!count || *count > kMostElements)
     return false;
   Host out{DType::f32, dims, {}, {}};
   E integer = c_.constant(0);
@@ -379,13 +377,20 @@ bool Evaluation::reduce() {
   const Host &x = *in_[0];
   if (is_real(x.dtype) || x.dims.size() > 1 || x.ints.empty())
     return false;
-  ir::ExprPool &exprs = c_.w.exprs();
+  if (c_.integer("noop_with_empty_axes", 0))
+    return false;
+  const std::string_view combine = op == "ReduceProd"  ? "Mul"
+                                   : op == "ReduceSum" ? "Add"
+                                   : op == "ReduceMax" ? "Max"
+                                                       : "Min";
   E all = x.ints[0];
-  for (size_t i = 1; i < x.ints.size(); ++i)
-    all = op == "ReduceProd"  ? exprs.mul(all, x.ints[i])
-          : op == "ReduceSum" ? exprs.add(all, x.ints[i])
-          : op == "ReduceMax" ? exprs.max(all, x.ints[i])
-                              : exprs.min(all, x.ints[i]);
+  for (size_t i = 1; i < x.ints.size(); ++i) {
+    const auto next = integer_op(combine, all, x.ints[i]);
+    if (!next)
+      return false;
+    const auto number = c_.known(*next);
+    all = number ? c_.constant(wrap(x.dtype, *number)) : *next;
+  }
   Host out{x.dtype, {}, {all}, {}};
   if (c_.integer("keepdims", 1))
     out.dims.assign(x.dims.size(), 1);
@@ -403,39 +408,32 @@ bool Evaluation::move() {
 }
 
 bool Evaluation::run() {
-  const std::string_view op = c_.node.op;
   if (!c_.node.domain.empty())
     return false;
-  if (op == "Shape" || op == "Size")
+  if (c_.node.op == "Shape" || c_.node.op == "Size")
     return shape_of();
-  static constexpr std::string_view kBinary[] = {"Add",  "Sub",         "Mul",     "Div",
-                                                 "Mod",  "Min",         "Max",     "Equal",
-                                                 "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
-                                                 "And",  "Or",          "Xor",     "Pow"};
-  static constexpr std::string_view kUnary[] = {"Neg",  "Not",   "Abs",        "Sqrt", "Floor",
-                                                "Ceil", "Round", "Reciprocal", "Exp",  "Log"};
-  auto among = [&](auto &list) {
-    return std::find(std::begin(list), std::end(list), op) != std::end(list);
-  };
-  if (among(kBinary))
-    return c_.input_count() == 2 && inputs(2) && binary();
-  if (among(kUnary))
-    return inputs(1) && unary();
-  if (op == "Cast") {
-    const auto to = dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
-    return to && inputs(1) && cast(*to);
+  const std::optional<host::Fold> fold = host::foldable(c_, in_);
+  if (!fold)
+    return false;
+  switch (*fold) {
+  case host::Fold::unary:
+    return unary();
+  case host::Fold::binary:
+    return binary();
+  case host::Fold::cast:
+    return cast();
+  case host::Fold::where:
+    return where();
+  case host::Fold::constant_of_shape:
+    return constant_of_shape();
+  case host::Fold::range:
+    return range();
+  case host::Fold::reduce:
+    return reduce();
+  case host::Fold::move:
+    return move();
   }
-  if (op == "CastLike")
-    return inputs(2) && cast(in_[1]->dtype);
-  if (op == "Where")
-    return inputs(3) && where();
-  if (op == "ConstantOfShape")
-    return inputs(1) && constant_of_shape();
-  if (op == "Range")
-    return inputs(3) && range();
-  if (op == "ReduceProd" || op == "ReduceSum" || op == "ReduceMax" || op == "ReduceMin")
-    return inputs(1) && reduce();
-  return host::moves(op) && inputs(1) && move();
+  return false;
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // Gather, Slice, Concat and their like over known elements; see host_ops.h.
 #include "import/onnx/host_ops.h"
+#include "ir/type/element.h"
 
 #include <algorithm>
 
@@ -7,7 +8,97 @@ namespace cugrt::onnx::host {
 
 namespace {
 
-constexpr int64_t kMostElements = 4096;
+// --- Dtypes that fold
+
+/// Sets of dtypes, by bits.
+enum Dtypes : uint32_t {
+  kNothing = 0,
+  kBool = 1,
+  kShort = 2,    // i8, i16
+  kUnsigned = 4, // u8, u16, u32
+  kIndex = 8,    // i32, i64
+  kWide = 16,    // u64, which expressions hold by its bits
+  kReal = 32,
+  kInteger = kShort | kUnsigned | kIndex,
+  kNumber = kInteger | kReal,
+  kAny = kBool | kNumber | kWide,
+};
+
+uint32_t set_of(DType dtype) {
+  if (ir::scalar_bytes(dtype) == 0)
+    return kNothing;
+  switch (ir::info(dtype).kind) {
+  case ir::DTypeKind::boolean:
+    return kBool;
+  case ir::DTypeKind::signed_integer:
+    return dtype == DType::i32 || dtype == DType::i64 ? kIndex : kShort;
+  case ir::DTypeKind::unsigned_integer:
+    return dtype == DType::u64 ? kWide : kUnsigned;
+  case ir::DTypeKind::floating:
+    return kReal;
+  case ir::DTypeKind::block:
+    break;
+  }
+  return kNothing;
+}
+
+/// The least and the largest number of operands; dtypes of the first, the second, those behind.
+struct Rule {
+  std::vector<std::string_view> ops;
+  Fold fold;
+  size_t least, most;
+  uint32_t first, second = kNothing, others = kNothing;
+};
+
+const std::unordered_map<std::string_view, Rule> &rules() {
+  constexpr uint32_t kAll = kNumber | kWide, kEqual = kBool | kNumber;
+  static const auto made = [] {
+    std::unordered_map<std::string_view, Rule> table;
+    for (const Rule &rule : std::initializer_list<Rule>{
+             {{"Ceil", "Exp", "Floor", "Log", "Reciprocal", "Round", "Sqrt"},
+              Fold::unary,
+              1,
+              1,
+              kReal},
+             {{"Abs"}, Fold::unary, 1, 1, kNumber},
+             {{"Neg"}, Fold::unary, 1, 1, kShort | kIndex | kReal},
+             {{"Not"}, Fold::unary, 1, 1, kBool},
+             {{"Add", "Mul", "Sub"}, Fold::binary, 2, 2, kAll, kAll},
+             {{"Div", "Max", "Min", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"},
+              Fold::binary,
+              2,
+              2,
+              kNumber,
+              kNumber},
+             {{"Equal"}, Fold::binary, 2, 2, kEqual, kEqual},
+             {{"Mod"}, Fold::binary, 2, 2, kInteger, kInteger},
+             {{"Pow"}, Fold::binary, 2, 2, kReal, kReal},
+             {{"And", "Or", "Xor"}, Fold::binary, 2, 2, kBool, kBool},
+             {{"Cast"}, Fold::cast, 1, 1, kAny},
+             {{"CastLike"}, Fold::cast, 2, 2, kAny, kAny},
+             {{"Where"}, Fold::where, 3, 3, kBool, kAny, kAny},
+             {{"ConstantOfShape"}, Fold::constant_of_shape, 1, 1, kIndex},
+             {{"Range"}, Fold::range, 3, 3, kNumber, kNumber, kNumber},
+             {{"ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"},
+              Fold::reduce,
+              1,
+              2,
+              kInteger,
+              kIndex},
+             {{"Identity", "Transpose"}, Fold::move, 1, 1, kAny},
+             {{"Expand", "Gather", "Reshape"}, Fold::move, 2, 2, kAny, kIndex},
+             {{"Split", "Squeeze", "Unsqueeze"}, Fold::move, 1, 2, kAny, kIndex},
+             {{"Slice"}, Fold::move, 1, 5, kAny, kIndex, kIndex},
+             {{"Concat"}, Fold::move, 1, SIZE_MAX, kAny, kAny, kAny},
+         })
+      for (std::string_view op : rule.ops)
+        table.emplace(op, rule);
+    return table;
+  }();
+  return made;
+}
+
+// --- Ops that choose elements
 
 /// Elements of `x` in another order and shape.
 Host chosen(const Host &x, Ints dims, const std::vector<size_t> &from) {
@@ -43,8 +134,11 @@ std::vector<size_t> walk(const Ints &dims, int64_t begin, const Ints &steps) {
   return out;
 }
 
+/// Of integers that are known: none where the elements are of another kind.
 std::optional<Ints> numbers(Call &call, const Host &host) {
   Ints out;
+  if (!(set_of(host.dtype) & kIndex))
+    return std::nullopt;
   for (E e : host.ints) {
     const auto number = call.known(e);
     if (!number)
@@ -282,10 +376,35 @@ std::vector<size_t> stretched(const Ints &from, const Ints &to) {
 }
 
 bool moves(std::string_view op) {
-  static constexpr std::string_view kOps[] = {"Gather",    "Slice",   "Concat", "Squeeze",
-                                              "Unsqueeze", "Reshape", "Expand", "Identity",
-                                              "Transpose", "Split"};
-  return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
+  const auto rule = rules().find(op);
+  return rule != rules().end() && rule->second.fold == Fold::move;
+}
+
+bool has_elements(DType dtype) { return set_of(dtype) != kNothing; }
+
+std::optional<Fold> foldable(Call &call, std::vector<const Host *> &in) {
+  const auto found = rules().find(call.node.op);
+  if (found == rules().end())
+    return std::nullopt;
+  const Rule &rule = found->second;
+  if (call.input_count() < rule.least || call.input_count() > rule.most)
+    return std::nullopt;
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    in.push_back(nullptr);
+    const EntryPtr entry = call.entry(i);
+    if (!entry && i < rule.least)
+      return std::nullopt;
+    if (!entry)
+      continue;
+    const uint32_t taken = i == 0 ? rule.first : i == 1 ? rule.second : rule.others;
+    const std::optional<DType> dtype = call.w.entry_dtype(*entry);
+    if (!dtype || !(set_of(*dtype) & taken))
+      return std::nullopt;
+    in[i] = call.host(i);
+    if (!in[i] || in[i]->size() > size_t(kMostElements))
+      return std::nullopt;
+  }
+  return rule.fold;
 }
 
 std::optional<std::vector<Host>> moved(Call &call, const std::vector<const Host *> &in) {

@@ -1,0 +1,226 @@
+// Constant folding: what is folded is what the op means, for every dtype of every operand; what an
+// op cannot have is one sentence; and results of files that ask for much are bounded.
+#include "import/onnx/import.h"
+#include "import/onnx/tensor.h"
+#include "ir/ops/ops.h"
+#include "ir/type/element.h"
+#include "support/catch.h"
+#include "support/onnx_bytes.h"
+
+#include <cmath>
+#include <functional>
+
+using namespace cugrt;
+using namespace cugrt::test::onnx_bytes;
+
+namespace {
+
+using Numbers = std::vector<double>;
+/// ONNX's numbers of all dtypes that a tensor may have here, those of 4 bits and f8 among them.
+constexpr unsigned kDtypes[] = {1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16, 17, 21, 22};
+constexpr unsigned kBool = 9;
+
+bool is_float(unsigned dtype) {
+  return dtype == 1 || dtype == 10 || dtype == 11 || dtype == 16 || dtype == 17;
+}
+
+std::string tensor(const std::string &name, unsigned dtype, const Numbers &numbers) {
+  std::string raw;
+  if (const auto own = onnx::dtype_of(int32_t(dtype)); own && ir::scalar_bytes(*own))
+    for (double number : numbers)
+      if (is_float(dtype))
+        ir::append_float(*own, number, raw);
+      else
+        ir::append_integer(*own, dtype == kBool ? number != 0 : int64_t(number), raw);
+  else // 4 or 8 bits each
+    raw.assign(dtype == 17 ? numbers.size() : (numbers.size() + 1) / 2, '\1');
+  return bytes(5, number(1, numbers.size()) + number(2, dtype) + bytes(8, name) + bytes(9, raw));
+}
+
+/// A node of constants. `meaning` gives what the op's document says of the operands' elements.
+struct Folded {
+  std::string op;
+  std::vector<Numbers> operands;
+  std::function<Numbers(const std::vector<Numbers> &, bool reals)> meaning;
+  unsigned result = 0; // dtype; 0: that of the operand `like`
+  size_t like = 0;
+  std::string attributes = "";
+};
+
+Folded unary(const std::string &op, Numbers x, double (*f)(double), unsigned result = 0) {
+  return {op,
+          {std::move(x)},
+          [f](const std::vector<Numbers> &in, bool) {
+            Numbers out;
+            for (double one : in[0])
+              out.push_back(f(one));
+            return out;
+          },
+          result};
+}
+
+Folded binary(const std::string &op, double (*f)(double, double, bool), unsigned result = 0) {
+  return {op,
+          {{3, 1}, {2, 1}},
+          [f](const std::vector<Numbers> &in, bool reals) {
+            return Numbers{f(in[0][0], in[1][0], reals), f(in[0][1], in[1][1], reals)};
+          },
+          result};
+}
+
+Folded moved(const std::string &op, std::vector<Numbers> operands, Numbers out, size_t like = 0,
+             const std::string &attributes = "") {
+  return {op,   std::move(operands), [out](const std::vector<Numbers> &, bool) { return out; }, 0,
+          like, attributes};
+}
+
+std::vector<Folded> folded_ops() {
+  std::vector<Folded> all = {
+      unary("Neg", {1, 2}, [](double x) { return -x; }),
+      unary("Abs", {1, 2}, [](double x) { return x; }),
+      unary("Not", {1, 0}, [](double x) { return double(x == 0); }),
+      unary("Sqrt", {4, 1}, [](double x) { return std::sqrt(x); }),
+      unary("Floor", {4, 1}, [](double x) { return x; }),
+      unary("Ceil", {4, 1}, [](double x) { return x; }),
+      unary("Round", {4, 1}, [](double x) { return x; }),
+      unary("Reciprocal", {4, 1}, [](double x) { return 1 / x; }),
+      unary("Exp", {0, 0}, [](double) { return 1.0; }),
+      unary("Log", {1, 1}, [](double) { return 0.0; }),
+      binary("Add", [](double a, double b, bool) { return a + b; }),
+      binary("Sub", [](double a, double b, bool) { return a - b; }),
+      binary("Mul", [](double a, double b, bool) { return a * b; }),
+      binary("Div",
+             [](double a, double b, bool reals) { return reals ? a / b : std::trunc(a / b); }),
+      binary("Mod", [](double a, double b, bool) { return std::fmod(a, b); }),
+      binary("Min", [](double a, double b, bool) { return std::min(a, b); }),
+      binary("Max", [](double a, double b, bool) { return std::max(a, b); }),
+      binary("Pow", [](double a, double b, bool) { return std::pow(a, b); }),
+      binary(
+          "Equal", [](double a, double b, bool) { return double(a == b); }, kBool),
+      binary(
+          "Less", [](double a, double b, bool) { return double(a < b); }, kBool),
+      binary(
+          "LessOrEqual", [](double a, double b, bool) { return double(a <= b); }, kBool),
+      binary(
+          "Greater", [](double a, double b, bool) { return double(a > b); }, kBool),
+      binary(
+          "GreaterOrEqual", [](double a, double b, bool) { return double(a >= b); }, kBool),
+      binary("And", [](double a, double b, bool) { return double(a && b); }),
+      binary("Or", [](double a, double b, bool) { return double(a || b); }),
+      binary("Xor", [](double a, double b, bool) { return double(!a != !b); }),
+      moved("Where", {{1, 0}, {1, 1}, {0, 0}}, {1, 0}, 1),
+      moved("CastLike", {{1, 0}, {1, 1}}, {1, 0}, 1),
+      moved("Range", {{0}, {3}, {1}}, {0, 1, 2}),
+      moved("Gather", {{1, 0}, {1, 0}}, {0, 1}),
+      moved("Slice", {{1, 0, 1}, {1}, {3}, {0}, {1}}, {0, 1}),
+      moved("Concat", {{1, 0}, {0, 1}}, {1, 0, 0, 1}, 0, integer_attribute("axis", 0)),
+      moved("Squeeze", {{1}, {0}}, {1}),
+      moved("Unsqueeze", {{1, 0}, {0}}, {1, 0}),
+      moved("Reshape", {{1, 0}, {2}}, {1, 0}),
+      moved("Expand", {{1}, {3}}, {1, 1, 1}),
+      moved("Identity", {{1, 0}}, {1, 0}),
+      moved("Transpose", {{1, 0}}, {1, 0}),
+      moved("Split", {{1, 0, 1}, {2, 1}}, {1, 0}),
+      {"ConstantOfShape",
+       {{2}},
+       [](const std::vector<Numbers> &, bool) { return Numbers{0, 0}; },
+       1}};
+  all.push_back(moved("ReduceSum", {{3, 1}, {0}}, {4}));
+  all.push_back(moved("ReduceProd", {{3, 1}, {0}}, {3}));
+  all.push_back(moved("ReduceMax", {{3, 1}, {0}}, {3}));
+  all.push_back(moved("ReduceMin", {{3, 1}, {0}}, {1}));
+  for (unsigned to : kDtypes)
+    if (to < 17) {
+      all.push_back(moved("Cast", {{1, 0}}, {1, 0}, 0, integer_attribute("to", to)));
+      all.back().result = to;
+    }
+  return all;
+}
+
+/// The elements of a module that holds a constant and gives it alone; none of any other.
+std::optional<std::pair<ir::DType, Numbers>> constant_of(const ir::Module &module) {
+  const ir::Function &main = module.functions.back();
+  const auto &bindings = main.blocks.front().bindings;
+  if (bindings.size() != 2 || bindings[0].kind != ir::BindingKind::constant ||
+      bindings[1].callee != uint32_t(ir::Op::cast))
+    return std::nullopt; // not a constant and the copy of it that is the result
+  const ir::Constant &constant = module.constants[0];
+  const ir::DType dtype = module.types[constant.type].dtype;
+  const size_t size = ir::info(dtype).bytes_per_block;
+  Numbers out;
+  for (size_t at = 0; at < constant.bytes.size(); at += size)
+    out.push_back(ir::info(dtype).kind == ir::DTypeKind::floating
+                      ? ir::float_at(dtype, constant.bytes.data() + at)
+                      : double(ir::integer_at(dtype, constant.bytes.data() + at)));
+  return std::pair(dtype, out);
+}
+
+/// Imports the node with constants of those dtypes; whether it was folded.
+bool check_fold(const Folded &one, const std::vector<unsigned> &dtypes) {
+  std::vector<std::string> names;
+  std::vector<Numbers> values = one.operands;
+  std::string initial, said = one.op;
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    names.push_back("x" + std::to_string(i));
+    initial += tensor(names.back(), dtypes[i], one.operands[i]);
+    said += " " + std::to_string(dtypes[i]);
+    for (double &value : values[i])
+      value = dtypes[i] == kBool ? value != 0 : value;
+  }
+  std::vector<std::string> outputs = {"y"};
+  if (one.op == "Split")
+    outputs.push_back("rest");
+  const auto imported = onnx::import_bytes(
+      model(node(one.op, names, outputs, one.attributes) + initial + bytes(12, bytes(1, "y"))), "",
+      {});
+  INFO(said);
+  if (!imported.ok()) {
+    CHECK(!imported.status().message().empty());
+    return false;
+  }
+  const auto constant = constant_of(imported->module);
+  const auto wanted = onnx::dtype_of(int32_t(one.result ? one.result : dtypes[one.like]));
+  if (!constant || constant->first != wanted) // the device's work
+    return false;
+  CHECK(constant->second == one.meaning(values, is_float(dtypes[0])));
+  return true;
+}
+
+std::string error_of(const std::string &graph) {
+  const auto imported = onnx::import_bytes(model(graph), "", {});
+  return imported.ok() ? "" : imported.status().message();
+}
+
+} // namespace
+
+TEST_CASE("what is folded means what the op says, whatever the operands' dtypes are") {
+  for (const Folded &one : folded_ops()) {
+    bool any = false;
+    const size_t count = one.operands.size();
+    // All dtypes of each two operands, the others being of i64.
+    for (size_t i = 0; i < count; ++i)
+      for (size_t j = i; j < count; ++j)
+        for (unsigned first : kDtypes)
+          for (unsigned second : kDtypes) {
+            std::vector<unsigned> dtypes(count, kI64);
+            if (one.op == "Where")
+              dtypes[0] = kBool;
+            dtypes[j] = second, dtypes[i] = first;
+            any |= check_fold(one, dtypes);
+          }
+    INFO(one.op);
+    CHECK(any); // else nothing was compared
+  }
+}
+
+TEST_CASE("operands of dtypes that ONNX does not give an op are refused") {
+  const std::string y = bytes(12, bytes(1, "y"));
+  const auto constant = [](const char *name, unsigned dtype) {
+    return tensor(name, dtype, {1, 0});
+  };
+  CHECK(error_of(node("Where", {"c", "a", "b"}, {"y"}) + constant("c", kF32) + constant("a", kF32) +
+                 constant("b", kF32) + y)
+            .find("Where") != std::string::npos);
+  CHECK(error_of(node("Reshape", {"a", "b"}, {"y"}) + constant("a", kF32) + constant("b", kF32) + y)
+            .find("integers are wanted") != std::string::npos);
+}
