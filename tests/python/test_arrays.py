@@ -96,3 +96,26 @@ def test_read_only_inputs_and_empty_arrays_are_taken(count):
     assert np.array_equal(count.run({"a": a, "b": a}, function="pair")[0], 2 * a)
     empty = np.empty(0, "float32")
     assert count.run({"a": empty, "b": empty}, function="pair")[0].shape == (0,)
+
+
+def test_results_that_overlap_in_memory_are_refused(count):
+    """On the host as on the device. Over an array that is only read a result may lie: that is copied before."""
+    a, b = np.arange(1, 5, dtype="float32"), np.full(4, 3, "float32")
+    room = np.zeros(9, "float32")
+    pair = lambda first, second, **more: count.run({"a": a, "b": b}, function="pair", out={"result0": first, "result1": second}, **more)
+    for first, second in ((room[:4], room[:4]), (room[:4], room[3:7]), (room[3:7], room[:4])):
+        with pytest.raises(cugrt.Error, match="output 'result[01]' and output 'result[01]' overlap in memory"):
+            pair(first, second)
+        assert not room.any()
+    pair(room[:4], room[4:8])
+    assert np.array_equal(room, [*(a + b), *(a * b), 0])
+    with pytest.raises(cugrt.Error, match="'total' and input 'twice' overlap in memory"):
+        count.run({"x": a, "total": room[:4], "twice": room[2:6]})
+    device = count.zeros((4,), "f32")
+    with pytest.raises(cugrt.Error, match="overlap"):
+        pair(device, device, device=True)
+    if ON_HOST:  # a view of the device's memory as the host's
+        with pytest.raises(cugrt.Error, match="overlap"):
+            pair(np.from_dlpack(device), device)
+    over = a.copy()
+    assert count.run({"a": over, "b": b}, function="pair", out={"result0": over})[0] is over and np.array_equal(over, a + b)

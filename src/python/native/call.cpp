@@ -38,6 +38,7 @@ public:
 
   void take_arguments(nb::dict arrays);
   void take_outputs(const nb::dict &out);
+  void check_written() const;
   /// Queues copies and the run.
   void run();
   nb::object result(size_t index, bool device);
@@ -206,6 +207,40 @@ void Call::take_outputs(const nb::dict &out) {
       must_wait_ = true;
     bound_.results[slot->index] = Value(array.tensor());
   }
+}
+
+/// No byte is written twice: the session knows the arrays on the device alone. Host arrays that are
+/// read are copied before anything is written, so results may lie over them.
+void Call::check_written() const {
+  struct Place {
+    uint64_t begin, end;
+    Subject what;
+  };
+  std::vector<Place> places;
+  auto add = [&](const GivenArray &array, Subject subject) {
+    const cugrt_tensor &tensor = array.tensor();
+    const uint64_t begin =
+        array.host() ? reinterpret_cast<uintptr_t>(array.host()) : tensor.address;
+    if (const uint64_t bytes = bytes_of(tensor.dtype, tensor.rank, tensor.dims))
+      places.push_back({begin, begin + bytes, subject});
+  };
+  for (size_t i = 0; i < function_.params.size(); ++i)
+    if (const cugrt_param_info &declared = function_.params[i].declared;
+        declared.kind == CUGRT_VALUE_TENSOR && declared.access != CUGRT_IN &&
+        std::find(allocated_.begin(), allocated_.end(), i) == allocated_.end())
+      add(bound_.given[i], what(i));
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].first.is_valid())
+      add(outputs_[i].second, {"output", function_.results[i].name});
+  std::sort(places.begin(), places.end(),
+            [](const Place &a, const Place &b) { return a.begin < b.begin; });
+  // Of places by their beginnings some two overlap only if two neighbours do.
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i].begin < places[i - 1].end)
+      fail(
+          CUGRT_INVALID_ARGUMENT,
+          std::string(places[i - 1].what) + " and " + std::string(places[i].what) +
+              " overlap in memory; what a run writes may not overlap anything else that it writes");
 }
 
 void Call::stage(size_t index) {
@@ -387,6 +422,7 @@ nb::object Model::call(size_t function, nb::dict arrays, const std::optional<nb:
   call.take_arguments(arrays);
   if (out)
     call.take_outputs(*out);
+  call.check_written();
   call.run();
   const size_t results = functions_[function].results.size(),
                all = results + call.allocated().size();
