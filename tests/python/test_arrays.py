@@ -98,6 +98,100 @@ def test_read_only_inputs_and_empty_arrays_are_taken(count):
     assert count.run({"a": empty, "b": empty}, function="pair")[0].shape == (0,)
 
 
+class Shared:
+    """An owner of memory as DLPack's older and newer versions have them: it gives what `give` makes of the arguments."""
+
+    def __init__(self, array, give):
+        self.array, self.give = array, give
+
+    def __dlpack__(self, **arguments):
+        return self.give(self.array, **arguments)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def by_versions(array, stream=None, max_version=None, **further):
+    return array.__dlpack__(max_version=max_version)
+
+
+def without_versions(array, stream=None):
+    return array.__dlpack__()
+
+
+def flagged(flags, major=1):
+    """A capsule of the newer form with these flags and this version, which NumPy does not say of its arrays itself."""
+    import ctypes
+
+    def give(array, max_version=None):
+        capsule = array.__dlpack__(max_version=max_version)
+        point = ctypes.pythonapi.PyCapsule_GetPointer
+        point.restype, point.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        at = point(capsule, b"dltensor_versioned")
+        # struct { uint32_t major, minor; void *; void (*)(); uint64_t flags; DLTensor }
+        ctypes.c_uint32.from_address(at).value = major
+        ctypes.c_uint64.from_address(at + 24).value |= flags
+        return capsule
+    return give
+
+
+def test_read_only_memory_is_taken_through_dlpack_and_not_written(count):
+    a = np.arange(4, dtype="float32")
+    a.flags.writeable = False
+    with pytest.raises(BufferError):
+        a.__dlpack__()  # the older form cannot say that it is read-only
+    shared = Shared(a, by_versions)
+    assert np.array_equal(count.run({"a": shared, "b": shared}, function="pair")[0], 2 * a)
+    with pytest.raises(cugrt.Error, match="input 'total' is read-only, and is to be written"):
+        count.run({"x": a, "total": shared})
+    with pytest.raises(cugrt.Error, match="output 'result0' is read-only, and is to be written"):
+        count.run({"a": a, "b": a}, function="pair", out={"result0": shared})
+
+
+def test_a_copy_that_dlpack_made_is_read_and_not_written(count):
+    a = np.arange(4, dtype="float32")
+    copied = Shared(a, flagged(2))
+    assert np.array_equal(count.run({"a": copied, "b": a}, function="pair")[1], a * a)
+    with pytest.raises(cugrt.Error, match="input 'total' is shared as a copy, and is to be written"):
+        count.run({"x": a, "total": copied})
+
+
+def test_owners_of_every_version_of_dlpack_are_understood(count):
+    a = np.arange(4, dtype="float32")
+    for give in (by_versions, without_versions, flagged(0)):
+        shared = Shared(a, give)
+        assert np.array_equal(count.run({"a": shared, "b": shared}, function="pair")[0], 2 * a)
+    with pytest.raises(cugrt.Error, match="input 'a' is shared by DLPack 2, which is not known here"):
+        count.run({"a": Shared(a, flagged(0, major=2)), "b": a}, function="pair")
+
+
+@pytest.mark.parametrize("give", [by_versions, without_versions])
+def test_arrays_without_elements_are_taken_through_dlpack(count, give):
+    """Whatever their strides are, and if they have no address at all, as those of PyTorch."""
+    empty = Shared(np.empty(0, "float32"), give)
+    assert count.run({"a": empty, "b": empty}, function="pair")[0].shape == (0,)
+
+    def without_address(array, **arguments):
+        import ctypes
+        capsule = give(array, **arguments)
+        name = ctypes.pythonapi.PyCapsule_GetName
+        name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        point = ctypes.pythonapi.PyCapsule_GetPointer
+        point.restype, point.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        at = point(capsule, name(capsule)) + (32 if name(capsule) == b"dltensor_versioned" else 0)
+        ctypes.c_void_p.from_address(at).value = None
+        return capsule
+
+    nowhere = Shared(np.empty(0, "float32"), without_address)
+    assert count.run({"a": nowhere, "b": nowhere}, function="pair")[0].shape == (0,)
+    model = cugrt.load(b"cugrt 1\nfunc @main(%x: tensor<[n, 3], f32>) -> (tensor<[n, 3], f32>)"
+                       b" attributes {lower_bounds = {n = 0}, upper_bounds = {n = 8}} {\n  %y = relu(%x)\n  return %y\n}\n")
+    turned = np.empty((3, 0), "float32").T
+    strided = Shared(np.lib.stride_tricks.as_strided(turned, (0, 3), (4, 40)), give)
+    for given in (Shared(turned, give), strided):
+        assert model(x=given).shape == (0, 3)
+
+
 def test_results_that_overlap_in_memory_are_refused(count):
     """On the host as on the device. Over an array that is only read a result may lie: that is copied before."""
     a, b = np.arange(1, 5, dtype="float32"), np.full(4, 3, "float32")

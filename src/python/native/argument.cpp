@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "numpy_array.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -32,12 +33,10 @@ void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims)
 }
 
 bool is_contiguous(const DlTensor &tensor) {
-  if (!tensor.strides)
+  if (!tensor.strides || std::count(tensor.shape, tensor.shape + tensor.rank, 0))
     return true;
   int64_t expected = 1;
   for (int32_t i = tensor.rank; i-- > 0;) {
-    if (tensor.shape[i] == 0)
-      return true;
     if (tensor.shape[i] != 1 && tensor.strides[i] != expected)
       return false;
     expected *= tensor.shape[i];
@@ -63,6 +62,7 @@ GivenArray &GivenArray::operator=(GivenArray &&other) noexcept {
     view_ = other.view_;
     has_view_ = std::exchange(other.has_view_, false);
     managed_ = std::exchange(other.managed_, nullptr);
+    versioned_ = std::exchange(other.versioned_, nullptr);
     block_ = std::move(other.block_);
   }
   return *this;
@@ -73,9 +73,12 @@ void GivenArray::drop() noexcept {
     PyBuffer_Release(&view_);
   if (managed_ && managed_->deleter)
     managed_->deleter(managed_);
+  if (versioned_ && versioned_->deleter)
+    versioned_->deleter(versioned_);
   Py_CLEAR(kept_);
   has_view_ = false;
   managed_ = nullptr;
+  versioned_ = nullptr;
   host_ = nullptr;
   block_.reset();
 }
@@ -96,7 +99,7 @@ void GivenArray::take(PyObject *object, Subject what, Device &device, void *stre
   if (PyObject_CheckBuffer(object) &&
       (take_buffer(object, what, writable) || take_bfloat16(object, what, writable)))
     return;
-  if (take_dlpack(object, what, device, stream))
+  if (take_dlpack(object, what, device, stream, writable))
     return;
   fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is of type " + type_name(object) +
                                    ", which is no array: it has neither a buffer nor __dlpack__");
@@ -111,7 +114,7 @@ bool GivenArray::take_numpy(PyObject *object, Subject what, bool writable) {
   tensor_.dtype = array->dtype();
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
   set_dims(tensor_, what, array->rank, reinterpret_cast<const int64_t *>(array->dims));
-  host_ = array->data;
+  set_host(array->data);
   kept_ = nb::borrow(object).release().ptr();
   return true;
 }
@@ -133,7 +136,7 @@ bool GivenArray::take_buffer(PyObject *object, Subject what, bool writable) {
     fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is read-only, and is to be written");
   tensor_.dtype = dtype;
   set_dims(tensor_, what, view_.ndim, reinterpret_cast<const int64_t *>(view_.shape));
-  host_ = view_.buf;
+  set_host(view_.buf);
   return true;
 }
 
@@ -149,7 +152,61 @@ bool GivenArray::take_bfloat16(PyObject *object, Subject what, bool writable) {
   return true;
 }
 
-bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, void *stream) {
+/// An array without elements may have no address, and is the host's all the same.
+void GivenArray::set_host(void *data) {
+  static char nothing;
+  host_ = data ? data : &nothing;
+}
+
+namespace {
+
+/// What `__dlpack__` gives, of the newest form that its owner knows. The older one cannot say that
+/// memory is read-only, so owners of such memory give the newer one alone.
+nb::object capsule_of(nb::handle array, nb::dict arguments) {
+  nb::dict newest;
+  newest.update(arguments);
+  newest["max_version"] = nb::make_tuple(kDlMajor, kDlMinor);
+  const nb::object give = array.attr("__dlpack__");
+  try {
+    return give(**newest);
+  } catch (nb::python_error &error) {
+    if (!error.matches(PyExc_TypeError)) // as the protocol says: an owner that knows no versions
+      throw;
+  }
+  return give(**arguments);
+}
+
+} // namespace
+
+/// Takes what the capsule owns, and returns its tensor, which lives as long.
+const DlTensor &GivenArray::take_capsule(nb::handle capsule, Subject what, bool writable) {
+  if (!PyCapsule_IsValid(capsule.ptr(), kDlVersionedName)) {
+    auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));
+    if (!managed)
+      fail(CUGRT_INVALID_ARGUMENT,
+           std::string(what) + " gives a DLPack capsule that is none: " + take_python_error());
+    PyCapsule_SetName(capsule.ptr(), kDlUsedName);
+    managed_ = managed;
+    return managed->tensor;
+  }
+  auto *versioned =
+      static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), kDlVersionedName));
+  PyCapsule_SetName(capsule.ptr(), kDlUsedVersionedName);
+  versioned_ = versioned;
+  if (versioned->major != kDlMajor)
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is shared by DLPack " +
+                                     std::to_string(versioned->major) +
+                                     ", which is not known here");
+  if (writable && (versioned->flags & (kDlReadOnly | kDlIsCopied)))
+    fail(CUGRT_INVALID_ARGUMENT,
+         std::string(what) +
+             (versioned->flags & kDlReadOnly ? " is read-only" : " is shared as a copy") +
+             ", and is to be written");
+  return versioned->tensor;
+}
+
+bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, void *stream,
+                             bool writable) {
   nb::handle array(object);
   if (!nb::hasattr(array, "__dlpack__") || !nb::hasattr(array, "__dlpack_device__"))
     return false;
@@ -171,9 +228,10 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
       fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is on a device of DLPack's kind " +
                                        std::to_string(place.type) +
                                        ", which is neither the host nor CUDA");
-    capsule = on_device
-                  ? array.attr("__dlpack__")(nb::arg("stream") = reinterpret_cast<intptr_t>(stream))
-                  : array.attr("__dlpack__")();
+    nb::dict arguments;
+    if (on_device)
+      arguments["stream"] = reinterpret_cast<intptr_t>(stream);
+    capsule = capsule_of(array, arguments);
   } catch (nb::python_error &error) {
     fail(CUGRT_INVALID_ARGUMENT,
          std::string(what) + " cannot be shared by DLPack: " + text_of(error.value()));
@@ -181,13 +239,7 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
     fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " cannot be shared by DLPack: its "
                                                      "__dlpack_device__ gives no pair of numbers");
   }
-  auto *managed = static_cast<DlManaged *>(PyCapsule_GetPointer(capsule.ptr(), kDlName));
-  if (!managed)
-    fail(CUGRT_INVALID_ARGUMENT,
-         std::string(what) + " gives a DLPack capsule that is none: " + take_python_error());
-  PyCapsule_SetName(capsule.ptr(), kDlUsedName);
-  managed_ = managed;
-  const DlTensor &from = managed->tensor;
+  const DlTensor &from = take_capsule(capsule, what, writable);
   tensor_.dtype = dtype_from_dl(from.dtype);
   if (tensor_.dtype < 0)
     fail(CUGRT_INVALID_ARGUMENT,
@@ -198,7 +250,7 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
   set_dims(tensor_, what, from.rank, from.shape);
   char *data = static_cast<char *>(from.data) + from.offset_bytes;
   if (place.type == kDlCpu || place.type == kDlCudaHost)
-    host_ = data;
+    set_host(data);
   else
     tensor_.address = reinterpret_cast<uintptr_t>(data);
   return true;

@@ -36,13 +36,15 @@ public:
   /// Null unless it is one of ours.
   const std::shared_ptr<Block> &block() const { return block_; }
   /// On a device, and not ours: must not be let go before the work on it has ended.
-  bool is_foreign() const { return managed_ && !host_; }
+  bool is_foreign() const { return (managed_ || versioned_) && !host_; }
   void drop() noexcept;
 
 private:
   bool take_numpy(PyObject *object, Subject what, bool writable);
   bool take_buffer(PyObject *object, Subject what, bool writable);
-  bool take_dlpack(PyObject *object, Subject what, Device &device, void *stream);
+  bool take_dlpack(PyObject *object, Subject what, Device &device, void *stream, bool writable);
+  const DlTensor &take_capsule(nb::handle capsule, Subject what, bool writable);
+  void set_host(void *data);
   bool take_bfloat16(PyObject *object, Subject what, bool writable);
 
   cugrt_tensor tensor_{};
@@ -51,6 +53,7 @@ private:
   Py_buffer view_{};
   bool has_view_ = false;
   DlManaged *managed_ = nullptr;
+  DlManagedVersioned *versioned_ = nullptr;
   std::shared_ptr<Block> block_;
 };
 

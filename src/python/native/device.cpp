@@ -229,7 +229,8 @@ nb::object DeviceArray::to_dlpack(int64_t stream, bool versioned) const {
   if (!versioned)
     return capsule<DlManaged>(*this, kDlName);
   nb::object made = capsule<DlManagedVersioned>(*this, kDlVersionedName);
-  static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(made.ptr(), kDlVersionedName))->major = 1;
+  static_cast<DlManagedVersioned *>(PyCapsule_GetPointer(made.ptr(), kDlVersionedName))->major =
+      kDlMajor;
   return made;
 }
 

@@ -38,17 +38,21 @@ struct DlManaged {
   void (*deleter)(DlManaged *self);
 };
 
+enum DlFlag : uint64_t { kDlReadOnly = 1, kDlIsCopied = 2 };
+
 struct DlManagedVersioned {
   uint32_t major, minor;
   void *owner;
   void (*deleter)(DlManagedVersioned *self);
-  uint64_t flags;
+  uint64_t flags; // of DlFlag
   DlTensor tensor;
 };
 static_assert(sizeof(DlTensor) == 48 && sizeof(DlManaged) == 64 && sizeof(DlManagedVersioned) == 80,
               "the protocol's layout on 64-bit machines");
 
 inline constexpr char kDlName[] = "dltensor", kDlUsedName[] = "used_dltensor",
-                      kDlVersionedName[] = "dltensor_versioned";
+                      kDlVersionedName[] = "dltensor_versioned",
+                      kDlUsedVersionedName[] = "used_dltensor_versioned";
+inline constexpr uint32_t kDlMajor = 1, kDlMinor = 0; // the version that is spoken here
 
 } // namespace cugrt::python
