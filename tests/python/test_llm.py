@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cugrt
+from cugrt._stops import StopSearch
 
 PROMPTS = ["Hello", "He said", "a", "one, two, three, four, five"]
 
@@ -64,6 +65,107 @@ def test_a_stop_text_ends_the_answer_and_is_no_part_of_it(llm):
     answer = llm.generate("Hello", max_tokens=12, stop=["never", end])
     assert answer.read() == whole[:whole.find(end)] and answer.stop == "stop"
     assert llm.info["places_empty"] == 4
+
+
+def test_a_stop_text_and_an_end_in_one_step_cost_nobody_anything(llm):
+    """The step that takes in a prompt's last part tells of two tokens: the first is the stop text, the second the last."""
+    first, other = llm.generate("Hello", max_tokens=1).read(), llm.generate("He said", max_tokens=8).read()
+    assert first
+    beside = llm.generate("He said", max_tokens=8)
+    begun = next(beside)
+    stopped = llm.generate("Hello", max_tokens=2, stop=first)
+    assert stopped.read() == "" and stopped.stop == "stop" and len(stopped.ids) == 1
+    assert begun + "".join(beside) == other, "no token of its neighbour is lost"
+    for tokens in (1, 2, 3):
+        assert [one.text for one in llm.batch(["Hello", "He said"], max_tokens=tokens, stop=first)] == \
+            ["", llm.generate("He said", max_tokens=tokens, stop=first).read()]
+    assert llm.info["places_empty"] == 4
+
+
+def test_a_place_that_cannot_be_freed_fails_who_runs_and_the_model_goes_on(tiny_path):
+    llm = cugrt.LLM(tiny_path, context=64, places=2)
+    native, alone = llm._native, llm.generate("He", max_tokens=3).read()
+
+    class Broken:
+        def __getattr__(self, name):
+            return getattr(native, name)
+
+        def cancel(self, sequence):
+            raise cugrt.Error("the device is lost", cugrt.Code.DEVICE_LOST)
+
+    llm._native = Broken()
+    leaving, staying = llm.generate("He", max_tokens=9), llm.generate("He", max_tokens=9)
+    with pytest.raises(cugrt.Error, match="the device is lost"):
+        leaving.close()
+    assert staying.stop == "error" and staying.error.code == cugrt.Code.DEVICE_LOST
+    llm._native = native
+    assert llm.info["places_empty"] == 2 and llm.generate("He", max_tokens=3).read() == alone
+
+
+def parts(text, sizes):
+    """The text in pieces of these sizes, over and over."""
+    begin, pieces = 0, []
+    while begin < len(text):
+        for size in sizes:
+            pieces.append(text[begin:begin + size])
+            begin += size
+    return pieces
+
+
+@pytest.mark.parametrize("sizes", [[1], [2, 1], [5, 0, 3]])
+def test_what_may_become_a_stop_text_is_held_back_and_no_more(sizes):
+    """Against Python's own search, over texts of two letters, in which stop texts overlap themselves and each other."""
+    draw = np.random.default_rng(1)
+    for _ in range(300):
+        letters = lambda most: "".join(draw.choice(["a", "b"], draw.integers(1, most + 1)))
+        text, stops = letters(24), [letters(6) for _ in range(draw.integers(1, 4))]
+        search, so_far, given, is_found = StopSearch(stops), "", "", False
+        for piece in parts(text, sizes):
+            so_far += piece
+            through, is_found = search.take(piece, False)
+            given += through
+            found = [at for at in map(so_far.find, stops) if at >= 0]
+            assert is_found == bool(found)
+            if is_found:
+                assert given == so_far[:min(found)]
+                break
+            held = so_far[len(given):]
+            assert so_far == given + held and held == max(
+                (one[:size] for one in stops for size in range(len(one)) if so_far.endswith(one[:size])), key=len)
+        if not is_found:
+            assert given + search.take("", True)[0] == text
+
+
+def test_the_search_for_stops_looks_at_each_letter_a_fixed_number_of_times():
+    """Of a text that goes on to begin the stop text anew; a search that looks again would do so 2000 times a letter."""
+    looks = 0
+
+    class Letter(str):
+        def __eq__(self, other):
+            nonlocal looks
+            looks += 1
+            return str.__eq__(self, other)
+
+        def __ne__(self, other):
+            nonlocal looks
+            looks += 1
+            return str.__ne__(self, other)
+
+        __hash__ = str.__hash__
+
+    class Letters(str):
+        def __iter__(self):
+            return map(Letter, str.__iter__(self))
+
+    search = StopSearch("a" * 2000 + "c")
+    for _ in range(100):
+        assert search.take(Letters("a" * 40 + "b"), False)[1] is False
+    assert 100 * 41 <= looks <= 4 * 100 * 41
+    search.take(Letters("a" * 2000), False)
+    looks = 0
+    for _ in range(100):
+        search.take(Letters("a" * 40), False)
+    assert 100 * 40 <= looks <= 4 * 100 * 40
 
 
 def test_caches_of_a_dtype_of_their_own_hold_what_it_rounds_to(tiny, tiny_path):

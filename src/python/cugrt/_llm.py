@@ -7,6 +7,7 @@ import weakref
 
 from . import _native, _sources
 from ._errors import Code, Error, called, path_of, string, whole, wrong
+from ._stops import StopSearch
 
 DEFAULT_CONTEXT = 2048
 
@@ -40,12 +41,12 @@ class Generation:
     log_probabilities: list[float] | None
     likely: list[list[tuple[int, float]]] | None
 
-    def __init__(self, llm: "LLM", prompt_ids: list[int], sequence: int | None, stops: typing.Sequence[str] | None,
+    def __init__(self, llm: "LLM", prompt_ids: list[int], sequence: int | None, stops: StopSearch | None,
                  has_log_probabilities: bool, error: Error | None = None) -> None:
         self.prompt_ids, self.ids, self.text, self.stop, self.error = prompt_ids, [], "", "error" if error else None, error
         self.log_probabilities, self.likely = ([], []) if has_log_probabilities else (None, None)
         self._llm, self._sequence = llm, sequence
-        self._stops, self._pieces, self._held = stops, collections.deque(), ""
+        self._stops, self._pieces = stops, collections.deque()
 
     def __iter__(self) -> "Generation":
         return self
@@ -88,18 +89,11 @@ class Generation:
         if self.likely is not None:
             self.log_probabilities.append(log_probability)
             self.likely.append(likely)
-        self._held += text
-        cuts = [at for at in (self._held.find(end) for end in self._stops) if at >= 0]
-        if cuts:
-            self._held, stop = self._held[:min(cuts)], "stop"
-        # Of the end, keep what may become a stop text.
-        keep = 0 if stop else max((length for end in self._stops for length in range(1, len(end))
-                                   if self._held.endswith(end[:length])), default=0)
-        piece, self._held = self._held[:len(self._held) - keep], self._held[len(self._held) - keep:]
+        piece, is_stopped = self._stops.take(text, stop is not None)
         if piece:
             self._pieces.append(piece)
-        self.stop = stop
-        return bool(cuts)
+        self.stop = "stop" if is_stopped else stop
+        return is_stopped
 
 
 class LLM:
@@ -174,14 +168,8 @@ class LLM:
         ``messages``: a text of the user's, or a list of ``{"role": "system" | "user" | "assistant", "content": text}``.
         Other arguments are those of :meth:`generate`.
         """
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        try:
-            pairs = [(message["role"], message["content"]) for message in messages]
-            ids, end = self._open.tokenize_chat(pairs)
-        except (TypeError, KeyError):
-            raise Error("messages is a text, or a list of dicts with a role and a content of text, without surrogates") from None
-        return self._begin(ids, [end], stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
+        ids, ends = self._chat_ids(messages)
+        return self._begin(ids, ends, stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
                            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
                            frequency_penalty=frequency_penalty, seed=seed)
 
@@ -223,15 +211,19 @@ class LLM:
             except Error as error:
                 self._fail(error)
                 raise
+            # A step can tell of two tokens of a sequence, its prompt's last and the next one. What ends it by itself
+            # may stand behind the token that completes a stop text.
+            ended, stopped = {sequence for sequence, _, _, stop, _, _ in events if stop is not None}, []
             for sequence, token, text, stop, log_probability, likely in events:
                 one = self._running.get(sequence)
                 if one is None:
                     continue
-                ended_early = one._take(token, text, stop, log_probability, likely)
-                if ended_early and stop is None:
-                    native.cancel(sequence)
+                if one._take(token, text, stop, log_probability, likely) and sequence not in ended:
+                    stopped.append(sequence)
                 if one.stop is not None:
                     self._running.pop(sequence, None)
+            for sequence in stopped:
+                self._cancel(sequence)
             return len(events)
 
     def close(self) -> None:
@@ -260,10 +252,19 @@ class LLM:
             return self.tokenize(prompt)
         return members("a prompt", "a text or a list of token ids", prompt)
 
+    def _chat_ids(self, messages):
+        """The tokens of a conversation, and those that end its answer. Any thread may ask, while others step."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        try:
+            pairs = [(message["role"], message["content"]) for message in messages]
+            ids, end = self._open.tokenize_chat(pairs)
+            return ids, [end]
+        except (TypeError, KeyError):
+            raise Error("messages is a text, or a list of dicts with a role and a content of text, without surrogates") from None
+
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
-        stops = [stop] if isinstance(stop, str) else () if stop is None else stop
-        if not isinstance(stops, (list, tuple)) or not all(isinstance(one, str) and one for one in stops):
-            raise Error("stop is a text or a list of texts, none of them empty")
+        stops = stop if isinstance(stop, StopSearch) else StopSearch(stop)
         asked = log_probabilities is not None
         likely = whole("log_probabilities", log_probabilities, 0, 2 ** 31) + 1 if asked else 0
         with self._lock:
@@ -286,10 +287,17 @@ class LLM:
                 generation.stop = "closed"
                 self._running.pop(generation._sequence, None)
                 if self._native is not None:
-                    self._native.cancel(generation._sequence)
+                    self._cancel(generation._sequence)
+
+    def _cancel(self, sequence):
+        try:
+            self._native.cancel(sequence)
+        except Error as error:
+            self._fail(error)
+            raise
 
     def _fail(self, error):
-        """A failed step ends all sequences; the session is as new."""
+        """A step, or an end, that failed ends all sequences; the session is as new."""
         self._stop_all("error", error)
         self._native.clear()
 
