@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -16,7 +17,7 @@ from ray import serve
 
 import cugrt
 from cugrt.serve import LLMDeployment, ModelDeployment
-from cugrt.serve._llm import Engine
+from cugrt.serve._llm import Engine, LLMEngine, Request
 from cugrt.serve._model import Batcher, ModelReplica, batch_symbol, grouped
 from conftest import CLASSIFY
 
@@ -215,7 +216,9 @@ def test_several_prompts_are_answered_in_order(client, llm):
 @pytest.mark.parametrize("body, said", [
     ({"prompt": ""}, "prompt"), ({"prompt": "a", "tokens": 100000}, "max_tokens"), ({"prompt": "a", "temperature": -1}, "temperature"),
     ({"prompt": "a", "n": 2}, "n is"), ({"prompt": "a", "logprobs": 21}, "logprobs"), ({"prompt": "He" * 400}, "context|positions|fit"),
-    ({"prompt": [10 ** 6]}, "token"), ({"prompt": "a", "stop": [""]}, "stop"),
+    ({"prompt": [10 ** 6]}, "token"), ({"prompt": "a", "stop": [""]}, "stop"), ({"prompt": [0] * 257}, "257 tokens does not fit"),
+    ({"prompt": ["a"] * 65}, "at most 64 prompts, not 65"), ({"prompt": [[0]] * 65}, "at most 64 prompts, not 65"),
+    ({"prompt": "a", "stop": ["b"] * 5}, "up to 4, each of 1 to 1000"), ({"prompt": "a", "stop": "b" * 1001}, "up to 4, each of 1 to 1000"),
 ])
 def test_bad_requests_are_refused_with_400(client, body, said):
     with pytest.raises(openai.BadRequestError, match=said):
@@ -270,55 +273,193 @@ def test_a_cancelled_request_frees_its_place_within_two_steps(tiny_path):
         engine.close()
 
 
+async def ask(engine, **wanted):
+    request = engine.submit({"max_tokens": 1, **wanted}, asyncio.get_running_loop())
+    return [event async for event in request.events()]
+
+
 def test_what_cannot_begin_ends_its_request_and_not_the_engine(tiny_path, monkeypatch):
     """A prompt too long by its bytes is never tokenized; an exception of no known kind is told to who asked."""
     engine = Engine(cugrt.LLM(tiny_path, context=64, places=2), max_queue=8)
-    begin, begun = engine._begin, []
+    prepared, seen, added = engine._prepared, [], engine.llm._begin
 
     def fail_at_b(prompt=None, **options):
-        begun.append(prompt)
-        return begin(prompt, **options) if prompt != "b" else 1 / 0
+        seen.append(prompt)
+        return prepared(prompt, **options) if prompt != "b" else 1 / 0
 
-    monkeypatch.setattr(engine, "_begin", fail_at_b)
+    def fail_at_seed(*arguments, seed=0, **numbers):
+        return added(*arguments, **numbers) if seed != 7 else 1 / 0
 
-    async def answer(prompt):
-        request = engine.submit({"prompt": prompt, "max_tokens": 1}, asyncio.get_running_loop())
-        return [event async for event in request.events()]
-
+    monkeypatch.setattr(engine, "_prepared", fail_at_b)
+    monkeypatch.setattr(engine.llm, "_begin", fail_at_seed)
+    answer = lambda prompt, **more: asyncio.run(ask(engine, prompt=prompt, **more))
     try:
         longest = max(len(engine.llm.token_bytes(token)) for token in range(engine.llm.info["vocabulary"]))
         assert engine.most_bytes == 64 * max(4, longest)
-        assert asyncio.run(answer("b")) == [{"error": "ZeroDivisionError: division by zero", "code": 500}]
-        assert asyncio.run(answer("a"))[-1]["stop"] == "length"
-        at_limit = asyncio.run(answer("a" * engine.most_bytes))
-        assert at_limit[0]["code"] == 400 and len(begun) == 3, "the engine looks at it"
-        for wanted in ({"prompt": "a" * (engine.most_bytes + 1)}, {"messages": [{"role": "user", "content": "é" * engine.most_bytes}]}):
-            with pytest.raises(cugrt.Error, match="does not fit the context") as caught:
+        for failing in (answer("b"), answer("a", seed=7)):
+            assert failing == [{"error": "ZeroDivisionError: division by zero", "code": 500}]
+        assert answer("a")[-1]["stop"] == "length"
+        assert answer("a", temperature=-1)[0]["code"] == 400 and answer("a", temperature="hot")[0]["code"] == 400
+        assert answer([0] * 65)[0]["code"] == 400 and answer(["a"])[0]["code"] == 400
+        at_limit = answer("a" * engine.most_bytes)
+        assert at_limit[0]["code"] == 400 and len(seen) == 8, "it is tokenized"
+        messages = [{"role": "user", "content": ""}] * 65
+        for wanted in ({"prompt": "a" * (engine.most_bytes + 1)}, {"messages": [{"role": "user", "content": "é" * engine.most_bytes}]},
+                       {"messages": messages}):
+            with pytest.raises(cugrt.Error, match="not fit") as caught:
                 engine.submit(wanted, None)
             assert caught.value.code == cugrt.Code.OUT_OF_RANGE
-        assert len(begun) == 3 and engine.thread.is_alive() and engine.llm.info["places_empty"] == 2
+        assert len(seen) == 8 and engine.thread.is_alive() and engine.llm.info["places_empty"] == 2
     finally:
         engine.close()
 
 
-def test_a_step_that_fails_ends_its_requests_and_not_the_engine(tiny_path, monkeypatch):
-    engine = Engine(cugrt.LLM(tiny_path, context=64, places=2), max_queue=8)
+def test_a_prompt_that_is_being_tokenized_holds_up_no_other_request(tiny_path, monkeypatch):
+    """It counts as one that waits; when it is through, it has its turn."""
+    engine = Engine(cugrt.LLM(tiny_path, context=64, places=1), max_queue=1)
+    tokenize, go_on, threads = engine.llm._ids, threading.Event(), []
 
-    async def answer():
-        request = engine.submit({"prompt": "a", "max_tokens": 1}, asyncio.get_running_loop())
-        return [event async for event in request.events()]
+    def slow_at_b(prompt):
+        threads.append(threading.current_thread())
+        if prompt == "b":
+            go_on.wait()
+        return tokenize(prompt)
+
+    monkeypatch.setattr(engine.llm, "_ids", slow_at_b)
+
+    async def follow_each_other():
+        slow = asyncio.ensure_future(ask(engine, prompt="b"))
+        await asyncio.sleep(0)  # it has been submitted
+        for _ in range(3):
+            assert (await ask(engine, prompt="a"))[-1]["stop"] == "length" and not slow.done()
+        assert engine.preparing == 1
+        other = engine.submit({"prompt": "b", "max_tokens": 1}, asyncio.get_running_loop())
+        with pytest.raises(cugrt.Error, match="2 requests wait already"):
+            engine.submit({"prompt": "a"}, asyncio.get_running_loop())
+        go_on.set()
+        assert (await slow)[-1]["stop"] == "length"
+        assert [event async for event in other.events()][-1]["stop"] == "length"
+
+    try:
+        asyncio.run(follow_each_other())
+        assert engine.thread not in threads and engine.preparing == 0
+    finally:
+        go_on.set()
+        engine.close()
+
+
+def test_a_health_check_makes_a_step_where_nobody_else_does(tiny_path, monkeypatch):
+    """All room is taken by a prompt that is being tokenized and then refused: no step is its own."""
+    replica = LLMEngine.func_or_class(str(tiny_path), 0, {"places": 1, "context": 64})
+    engine, go_on = replica.engine, threading.Event()
+
+    tokenize = engine.llm._ids
+
+    def refused_at_b(prompt):
+        if prompt != "b":
+            return tokenize(prompt)
+        go_on.wait()
+        raise cugrt.Error("no prompt")
+
+    monkeypatch.setattr(engine.llm, "_ids", refused_at_b)
+
+    async def check():
+        await replica.check_health()  # the first one asks for nothing
+        slow = engine.submit({"prompt": "b"}, asyncio.get_running_loop())
+        checked = asyncio.ensure_future(replica.check_health())
+        await asyncio.sleep(0)
+        assert not checked.done()
+        go_on.set()
+        assert [event async for event in slow.events()] == [{"error": "no prompt", "code": 400}]
+        await checked
+        assert engine.steps == 1
+        engine.failed = True
+        engine.steps += 1
+        with pytest.raises(RuntimeError, match="the last step failed"):
+            await replica.check_health()
+
+    try:
+        asyncio.run(check())
+    finally:
+        go_on.set()
+        engine.close()
+
+
+def test_a_stop_text_that_ends_one_request_costs_the_others_nothing(tiny_path):
+    """Where its first two tokens come in one step and the second is its last."""
+    llm = cugrt.LLM(tiny_path, context=64, places=2)
+    first, other = llm.generate("Hello", max_tokens=1).read(), llm.generate("He said", max_tokens=30).read()
+    engine = Engine(llm, max_queue=8)
+
+    async def together():
+        text = lambda events: "".join(event["text"] for event in events)
+        beside = asyncio.ensure_future(ask(engine, prompt="He said", max_tokens=30))
+        for _ in range(3):
+            stopped = await ask(engine, prompt="Hello", max_tokens=2, stop=[first])
+            assert text(stopped) == "" and stopped[-1]["stop"] == "stop"
+        assert text(await beside) == other
+
+    try:
+        asyncio.run(together())
+        assert llm.info["places_empty"] == 2
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("error, failed", [(MemoryError("no more"), True), (cugrt.Error("no more", cugrt.Code.DEVICE_LOST), True),
+                                           (cugrt.Error("no more", cugrt.Code.OUT_OF_DEVICE_MEMORY), False)], ids=["host", "device", "room"])
+def test_a_step_that_fails_ends_its_requests_and_not_the_engine(tiny_path, monkeypatch, error, failed):
+    """Who hears of the end finds that the engine has said so already, and places that are empty."""
+    engine = Engine(cugrt.LLM(tiny_path, context=64, places=2), max_queue=8)
+    send, told = Request.send, []
+
+    def note(request, **event):
+        if "error" in event:
+            told.append((engine.failed, engine.running, engine.llm.info["places_empty"]))
+        send(request, **event)
 
     def fail():
-        engine.llm._stop_all("closed")
-        engine.llm._native.clear()
-        raise MemoryError("no more")
+        raise error
 
+    monkeypatch.setattr(Request, "send", note)
     try:
         with monkeypatch.context() as patch:
             patch.setattr(engine.llm, "step", fail)
-            assert asyncio.run(asyncio.wait_for(answer(), 60)) == [{"error": "no more", "code": 500}]
-            assert engine.failed
-        assert asyncio.run(answer())[-1]["stop"] == "length" and not engine.failed
+            assert asyncio.run(ask(engine, prompt="a")) == [{"error": "no more", "code": 500}]
+            assert told == [(failed, [], 2)] and engine.failed == failed
+        assert asyncio.run(ask(engine, prompt="a"))[-1]["stop"] == "length" and not engine.failed
+    finally:
+        engine.close()
+
+
+def test_a_place_that_cannot_be_freed_is_the_engine_s_failure(tiny_path, monkeypatch):
+    """Another request leaves; who runs beside it is told, and the thread goes on."""
+    engine = Engine(cugrt.LLM(tiny_path, context=256, places=2), max_queue=8)
+    native = engine.llm._native
+
+    class Broken:
+        def __getattr__(self, name):
+            return getattr(native, name)
+
+        def cancel(self, sequence):
+            raise cugrt.Error("the device is lost", cugrt.Code.DEVICE_LOST)
+
+    async def leave():
+        leaving = engine.submit({"prompt": "a", "max_tokens": 240}, asyncio.get_running_loop())
+        staying = engine.submit({"prompt": "He", "max_tokens": 240}, asyncio.get_running_loop())
+        await anext(leaving.events())
+        await anext(staying.events())
+        with engine.changed:
+            engine.llm._native = Broken()
+            engine.cancel(leaving)
+        events = [event async for event in staying.events()]
+        engine.llm._native = native
+        return events[-1]
+
+    try:
+        assert asyncio.run(leave()) == {"error": "the device is lost", "code": 500} and engine.thread.is_alive()
+        assert asyncio.run(ask(engine, prompt="a"))[-1]["stop"] == "length" and not engine.failed
+        assert engine.llm.info["places_empty"] == 2
     finally:
         engine.close()
 

@@ -63,7 +63,11 @@ nb::tuple tokenize_chat(LanguageModels &self,
     list.push_back({role.c_str(), text.c_str()});
   }
   int32_t end = 0;
-  const std::vector<int32_t> tokens = self.model_.tokenize_chat(list, &end);
+  std::vector<int32_t> tokens;
+  {
+    nb::gil_scoped_release released;
+    tokens = self.model_.tokenize_chat(list, &end);
+  }
   return nb::make_tuple(tokens, end);
 }
 
@@ -144,9 +148,13 @@ void bind_llm(nb::module_ &module) {
              return nb::bytes(bytes.data(), bytes.size());
            })
       .def("add", &add, nb::arg("prompt"), nb::arg("ends"), nb::arg("log_probabilities"),
-           nb::kw_only(), nb::arg("max_tokens"), nb::arg("temperature"), nb::arg("top_k"),
-           nb::arg("top_p"), nb::arg("min_p"), nb::arg("repetition_penalty"),
-           nb::arg("frequency_penalty"), nb::arg("seed"))
+           nb::kw_only(), nb::arg("max_tokens") = GenerateOptions().max_tokens,
+           nb::arg("temperature") = GenerateOptions().temperature,
+           nb::arg("top_k") = GenerateOptions().top_k, nb::arg("top_p") = GenerateOptions().top_p,
+           nb::arg("min_p") = GenerateOptions().min_p,
+           nb::arg("repetition_penalty") = GenerateOptions().repetition_penalty,
+           nb::arg("frequency_penalty") = GenerateOptions().frequency_penalty,
+           nb::arg("seed") = GenerateOptions().seed)
       .def("cancel",
            [](LanguageModels &self, uint64_t sequence) { self.session_.cancel(sequence); })
       .def("step", &step)

@@ -5,6 +5,8 @@ and holds no model. So a request outlives the replica that answered it.
 """
 import asyncio
 import collections
+import concurrent.futures
+import functools
 import threading
 import typing
 
@@ -13,13 +15,24 @@ from ray.util import metrics
 
 import cugrt
 from cugrt._errors import path_of, string, whole
+from cugrt._stops import StopSearch
+
+TOKENIZING_THREADS = 4  # of a replica; a long prompt holds up no other one
+LOST = (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)  # after these the next step fails too
+
+
+def failed_with(error):
+    """The event that ends a request which cannot begin."""
+    is_known = isinstance(error, cugrt.Error)
+    return {"error": str(error) if is_known else f"{type(error).__name__}: {error}", "code": 400 if is_known else 500}
 
 
 class Request:
     """One sequence, from the engine's side; events go to the event loop that waits for them."""
 
-    def __init__(self, wanted, loop):
-        self.wanted, self._loop, self._events = wanted, loop, asyncio.Queue()
+    def __init__(self, loop):
+        self._loop, self._events = loop, asyncio.Queue()
+        self.begin = None  # once it is prepared: begins the generation
         self.generation, self.cancelled, self.seen = None, False, 0
 
     def send(self, **event):
@@ -37,13 +50,18 @@ class Request:
 
 
 class Engine:
-    """Steps a language model in a thread of its own, for as long as anything runs or waits."""
+    """Steps a language model in a thread of its own, for as long as anything runs or waits.
+
+    What a request costs beside its steps, its text's tokens above all, is done by other threads before it waits.
+    """
 
     def __init__(self, llm, max_queue):
-        self.llm, self.max_queue, self.places = llm, max_queue, llm.info["places"]
+        info = llm.info
+        self.llm, self.max_queue, self.places, self.context = llm, max_queue, info["places"], info["context"]
         # A token of a text that is in no vocabulary stands for a character, of up to 4 bytes.
-        self.most_bytes = llm.info["context"] * max(4, *(len(llm.token_bytes(token)) for token in range(llm.info["vocabulary"])))
-        self.waiting, self.running = collections.deque(), []
+        self.most_bytes = self.context * max(4, *(len(llm.token_bytes(token)) for token in range(info["vocabulary"])))
+        self.preparing, self.waiting, self.running = 0, collections.deque(), []
+        self.tokenizing = concurrent.futures.ThreadPoolExecutor(TOKENIZING_THREADS, "cugrt-tokenizing")
         self.changed, self.closed, self.failed, self.steps = threading.Condition(), False, False, 0
         self.thread = threading.Thread(target=self._work, name="cugrt-engine", daemon=True)
         self.thread.start()
@@ -51,19 +69,44 @@ class Engine:
     def submit(self, wanted, loop):
         """Takes a place, or a place in the queue; a full queue is an error of code BUSY.
 
-        A text that cannot fit the context, whatever its tokens are, is refused before the engine's thread sees it.
+        A text that cannot fit the context, whatever its tokens are, is refused before it is tokenized.
         """
-        request = Request(wanted, loop)
-        texts = [message["content"].strip() for message in wanted.get("messages") or ()] or [wanted.get("prompt")]
+        messages = wanted.get("messages") or ()
+        texts = [message["content"].strip() for message in messages] or [wanted.get("prompt")]
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str))
         if size > self.most_bytes:
             raise cugrt.Error(f"a prompt of {size} bytes does not fit the context; at most {self.most_bytes} can", cugrt.Code.OUT_OF_RANGE)
+        if len(messages) > self.context:
+            raise cugrt.Error(f"{len(messages)} messages do not fit a context of {self.context}", cugrt.Code.OUT_OF_RANGE)
+        request = Request(loop)
         with self.changed:
-            if len(self.waiting) >= self.max_queue + self.places - len(self.running):
-                raise cugrt.Error(f"{len(self.waiting)} requests wait already", cugrt.Code.BUSY)
-            self.waiting.append(request)
-            self.changed.notify()
+            waiting = self.preparing + len(self.waiting)
+            if waiting >= self.max_queue + self.places - len(self.running):
+                raise cugrt.Error(f"{waiting} requests wait already", cugrt.Code.BUSY)
+            self.preparing += 1
+        self.tokenizing.submit(self._prepare, request, wanted)
         return request
+
+    def _prepare(self, request, wanted):
+        """In a thread of its own: the request waits from now on, or has ended."""
+        failure = None
+        try:
+            request.begin = self._prepared(**wanted)
+        except Exception as error:  # of this request alone: the others go on
+            failure = failed_with(error)
+        with self.changed:
+            self.preparing -= 1
+            if failure is None:
+                self.waiting.append(request)
+                self.changed.notify()
+        if failure is not None:
+            request.send(**failure)
+
+    def _prepared(self, prompt=None, messages=None, stop=None, log_probabilities=None, **numbers):
+        ids, ends = (self.llm._ids(prompt), []) if messages is None else self.llm._chat_ids(messages)
+        if len(ids) > self.context:
+            raise cugrt.Error(f"a prompt of {len(ids)} tokens does not fit into a context of {self.context}", cugrt.Code.OUT_OF_RANGE)
+        return functools.partial(self.llm._begin, ids, ends, StopSearch(stop), log_probabilities, **numbers)
 
     def cancel(self, request):
         with self.changed:
@@ -75,6 +118,7 @@ class Engine:
             self.closed = True
             self.changed.notify()
         self.thread.join()
+        self.tokenizing.shutdown(cancel_futures=True)
         self.llm.close()
 
     def _work(self):
@@ -91,48 +135,54 @@ class Engine:
 
     def _drop_cancelled(self):
         for request in [one for one in self.running if one.cancelled]:
-            request.generation.close()
             self.running.remove(request)
+            try:
+                request.generation.close()
+            except Exception as error:
+                self._fail(error)
         self.waiting = collections.deque(one for one in self.waiting if not one.cancelled)
 
     def _admit(self):
         while self.waiting and len(self.running) < self.places:
             request = self.waiting.popleft()
             try:
-                request.generation = self._begin(**request.wanted)
+                request.generation = request.begin()
                 self.running.append(request)
-            except cugrt.Error as error:
-                request.send(error=str(error), code=400)
             except Exception as error:  # of this request alone: the others go on
-                request.send(error=f"{type(error).__name__}: {error}", code=500)
+                request.send(**failed_with(error))
 
-    def _begin(self, prompt=None, messages=None, **options):
-        return self.llm.generate(prompt, **options) if messages is None else self.llm.chat(messages, **options)
+    def _fail(self, error):
+        """All that runs ends. The thread goes on, and the health check tells before anybody hears of an end."""
+        ended, self.running = self.running, []
+        for request in ended:
+            try:
+                request.generation.close()
+            except Exception as further:
+                error = further
+        self.failed = not isinstance(error, cugrt.Error) or error.code in LOST
+        self.steps += 1
+        for request in ended:
+            request.send(error=str(error), code=500)
 
     def _step(self):
         try:
             self.llm.step()
-        except Exception as error:  # the thread goes on, and the health check tells
-            for request in self.running:
-                request.send(error=str(error), code=500)
-            self.running.clear()
-            code = error.code if isinstance(error, cugrt.Error) else cugrt.Code.INTERNAL
-            self.failed = code in (cugrt.Code.DRIVER_ERROR, cugrt.Code.DEVICE_LOST, cugrt.Code.INTERNAL)
+        except Exception as error:
+            self._fail(error)
             return
-        finally:
-            self.steps += 1
         self.failed = False
+        self.steps += 1
         for request in list(self.running):
             generation = request.generation
             text = "".join(generation._pieces)
             generation._pieces.clear()
             begin, request.seen = request.seen, len(generation.ids)
             ids = generation.ids[begin:]
+            if generation.stop:  # its place is empty before anybody hears of the end
+                self.running.remove(request)
             if text or ids or generation.stop:
                 request.send(text=text, ids=ids, stop=generation.stop, prompt_tokens=len(generation.prompt_ids),
                              likely=self._likely(generation, begin))
-            if generation.stop:
-                self.running.remove(request)
 
     def _likely(self, generation, begin):
         """Of each token from `begin` on that is text: its bytes, log-probability, and those of the most likely ones."""
@@ -186,9 +236,13 @@ class LLMEngine:
         if not self.engine.thread.is_alive():
             raise RuntimeError("the engine's thread has ended")
         if self.engine.steps == self.checked_at:
-            busy = self.engine.running or self.engine.waiting
-            probe = None if busy else self.engine.submit({"prompt": [0], "max_tokens": 1}, asyncio.get_running_loop())
+            probe = None
             while self.engine.steps == self.checked_at:  # until Serve's patience ends; anybody's step will do
+                if probe is None and not self.engine.running and not self.engine.waiting:
+                    try:
+                        probe = self.engine.submit({"prompt": [0], "max_tokens": 1}, asyncio.get_running_loop())
+                    except cugrt.Error:  # all there is room for is being tokenized: some of that will step, or leave room
+                        pass
                 await asyncio.sleep(0.02)
             if probe is not None:
                 self.engine.cancel(probe)

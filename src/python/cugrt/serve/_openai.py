@@ -11,7 +11,10 @@ from ray.exceptions import RayError
 
 app = fastapi.FastAPI()
 TRIES = 3
+# What a request may ask for at most; docs/serving.md has them all.
 MOST_BYTES = 8 << 20  # of a body
+MOST_PROMPTS = 64  # of a body: each is a sequence of its own
+MOST_STOPS, LONGEST_STOP = 4, 1000  # stop texts, and characters of one
 MOST_LIKELY = 20  # log-probabilities of a token
 FINISH = {"end": "stop", "stop": "stop", "length": "length", "context": "length", "closed": "stop"}
 
@@ -66,8 +69,8 @@ def options_of(body, max_tokens, default_tokens):
         raise Refused("n is 1", 400, "n")
     stop = body.get("stop") or []
     stop = [stop] if isinstance(stop, str) else stop
-    if not isinstance(stop, list) or len(stop) > 4 or not all(isinstance(one, str) and one for one in stop):
-        raise Refused("stop is a text or up to four", 400, "stop")
+    if not isinstance(stop, list) or len(stop) > MOST_STOPS or not all(isinstance(one, str) and 0 < len(one) <= LONGEST_STOP for one in stop):
+        raise Refused(f"stop is a text or up to {MOST_STOPS}, each of 1 to {LONGEST_STOP} characters", 400, "stop")
     asked = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
     top_p = number(body, "top_p", 1.0, (int, float), 0, 1)
     return {"max_tokens": number(body, asked, min(default_tokens, max_tokens), int, 1, max_tokens),
@@ -84,6 +87,8 @@ def prompts_of(body):
     prompts = [prompt] if isinstance(prompt, str) or is_ids(prompt) else prompt
     if not isinstance(prompts, list) or not prompts or not all(isinstance(one, str) and one or is_ids(one) for one in prompts):
         raise Refused("prompt is a text, a list of token ids, or a list of such; none is empty", 400, "prompt")
+    if len(prompts) > MOST_PROMPTS:
+        raise Refused(f"a body has at most {MOST_PROMPTS} prompts, not {len(prompts)}", 400, "prompt")
     return prompts
 
 
@@ -245,11 +250,13 @@ class OpenAIFront:
 
     async def whole(self, wanted, form):
         async def one(options):
-            text, ids, likely, stop, prompt = "", 0, [], None, 0
+            texts, ids, likely, stop, prompt = [], 0, [], None, 0
             async for event in self.events(options):
-                text, ids, likely = text + event["text"], ids + len(event["ids"]), likely + event["likely"]
+                texts.append(event["text"])
+                likely += event["likely"]
+                ids += len(event["ids"])
                 stop, prompt = event["stop"], event["prompt_tokens"]
-            return text, ids, stop, prompt, likely
+            return "".join(texts), ids, stop, prompt, likely
 
         tasks = [asyncio.ensure_future(one(options)) for options in wanted]
         try:
