@@ -166,6 +166,19 @@ TEST_CASE("a convolution with its norm, in groups and transposed, with a bias an
     }
 }
 
+TEST_CASE("a norm behind a convolution's own activation stays behind it") {
+  const std::vector<float> x = {-2, 3};
+  // A kernel of 1: relu(w x), less 1, times 2.
+  check_close(run<float>(microsoft_node("FusedConv", {"x", "w"}, {"h"},
+                                        text_attribute("activation", "Relu")) +
+                             node("BatchNormalization", {"h", "two", "zero", "one", "one"}, {"y"},
+                                  float_attribute("epsilon", 0)),
+                         {floats("x", {1, 1, 1, 2}, x), weight(floats("w", {1, 1, 1, 1}, {0.5f})),
+                          weight(floats("zero", {1}, {0})), weight(floats("one", {1}, {1})),
+                          weight(floats("two", {1}, {2}))}),
+              {-2, 1}, 1e-5);
+}
+
 TEST_CASE("a deformable convolution whose offsets are whole numbers reads what they say") {
   constexpr int64_t kSize = 5, kChannels = 2, kOut = 3, kTaps = 4, kPlane = 16;
   const auto x = numbers(kChannels * kSize * kSize, 1), w = numbers(kOut * kChannels * kTaps, 2),

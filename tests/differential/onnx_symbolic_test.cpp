@@ -93,6 +93,17 @@ TEST_CASE("convolutions and pools that auto_pad pads for a stride, by images of 
     }
 }
 
+TEST_CASE("a sum over no axes of dimensions is the dimensions, where the node says so") {
+  const auto sum = [](int64_t keeps) {
+    return run<int64_t>(node("Shape", {"x"}, {"s"}) +
+                            node("ReduceSum", {"s"}, {"y"},
+                                 integer_attribute("noop_with_empty_axes", uint64_t(keeps))),
+                        {floats("x", {2, 3}, numbers(6, 1))});
+  };
+  CHECK(sum(1) == std::vector<int64_t>{2, 3});
+  CHECK(sum(0) == std::vector<int64_t>{5});
+}
+
 TEST_CASE("a range up to a dimension that was cast, halved and rounded up as floats") {
   for (size_t n : {4u, 5u}) {
     const auto y = run_model<float>(

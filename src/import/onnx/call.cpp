@@ -19,10 +19,47 @@ int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostN
 // --- Attributes
 
 const AttributeView *Call::attribute(std::string_view name) const {
-  for (const AttributeView &one : node.attributes)
-    if (one.name == name)
-      return &one;
+  for (size_t i = 0; i < node.attributes.size(); ++i)
+    if (node.attributes[i].name == name) {
+      read_attributes_[i] = true;
+      return &node.attributes[i];
+    }
   return nullptr;
+}
+
+void Call::ignore(std::initializer_list<std::string_view> names) const {
+  for (std::string_view name : names)
+    attribute(name);
+}
+
+void Call::expect(std::string_view name, int64_t only) {
+  if (const int64_t given = integer(name, only); given != only)
+    unsupported("attribute '" + std::string(name) + "' is " + std::to_string(given) +
+                ", and only " + std::to_string(only) + " is taken");
+}
+
+void Call::expect_dims(std::string_view name, V tensor, size_t first) {
+  const AttributeView *one = attribute(name);
+  if (!one || failed())
+    return;
+  const Ints given =
+      one->type == int32_t(AttributeKind::integer) ? Ints{one->integer} : one->integers;
+  const Dims all = dims(tensor);
+  bool same = first + given.size() <= all.size();
+  for (size_t i = 0; same && i < given.size(); ++i)
+    same = known(all[first + i]).value_or(given[i]) == given[i];
+  if (!same)
+    w.fail(Code::parse_error, "attribute '" + std::string(name) + "' is not what the weights have");
+}
+
+std::string Call::unread() const {
+  for (size_t i = 0; i < node.attributes.size(); ++i)
+    if (!read_attributes_[i])
+      return "attribute '" + std::string(node.attributes[i].name) + "'";
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (!read_inputs_[i] && !node.inputs[i].empty())
+      return "input " + std::to_string(i) + " ('" + std::string(node.inputs[i]) + "')";
+  return "";
 }
 
 const AttributeView *Call::attribute(std::string_view name, AttributeKind kind) const {
@@ -60,6 +97,13 @@ Ints Call::integers(std::string_view name, Ints otherwise) const {
 }
 
 // --- Inputs and results
+
+EntryPtr Call::entry(size_t i) {
+  if (!has(i))
+    return nullptr;
+  read_inputs_[i] = true;
+  return w.find(node.inputs[i]);
+}
 
 EntryPtr Call::required(size_t i) {
   EntryPtr one = entry(i);

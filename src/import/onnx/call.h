@@ -2,11 +2,15 @@
 //
 // Handlers read straight through: after the first error everything is invalid and nothing is
 // emitted, and the importer reports the error with the node's name.
+//
+// A call remembers which attributes and inputs were read. What a handler has not read would have
+// no effect on the results, so the importer refuses the node: the op may mean more than we know.
 #pragma once
 
 #include "import/onnx/importer.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace cugrt::onnx {
@@ -22,7 +26,9 @@ constexpr int64_t kMostSteps = 64;
 
 class Call {
 public:
-  Call(Importer &importer, const Node &node) : w(importer), node(node) {}
+  Call(Importer &importer, const Node &node)
+      : w(importer), node(node), read_attributes_(node.attributes.size()),
+        read_inputs_(node.inputs.size()) {}
 
   Importer &w;
   const Node &node;
@@ -35,12 +41,20 @@ public:
   double number(std::string_view name, double otherwise) const;
   std::string text(std::string_view name, const char *otherwise) const;
   Ints integers(std::string_view name, Ints otherwise) const;
+  /// Attributes that mean nothing for this node's results, by the op's document.
+  void ignore(std::initializer_list<std::string_view> names) const;
+  /// An integer attribute whose other values are not supported.
+  void expect(std::string_view name, int64_t only);
+  /// An attribute that repeats the sizes that a tensor has along axes from `first` on.
+  void expect_dims(std::string_view name, V tensor, size_t first);
 
   // --- Inputs ---
   size_t input_count() const { return node.inputs.size(); }
   bool has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
   /// Null where the node has no such input.
-  EntryPtr entry(size_t i) { return has(i) ? w.find(node.inputs[i]) : nullptr; }
+  EntryPtr entry(size_t i);
+  /// An input that means nothing for this node's results, by the op's document.
+  void ignore_input(size_t i) { static_cast<void>(entry(i)); }
   /// Never null: an input that is not there is an error, and gives an entry of nothing.
   EntryPtr required(size_t i);
   V value(size_t i);
@@ -100,6 +114,13 @@ public:
   Dims broadcast_dims(const Dims &a, const Dims &b);
   /// total / rest, where factors cancel.
   E quotient(const Dims &total, const Dims &rest);
+
+  /// The first attribute or input that nothing has read; empty: all of them were.
+  std::string unread() const;
+
+private:
+  mutable std::vector<bool> read_attributes_;
+  std::vector<bool> read_inputs_;
 };
 
 /// Heads [batch, length, heads, size] turned by angles [batch or 1, length, 1, half of what is
@@ -150,6 +171,11 @@ bool evaluate(Call &call);
 bool evaluate_fractions(Call &call);
 /// An input of one element as such a float, or as one that is a number.
 std::optional<Fractions> fraction(Call &call, size_t input);
+
+/// A cast to a dtype that is no float of 8 bits has nothing of its attributes about those.
+void ignore_rounding(const Call &c, DType to);
+/// What a range computes in, by ONNX's number: of floats of 16 bits alone another dtype.
+int64_t stash_type_of_range(const Call &c, DType dtype);
 
 /// Fails where inputs that have one dtype by the op's document have two, or indices are no
 /// integers.

@@ -85,8 +85,8 @@ void Importer::wait_for(const Counted &counted) {
 }
 
 /// Whether an input is counted; then the node is done, or the import starts anew.
-bool Importer::node_with_counted(Call &call, Handler handler) {
-  const Node &node = call.node;
+bool Importer::node_with_counted(const Node &node, Handler handler) {
+  Call call(*this, node);
   std::optional<size_t> input;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     if (const EntryPtr entry = call.entry(i); entry && entry->counted) {
@@ -106,7 +106,7 @@ bool Importer::node_with_counted(Call &call, Handler handler) {
     wait_for(counted);
   if (failed())
     return true;
-  handler(call);
+  handle(node, handler);
   if (!failed() && call.wants(0) && find(node.outputs[0])->device.valid())
     set_counted(node.outputs[0], {counted.count, *axis, counted.node});
   return true;

@@ -230,6 +230,7 @@ bool Evaluation::cast() {
     return false;
   const Host &x = *in_[0];
   const DType to = *wanted;
+  ignore_rounding(c_, to);
   Host out{to, x.dims, {}, {}};
   for (E e : x.ints) {
     const auto number = c_.known(e);
@@ -347,6 +348,8 @@ bool Evaluation::constant_of_shape() {
 
 bool Evaluation::range() {
   const Host &start = *in_[0];
+  if (stash_type_of_range(c_, start.dtype) != 1)
+    return false;
   Host out{start.dtype, {0}, {}, {}};
   if (is_real(start.dtype)) {
     const double count = std::ceil((in_[1]->reals.at(0) - start.reals.at(0)) / in_[2]->reals.at(0));
@@ -377,7 +380,11 @@ bool Evaluation::reduce() {
   const Host &x = *in_[0];
   if (is_real(x.dtype) || x.dims.size() > 1 || x.ints.empty())
     return false;
-  if (c_.integer("noop_with_empty_axes", 0))
+  // Of one axis: axes that are given can only be that one.
+  const bool noop = c_.integer("noop_with_empty_axes", 0) != 0;
+  const bool given =
+      (in_.size() > 1 && in_[1] && in_[1]->size()) || !c_.integers("axes", {}).empty();
+  if (noop && !given)
     return false;
   const std::string_view combine = op == "ReduceProd"  ? "Mul"
                                    : op == "ReduceSum" ? "Add"

@@ -63,6 +63,7 @@ bool cast(Call &c) {
   const EntryPtr x = c.entry(0);
   if (!x || !to)
     return false;
+  ignore_rounding(c, *to);
   if (!x->fractions) { // of integers
     const Host *host = c.host(0);
     if (!host || is_real(host->dtype) || host->dtype == DType::u64 || host->size() > 64 ||

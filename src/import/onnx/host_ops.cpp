@@ -266,11 +266,12 @@ Hosts reshaped(Call &call, const std::vector<const Host *> &in) {
   } else {
     if (!list)
       return std::nullopt;
+    const bool zero_copies = !call.integer("allowzero", 0);
     int64_t rest = 1;
     ptrdiff_t open = -1;
     for (size_t i = 0; i < list->size(); ++i) {
       int64_t &d = (*list)[i];
-      if (d == 0 && !call.integer("allowzero", 0)) {
+      if (d == 0 && zero_copies) {
         if (i >= dims.size())
           return std::nullopt;
         d = dims[i];
@@ -331,6 +332,8 @@ Hosts split(Call &call, const std::vector<const Host *> &in) {
   else if (call.attribute("split"))
     sections = call.integers("split", {});
   const auto parts = int64_t(call.node.outputs.size());
+  if (call.integer("num_outputs", parts) != parts)
+    return std::nullopt;
   if (!sections) {
     const int64_t each = (x.dims[0] + parts - 1) / parts;
     sections = Ints();

@@ -181,20 +181,28 @@ void Importer::report(const Node &node, const Status &status) {
 }
 
 void Importer::call_function(const Node &node, const LocalFunction &function) {
+  Call call(*this, node); // what the function declares is read
+  std::vector<EntryPtr> arguments;
+  for (size_t i = 0; i < function.inputs.size(); ++i)
+    arguments.push_back(call.entry(i));
+  for (const auto &declared : function.attributes)
+    call.ignore({declared});
+  for (const AttributeView &declared : function.defaults)
+    call.ignore({declared.name});
+  require_all_read(call);
+  if (failed())
+    return;
   if (++depth > kMaxDepth) {
     fail(Code::unsupported,
          "local functions call one another more than " + std::to_string(kMaxDepth) + " deep");
     --depth;
     return;
   }
-  std::vector<EntryPtr> arguments;
-  for (std::string_view name : node.inputs)
-    arguments.push_back(name.empty() ? nullptr : find(name));
   auto outer = std::move(scopes_);
   scopes_.clear();
   push_scope();
   for (size_t i = 0; i < function.inputs.size(); ++i)
-    define(function.inputs[i], i < arguments.size() ? arguments[i] : nullptr);
+    define(function.inputs[i], arguments[i]);
   auto actual = [&](std::string_view name) -> const AttributeView * {
     for (const auto *list : {&node.attributes, &function.defaults})
       for (const AttributeView &one : *list)
@@ -233,6 +241,17 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
     define(node.outputs[i], results[i]);
 }
 
+void Importer::require_all_read(const Call &call) {
+  if (const std::string unread = call.unread(); !failed() && !unread.empty())
+    fail(Code::unsupported, unread + " is not known here, and might change the results");
+}
+
+void Importer::handle(const Node &node, Handler handler) {
+  Call call(*this, node);
+  handler(call);
+  require_all_read(call);
+}
+
 void Importer::node(const Node &node) {
   if (++turns > kMostNodes && !failed())
     fail(Code::unsupported,
@@ -250,11 +269,15 @@ void Importer::node(const Node &node) {
     if (function != model_.functions.end()) {
       call_function(node, *function);
     } else if (Handler handler = find_handler(node.domain, node.op)) {
-      Call call(*this, node);
       try {
-        check_dtypes(call);
-        if (!failed() && !node_with_counted(call, handler) && !evaluate(call) && !failed())
-          handler(call);
+        Call typed(*this, node), known(*this, node);
+        check_dtypes(typed);
+        if (failed() || node_with_counted(node, handler)) {
+        } else if (evaluate(known)) {
+          require_all_read(known);
+        } else if (!failed()) {
+          handle(node, handler);
+        }
       } catch (const std::out_of_range &) {
         fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");
       }

@@ -218,11 +218,14 @@ private:
   Status every_value(std::set<uint32_t> &returned);
   ir::TypeId declared_type(ir::TypeId id);
   void count_readers(const Graph &graph);
-  bool node_with_counted(Call &call, Handler handler);
+  bool node_with_counted(const Node &node, Handler handler);
   void wait_for(const Counted &counted);
   V dense(V x, const Counted &counted);
   Status count_results();
   void node(const Node &node);
+  void handle(const Node &node, Handler handler);
+  /// What is left unread of a node is an error.
+  void require_all_read(const Call &call);
   void report(const Node &node, const Status &status);
   Status bound_input(const ValueInfo &info, Entry &entry);
   E host_symbol(const std::string &input, std::string wanted, DType dtype, int64_t most,

@@ -175,8 +175,8 @@ void rotary(Call &c) {
     return;
   const Dims original = c.dims(x);
   const bool flat = original.size() == 3;
+  const int64_t heads = c.integer("num_heads", 0);
   if (flat) {
-    const int64_t heads = c.integer("num_heads", 0);
     if (heads < 1)
       return c.w.fail(Code::parse_error, "an input of rank 3 needs num_heads");
     x = c.reshape(x, {original[0], original[1], c.constant(heads),

@@ -231,6 +231,7 @@ void non_max_suppression(Call &c) {
     return c.w.fail(Code::parse_error, "boxes are [images, n, 4], scores [images, classes, n]");
   const Ints limit = c.has(2) ? c.constants(2) : Ints{0};
   const double overlap = c.real(3, 0);
+  const bool centres = c.integer("center_point_box", 0) != 0;
   const std::vector<double> least = c.has(4) ? c.reals(4) : std::vector<double>();
   if (c.failed())
     return;
@@ -245,7 +246,7 @@ void non_max_suppression(Call &c) {
   call.options = {"-DOVERLAP=" + float_text(overlap)};
   if (!least.empty())
     call.options.push_back("-DLEAST_SCORE=" + float_text(least[0]));
-  if (c.integer("center_point_box", 0))
+  if (centres)
     call.options.push_back("-DCENTERS");
   call.inputs = {c.cast(boxes, DType::f32), c.cast(scores, DType::f32)};
   call.outputs = {c.w.tensor_type(DType::i64, {all}), c.w.tensor_type(DType::u8, {lists, d[2]})};

@@ -33,6 +33,7 @@ void identity(Call &c) {
 void optional(Call &c) {
   if (c.node.op == "OptionalGetElement")
     return c.result(c.entry(0));
+  c.ignore_input(0); // there or not
   Host there{DType::boolean, {}, {c.constant(c.has(0))}, {}};
   c.result(std::move(there));
 }
@@ -46,6 +47,7 @@ void cast(Call &c) {
     to = dtype_of(static_cast<int32_t>(c.integer("to", 0)));
   if (!to)
     return c.unsupported("a cast to a dtype that is not one of ours");
+  ignore_rounding(c, *to);
   if (c.dtype(x) == *to) {
     c.result(c.entry(0));
     return;
@@ -197,6 +199,8 @@ void swish(Call &c) {
 }
 
 void dropout(Call &c) {
+  c.ignore({"ratio", "seed"}); // of training
+  c.ignore_input(1);
   if (c.has(2)) {
     const Ints training = c.constants(2);
     if (!training.empty() && training[0])
@@ -214,6 +218,7 @@ void constant(Call &c) {
   made->name = c.node.outputs.empty() ? "" : c.node.outputs[0];
   for (const AttributeView &one : c.node.attributes) {
     Host host;
+    c.attribute(one.name);
     if (one.name == "value" && one.tensor) {
       auto loaded = load_tensor(*one.tensor, c.w.files());
       if (!loaded.ok())
@@ -274,6 +279,11 @@ void bit_cast(Call &c) {
 }
 
 } // namespace
+
+void ignore_rounding(const Call &c, DType to) {
+  if (!is_real(to) || ir::info(to).bytes_per_block > 1)
+    c.ignore({"saturate", "round_mode"});
+}
 
 void add_elementwise(HandlerTable &table) {
   const std::pair<std::string_view, Handler> rows[] = {{"Acos", unary<Op::acos>},

@@ -124,6 +124,8 @@ void embedding_norm(Call &c) {
     return c.unsupported("ids of other than two dimensions");
   if (c.wants(1) && c.has(7))
     return c.unsupported("lengths made of a mask");
+  c.ignore({"mask_index_type"}); // of a result that is zeros without a mask
+  c.ignore_input(7), c.ignore_input(4);
   const Dims d = c.dims(ids);
   V sum = c.gather(words, ids, 0);
   if (c.has(8))
@@ -166,6 +168,8 @@ void matmul_n_bits(Call &c) {
                 block = c.integer("block_size", 0);
   if (c.failed() || n < 1 || k < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
     return c.unsupported("weights of other than 2, 4 or 8 bits");
+  c.ignore({"accuracy_level"}); // how far A may be rounded: it is not
+  c.expect("weight_prepacked", 0);
   if (c.has(4))
     return c.unsupported("groups that are told one by one (g_idx)");
   const int64_t blocks = (k + block - 1) / block;

@@ -100,6 +100,7 @@ void finish(Call &c, Heads x, V past_k, V past_v, V mask, V bias) {
     x.v = c.concat({past_v, x.v}, 2);
   if (c.failed())
     return;
+  c.ignore({"mask_filter_value"}); // of a mask, which reads it
   const E batch = c.dims(x.q)[0], queries = c.dims(x.q)[2], keys = c.dims(x.k)[2];
   const DType dtype = c.dtype(x.q);
   V all = summed(c, mask_bias(c, mask, dtype, batch, keys), bias);
@@ -155,6 +156,7 @@ void microsoft_attention(Call &c) {
     return c.w.fail(Code::parse_error, "num_heads and weights of rank 2 are needed");
   if (c.integer("do_rotary", 0) || c.integer("past_present_share_buffer", 0))
     return c.unsupported("rotary embeddings, or a cache that is shared");
+  c.ignore({"rotary_embedding_dim"});
   V projected = c.matmul(x, w);
   if (c.has(2))
     projected = c.binary(Op::add, projected, c.value(2));
@@ -205,6 +207,15 @@ void group_query_attention(Call &c) {
     return c.w.fail(Code::parse_error, "num_heads, kv_num_heads and queries of rank 3 are needed");
   if (c.has(11) || c.integer("smooth_softmax", 0) || c.wants(3))
     return c.unsupported("a sink of the softmax, or scores as a result");
+  if (c.text("k_quant_type", "NONE") != "NONE" || c.text("v_quant_type", "NONE") != "NONE")
+    return c.unsupported("a quantised cache");
+  c.expect("kv_cache_bit_width", 0);
+  c.expect("causal", 1);
+  c.expect("sliding_window_cache", 0);
+  c.ignore({"qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"}); // of what is not
+  c.ignore_input(6); // the largest of input 5, plus 1
+  const bool interleaved = c.integer("rotary_interleaved", 0) != 0;
+  c.ignore_input(7), c.ignore_input(8), c.ignore_input(9); // read where there is a rotary embedding
   ir::ExprPool &exprs = c.w.exprs();
   if (!k.valid()) { // packed: heads of queries, of keys, of values
     const E size = exprs.floordiv(c.dims(q)[2], c.constant(heads + 2 * groups));
@@ -225,7 +236,6 @@ void group_query_attention(Call &c) {
   if (c.integer("do_rotary", 0)) {
     V positions = c.has(9) ? c.cast(c.value(9), DType::i64) : at;
     V cosines = angles(c, c.value(7), positions), sines = angles(c, c.value(8), positions);
-    const bool interleaved = c.integer("rotary_interleaved", 0) != 0;
     q = rotated(c, q, cosines, sines, interleaved), k = rotated(c, k, cosines, sines, interleaved);
   }
   q = swapped(c, q), k = swapped(c, k), v = swapped(c, v);
@@ -268,8 +278,13 @@ void microsoft_rotary(Call &c) {
     return c.unsupported("sequences packed in one");
   const bool flat = c.rank(x) == 3;
   const Dims original = c.dims(x);
+  int64_t heads = c.integer("num_heads", 0);
+  if (const int64_t turned = c.integer("rotary_embedding_dim", 0);
+      turned != 0 && c.known(c.dims(cosines)[1]).value_or(turned / 2) != turned / 2)
+    return c.w.fail(Code::parse_error, "rotary_embedding_dim is not twice what the tables have");
+  if (c.number("scale", 1) != 1)
+    return c.unsupported("a scale of what is turned");
   if (flat) {
-    int64_t heads = c.integer("num_heads", 0);
     if (!heads) // each as wide as two tables
       heads = c.number_of(original[2], "the size of all heads") /
               std::max<int64_t>(1, 2 * c.number_of(c.dims(cosines)[1], "the angles of a head"));

@@ -111,6 +111,8 @@ void lstm(Call &c) {
       usual = usual && given->texts[i] == kActivations[i % 3];
   if (!usual)
     return c.unsupported("other activations, limits or joined gates");
+  c.ignore({"activation_alpha", "activation_beta"}); // these activations have none
+  c.expect_dims("hidden_size", r, 1);
   const Dims d = c.dims(x), of_w = c.dims(w), of_r = c.dims(r);
   const int64_t directions = c.number_of(of_w[0], "the number of directions");
   const E wide = of_w[2], hidden = of_r[1];

@@ -27,8 +27,14 @@ Affine affine_of(Call &c, V scale, V bias, V mean, V variance, double epsilon) {
 }
 
 void batch_norm(Call &c) {
-  if (c.w.folded.count(&c.node))
+  c.ignore({"momentum"}); // of training
+  c.expect("spatial", 1);
+  if (c.w.folded.count(&c.node)) { // the convolution before it has read the others
+    c.ignore({"epsilon", "training_mode"});
+    for (size_t i = 1; i < c.input_count(); ++i)
+      c.ignore_input(i);
     return c.result(c.required(0));
+  }
   const bool training = c.integer("training_mode", 0) != 0;
   if (c.wants(1) && !training)
     return c.unsupported("training before opset 14");
@@ -83,6 +89,7 @@ void instance_norm(Call &c) {
 void group_norm(Call &c) {
   V x = c.value(0), scale = c.value(1), bias = c.value(2);
   const int64_t groups = c.integer("num_groups", 1);
+  c.expect("stash_type", 1);
   if (c.failed() || c.rank(x) < 3)
     return c.unsupported("an image without axes");
   const Dims d = c.dims(x);
@@ -107,6 +114,7 @@ void layer_norm(Call &c) {
   const Dims d = c.dims(x);
   const size_t axis = c.axis(c.integer("axis", -1), d.size());
   const double epsilon = c.number("epsilon", 1e-5);
+  c.expect("stash_type", 1);
   const E rows = c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
           columns = c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()));
   V flat = c.reshape(x, {rows, columns});
@@ -131,8 +139,12 @@ void layer_norm(Call &c) {
   V mean = c.reduce(Op::reduce_mean, flat, {1}, true), off = c.binary(Op::sub, flat, mean);
   V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), {1}, true);
   V inverse = c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, epsilon))});
-  c.result(c.reshape(mean, kept), 1);
-  c.result(c.reshape(inverse, kept), 2);
+  // As floats of 32 bits, which the stash type says; of f64 they stay what they are.
+  auto stashed = [&](V v) {
+    return c.reshape(c.dtype(v) == DType::f64 ? v : c.cast(v, DType::f32), kept);
+  };
+  c.result(stashed(mean), 1);
+  c.result(stashed(inverse), 2);
 }
 
 void mean_variance(Call &c) {
@@ -149,8 +161,8 @@ void mean_variance(Call &c) {
 void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed) {
   const Node *norm = c.node.outputs.empty() ? nullptr : c.w.only_reader(c.node.outputs[0]);
   if (c.failed() || !norm || norm->op != "BatchNormalization" || !norm->domain.empty() ||
-      norm->inputs.size() != 5 || norm->inputs[0] != c.node.outputs[0])
-    return;
+      norm->inputs.size() != 5 || norm->inputs[0] != c.node.outputs[0] || !c.node.domain.empty())
+    return; // convolutions of other domains do more before their result
   Call other(c.w, *norm);
   const DType dtype = c.dtype(weights), wide = dtype == DType::f64 ? dtype : DType::f32;
   const Dims d = c.dims(weights);

@@ -91,6 +91,7 @@ void pad(Call &c) {
   if (given.size() != 2 * axes.size())
     return c.w.fail(Code::parse_error, "pads are not two for each axis");
   const std::string mode = c.text("mode", "constant");
+  c.ignore({"value"}), c.ignore_input(2); // read where there is something to fill with it
   Ints before(rank, 0), after(rank, 0);
   for (size_t i = 0; i < axes.size() && !c.failed(); ++i) {
     const size_t axis = size_t(axes[i]);

@@ -56,6 +56,7 @@ void deformable_convolution(Call &c) {
   if (c.rank(x) != 4 || c.rank(w) != 4 || c.rank(offsets) != 4 || (c.has(4) && c.rank(mask) != 4))
     return c.unsupported("a deformable convolution of other than two dimensions");
   const Dims d = c.dims(x), k = c.dims(w);
+  c.expect_dims("kernel_shape", w, 2);
   const Ints kernel = {c.number_of(k[2], "a kernel's size"), c.number_of(k[3], "a kernel's size")},
              strides = c.integers("strides", {1, 1}), dilation = c.integers("dilations", {1, 1}),
              pads = c.integers("pads", {0, 0, 0, 0});

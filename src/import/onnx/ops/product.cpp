@@ -143,6 +143,7 @@ void gemm(Call &c) {
     a = c.transpose(a, {1, 0});
   if (c.integer("transB", 0))
     b = c.transpose(b, {1, 0});
+  c.ignore_input(2); // where beta is 0
   V y = c.matmul(a, b);
   if (const double alpha = c.number("alpha", 1); alpha != 1)
     y = c.binary(Op::mul, y, c.like(y, alpha));
@@ -194,6 +195,9 @@ void quantize_linear(Call &c) {
   if (!to || !is_quantized(*to))
     return c.unsupported("quantised values that are not integers of 8 to 32 bits");
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  c.ignore({"saturate"}); // of floats of 8 bits
+  if (const int64_t precision = c.integer("precision", 0); precision != 0 && precision != 1)
+    return c.unsupported("a quotient that is rounded to another dtype than f32");
   x = c.cast(x, DType::f32), scale = c.cast(along(c, scale, x, axis, block), DType::f32);
   if (zero.valid())
     zero = along(c, zero, x, axis, block);

@@ -175,8 +175,7 @@ bool Recurrent::one_launch() {
   const bool is_lstm = c.node.op == "LSTM", is_gru = c.node.op == "GRU";
   const std::string_view name = is_lstm ? "lstm" : is_gru ? "gru" : "rnn";
   std::string activation = "tanh";
-  if (!ir::op_from_name(name) || clip_ > 0 || c.integer("input_forget", 0) ||
-      c.attribute("activation_alpha"))
+  if (!ir::op_from_name(name) || clip_ > 0 || c.integer("input_forget", 0))
     return false;
   if (const AttributeView *given = c.attribute("activations"))
     for (size_t i = 0; i < given->texts.size(); ++i) {
@@ -190,6 +189,7 @@ bool Recurrent::one_launch() {
         activation = one == "Tanh" ? "tanh" : one == "Relu" ? "relu" : "sigmoid";
       }
     }
+  c.ignore({"activation_alpha", "activation_beta"}); // none of these activations has any
   const Dims w = c.dims(c.value(1));
   const E directions = w[0], wide = w[1];
   ir::ExprPool &exprs = c.w.exprs();
@@ -250,6 +250,7 @@ void Recurrent::run() {
   const Dims d = c.dims(x_), recurrence = c.dims(c.value(2));
   if (recurrence.size() != 3)
     return c.unsupported("weights that have not three dimensions");
+  c.expect_dims("hidden_size", c.value(2), 2);
   batch_ = d[1], hidden_ = recurrence[2];
   lengths_ = c.has(4) ? c.w.match(c.value(4), {batch_}) : V();
   if (one_launch())

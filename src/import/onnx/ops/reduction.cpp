@@ -26,7 +26,7 @@ void reduce(Call &c) {
   const std::string_view kind = c.node.op.substr(6);
   const DType dtype = c.dtype(x);
   Ints axes = given_axes(c, 1, c.rank(x));
-  const bool nothing = axes.empty() && c.integer("noop_with_empty_axes", 0);
+  const bool noop = c.integer("noop_with_empty_axes", 0) != 0, nothing = axes.empty() && noop;
   if (axes.empty() && !nothing)
     axes = all_axes(c.rank(x));
   const bool keep = c.integer("keepdims", 1) != 0;
@@ -91,6 +91,7 @@ void top_k(Call &c) {
   if (c.failed())
     return;
   const size_t axis = c.axis(c.integer("axis", -1), c.rank(x));
+  c.ignore({"sorted"}); // unsorted ones may stand in any order
   c.number_of(c.dims(x)[axis], "the axis of top_k");
   const std::vector<V> both =
       c.w.emit(Op::top_k, {x},
@@ -141,6 +142,8 @@ void lp_norm(Call &c) {
   V x = c.value(0);
   const Ints axes = {static_cast<int64_t>(c.axis(c.integer("axis", -1), c.rank(x)))};
   const int64_t p = c.integer("p", 2);
+  if (p != 1 && p != 2)
+    return c.unsupported("powers other than 1 and 2");
   V sum =
       c.reduce(Op::reduce_sum, p == 1 ? c.op(Op::abs, {x}) : c.binary(Op::mul, x, x), axes, true);
   V norm = p == 1 ? sum : c.op(Op::sqrt, {sum});

@@ -234,6 +234,9 @@ void resize(Call &c) {
   mode.antialias = c.integer("antialias", 0) != 0;
   if (mode.kind == "bilinear")
     mode.kind = "linear";
+  c.ignore({"extrapolation_value"}); // of tf_crop_and_resize, which reads it, and the region
+  if (!old)
+    c.ignore_input(1);
   const size_t scales_at = c.node.op == "Upsample" || c.w.opset() < 11 ? 1 : 2;
   std::vector<double> scales;
   if (const AttributeView *given = c.attribute("scales"))

@@ -156,6 +156,7 @@ void split(Call &c) {
     return;
   const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
   const auto parts = static_cast<int64_t>(c.node.outputs.size());
+  c.expect("num_outputs", parts);
   std::vector<E> sections;
   if (c.has(1))
     sections = c.exprs(1);
@@ -343,6 +344,9 @@ void range_of_floats(Call &c, Fractions from, const Fractions &to) {
 }
 
 void range(Call &c) {
+  if (const EntryPtr start = c.entry(0);
+      start && stash_type_of_range(c, c.w.entry_dtype(*start).value_or(DType::f32)) != 1)
+    return c.unsupported("a range whose sums are rounded to 16 bits");
   const auto from_float = fraction(c, 0), to_float = fraction(c, 1);
   if (from_float && to_float && (c.entry(0)->fractions || c.entry(1)->fractions))
     return range_of_floats(c, *from_float, *to_float);
@@ -439,6 +443,11 @@ void triangle(Call &c) {
 void shape(Call &c) { c.unsupported("the shape of a value that is no tensor"); }
 
 } // namespace
+
+int64_t stash_type_of_range(const Call &c, DType dtype) {
+  const int64_t given = c.integer("stash_type", 1);
+  return is_real(dtype) && ir::info(dtype).bytes_per_block == 2 ? given : 1;
+}
 
 void add_shapes(HandlerTable &table) {
   const std::pair<std::string_view, Handler> rows[] = {{"Reshape", reshape},

@@ -63,8 +63,15 @@ void causal_convolution(Call &c) {
 
 /// A state [batch, heads, key, value] that each step decays, corrects, writes and reads.
 void linear_attention(Call &c) {
-  V q = c.value(0), k = c.value(1), v = c.value(2), past = c.value(3), decay = c.value(4),
-    beta = c.value(5);
+  const std::string rule = c.text("update_rule", "gated_delta");
+  const bool gated = rule == "gated" || rule == "gated_delta",
+             corrects = rule == "delta" || rule == "gated_delta";
+  c.ignore({"chunk_size"}); // of other ways to the same result
+  V q = c.value(0), k = c.value(1), v = c.value(2), past = c.value(3),
+    decay = gated ? c.value(4) : V(), beta = corrects ? c.value(5) : V();
+  if ((rule != "linear" && !gated && !corrects) || gated != decay.valid() ||
+      corrects != beta.valid())
+    return c.w.fail(Code::parse_error, "update rule '" + rule + "' without what it needs");
   const int64_t q_heads = c.integer("q_num_heads", 0), heads = c.integer("kv_num_heads", 0);
   if (c.failed() || c.rank(q) != 3 || c.rank(k) != 3 || c.rank(v) != 3 || heads < 1 ||
       q_heads < 1 || q_heads % heads)

@@ -123,6 +123,7 @@ void convolution(Call &c) {
     return;
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
+  c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.like(x, 0));
   const int64_t groups = c.integer("group", 1);
   fold_batch_norm(c, w, bias, groups, false);
@@ -139,6 +140,7 @@ void convolution_integer(Call &c) {
   V x = c.value(0), w = c.value(1);
   if (c.failed())
     return;
+  c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.has(2) ? c.value(2) : c.like(x, 0));
   c.result(convolve_bytes(c, x, w, c.value(2), c.value(3), win));
 }
@@ -147,6 +149,7 @@ void qlinear_convolution(Call &c) {
   V x = c.value(0), w = c.value(3), out_zero = c.value(7);
   if (c.failed())
     return;
+  c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.value(2));
   Dims channel(c.rank(x), c.constant(1));
   auto of_channels = [&](V q) {
@@ -170,6 +173,7 @@ void transposed_convolution(Call &c) {
     return c.unsupported("a convolution of other than one to three dimensions");
   const Dims image = image_of(c, x);
   const size_t axes = image.size();
+  c.expect_dims("kernel_shape", w, 2);
   const Ints kernel = kernel_of(c, w);
   const Ints strides = c.integers("strides", Ints(axes, 1)),
              dilation = c.integers("dilations", Ints(axes, 1)),
@@ -325,7 +329,9 @@ void pooling(Call &c) {
   if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
     return c.unsupported("a pool of other than one to three dimensions");
   const bool largest = c.node.op == "MaxPool", average = c.node.op == "AveragePool";
-  V fill; // beside the image; positions are those of an image without it
+  if (largest)
+    c.ignore({"storage_order"}); // of the positions, whose maker reads it
+  V fill;                        // beside the image; positions are those of an image without it
   if (!c.wants(1))
     fill = c.like(x, !largest                  ? 0
                      : is_real(c.dtype(x))     ? -INFINITY
