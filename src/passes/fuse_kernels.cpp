@@ -10,7 +10,7 @@
 // the ops one by one. Groups that nothing calls any longer are removed.
 #include "codegen/fused/fused_group.h"
 #include "ir/module/function_cloner.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/kernel_choice.h"

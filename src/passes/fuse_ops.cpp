@@ -13,7 +13,7 @@
 #include "codegen/fused/fused_group.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "passes/all_passes.h"
 #include "passes/fused_group.h"
 #include "passes/op_groups.h"

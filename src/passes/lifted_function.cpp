@@ -5,7 +5,7 @@
 
 #include "ir/module/builder.h"
 #include "ir/module/located.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "support/check.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@
 #include "codegen/op_emitter.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/located.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "passes/all_passes.h"
 #include "passes/padding_effects.h"
 

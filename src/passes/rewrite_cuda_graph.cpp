@@ -17,7 +17,7 @@
 // an unplanned allocation is fresh in each run, so nothing that touches it is static.
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "passes/all_passes.h"
 #include "passes/lifted_function.h"
 #include "plan/published/analysis.h"

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 
 #include "ir/module/builder.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/ops/ops.h"
 #include "ir/text/text.h"
 

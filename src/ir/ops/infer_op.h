@@ -2,7 +2,7 @@
 //
 // A rule reads operands' types and attributes that have been checked against the op's table, and
 // gives the result types or an error that names what is wrong. Which rule an op has stands in
-// op_families.def; the rules lie in ops_infer_*.cpp, by concern.
+// op_families.def; the rules lie in infer_*.cpp, by concern.
 #pragma once
 
 #include "ir/ops/ops.h"

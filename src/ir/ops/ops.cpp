@@ -215,6 +215,8 @@ DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view na
   return get<DTypeLiteral>(op, attributes, name).dtype;
 }
 
+bool writes_operand(Op op) { return op == Op::cache_write; }
+
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank) {
   auto size = static_cast<int64_t>(rank);
   if (axis < -size || axis >= size)

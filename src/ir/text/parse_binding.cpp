@@ -2,7 +2,7 @@
 #include "ir/text/parser.h"
 
 #include "ir/module/names.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 
 namespace cugrt::ir {
 

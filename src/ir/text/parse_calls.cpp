@@ -2,7 +2,7 @@
 // the parser.
 #include "ir/text/parser.h"
 
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 
 namespace cugrt::ir {
 

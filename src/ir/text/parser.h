@@ -11,7 +11,7 @@
 #pragma once
 
 #include "ir/module/builder.h"
-#include "ir/ops/ops.h"
+#include "ir/module/op.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
 

@@ -1,7 +1,7 @@
 // Printing of bindings and blocks.
 #include "ir/text/printer.h"
 
-#include "ir/ops/ops.h"
+#include "ir/module/op.h"
 #include "ir/text/lexer.h"
 
 namespace cugrt::ir {

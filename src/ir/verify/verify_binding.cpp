@@ -2,8 +2,8 @@
 #include "ir/verify/verifier.h"
 
 #include "ir/module/names.h"
-#include "ir/ops/infer.h"
-#include "ir/ops/ops.h"
+#include "ir/module/infer.h"
+#include "ir/module/op.h"
 #include "support/checked_math.h"
 
 #include <algorithm>

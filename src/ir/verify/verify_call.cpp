@@ -1,7 +1,7 @@
 // The rules of launches and calls.
 #include "ir/verify/verifier.h"
 
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/type/element.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #include "ir/verify/verifier.h"
 
 #include "ir/module/names.h"
-#include "ir/ops/infer.h"
-#include "ir/ops/ops.h"
+#include "ir/module/infer.h"
+#include "ir/module/op.h"
 #include "ir/text/text.h"
 
 #include <algorithm>

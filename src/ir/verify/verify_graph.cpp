@@ -1,7 +1,7 @@
 // The rules of the builtins of lifted regions (ir/graph_builtins.h), and of the functions that they
 // name.
 #include "ir/module/graph_builtins.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/verify/verifier.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 #include "ir/verify/verifier.h"
 
 #include "ir/module/names.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/text/text.h"
 
 #include <algorithm>

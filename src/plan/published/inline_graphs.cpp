@@ -5,7 +5,7 @@
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/located.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "support/check.h"
 
 namespace cugrt::plan {

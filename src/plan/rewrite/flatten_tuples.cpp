@@ -3,7 +3,7 @@
 
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/text/text.h"
 #include "support/check.h"
 

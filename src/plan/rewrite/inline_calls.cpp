@@ -3,7 +3,7 @@
 
 #include "ir/module/function_cloner.h"
 #include "ir/module/located.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "ir/text/text.h"
 #include "plan/rewrite/inlined_body.h"
 #include "plan/symbols/bucket_boxes.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ir/module/builder.h"
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 #include "plan/analysis/liveness.h"
 #include "plan/symbols/sizes.h"
 

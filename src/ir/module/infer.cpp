@@ -1,5 +1,5 @@
 // Types of operands and calls.
-#include "ir/ops/infer.h"
+#include "ir/module/infer.h"
 
 #include <algorithm>
 

@@ -1,0 +1,79 @@
+// What the language needs to know of an op: its name, how many operands and results it has, its
+// attributes, and the types of its results. The ops themselves, and the answers to these
+// questions, are in src/ops, which stands above the IR.
+#pragma once
+
+#include "ir/module/module.h"
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace cugrt::ir {
+
+enum class Op : uint32_t; // its enumerators: ir/ops/ops.h
+
+/// How the elements of an op's result follow from those of its operands, from the simplest to what
+/// cannot be said. Fusion (passes/fuse_ops.cpp) compares them by this order.
+enum class OpPattern : uint8_t {
+  elementwise, // from the elements of the same index
+  broadcast,   // likewise, where operands lack some of the result's axes
+  injective,   // each from an element at another index (transpose, concat, gather)
+  reduction,   // from all elements along some axes
+  out_fusable, // anything, but each result may still go through what is elementwise (matmul,
+               // softmax)
+  opaque,      // not fused
+};
+
+struct OpInfo {
+  std::string_view name;
+  uint32_t least_operands, most_operands;
+  uint32_t most_results; // 1, or more where the number follows from attributes (split)
+  OpPattern pattern;     // of the op in general; op_pattern says it of one with its types
+};
+
+enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };
+
+struct OpAttribute {
+  std::string_view name;
+  AttributeKind kind;
+  bool required = false;
+  AttributeValue default_value{}; // where not required
+};
+
+size_t op_count();
+const OpInfo &op_info(Op op);
+std::optional<Op> op_from_name(std::string_view name);
+inline Op op_of(const Binding &binding) { return static_cast<Op>(binding.callee); }
+/// The attributes that `op` takes. An integer is taken where a float is expected.
+std::span<const OpAttribute> op_attributes(Op op);
+
+/// The value of an attribute of a checked op: as given, else its default. An empty list stands for
+/// the default that depends on operands (all axes, reversed axes).
+AttributeValue op_attribute(Op op, std::span<const Attribute> attributes, std::string_view name);
+int64_t op_integer(Op op, std::span<const Attribute> attributes, std::string_view name);
+double op_float(Op op, std::span<const Attribute> attributes, std::string_view name);
+bool op_bool(Op op, std::span<const Attribute> attributes, std::string_view name);
+std::string op_string(Op op, std::span<const Attribute> attributes, std::string_view name);
+std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
+                                 std::string_view name);
+DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name);
+
+/// Whether `op` writes its first operand, in place, and gives it as its result: no name of these
+/// bytes holds what it held before. All others only compute their results.
+bool writes_operand(Op op);
+inline bool writes_operand(const Binding &binding) {
+  return binding.kind == BindingKind::op && writes_operand(op_of(binding));
+}
+
+/// Whether operand i of `op` is a shape; others are tensors.
+bool is_shape_operand(Op op, size_t i);
+
+/// Checks operands and attributes and gives the result types. Absent operands have an invalid type.
+/// Errors are Code::verify_error and name what is wrong, not where, with the names of `function`'s
+/// symbols.
+Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const TypeId> operands,
+                                     std::span<const Attribute> attributes,
+                                     const Function *function = nullptr);
+
+} // namespace cugrt::ir
