@@ -6,12 +6,12 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 void option_for_ids(KernelLaunch &launch, ir::DType ids) {
   if (ids == ir::DType::i64)
     launch.option("-DWIDE_IDS");
 }
+
+namespace {
 
 Status emit_gather_along(OpEmitter &op, std::string entry) {
   const ir::Type x = op.operand_type(0), ids = op.operand_type(1);

@@ -54,6 +54,9 @@ int64_t rounds_of_blocks(int64_t depth);
 /// What registers hold of such rounds while they are on their way.
 inline constexpr int64_t kMostRoundsAhead = 6;
 
+/// The option of kernels that read positions: whether they are of 64 bits.
+void option_for_ids(KernelLaunch &launch, ir::DType ids);
+
 /// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
 /// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
 Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,

@@ -12,11 +12,6 @@ namespace {
 size_t max_rank(size_t rank) { return rank <= 4 ? 4 : 8; }
 
 // The ids' option, as kernels/gather.cu has it.
-void option_for_ids(KernelLaunch &launch, ir::DType ids) {
-  if (ids == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
-}
-
 // The first `count` of these, and `rest` up to the kernel's dimensions.
 std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t count, ir::ExprId rest) {
   std::vector<ir::ExprId> result(values.begin(), values.begin() + static_cast<ptrdiff_t>(count));

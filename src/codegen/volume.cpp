@@ -8,7 +8,7 @@ namespace cugrt::codegen {
 
 namespace {
 
-constexpr std::string_view kSides[] = {"_d", "_h", "_w"};
+constexpr std::string_view kVolumeSides[] = {"_d", "_h", "_w"};
 
 ir::Type as_volume(OpEmitter &op, ir::Type type) {
   while (type.dims.size() < 5)
@@ -18,7 +18,7 @@ ir::Type as_volume(OpEmitter &op, ir::Type type) {
 
 void sides(KernelLaunch &launch, std::string_view name, std::span<const ir::ExprId> values) {
   for (size_t i = 0; i < 3; ++i)
-    launch.size(std::string(name) + std::string(kSides[i]), values[i]);
+    launch.size(std::string(name) + std::string(kVolumeSides[i]), values[i]);
 }
 
 // A window's attribute for three dimensions, what is not given being `otherwise`. Of padding on
@@ -61,7 +61,7 @@ void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionFo
   ir::ExprId count = exprs.mul(batch, launch.size("out_channels", y.dims[1]));
   std::vector<ir::ExprId> out;
   for (size_t i = 0; i < 3; ++i) {
-    out.push_back(launch.size("out" + std::string(kSides[i]), y.dims[2 + i]));
+    out.push_back(launch.size("out" + std::string(kVolumeSides[i]), y.dims[2 + i]));
     count = exprs.mul(count, out.back());
   }
   sides(launch, "kernel", std::span(w.dims).subspan(2));
