@@ -20,7 +20,7 @@
 #include "bench/support/callgrind.h"
 #include "bench/support/null_driver.h"
 
-#include "support/file.h"
+#include "base/file.h"
 
 #include <cugrt/cugrt.hpp>
 

@@ -25,12 +25,12 @@
 #include "bench/support/bench_main.h"
 
 #include "ir/text/text.h"
-#include "runtime/code/executable.h"
-#include "runtime/code/loaded_code.h"
-#include "runtime/compile/compile.h"
-#include "runtime/compile/device_compiler.h"
-#include "runtime/compile/module_plan.h"
-#include "support/file.h"
+#include "device/code/executable.h"
+#include "device/code/loaded_code.h"
+#include "library/compile/compile.h"
+#include "library/compile/device_compiler.h"
+#include "library/compile/module_plan.h"
+#include "base/file.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 // of the text, and `ratio` over that of f32.
 #include "bench/support/bench_main.h"
 
-#include "llm/generation/engine.h"
+#include "fronts/llm/generation/engine.h"
 
 #include <algorithm>
 #include <cmath>

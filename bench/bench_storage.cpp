@@ -9,7 +9,7 @@
 #include "bench/storage_instances.h"
 #include "bench/support/bench_main.h"
 
-#include "support/file.h"
+#include "base/file.h"
 
 #include <cstdio>
 #include <filesystem>

@@ -7,9 +7,9 @@
 // then is the last step alive, in gaps too.
 #include "bench/storage_instances.h"
 
-#include "support/checked_math.h"
-#include "support/file.h"
-#include "support/whole_number.h"
+#include "base/checked_math.h"
+#include "base/file.h"
+#include "base/whole_number.h"
 
 #include <algorithm>
 #include <array>

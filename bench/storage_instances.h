@@ -1,7 +1,7 @@
 // Instances for the storage bench: files of buffers, and networks made up here.
 #pragma once
 
-#include "plan/packing/packing.h"
+#include "compiler/planner/packing/packing.h"
 
 #include <optional>
 #include <string>

@@ -7,8 +7,8 @@
 #include "jit/code_cache.h"
 
 #include "jit/cache_entry.h"
-#include "support/file.h"
-#include "support/path.h"
+#include "base/file.h"
+#include "base/path.h"
 
 #include <algorithm>
 #include <cerrno>

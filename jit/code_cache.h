@@ -8,10 +8,10 @@
 // thread-safe.
 #pragma once
 
-#include "jit/compiler_report.h"
-#include "support/digest.h"
-#include "support/log.h"
-#include "support/status.h"
+#include "base/compiler_report.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/status.h"
 
 #include <cstdint>
 #include <memory>

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "jit/code_cache.h"
-#include "jit/compiler_report.h"
-#include "support/log.h"
-#include "support/status.h"
+#include "base/compiler_report.h"
+#include "base/log.h"
+#include "base/status.h"
 
 #include <atomic>
 #include <functional>

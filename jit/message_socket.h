@@ -1,7 +1,7 @@
 // Whole messages over a socket, with a bound on size and time.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <atomic>
 #include <string>

@@ -1,9 +1,9 @@
 // Finding and opening NVRTC.
 #include "jit/nvrtc.h"
 
-#include "support/digest.h"
-#include "support/file.h"
-#include "support/path.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/path.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "jit/code_cache.h"
-#include "support/status.h"
+#include "base/status.h"
 
 #include <cstddef>
 #include <memory>

@@ -1,7 +1,7 @@
 // One compilation: a request to NVRTC's program, its log to an error with a place.
 #include "jit/nvrtc_compile.h"
 
-#include "jit/architectures.h"
+#include "base/architectures.h"
 
 #include <algorithm>
 #include <cctype>

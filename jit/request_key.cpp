@@ -2,9 +2,9 @@
 #include "jit/request_key.h"
 
 #include "jit/nvrtc_compile.h"
-#include "support/digest.h"
-#include "support/file.h"
-#include "support/path.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/path.h"
 
 #include <cstdlib>
 #include <deque>

@@ -1,7 +1,7 @@
 // Starting a program without the application that we live in noticing.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <string>
 #include <sys/types.h>

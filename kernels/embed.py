@@ -3,7 +3,7 @@
 
   embed.py OUTPUT.cpp SOURCE.cu... HEADER.cuh...
 
-What a source includes of this folder, `#include "NAME.cuh"`, is put in its place, once, between
+What a source includes of this folder, `#include "FAMILY/NAME.cuh"`, is put in its place, once, between
 #line directives, so that a compiler's messages name the right file and line: the texts are complete.
 A header's text is guarded by a macro, wherever it stands, so that texts can be put together.
 """
@@ -12,7 +12,8 @@ import re
 import sys
 
 DELIMITER = "cugrt_source"
-INCLUDE = re.compile(r'#include "(\w+\.cuh)"$')
+INCLUDE = re.compile(r'#include "(\w+/\w+\.cuh)"$')
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def expanded(path, seen):
@@ -33,7 +34,7 @@ def expanded(path, seen):
                 lines.append("")
             else:
                 seen.add(match[1])
-                lines += expanded(os.path.join(os.path.dirname(path), match[1]), seen)
+                lines += expanded(os.path.join(HERE, match[1]), seen)
                 lines.append(f'#line {number + 1} "{name}"')
     return lines + end
 

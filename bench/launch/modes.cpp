@@ -1,8 +1,8 @@
 // Rounds over the modes; see modes.h.
 #include "bench/launch/modes.h"
 
-#include "driver/driver_error.h"
-#include "runtime/graph/graph_instance.h"
+#include "device/driver/driver_error.h"
+#include "device/graph/graph_instance.h"
 
 #include <algorithm>
 #include <malloc.h>

@@ -9,7 +9,7 @@
 
 #include "bench/launch/graphs.h"
 #include "bench/support/capture.h"
-#include "runtime/session/session.h"
+#include "device/session/session.h"
 
 #include <memory>
 

@@ -4,7 +4,7 @@
 // COST"). "calls=" announces that the next cost line is what a callee spent, which counts there.
 #include "bench/support/callgrind.h"
 
-#include "support/file.h"
+#include "base/file.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // it wrote.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <cstdint>
 #include <string>

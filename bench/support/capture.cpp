@@ -1,7 +1,7 @@
 // See capture.h.
 #include "bench/support/capture.h"
 
-#include "driver/driver_error.h"
+#include "device/driver/driver_error.h"
 
 #include <dlfcn.h>
 

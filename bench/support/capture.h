@@ -4,7 +4,7 @@
 // not have them.
 #pragma once
 
-#include "driver/graph.h"
+#include "device/driver/graph.h"
 
 namespace cugrt::bench {
 

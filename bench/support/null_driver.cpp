@@ -2,7 +2,7 @@
 // counted.
 #include "bench/support/null_driver.h"
 
-#include "driver/driver_api.h"
+#include "device/driver/driver_api.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -34,7 +34,7 @@ template <class Tag> struct Does {
 
 #define NULL_DRIVER_TAG(field, entry, version, need) struct field##Tag;
 #define CUGRT_DRIVER_CALL NULL_DRIVER_TAG
-#include "driver/driver_api.def"
+#include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
 
 /// The first parameter receives VALUE.
@@ -151,7 +151,7 @@ const Row kRows[] = {
 #define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
   {"cu" #entry, version,                                                                           \
    reinterpret_cast<void *>(&Entry<field##Tag, PFN_cu##entry##_v##version>::call)},
-#include "driver/driver_api.def"
+#include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
 };
 

@@ -1,7 +1,7 @@
 // Rows to text, see report.h.
 #include "bench/support/report.h"
 
-#include "support/file.h"
+#include "base/file.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // What every bench reports: flat rows, shown as a table on stdout and written as JSON on request.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <nlohmann/json.hpp>
 

@@ -6,7 +6,7 @@
 
 #include "ir/module/builder.h"
 #include "ir/text/text.h"
-#include "passes/pass.h"
+#include "compiler/passes/pass.h"
 
 #include <cmath>
 #include <cstdlib>

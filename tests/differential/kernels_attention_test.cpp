@@ -5,7 +5,7 @@
 #include "ir/text/text.h"
 #include "jit/compiler.h"
 #include "kernels/builtin.h"
-#include "passes/pass.h"
+#include "compiler/passes/pass.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
+#include "compiler/passes/pass.h"
 #include "support/launch_runner.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "support/launch_runner.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
+#include "compiler/passes/pass.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // until it needs no more; then it has taken effect exactly once, and the results are those of a
 // script that nothing disturbed.
 #include "support/alloc_fault.h"
-#include "unit/emulator/driver/session.h"
+#include "emulator/unit/driver/session.h"
 
 #include <cstring>
 #include <thread>

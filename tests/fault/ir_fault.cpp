@@ -4,7 +4,7 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "support/file.h"
+#include "base/file.h"
 
 using namespace cugrt;
 

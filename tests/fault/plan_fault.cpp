@@ -5,9 +5,9 @@
 
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 #include "plan/validate/validate.h"
-#include "support/file.h"
+#include "base/file.h"
 
 using namespace cugrt;
 

@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as PTX and as a cubin: what is found stands in the input, and there is no
 // more of it than the input has room for.
-#include "runtime/code/code_entries.h"
+#include "device/code/code_entries.h"
 
 #include <cstdlib>
 

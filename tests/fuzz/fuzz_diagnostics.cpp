@@ -1,6 +1,6 @@
 // Renders diagnostics at arbitrary places of arbitrary text: the input's first bytes are locations,
 // the rest is the source.
-#include "support/diagnostics.h"
+#include "base/diagnostics.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as a GGUF file: what is read lies within them, whole, and every key can be
 // asked for as whatever type.
-#include "import/gguf/gguf.h"
+#include "fronts/gguf/gguf.h"
 
 #include <cstdlib>
 #include <functional>

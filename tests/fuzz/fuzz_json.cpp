@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as JSON and, where they are, as a list of names and texts that is written
 // again: what was written must read as the same.
-#include "support/json.h"
+#include "base/json.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Any bytes as an ONNX file: read, imported with nothing given, and what is imported is verified
 // and prints text that parses.
-#include "import/onnx/import.h"
+#include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 
 #include <cstdlib>

@@ -1,9 +1,9 @@
 // Reads arbitrary bytes as a pack, as they are and with digests that agree; what is read writes
 // back to the same bytes, and can be reported and made an executable.
 #include "cugrt/cugrt.h"
-#include "runtime/pack/pack.h"
-#include "runtime/pack/pack_open.h"
-#include "runtime/report/pack_report.h"
+#include "device/pack/pack.h"
+#include "device/pack/pack_open.h"
+#include "library/report/pack_report.h"
 
 #include <cstdlib>
 

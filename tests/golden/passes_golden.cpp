@@ -5,8 +5,8 @@
 #include "support/golden.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/lower/planner.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
 #include "plan/validate/validate.h"
 
 #include <sstream>

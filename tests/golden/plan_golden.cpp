@@ -7,7 +7,7 @@
 //   edges             why each edge exists
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"

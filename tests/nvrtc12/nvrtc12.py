@@ -65,7 +65,7 @@ def main():
 
     status, text = run([options.cugrt, "opt", MODULE, "--pass", "LegalizeOps"], environment)
     named = set(re.findall(r'source "builtin:(\w+\.cu)"', text))
-    sources = {os.path.basename(p) for p in glob.glob(os.path.join(ROOT, "kernels", "*.cu"))}
+    sources = {os.path.basename(p) for p in glob.glob(os.path.join(ROOT, "kernels", "*", "*.cu"))}
     missing = sources - named - NOT_NAMED
     checks.check("the module names every source", status == 0 and not missing,
                  text if status else f"not named: {sorted(missing)}")

@@ -7,11 +7,11 @@
 // with another result, or that the library refuses after the import, is a failure, and so is
 // passing fewer than N. Names of models with random results, and those that other runtimes answer
 // otherwise, are left out.
-#include "import/onnx/import.h"
-#include "import/onnx/tensor.h"
+#include "fronts/onnx/import.h"
+#include "fronts/onnx/tensor.h"
 #include "ir/text/text.h"
-#include "ir/type/element.h"
-#include "support/file.h"
+#include "base/type/element.h"
+#include "base/file.h"
 
 #include <cugrt/cugrt.hpp>
 

@@ -15,10 +15,10 @@
 // and
 // {"kinds": true} gives the kind that the pass takes each op for.
 #include "ir/text/text.h"
-#include "passes/mixed_precision.h"
-#include "passes/pass.h"
-#include "plan/published/analysis.h"
-#include "plan/published/chunks.h"
+#include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/published/analysis.h"
+#include "compiler/planner/published/chunks.h"
 
 #include <nlohmann/json.hpp>
 

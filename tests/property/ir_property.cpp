@@ -4,7 +4,7 @@
 
 #include "ir/module/builder.h"
 #include "ir/module/infer.h"
-#include "ir/ops/ops.h"
+#include "ops/table/ops.h"
 #include "ir/text/text.h"
 
 #include <cmath>

@@ -5,9 +5,9 @@
 #include "seed_random.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/lower/planner.h"
-#include "plan/storage/memory_plan.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
+#include "compiler/planner/storage/memory_plan.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>

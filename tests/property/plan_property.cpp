@@ -4,10 +4,10 @@
 #include "seed_random.h"
 
 #include "ir/text/text.h"
-#include "plan/analysis/liveness.h"
+#include "compiler/planner/analysis/liveness.h"
 #include "plan/bytes/serialize.h"
-#include "plan/lower/planner.h"
-#include "plan/published/chunks.h"
+#include "compiler/planner/lower/planner.h"
+#include "compiler/planner/published/chunks.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>

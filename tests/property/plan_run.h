@@ -4,7 +4,7 @@
 #pragma once
 
 #include "plan/format/plan.h"
-#include "plan/lower/conditionals.h"
+#include "compiler/planner/lower/conditionals.h"
 
 #include "support/catch.h"
 

@@ -35,14 +35,14 @@ INCLUDES = ("../include", "../../include", "../../cuda_runtime/include")
 
 
 def found_nvrtc():
-    made = subprocess.run([sys.executable, os.path.join(ROOT, "src", "driver", "find_cuda.py"), "--nvrtc"],
+    made = subprocess.run([sys.executable, os.path.join(ROOT, "src", "device", "driver", "find_cuda.py"), "--nvrtc"],
                           capture_output=True, text=True)
     return made.stdout.strip()
 
 
 @functools.lru_cache(None)
 def kernel_file(name):
-    with open(os.path.join(ROOT, "kernels", name), encoding="utf-8") as file:
+    with open(forms.glob.glob(os.path.join(ROOT, "kernels", "*", name))[0], encoding="utf-8") as file:
         return file.read()
 
 
@@ -50,13 +50,13 @@ def kernel_file(name):
 def includes():
     """Names and texts of the library's own includes, which have two names each and so guards of their own."""
     names, texts = [], []
-    for path in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu*")):
+    for path in forms.glob.glob(os.path.join(ROOT, "kernels", "*", "*.cu*")):
         name = os.path.basename(path)
         text = kernel_file(name)
         if name.endswith(".cuh"):
             guard = "INCLUDED_" + name.replace(".", "_")
             text = f"#ifndef {guard}\n#define {guard}\n" + text.replace("#pragma once", "") + "\n#endif\n"
-        for given in (name, "builtin:" + name):
+        for given in (os.path.relpath(path, os.path.join(ROOT, "kernels")), "builtin:" + name):
             names.append(given.encode())
             texts.append(text.encode())
     many = ctypes.c_char_p * len(names)
@@ -197,7 +197,7 @@ def main():
     limits, known = limits_by_architecture(), known_architectures()
     older, modules = forms.find_forms(options.cugrt, options.jobs, 75)
     found, _ = forms.find_forms(options.cugrt, options.jobs, TENSOR_CORES_SINCE)
-    absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*.cu"))} - set(LAUNCHED_BY_THE_RUNTIME) - {
+    absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*", "*.cu"))} - set(LAUNCHED_BY_THE_RUNTIME) - {
         name.removeprefix("builtin:") for form in found for name in [form.name] + re.findall(r"builtin:\w+\.cu\b", form.source)}
     results = [(f"{name} in some form", "no module has it") for name in sorted(absent)]
     results += [(f"sm_{number} in limits.csv", "") if number in limits else (f"sm_{number}", "is not in limits.csv")

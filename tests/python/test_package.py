@@ -77,7 +77,7 @@ def test_a_bar_is_shown_in_terminals_and_notebooks_alone(tmp_path):
 
 def test_a_checkout_that_moved_makes_what_wheels_are_made_with_anew(tmp_path, monkeypatch):
     """Programs of an environment, and Meson's folders, name the path that they were made at."""
-    spec = importlib.util.spec_from_file_location("wheel", os.path.join(ROOT, "src", "python", "wheel.py"))
+    spec = importlib.util.spec_from_file_location("wheel", os.path.join(ROOT, "src", "fronts", "python", "wheel.py"))
     wheel = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(wheel)
     monkeypatch.setattr(wheel, "requirements", lambda: ["pip"])  # which every environment has

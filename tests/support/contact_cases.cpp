@@ -4,10 +4,10 @@
 #include "support/catch.h"
 #include "support/driver_under_test.h"
 
-#include "driver/graph.h"
-#include "driver/memory.h"
+#include "device/driver/graph.h"
+#include "device/driver/memory.h"
 #include "jit/compiler.h"
-#include "runtime/device/instance_cost.h"
+#include "device/context/instance_cost.h"
 
 #include <algorithm>
 #include <chrono>

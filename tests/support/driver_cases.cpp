@@ -3,9 +3,9 @@
 #include "support/catch.h"
 #include "support/driver_under_test.h"
 
-#include "driver/driver_error.h"
-#include "driver/graph.h"
-#include "driver/memory.h"
+#include "device/driver/driver_error.h"
+#include "device/driver/graph.h"
+#include "device/driver/memory.h"
 #include "jit/compiler.h"
 
 #include <numeric>

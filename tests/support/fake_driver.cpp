@@ -66,7 +66,7 @@ driver::DriverApi FakeDriver::api() const {
   api.field = [](auto... args) -> CUresult {                                                       \
     return enter("cu" #entry, [&](FakeState &state) { return state.field(args...); });             \
   };
-#include "driver/driver_api.def"
+#include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
   return api;
 }

@@ -9,7 +9,7 @@
 // it.
 #pragma once
 
-#include "driver/driver_api.h"
+#include "device/driver/driver_api.h"
 
 #include <array>
 #include <cstddef>

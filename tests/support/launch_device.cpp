@@ -1,10 +1,10 @@
 // The execution core by itself, and drivers.
 #include "support/launch_device.h"
 
-#include "driver/kernel_module.h"
-#include "driver/memory.h"
+#include "device/driver/kernel_module.h"
+#include "device/driver/memory.h"
 #include "emulator/decode/program.h"
-#include "support/check.h"
+#include "base/check.h"
 #include "support/named_driver.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // at their last byte, so that an access beyond shows, too.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <array>
 #include <cstdint>

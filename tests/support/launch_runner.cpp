@@ -2,7 +2,7 @@
 #include "support/launch_runner.h"
 
 #include "kernels/builtin.h"
-#include "support/check.h"
+#include "base/check.h"
 
 #include <cmath>
 #include <cstring>

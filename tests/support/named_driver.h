@@ -1,7 +1,7 @@
 // The driver that a test runs on where its user names one.
 #pragma once
 
-#include "driver/driver_api.h"
+#include "device/driver/driver_api.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -3,8 +3,8 @@
 #include "support/op_test.h"
 
 #include "ir/module/builder.h"
-#include "passes/pass.h"
-#include "support/check.h"
+#include "compiler/passes/pass.h"
+#include "base/check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,7 +40,7 @@ std::string_view family_of(Op op) {
 #define CUGRT_OP_FAMILY(op, family)                                                                \
   case Op::op:                                                                                     \
     return #family;
-#include "ir/ops/op_families.def"
+#include "ops/table/op_families.def"
   }
   return "";
 }

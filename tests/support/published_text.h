@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ir/text/text.h"
-#include "plan/published/analysis.h"
+#include "compiler/planner/published/analysis.h"
 
 #include <string>
 

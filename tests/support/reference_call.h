@@ -68,6 +68,6 @@ double binary(Op op, double a, double b);
 
 // By the names of ir/op_families.def.
 #define CUGRT_FAMILY(name) std::vector<Array> reference_##name(const Call &call);
-#include "ir/ops/op_families.def"
+#include "ops/table/op_families.def"
 
 } // namespace cugrt::test

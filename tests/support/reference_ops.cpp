@@ -61,7 +61,7 @@ std::vector<Array> evaluate_op(Op op, std::span<const Array *const> operands,
 #define CUGRT_OP_FAMILY(op, family)                                                                \
   case Op::op:                                                                                     \
     return reference_##family(call);
-#include "ir/ops/op_families.def"
+#include "ops/table/op_families.def"
   }
   throw std::logic_error("no such op");
 }

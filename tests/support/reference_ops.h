@@ -2,7 +2,7 @@
 // runs are compared with. Plain loops, no cleverness, no code shared with the library's kernels.
 #pragma once
 
-#include "ir/ops/ops.h"
+#include "ops/table/ops.h"
 
 #include <cstdint>
 #include <span>

@@ -7,7 +7,7 @@
 #include "emulator/exec/warp.h"
 #include "emulator/exec/wmma.h"
 #include "emulator/ptx/module.h"
-#include "support/status.h"
+#include "base/status.h"
 
 #include <map>
 #include <memory>

@@ -4,7 +4,7 @@
 
 #include "emulator/device/host_file.h"
 #include "emulator/device/undefined_bytes.h"
-#include "support/checked_math.h"
+#include "base/checked_math.h"
 
 #include <algorithm>
 #include <cstring>

@@ -15,7 +15,7 @@
 // them. Fresh memory is poisoned (kPoison): reading what was never written shows. Thread-safe.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <cstddef>
 #include <cstdint>

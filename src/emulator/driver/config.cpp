@@ -3,7 +3,7 @@
 
 #include "emulator/driver/error_names.h"
 #include "emulator/exec/draws.h"
-#include "support/whole_number.h"
+#include "base/whole_number.h"
 
 #include <algorithm>
 #include <cstdlib>

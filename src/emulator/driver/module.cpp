@@ -3,7 +3,7 @@
 
 #include "emulator/decode/link.h"
 #include "emulator/driver/heap.h"
-#include "support/file.h"
+#include "base/file.h"
 
 #include <cstring>
 

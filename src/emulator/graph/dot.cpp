@@ -1,7 +1,7 @@
 // cuGraphDebugDotPrint: the graph in DOT form.
 #include "emulator/graph/graph_call.h"
 
-#include "support/file.h"
+#include "base/file.h"
 
 namespace cugrt::emulator::api {
 

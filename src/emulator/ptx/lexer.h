@@ -1,7 +1,7 @@
 // PTX text to tokens, one at a time. Tokens are views into the text, which must outlive them.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <cstdint>
 #include <string_view>

@@ -1,7 +1,7 @@
 // Declarations: registers, variables of every space, initialisers.
 #include "emulator/ptx/parser_impl.h"
 
-#include "support/checked_math.h"
+#include "base/checked_math.h"
 
 #include <bit>
 #include <cstring>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "emulator/ptx/module.h"
-#include "support/status.h"
+#include "base/status.h"
 
 #include <memory>
 #include <string_view>

@@ -2,7 +2,7 @@
 #include "ir/module/builder.h"
 
 #include "ir/module/names.h"
-#include "support/check.h"
+#include "base/check.h"
 
 namespace cugrt::ir {
 

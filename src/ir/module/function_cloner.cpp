@@ -1,7 +1,7 @@
 // Copying functions.
 #include "ir/module/function_cloner.h"
 
-#include "support/check.h"
+#include "base/check.h"
 
 namespace cugrt::ir {
 

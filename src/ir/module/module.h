@@ -12,10 +12,10 @@
 //          └─ Block 0 (the body) ── Binding ── nested Blocks (if, while)
 #pragma once
 
-#include "ir/expr/symbols.h"
-#include "ir/type/kinds.h"
-#include "ir/type/type.h"
-#include "support/diagnostics.h"
+#include "base/expr/symbols.h"
+#include "base/type/kinds.h"
+#include "base/type/type.h"
+#include "base/diagnostics.h"
 
 #include <array>
 #include <cstdint>

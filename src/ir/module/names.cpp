@@ -1,7 +1,7 @@
 // Names and reserved words of the text form.
 #include "ir/module/names.h"
 
-#include "ir/type/dtype.h"
+#include "base/type/dtype.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 // come back to them when all signatures are known.
 #pragma once
 
-#include "support/diagnostics.h"
+#include "base/diagnostics.h"
 
 #include <cstdint>
 #include <string>

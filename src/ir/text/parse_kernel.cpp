@@ -2,7 +2,7 @@
 #include "ir/text/parser.h"
 
 #include "ir/module/names.h"
-#include "ir/type/element.h"
+#include "base/type/element.h"
 
 #include <charconv>
 #include <limits>

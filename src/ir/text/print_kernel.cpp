@@ -2,8 +2,8 @@
 #include "ir/text/printer.h"
 
 #include "ir/text/lexer.h"
-#include "ir/type/element.h"
-#include "support/checked_math.h"
+#include "base/type/element.h"
+#include "base/checked_math.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/module/module.h"
-#include "support/status.h"
+#include "base/status.h"
 
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 #include "ir/module/names.h"
 #include "ir/module/infer.h"
 #include "ir/module/op.h"
-#include "support/checked_math.h"
+#include "base/checked_math.h"
 
 #include <algorithm>
 

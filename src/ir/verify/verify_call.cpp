@@ -2,7 +2,7 @@
 #include "ir/verify/verifier.h"
 
 #include "ir/module/infer.h"
-#include "ir/type/element.h"
+#include "base/type/element.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Documents: the trees that CBOR (RFC 8949) stands for, as far as plans use them.
 #pragma once
 
-#include "support/status.h"
+#include "base/status.h"
 
 #include <cstdint>
 #include <string>

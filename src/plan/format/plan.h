@@ -20,9 +20,9 @@
 //          └─ blocks      the host's program: launch a region, run a step eagerly, call, branch
 #pragma once
 
-#include "ir/expr/symbols.h"
-#include "ir/type/kinds.h"
-#include "ir/type/type.h"
+#include "base/expr/symbols.h"
+#include "base/type/kinds.h"
+#include "base/type/type.h"
 
 #include <array>
 #include <cstdint>

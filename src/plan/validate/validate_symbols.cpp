@@ -1,7 +1,7 @@
 // Bounds, buckets and constraints of a plan's symbols; see validate_symbols.h.
 #include "plan/validate/validate_symbols.h"
 
-#include "ir/type/element.h"
+#include "base/type/element.h"
 #include "plan/validate/validate_parts.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Kernels over block formats: elements of rows bit for bit, and products, against a file of blocks
 // that GGUF's own package has taken apart (tests/data/make_block_formats.py); and which block of a
 // product has what.
-#include "ir/type/dtype.h"
+#include "base/type/dtype.h"
 #include "support/api_fixture.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // The kernel that draws tokens, against its definition: tokens in order, probabilities in double.
-#include "llm/architectures/state_kernels.h"
-#include "llm/generation/sampler.h"
+#include "fronts/llm/architectures/state_kernels.h"
+#include "fronts/llm/generation/sampler.h"
 #include "support/api_fixture.h"
 
 #include <algorithm>

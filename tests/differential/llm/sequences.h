@@ -1,7 +1,7 @@
 // What tests of batches share: a small model, requests, and running them to their ends.
 #pragma once
 
-#include "llm/generation/generator.h"
+#include "fronts/llm/generation/generator.h"
 #include "support/api_fixture.h"
 #include "support/small_language_model.h"
 #include "support/temporary_folder.h"

@@ -6,8 +6,8 @@
 #include "bench/support/samples.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/lower/planner.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
 
 using namespace cugrt;
 using namespace cugrt::bench;

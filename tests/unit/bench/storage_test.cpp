@@ -2,7 +2,7 @@
 #include "bench/storage_instances.h"
 
 #include "support/catch.h"
-#include "support/file.h"
+#include "base/file.h"
 
 #include <filesystem>
 

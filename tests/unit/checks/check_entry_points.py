@@ -17,12 +17,12 @@ ROOT = os.path.abspath(sys.argv.pop())
 DRIVER = os.path.join(ROOT, "src", "emulator", "driver")
 TABLE = os.path.join(DRIVER, "entry_points.def")
 TABLE_VERSION = "13000"
-TESTS = ("tests/unit/emulator/driver/*.cpp", "tests/unit/emulator/driver/*.h",
-         "tests/conformance/*.cpp", "tests/conformance/*.h")
+TESTS = ("tests/emulator/unit/driver/*.cpp", "tests/emulator/unit/driver/*.h",
+         "tests/emulator/conformance/*.cpp", "tests/emulator/conformance/*.h")
 
 
 def include_folder():
-    finder = os.path.join(ROOT, "src", "driver", "find_cuda.py")
+    finder = os.path.join(ROOT, "src", "device", "driver", "find_cuda.py")
     return subprocess.run([sys.executable, finder, "--include"], stdout=subprocess.PIPE, text=True,
                           check=True).stdout.strip()
 

@@ -60,7 +60,7 @@ def _(rehearsals):
 def _(rehearsals):
     rehearsal = rehearsals.begin()
     recording = os.path.join(rehearsal.golden, "device.tsv")
-    subprocess.run([rehearsal.built("tests/conformance/cugrt-conformance"), "--only", CASES, "--record", recording],
+    subprocess.run([rehearsal.built("tests/emulator/conformance/cugrt-conformance"), "--only", CASES, "--record", recording],
                    stdout=subprocess.DEVNULL, check=True)
     with open(recording, encoding="utf-8") as file:
         lines = file.read().splitlines()

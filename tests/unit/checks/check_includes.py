@@ -100,9 +100,9 @@ def problem_of(layer, is_kernel, quoted, angled):
     name = quoted or angled
     top = name.split("/")[0]
     if is_kernel:
-        if name in KERNEL_HEADERS or re.fullmatch(r"\w+\.cuh", quoted or ""):
+        if name in KERNEL_HEADERS or re.fullmatch(r"\w+/\w+\.cuh", quoted or ""):
             return None
-        return f"kernels include only {sorted(KERNEL_HEADERS)} and the .cuh files beside them"
+        return f"kernels include only {sorted(KERNEL_HEADERS)} and the .cuh files of kernels/FAMILY/"
     if quoted and "/" not in quoted:
         return None if layer in PROGRAMS else "own headers are named by their path: LAYER/FILE"
     if ".." in name.split("/"):
@@ -174,7 +174,7 @@ def check_the_check():
     allowed = [("src/passes/a.h", '#include "ir/type.h"'), ("src/runtime/a.h", '#include "jit/compiler.h"'),
                ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
                ("src/tools/a.cpp", '#include "tool.h"'),
-               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a.cu", '#include "a.cuh"'),
+               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a/a.cu", '#include "a/a.cuh"'),
                ("bench/a.cpp", '#include "tests/support/temporary_folder.h"'),
                ("kernels/a.h", "#include <span>"), ("src/plan/lower/a.h", '#include "plan/format/plan.h"'),
                ("src/runtime/session/a.cpp", '#include "runtime/program/legality.h"'), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]

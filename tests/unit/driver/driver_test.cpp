@@ -1,10 +1,10 @@
 // driver: the function table, errors, ownership, and what reaches the driver when graphs are built.
 #include "support/catch.h"
 
-#include "driver/driver_error.h"
-#include "driver/graph.h"
-#include "driver/memory.h"
-#include "driver/report.h"
+#include "device/driver/driver_error.h"
+#include "device/driver/graph.h"
+#include "device/driver/memory.h"
+#include "device/driver/report.h"
 #include "support/fake_driver.h"
 
 #include <cstdlib>

@@ -3,7 +3,7 @@
 #include "support/catch.h"
 #include "support/driver_under_test.h"
 
-#include "driver/report.h"
+#include "device/driver/report.h"
 
 #include <cstdlib>
 
@@ -40,7 +40,7 @@ TEST_CASE("the emulated driver fills the table and says what it is") {
   CHECK(contains(library.path, "libcugrt-emu.so"));
 #define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
   CHECK((std::string("cu" #entry) + (library.api.field ? "" : " is missing")) == "cu" #entry);
-#include "driver/driver_api.def"
+#include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
   Capabilities c = library.capabilities();
   CHECK(missing_capabilities(c).empty());

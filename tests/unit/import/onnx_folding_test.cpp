@@ -1,9 +1,9 @@
 // Constant folding: what is folded is what the op means, for every dtype of every operand; what an
 // op cannot have is one sentence; and results of files that ask for much are bounded.
-#include "import/onnx/import.h"
-#include "import/onnx/tensor.h"
-#include "ir/ops/ops.h"
-#include "ir/type/element.h"
+#include "fronts/onnx/import.h"
+#include "fronts/onnx/tensor.h"
+#include "ops/table/ops.h"
+#include "base/type/element.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
 

@@ -1,6 +1,6 @@
 // Attributes and inputs that no handler of the importer reads: the node is refused by name, unless
 // the op's document says that they change nothing.
-#include "import/onnx/import.h"
+#include "fronts/onnx/import.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
 

@@ -2,7 +2,7 @@
 // that the symbols may have.
 #include "support/catch.h"
 
-#include "ir/expr/expr.h"
+#include "base/expr/expr.h"
 
 #include <random>
 

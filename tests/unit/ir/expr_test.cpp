@@ -1,7 +1,7 @@
 // Symbolic expressions against arithmetic done beside them.
 #include "support/catch.h"
 
-#include "ir/expr/expr.h"
+#include "base/expr/expr.h"
 
 #include <random>
 

@@ -1,7 +1,7 @@
 // What the rules of ops give and refuse, by way of the text form.
 #include "support/catch.h"
 
-#include "ir/ops/ops.h"
+#include "ops/table/ops.h"
 #include "ir/text/text.h"
 
 using namespace cugrt;

@@ -2,10 +2,10 @@
 #include "support/catch.h"
 
 #include "ir/module/builder.h"
-#include "ir/ops/ops.h"
+#include "ops/table/ops.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
-#include "ir/type/element.h"
+#include "base/type/element.h"
 
 #include <cmath>
 #include <cstring>

@@ -2,7 +2,7 @@
 #include "support/catch.h"
 
 #include "ir/module/builder.h"
-#include "ir/ops/ops.h"
+#include "ops/table/ops.h"
 
 using namespace cugrt;
 using namespace cugrt::ir;

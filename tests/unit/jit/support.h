@@ -4,8 +4,8 @@
 
 #include "jit/compiler.h"
 #include "jit/request_key.h"
-#include "support/file.h"
-#include "support/status.h"
+#include "base/file.h"
+#include "base/status.h"
 
 #include <cstdlib>
 #include <fstream>

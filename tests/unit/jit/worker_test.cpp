@@ -5,7 +5,7 @@
 #include "jit/message_socket.h"
 #include "jit/worker_process.h"
 #include "jit/worker_protocol.h"
-#include "support/file.h"
+#include "base/file.h"
 #include "support/temporary_folder.h"
 
 #include <atomic>

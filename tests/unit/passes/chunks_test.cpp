@@ -5,10 +5,10 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/published/chunks.h"
-#include "plan/storage/memory_plan.h"
-#include "support/file.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/published/chunks.h"
+#include "compiler/planner/storage/memory_plan.h"
+#include "base/file.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;

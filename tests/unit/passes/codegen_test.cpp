@@ -1,8 +1,8 @@
 // Index spaces and kernel declarations.
 #include "support/catch.h"
 
-#include "codegen/index_space.h"
-#include "codegen/kernel_launch.h"
+#include "ops/emit/index_space.h"
+#include "ops/emit/kernel_launch.h"
 #include "kernels/builtin.h"
 
 using namespace cugrt;

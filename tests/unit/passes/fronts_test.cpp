@@ -2,8 +2,8 @@
 // cost. The graph is the planner's; what could run side by side is worked out here from names
 // alone.
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/lower/planner.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
 
 #include "support/catch.h"
 

@@ -3,8 +3,8 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "passes/op_groups.h"
-#include "passes/pass.h"
+#include "compiler/passes/op_groups.h"
+#include "compiler/passes/pass.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;

@@ -3,8 +3,8 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "ir/type/element.h"
-#include "passes/pass.h"
+#include "base/type/element.h"
+#include "compiler/passes/pass.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;

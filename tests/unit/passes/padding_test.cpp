@@ -2,7 +2,7 @@
 #include "support/catch.h"
 
 #include "ir/text/text.h"
-#include "passes/pass.h"
+#include "compiler/passes/pass.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;

@@ -3,9 +3,9 @@
 
 #include "ir/module/function_cloner.h"
 #include "ir/text/text.h"
-#include "passes/pass.h"
-#include "plan/lower/planner.h"
-#include "support/file.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
+#include "base/file.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;

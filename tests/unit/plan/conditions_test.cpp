@@ -2,7 +2,7 @@
 #include "steps.h"
 
 #include "ir/text/text.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 #include "plan/validate/validate.h"
 
 using namespace cugrt;

@@ -2,7 +2,7 @@
 // validator makes of plans whose constraints were changed.
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/validate/edge_points.h"
 

@@ -1,6 +1,6 @@
 // Liveness over nested blocks: times are counted by hand as plan/liveness.h lays them out.
-#include "plan/analysis/liveness.h"
-#include "plan/storage/memory_plan.h"
+#include "compiler/planner/analysis/liveness.h"
+#include "compiler/planner/storage/memory_plan.h"
 
 #include "support/catch.h"
 #include "support/plan_module.h"

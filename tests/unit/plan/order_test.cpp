@@ -1,6 +1,6 @@
 // The order of a region's nodes, and launches that write in place, as the validator sees them.
-#include "plan/edges/node_order.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/edges/node_order.h"
+#include "compiler/planner/lower/planner.h"
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"

@@ -1,7 +1,7 @@
 // The search behind find_packing(): exactness against brute force, with gaps and fixed places too,
 // known packings, independence of numbering.
-#include "plan/packing/packing.h"
-#include "plan/packing/search.h"
+#include "compiler/planner/packing/packing.h"
+#include "compiler/planner/packing/search.h"
 
 #include "support/catch.h"
 #include "tiles.h"

@@ -1,5 +1,5 @@
 // Packing: the bound, the portfolio, the check. Expected peaks are worked out by hand.
-#include "plan/packing/packing.h"
+#include "compiler/planner/packing/packing.h"
 
 #include "support/catch.h"
 

@@ -1,5 +1,5 @@
 // Policy `patch`: calls planned through, and steps moved above what ended a region.
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"

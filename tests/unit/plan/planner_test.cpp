@@ -1,7 +1,7 @@
 // make_plan: options, regions, calling convention, literals. What text shows better is in
 // golden_plan.
-#include "plan/lower/context.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/context.h"
+#include "compiler/planner/lower/planner.h"
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"

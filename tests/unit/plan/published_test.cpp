@@ -4,7 +4,7 @@
 #include "support/published_text.h"
 
 #include "ir/text/text.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 
 using namespace cugrt;
 using plan::PublishedFlaws;

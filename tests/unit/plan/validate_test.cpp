@@ -1,6 +1,6 @@
 // The validator finds what is wrong with a plan that was right: each case damages one thing.
 #include "plan/bytes/serialize.h"
-#include "plan/lower/planner.h"
+#include "compiler/planner/lower/planner.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include "plan/validate/validate.h"

@@ -1,7 +1,7 @@
 // runtime: graphs of a region with both branches of an `if` on a symbol.
 #include "chain.h"
 
-#include "runtime/graph/topology_classes.h"
+#include "device/graph/topology_classes.h"
 
 #include <set>
 

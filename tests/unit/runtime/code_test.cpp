@@ -4,8 +4,8 @@
 #include "ir/text/text.h"
 #include "jit/compiler.h"
 #include "kernels/builtin.h"
-#include "passes/pass.h"
-#include "runtime/code/code_entries.h"
+#include "compiler/passes/pass.h"
+#include "device/code/code_entries.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

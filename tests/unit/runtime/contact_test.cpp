@@ -2,9 +2,9 @@
 // land late, few addresses, bodies without work, captures of other threads, memory pools.
 #include "chain.h"
 
-#include "runtime/compile/compile.h"
-#include "runtime/compile/device_compiler.h"
-#include "runtime/device/doctor.h"
+#include "library/compile/compile.h"
+#include "library/compile/device_compiler.h"
+#include "device/context/doctor.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -2,8 +2,8 @@
 // to whom failures of the driver are put down.
 #include "chain.h"
 
-#include "runtime/device/cost_model.h"
-#include "runtime/report/key_difference.h"
+#include "device/context/cost_model.h"
+#include "library/report/key_difference.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

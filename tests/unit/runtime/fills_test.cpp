@@ -2,7 +2,7 @@
 // plans are made by hand, as those of packs may be.
 #include "fixture.h"
 
-#include "driver/memory.h"
+#include "device/driver/memory.h"
 
 #include <bit>
 

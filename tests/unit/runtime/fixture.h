@@ -3,9 +3,9 @@
 
 #include "support/catch.h"
 
-#include "runtime/compile/compile.h"
-#include "runtime/program/symbol_binding.h"
-#include "runtime/session/session.h"
+#include "library/compile/compile.h"
+#include "device/program/symbol_binding.h"
+#include "device/session/session.h"
 #include "support/fake_driver.h"
 
 #include <cstring>

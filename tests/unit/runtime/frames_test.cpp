@@ -3,7 +3,7 @@
 #include "chain.h"
 #include "counting_allocator.h"
 
-#include "runtime/session/session_frames.h"
+#include "device/session/session_frames.h"
 
 #include <thread>
 

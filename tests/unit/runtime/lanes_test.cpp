@@ -1,5 +1,5 @@
 // runtime: lanes of a graph that forks and joins go on; see runtime/graph/lanes.h.
-#include "runtime/graph/lanes.h"
+#include "device/graph/lanes.h"
 
 #include "tests/support/catch.h"
 

@@ -5,10 +5,10 @@
 // must not.
 #include "support/catch.h"
 
-#include "driver/graph.h"
-#include "driver/memory.h"
-#include "driver/node_params.h"
-#include "runtime/program/legality.h"
+#include "device/driver/graph.h"
+#include "device/driver/memory.h"
+#include "device/driver/node_params.h"
+#include "device/program/legality.h"
 
 #include <algorithm>
 #include <dlfcn.h>

@@ -3,10 +3,10 @@
 
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "runtime/compile/target.h"
-#include "runtime/pack/pack_open.h"
-#include "runtime/report/code_summary.h"
-#include "runtime/report/module_report.h"
+#include "library/compile/target.h"
+#include "device/pack/pack_open.h"
+#include "library/report/code_summary.h"
+#include "library/report/module_report.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -1,7 +1,7 @@
 // runtime: which instance serves a key.
 #include "fixture.h"
 
-#include "runtime/graph/instance_policy.h"
+#include "device/graph/instance_policy.h"
 
 #include <array>
 #include <map>

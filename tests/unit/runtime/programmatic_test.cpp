@@ -1,6 +1,6 @@
 // What a kernel's PTX tells about programmatic dependent launch. The PTX is in the form that NVRTC
 // writes.
-#include "runtime/code/programmatic_code.h"
+#include "device/code/programmatic_code.h"
 
 #include "support/catch.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "runtime/report/graph_report.h"
+#include "library/report/graph_report.h"
 
 #include <thread>
 

@@ -2,7 +2,7 @@
 // later.
 #include "chain.h"
 
-#include "runtime/session/session_frames.h"
+#include "device/session/session_frames.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -1,7 +1,7 @@
 // runtime: the safetensors reader, on good files and lying ones.
 #include "fixture.h"
 
-#include "runtime/code/weights.h"
+#include "device/code/weights.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -1,7 +1,7 @@
 // support: JSON as RFC 8259 has it, and nothing else.
 #include "support/catch.h"
 
-#include "support/json.h"
+#include "base/json.h"
 
 using namespace cugrt;
 

@@ -1,12 +1,12 @@
 // support: results, checked arithmetic, diagnostics, digests, files.
 #include "support/catch.h"
 
-#include "support/checked_math.h"
-#include "support/diagnostics.h"
-#include "support/digest.h"
-#include "support/file.h"
-#include "support/source_errors.h"
-#include "support/status.h"
+#include "base/checked_math.h"
+#include "base/diagnostics.h"
+#include "base/digest.h"
+#include "base/file.h"
+#include "base/source_errors.h"
+#include "base/status.h"
 #include "support/temporary_folder.h"
 
 #include <filesystem>

@@ -1,0 +1,139 @@
+// Convolution (cross-correlation) over three dimensions, direct, with zero padding.
+//
+//   x: [batch, channels, size..]          w: [out_channels, channels / groups, kernel..]
+//   y: [batch, out_channels, out..]       bias: [out_channels], with HAS_BIAS
+//
+// conv3d: of floats. conv_integer, with X_UNSIGNED and W_UNSIGNED: of bytes, less their zero points
+// (HAS_X_ZERO; HAS_W_ZERO, one each w_zero_step channels: 0 of one for all), exactly, to i32, whose
+// low bits are kept; the padding is the zero point. A thread computes one element of y.
+//
+// With WITH_MMA, for bytes, there is conv_integer_mma, on tensor cores (conv_integer_mma.cuh).
+// With WITH_REGISTER=16 or 64, for floats, there is conv3d_register_16 or _64, which computes so
+// many channels a block (register_tile.cuh); with WITHOUT_DIRECT there is nothing else.
+//
+// Options: INTEGERS for conv_integer, else those of floating.cuh; those of fusion.cuh and
+// assume.cuh.
+
+#include "shared/assume.cuh"
+#include "shared/bias.cuh"
+#include "shared/fusion.cuh"
+#include "shared/programmatic.cuh"
+#include "convolution/volume.cuh"
+
+#ifdef INTEGERS
+#ifdef X_UNSIGNED
+typedef unsigned char X;
+#else
+typedef signed char X;
+#endif
+#ifdef W_UNSIGNED
+typedef unsigned char W;
+#else
+typedef signed char W;
+#endif
+typedef int T;
+typedef int Acc;
+__device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) {
+  return int(unsigned(a) * unsigned(b) + unsigned(sum));
+}
+#else
+#include "shared/floating.cuh"
+typedef T X;
+typedef T W;
+__device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a, b, sum); }
+#endif
+
+#ifdef HAS_X_ZERO
+#define X_ZERO_PARAMETER const X *__restrict__ x_zero,
+#define X_ZERO Acc(x_zero[0])
+constexpr bool kHasXZero = true;
+#else
+#define X_ZERO_PARAMETER
+#define X_ZERO Acc(0)
+constexpr bool kHasXZero = false;
+#endif
+#ifdef HAS_W_ZERO
+#define W_ZERO_PARAMETER const W *__restrict__ w_zero, long long w_zero_step,
+#define W_ZERO(channel) Acc(w_zero[(channel)*w_zero_step])
+constexpr bool kHasWZero = true;
+#else
+#define W_ZERO_PARAMETER
+#define W_ZERO(channel) Acc(0)
+constexpr bool kHasWZero = false;
+#endif
+
+#define DIRECT_PARAMETERS                                                                          \
+  const X *__restrict__ x, const W *__restrict__ w,                                                \
+      BIAS_PARAMETER X_ZERO_PARAMETER W_ZERO_PARAMETER OUT *__restrict__ y, long long batch,       \
+      long long channels, SIDES(long long size), long long out_channels, SIDES(long long out),     \
+      SIDES(long long kernel), SIDES(long long stride), SIDES(long long pad),                      \
+      SIDES(long long dilation), long long groups FUSED_PARAMETERS
+
+#ifdef INTEGERS
+#define ENTRY conv_integer
+#else
+#define ENTRY conv3d
+#endif
+
+#ifndef INTEGERS
+#include "convolution/conv_register.cuh"
+#include "convolution/conv_slices.cuh"
+#elif defined(WITH_MMA)
+#include "convolution/conv_integer_mma.cuh"
+#endif
+
+#ifdef WITH_SLICES
+extern "C" __global__ void __launch_bounds__(256) conv3d_slices(CONVOLUTION_PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_slices(CONVOLUTION_ARGUMENTS);
+}
+#endif
+#ifdef WITH_REGISTER
+extern "C" __global__ void __launch_bounds__(128) REGISTER_ENTRY(conv3d)(CONVOLUTION_PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_in_registers<RegisterTileOf<WITH_REGISTER>>(CONVOLUTION_ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_DIRECT
+extern "C" __global__ void ENTRY(DIRECT_PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const Index in_volume = Index(size_d) * Index(size_h) * Index(size_w);
+  const Index taps = Index(kernel_d) * Index(kernel_h) * Index(kernel_w);
+  const Index out_volume = Index(out_d) * Index(out_h) * Index(out_w);
+  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
+  const Index count = Index(batch) * Index(out_channels) * out_volume;
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index at = i % out_volume, channel = i / out_volume % Index(out_channels);
+    const Index image = i / out_volume / Index(out_channels);
+    const long long front = (long long)(at / Index(out_w) / Index(out_h)) * stride_d - pad_d;
+    const long long top = (long long)(at / Index(out_w) % Index(out_h)) * stride_h - pad_h;
+    const long long left = (long long)(at % Index(out_w)) * stride_w - pad_w;
+    const X *in = x + (image * Index(channels) + channel / out_group * in_group) * in_volume;
+    const W *filter = w + channel * in_group * taps;
+    Acc sum = BIAS_AT(channel);
+    for (int p = 0; p < kernel_d; ++p) {
+      const long long plane = front + p * dilation_d;
+      for (int r = 0; r < kernel_h; ++r) {
+        const long long row = top + r * dilation_h;
+        for (int q = 0; q < kernel_w; ++q) {
+          const long long column = left + q * dilation_w;
+          if (plane < 0 || plane >= size_d || row < 0 || row >= size_h || column < 0 ||
+              column >= size_w)
+            continue;
+          const X *in_tap = in + (plane * size_h + row) * size_w + column;
+          const W *filter_tap = filter + (p * kernel_h + r) * kernel_w + q;
+          for (Index c = 0; c < in_group; ++c)
+            sum = multiplied(Acc(in_tap[c * in_volume]) - X_ZERO,
+                             Acc(filter_tap[c * taps]) - W_ZERO(channel), sum);
+        }
+      }
+    }
+    STORE(i, sum);
+  }
+}
+#endif

@@ -1,0 +1,23 @@
+// What an elementwise kernel of T computes with: the namespace OPERATIONS of the operations, and the
+// type Result of what they give.
+//
+// INTEGER for integers and bools; TO_BOOL for comparisons and tests, whose result is a bool.
+#pragma once
+
+// Here, not in the branches below: a text is put in place once, and would be missing in the other.
+#include "elementwise/comparisons.cuh"
+#include "shared/number.cuh"
+
+#ifdef TO_BOOL
+typedef bool Result;
+#else
+typedef T Result;
+#endif
+
+#ifdef INTEGER
+#include "shared/integers.cuh"
+#define OPERATIONS integer
+#else
+#include "elementwise/elementwise.cuh"
+#define OPERATIONS op
+#endif

@@ -1,0 +1,58 @@
+// Gathering along one axis of x: [outer, axis, inner], at positions of i32 or i64.
+//
+//   gather            y[o, j, i] = x[o, positions[j], i]          positions: [length]
+//   gather_elements   y[o, j, i] = x[o, positions[o, j, i], i]    positions: [outer, length, inner]
+//
+// A negative position counts from the axis' end. What then lies outside reads the nearest element
+// (along an axis of none, 0): positions come from outside, and memory beyond x must not be reached.
+// Elements are moved, not read, so that only their width matters.
+//
+// With VECTOR, which divides inner, gather moves vectors, where x and y begin at multiples of one.
+//
+// Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
+// assume.cuh.
+
+#include "shared/assume.cuh"
+#include "shared/bytes.cuh"
+#include "index/positions.cuh"
+#include "shared/programmatic.cuh"
+#include "shared/vectors.cuh"
+
+#ifdef WIDE_IDS
+typedef long long Id;
+#else
+typedef int Id;
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
+      long long axis, long long inner, long long length
+
+// W: an element, or a vector of them; then `inner` counts vectors.
+template <bool kElements, class W>
+__device__ __forceinline__ void gather_along(const W *x, const Id *positions, W *y, long long outer,
+                                             long long axis, Index inner, long long length) {
+  const Index row = Index(length) * inner, count = Index(outer) * row;
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const long long at = from_either_end(positions[kElements ? i : i % row / inner], axis);
+    y[i] = axis > 0 ? x[(i / row * Index(axis) + Index(at)) * inner + i % inner] : W();
+  }
+}
+
+extern "C" __global__ void gather(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  typedef Word<VECTOR * sizeof(T)>::Type W;
+  if (VECTOR > 1 && are_aligned(x, y))
+    gather_along<false>(reinterpret_cast<const W *>(x), positions, reinterpret_cast<W *>(y), outer,
+                        axis, Index(inner) / VECTOR, length);
+  else
+    gather_along<false>(x, positions, y, outer, axis, Index(inner), length);
+}
+
+extern "C" __global__ void gather_elements(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  gather_along<true>(x, positions, y, outer, axis, Index(inner), length);
+}

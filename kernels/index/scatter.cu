@@ -1,0 +1,112 @@
+// Scattering into y, which holds x: elements, or slices of them, at places that are read.
+//
+//   scatter_elements   y[.., indices[i..], ..] = updates[i..], the place along one axis
+//   scatter_nd         y[indices[i.., 0], .., indices[i.., places - 1], ..] = updates[i.., ..]
+//
+// A negative index counts from the end; where one then lies outside, nothing is written. Several
+// updates of one place: with REDUCE all of them are taken in, one after the other in any order;
+// else any one of them stands. A thread has one element of the updates.
+//
+// Options: BYTES without REDUCE (bytes.cuh); with it its operation, add, mul, maximum or minimum,
+// on elements of 2, 4 or 8 bytes of number.cuh; WIDE_IDS for indices of i64 (i32 otherwise);
+// MAX_RANK 4 or 8; AXIS of scatter_elements; that of assume.cuh.
+
+#include "shared/assume.cuh"
+#include "shared/dimensions.cuh"
+#include "shared/programmatic.cuh"
+#ifdef REDUCE
+#include "shared/number.cuh"
+#include "elementwise/operations.cuh"
+#else
+#include "shared/bytes.cuh"
+#endif
+
+#ifdef WIDE_IDS
+typedef long long Id;
+#else
+typedef int Id;
+#endif
+
+#ifdef REDUCE
+template <int kBytes> struct Word;
+template <> struct Word<2> { typedef unsigned short type; };
+template <> struct Word<4> { typedef unsigned int type; };
+template <> struct Word<8> { typedef unsigned long long type; };
+typedef Word<sizeof(T)>::type Raw;
+
+union Element {
+  Raw raw;
+  T value;
+  __device__ Element() {}
+};
+
+__device__ __forceinline__ void write(T *y, T update) {
+  Element old, next;
+  old.raw = 0; // a guess; what is there comes back
+  while (true) {
+    next.value = T(OPERATIONS::REDUCE(Acc(old.value), Acc(update)));
+    const Raw found = atomicCAS((Raw *)(y), old.raw, next.raw);
+    if (found == old.raw)
+      return;
+    old.raw = found;
+  }
+}
+#else
+__device__ __forceinline__ void write(T *y, T update) { *y = update; }
+#endif
+
+// The place that an index names; -1: none.
+__device__ __forceinline__ long long place(long long index, long long size) {
+  const long long at = index < 0 ? index + size : index;
+  return at >= 0 && at < size ? at : -1;
+}
+
+#ifdef AXIS
+extern "C" __global__ void scatter_elements(const Id *__restrict__ indices,
+                                            const T *__restrict__ updates, T *y, long long count,
+                                            long long axis, INNER(long long size),
+                                            EACH(long long stride)) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const long long size[] = {0, INNER(size)}, stride[] = {EACH(stride)};
+  const Index step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step) {
+    const long long chosen = place(indices[i], axis);
+    if (chosen < 0)
+      continue;
+    Index rest = i;
+    long long at = chosen * stride[AXIS];
+#pragma unroll
+    for (int d = MAX_RANK - 1; d >= 0; --d) {
+      const Index outer = d > 0 ? rest / Index(size[d]) : 0;
+      if (d != AXIS)
+        at += (long long)(d > 0 ? rest - outer * Index(size[d]) : rest) * stride[d];
+      rest = outer;
+    }
+    write(y + at, updates[i]);
+  }
+}
+#else
+extern "C" __global__ void scatter_nd(const Id *__restrict__ indices, const T *__restrict__ updates,
+                                      T *y, long long rows, long long width, long long places,
+                                      EACH(long long size), EACH(long long stride)) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const long long size[] = {EACH(size)}, stride[] = {EACH(stride)};
+  const Index count = Index(rows) * Index(width), step = Index(gridDim.x) * blockDim.x;
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Id *index = indices + (long long)(i / Index(width)) * places;
+    long long at = (long long)(i % Index(width));
+    bool is_inside = true;
+#pragma unroll
+    for (int d = 0; d < MAX_RANK; ++d)
+      if (d < places) {
+        const long long chosen = place(index[d], size[d]);
+        is_inside = is_inside && chosen >= 0;
+        at += chosen * stride[d];
+      }
+    if (is_inside)
+      write(y + at, updates[i]);
+  }
+}
+#endif

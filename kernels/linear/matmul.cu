@@ -1,0 +1,213 @@
+// Matrix multiplication, y[b] = a[b] x c[b] + bias, row-major, over a batch.
+//
+//   a: [m, k] (+ batches)   c: [k, n] (+ batches)   bias: [n], with HAS_BIAS   y: [batches, m, n]
+//
+// With C_COLUMNS c is [n, k], so that its columns are runs of elements: the layout of checkpoints.
+// The batch index is taken apart into two dimensions, (batch / inner_batch, batch % inner_batch),
+// and a and c have one stride, in elements, for each: 0 where they broadcast. With MANY_BATCHES
+// there are six, for operands that broadcast in turns, and sizes as in binary.cu. Sums are in float
+// (double for f64). A block computes one tile of y; tiles are numbered along x only, since y and z
+// of a grid are bounded by 65535.
+//
+//   entry                  tile       block    for
+//   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
+//   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
+//   matmul_gemv_mma        8 x 16     32 x 8   C_COLUMNS, f16 and bf16, 2 to 8 rows: tensor cores
+//   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
+//   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
+//   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
+//   matmul_mma             128 x 128  32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
+//   matmul_mma_small       64 x 64    32 x 4   f16 and bf16, small: tensor cores
+//
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
+// of [m] with BIAS_OF_ROWS, which the forms for C_COLUMNS do not know;
+// WITHOUT_GEMV and the like leave out what no launch takes.
+
+#include "linear/matmul_gemv.cuh"
+#include "linear/matmul_mma.cuh"
+#include "linear/matmul_register.cuh"
+#include "linear/matmul_tile.cuh"
+
+#define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
+#if !defined(WITHOUT_GEMV) && !defined(C_COLUMNS)
+extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  constexpr int kRows = 4, kColumns = 32, kSlices = 8;
+  __shared__ Acc partial[kSlices][kRows][kColumns];
+  const int x = threadIdx.x, slice = threadIdx.y;
+  const Tile tile = tile_of_block(m, n, kRows, kColumns);
+  MOVE_TO_BATCH(tile.batch);
+  const long long column = tile.column + x;
+  // Rows beyond the last repeat it, so that the inner loop needs no test; they are not stored.
+  const T *a_row[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    a_row[r] = a + (tile.row + r < m ? tile.row + r : m - 1) * k;
+
+  Acc sum[kRows] = {};
+  if (column < n) {
+    for (long long i = slice; i < k; i += kSlices) {
+      const Acc value = Acc(c[i * n + column]);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        sum[r] = fma(Acc(a_row[r][i]), value, sum[r]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    partial[slice][r][x] = sum[r];
+  __syncthreads();
+
+  // Warp r adds up row r.
+  const long long row = tile.row + slice;
+  if (slice < kRows && row < m && column < n) {
+    Acc total = BIAS_OF(row, column);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s)
+      total += partial[s][slice][x];
+    STORE(AT(tile.batch, row, column), total);
+  }
+}
+#endif
+
+#ifndef WITHOUT_TILED
+// A step takes 256 of k: its part of a in shared memory, for all; of c each warp reads its fours.
+// Devices from 10.0 on take more registers for it.
+#if __CUDA_ARCH__ >= 1000
+#define TILED_BLOCKS 2
+#else
+#define TILED_BLOCKS 3
+#endif
+extern "C" __global__ void __launch_bounds__(256, TILED_BLOCKS) matmul_tiled(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  constexpr int kRows = 8, kColumns = 32, kSlices = 8, kStep = 256, kEach = 4;
+  __shared__ alignas(16) Acc a_tile[kRows][kStep];
+  __shared__ Acc partial[kSlices][kRows][kColumns];
+  const int lane = threadIdx.x, slice = threadIdx.y, thread = slice * kColumns + lane;
+  const Tile tile = tile_of_block(m, n, kRows, kColumns);
+  MOVE_TO_BATCH(tile.batch);
+  const long long column = tile.column + lane;
+
+  Acc sum[kRows] = {};
+  for (long long begin = 0; begin < k; begin += kStep) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      a_tile[r][thread] = tile.row + r < m && begin + thread < k
+                              ? Acc(a[(tile.row + r) * k + begin + thread])
+                              : Acc(0);
+    __syncthreads();
+    const int left = int(k - begin < kStep ? k - begin : kStep);
+    for (int i = slice * kEach; i < left; i += kSlices * kEach) {
+      Acc value[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+#ifdef C_COLUMNS
+        const long long at = column * k + begin + i + e;
+#else
+        const long long at = (begin + i + e) * n + column;
+#endif
+        value[e] = column < n && i + e < left ? Acc(c[at]) : Acc(0);
+      }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+#pragma unroll
+        for (int e = 0; e < kEach; ++e)
+          sum[r] = fma(a_tile[r][i + e], value[e], sum[r]);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    partial[slice][r][lane] = sum[r];
+  __syncthreads();
+
+  // Warp r adds up row r.
+  const long long row = tile.row + slice;
+  if (row < m && column < n) {
+    Acc total = BIAS_OF(row, column);
+#pragma unroll
+    for (int s = 0; s < kSlices; ++s)
+      total += partial[s][slice][lane];
+    STORE(AT(tile.batch, row, column), total);
+  }
+}
+#endif
+
+#ifndef WITHOUT_REGISTER
+extern "C" __global__ void __launch_bounds__(256) matmul_register(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_in_registers<4>(ARGUMENTS);
+}
+#endif
+
+#if !defined(WITHOUT_REGISTER_LARGE) && !defined(DTYPE_F64)
+// Two blocks a multiprocessor, where 128 registers a thread are enough for the loop.
+#if __CUDA_ARCH__ >= 1000 || defined(DTYPE_F16) || defined(DTYPE_BF16)
+#define LARGE_BLOCKS 1
+#else
+#define LARGE_BLOCKS 2
+#endif
+extern "C" __global__ void __launch_bounds__(256, LARGE_BLOCKS) matmul_register_large(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_in_registers<8>(ARGUMENTS);
+}
+#endif
+
+// Rows of the gemv forms, one by one: each is compiled where a launch takes it.
+#define GEMV(rows)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(32 * kGemvWarps, 3)                                 \
+      matmul_gemv_##rows(PARAMETERS) {                                                             \
+    BEGIN_EARLY();                                                                                 \
+    multiply_rows<rows>(ARGUMENTS);                                                                \
+  }
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_1)
+GEMV(1)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_2)
+GEMV(2)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_3)
+GEMV(3)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_4)
+GEMV(4)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_5)
+GEMV(5)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_6)
+GEMV(6)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_7)
+GEMV(7)
+#endif
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_8)
+GEMV(8)
+#endif
+
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+
+#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_MMA) && __CUDA_ARCH__ >= 800
+extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv_mma(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_rows_on_tensor_cores(ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_MMA
+extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_tiles<2, 2, 4, 8>(ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_MMA_SMALL
+extern "C" __global__ void __launch_bounds__(128, 4) matmul_mma_small(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_tiles<2, 2, 2, 4>(ARGUMENTS);
+}
+#endif
+
+#endif

@@ -1,0 +1,47 @@
+// Product with a matrix of blocks, as GGUF stores weights: y[r] = x[r] x w^T + bias.
+//
+//   x: [rows, k]   w: [n, k], rows of k / 32 blocks   bias: [n], with HAS_BIAS   y: [rows, n]
+//
+// One warp computes a column of y for kRows rows, or SLICES warps do (block_sums.cuh). Which block
+// has which rows and columns tells strips.cuh.
+//
+//   entry           block    grid
+//   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
+//
+// Options: -DFORMAT=40, 41 or 80; HAS_BIAS; those of slices.cuh, floating.cuh and
+// assume.cuh.
+
+#include "shared/assume.cuh"
+#include "shared/bias.cuh"
+#include "linear/block_sums.cuh"
+#include "shared/programmatic.cuh"
+#include "linear/slices.cuh"
+#include "linear/strips.cuh"
+
+constexpr int kRows = 4, kColumns = 8 / SLICES;
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w,
+                  BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const StripTile<kRows> own(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
+  const int slice = own_slice();
+  const long long column = (long long)(own.tile) * kColumns + warp_number() / SLICES;
+  const long long first = (long long)(own.strip) * kRows;
+  const long long blocks = k / 32;
+  const T *row[kRows]; // those beyond the last repeat it; they are not stored
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    row[r] = x + (first + r < rows ? first + r : rows - 1) * k;
+
+  Acc sum[kRows] = {};
+  if (column < n) // the same for the whole warp
+    block_sums<FORMAT, SLICES, 4>(row, w + column * blocks * StoredBlock<FORMAT>::kBytes,
+                                  int(blocks), slice, sum);
+  add_slices<kColumns>(sum);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    if (threadIdx.x == 0 && slice == 0 && first + r < rows && column < n)
+      y[(first + r) * n + column] = T(sum[r] + BIAS_AT(column));
+}

@@ -1,0 +1,267 @@
+// Products of bytes less their zero points, exactly: y = (a - a_zero) (b - b_zero), to i32, whose
+// low bits are kept.
+//
+//   a: [batch, rows, inner]   b: [batch or 1, inner, columns]   y: [batch, rows, columns]
+//
+//   entry                     tile        block     for
+//   matmul_integer            64 x 64     16 x 16   devices before sm_80: dp4a
+//   matmul_integer_mma        128 x 128   32 x 4    tensor cores: byte_tile.cuh
+//   matmul_integer_mma_small  64 x 64     32 x 4    likewise, few tiles
+//
+// What the zero points take away follows from the sums of rows and columns:
+//   sum (a - p)(b - q) = sum a b - q sum a - p sum b + inner p q
+// For dp4a bytes without a sign become signed ones, 128 less; a thread has 4 by 4 results.
+//
+// Options: A_UNSIGNED, B_UNSIGNED; HAS_A_ZERO and HAS_B_ZERO, one for each a_zero_step rows and
+// b_zero_step columns (0: one for all); WITH_MMA and WITH_MMA_SMALL for the others, WITHOUT_DP4A;
+// those of fusion.cuh and assume.cuh.
+
+#include "shared/assume.cuh"
+#include "linear/byte_tile.cuh"
+#include "shared/fusion.cuh"
+#include "shared/programmatic.cuh"
+
+typedef int T;
+typedef int Acc;
+
+#ifdef A_UNSIGNED
+typedef unsigned char A;
+#define A_FLIP 0x80808080u
+#else
+typedef signed char A;
+#define A_FLIP 0u
+#endif
+#ifdef B_UNSIGNED
+typedef unsigned char B;
+#define B_FLIP 0x80808080u
+#else
+typedef signed char B;
+#define B_FLIP 0u
+#endif
+#ifdef HAS_A_ZERO
+#define A_ZERO_PARAMETER const A *__restrict__ a_zero, long long a_zero_step,
+#define A_ZERO_ARGUMENT a_zero, a_zero_step,
+#define A_ZERO(row) int(a_zero[(row)*a_zero_step])
+constexpr bool kHasAZero = true;
+#else
+#define A_ZERO_PARAMETER
+#define A_ZERO_ARGUMENT
+#define A_ZERO(row) 0
+constexpr bool kHasAZero = false;
+#endif
+#ifdef HAS_B_ZERO
+#define B_ZERO_PARAMETER const B *__restrict__ b_zero, long long b_zero_step,
+#define B_ZERO_ARGUMENT b_zero, b_zero_step,
+#define B_ZERO(column) int(b_zero[(column)*b_zero_step])
+constexpr bool kHasBZero = true;
+#else
+#define B_ZERO_PARAMETER
+#define B_ZERO_ARGUMENT
+#define B_ZERO(column) 0
+constexpr bool kHasBZero = false;
+#endif
+
+#define PARAMETERS                                                                                 \
+  const A *__restrict__ a, const B *__restrict__ b,                                                \
+      A_ZERO_PARAMETER B_ZERO_PARAMETER OUT *__restrict__ y, long long batch, long long rows,      \
+      long long columns, long long inner, long long b_batch_stride FUSED_PARAMETERS
+#define ARGUMENTS                                                                                  \
+  a, b, A_ZERO_ARGUMENT B_ZERO_ARGUMENT y, batch, rows, columns, inner,                            \
+      b_batch_stride FUSED_ARGUMENTS
+
+#ifndef WITHOUT_DP4A
+
+constexpr int kSide = 64, kWords = 8, kEach = 4; // of a tile: rows, words along inner; of a thread
+
+// Four signed bytes as a word; what lies behind the end is 0, as a signed byte.
+template <class Byte>
+__device__ __forceinline__ int word_of(const Byte *from, long long pitch, long long left,
+                                       unsigned flip) {
+  unsigned word = 0;
+#pragma unroll
+  for (int e = 0; e < 4; ++e)
+    if (e < left)
+      word |= (unsigned((unsigned char)(from[e * pitch])) ^ (flip & 0xff)) << (8 * e);
+  return int(word);
+}
+
+extern "C" __global__ void __launch_bounds__(256) matmul_integer(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  __shared__ int of_a[kWords][kSide + 1], of_b[kWords][kSide + 1];
+  const long long across = (columns + kSide - 1) / kSide, down = (rows + kSide - 1) / kSide;
+  const long long tile = (long long)(blockIdx.x) % (across * down);
+  const long long image = (long long)(blockIdx.x) / (across * down);
+  const long long top = tile / across * kSide, left = tile % across * kSide;
+  const int thread = threadIdx.y * 16 + threadIdx.x;
+  a += image * rows * inner;
+  b += image * b_batch_stride;
+  int sum[kEach][kEach] = {}, a_sum[kEach] = {}, b_sum[kEach] = {};
+  for (long long begin = 0; begin < inner; begin += 4 * kWords) {
+    for (int i = thread; i < kWords * kSide; i += 256) {
+      const int a_word = i % kWords, a_row = i / kWords, b_word = i / kSide, b_column = i % kSide;
+      const long long a_at = begin + 4 * a_word, b_at = begin + 4 * b_word;
+      of_a[a_word][a_row] = top + a_row < rows
+                                ? word_of(a + (top + a_row) * inner + a_at, 1, inner - a_at, A_FLIP)
+                                : 0;
+      of_b[b_word][b_column] =
+          left + b_column < columns
+              ? word_of(b + b_at * columns + left + b_column, columns, inner - b_at, B_FLIP)
+              : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      int a_words[kEach], b_words[kEach];
+#pragma unroll
+      for (int e = 0; e < kEach; ++e) {
+        a_words[e] = of_a[k][threadIdx.y + 16 * e];
+        b_words[e] = of_b[k][threadIdx.x + 16 * e];
+        a_sum[e] = dot4(a_words[e], 0x01010101, a_sum[e]);
+        b_sum[e] = dot4(b_words[e], 0x01010101, b_sum[e]);
+      }
+#pragma unroll
+      for (int r = 0; r < kEach; ++r)
+#pragma unroll
+        for (int c = 0; c < kEach; ++c)
+          sum[r][c] = dot4(a_words[r], b_words[c], sum[r][c]);
+    }
+    __syncthreads(); // all have read before the next tile is written
+  }
+#pragma unroll
+  for (int r = 0; r < kEach; ++r)
+#pragma unroll
+    for (int c = 0; c < kEach; ++c) {
+      const long long row = top + threadIdx.y + 16 * r, column = left + threadIdx.x + 16 * c;
+      if (row >= rows || column >= columns)
+        continue;
+      const unsigned p = unsigned(A_ZERO(row)) - (A_FLIP & 0xff); // sums wrap
+      const unsigned q = unsigned(B_ZERO(column)) - (B_FLIP & 0xff);
+      const int value = int(unsigned(sum[r][c]) - q * unsigned(a_sum[r]) - p * unsigned(b_sum[c]) +
+                            unsigned(inner) * p * q);
+      STORE((image * rows + row) * columns + column, value);
+    }
+}
+
+#endif
+
+#if __CUDA_ARCH__ >= 800
+
+// What a thread has of the tile of b: four rows along `inner` of kEach columns, turned when they
+// are written.
+template <class Tile, bool kAligned> struct TurnedRows {
+  static constexpr int kEach = Tile::kWords, kGroups = Tile::kDepth / 4;
+  const B *from; // this thread's first column
+  long long pitch, inner, left;
+  unsigned row[4][kEach / 4];
+
+  static __device__ __forceinline__ int group() { return Tile::thread() % kGroups; }
+  static __device__ __forceinline__ int column() { return Tile::thread() / kGroups * kEach; }
+
+  __device__ __forceinline__ void read(long long begin) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const long long at = begin + group() * 4 + i;
+      read_bytes<kEach, kAligned>(from + at * pitch, at < inner ? left : 0, row[i]);
+    }
+  }
+  template <class Store> __device__ __forceinline__ void words(Store store) const {
+#pragma unroll
+    for (int c = 0; c < kEach; c += 4) {
+      const unsigned low[2] = {__byte_perm(row[0][c / 4], row[1][c / 4], 0x5140),
+                               __byte_perm(row[2][c / 4], row[3][c / 4], 0x5140)};
+      const unsigned high[2] = {__byte_perm(row[0][c / 4], row[1][c / 4], 0x7362),
+                                __byte_perm(row[2][c / 4], row[3][c / 4], 0x7362)};
+      store(c, column() + c, group(), __byte_perm(low[0], low[1], 0x5410));
+      store(c + 1, column() + c + 1, group(), __byte_perm(low[0], low[1], 0x7632));
+      store(c + 2, column() + c + 2, group(), __byte_perm(high[0], high[1], 0x5410));
+      store(c + 3, column() + c + 3, group(), __byte_perm(high[0], high[1], 0x7632));
+    }
+  }
+};
+
+template <class Tile, bool kAligned, class Sum>
+__device__ __forceinline__ void
+add_products(const A *a, const B *b, long long rows, long long columns, long long inner,
+             long long pitch, unsigned char *stages, Sum &sum, int *row_sums, int *column_sums) {
+  TurnedRows<Tile, kAligned> right;
+  right.from = b + right.column(), right.pitch = pitch, right.inner = inner;
+  right.left = columns - right.column();
+  Tile::template add<kHasBZero, kHasAZero>(
+      inner,
+      [&](int j, long long at, unsigned(&word)[4]) {
+        const int row = Tile::left_row(j);
+        read_bytes<16, kAligned>(a + row * inner + at, row < rows ? inner - at : 0, word);
+      },
+      right, stages, sum, row_sums, column_sums);
+}
+
+// Where a block's tile lies.
+template <class Tile> struct TilePlace {
+  long long image, top, left;
+  __device__ __forceinline__ TilePlace(long long rows, long long columns) {
+    unsigned block; // read each time, so that a place is not kept in registers over the loop
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    const long long across = (columns + Tile::kColumns - 1) / Tile::kColumns;
+    const long long down = (rows + Tile::kRows - 1) / Tile::kRows, tile = block % (across * down);
+    image = block / (across * down);
+    top = tile / across * Tile::kRows, left = tile % across * Tile::kColumns;
+  }
+};
+
+template <int kHigh, int kWide> __device__ __forceinline__ void multiply_byte_tiles(PARAMETERS) {
+  __builtin_assume(ASSUME);
+  typedef ByteTile<A, B, kHigh, kWide> Tile;
+  __shared__ alignas(16) unsigned char stages[2 * Tile::kStage];
+  __shared__ int row_sums[Tile::kRows], column_sums[Tile::kColumns];
+  for (int i = Tile::thread(); i < Tile::kRows; i += Tile::kThreads)
+    row_sums[i] = 0;
+  for (int i = Tile::thread(); i < Tile::kColumns; i += Tile::kThreads)
+    column_sums[i] = 0;
+  const TilePlace<Tile> from(rows, columns);
+  a += (from.image * rows + from.top) * inner;
+  b += from.image * b_batch_stride + from.left;
+
+  int sum[kHigh][kWide][4] = {};
+  const unsigned long long places = (unsigned long long)(a) | (unsigned long long)(b);
+  if (inner % 16 == 0 && columns % 16 == 0 && places % 16 == 0)
+    add_products<Tile, true>(a, b, rows - from.top, columns - from.left, inner, columns, stages,
+                             sum, row_sums, column_sums);
+  else
+    add_products<Tile, false>(a, b, rows - from.top, columns - from.left, inner, columns, stages,
+                              sum, row_sums, column_sums);
+  __syncthreads();
+  const TilePlace<Tile> to(rows, columns);
+#pragma unroll
+  for (int r = 0; r < kHigh; ++r)
+#pragma unroll
+    for (int q = 0; q < kWide; ++q)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const long long row = to.top + Tile::row(r, e), column = to.left + Tile::column(q, e);
+        if (row >= rows || column >= columns)
+          continue;
+        unsigned value = unsigned(sum[r][q][e]); // sums wrap
+        const unsigned p = unsigned(A_ZERO(row)), z = unsigned(B_ZERO(column));
+        if (kHasBZero)
+          value -= z * unsigned(row_sums[Tile::row(r, e)]);
+        if (kHasAZero)
+          value -= p * unsigned(column_sums[Tile::column(q, e)]);
+        STORE((to.image * rows + row) * columns + column, int(value + unsigned(inner) * p * z));
+      }
+}
+
+#ifdef WITH_MMA
+extern "C" __global__ void __launch_bounds__(128) matmul_integer_mma(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_byte_tiles<4, 8>(ARGUMENTS);
+}
+#endif
+#ifdef WITH_MMA_SMALL
+extern "C" __global__ void __launch_bounds__(128) matmul_integer_mma_small(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_byte_tiles<2, 4>(ARGUMENTS);
+}
+#endif
+
+#endif

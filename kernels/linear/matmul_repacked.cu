@@ -1,0 +1,75 @@
+// Product with a matrix of repacked blocks (repacked_sums.cuh), of f16 and bf16 on tensor cores, of
+// f32 without: y[r] = x[r] x w^T + bias.
+//
+//   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
+//
+// A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
+// Which ones tells strips.cuh.
+//
+//   entry               rows   block    grid                                for
+//   matmul_repacked     8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
+//   matmul_repacked_1   1      32 x 8   ceil(n / 16)                        one row of f32
+//
+// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; those of floating.cuh and
+// assume.cuh.
+
+#include "shared/assume.cuh"
+#include "shared/bias.cuh"
+#include "shared/programmatic.cuh"
+#include "linear/repacked_sums.cuh"
+#include "linear/strips.cuh"
+
+constexpr int kColumns = 16, kWarps = 8;
+// So many blocks a multiprocessor leave the registers that all loads of a unit take, with every
+// compiler: bf16 and what has more planes of bits take more, and so do four rows of f32.
+constexpr bool kIsLarge = Repacked<FORMAT>::kIsLarge;
+#ifdef MULTIPLIES_BY_MMA
+constexpr int kRows = 8;
+#else
+constexpr int kRows = 4;
+#endif
+#if __CUDACC_VER_MAJOR__ > 12 && defined(DTYPE_F16)
+constexpr int kOfLarge = FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k ? 1 : 2;
+#else
+constexpr int kOfLarge = 1;
+#endif
+constexpr int kBlocks = kRows == 4 ? 1 : kIsLarge ? kOfLarge : 2;
+
+template <int kTall>
+__device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
+                                              long long rows, long long n, long long k) {
+  __builtin_assume(ASSUME);
+#if __CUDA_ARCH__ >= 800
+  __shared__ float partial[kWarps][kTall][kColumns + 1];
+  const StripTile<kTall> own_tile(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
+  const long long column = (long long)(own_tile.tile) * kColumns;
+  const long long row = (long long)(own_tile.strip) * kTall;
+  const int g = threadIdx.x / 4;
+  // Columns of y beyond the last repeat it; they are not stored.
+  auto inside = [&](long long o) { return o < n ? o : n - 1; };
+  const long long own[2] = {inside(column + g), inside(column + g + 8)};
+  store_repacked_sums<FORMAT>(x + row * k, rows - row, w, own, n, k, partial);
+  __syncthreads();
+  const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
+  if (r < kTall && row + r < rows && column + o < n) {
+    float total = BIAS_AT(column + o);
+#pragma unroll
+    for (int s = 0; s < kWarps; ++s)
+      total += partial[s][r][o];
+    y[(row + r) * n + column + o] = T(total);
+  }
+#endif
+}
+
+#define ENTRY(name, tall, blocks)                                                                  \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps, blocks)                                \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
+           long long rows, long long n, long long k) {                                             \
+    BEGIN_EARLY();                                                                                 \
+    multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k);                                        \
+  }
+
+ENTRY(matmul_repacked, kRows, kBlocks)
+#ifndef MULTIPLIES_BY_MMA
+ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
+#endif

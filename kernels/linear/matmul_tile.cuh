@@ -1,0 +1,69 @@
+// What the forms of matmul.cu share: their parameters, and where a block's tile lies.
+#pragma once
+
+#include "shared/assume.cuh"
+#include "shared/bias.cuh"
+#include "shared/floating.cuh"
+#include "shared/fusion.cuh"
+#include "shared/programmatic.cuh"
+
+#ifdef MANY_BATCHES
+#define MAX_RANK 6
+#include "shared/dimensions.cuh"
+#define BATCH_PARAMETERS                                                                           \
+  INNER(long long batch_size), EACH(long long a_stride), EACH(long long c_stride)
+#define BATCH_ARGUMENTS INNER(batch_size), EACH(a_stride), EACH(c_stride)
+#else
+#define BATCH_PARAMETERS                                                                           \
+  long long inner_batch, long long a_outer_stride, long long a_inner_stride,                       \
+      long long c_outer_stride, long long c_inner_stride
+#define BATCH_ARGUMENTS inner_batch, a_outer_stride, a_inner_stride, c_outer_stride, c_inner_stride
+#endif
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long m, long long n, long long k, long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
+
+// The bias is one for each column, or with BIAS_OF_ROWS for each row.
+#ifdef BIAS_OF_ROWS
+#define BIAS_OF(row, column) BIAS_AT(row)
+#else
+#define BIAS_OF(row, column) BIAS_AT(column)
+#endif
+
+// Where this block's tile lies.
+struct Tile {
+  long long batch, row, column;
+};
+
+// Element (row, column) of the result's matrix `batch`.
+#define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
+
+__device__ __forceinline__ Tile tile_of_block(unsigned block, long long m, long long n, int rows,
+                                              int columns) {
+  const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
+  const long long tile = block / across;
+  return {tile / down, tile % down * rows, block % across * columns};
+}
+__device__ __forceinline__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
+  return tile_of_block(blockIdx.x, m, n, rows, columns);
+}
+
+#ifdef MANY_BATCHES
+#define MOVE_TO_BATCH(batch)                                                                       \
+  do {                                                                                             \
+    const long long size[] = {1, INNER(batch_size)};                                               \
+    const long long a_stride[] = {EACH(a_stride)}, c_stride[] = {EACH(c_stride)};                  \
+    long long rest = (batch);                                                                      \
+    for (int d = MAX_RANK - 1; d >= 0; --d) {                                                      \
+      const long long outer = d > 0 ? rest / size[d] : 0, at = rest - outer * size[d];             \
+      a += at * a_stride[d];                                                                       \
+      c += at * c_stride[d];                                                                       \
+      rest = outer;                                                                                \
+    }                                                                                              \
+  } while (0)
+#else
+#define MOVE_TO_BATCH(batch)                                                                       \
+  a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
+  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
+#endif

@@ -1,0 +1,576 @@
+// Products that share few rows x: what their generated kernel (codegen/products.h) is put together
+// from. A block computes the sums of one tile, COLUMNS columns of one product, or of several at the
+// same columns; what stands behind a product is then computed from the tile, in shared memory.
+//
+//   x [rows, k] --(norm)--> rows --(product)--> tile [ROWS][COLUMNS] --(epilogue)--> memory
+//
+// A norm before the products is computed anew by each block: rows are few and short, and come from
+// the nearest cache. Everything is rounded where the ops one by one round, and added up in the same
+// order, so that results have the same bits; but where there may be more rows, one row of f16 or
+// bf16 goes through tensor cores, too.
+//
+// Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
+// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
+// HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
+// multiprocessor; HAS_SUM before a norm; where a norm stands before them NORM_THREADS and
+// NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh and assume.cuh.
+#pragma once
+
+#include "shared/assume.cuh"
+#include "attention/cache_row.cuh"
+#include "shared/floating.cuh"
+#include "shared/programmatic.cuh"
+#include "attention/rotation.cuh"
+#include "linear/slices.cuh"
+#include "shared/vectors.cuh"
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+// So many blocks a multiprocessor leave the registers that all loads of a round on tensor cores
+// take, or rows, a residual and two norms' scales. NVRTC 12 takes 64 for sm_80 where it is not told
+// that two blocks are enough, and spills; for sm_120 and on 128 do not do for a sum of bf16.
+#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200)
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
+#elif defined(BLOCKS)
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
+#elif defined(HAS_SUM) || (__CUDACC_VER_MAJOR__ == 12 && __CUDA_ARCH__ == 800)
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 2)
+#else
+#define PRODUCTS_BOUNDS __launch_bounds__(kThreads)
+#endif
+
+typedef T Sums[ROWS][COLUMNS];
+typedef Acc Slices[SLICES][ROWS][COLUMNS]; // what the slices of a product's sums are
+
+__device__ __forceinline__ Acc bias_at(const T *bias, long long column) {
+  return bias ? Acc(bias[column]) : Acc(0);
+}
+
+// --- Norms ---------------------------------------------------------------------------------------
+
+#ifdef NORM_THREADS
+
+// A sum over the NORM_THREADS threads of a team, in the order of block_reduce.cuh; `shared` holds a
+// value a warp of the block. Every thread of the block takes part.
+__device__ __forceinline__ Acc add_up_team(Acc value, Acc *shared) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, distance);
+  constexpr int kTeamWarps = NORM_THREADS / 32;
+  if constexpr (kTeamWarps == 1)
+    return value;
+  __syncthreads(); // the last sum may still be read
+  if (threadIdx.x == 0)
+    shared[threadIdx.y] = value;
+  __syncthreads();
+  const int first = threadIdx.y / kTeamWarps * kTeamWarps;
+  if (first + kTeamWarps > kWarps) // no whole team
+    return value;
+  value = shared[first];
+#pragma unroll
+  for (int w = 1; w < kTeamWarps; ++w)
+    value += shared[first + w];
+  return value;
+}
+
+// f(vector, its number in the row, and among the thread's own) for the vectors of a row that thread
+// `lane` of a team has.
+template <class F>
+__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane,
+                                                int count, F f) {
+#pragma unroll
+  for (int j = 0; j < NORM_VECTORS; ++j)
+    if (const int p = lane + j * NORM_THREADS; p < count)
+      f(vectors[j], p, j);
+}
+
+// A thread's vectors of a row: whole ones where all that the norms read is aligned.
+__device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], const T *row,
+                                         bool aligned, int lane, int count) {
+  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int p, int) {
+    if (aligned)
+      vector = load_vector(row, p);
+    else
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        vector.element[e] = row[p * VECTOR + e];
+  });
+}
+
+__device__ __forceinline__ void store_own(const Vector<T> &vector, T *row, bool aligned, int p) {
+  if (aligned)
+    store_vector(row, p, vector);
+  else
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e)
+      row[p * VECTOR + e] = vector.element[e];
+}
+
+// A norm of rows of `columns` elements; no scale is 1, no bias 0.
+struct Norm {
+  const T *scale, *bias;
+  Acc epsilon;
+
+  __device__ __forceinline__ bool is_aligned() const { return are_aligned(scale, bias); }
+};
+
+// What a thread has of a norm's scale and bias. They are asked for with the rows.
+struct NormVectors {
+  Vector<T> scales[NORM_VECTORS], biases[NORM_VECTORS];
+
+  __device__ __forceinline__ NormVectors(const Norm &norm, bool aligned, int lane, int count) {
+    if (norm.scale)
+      load_own(scales, norm.scale, aligned, lane, count);
+    if (norm.bias)
+      load_own(biases, norm.bias, aligned, lane, count);
+  }
+};
+
+// A row that a team has becomes norm(row) * scale + bias; kIsRms: norm.cu has both. `count` vectors
+// of it are real. Every thread of the block takes part.
+template <bool kIsRms>
+__device__ __forceinline__ void normalize_own(Vector<T> (&vectors)[NORM_VECTORS], const Norm &norm,
+                                              const NormVectors &by, int lane, int count,
+                                              long long columns, Acc *shared) {
+  Acc mean = 0;
+  if constexpr (!kIsRms) {
+    each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int) {
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        mean += Acc(vector.element[e]);
+    });
+    mean = add_up_team(mean, shared) / Acc(columns);
+  }
+  Acc squares = 0;
+  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int) {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) {
+      const Acc value = kIsRms ? Acc(vector.element[e]) : Acc(vector.element[e]) - mean;
+      squares = fma(value, value, squares);
+    }
+  });
+  squares = add_up_team(squares, shared) / Acc(columns);
+  const Acc factor = 1 / sqrt(squares + norm.epsilon);
+  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int j) {
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e) {
+      const Acc value = Acc(vector.element[e]);
+      const Acc scale = norm.scale ? Acc(by.scales[j].element[e]) : Acc(1);
+      const Acc bias = norm.bias ? Acc(by.biases[j].element[e]) : Acc(0);
+      vector.element[e] =
+          kIsRms ? T(value * factor * scale) : T(fma((value - mean) * factor, scale, bias));
+    }
+  });
+}
+
+// f(row, lane, vectors of it) for `rows` rows of `columns` elements, a team of threads each; there
+// are no vectors where there is no row. Rows are in `to` then.
+template <class F>
+__device__ __forceinline__ void each_team_row(T *to, long long rows, long long columns, F f) {
+  constexpr int kTeams = kThreads / NORM_THREADS;
+  const int thread = threadIdx.y * 32 + threadIdx.x, team = thread / NORM_THREADS;
+  const int lane = thread % NORM_THREADS, count = int(columns / VECTOR);
+#pragma unroll 1
+  for (int first = 0; first < ROWS; first += kTeams) {
+    const int r = first + team;
+    const int own = team < kTeams && r < ROWS && r < rows ? count : 0;
+    Vector<T> vectors[NORM_VECTORS];
+    f(vectors, r * columns, lane, own);
+    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p, int) {
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        to[r * columns + p * VECTOR + e] = vector.element[e];
+    });
+  }
+  __syncthreads();
+}
+
+// to = norm(x).
+template <bool kIsRms>
+__device__ __forceinline__ void normalize_rows(const T *x, const Norm &norm, T *to, long long rows,
+                                               long long columns) {
+  __shared__ Acc shared[kWarps];
+  const bool aligned = are_aligned(x) && norm.is_aligned();
+  each_team_row(to, rows, columns,
+                [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
+                  load_own(vectors, x + begin, aligned, lane, own);
+                  const NormVectors by(norm, aligned, lane, own);
+                  normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
+                });
+}
+
+// to = norm(sum), sum = residual + first(x). Each block computes the sum, and the first one stores
+// it, if anyone reads it.
+template <bool kIsRms, bool kFirstIsRms>
+__device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, const T *residual,
+                                              T *sum, const Norm &norm, T *to, long long rows,
+                                              long long columns) {
+  __shared__ Acc shared[kWarps];
+  const bool aligned = are_aligned(x, residual, sum) && first.is_aligned() && norm.is_aligned();
+  each_team_row(to, rows, columns,
+                [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
+                  Vector<T> more[NORM_VECTORS];
+                  load_own(vectors, x + begin, aligned, lane, own);
+                  load_own(more, residual + begin, aligned, lane, own);
+                  const NormVectors first_by(first, aligned, lane, own),
+                      by(norm, aligned, lane, own);
+                  normalize_own<kFirstIsRms>(vectors, first, first_by, lane, own, columns, shared);
+                  each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p, int j) {
+#pragma unroll
+                    for (int e = 0; e < VECTOR; ++e)
+                      vector.element[e] = T(Acc(more[j].element[e]) + Acc(vector.element[e]));
+                    if (sum && blockIdx.x == 0)
+                      store_own(vector, sum + begin, aligned, p);
+                  });
+                  normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
+                });
+}
+
+#endif
+
+// --- Which columns a tile has --------------------------------------------------------------------
+
+struct InOrder {
+  __device__ __forceinline__ long long column(long long place) const { return place; }
+};
+
+// Heads whose pairs lie beside each other: the first `turned` elements of a head are pairs, (2 i,
+// 2 i + 1) with kInterleaved, else (i, i + turned / 2).
+template <bool kInterleaved> struct InPairs {
+  int width, turned;
+  __device__ __forceinline__ int element(int place) const { // of a head
+    return kInterleaved || place >= turned ? place : place % 2 * (turned / 2) + place / 2;
+  }
+  __device__ __forceinline__ int place(int element) const {
+    const int half = turned / 2;
+    return kInterleaved || element >= turned ? element
+           : element < half                  ? 2 * element
+                                             : 2 * (element - half) + 1;
+  }
+  __device__ __forceinline__ long long column(long long place) const {
+    return place - place % width + element(int(place % width));
+  }
+};
+
+// --- Ahead of the rest ---------------------------------------------------------------------------
+
+// Asks for what this block reads of a product's weights, rows of kRowBytes, before it waits for the
+// kernels in front and while it computes a norm. These are hints for the L2 cache, where writes of
+// others meet, so that they may come before the wait; and there is no branch, so that the wait is
+// still the first thing that a kernel does. `tile` is the block's of this product, if within it.
+template <int kRowBytes, class Columns>
+__device__ __forceinline__ void ask_for_rows(const void *w, long long tile, long long n,
+                                             Columns columns) {
+  constexpr int kLine = 128, kLines = (kRowBytes + kLine - 1) / kLine + (kRowBytes % kLine != 0);
+  constexpr int kAll = (COLUMNS * kLines + kThreads - 1) / kThreads, kRounds = kAll < 2 ? kAll : 2;
+  const int thread = threadIdx.y * 32 + threadIdx.x;
+#pragma unroll
+  for (int j = 0; j < kRounds; ++j) {
+    const int i = thread + j * kThreads, c = i / kLines;
+    const long long place = tile * COLUMNS + c;
+    const int begin = i % kLines * kLine;
+    const bool inside = (place >= 0) & (place < n) & (c < COLUMNS);
+    const long long offset = columns.column(inside ? place : 0) * kRowBytes +
+                             (begin < kRowBytes ? begin : kRowBytes - 1);
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(
+        __cvta_generic_to_global(static_cast<const char *>(w) + (inside ? offset : 0))));
+  }
+}
+
+// --- Products ------------------------------------------------------------------------------------
+
+// The warps that compute a product: all of the block's, or a share of them where several products
+// are computed side by side.
+struct Team {
+  int warp, warps; // this one's number; those that are not of the team have one beyond all columns
+
+  static __device__ __forceinline__ Team of(int product, int products) {
+    const int warps = kWarps / products, warp = warp_number() - product * warps;
+    return {warp >= 0 && warp < warps ? warp : COLUMNS * SLICES, warps};
+  }
+};
+
+// A header stands where it is first named.
+#if defined(HAS_FLOATS) || defined(HAS_MMA)
+#include "linear/gemv_sums.cuh"
+#endif
+
+#ifdef HAS_FLOATS
+// Columns of w that are runs of k elements, a warp each.
+template <class Columns>
+__device__ __forceinline__ void
+multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long n, long long k,
+                long long first, Columns columns, Team team, Sums &to) {
+  const T *row[ROWS]; // those beyond the last repeat it
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    row[r] = x + (r < rows ? r : rows - 1) * k;
+  const bool aligned = have_vectors(x, w, k);
+#pragma unroll 1
+  for (int c = team.warp; c < COLUMNS && first + c < n; c += team.warps) {
+    const long long at = columns.column(first + c);
+    const T *const column[1] = {w + at * k};
+    Acc sum[ROWS][1] = {};
+    if (aligned)
+      gemv_sums<ROWS, 1, 4, true>(row, column, k, sum);
+    else
+      gemv_sums<ROWS, 1, 1, false>(row, column, k, sum);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2)
+        sum[r][0] += __shfl_xor_sync(0xffffffffu, sum[r][0], distance);
+      if (threadIdx.x == 0)
+        to[r][c] = T(sum[r][0] + bias_at(bias, at));
+    }
+  }
+}
+#endif
+
+#if defined(HAS_REPACKED) || defined(HAS_MMA)
+#include "shared/mma.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+// Columns 16 at a time by all warps, which share k: add_up(column g, column g + 8, partial) leaves
+// what each has.
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+constexpr int kTall = 8;
+#else
+constexpr int kTall = ROWS;
+#endif
+template <class Columns, class AddUp>
+__device__ __forceinline__ void multiply_in_sixteens(const T *bias, long long n, long long first,
+                                                     Columns columns, Sums &to, AddUp add_up) {
+  constexpr int kWide = 16;
+  __shared__ float partial[kWarps][kTall][kWide + 1];
+  const int g = threadIdx.x / 4;
+#pragma unroll 1
+  for (int c = 0; c < COLUMNS; c += kWide) {
+    // Columns beyond the last repeat it; they are not stored.
+    auto inside = [&](int o) {
+      const long long place = first + c + o;
+      return columns.column(place < n ? place : n - 1);
+    };
+    const long long own[2] = {inside(g), inside(g + 8)};
+    add_up(own, partial);
+    __syncthreads();
+    const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kWide, o = thread % kWide;
+    if (r < ROWS && c + o < COLUMNS) {
+      float total = bias_at(bias, inside(o));
+#pragma unroll
+      for (int s = 0; s < kWarps; ++s)
+        total += partial[s][r][o];
+      to[r][c + o] = T(total);
+    }
+    __syncthreads(); // before the next are written
+  }
+}
+#endif
+#endif
+
+#ifdef HAS_MMA
+#include "linear/gemv_mma.cuh"
+
+// Columns of w that are runs of k elements of f16 or bf16.
+template <class Columns>
+__device__ __forceinline__ void multiply_mma(const T *x, const T *w, const T *bias, long long rows,
+                                             long long n, long long k, long long first,
+                                             Columns columns, Sums &to) {
+#if __CUDA_ARCH__ >= 800
+  const int g = threadIdx.x / 4;
+  multiply_in_sixteens(bias, n, first, columns, to,
+                       [&](const long long(&own)[2], float(&partial)[kWarps][kTall][17]) {
+                         const T *const column[2] = {w + own[0] * k, w + own[1] * k};
+                         float sum[4] = {};
+                         gemv_mma_sums(column, x + (g < rows ? g : 0) * k, have_vectors(x, w, k),
+                                       threadIdx.y, kWarps, k, sum);
+                         store_sums(sum, partial);
+                       });
+#endif
+}
+#endif
+
+// Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, slice, sum) adds up
+// this warp's slice of column `at`. With slices the sums are theirs until join_slices has been
+// called.
+template <class Columns, class SumColumn>
+__device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long long rows,
+                                                long long n, long long k, long long first,
+                                                Columns columns, Team team, Slices &slices,
+                                                Sums &to, SumColumn sum_column) {
+  const int slice = own_slice();
+  const T *row[ROWS];
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+    row[r] = x + (r < rows ? r : rows - 1) * k;
+#pragma unroll 1
+  for (int c = team.warp / SLICES; c < COLUMNS && first + c < n; c += team.warps / SLICES) {
+    const long long at = columns.column(first + c);
+    Acc sum[ROWS] = {};
+    sum_column(row, at, slice, sum);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r)
+      if (threadIdx.x == 0) {
+        if (SLICES > 1)
+          slices[slice][r][c] = sum[r];
+        else
+          to[r][c] = T(sum[r] + bias_at(bias, at));
+      }
+  }
+}
+
+#ifdef HAS_BLOCKS
+#include "linear/block_sums.cuh"
+
+template <int kFormat, class Columns>
+__device__ __forceinline__ void
+multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
+                long long first, Columns columns, Team team, Slices &slices, Sums &to) {
+  const long long blocks = k / 32;
+  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
+                    block_sums<kFormat, SLICES, AHEAD>(
+                        row, w + at * blocks * StoredBlock<kFormat>::kBytes, int(blocks), slice,
+                        sum);
+                  });
+}
+#endif
+
+#if defined(HAS_FORMATS) || defined(HAS_REPACKED)
+#include "linear/block_formats.cuh"
+#endif
+
+#ifdef HAS_FORMATS
+#include "linear/format_sums.cuh"
+
+// The formats that block_sums.cuh does not have.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void
+multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
+                 long long first, Columns columns, Team team, Slices &slices, Sums &to) {
+  typedef BlockFormat<kFormat> Format;
+  const long long units = k / kUnitSize;
+  multiply_stored(x, bias, rows, n, k, first, columns, team, slices, to,
+                  [&](const T *const(&row)[ROWS], long long at, int slice, Acc(&sum)[ROWS]) {
+                    format_sums<kFormat, SLICES, AHEAD>(
+                        row, w + at * (units / Format::kUnits) * Format::kBytes, int(units), slice,
+                        sum);
+                  });
+}
+#endif
+
+#ifdef HAS_REPACKED
+#include "linear/repacked_sums.cuh"
+
+// Columns of blocks that are repacked.
+template <int kFormat, class Columns>
+__device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, const T *bias,
+                                                  long long rows, long long n, long long k,
+                                                  long long first, Columns columns, Sums &to) {
+#if __CUDA_ARCH__ >= 800
+  multiply_in_sixteens(bias, n, first, columns, to,
+                       [&](const long long(&own)[2], float(&partial)[kWarps][kTall][17]) {
+                         store_repacked_sums<kFormat>(x, rows, w, own, n, k, partial);
+                       });
+#endif
+}
+#endif
+
+// --- Behind a product ----------------------------------------------------------------------------
+
+// The sums of a tile from those of its slices; the block has met since they were written, and meets
+// again before they are read.
+template <class Columns>
+__device__ __forceinline__ void join_slices(const Slices &slices, const T *bias, long long n,
+                                            long long first, Columns columns, Sums &to) {
+#pragma unroll 1
+  for (int i = threadIdx.y * 32 + threadIdx.x; i < ROWS * COLUMNS; i += kThreads) {
+    const int r = i / COLUMNS, c = i % COLUMNS;
+    if (first + c >= n) // was not computed
+      continue;
+    Acc sum = slices[0][r][c];
+#pragma unroll
+    for (int s = 1; s < SLICES; ++s)
+      sum += slices[s][r][c];
+    to[r][c] = T(sum + bias_at(bias, columns.column(first + c)));
+  }
+}
+
+// Elements of a tile that a thread has, and pairs of neighbours.
+constexpr int kOwn = (ROWS * COLUMNS + kThreads - 1) / kThreads;
+constexpr int kOwnPairs = (ROWS * COLUMNS / 2 + kThreads - 1) / kThreads;
+
+// f(own, row, place, column) for the elements of a tile; own: their numbers among a thread's own.
+template <class Columns, class F>
+__device__ __forceinline__ void each_element(long long rows, long long n, long long first,
+                                             Columns columns, F f) {
+#pragma unroll
+  for (int own = 0; own < kOwn; ++own) {
+    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int r = i / COLUMNS, c = i % COLUMNS;
+    if (r < ROWS && r < rows && first + c < n)
+      f(own, r, c, columns.column(first + c));
+  }
+}
+
+// f(own, row, place, element of its head) for the pairs of a tile.
+template <class Columns, class F>
+__device__ __forceinline__ void each_pair(long long rows, long long n, long long first,
+                                          Columns columns, F f) {
+#pragma unroll
+  for (int own = 0; own < kOwnPairs; ++own) {
+    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int r = i / (COLUMNS / 2), c = i % (COLUMNS / 2) * 2;
+    if (r < ROWS && r < rows && first + c < n)
+      f(own, r, c, int((first + c) % columns.width));
+  }
+}
+
+// The heads of a tile, which has whole ones, normalised one by one, as rms_norm of [heads, width]
+// does it: a warp a head.
+template <class Columns>
+__device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Columns columns,
+                                                Acc epsilon) {
+  constexpr int kVector = 16 / sizeof(T);
+  const int heads = COLUMNS / columns.width, vectors = columns.width / kVector;
+#pragma unroll 1
+  for (int i = threadIdx.y; i < ROWS * heads; i += kWarps) {
+    T *head = &sums[i / heads][i % heads * columns.width];
+    Acc squares = 0;
+    for (int p = threadIdx.x; p < vectors; p += 32)
+      for (int e = 0; e < kVector; ++e) {
+        const Acc value = Acc(head[columns.place(p * kVector + e)]);
+        squares = fma(value, value, squares);
+      }
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      squares += __shfl_xor_sync(0xffffffffu, squares, distance);
+    const Acc factor = 1 / sqrt(squares / Acc(columns.width) + epsilon);
+    for (int e = threadIdx.x; e < columns.width; e += 32) {
+      T &value = head[columns.place(e)];
+      value = T(Acc(value) * factor * (scale ? Acc(scale[e]) : Acc(1)));
+    }
+  }
+  __syncthreads();
+}
+
+// f(own, row, column, value) for the elements of a tile whose pairs are turned, as rotary.cu does
+// it, by what each_pair has found for them.
+template <class Columns, class F>
+__device__ __forceinline__ void each_turned(const Sums &sums, long long rows, long long n,
+                                            long long first, Columns columns,
+                                            const Rotation (&turns)[kOwnPairs], F f) {
+  each_pair(rows, n, first, columns, [&](int own, int r, int c, int place) {
+    const T p = sums[r][c], q = sums[r][c + 1];
+    const long long left = columns.column(first + c), right = columns.column(first + c + 1);
+    if (place >= columns.turned) {
+      f(own, r, left, p);
+      f(own, r, right, q);
+      return;
+    }
+    const Rotation by = turns[own];
+    const Acc a = Acc(p), b = Acc(q);
+    f(own, r, left, T(a * by.cosine - b * by.sine));
+    f(own, r, right, T(a * by.sine + b * by.cosine));
+  });
+}

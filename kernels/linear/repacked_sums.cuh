@@ -1,0 +1,435 @@
+// Products with a matrix of repacked blocks (repacked.cuh), by a warp: 16 columns of y for 8 rows
+// of x on tensor cores, of f16 and bf16, or for kRows of f32 (repacked_products.cuh).
+//
+// To a block's sum, or to that of each half of it, the scale comes once; d comes to the sum over a
+// unit. Bound by reading w once, whatever the number of rows: all of a unit is asked for before the
+// first of it is used.
+#pragma once
+
+#include "linear/repacked_products.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+// kRows: rows of x that a lane has sums of; rows of x that it reads; whether of all blocks of a
+// unit at once, ahead of their first use, for which registers are too few where there are more.
+#ifdef MULTIPLIES_BY_MMA
+template <int kRows> constexpr int kRowsRead = 1;
+template <int kRows> constexpr bool kReadsAhead = true;
+#else
+template <int kRows> constexpr int kRowsRead = kRows;
+template <int kRows> constexpr bool kReadsAhead = kRows == 1;
+#endif
+
+template <int kRows> struct RowsOfX {
+  const T *first;              // of them
+  int apart[kRowsRead<kRows>]; // from it, in elements
+};
+
+template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane reads of a unit
+  typedef Repacked<kFormat> Layout;
+  static constexpr int kUnit = Layout::kUnit, kLowWords = kUnit * Layout::kLow / 4,
+                       kHighWords = kUnit * Layout::kHigh / 4,
+                       kScaleWords = Layout::kScaleBytes * (Layout::kIsLarge ? 1 : kUnit) / 4;
+  // Of rows g and g + 8 of w.
+  unsigned low[2][kLowWords], high[2][kHighWords + 1], scales[2][kScaleWords], tail[2];
+  RowsOfX<kRows> x; // of the unit
+  Right ahead[kReadsAhead<kRows> ? kUnit : 1][kRowsRead<kRows>];
+
+  __device__ __forceinline__ void read_ahead() {
+    if constexpr (kReadsAhead<kRows>)
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i)
+        read_right_of(i, ahead[i]);
+  }
+  // Of block i of the unit.
+  __device__ __forceinline__ void read_right_of(int i, Right (&right)[kRowsRead<kRows>]) const {
+#pragma unroll
+    for (int r = 0; r < kRowsRead<kRows>; ++r)
+      right[r] = read_right<kFormat, kAligned>(x.first + x.apart[r] + i * kBlock);
+  }
+  template <int i>
+  __device__ __forceinline__ void products_of(float (&products)[2][2 * kRows],
+                                              float (&xs)[2][2 * kRows]) const {
+    const unsigned *lows[2] = {low[0], low[1]}, *highs[2] = {high[0], high[1]};
+    if constexpr (kReadsAhead<kRows>) {
+      block_products<kFormat, i, kRows>(lows, highs, ahead[i], products, xs);
+    } else {
+      Right right[kRowsRead<kRows>];
+      read_right_of(i, right);
+      block_products<kFormat, i, kRows>(lows, highs, right, products, xs);
+    }
+  }
+};
+
+// Words that lie at a multiple of 16 bytes, or of the largest power of 2 that divides their size.
+template <int kWords> __device__ __forceinline__ void read_words(unsigned *to, const Byte *from) {
+  if constexpr (kWords % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < kWords / 4; ++i) {
+      const uint4 word = __ldg(reinterpret_cast<const uint4 *>(from) + i);
+      to[4 * i] = word.x, to[4 * i + 1] = word.y, to[4 * i + 2] = word.z, to[4 * i + 3] = word.w;
+    }
+  } else if constexpr (kWords % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < kWords / 2; ++i) {
+      const uint2 word = __ldg(reinterpret_cast<const uint2 *>(from) + i);
+      to[2 * i] = word.x, to[2 * i + 1] = word.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i)
+      to[i] = __ldg(reinterpret_cast<const unsigned *>(from) + i);
+  }
+}
+
+__device__ __forceinline__ float half_of(unsigned word, int which) {
+  return __half2float(__ushort_as_half((unsigned short)(word >> which * 16)));
+}
+// A byte of a word times 2^-24: that is what it is as the last bits of an f16.
+__device__ __forceinline__ float byte_of(unsigned word, int which) {
+  return half_of(__byte_perm(word, 0, which < 2 ? 0x4140 : 0x4342), which % 2);
+}
+
+// The scales of a unit in one row of w, read but for d: of its blocks, or halves of blocks, whole
+// numbers, four in a word.
+template <int kFormat> struct UnitScales {
+  unsigned scale[4], least[4];
+
+  __device__ __forceinline__ explicit UnitScales(const unsigned *words) {
+    constexpr unsigned kNibbles = 0x0f0f0f0f, kSix = 0x3f3f3f3f, kUpper = 0x30303030;
+    if constexpr (kFormat == 46 || kFormat == 56) {
+      scale[0] = words[1] & kSix;
+      scale[1] = (words[3] & kNibbles) | (words[1] >> 2 & kUpper);
+      least[0] = words[2] & kSix;
+      least[1] = (words[3] >> 4 & kNibbles) | (words[2] >> 2 & kUpper);
+    } else if constexpr (kFormat == 36) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        scale[i] = (words[i % 2] >> i / 2 * 4 & kNibbles) |
+                   (i < 2 ? words[2] << (4 - 2 * i) : words[2] >> (2 * i - 4)) & kUpper;
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scale[i] = kFormat == 66 ? words[i] : words[i] & kNibbles;
+        least[i] = words[i] >> 4 & kNibbles;
+      }
+    }
+  }
+#ifdef DTYPE_F16
+  // Scales of blocks 2 i and 2 i + 1, of half h, as they are.
+  __device__ __forceinline__ __half2 whole_scales(int i, int h) const {
+    const unsigned pair = __byte_perm(scale[i], 0x64646464, h == 0 ? 0x4240 : 0x4341); // and 1024
+    return __hsub2(halves_of(pair), __float2half2_rn(1024 + (kFormat == 36 ? 32 : 0)));
+  }
+  // A least as two numbers, times 2^-24.
+  __device__ __forceinline__ unsigned least_alike(int part) const {
+    return __byte_perm(least[part / 4], 0, 0x4040 + part % 4 * 0x0101);
+  }
+#endif
+  // Both by kFactor.
+  static constexpr float kFactor = kFormat == 66 ? 1 : 16777216;
+  __device__ __forceinline__ float scale_of(int part) const {
+    if constexpr (kFormat == 66) // with their signs
+      return float((signed char)(scale[part / 4] >> part % 4 * 8));
+    return byte_of(scale[part / 4], part % 4) - (kFormat == 36 ? 32 : 0) / kFactor;
+  }
+  __device__ __forceinline__ float least_of(int part) const {
+    return byte_of(least[part / 4], part % 4);
+  }
+};
+
+// Adds block i of a unit of a small format, with its scale, and least, in both rows.
+template <int i, int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_block(const Lane<kFormat, kRows, kAligned> &lane,
+                                          const float (&scale)[2], const float (&least)[2],
+                                          float (&sum)[2 * kRows]) {
+  float products[2][2 * kRows], xs[2][2 * kRows];
+  lane.template products_of<i>(products, xs);
+#pragma unroll
+  for (int e = 0; e < 2 * kRows; ++e) {
+    sum[e] = fma(products[0][e], scale[e / kRows], sum[e]);
+    if constexpr (BlockFormat<kFormat>::kHasLeast)
+      sum[e] = fma(xs[0][e], least[e / kRows], sum[e]);
+  }
+}
+
+// The same of block i of a whole unit, and those behind it.
+template <int i, int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_scaled(const Lane<kFormat, kRows, kAligned> &lane,
+                                           float (&sum)[2 * kRows]) {
+  constexpr bool kHasLeast = BlockFormat<kFormat>::kHasLeast;
+  float scale[2], least[2];
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    scale[s] = half_of(lane.scales[s][kHasLeast ? i : i / 2], kHasLeast ? 0 : i % 2);
+    least[s] = kHasLeast ? half_of(lane.scales[s][kHasLeast ? i : 0], 1) : 0;
+  }
+  add_block<i>(lane, scale, least, sum);
+  if constexpr (i + 1 < Repacked<kFormat>::kUnit)
+    add_scaled<i + 1>(lane, sum);
+}
+
+// Where a lane reads.
+template <int kRows> struct Places {
+  RowsOfX<kRows> x;
+  long long row[2]; // of w
+  const Byte *w;
+  long long n, blocks;
+  int q;
+};
+
+// Where what a lane has of whole units is, of row g of w, and how far behind it what it has of row
+// g + 8. It goes on by `units` at a time, an even number: a d of two bytes stays in the same half
+// of its word.
+template <int kFormat, int kRows> struct WholeUnits {
+  typedef Repacked<kFormat> Layout;
+  static constexpr int kScaleBytes = Layout::kScaleBytes * (Layout::kIsLarge ? 1 : Layout::kUnit);
+  const Byte *low, *high, *scales, *tail;
+  RowsOfX<kRows> x;
+  long long scale_step;
+  int rows_apart, low_apart, tail_apart, tail_bit[2], units;
+
+  __device__ __forceinline__ WholeUnits(const Places<kRows> &at, int unit, int units)
+      : x(at.x), scale_step(at.n * units), rows_apart(int(at.row[1] - at.row[0])),
+        low_apart(rows_apart * int(at.blocks) * 4 * Layout::kLow), units(units) {
+    const long long b = (long long)(unit)*Layout::kUnit;
+    x.first += b * kBlock + Layout::element(at.q, 0);
+    low = at.w + Layout::template low_at<true>(at.row[0], b, at.q, at.blocks);
+    high = at.w + Layout::template high_at<true>(at.row[0], b, at.q, at.n, at.blocks);
+    scales = at.w + Layout::template scale_at<true>(at.row[0], b, at.n, at.blocks);
+    tail = at.w + Layout::tail_at(at.row[0], b, at.n, at.blocks);
+    tail_apart = rows_apart * Layout::kTailBytes;
+    if constexpr (Layout::kTailBytes == 2) { // words
+      const int first = int((unsigned long long)(tail)&2), second = (first + tail_apart) & 2;
+      tail -= first;
+      tail_apart += first - second;
+      tail_bit[0] = first * 8, tail_bit[1] = second * 8;
+    }
+  }
+  __device__ __forceinline__ void go_on() {
+    low += units * (Layout::kUnit * 4 * Layout::kLow);
+    high += units * (Layout::kUnit * 4 * Layout::kHigh);
+    scales += scale_step * kScaleBytes;
+    tail += scale_step * Layout::kTailBytes;
+    x.first += units * (Layout::kUnit * kBlock);
+  }
+};
+
+#ifdef DTYPE_F16
+// Adds the leasts of block i of a unit of a large format times x.
+template <int kFormat>
+__device__ __forceinline__ void add_leasts(const Right &x, const UnitScales<kFormat> (&scales)[2],
+                                           int i, float (&below)[4]) {
+  constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1;
+  unsigned least[kHalves][2];
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h)
+#pragma unroll
+    for (int s = 0; s < 2; ++s)
+      least[h][s] = scales[s].least_alike(i * kHalves + h);
+  multiply_alike(below, least[0][0], least[0][1], x.x);
+  multiply_alike(below, least[0][0], least[0][1], x.y);
+  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.z);
+  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.w);
+}
+
+// Adds all blocks of a unit where scales are folded.
+template <int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_folded(const Lane<kFormat, kRows, kAligned> &lane,
+                                           const UnitScales<kFormat> (&scales)[2], float (&sum)[4],
+                                           float (&below)[4]) {
+#pragma unroll
+  for (int i = 0; i < Repacked<kFormat>::kUnit; ++i) {
+    unsigned pairs[2][4];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const __half2 both[2] = {scales[s].whole_scales(i / 2, 0), scales[s].whole_scales(i / 2, 1)};
+      scaled_pairs<kFormat>(lane.low[s], lane.high[s], i, both, pairs[s]);
+    }
+    const Right x = lane.ahead[i][0];
+    multiply(sum, {pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]}, x.x, x.y);
+    multiply(sum, {pairs[0][2], pairs[1][2], pairs[0][3], pairs[1][3]}, x.z, x.w);
+    if constexpr (kMultipliesLeasts<kFormat>)
+      add_leasts(x, scales, i, below);
+  }
+}
+#endif
+
+// Adds block i of a unit of a large format, and those behind it.
+template <int i, int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &lane,
+                                          const UnitScales<kFormat> (&scales)[2],
+                                          float (&sum)[2 * kRows], float (&below)[2 * kRows]) {
+  constexpr int kParts = Repacked<kFormat>::kHasHalves ? 2 : 1;
+  float products[2][2 * kRows], xs[2][2 * kRows];
+  lane.template products_of<i>(products, xs);
+#pragma unroll
+  for (int h = 0; h < kParts; ++h)
+#pragma unroll
+    for (int e = 0; e < 2 * kRows; ++e) {
+      sum[e] = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h), sum[e]);
+      if constexpr (Numbers<kFormat>::kHasSums)
+        below[e] = fma(xs[h][e], scales[e / kRows].least_of(i * kParts + h), below[e]);
+    }
+#ifdef DTYPE_F16
+  if constexpr (kMultipliesLeasts<kFormat>)
+    add_leasts(lane.ahead[i][0], scales, i, below);
+#endif
+  if constexpr (i + 1 < Repacked<kFormat>::kUnit)
+    add_parts<i + 1>(lane, scales, sum, below);
+}
+
+// All of a whole unit; with kAligned rows of x begin at multiples of 16 bytes, and halves at the
+// end of w are in whole words.
+template <bool kAligned, int kFormat, int kRows>
+__device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
+                                         float (&sum)[2 * kRows]) {
+  typedef Repacked<kFormat> Layout;
+  typedef Lane<kFormat, kRows, kAligned> Own;
+  Own lane;
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    read_words<Own::kLowWords>(lane.low[s], at.low + s * at.low_apart);
+    if constexpr (Own::kHighWords > 0)
+      read_words<Own::kHighWords>(lane.high[s],
+                                  at.high + s * (at.low_apart / Layout::kLow * Layout::kHigh));
+    const int scales_apart = s * at.rows_apart * WholeUnits<kFormat, kRows>::kScaleBytes;
+    read_words<Own::kScaleWords>(lane.scales[s], at.scales + scales_apart);
+    const Byte *tail = at.tail + s * at.tail_apart;
+    if constexpr (Layout::kTailBytes == 4)
+      lane.tail[s] = __ldg(reinterpret_cast<const unsigned *>(tail));
+    else if constexpr (Layout::kTailBytes == 2 && kAligned) // its neighbour is read, too
+      lane.tail[s] = __ldg(reinterpret_cast<const unsigned *>(tail)) >> at.tail_bit[s];
+    else if constexpr (Layout::kTailBytes == 2)
+      lane.tail[s] = *reinterpret_cast<const unsigned short *>(tail + at.tail_bit[s] / 8);
+  }
+  lane.x = at.x;
+  lane.read_ahead();
+  if constexpr (Layout::kIsLarge) {
+    const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0]),
+                                           UnitScales<kFormat>(lane.scales[1])};
+    // In the steps of the other sums, where leasts are in coarser ones.
+    constexpr float kLeast =
+        kMultipliesLeasts<kFormat> && !kFoldsScales<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
+    float parts[2 * kRows] = {}, below[2 * kRows] = {};
+#ifdef DTYPE_F16
+    if constexpr (kFoldsScales<kFormat>)
+      add_folded(lane, scales, parts, below);
+    else
+#endif
+      add_parts<0>(lane, scales, parts, below);
+#pragma unroll
+    for (int e = 0; e < 2 * kRows; ++e) {
+      const unsigned d = Layout::kTailBytes > 0 ? lane.tail[e / kRows] : lane.scales[e / kRows][0];
+      sum[e] = fma(parts[e], half_of(d, 0), sum[e]);
+      if constexpr (BlockFormat<kFormat>::kHasLeast)
+        sum[e] = fma(below[e], -half_of(d, 1) * kLeast, sum[e]);
+    }
+  } else {
+    add_scaled<0>(lane, sum);
+  }
+}
+
+// Block i of a unit of whatever size of a small format.
+template <int kFormat, int kRows>
+__device__ __forceinline__ void add_block_alone(const Places<kRows> &at, long long unit, int i,
+                                                float (&sum)[2 * kRows]) {
+  typedef Repacked<kFormat> Layout;
+  const long long begin = unit * Layout::kUnit, b = begin + i;
+  Lane<kFormat, kRows, false> lane;
+  float scale[2], least[2];
+#pragma unroll
+  for (int s = 0; s < 2; ++s) {
+    const Byte *low = at.w + Layout::low_at(at.row[s], b, at.q, at.blocks);
+#pragma unroll
+    for (int j = 0; j < Layout::kLow / 4; ++j)
+      lane.low[s][j] = reinterpret_cast<const unsigned *>(low)[j];
+    if constexpr (Layout::kHigh > 0) {
+      const Byte *high = at.w + Layout::high_at(at.row[s], begin, at.q, at.n, at.blocks);
+      if (Layout::blocks_of_unit(begin, at.blocks) == Layout::kUnit) {
+        // A word of all blocks: its bits, to where block 0's are.
+        const unsigned short *pairs = reinterpret_cast<const unsigned short *>(high);
+        lane.high[s][0] = (pairs[0] | unsigned(pairs[1]) << 16) >> 4 * i;
+      } else {
+        lane.high[s][0] = (high[i] & 15u) | (high[i] >> 4) << 16;
+      }
+    }
+    const unsigned short *halves = reinterpret_cast<const unsigned short *>(
+        at.w + Layout::scale_at(at.row[s], b, at.n, at.blocks));
+    scale[s] = half_of(halves[0], 0);
+    least[s] = BlockFormat<kFormat>::kHasLeast ? half_of(halves[1], 0) : 0;
+  }
+  lane.x = at.x;
+  lane.x.first += b * kBlock + Layout::element(at.q, 0);
+  if constexpr (kReadsAhead<kRows>)
+    lane.read_right_of(0, lane.ahead[0]);
+  add_block<0>(lane, scale, least, sum);
+}
+
+// The sums of rows of x with 16 rows of w, of the share of a warp: units `warp`, `warp` + `warps`,
+// .., and of blocks behind the last whole unit one to a warp. sum[e] is of column g + 8 * (e /
+// kRows) and row e % kRows of the lane's.
+template <int kFormat, int kRows>
+__device__ __forceinline__ void repacked_sums(const Places<kRows> &at, bool aligned, int warp,
+                                              int warps, float (&sum)[2 * kRows]) {
+  typedef Repacked<kFormat> Layout;
+  const int whole = int(at.blocks / Layout::kUnit);
+  int unit = warp;
+  WholeUnits<kFormat, kRows> units(at, unit, warps);
+  if (aligned && (!Layout::kWantsEven || at.n * (Layout::kIsLarge ? whole : at.blocks) % 2 == 0))
+#pragma unroll 1
+    for (; unit < whole; unit += warps, units.go_on())
+      add_unit<true>(units, sum);
+  if constexpr (Layout::kIsLarge) {
+#pragma unroll 1
+    for (; unit < whole; unit += warps, units.go_on())
+      add_unit<false>(units, sum);
+  } else {
+#pragma unroll 1
+    for (; unit < whole; unit += warps)
+#pragma unroll 1
+      for (int i = 0; i < Layout::kUnit; ++i)
+        add_block_alone<kFormat>(at, unit, i, sum);
+    if (const int i = unit - whole; i < int(at.blocks) - whole * Layout::kUnit)
+      add_block_alone<kFormat>(at, whole, i, sum);
+  }
+  constexpr bool kHasWholeScales = !Layout::kIsLarge || kFoldsScales<kFormat>;
+  constexpr float kFactor =
+      Numbers<kFormat>::kFactor * (kHasWholeScales ? 1.0f : UnitScales<kFormat>::kFactor);
+#pragma unroll
+  for (int e = 0; e < 2 * kRows; ++e)
+    sum[e] *= kFactor;
+}
+
+// What all warps of a block have of 16 columns, for `rows` rows of x, kTall at most, as
+// [warp][row][column]: they share k. row[0] and row[1] of w are the lane's.
+template <int kFormat, int kWarps, int kTall>
+__device__ __forceinline__ void
+store_repacked_sums(const T *x, long long rows, const Byte *w, const long long (&row)[2],
+                    long long n, long long k, float (&partial)[kWarps][kTall][17]) {
+  const int g = threadIdx.x / 4, q = threadIdx.x % 4;
+  const bool aligned = (unsigned long long)(x) % 16 == 0;
+  // Rows beyond the last repeat the first; they are not stored.
+#ifdef MULTIPLIES_BY_MMA
+  const Places<2> at = {{x + (g < rows ? g : 0) * k, {0}}, {row[0], row[1]}, w, n, k / kBlock, q};
+  float sum[4] = {};
+  repacked_sums<kFormat>(at, aligned, threadIdx.y, kWarps, sum);
+  store_sums(sum, partial);
+#else
+  Places<kTall> at = {{x, {}}, {row[0], row[1]}, w, n, k / kBlock, q};
+#pragma unroll
+  for (int r = 0; r < kTall; ++r)
+    at.x.apart[r] = r < rows ? r * int(k) : 0;
+  float sum[2 * kTall] = {};
+  repacked_sums<kFormat>(at, aligned, threadIdx.y, kWarps, sum);
+#pragma unroll
+  for (int e = 0; e < 2 * kTall; ++e) {
+    sum[e] += __shfl_xor_sync(0xffffffffu, sum[e], 1);
+    sum[e] += __shfl_xor_sync(0xffffffffu, sum[e], 2);
+    if (q == 0)
+      partial[threadIdx.y][e % kTall][g + e / kTall * 8] = sum[e];
+  }
+#endif
+}
+
+#endif

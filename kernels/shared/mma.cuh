@@ -1,0 +1,77 @@
+// Tensor cores and asynchronous copies, as kernels for f16 and bf16 use them. Both are there from
+// sm_80 on.
+#pragma once
+
+#include "shared/floating.cuh"
+
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+
+__device__ __forceinline__ unsigned shared_address(const void *p) {
+  return unsigned(__cvta_generic_to_shared(p));
+}
+
+// threadIdx.x and .y, read anew: no register needs to keep them while sums take most.
+__device__ __forceinline__ int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+__device__ __forceinline__ int warp_anew() {
+  int warp;
+  asm volatile("mov.u32 %0, %%tid.y;" : "=r"(warp));
+  return warp;
+}
+
+// The copies asked for so far are one group; `kPending` of the groups may still be on their way.
+template <int kPending> __device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+__device__ __forceinline__ void end_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 800
+// Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
+template <bool kTurned>
+__device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {
+  if constexpr (kTurned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
+                 : "r"(shared_address(p))
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
+                 : "r"(shared_address(p))
+                 : "memory");
+}
+
+__device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
+                                         unsigned c1) {
+#ifdef DTYPE_F16
+#define MMA_TYPES "f16.f16"
+#else
+#define MMA_TYPES "bf16.bf16"
+#endif
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPES
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1));
+}
+
+// What multiply makes of a warp among what all make, as [row][column]: rows are columns of the mma.
+template <int kWarps, int kWidth>
+__device__ __forceinline__ void store_sums(const float (&sum)[4],
+                                           float (&partial)[kWarps][8][kWidth]) {
+  const int thread = thread_anew(), warp = warp_anew();
+#pragma unroll
+  for (int e = 0; e < 4; ++e)
+    partial[warp][2 * (thread % 4) + e % 2][thread / 4 + e / 2 * 8] = sum[e];
+}
+#endif
+
+#endif

@@ -1,0 +1,138 @@
+// Tiles of products on tensor cores: how they lie in shared memory, and their products. For f16 and
+// bf16; matmul_mma.cuh and conv2d_mma.cuh stand on it.
+//
+// A tile in shared memory has rows of chunks of eight elements; a row's chunks are exchanged so
+// that the eight rows that ldmatrix reads lie in different banks (Chunks::at). The fragments of a
+// warp are 16 x 8 elements of the result in registers (f32), laid out over its lanes as
+// mma.m16n8k16 says in the PTX ISA. Before sm_80, which has neither, the same fragments are summed
+// without.
+#pragma once
+
+#include "shared/mma.cuh"
+
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+
+constexpr int kMmaDepth = 32, kChunk = 8;
+
+// A tile of kHeight rows of kWidth elements in shared memory, and a thread's part of the copies
+// into it: chunk `chunk` of the rows first + j * kStep.
+template <int kHeight, int kWidth, int kThreads> struct Chunks {
+  static constexpr int kAcross = kWidth / kChunk, kStep = kThreads / kAcross;
+  static constexpr int kCopies = kHeight / kStep, kElements = kHeight * kWidth;
+
+  // The place of element (row, column) in the tile.
+  static __device__ __forceinline__ int at(int row, int column) {
+    const int turn = kAcross == 4 ? row >> 1 & 3 : row & 7;
+    return row * kWidth + ((column / kChunk ^ turn) * kChunk | column % kChunk);
+  }
+};
+
+// Copies of tiles of a matrix whose rows have `width` elements, from (row, column) on; each step
+// moves on along rows, or with kDown down. Elements that it does not have are zeros.
+template <class C, bool kDown> struct TileCopies {
+  const T *from;
+  int place;            // in the tile, of the first row's chunk
+  unsigned has;         // bit j: row j of this thread's is there
+  int along;            // what is left of the matrix along the steps' direction
+  long long down, step; // elements between rows of this thread's, and between steps
+
+  __device__ __forceinline__ TileCopies(const T *matrix, long long row, long long column,
+                                        long long height, long long width, int thread) {
+    const int r = thread / C::kAcross, q = thread % C::kAcross * kChunk;
+    from = matrix + (row + r) * width + column + q;
+    place = C::at(r, q);
+    has = 0;
+#pragma unroll
+    for (int j = 0; j < C::kCopies; ++j)
+      if (kDown ? column + q < width : row + r + j * C::kStep < height)
+        has |= 1u << j;
+    along = int((kDown ? height - row - r : width - column - q));
+    down = C::kStep * width;
+    step = kDown ? kMmaDepth * width : kMmaDepth;
+  }
+
+  // The next step's tile into `to`.
+  __device__ __forceinline__ void copy(T *to) {
+#if __CUDA_ARCH__ >= 800
+#pragma unroll
+    for (int j = 0; j < C::kCopies; ++j) {
+      const bool inside = (has >> j & 1) && (kDown ? j * C::kStep : 0) < along;
+      // kStep rows are a multiple of the rows after which chunks are exchanged alike.
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(
+                       to + place + j * C::kStep * (C::kElements / (C::kStep * C::kCopies)))),
+                   "l"(inside ? from + j * down : from), "r"(inside ? 16 : 0)
+                   : "memory");
+    }
+#endif
+    from += step;
+    along -= kMmaDepth;
+  }
+};
+
+// The same tile, element by element.
+template <class C, int kHeight, int kWidth, int kThreads>
+__device__ __forceinline__ void read_tile(T *to, const T *matrix, long long row, long long column,
+                                          long long height, long long width, int thread) {
+  for (int i = thread; i < kHeight * kWidth; i += kThreads) {
+    const int r = i / kWidth, q = i % kWidth;
+    to[C::at(r, q)] =
+        row + r < height && column + q < width ? matrix[(row + r) * width + column + q] : T(0.0f);
+  }
+}
+
+// Each of kWarpRows x kWarpColumns warps has kHigh x kWide fragments. The right operand lies as it
+// is, [k, n], or with kColumnsOfC as [n, k].
+template <int kWarpRows, int kWarpColumns, int kHigh, int kWide, bool kColumnsOfC> struct MmaTile {
+  static constexpr int kRows = kWarpRows * kHigh * 16, kColumns = kWarpColumns * kWide * 8;
+  static constexpr int kThreads = kWarpRows * kWarpColumns * 32;
+  static constexpr int kHeightOfC = kColumnsOfC ? kColumns : kMmaDepth;
+  static constexpr int kWidthOfC = kColumnsOfC ? kMmaDepth : kColumns;
+  typedef Chunks<kRows, kMmaDepth, kThreads> A;
+  typedef Chunks<kHeightOfC, kWidthOfC, kThreads> C;
+  static constexpr int kStage = A::kElements + C::kElements; // elements
+
+  // Adds a step's products; `stage` has its tiles.
+  static __device__ __forceinline__ void add(const T *stage, int lane, int warp_row,
+                                             int warp_column, float (&sum)[kHigh][kWide][4]) {
+    const T *a_tile = stage, *c_tile = stage + A::kElements;
+#if __CUDA_ARCH__ >= 800
+#pragma unroll
+    for (int d = 0; d < kMmaDepth; d += 16) {
+      unsigned left[kHigh][4], right[kWide / 2][4];
+#pragma unroll
+      for (int r = 0; r < kHigh; ++r)
+        load_fragments<false>(a_tile + A::at(warp_row + r * 16 + lane % 16, d + lane / 16 * 8),
+                              left[r]);
+#pragma unroll
+      for (int q = 0; q < kWide / 2; ++q)
+        if constexpr (kColumnsOfC)
+          load_fragments<false>(
+              c_tile + C::at(warp_column + q * 16 + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8),
+              right[q]);
+        else
+          load_fragments<true>(c_tile + C::at(d + lane % 16, warp_column + q * 16 + lane / 16 * 8),
+                               right[q]);
+#pragma unroll
+      for (int r = 0; r < kHigh; ++r)
+#pragma unroll
+        for (int q = 0; q < kWide; ++q)
+          multiply(sum[r][q], left[r], right[q / 2][q % 2 * 2], right[q / 2][q % 2 * 2 + 1]);
+    }
+#else
+    for (int d = 0; d < kMmaDepth; ++d)
+#pragma unroll
+      for (int r = 0; r < kHigh; ++r)
+#pragma unroll
+        for (int q = 0; q < kWide; ++q)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int row = warp_row + r * 16 + lane / 4 + e / 2 * 8;
+            const int column = warp_column + q * 8 + lane % 4 * 2 + e % 2;
+            const T right = c_tile[kColumnsOfC ? C::at(column, d) : C::at(d, column)];
+            sum[r][q][e] = fma(float(a_tile[A::at(row, d)]), float(right), sum[r][q][e]);
+          }
+#endif
+  }
+};
+
+#endif

@@ -1,0 +1,31 @@
+// Architectures that code is made for, by the table jit/architectures.def.
+#pragma once
+
+#include "base/status.h"
+
+#include <string>
+#include <string_view>
+
+namespace cugrt::jit {
+
+/// "sm_90a": machine code for one architecture; "compute_75": PTX for it and those after it.
+struct Architecture {
+  bool real = true; // sm_, not compute_
+  int number = 0;   // 75, 90, ...
+  char suffix = 0;  // 'a': features of one architecture; 'f': of its family; 0: none
+  friend bool operator==(const Architecture &, const Architecture &) = default;
+};
+
+/// invalid_argument for what is no architecture, unsupported for one that the table does not have.
+Result<Architecture> parse_architecture(std::string_view text);
+/// As it is written: parse_architecture's inverse.
+std::string architecture_text(const Architecture &architecture);
+/// Whether a device of this number can load the code: machine code on its own architecture, PTX
+/// also on newer ones, unless a suffix ties it to one architecture or family.
+bool runs_on(const Architecture &code, int device);
+/// "sm_75, sm_80, ...", for messages.
+std::string known_architectures();
+/// Whether the table has what follows "sm_" or "compute_", as "90a".
+bool is_known_architecture(std::string_view number);
+
+} // namespace cugrt::jit

@@ -1,0 +1,33 @@
+// Numbers as a dtype holds them: elements of constants, and scalars passed to kernels by value.
+#pragma once
+
+#include "base/type/dtype.h"
+#include "base/status.h"
+
+#include <cstdint>
+#include <string>
+
+namespace cugrt::ir {
+
+/// Whether elements can be written as numbers: not block formats.
+bool has_number_elements(DType dtype);
+/// Whether `value` is one of the dtype's integers (booleans: 0 and 1).
+bool integer_fits(DType dtype, int64_t value, bool above_int64 = false);
+
+/// Bytes of a scalar passed by value; 0 for dtypes that cannot be: 4-bit ones and block formats.
+uint32_t scalar_bytes(DType dtype);
+/// `value` as a scalar, in the low bytes of the result. Floats are rounded once, to nearest, ties
+/// to even; too large ones give infinity. An integer that the dtype cannot hold is out_of_range, a
+/// float as an integer dtype is unsupported: nothing is cut silently.
+Result<uint64_t> scalar_bits(DType dtype, int64_t value);
+Result<uint64_t> scalar_bits(DType dtype, double value);
+
+/// Appends one element of at least 8 bits. The value must fit; u64 takes the same bits.
+void append_integer(DType dtype, int64_t value, std::string &bytes);
+/// Rounded to nearest, ties to even; false when a finite value becomes infinite.
+bool append_float(DType dtype, double value, std::string &bytes);
+
+int64_t integer_at(DType dtype, const char *bytes);
+double float_at(DType dtype, const char *bytes);
+
+} // namespace cugrt::ir

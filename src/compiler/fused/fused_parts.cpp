@@ -1,0 +1,245 @@
+// Which ops can be in a generated kernel, and how a group is split into them.
+#include "compiler/fused/fused_kernel.h"
+
+#include <algorithm>
+
+namespace cugrt::codegen {
+
+namespace {} // namespace
+
+bool is_search(ir::Op op) { return op == ir::Op::argmax || op == ir::Op::argmin; }
+
+bool computes_what_it_loads(ir::Op op) {
+  using enum ir::Op;
+  return op == reduce_sum || op == reduce_mean || op == reduce_max || op == reduce_min ||
+         op == reduce_prod || is_search(op);
+}
+
+bool is_anchor(ir::Op op) {
+  using enum ir::Op;
+  switch (op) {
+  case matmul:
+  case conv1d:
+  case conv2d:
+  case conv3d:
+  case conv_transpose:
+  case conv_integer:
+  case matmul_integer:
+  case max_pool2d:
+  case avg_pool2d:
+  case softmax:
+  case log_softmax:
+  case layer_norm:
+  case rms_norm:
+    return true;
+  default:
+    return computes_what_it_loads(op);
+  }
+}
+
+Places places_of(const FusedGroup &group, std::span<const uint32_t> ops) {
+  Places places;
+  for (uint32_t op : ops)
+    if (is_anchor(group.ops[op].op))
+      places.anchor = op;
+  std::vector<bool> needed(group.values.size());
+  if (places.anchor != FusedGroup::kNoValue)
+    for (uint32_t operand : group.ops[places.anchor].operands)
+      if (operand != FusedGroup::kNoValue)
+        needed[operand] = true;
+  for (size_t i = ops.size(); i-- > 0;) {
+    const FusedOp &op = group.ops[ops[i]];
+    if (ops[i] == places.anchor)
+      continue;
+    const bool is_before =
+        places.anchor != FusedGroup::kNoValue && ops[i] < places.anchor && needed[op.result];
+    if (is_before)
+      for (uint32_t operand : op.operands)
+        if (operand != FusedGroup::kNoValue)
+          needed[operand] = true;
+    (is_before ? places.before : places.after).push_back(ops[i]);
+  }
+  std::reverse(places.before.begin(), places.before.end());
+  std::reverse(places.after.begin(), places.after.end());
+  return places;
+}
+
+namespace {
+
+class Splitter {
+public:
+  Splitter(ir::Module &module, const FusedGroup &group) : module_(module), group_(group) {}
+
+  std::vector<FusedPart> run() {
+    std::vector<uint32_t> ops(group_.ops.size());
+    for (uint32_t i = 0; i < ops.size(); ++i)
+      ops[i] = i;
+    const size_t anchors = size_t(std::count_if(
+        ops.begin(), ops.end(), [&](uint32_t op) { return is_anchor(group_.ops[op].op); }));
+    if (anchors > 1 || !is_tree(ops)) {
+      alone(ops);
+      return std::move(parts_);
+    }
+    peel_front(ops);
+    const std::vector<uint32_t> behind = peel_back(ops);
+    split(ops);
+    alone(behind);
+    return std::move(parts_);
+  }
+
+private:
+  void alone(std::span<const uint32_t> ops) {
+    for (uint32_t op : ops)
+      parts_.push_back({{op}});
+  }
+
+  /// Whether each result but the last is used by a later op.
+  bool is_tree(std::span<const uint32_t> ops) const {
+    std::vector<bool> used(group_.values.size());
+    for (uint32_t op : ops)
+      for (uint32_t operand : group_.ops[op].operands)
+        if (operand != FusedGroup::kNoValue)
+          used[operand] = true;
+    return std::all_of(ops.begin(), ops.end() - 1,
+                       [&](uint32_t op) { return used[group_.ops[op].result]; });
+  }
+
+  /// Reshapes and slices of the group's inputs that are views; reshapes of its result.
+  void peel_front(std::vector<uint32_t> &ops) {
+    std::vector<bool> is_made(group_.values.size());
+    std::vector<uint32_t> rest;
+    for (uint32_t number : ops) {
+      const FusedOp &op = group_.ops[number];
+      if (is_view(op) && !is_made[op.operands[0]] && number != ops.back()) {
+        alone(std::span(&number, 1));
+        continue;
+      }
+      is_made[op.result] = true;
+      rest.push_back(number);
+    }
+    ops = std::move(rest);
+  }
+
+  /// Of an input: a reshape, or a slice of a run of elements.
+  bool is_view(const FusedOp &op) {
+    if (op.op == ir::Op::reshape)
+      return true;
+    if (op.op != ir::Op::slice)
+      return false;
+    auto dims = [&](uint32_t value) { return module_.types[group_.values[value].type].dims; };
+    const Result<std::vector<ir::SliceDimension>> slice =
+        op.operands.size() > 1
+            ? slice_of_shapes(dims(op.operands[1]), dims(op.operands[2]))
+            : ir::slice_dimensions(module_.exprs, dims(op.operands[0]), op.attributes);
+    return slice.ok() && run_begin(module_.exprs, dims(op.operands[0]), *slice).valid();
+  }
+
+  std::vector<uint32_t> peel_back(std::vector<uint32_t> &ops) {
+    std::vector<uint32_t> behind;
+    while (ops.size() > 1 && group_.ops[ops.back()].op == ir::Op::reshape &&
+           group_.ops[ops.back()].operands[0] == group_.ops[ops[ops.size() - 2]].result) {
+      behind.insert(behind.begin(), ops.back());
+      ops.pop_back();
+    }
+    return behind;
+  }
+
+  bool can_generate(const std::vector<uint32_t> &ops) {
+    const FusedPart part{ops};
+    // Values of other parts are given by the time this one is emitted.
+    FusedGroup given = group_;
+    for (FusedGroup::Value &value : given.values)
+      value.given = {0};
+    return generate(module_, given, part).ok();
+  }
+
+  bool computes(std::span<const uint32_t> ops) const {
+    return std::any_of(ops.begin(), ops.end(),
+                       [&](uint32_t op) { return !is_relabelling(group_.ops[op].op); });
+  }
+
+  void split(const std::vector<uint32_t> &ops) {
+    if (ops.size() < 2 || !computes(ops))
+      return alone(ops);
+    const Places places = places_of(group_, ops);
+    if (places.anchor == FusedGroup::kNoValue || !used_after(places)) {
+      if (can_generate(ops)) {
+        parts_.push_back({ops});
+        return;
+      }
+    }
+    if (places.anchor == FusedGroup::kNoValue)
+      return alone(ops);
+    // The anchor with what is before it, then the others.
+    std::vector<uint32_t> first = places.before;
+    first.push_back(places.anchor);
+    if (!used_after(places) && first.size() > 1 && first.size() < ops.size() &&
+        can_generate(first)) {
+      parts_.push_back({first});
+    } else {
+      split_before(places.before);
+      alone(std::span(&places.anchor, 1));
+    }
+    split_before(places.after);
+  }
+
+  void split_before(const std::vector<uint32_t> &ops) {
+    if (ops.size() > 1 && computes(ops) && has_one_result(ops) && can_generate(ops))
+      parts_.push_back({ops});
+    else
+      alone(ops);
+  }
+
+  /// Whether only the last of `ops` has a result that others use.
+  bool has_one_result(std::span<const uint32_t> ops) const {
+    std::vector<bool> hidden(group_.values.size());
+    for (uint32_t op : ops.first(ops.size() - 1))
+      hidden[group_.ops[op].result] = true;
+    for (uint32_t number = 0; number < group_.ops.size(); ++number)
+      if (std::find(ops.begin(), ops.end(), number) == ops.end())
+        for (uint32_t operand : group_.ops[number].operands)
+          if (operand != FusedGroup::kNoValue && hidden[operand])
+            return false;
+    return true;
+  }
+
+  /// Whether what the anchor loads is needed behind it too.
+  bool used_after(const Places &places) const {
+    std::vector<bool> before(group_.values.size());
+    for (uint32_t op : places.before)
+      before[group_.ops[op].result] = true;
+    for (uint32_t op : places.after)
+      for (uint32_t operand : group_.ops[op].operands)
+        if (operand != FusedGroup::kNoValue && before[operand])
+          return true;
+    return false;
+  }
+
+  ir::Module &module_;
+  const FusedGroup &group_;
+  std::vector<FusedPart> parts_;
+};
+
+} // namespace
+
+bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> operands,
+              ir::TypeId result) {
+  auto each_is = [&](auto suits) {
+    auto is = [&](ir::TypeId type) {
+      return !type.valid() || module.types[type].kind != ir::TypeKind::tensor ||
+             suits(module.types[type].dtype);
+    };
+    return is(result) && std::all_of(operands.begin(), operands.end(), is);
+  };
+  if (is_anchor(op) && !computes_what_it_loads(op))
+    return each_is([](ir::DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; });
+  return each_is([](ir::DType dtype) { return !element_type(dtype).empty(); }) &&
+         (is_anchor(op) || is_relabelling(op) || is_movement(op) || is_of_index(op) ||
+          is_elementwise_function(op) || op == ir::Op::cast || op == ir::Op::where);
+}
+
+std::vector<FusedPart> split_group(ir::Module &module, const FusedGroup &group) {
+  return Splitter(module, group).run();
+}
+
+} // namespace cugrt::codegen

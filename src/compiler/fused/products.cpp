@@ -1,0 +1,476 @@
+// The text of a kernel of products that share rows, and its launch; see products.h.
+#include "compiler/fused/products.h"
+
+#include "compiler/fused/kernel_parameters.h"
+#include "compiler/fused/kernel_text.h"
+#include "ops/emit/op_emitter.h"
+#include "base/check.h"
+
+#include <algorithm>
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr int64_t kThreads = 256;
+/// Of normalised rows, in shared memory beside the tiles.
+constexpr int64_t kMostRowBytes = 24 << 10;
+/// Of a block: what kernels have without asking for more.
+constexpr int64_t kMostSharedBytes = 48 << 10;
+constexpr int64_t kMostColumns = 64, kTilesEach = 2;
+
+ir::DType wide_of(ir::DType dtype) { return dtype == ir::DType::f64 ? dtype : ir::DType::f32; }
+int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
+
+class Writer : KernelParameters {
+public:
+  Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
+      : KernelParameters(wide_of(kernel.dtype)), table_(table), builder_(builder), kernel_(kernel) {
+  }
+
+  Status run() {
+    const std::string element(element_type(kernel_.dtype));
+    const std::string x = tensor("x", element, kernel_.x, ir::Access::in);
+    count("rows", kernel_.rows);
+    size("k", kernel_.depth);
+    body_ += "  if (rows <= 0)\n    return;\n";
+    if (kernel_.norm)
+      write_norms(*kernel_.norm);
+    else
+      body_ += "  const T *const in = x;\n";
+    body_ += "  long long tile = blockIdx.x;\n";
+    for (size_t p = 0; p < kernel_.parts.size(); ++p)
+      CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
+    const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
+    const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
+    const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
+    const int64_t tile_bytes =
+        sums * bytes + (has_slices_ ? sums * slices_ * element_bytes(wide_of(kernel_.dtype)) : 0);
+    constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
+    if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
+      return Status::error(Code::unsupported, "a block has no room for tiles of " +
+                                                  std::to_string(columns) + " columns");
+    emit(columns);
+    return {};
+  }
+
+private:
+  using KernelParameters::size;
+  std::string size(const std::string &name, int64_t value) {
+    return size(name, builder_.module().exprs.constant(value));
+  }
+  ir::Type type_of(ir::ValueId value) {
+    return builder_.module().types[builder_.function().value(value).type];
+  }
+  std::string element_of_value(ir::ValueId value) {
+    return std::string(element_type(type_of(value).dtype));
+  }
+
+  // --- Text --------------------------------------------------------------------------------------
+
+  static std::string is_rms(const RowNorm &norm) {
+    return norm.op == ir::Op::rms_norm ? "true" : "false";
+  }
+
+  /// A Norm of kernels/products.cuh.
+  std::string norm_text(const RowNorm &norm, const std::string &prefix) {
+    const std::string scale = optional_tensor(prefix + "scale", "T", norm.scale);
+    const std::string bias = optional_tensor(prefix + "norm_bias", "T", norm.bias);
+    return "{" + scale + ", " + bias + ", " + scalar(prefix + "epsilon", norm.epsilon) + "}";
+  }
+
+  void write_norms(const RowNorm &norm) {
+    const std::optional<RowForm> form =
+        row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
+    CUGRT_CHECK(form);
+    options_.push_back("-DNORM_THREADS=" + std::to_string(form->threads));
+    options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
+    options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
+                                         uint32_t(element_bytes(kernel_.dtype)))));
+    const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
+    body_ += "  __shared__ __align__(16) T in[" + elements +
+             "];\n  const Norm norm = " + norm_text(norm, "") + ";\n";
+    if (!kernel_.sum) {
+      body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
+      return;
+    }
+    const RowSum &sum = *kernel_.sum;
+    const std::string first = norm_text(sum.norm, "first_");
+    const std::string residual = tensor("residual", "T", sum.residual, ir::Access::in);
+    const std::string result =
+        sum.result.valid() ? tensor("sum", "T", sum.result, ir::Access::out) : "(T *)nullptr";
+    body_ += "  const Norm first_norm = " + first + ";\n  normalize_sum<" + is_rms(norm) + ", " +
+             is_rms(sum.norm) + ">(x, first_norm, " + residual + ", " + result +
+             ", norm, in, rows, k);\n";
+  }
+
+  Status write_part(const ProductPart &part, const std::string &p) {
+    const std::string n = size("n" + p, part.columns);
+    const std::string columns = "columns" + p, tiles = "tiles" + p;
+    if (part.turn)
+      ahead_ += "  const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") + "> " +
+                columns + " = {" + std::to_string(part.turn->width) + ", " +
+                std::to_string(part.turn->turned) + "};\n";
+    else
+      ahead_ += "  const InOrder " + columns + ";\n";
+    ahead_ += "  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n";
+    body_ += "\n  if (tile < " + tiles + ") {\n" + "    const long long first = tile * COLUMNS;\n";
+    const size_t begin = body_.size();
+    early_.clear();
+    const int64_t teams = teams_of(part);
+    most_teams_ = std::max(most_teams_, teams);
+    std::string join;
+    for (size_t i = 0; i < part.products.size(); ++i)
+      join += write_product(part.products[i], p, i, teams);
+    ahead_ += "  ahead -= " + tiles + ";\n";
+    most_products_ = std::max(most_products_, part.products.size());
+    body_ += "    __syncthreads();\n";
+    if (!join.empty())
+      body_ += join + "    __syncthreads();\n";
+    CUGRT_TRY(write_epilogue(part, p));
+    body_.insert(begin, early_);
+    body_ += "    return;\n  }\n  tile -= tiles" + p + ";\n";
+    return {};
+  }
+
+  /// Of a part, how many products are computed side by side.
+  int64_t teams_of(const ProductPart &part) const {
+    const int64_t products = int64_t(part.products.size()), warps = kThreads / 32;
+    const bool all_warps =
+        std::any_of(part.products.begin(), part.products.end(),
+                    [&](const SharedProduct &one) { return takes_all_warps(one); });
+    return all_warps || warps % products != 0 || warps / products % slices_ != 0 ? 1 : products;
+  }
+
+  /// All warps of a block compute such a product together.
+  bool takes_all_warps(const SharedProduct &product) const {
+    return product.repacked || (product.op == ir::Op::matmul && kernel_.most_rows > 1 &&
+                                has_tensor_cores(kernel_.dtype, table_.choice().target));
+  }
+
+  /// What joins the product's slices, if it has some.
+  std::string write_product(const SharedProduct &product, const std::string &p, size_t i,
+                            int64_t teams) {
+    const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
+    const ir::DType dtype = type_of(product.w).dtype;
+    const bool is_blocks = product.op == ir::Op::matmul_blocks;
+    const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
+    const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
+    const bool all_warps = takes_all_warps(product);
+    std::string function = all_warps ? "multiply_mma" : "multiply_floats";
+    bool *has = all_warps ? &has_mma_ : &has_floats_;
+    if (is_blocks) {
+      const bool plain = has_plain_blocks(dtype);
+      has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
+      const std::string kind = product.repacked ? "repacked" : plain ? "blocks" : "formats";
+      function = "multiply_" + kind + "<" + block_format(dtype) + ">";
+    }
+    *has = true;
+    const bool is_large = ir::info(dtype).elements_per_block > 32 ||
+                          (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
+    if (all_warps)
+      blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
+    std::string join;
+    const std::string number = std::to_string(i), to = "sums[" + number + "]";
+    const bool is_stored = is_blocks && !product.repacked;
+    const std::string slices = slices_ > 1 ? "slices[" + number + "]" : "slices[0]";
+    const std::string team =
+        "Team::of(" + (teams > 1 ? number : "0") + ", " + std::to_string(teams) + "), ";
+    has_stored_ = has_stored_ || is_stored;
+    has_slices_ = has_stored_ && slices_ > 1;
+    body_ += "    " + function + "(in, " + w + ", " + bias + ", rows, n" + p +
+             ", k, first, columns" + p + ", " + (all_warps ? "" : team) +
+             (is_stored ? slices + ", " : "") + to + ");\n";
+    if (is_stored && slices_ > 1)
+      join = "    join_slices(" + slices + ", " + bias + ", n" + p + ", first, columns" + p + ", " +
+             to + ");\n";
+    ahead_ += "  ask_for_rows<" + std::to_string(row_bytes(dtype, product.repacked)) + ">(" + w +
+              ", ahead, n" + p + ", columns" + p + ");\n";
+    return join;
+  }
+
+  /// Of a row of weights; of repacked blocks those of the quants' low bits, which lie together.
+  int64_t row_bytes(ir::DType dtype, bool repacked) const {
+    const ir::DTypeInfo &info = ir::info(dtype);
+    return repacked ? kernel_.depth * repacked_low_bits(dtype) / 8
+                    : kernel_.depth / info.elements_per_block * info.bytes_per_block;
+  }
+
+  Status write_epilogue(const ProductPart &part, const std::string &p) {
+    if (part.turn && part.turn->norm)
+      body_ += "    normalize_heads(sums[0], " +
+               optional_tensor("head_scale" + p, "T", part.turn->norm->scale) + ", columns" + p +
+               ", " + scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
+    std::string store; // of `value`, at row r and the column
+    if (part.append) {
+      store = append(*part.append, p, part.turn.has_value());
+    } else {
+      const std::string y =
+          tensor("y" + p, element_of_value(part.result), part.result, ir::Access::out);
+      CUGRT_TRY(write_elements(part, p, store));
+      store = "      const Index j = Index(r) * Index(n" + p + ") + Index(column);\n      " + y +
+              "[j] = " + store + ";\n";
+    }
+    if (part.turn)
+      return write_turn(*part.turn, p, store);
+    if (part.append)
+      store = "      const T value = sums[0][r][c];\n" + store;
+    body_ += over("each_element", p, "int own, int r, int c, long long column", store);
+    return {};
+  }
+
+  /// A call of each_element or each_pair.
+  static std::string over(const std::string &what, const std::string &p,
+                          const std::string &parameters, const std::string &lines) {
+    return "    " + what + "(rows, n" + p + ", first, columns" + p + ", [&](" + parameters +
+           ") {\n" + lines + "    });\n";
+  }
+
+  /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
+  std::string append(const CacheAppend &to, const std::string &p, bool in_pairs) {
+    const ir::DType ids = type_of(to.positions).dtype;
+    const std::string id = ids == ir::DType::i64 ? "long long" : "int";
+    const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
+    const auto symbol = [&](const std::string &name, bool is_position) {
+      return add("cugrt_symbol<" + id + "> ", name, [=, this](KernelLaunch &launch) {
+        const CacheSymbols symbols = cache_symbols(table_, builder_, to.cache, to.positions,
+                                                   to.sequences, kernel_.group.location);
+        launch.checked_symbol(name, ids, is_position ? symbols.position : symbols.sequence);
+      });
+    };
+    const std::string each = size("each" + p, to.each);
+    const std::string lengths = to.lengths.valid()
+                                    ? tensor("lengths" + p, id, to.lengths, ir::Access::in)
+                                    : "(const " + id + " *)nullptr";
+    std::string place = tensor("written" + p, id, to.positions, ir::Access::in);
+    place += ", " + lengths + ", " + symbol("position" + p, true) + ", r, " + each + ", ";
+    const std::string capacity = count("capacity" + p, dims[1]);
+    std::string sequence = "r / " + each;
+    if (to.sequences.valid()) {
+      const std::string given = tensor("sequences" + p, id, to.sequences, ir::Access::in);
+      const std::string checked = symbol("sequence" + p, false);
+      const std::string rows = count("cache_rows" + p, dims[0]);
+      sequence = "cache_sequence(" + given + ", " + checked + ", " + sequence + ", " + rows + ")";
+    }
+    const ir::DType dtype = type_of(to.cache).dtype;
+    const std::string element(element_type(dtype));
+    uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
+    uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
+    const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
+    const std::string lines = "      const long long at = cache_position(" + place + capacity +
+                              ");\n      to[own] = at < 0 ? -1 : (" + sequence + " * " + capacity +
+                              " + at) * n" + p + ";\n";
+    early_ += "    long long to[" + std::string(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
+              (in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
+                        : over("each_element", p, "int own, int r, int, long long", lines));
+    return "      if (to[own] >= 0)\n        " + cache +
+           "[to[own] + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") +
+           ";\n";
+  }
+
+  /// What the part's ops read at each element of its result and nowhere else: it is asked for
+  /// before the products.
+  std::vector<uint32_t> read_beside(const ProductPart &part) {
+    std::vector<uint32_t> found;
+    const std::vector<ir::ExprId> dims = type_of(part.result).dims;
+    for (uint32_t op : part.ops)
+      for (uint32_t value : kernel_.group.ops[op].operands) {
+        if (value == FusedGroup::kNoValue ||
+            std::find(part.leaves.begin(), part.leaves.end(), value) != part.leaves.end() ||
+            std::find(found.begin(), found.end(), value) != found.end())
+          continue;
+        const FusedGroup::Value &operand = kernel_.group.values[value];
+        const ir::Type &type = builder_.module().types[operand.type];
+        if (operand.given.valid() && type.dims == dims)
+          found.push_back(value);
+      }
+    return found;
+  }
+
+  /// The expression of what is stored at j.
+  Status write_elements(const ProductPart &part, const std::string &p, std::string &value) {
+    if (part.ops.empty()) {
+      value = part.turn ? "value" : "sums[0][r][c]";
+      return {};
+    }
+    ElementCode::Names names{"j" + p, std::string(1, char('a' + (p[0] - '0'))) + "_"};
+    std::vector<std::string> list = {"Index j" + p}, arguments = {"j"};
+    for (size_t i = 0; i < part.leaves.size(); ++i) {
+      const std::string name = "p" + p + "_" + std::to_string(i);
+      names.leaves.push_back({part.leaves[i], name});
+      list.push_back(std::string(element_type(kernel_.dtype)) + " " + name);
+      arguments.push_back("sums[" + std::to_string(i) + "][r][c]");
+    }
+    for (uint32_t value : read_beside(part)) {
+      const std::string number = std::to_string(names.leaves.size()), name = "p" + p + "_" + number;
+      const std::string element = element_of(builder_.module(), kernel_.group, value);
+      const std::string from = tensor("beside" + p + "_" + number, element,
+                                      kernel_.group.values[value].given, ir::Access::in);
+      names.leaves.push_back({value, name});
+      list.push_back(element + " " + name);
+      arguments.push_back(name + "[own]");
+      early_ += "    " + element + " " + name + "[kOwn];\n" +
+                over("each_element", p, "int own, int r, int, long long column",
+                     "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p +
+                         ") + Index(column)];\n");
+    }
+    ir::Module &module = builder_.module();
+    ElementCode code(module, kernel_.group, part.ops, std::move(names));
+    const uint32_t output = kernel_.group.ops[part.ops.back()].result;
+    CUGRT_ASSIGN(const std::string lines, code.lines(output, "  ", "return "));
+    const ElementParameters &uses = code.parameters();
+    for (const std::string &text : declared(module, kernel_.group, uses, ""))
+      list.push_back(text);
+    for (const std::string &text : named(uses))
+      arguments.push_back(text);
+    for (const ElementParameters::Tensor &read : uses.tensors)
+      tensor(read.name, element_of(module, kernel_.group, read.value),
+             kernel_.group.values[read.value].given, ir::Access::in);
+    for (const ElementParameters::Size &known : uses.sizes)
+      size(known.name, known.value);
+    functions_ += wrapped("__device__ __forceinline__ " +
+                              element_of(module, kernel_.group, output) + " stored" + p + "(",
+                          list, ") {\n") +
+                  lines + "}\n\n";
+    uses_.add(uses);
+    value = wrapped("stored" + p + "(", arguments, ")", "\n          ");
+    return {};
+  }
+
+  Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store) {
+    const ir::DType ids = type_of(turn.positions).dtype;
+    const std::string positions =
+        tensor("positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions,
+               ir::Access::in);
+    std::string rotation = "rotation(" + positions + "[r], place / 2, ";
+    if (turn.cosines.valid()) {
+      const std::string table = element_of_value(turn.cosines);
+      rotation += "columns" + p + ".turned / 2, " +
+                  tensor("cosines" + p, table, turn.cosines, ir::Access::in) + ", " +
+                  tensor("sines" + p, table, turn.sines, ir::Access::in) + ", " +
+                  count("table_rows" + p, type_of(turn.cosines).dims[0]) + ")";
+    } else {
+      rotation += "columns" + p + ".turned, " + scalar("base" + p, turn.base) + ", " +
+                  scalar("turn_scale" + p, turn.scale) + ")";
+    }
+    early_ += "    Rotation turns[kOwnPairs];\n" +
+              over("each_pair", p, "int own, int r, int, int place",
+                   "      if (place < columns" + p + ".turned)\n        turns[own] = " + rotation +
+                       ";\n");
+    body_ += "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +
+             ", turns, [&](int own, int r, long long column, T value) {\n" + store + "    });\n";
+    return {};
+  }
+
+  // --- The launch --------------------------------------------------------------------------------
+
+  /// Rounds of stored blocks that are asked for at once: all that a warp has, where registers hold
+  /// them.
+  int64_t rounds_ahead() const {
+    const int64_t rounds = rounds_of_blocks(kernel_.depth);
+    return rounds <= kMostRoundsAhead ? rounds : 4;
+  }
+
+  /// Columns of a tile: more than one a warp, or group of warps that share its sum, as long as each
+  /// multiprocessor has kTilesEach.
+  int64_t tile_columns() const {
+    int64_t total = 0, heads = 0;
+    for (const ProductPart &part : kernel_.parts) {
+      total += part.columns;
+      if (part.turn && part.turn->norm)
+        heads = part.turn->width;
+    }
+    int64_t columns = has_repacked_ || has_mma_
+                          ? 16
+                          : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
+    while (columns < kMostColumns &&
+           total / (2 * columns) >= kTilesEach * table_.choice().target.multiprocessors)
+      columns *= 2;
+    if (heads != 0) // whole heads
+      columns = std::max(columns / heads, int64_t(1)) * heads;
+    return columns;
+  }
+
+  void emit(int64_t columns) {
+    std::string defines;
+    auto define = [&](bool holds, const std::string &name) {
+      defines += holds ? "#define " + name + "\n" : "";
+    };
+    define(has_floats_, "HAS_FLOATS");
+    define(has_mma_, "HAS_MMA");
+    define(has_blocks_, "HAS_BLOCKS");
+    define(has_formats_, "HAS_FORMATS");
+    define(has_repacked_, "HAS_REPACKED");
+    define(has_repacked_ || has_mma_, "BLOCKS " + std::to_string(blocks_));
+    define(kernel_.sum.has_value(), "HAS_SUM");
+    define(true, "ROWS " + std::to_string(kernel_.most_rows));
+    define(true, "COLUMNS " + std::to_string(columns));
+    define(has_stored_, "AHEAD " + std::to_string(rounds_ahead()));
+    define(has_slices_, "SLICES " + std::to_string(slices_));
+    define(uses_.uses_f16, "USES_F16");
+    define(uses_.uses_bf16, "USES_BF16");
+    std::string ops;
+    for (ir::Op op : kernel_.named)
+      ops += (ops.empty() ? "" : ", ") + std::string(ir::op_info(op).name);
+    std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
+    const std::string text =
+        "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
+        wrapped("extern \"C\" __global__ void PRODUCTS_BOUNDS " + name + "(\n    ", declarations(),
+                ") {\n") +
+        "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
+        "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
+        (has_stored_ ? "  __shared__ Slices slices[" +
+                           std::to_string(has_slices_ ? most_products_ : 1) + "];\n"
+                     : "") +
+        body_ + "}\n";
+    KernelLaunch launch = KernelLaunch::generated(table_, builder_, std::move(name), text);
+    launch.floating_type(kernel_.dtype);
+    for (const std::string &option : options_)
+      launch.option(option);
+    ir::ExprPool &exprs = builder_.module().exprs;
+    std::vector<ir::ExprId> counts = uses_.counts;
+    int64_t tiles = 0;
+    for (const ProductPart &part : kernel_.parts) {
+      tiles += (part.columns + columns - 1) / columns;
+      counts.push_back(exprs.mul(kernel_.rows, exprs.constant(part.columns)));
+    }
+    launch.index_type(counts);
+    give(launch);
+    launch.variant("", {}, exprs.constant(tiles), {32, kThreads / 32, 1});
+    launch.emit(kernel_.group.location);
+  }
+
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  const ProductKernel &kernel_;
+  std::vector<std::string> options_;
+  // Of device functions; before the wait; behind it; of a part, what is read before its products.
+  std::string functions_, ahead_, body_, early_;
+  ElementParameters uses_;
+  size_t most_products_ = 0;
+  int64_t most_teams_ = 1;
+  const int64_t slices_ = slices_of_blocks(kernel_.depth);
+  bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
+  bool has_floats_ = false, has_mma_ = false, has_blocks_ = false, has_formats_ = false;
+  bool has_repacked_ = false;
+  int blocks_ = 3; // a multiprocessor, of threads: more would not have the registers
+};
+
+} // namespace
+
+std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
+  const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));
+  if (!form || form->threads > kThreads)
+    return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
+  if (depth * most_rows * element_bytes(dtype) > kMostRowBytes)
+    return std::to_string(most_rows) + " rows of " + std::to_string(depth) +
+           " elements are more than a block has room for";
+  return "";
+}
+
+Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
+                     const ProductKernel &kernel) {
+  return Writer(table, builder, kernel).run();
+}
+
+} // namespace cugrt::codegen

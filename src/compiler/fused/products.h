@@ -1,0 +1,92 @@
+// Products that share few rows, as one launch: a norm before them, and behind each what can be
+// computed from a tile of its columns. The kernel is generated from the parts of
+// kernels/products.cuh.
+//
+//   x --norm--> h --matmul--> q --rotary--> q'          part 0
+//               h --matmul--> k --rotary--> cache       part 1
+//               h --matmul--> v --> cache               part 2
+//
+//   x --norm--> h --matmul--> g --silu--> mul --> y     one part of two products
+//               h --matmul--> u ----------^
+//
+//   x --norm--> add --norm--> h --matmul--> ..          a sum of rows before the norm
+//   r ----------^ '--> r'
+//
+// Results are those of the ops one by one, bit for bit.
+#pragma once
+
+#include "compiler/fused/fused_group.h"
+#include "ops/emit/kernel_table.h"
+
+#include <optional>
+
+namespace cugrt::codegen {
+
+/// The most rows that products share in one kernel.
+inline constexpr int64_t kMostProductRows = 8;
+
+struct RowNorm {
+  ir::Op op;               // rms_norm, layer_norm
+  ir::ValueId scale, bias; // invalid: none
+  double epsilon;
+};
+
+/// What a norm reads where that is computed on the way: residual + norm(x).
+struct RowSum {
+  RowNorm norm;
+  ir::ValueId residual;
+  ir::ValueId result; // allocated; invalid where nothing else reads it
+};
+
+/// Values are those of the function that is built; invalid ones are absent.
+struct SharedProduct {
+  ir::Op op; // matmul, of w [n, k]; or matmul_blocks
+  bool repacked = false;
+  ir::ValueId w, bias;
+};
+
+/// Rotary embedding of a product's heads.
+struct HeadTurn {
+  std::optional<RowNorm> norm; // of each head, before
+  ir::ValueId positions, cosines, sines;
+  int64_t width, turned; // of a head; even
+  bool interleaved;
+  double base, scale;
+};
+
+/// Rows go to a cache, as by kernels/cache_write.cu; `each` of a sequence.
+struct CacheAppend {
+  ir::ValueId cache, sequences, positions, lengths;
+  ir::ExprId each;
+};
+
+struct ProductPart {
+  std::vector<SharedProduct> products; // of the same n; several where ops join them
+  int64_t columns;                     // n
+  /// Elementwise ops on them, in order, of the group; products are the values `leaves`.
+  std::vector<uint32_t> ops, leaves;
+  std::optional<HeadTurn> turn;
+  std::optional<CacheAppend> append;
+  ir::ValueId result; // allocated; invalid where rows are appended
+};
+
+struct ProductKernel {
+  ir::ValueId x; // [.., k] of k elements
+  std::optional<RowNorm> norm;
+  std::optional<RowSum> sum; // before the norm
+  std::vector<ProductPart> parts;
+  FusedGroup group;          // of the parts' elementwise ops
+  std::vector<ir::Op> named; // all ops, for the kernel's name and heading
+  ir::ExprId rows;
+  int64_t most_rows, depth; // rows at most; k
+  ir::DType dtype;          // of x and the products
+};
+
+/// Why a norm of rows of `depth` elements cannot stand before products; empty: it can.
+std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows);
+
+/// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended
+/// then.
+Status emit_products(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel);
+
+} // namespace cugrt::codegen

@@ -1,0 +1,230 @@
+// FuseOpsByPattern: products that read the same few rows become one launch, with a norm before them
+// and what stands behind each (product_patterns.h):
+//
+//   %h = rms_norm(%x, %scale)
+//   %g = matmul(%h, %gate) {transpose_b = true}     %y = alloc : tensor<[1, 1536], f16>
+//   %u = matmul(%h, %up) {transpose_b = true}       launch
+//   @fused_rms_norm_matmul_matmul_silu_mul_f16( %s = silu(%g) %x, .., %scale, .., %gate, %up, ..,
+//   %y) %y = mul(%s, %u)
+//
+// The kernel is generated (codegen/fused/products.h); results have the same bits.
+#include "compiler/fused/products.h"
+#include "ir/module/function_cloner.h"
+#include "compiler/passes/all_passes.h"
+#include "compiler/passes/kernel_choice.h"
+#include "compiler/passes/product_patterns.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Binding;
+using ir::Op;
+using ir::Operand;
+using ir::ValueId;
+
+class PatternFuser : public ir::FunctionCloner {
+public:
+  PatternFuser(const ir::Function &source, ir::Module &target, codegen::KernelTable &table,
+               std::span<const ProductMatch> matches, const PassContext &context)
+      : FunctionCloner(source, target), table_(table), context_(context) {
+    for (const ProductMatch &match : matches) {
+      for (const Binding *binding : match.bindings)
+        match_of_[binding] = &match;
+      for (const Binding *binding : match.after)
+        waits_for_[binding] = match.bindings.back();
+    }
+  }
+
+protected:
+  Status enter_block(uint32_t) override { return forget_block(); }
+  Status leave_block(uint32_t) override { return forget_block(); }
+  Status visit(const Binding &binding) override {
+    if (const auto waits = waits_for_.find(&binding); waits != waits_for_.end()) {
+      waiting_[waits->second].push_back(&binding);
+      return {};
+    }
+    const auto at = match_of_.find(&binding);
+    if (at == match_of_.end())
+      return copy(binding);
+    const ProductMatch &match = *at->second;
+    if (&binding != match.bindings.back())
+      return {};
+    if (Status status = emit(match); !status.ok()) { // the allocations are dead
+      context_.note("@" + source().name + ": not fused after all: " + status.message());
+      for (const Binding *part : match.bindings)
+        CUGRT_TRY(copy(*part));
+    }
+    for (const Binding *next : waiting_[&binding])
+      CUGRT_TRY(copy(*next));
+    return {};
+  }
+
+private:
+  Status forget_block() {
+    table_.leave_block();
+    return {};
+  }
+  /// An operand in the function that is built; invalid: absent.
+  ValueId given(const Binding &binding, size_t i) {
+    const std::span<const Operand> operands = source().operands_of(binding);
+    return i < operands.size() && operands[i].kind == Operand::Kind::value
+               ? mapped(operands[i].value())
+               : ValueId();
+  }
+
+  codegen::RowNorm norm_of(const Binding &norm) {
+    const Op op = ir::op_of(norm);
+    return {op, given(norm, 1), given(norm, 2),
+            ir::op_float(op, source().attributes_of(norm), "epsilon")};
+  }
+
+  codegen::RowSum sum_of(const ProductMatch &match) {
+    return {norm_of(*match.summed_norm), mapped(match.residual),
+            match.is_sum_read ? allocated(match.sum->result(), match) : ValueId()};
+  }
+
+  /// What the launch writes for a value of the source.
+  ValueId allocated(ValueId result, const ProductMatch &match) {
+    const ir::Value &value = source().value(result);
+    return bind_value(ir::BindingKind::alloc, value.name, {}, {}, value.type,
+                      match.bindings.back()->location);
+  }
+
+  codegen::HeadTurn turn_of(const ProductMatch::Part &part) {
+    const Binding &rotary = *part.rotary;
+    const auto attributes = source().attributes_of(rotary);
+    const ir::Type &x = type_of(source().operands_of(rotary)[0].value());
+    codegen::HeadTurn turn;
+    if (part.head_norm)
+      turn.norm = norm_of(*part.head_norm);
+    turn.positions = given(rotary, 1);
+    turn.cosines = given(rotary, 2);
+    turn.sines = given(rotary, 3);
+    turn.width = *module().exprs.as_constant(x.dims.back());
+    const int64_t dims = ir::op_integer(Op::rotary, attributes, "dims");
+    turn.turned = dims == 0 ? turn.width : dims;
+    turn.interleaved = ir::op_bool(Op::rotary, attributes, "interleaved");
+    turn.base = ir::op_float(Op::rotary, attributes, "base");
+    turn.scale = ir::op_float(Op::rotary, attributes, "scale");
+    return turn;
+  }
+
+  codegen::CacheAppend append_of(const Binding &write) {
+    const ir::ExprId each = type_of(source().operands_of(write)[1].value()).dims[1];
+    return {given(write, 0), given(write, 2), given(write, 3), given(write, 4), each};
+  }
+
+  codegen::ProductPart part_of(const ProductMatch &match, const ProductMatch::Part &part,
+                               codegen::FusedGroup &group) {
+    codegen::ProductPart made;
+    const ValueId w = source().operands_of(*part.products.front())[1].value();
+    made.columns = *module().exprs.as_constant(type_of(w).dims[0]);
+    for (const Binding *product : part.products) {
+      const Op op = ir::op_of(*product);
+      const bool repacked =
+          op == Op::matmul_blocks && ir::op_bool(op, source().attributes_of(*product), "repacked");
+      made.products.push_back({op, repacked, given(*product, 1), given(*product, 2)});
+    }
+    if (part.rotary)
+      made.turn = turn_of(part);
+    if (part.append)
+      made.append = append_of(*part.append);
+    if (!part.ops.empty())
+      add_ops(part, made, group);
+    return made;
+  }
+
+  /// The part's elementwise ops, as of the group.
+  void add_ops(const ProductMatch::Part &part, codegen::ProductPart &made,
+               codegen::FusedGroup &group) {
+    std::unordered_map<uint32_t, uint32_t> known; // by value of the source
+    auto value_of = [&](ValueId value, bool is_read) {
+      const auto [at, is_new] = known.try_emplace(value.index, uint32_t(group.values.size()));
+      if (is_new)
+        group.values.push_back({source().value(value).type, is_read ? mapped(value) : ValueId()});
+      return at->second;
+    };
+    for (const Binding *product : part.products)
+      made.leaves.push_back(value_of(product->result(), false));
+    for (const Binding *binding : part.ops)
+      value_of(binding->result(), false);
+    for (const Binding *binding : part.ops) {
+      codegen::FusedOp op{ir::op_of(*binding), {}, {}, value_of(binding->result(), false)};
+      const auto attributes = source().attributes_of(*binding);
+      op.attributes.assign(attributes.begin(), attributes.end());
+      for (const Operand &operand : source().operands_of(*binding))
+        op.operands.push_back(value_of(operand.value(), true));
+      made.ops.push_back(uint32_t(group.ops.size()));
+      group.ops.push_back(std::move(op));
+    }
+  }
+
+  Status emit(const ProductMatch &match) {
+    codegen::ProductKernel kernel;
+    kernel.x = mapped(match.x);
+    kernel.rows = match.rows;
+    kernel.most_rows = match.most_rows;
+    kernel.depth = match.depth;
+    kernel.dtype = type_of(match.x).dtype;
+    kernel.group.location = match.bindings.back()->location;
+    if (match.norm)
+      kernel.norm = norm_of(*match.norm);
+    if (match.sum)
+      kernel.sum = sum_of(match);
+    for (const Binding *binding : match.bindings)
+      if (ir::op_of(*binding) != Op::reshape && !ir::writes_operand(*binding))
+        kernel.named.push_back(ir::op_of(*binding));
+    for (const ProductMatch::Part &part : match.parts) {
+      kernel.parts.push_back(part_of(match, part, kernel.group));
+      if (!part.append)
+        kernel.parts.back().result = allocated(part.result, match);
+    }
+    CUGRT_TRY(codegen::emit_products(table_, builder(), kernel));
+    if (match.is_sum_read)
+      map(match.sum->result(), kernel.sum->result);
+    for (size_t p = 0; p < match.parts.size(); ++p) {
+      const ProductMatch::Part &part = match.parts[p];
+      if (part.append)
+        map(part.append->result(), given(*part.append, 0));
+      else
+        map(part.result, kernel.parts[p].result);
+    }
+    return {};
+  }
+
+  codegen::KernelTable &table_;
+  const PassContext &context_;
+  std::unordered_map<const Binding *, const ProductMatch *> match_of_;
+  std::unordered_map<const Binding *, const Binding *>
+      waits_for_; // what stands behind a match's last
+  std::unordered_map<const Binding *, std::vector<const Binding *>> waiting_;
+};
+
+} // namespace
+
+Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassContext &context) {
+  if (!context.flag("fuse.patterns"))
+    return module;
+  ir::Module target = ir::without_functions(module);
+  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
+  CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
+  const bool takes_matmul = choice.matmul == "auto";
+  table.set_choice(std::move(choice));
+  for (const ir::Function &function : module.functions) {
+    const ProductMatches found = match_products(target, function, takes_matmul);
+    for (const auto &[text, times] : found.notes)
+      context.note("@" + function.name + ": " +
+                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+    CUGRT_ASSIGN(ir::Function fused,
+                 PatternFuser(function, target, table, found.matches, context).run());
+    target.functions.push_back(std::move(fused));
+  }
+  return target;
+}
+
+} // namespace cugrt::passes

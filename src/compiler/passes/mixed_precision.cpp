@@ -1,0 +1,174 @@
+// The table of ops, and the choices; see mixed_precision.h.
+#include "compiler/passes/mixed_precision.h"
+
+#include <algorithm>
+
+namespace cugrt::passes {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Operand;
+using ir::TypeId;
+using ir::ValueId;
+
+// --- The table -----------------------------------------------------------------------------------
+
+PrecisionTable::PrecisionTable() : rows_(ir::op_count(), Precision::deny) {
+#define CUGRT_PRECISION(op, precision)                                                             \
+  rows_[static_cast<size_t>(ir::Op::op)] = Precision::precision;
+#include "compiler/passes/mixed_precision.def"
+#undef CUGRT_PRECISION
+}
+
+Result<PrecisionTable> PrecisionTable::make(const PassContext &context) {
+  struct List {
+    const char *option;
+    Precision precision;
+  };
+  constexpr List kLists[] = {{"mixed.allow", Precision::allow},
+                             {"mixed.follow", Precision::follow},
+                             {"mixed.deny", Precision::deny}};
+  PrecisionTable table;
+  std::vector<const char *> named(table.rows_.size());
+  for (const List &list : kLists)
+    for (ir::Op op : context.ops(list.option)) {
+      const char *&by = named[static_cast<size_t>(op)];
+      if (by && by != list.option)
+        return Status::error(Code::invalid_argument, "op " + std::string(ir::op_info(op).name) +
+                                                         " is in " + by + " and in " + list.option +
+                                                         "; leave it in one of them");
+      by = list.option;
+      table.rows_[static_cast<size_t>(op)] = list.precision;
+    }
+  return table;
+}
+
+// --- Facts ---------------------------------------------------------------------------------------
+
+PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function &function,
+                                   ir::Module &target, const PrecisionTable &table,
+                                   ir::DType narrow)
+    : module_(target), function_(function), narrow_dtype_(narrow) {
+  const size_t count = function.values.size();
+  for (auto *facts :
+       {&f32_, &constant_, &narrow_, &read_narrow_, &read_as_f32_, &narrow_op_, &narrow_result_})
+    facts->assign(count, false);
+  precision_.assign(count, Precision::deny);
+  written_ = find_written_values(source, function);
+  for (size_t v = 0; v < count; ++v) {
+    const ir::Type &type = source.types[function.values[v].type];
+    f32_[v] = type.kind == ir::TypeKind::tensor && type.dtype == ir::DType::f32 && type.known_shape;
+  }
+  for (const ir::Block &block : function.blocks)
+    for (const Binding &binding : block.bindings) {
+      if (binding.kind == BindingKind::op)
+        precision_[binding.first_result] = precision_of(binding, table);
+      if (binding.kind == BindingKind::constant)
+        constant_[binding.first_result] = true;
+    }
+  choose(0);
+  count_uses(0);
+}
+
+bool PrecisionChoices::renames(const Binding &binding) const {
+  return (binding.kind == BindingKind::alias || binding.kind == BindingKind::match_shape) &&
+         is_f32(function_.operands_of(binding)[0].value()) && is_f32(binding.result());
+}
+
+TypeId PrecisionChoices::narrow_type(ValueId value) {
+  const ir::Type type = module_.types[function_.value(value).type];
+  return module_.types.tensor(narrow_dtype_, type.dims);
+}
+
+size_t PrecisionChoices::own_operands(const Binding &binding) const {
+  if (binding.kind == BindingKind::kill) // which reads nothing
+    return 0;
+  if (binding.kind == BindingKind::if_)
+    return 1;
+  return binding.kind == BindingKind::while_ ? binding.carried_count : binding.operands.count;
+}
+
+Precision PrecisionChoices::precision_of(const Binding &op, const PrecisionTable &table) {
+  const Precision precision = table[ir::op_of(op)];
+  return precision == Precision::deny || can_be_narrow(op) ? precision : Precision::deny;
+}
+
+/// Whether the op takes all of its f32 operands narrow, and gives what it gives now or the same
+/// narrow; which results are that is kept.
+bool PrecisionChoices::can_be_narrow(const Binding &op) {
+  std::vector<TypeId> operands;
+  bool any = false;
+  for (const Operand &operand : function_.operands_of(op)) {
+    const bool is_value = operand.kind == Operand::Kind::value;
+    const bool narrows = is_value && is_f32(operand.value());
+    any = any || narrows;
+    operands.push_back(narrows    ? narrow_type(operand.value())
+                       : is_value ? function_.value(operand.value()).type
+                                  : TypeId());
+  }
+  if (!any)
+    return false;
+  const auto results = ir::infer_op(module_, ir::op_of(op), operands, function_.attributes_of(op));
+  if (!results.ok() || results->size() != op.result_count)
+    return false;
+  for (uint32_t i = 0; i < op.result_count; ++i) {
+    const ValueId result = op.result(i);
+    const bool same = (*results)[i] == function_.value(result).type;
+    if (is_written(result) || (!same && (!is_f32(result) || (*results)[i] != narrow_type(result))))
+      return false;
+    narrow_result_[result.index] = !same;
+  }
+  return true;
+}
+
+// --- Choices -------------------------------------------------------------------------------------
+
+bool PrecisionChoices::follows_narrow(const Binding &op) const {
+  for (const Operand &operand : function_.operands_of(op)) {
+    if (operand.kind != Operand::Kind::value || !is_f32(operand.value()))
+      continue;
+    if (!narrow_[operand.index] && !constant_[operand.index])
+      return false;
+  }
+  return true;
+}
+
+void PrecisionChoices::choose(uint32_t number) {
+  for (const Binding &binding : function_.blocks[number].bindings) {
+    for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
+      choose(b);
+    if (renames(binding))
+      narrow_[binding.first_result] = is_narrow(function_.operands_of(binding)[0].value());
+    if (binding.kind != BindingKind::op)
+      continue;
+    const Precision precision = precision_[binding.first_result];
+    if (precision == Precision::deny ||
+        (precision == Precision::follow && !follows_narrow(binding)))
+      continue;
+    narrow_op_[binding.first_result] = true;
+    for (uint32_t r = 0; r < binding.result_count; ++r)
+      narrow_[binding.result(r).index] = narrow_result_[binding.result(r).index];
+  }
+}
+
+bool PrecisionChoices::reads_narrow(const Binding &binding, ValueId operand) const {
+  if (binding.kind == BindingKind::op)
+    return is_narrow_op(binding);
+  return renames(binding) && is_narrow(operand);
+}
+
+void PrecisionChoices::count_uses(uint32_t number) {
+  const ir::Block &block = function_.blocks[number];
+  for (const Binding &binding : block.bindings) {
+    for_uses(binding, [&](ValueId value, bool narrow) {
+      (narrow ? read_narrow_ : read_as_f32_)[value.index] = true;
+    });
+    for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
+      count_uses(b);
+  }
+  for (const Operand &result : function_.results_of(block))
+    if (result.kind == Operand::Kind::value)
+      read_as_f32_[result.index] = true;
+}
+
+} // namespace cugrt::passes

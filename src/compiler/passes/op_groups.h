@@ -1,0 +1,43 @@
+// Which ops may become one kernel: groups over the graph of a run of pure ops.
+//
+//   matmul ─┐                 Each op looks at its immediate post-dominator, the nearest op that
+//   all
+//           add ── relu ──    paths from it lead to (add's is relu, matmul's and exp's is add). It
+//           joins
+//   exp ────┘                 that op's group, with all that lies between, when the patterns allow:
+//
+//   pattern                  joins                                          what may lie between
+//   elementwise, broadcast   elementwise to reduction                       up to injective
+//   injective                up to injective                                up to injective
+//   out_fusable              elementwise, one such op a group               up to broadcast
+//   reduction                elementwise, with GroupOptions::after_reductions
+//
+// The rules, and the order in which ops are tried, are those of TVM's pass FuseOps (0.27) without
+// tuples: the same groups result, but for the last row, which merges whole groups of these.
+#pragma once
+
+#include "ops/table/ops.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace cugrt::passes {
+
+struct OpGraph {
+  struct Node {
+    ir::OpPattern pattern = ir::OpPattern::opaque;
+    bool used_outside = false;       // of the graph: its result must exist, so it joins nothing
+    std::vector<uint32_t> used_by{}; // later nodes, one entry a use, in order
+  };
+  std::vector<Node> nodes; // in program order
+};
+
+struct GroupOptions {
+  uint32_t max_ops = 256;       // of a group
+  bool after_reductions = true; // a reduction joins what is elementwise
+};
+
+/// By node: the last node of its group. Only that one's result is used outside of the group.
+std::vector<uint32_t> group_ops(const OpGraph &graph, const GroupOptions &options);
+
+} // namespace cugrt::passes

@@ -1,0 +1,91 @@
+// The table of passes, and the pipeline from a module as written to one that can be planned.
+#include "compiler/passes/all_passes.h"
+
+namespace cugrt::passes {
+
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"PadToBuckets",
+     "let functions whose symbols have buckets run at the least bucket that holds the value",
+     pad_to_buckets},
+    {"ToMixedPrecision",
+     "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
+     to_mixed_precision},
+    {"LiftTransformParams",
+     "put what depends on weights alone into functions that are run once, when a session is opened",
+     lift_transform_params},
+    {"FuseOpsByPattern",
+     "make products that share few rows one launch, with norms before and what follows behind them",
+     fuse_ops_by_pattern},
+    {"FuseOps", "make ops that can be one kernel a private function, and call it", fuse_ops},
+    {"FuseKernels", "turn calls of fused ops into launches of generated kernels", fuse_kernels},
+    {"LegalizeOps", "turn tensor-level ops into launches of kernels, and reshapes into views",
+     legalize_ops},
+    {"EliminateDeadBindings", "remove bindings whose results nothing uses",
+     eliminate_dead_bindings},
+    {"InlineFunctions", "put callees' bindings in the place of calls, up to 65,536 steps a caller",
+     inline_functions},
+    {"EliminateDeadFunctions", "remove private functions that nothing calls",
+     eliminate_dead_functions},
+    {"PlanMemory", "put allocations into planned storage, sized at the symbols' upper bounds",
+     plan_memory},
+    {"RewriteCudaGraph",
+     "lift static regions into functions that run as one graph, and share storage among functions",
+     rewrite_cuda_graph},
+};
+
+} // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const Pass *find_pass(std::string_view name) {
+  for (const Pass &pass : kPasses)
+    if (pass.name == name)
+      return &pass;
+  return nullptr;
+}
+
+Result<const Pass *> require_pass(std::string_view name) {
+  if (const Pass *pass = find_pass(name))
+    return pass;
+  std::string known;
+  for (const Pass &pass : kPasses)
+    known += (known.empty() ? "" : ", ") + std::string(pass.name);
+  return Status::error(Code::not_found,
+                       "there is no pass '" + std::string(name) + "'; the passes are " + known);
+}
+
+std::span<const Pass *const> default_pipeline() {
+  static const std::vector<const Pass *> pipeline = {
+      find_pass("PadToBuckets"),
+      find_pass("ToMixedPrecision"), // off unless asked for
+      // What nothing uses would keep others apart.
+      find_pass("EliminateDeadBindings"),
+      find_pass("LiftTransformParams"),
+      find_pass("FuseOpsByPattern"),
+      find_pass("FuseOps"),
+      find_pass("FuseKernels"),
+      // No tensor-level ops beyond this point.
+      find_pass("LegalizeOps"),
+      find_pass("EliminateDeadBindings"),
+      // Callees' tensors are packed with their callers'.
+      find_pass("InlineFunctions"),
+      find_pass("EliminateDeadFunctions"),
+      find_pass("PlanMemory"),
+  };
+  return pipeline;
+}
+
+Result<ir::Module> run_passes(ir::Module module, std::span<const Pass *const> pipeline,
+                              const PassContext &context) {
+  for (const Pass *pass : pipeline) {
+    Result<ir::Module> next = pass->run(module, context);
+    if (!next.ok())
+      return next.take_status().in(pass->name);
+    module = std::move(next).value();
+  }
+  return module;
+}
+
+} // namespace cugrt::passes

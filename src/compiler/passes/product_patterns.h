@@ -1,0 +1,60 @@
+// Which products FuseOpsByPattern makes one launch, and of what else:
+//
+//   rms_norm    --> matmul --> reshape --> rotary --> ..        products that read the same rows,
+//               |-> matmul --> reshape --> rotary --.           at most 8 of them
+//               '-> matmul --> reshape --> cache_write
+//
+//   before    a norm of rows, where nothing but the products reads its result; and before that the
+//             sum that it reads, of other rows and a norm
+//   behind    elementwise ops at the product's own indices, which may join several products;
+//             or the heads' norm and rotary embedding, with casts around them; and then the way
+//             into a decoder's caches
+//
+// A product alone is left to FuseOps where that can do as much. All bindings of a match lie in one
+// run of bindings that write nothing, but for the writes of caches that end it: the match is
+// computed where its last binding stood.
+#pragma once
+
+#include "compiler/fused/products.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cugrt::passes {
+
+/// Values and bindings are those of the function that was looked at.
+struct ProductMatch {
+  struct Part {
+    std::vector<const ir::Binding *> products;
+    std::vector<const ir::Binding *> ops; // elementwise, in order
+    const ir::Binding *rotary = nullptr, *head_norm = nullptr;
+    const ir::Binding *append = nullptr; // the op that writes it to a cache
+    ir::ValueId result;
+  };
+  uint32_t block = 0;
+  std::vector<const ir::Binding *> bindings; // all, in order
+  std::vector<Part> parts;
+  const ir::Binding *norm = nullptr;
+  const ir::Binding *sum = nullptr, *summed_norm = nullptr; // add, of residual and a norm
+  bool is_sum_read = false;                                 // elsewhere, too
+  ir::ValueId residual;
+  ir::ValueId x; // what the first norm reads, or the products
+  ir::ExprId rows;
+  int64_t most_rows = 0, depth = 0;
+  /// Bindings between the first and the last that are no part of it and read its results: they
+  /// stand behind it then.
+  std::vector<const ir::Binding *> after;
+};
+
+struct ProductMatches {
+  std::vector<ProductMatch> matches;
+  /// What was fused, and what stood near and was not, with the reason; how often each.
+  std::map<std::string, int> notes;
+};
+
+/// Of a function whose expressions and types are those of `module`, to whose pool some are added.
+/// `takes_matmul`: whether products of plain elements may be taken.
+ProductMatches match_products(ir::Module &module, const ir::Function &function, bool takes_matmul);
+
+} // namespace cugrt::passes

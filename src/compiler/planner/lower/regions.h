@@ -1,0 +1,23 @@
+// Static regions: the rules of each policy, and what follows from a region's steps.
+#pragma once
+
+#include "ir/module/module.h"
+#include "compiler/planner/analysis/region_rules.h"
+#include "compiler/planner/lower/values.h"
+
+#include <memory>
+
+namespace cugrt::plan {
+
+std::unique_ptr<RegionRules> make_patch_rules(const ModuleContext &context, uint32_t function,
+                                              const ValueTable &values);
+std::unique_ptr<RegionRules> make_published_rules(const ModuleContext &context, uint32_t function);
+std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContext &context,
+                                               uint32_t function, const ValueTable &values);
+
+/// Fills in what follows from a region's steps: edges, key, slots, host values. Empty steps may be
+/// put between the others; then all that names a step is renumbered, and the result gives the new
+/// numbers, one more than there were steps. Otherwise it is empty.
+std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
+
+} // namespace cugrt::plan

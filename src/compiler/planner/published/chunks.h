@@ -1,0 +1,76 @@
+// Storage policy `slots`: the published StaticPlanBlockMemory, which pairs tensors with blocks of
+// memory one after the other instead of packing them.
+//
+// Every unplanned allocation gets a token: its bytes at the symbols' upper bounds, dtype and scope.
+// Aliases, tuples, reshapes, views and matches share it. Uses by kernels and externs in the
+// allocating block count; every other use leaves the allocation unplanned. A walk in program order
+// then hands out blocks: a token takes a free block of its scope and dtype, or a new one, and its
+// block is free again after the use that brings its count to zero.
+//
+//   constant size   the smallest free block of [size, 16 size]; else the largest free one of at
+//                   least size / 16, which grows to size; else a new one. Among equal blocks the
+//                   oldest is taken, and the youngest is grown.
+//   symbolic size   the oldest free block of the same symbolic size; else a new one
+//   never used      a new one, which is not handed on
+//
+// A block freed in a branch or a loop stays there, since its allocation does not dominate what
+// follows; published versions hand it on.
+#pragma once
+
+#include "ir/module/module.h"
+#include "base/status.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cugrt::plan {
+
+/// Published behaviour that loses data, off unless a test asks for it.
+struct ChunkFlaws {
+  /// A block freed in one branch is handed on outside of it.
+  bool pool_outlives_branch = false;
+  /// A tuple that names one tensor twice, used in another block than the one that allocates the
+  /// tensor, ends the pass with an error.
+  bool repeated_part_breaks = false;
+};
+
+inline constexpr uint32_t kNoChunk = UINT32_MAX;
+
+/// A block of memory: one alloc_storage, just before its first tensor.
+struct StorageChunk {
+  uint32_t scope = 0; // of the module's TypePool
+  ir::DType dtype = ir::DType::f32;
+  ir::ExprId bytes;   // grown to the largest tensor
+  uint32_t block = 0; // the function's block in which it is allocated
+  ir::ValueId first_tensor;
+};
+
+/// What becomes of one unplanned allocation.
+struct ChunkTensor {
+  ir::ValueId tensor;
+  uint32_t chunk = kNoChunk; // offset 0 of it
+  std::string reason;        // why it stays unplanned
+};
+
+struct ChunkPlan {
+  std::vector<ChunkTensor> tensors; // every alloc, in program order
+  std::vector<StorageChunk> chunks; // in order of allocation
+  bool breaks = false;              // with repeated_part_breaks: the published pass ends here
+  const ChunkTensor *find(ir::ValueId tensor) const;
+};
+
+/// The boolean function attribute that gives allocations which stay unplanned and have symbolic
+/// dimensions a block of their own, of the size at the symbols' upper bounds.
+inline constexpr std::string_view kPlanDynamicResults = "plan_dynamic_results";
+
+/// `pools` has the expressions and types of `function`'s module; sizes are added to it. Errors:
+/// out_of_range for sizes that overflow, unsupported for tuples of very many parts.
+Result<ChunkPlan> plan_chunks(ir::Module &pools, const ir::Function &function,
+                              ChunkFlaws flaws = {});
+
+/// An upper bound for every value of the symbols that have bounds, as an expression of those that
+/// have none; the expression itself where none is found.
+ir::ExprId bounded_above(ir::ExprPool &exprs, ir::ExprId expr, const ir::Domain &domain);
+
+} // namespace cugrt::plan

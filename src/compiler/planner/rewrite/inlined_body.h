@@ -1,0 +1,84 @@
+// The bindings of one callee in its caller. Internal to inline_calls.h, which decides what is
+// inlined.
+#pragma once
+
+#include "ir/module/builder.h"
+#include "ir/module/infer.h"
+#include "compiler/planner/analysis/liveness.h"
+#include "compiler/planner/symbols/sizes.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cugrt::plan {
+
+struct Callee {
+  const ir::Function *function; // inlined itself
+  const FunctionSummary *summary;
+  uint32_t steps;
+  uint64_t bindings;
+  std::vector<ir::ValueId> allocated; // by result: its `alloc`, or invalid
+  std::vector<bool> given;            // by value: it may be a parameter's memory
+  bool results_apart;                 // no two of its fresh results lie in the same memory
+};
+
+/// The type of what an alias, a tuple or its field names, where that is known more exactly than the
+/// source says; invalid for all other bindings.
+ir::TypeId named_type(ir::Module &module, const ir::Function &function, const ir::Binding &b,
+                      std::span<const ir::Operand> operands, std::span<const ir::ExprId> exprs);
+
+/// One callee's bindings, appended to the function that is being built.
+class InlinedBody {
+public:
+  /// `call` is what the bindings come from; `bounds` are those of the caller's symbols, kept up to
+  /// date.
+  InlinedBody(ir::Module &module, ir::FunctionBuilder &builder, const Callee &callee,
+              std::vector<ir::ExprId> symbols, ir::SymbolDomain &bounds, ir::CallSite call);
+
+  void map(ir::ValueId callee_value, ir::Operand operand) { values_[callee_value.index] = operand; }
+  /// Results of the callee that its caller does not return get storage of their own, if they can be
+  /// sized.
+  void plan_result(ir::ValueId allocated) { planned_.push_back(allocated); }
+
+  /// Gives the results.
+  std::vector<ir::Operand> run();
+
+private:
+  uint32_t site_of(uint32_t callee_site) const {
+    return callee_site == UINT32_MAX ? site_ : site_ + 1 + callee_site;
+  }
+  ir::ExprId expr(ir::ExprId e) {
+    return module_.exprs.as_constant(e) ? e : module_.exprs.substitute(e, symbols_);
+  }
+  ir::TypeId type(ir::ValueId value) {
+    return ir::substitute_type(module_, callee_.value(value).type, symbols_);
+  }
+  ir::Operand mapped(const ir::Operand &operand);
+  std::vector<ir::Operand> mapped(std::span<const ir::Operand> operands);
+
+  void binding(const ir::Binding &b);
+
+  /// What a match defines is the dimension that it matches, where that is known and within the
+  /// symbol's bounds, else a symbol of the caller.
+  void define_symbols(const ir::Binding &b, const ir::Operand &operand);
+
+  void planned_alloc(const ir::Binding &b);
+  ir::ValueId bind(ir::BindingKind kind, const std::string &name,
+                   std::span<const ir::Operand> operands, ir::ExprId expr, ir::TypeId type,
+                   SourceLocation location);
+
+  void blocks(const ir::Binding &b, ir::Binding &out);
+
+  ir::Module &module_;
+  ir::FunctionBuilder &builder_;
+  const ir::Function &callee_;
+  const std::vector<bool> &given_;
+  uint32_t site_;                   // the call; those that were inlined into the callee follow
+  std::vector<ir::ExprId> symbols_; // by callee symbol: what stands for it in the caller
+  ir::SymbolDomain &bounds_;
+  std::vector<ir::Operand> values_; // by callee value
+  std::vector<ir::ValueId> planned_;
+};
+
+} // namespace cugrt::plan

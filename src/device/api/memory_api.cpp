@@ -1,0 +1,232 @@
+// Buffers, copies, streams and events of the C ABI.
+#include "device/driver/driver_error.h"
+#include "device/api/entries.h"
+#include "device/api/guard.h"
+#include "device/api/handles.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+/// Runs `body` with the device's context current; a lost device is told and remembered.
+template <class Body> Status on_device(Device &device, Body &&body) {
+  CUGRT_TRY(device.require_driver());
+  CUGRT_TRY(device.check());
+  auto enter = [&]() -> Status {
+    CUGRT_ASSIGN(driver::ContextGuard guard, device.context().enter());
+    return body();
+  };
+  return device.note(enter());
+}
+
+driver::StreamRef stream_or_ours(Device &device, cugrt_stream *stream) {
+  return stream ? stream->stream.ref()
+                : driver::StreamRef(&device.api(), device.context().copy_stream());
+}
+
+cugrt_status *buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
+                            cugrt_buffer **buffer) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(buffer);
+    auto made = std::make_unique<cugrt_buffer>();
+    made->device = runtime->device;
+    made->bytes = bytes;
+    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+      const driver::Context &context = runtime->device->context();
+      if (kind == CUGRT_MEMORY_DEVICE) {
+        CUGRT_ASSIGN(made->device_memory, driver::DeviceBuffer::allocate(context, bytes));
+        made->address = made->device_memory.address();
+        return {};
+      }
+      if (kind != CUGRT_MEMORY_PINNED)
+        return Status::error(Code::invalid_argument, "unknown memory kind " + std::to_string(kind));
+      CUGRT_ASSIGN(made->pinned_memory, driver::PinnedBuffer::allocate(context, bytes));
+      if (bytes == 0)
+        return {};
+      CUGRT_ASSIGN(made->address, made->pinned_memory.device_address(context));
+      return {};
+    }));
+    *buffer = made.release();
+    return {};
+  });
+}
+
+uint64_t buffer_address(const cugrt_buffer *buffer) { return buffer ? buffer->address : 0; }
+void *buffer_host_pointer(const cugrt_buffer *buffer) {
+  return buffer ? buffer->pinned_memory.data() : nullptr;
+}
+uint64_t buffer_bytes(const cugrt_buffer *buffer) { return buffer ? buffer->bytes : 0; }
+void buffer_free(cugrt_buffer *buffer) { delete buffer; }
+
+cugrt_status *copy_to_device(cugrt_runtime *runtime, uint64_t address, const void *from,
+                             uint64_t bytes, cugrt_stream *stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    if (bytes == 0)
+      return {};
+    CUGRT_REQUIRE(from);
+    return on_device(*runtime->device, [&]() -> Status {
+      if (!stream)
+        return driver::copy_to_device(runtime->device->context(), address, from, bytes);
+      CUGRT_DRIVER(runtime->device->api(), MemcpyHtoDAsync,
+                   (address, from, bytes, stream->stream.get()), "");
+      return {};
+    });
+  });
+}
+
+cugrt_status *copy_to_host(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
+                           cugrt_stream *stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    if (bytes == 0)
+      return {};
+    CUGRT_REQUIRE(to);
+    return on_device(*runtime->device, [&]() -> Status {
+      if (!stream)
+        return driver::copy_to_host(runtime->device->context(), to, address, bytes);
+      CUGRT_DRIVER(runtime->device->api(), MemcpyDtoHAsync,
+                   (to, address, bytes, stream->stream.get()), "");
+      return {};
+    });
+  });
+}
+
+cugrt_status *copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
+                             cugrt_stream *stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    if (bytes == 0)
+      return {};
+    return on_device(*runtime->device, [&]() -> Status {
+      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
+      CUGRT_TRY(driver::copy_async(on, to, from, bytes));
+      return stream ? Status() : on.synchronize();
+    });
+  });
+}
+
+cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
+                   cugrt_stream *stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    if (bytes == 0)
+      return {};
+    return on_device(*runtime->device, [&]() -> Status {
+      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
+      CUGRT_TRY(driver::fill_async(on, address, byte, 1, bytes));
+      return stream ? Status() : on.synchronize();
+    });
+  });
+}
+
+cugrt_status *stream_create(cugrt_runtime *runtime, cugrt_stream **stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(stream);
+    auto made = std::make_unique<cugrt_stream>();
+    made->device = runtime->device;
+    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+      CUGRT_ASSIGN(made->stream, driver::Stream::create(runtime->device->context()));
+      return {};
+    }));
+    *stream = made.release();
+    return {};
+  });
+}
+
+void *stream_native(const cugrt_stream *stream) { return stream ? stream->stream.get() : nullptr; }
+
+cugrt_status *stream_synchronize(cugrt_stream *stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(stream);
+    return on_device(*stream->device, [&] { return stream->stream.ref().synchronize(); });
+  });
+}
+
+void stream_free(cugrt_stream *stream) { delete stream; }
+
+cugrt_status *event_create(cugrt_runtime *runtime, cugrt_event **event) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(event);
+    auto made = std::make_unique<cugrt_event>();
+    made->device = runtime->device;
+    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+      CUGRT_ASSIGN(made->event,
+                   driver::Event::create(runtime->device->context(), driver::Event::Timing::on));
+      return {};
+    }));
+    *event = made.release();
+    return {};
+  });
+}
+
+driver::StreamRef native(Device &device, void *stream) {
+  return {&device.api(), static_cast<CUstream>(stream)};
+}
+
+cugrt_status *event_record(cugrt_event *event, void *native_stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(event);
+    return on_device(*event->device,
+                     [&] { return event->event.record(native(*event->device, native_stream)); });
+  });
+}
+
+cugrt_status *event_stream_wait(cugrt_event *event, void *native_stream) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(event);
+    return on_device(*event->device, [&] {
+      return native(*event->device, native_stream).wait(event->event.get());
+    });
+  });
+}
+
+cugrt_status *event_synchronize(cugrt_event *event) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(event);
+    return on_device(*event->device, [&] { return event->event.synchronize(); });
+  });
+}
+
+cugrt_status *event_elapsed_milliseconds(cugrt_event *from, cugrt_event *to, double *milliseconds) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(from);
+    CUGRT_REQUIRE(to);
+    CUGRT_REQUIRE(milliseconds);
+    return on_device(*to->device, [&]() -> Status {
+      CUGRT_ASSIGN(*milliseconds, to->event.milliseconds_since(from->event));
+      return {};
+    });
+  });
+}
+
+void event_free(cugrt_event *event) { delete event; }
+
+} // namespace
+
+void add_memory_entries(cugrt_api &table) {
+  table.buffer_create = buffer_create;
+  table.buffer_address = buffer_address;
+  table.buffer_host_pointer = buffer_host_pointer;
+  table.buffer_bytes = buffer_bytes;
+  table.buffer_free = buffer_free;
+  table.copy_to_device = copy_to_device;
+  table.copy_to_host = copy_to_host;
+  table.copy_on_device = copy_on_device;
+  table.fill = fill;
+  table.stream_create = stream_create;
+  table.stream_native = stream_native;
+  table.stream_synchronize = stream_synchronize;
+  table.stream_free = stream_free;
+  table.event_create = event_create;
+  table.event_record = event_record;
+  table.event_stream_wait = event_stream_wait;
+  table.event_synchronize = event_synchronize;
+  table.event_elapsed_milliseconds = event_elapsed_milliseconds;
+  table.event_free = event_free;
+}
+
+} // namespace cugrt::runtime::api

@@ -1,0 +1,34 @@
+// Weights that are results of functions: a weight named NAME.N, where the public function @NAME
+// takes weights only, or nothing, is result N of that function, computed when weights are loaded.
+// LiftTransformParams makes such functions (passes/lift_transform_params.cpp); they are no part of
+// the API's view.
+#pragma once
+
+#include "plan/format/plan.h"
+#include "device/code/weights.h"
+
+#include <optional>
+
+namespace cugrt::runtime {
+
+struct ComputedWeight {
+  uint32_t function, result;
+};
+
+/// What gives the weight that `param` is; none: the session's weights.
+std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan::Param &param);
+
+/// By function: whether some weight is a result of it.
+std::vector<bool> functions_of_weights(const plan::Plan &plan);
+
+/// By parameter: whether it is a weight whose bytes runs of the function use. One that is left to a
+/// function of weights stays a parameter.
+std::vector<bool> weights_read(const plan::Function &function);
+
+/// Error when `set` has a tensor that is computed: it would not be used.
+Status check_not_computed(const plan::Plan &plan, const WeightSet &set);
+
+/// A computed weight's type and constant dimensions, without an address.
+Result<cugrt_tensor> describe_computed(const plan::Plan &plan, ComputedWeight weight);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,83 @@
+// Executable: a plan and its compiled code. Immutable, shared by threads and by sessions of any
+// device that the code was compiled for.
+#pragma once
+
+#include "device/code/programmatic_code.h"
+#include "device/context/device.h"
+#include "device/program/function_program.h"
+
+#include <map>
+
+namespace cugrt::runtime {
+
+class LoadedCode;
+
+/// A compiled unit: what a device loads as one module.
+struct CodeImage {
+  std::string name;
+  std::string bytes;
+  bool cubin = false;
+};
+
+/// What an executable is made of when its code is there already.
+struct ExecutableParts {
+  plan::Plan plan;
+  std::string module_name, architecture;
+  std::vector<CodeImage> images;
+  std::vector<uint32_t> kernel_images; // of each kernel of the plan
+  uint32_t transfer_image = kNone, control_image = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic; // of each kernel's variants
+};
+
+class Executable : public std::enable_shared_from_this<Executable> {
+public:
+  /// Compiles nothing. An error when the plan needs kernels of our own and there are none.
+  static Result<std::shared_ptr<const Executable>> assemble(ExecutableParts parts);
+  Executable(const Executable &) = delete;
+
+  const plan::Plan &plan() const { return plan_; }
+  const FunctionProgram &program(size_t function) const { return programs_[function]; }
+  /// Whether kernels may say that a device symbol is out of its bounds (symbol_flag.h).
+  bool checks_symbols() const { return checks_symbols_; }
+  const std::vector<CodeImage> &images() const { return images_; }
+  /// The image of each kernel; an index into images().
+  uint32_t image_of(uint32_t kernel) const { return kernel_images_[kernel]; }
+  /// Our own copy and fill kernels; kNone when nothing needs them.
+  uint32_t transfer_image() const { return transfer_image_; }
+  /// Those of conditional nodes; likewise.
+  uint32_t control_image() const { return control_image_; }
+  /// Of a kernel's variant, as far as its PTX is at hand: neither where it came as a cubin.
+  const ProgrammaticCode &programmatic(uint32_t kernel, uint32_t variant) const {
+    return programmatic_[kernel][variant];
+  }
+  const std::string &architecture() const { return architecture_; }
+  const std::string &module_name() const { return module_name_; }
+  std::string location(SourceLocation place) const { return location_text(module_name_, place); }
+  std::optional<uint32_t> find_function(std::string_view name) const;
+
+  /// The code on a device, loaded by whoever comes first and shared while anybody uses it.
+  Result<std::shared_ptr<LoadedCode>> load(const std::shared_ptr<Device> &device) const;
+
+private:
+  friend class ExecutableCompiler; // compile/
+  Executable() = default;
+  Status make_programs();
+
+  plan::Plan plan_;
+  std::vector<FunctionProgram> programs_;
+  bool checks_symbols_ = false;
+  std::vector<CodeImage> images_;
+  std::vector<uint32_t> kernel_images_;
+  uint32_t transfer_image_ = kNone, control_image_ = kNone;
+  std::vector<std::vector<ProgrammaticCode>> programmatic_; // by kernel and variant
+  std::string module_name_, architecture_;
+
+  mutable std::mutex mutex_; // guards loaded_; held while code is loaded, so that it happens once
+  mutable std::map<const Device *, std::weak_ptr<LoadedCode>> loaded_;
+};
+
+/// That a run was given `number`'s value out of its bounds. An error always, even if no symbol of
+/// the executable has this number.
+Status out_of_bounds(const Executable &executable, uint32_t number);
+
+} // namespace cugrt::runtime

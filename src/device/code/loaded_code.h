@@ -1,0 +1,114 @@
+// Loaded executable: code and constants in one device's context, and the weights that sessions of
+// the same weights share. Loaded once, by the first session; reference-counted.
+#pragma once
+
+#include "device/driver/kernel_module.h"
+#include "device/driver/memory.h"
+#include "device/code/computed_weights.h"
+#include "device/code/executable.h"
+#include "device/code/weights.h"
+#include "device/code/weights_in_place.h"
+#include "device/program/slot_check.h"
+
+#include <functional>
+
+namespace cugrt::runtime {
+
+/// What lies behind another in one allocation of weights or constants begins at a multiple of it.
+inline constexpr int64_t kUploadAlignment = 256;
+
+/// The weights of an executable's functions on the device. Immutable.
+class LoadedWeights {
+public:
+  /// Checks that `set` has every weight parameter of every public function, with its dtype and
+  /// rank, and uploads them: into one allocation, and into another what no run reads, the sources
+  /// of computed weights. A device whose memory is the host's reads them in their pages instead,
+  /// where these can be registered.
+  static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
+                                                     const Device &device, const WeightSet &set);
+
+  /// Makes the memory of computed weights and hands each function that computes some to `compute`,
+  /// with tensors of its results (an address of 0: not wanted); then their parameters are bound,
+  /// and what only those functions read is freed: they cannot run again. Its address stays with
+  /// parameters that no run reads.
+  using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
+  Status compute(const Executable &executable, const Device &device, const Compute &compute);
+
+  /// The tensors of a function's parameters; those that are not weights have kind NONE.
+  const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
+  uint64_t size_bytes() const {
+    uint64_t bytes = 0;
+    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
+      bytes += memory->size_bytes();
+    return bytes;
+  }
+  /// Of weights that are read in the host's pages, beside those.
+  uint64_t size_bytes_in_place() const { return in_place_.size_bytes(); }
+  /// visit(address, bytes) of what no run may write; some are empty.
+  template <class Visit> void each_memory(Visit &&visit) const {
+    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
+      visit(memory->address(), memory->size_bytes());
+    for (const WeightsInPlace::Pages &pages : in_place_.pages())
+      visit(pages.registered.device_address(), pages.registered.size_bytes());
+  }
+
+private:
+  WeightsInPlace in_place_;
+  driver::DeviceBuffer memory_, computed_;
+  driver::DeviceBuffer sources_; // what no run reads; empty once weights are computed
+  std::vector<std::vector<cugrt_value>> params_;
+};
+
+class LoadedCode {
+public:
+  static Result<std::shared_ptr<LoadedCode>> load(std::shared_ptr<const Executable> executable,
+                                                  std::shared_ptr<Device> device);
+  LoadedCode(const LoadedCode &) = delete;
+
+  const Executable &executable() const { return *executable_; }
+  Device &device() const { return *device_; }
+  /// Of its launches: the device's, less the shared memory that its kernel has of its own.
+  const DeviceLimits &limits(const StepVariant &variant) const;
+  /// Of an empty step: the kernel that does nothing.
+  CUfunction function(const StepVariant &variant) const;
+  /// The kernel that does nothing, where the code has conditions.
+  CUfunction nothing() const { return nothing_kernel_.get(); }
+  /// Cluster shape and cooperative launch, where the kernel asks for them.
+  std::span<const CUlaunchAttribute> attributes(const StepVariant &variant) const;
+  /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code
+  /// is written for it, on a device and driver that know such edges.
+  bool begins_early(const StepVariant &from, const StepVariant &to) const;
+  uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
+  const driver::DeviceBuffer &constants() const { return constants_; }
+
+  /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
+  /// does.
+  using Finish = std::function<Status(LoadedWeights &weights)>;
+  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set, const Finish &finish);
+
+private:
+  struct LoadedKernel {
+    driver::Kernel kernel;
+    std::vector<CUlaunchAttribute> attributes;
+    DeviceLimits limits;
+  };
+
+  LoadedCode() = default;
+  Status load_images();
+  Status load_kernels();
+  Status set_up_launches();
+  Status upload_constants();
+
+  std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<Device> device_; // outlives the modules
+  std::vector<driver::KernelModule> modules_;
+  std::vector<std::vector<LoadedKernel>> kernels_; // by kernel and variant
+  driver::Kernel copy_kernel_, fill_kernel_, set_kernel_, nothing_kernel_;
+  driver::DeviceBuffer constants_;
+  std::vector<uint64_t> constant_addresses_;
+
+  std::mutex mutex_;                                               // guards weights_
+  std::map<uint64_t, std::weak_ptr<const LoadedWeights>> weights_; // by the set's identity
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,28 @@
+// What stands behind the C ABI's statuses and texts. Host functions hand statuses to the runtime,
+// so it knows them, too.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "base/status.h"
+
+struct cugrt_status {
+  cugrt::Status status;
+};
+
+struct cugrt_text {
+  std::string text;
+};
+
+namespace cugrt::runtime {
+
+/// Frees the handle, unless it is the one that says that memory ran out, which is nobody's.
+void free_status(cugrt_status *status) noexcept;
+/// The status that a handle holds; frees the handle. Null is success.
+Status take_status(cugrt_status *status);
+/// Hands a status out; null for success. When memory runs out while it does,
+/// out_of_memory_status().
+cugrt_status *give_status(Status status) noexcept;
+/// A status that needs no memory. Never freed.
+cugrt_status *out_of_memory_status() noexcept;
+
+} // namespace cugrt::runtime

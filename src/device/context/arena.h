@@ -1,0 +1,91 @@
+// Memory of a session: from the caller's allocator, the driver's, or, for arenas, a reservation of
+// addresses that is backed with memory as runs need it.
+//
+//   reservation   [ committed ............ | addresses only ......................... )
+//                 0                        what the largest symbols so far need      the arena
+//
+// Addresses do not move while the reservation holds what is needed, so instances stay as they are
+// when an arena grows. Some devices give few addresses, and some none: there the reservation, or a
+// block, is as large as can be had or as is needed, and an arena that outgrows it moves.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "device/driver/memory.h"
+#include "plan/symbols/bucket_boxes.h"
+#include "device/program/run_binding.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+/// A block of device memory. Nothing may use it any more when it ends.
+class MemoryBlock {
+public:
+  MemoryBlock() = default;
+  /// `allocator` null: the driver's. A size of zero allocates nothing.
+  static Result<MemoryBlock> allocate(const driver::Context &context,
+                                      const cugrt_allocator *allocator, uint64_t bytes);
+  MemoryBlock(MemoryBlock &&other) noexcept;
+  MemoryBlock &operator=(MemoryBlock &&other) noexcept;
+  ~MemoryBlock() { release(); }
+
+  uint64_t address() const { return allocator_ ? address_ : buffer_.address(); }
+  uint64_t size_bytes() const { return allocator_ ? bytes_ : buffer_.size_bytes(); }
+
+private:
+  void release() noexcept;
+  driver::DeviceBuffer buffer_;
+  const cugrt_allocator *allocator_ = nullptr; // outlives the block
+  uint64_t address_ = 0, bytes_ = 0;
+};
+
+class ArenaMemory {
+public:
+  /// All of it at once where it is small or the caller's allocator has it; else nothing yet, with a
+  /// reservation of all or of as much as the device has addresses for.
+  static Result<ArenaMemory> make(const driver::Context &context, const cugrt_allocator *allocator,
+                                  uint64_t bytes);
+
+  uint64_t address() const { return range_.address() ? range_.address() : block_.address(); }
+  uint64_t size_bytes() const { return bytes_; }
+  /// Of its addresses; less than size_bytes() where it may move.
+  uint64_t capacity_bytes() const {
+    return range_.address() ? std::min(range_.size_bytes(), bytes_) : block_.size_bytes();
+  }
+  uint64_t committed_bytes() const;
+  bool grows() const { return committed_bytes() < bytes_; }
+  /// Whether it moves when `bytes` are needed.
+  bool moves_for(uint64_t bytes) const { return bytes > capacity_bytes(); }
+  /// Backs at least the first `bytes` with memory, where it is.
+  Status commit(uint64_t bytes) { return range_.address() ? range_.commit(bytes) : Status(); }
+  /// Gives back what it has and makes room for `bytes` elsewhere, and some more. Nothing uses it
+  /// any more. After an error it has no memory.
+  Status move(const driver::Context &context, uint64_t bytes);
+
+private:
+  Status reserve(const driver::Context &context, uint64_t least);
+  MemoryBlock block_;
+  driver::VirtualRange range_;
+  uint64_t bytes_ = 0;
+};
+
+/// How much of each arena one function needs, for the largest values that its symbols have had.
+class ArenaNeeds {
+public:
+  /// Takes in the run's values. True when bytes() have changed; costs one comparison a symbol
+  /// otherwise. Sizes are bounded from above over all smaller values, so they need not be monotone;
+  /// where offsets are a table by bucket, over those of the buckets that there have been.
+  bool cover(const RunBinding &run);
+  /// Of each arena of the plan.
+  const std::vector<uint64_t> &bytes() const { return bytes_; }
+
+private:
+  void measure(const RunBinding &run);
+  void measure_within(const RunBinding &run, const ir::Domain &domain);
+  std::vector<int64_t> highest_;           // of each symbol
+  std::optional<plan::BucketBoxes> boxes_; // several where offsets are a table by bucket
+  std::vector<bool> seen_;                 // by box: a run has had it
+  std::vector<uint64_t> bytes_;
+};
+
+} // namespace cugrt::runtime

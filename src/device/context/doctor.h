@@ -1,0 +1,30 @@
+// What driver, device, compiler and cache are found, what is missing and what to do.
+#pragma once
+
+#include "device/driver/report.h"
+#include "base/compiler_report.h"
+#include "device/context/device.h"
+
+namespace cugrt::runtime {
+
+struct DoctorReport {
+  bool driver_wanted = true;
+  Status driver_problem; // when the driver cannot be used
+  std::optional<driver::DriverReport> driver;
+  std::optional<jit::CompilerReport> compiler; // nothing: this library compiles nothing
+
+  /// Kernels can be run: a driver with a device and, where modules are compiled, a compiler or a
+  /// cache that may hold code.
+  bool usable() const;
+  /// The only NVRTC found is of a newer major version than the driver.
+  bool compiler_too_new() const;
+  /// What to do about what is missing, a line each.
+  std::vector<std::string> remedies() const;
+  std::string to_text() const;
+  std::string to_json() const;
+};
+
+/// Opens the driver, but creates no context. Of the compiler see compile/device_compiler.h.
+DoctorReport examine_driver(const DeviceOptions &options);
+
+} // namespace cugrt::runtime

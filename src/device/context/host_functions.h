@@ -1,0 +1,36 @@
+// Host builtins: functions that modules call by name, of the embedding program and the library's
+// own (ir/module/host_builtins.h).
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "base/status.h"
+
+#include <map>
+#include <shared_mutex>
+#include <string>
+
+namespace cugrt::runtime {
+
+struct HostFunction {
+  cugrt_host_function function = nullptr;
+  void *user = nullptr;
+};
+
+class Device;
+
+/// A table by name. May be used by several threads at once.
+class HostFunctions {
+public:
+  /// The library's own, for a device that owns the table.
+  void add_builtins(Device &device);
+  /// Replaces an earlier one of that name.
+  void add(const std::string &name, HostFunction function);
+  /// not_found names the function and says what to do.
+  Result<HostFunction> find(const std::string &name) const;
+
+private:
+  mutable std::shared_mutex mutex_;
+  std::map<std::string, HostFunction> functions_;
+};
+
+} // namespace cugrt::runtime

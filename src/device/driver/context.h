@@ -1,0 +1,94 @@
+// Contexts: the device's primary one, retained, or one that the caller owns.
+//
+// Rule of the layer: what creates or loads something makes its context current by itself; what
+// enqueues work (launches, asynchronous copies, event records) expects the caller to hold a
+// ContextGuard, so that a run pays for it once.
+#pragma once
+
+#include "device/driver/unique_handle.h"
+
+#include <cstdint>
+
+namespace cugrt::driver {
+
+/// Makes a context current for a scope of what is no run, whatever other threads capture meanwhile.
+/// Stays on the thread that made it.
+class ContextGuard {
+public:
+  static Result<ContextGuard> enter(const DriverApi &api, CUcontext context);
+  ContextGuard(ContextGuard &&other) noexcept
+      : relaxed_(std::move(other.relaxed_)), api_(std::exchange(other.api_, nullptr)) {}
+  ContextGuard &operator=(ContextGuard &&) = delete;
+  ~ContextGuard();
+
+private:
+  ContextGuard(RelaxedCapture relaxed, const DriverApi *api)
+      : relaxed_(std::move(relaxed)), api_(api) {}
+  RelaxedCapture relaxed_;
+  const DriverApi *api_; // null: nothing to pop
+};
+
+/// Outlives everything made in it. Immutable: may be used by several threads.
+class Context {
+public:
+  /// Retains the primary context of device `ordinal`.
+  static Result<Context> retain_primary(const DriverApi &api, int ordinal);
+  /// Uses a context that the caller owns and keeps alive.
+  static Result<Context> borrow(const DriverApi &api, CUcontext context);
+  /// The calling thread's current context, borrowed; not_found when there is none.
+  static Result<Context> borrow_current(const DriverApi &api);
+
+  const DriverApi &api() const { return *api_; }
+  CUcontext get() const { return context_; }
+  CUdevice device() const { return device_; }
+  /// Whether this is the device's primary context, which ends with its last user.
+  bool is_primary() const { return static_cast<bool>(retained_); }
+  /// "sm_90", from the device's compute capability.
+  const std::string &architecture() const { return architecture_; }
+  /// 90 for 9.0.
+  int capability() const { return capability_; }
+
+  /// For copies between host and device that are waited for; does not synchronise with the legacy
+  /// stream. Any thread.
+  CUstream copy_stream() const { return copies_.get(); }
+
+  Result<ContextGuard> enter() const { return ContextGuard::enter(*api_, context_); }
+  Result<int> attribute(CUdevice_attribute attribute) const;
+  /// Waits for all work of the context.
+  Status synchronize() const;
+
+  struct Memory {
+    uint64_t free_bytes = 0, total_bytes = 0;
+  };
+  Result<Memory> memory() const;
+
+private:
+  struct RetainedTraits {
+    struct Handle {
+      CUdevice device_plus_one = 0; // device 0 is a device
+      bool operator==(const Handle &) const = default;
+    };
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.DevicePrimaryCtxRelease(handle.device_plus_one - 1);
+    }
+  };
+  struct CopyStreamTraits {
+    using Handle = CUstream;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.StreamDestroy(handle);
+    }
+  };
+  Status describe();
+
+  const DriverApi *api_ = nullptr;
+  UniqueHandle<RetainedTraits> retained_; // empty for a borrowed context
+  CUcontext context_ = nullptr;
+  UniqueHandle<CopyStreamTraits> copies_; // ends before the context
+  CUdevice device_ = 0;
+  int capability_ = 0;
+  std::string architecture_;
+};
+
+} // namespace cugrt::driver

@@ -1,0 +1,187 @@
+// Graphs built node by node, and their instances.
+//
+// Graph objects are not thread-safe, not even for calls that look read-only (CUDA driver API, graph
+// object thread safety): one thread at a time for a Graph, its bodies and what was instantiated
+// from it. Setters of a GraphExec name nodes of the Graph that it was instantiated from, so the two
+// are kept together. Node parameters, kernel arguments too, are copied when a node is added or set.
+#pragma once
+
+#include "device/driver/kernel_module.h"
+
+namespace cugrt::driver {
+
+/// A reference to a node; valid while its graph lives.
+using GraphNode = CUgraphNode;
+
+enum class MemoryKind { device, host };
+
+/// A linear copy. The kinds and the size are fixed for the life of an instance: the driver refuses
+/// setters that change them.
+struct CopyParams {
+  uint64_t destination = 0, source = 0, size_bytes = 0;
+  MemoryKind destination_kind = MemoryKind::device, source_kind = MemoryKind::device;
+};
+
+/// `count` elements of `element_bytes` (1, 2 or 4).
+struct FillParams {
+  uint64_t destination = 0, count = 0;
+  uint32_t value = 0, element_bytes = 1;
+};
+
+/// Nodes that a new one waits for.
+using Dependencies = std::span<const GraphNode>;
+
+class GraphRef;
+
+struct ConditionalNode {
+  GraphNode node = nullptr;
+  std::vector<GraphRef> bodies; // owned by the node
+};
+
+/// A graph that somebody owns: a Graph, or a conditional node for its bodies. `name` in the
+/// functions below is for messages only.
+class GraphRef {
+public:
+  GraphRef() = default;
+  GraphRef(const DriverApi *api, CUcontext context, CUgraph graph)
+      : api_(api), context_(context), graph_(graph) {}
+  CUgraph get() const { return graph_; }
+  const DriverApi &api() const { return *api_; }
+  CUcontext context() const { return context_; }
+
+  Result<GraphNode> add_kernel(const LaunchParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_memcpy(const CopyParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_memset(const FillParams &params, Dependencies after,
+                               std::string_view name) const;
+  Result<GraphNode> add_empty(Dependencies after, std::string_view name) const;
+
+  /// A condition that device code sets; `initial` is assigned at every launch.
+  Result<CUgraphConditionalHandle> create_condition(uint32_t initial) const;
+  /// CU_GRAPH_COND_TYPE_IF with 1 or 2 bodies, WHILE with 1, SWITCH with any number above 0.
+  Result<ConditionalNode> add_conditional(CUgraphConditionalHandle condition,
+                                          CUgraphConditionalNodeType type, uint32_t bodies,
+                                          Dependencies after, std::string_view name) const;
+
+  /// Edges on which the dependent may start at its predecessor's trigger: between kernels, sm_90,
+  /// Capabilities::edge_data. By themselves, never with others: drivers take the kind of a call's
+  /// first edge for all of them.
+  Status add_programmatic_edges(std::span<const GraphNode> from, GraphNode to) const;
+
+private:
+  const DriverApi *api_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUgraph graph_ = nullptr;
+};
+
+class Graph {
+public:
+  struct Traits {
+    using Handle = CUgraph;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.GraphDestroy(handle);
+    }
+  };
+
+  Graph() = default;
+  static Result<Graph> create(const Context &context);
+
+  GraphRef ref() const { return {&handle_.api(), handle_.context(), handle_.get()}; }
+  CUgraph get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+private:
+  explicit Graph(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+/// Why an instantiation failed, for whoever knows what the node stands for.
+struct InstantiateFailure {
+  GraphNode node = nullptr; // null when the driver names none
+  CUgraphInstantiateResult reason = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+};
+
+/// A kernel node's parameters in the driver's form, kept by whoever sets them often. The array of
+/// argument pointers is referred to, not copied.
+class KernelNodeParams {
+public:
+  KernelNodeParams() = default;
+  explicit KernelNodeParams(const LaunchParams &launch);
+  explicit operator bool() const { return params_.func != nullptr; }
+  void set_dims(Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
+    params_.gridDimX = grid.x;
+    params_.gridDimY = grid.y;
+    params_.gridDimZ = grid.z;
+    params_.blockDimX = block.x;
+    params_.blockDimY = block.y;
+    params_.blockDimZ = block.z;
+    params_.sharedMemBytes = dynamic_shared_bytes;
+  }
+
+private:
+  friend class KernelSetter;
+  CUDA_KERNEL_NODE_PARAMS_v2 params_{};
+};
+
+/// GraphExec::set_kernel for many nodes: what a call needs, taken out of the instance once.
+class KernelSetter {
+public:
+  CUresult operator()(GraphNode node, const KernelNodeParams &params) const {
+    return set_(exec_, node, &params.params_);
+  }
+
+private:
+  friend class GraphExec;
+  KernelSetter(const DriverApi &api, CUgraphExec exec)
+      : set_(api.GraphExecKernelNodeSetParams), exec_(exec) {}
+  decltype(DriverApi::GraphExecKernelNodeSetParams) set_;
+  CUgraphExec exec_;
+};
+
+class GraphExec {
+public:
+  struct Traits {
+    using Handle = CUgraphExec;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.GraphExecDestroy(handle);
+    }
+  };
+
+  GraphExec() = default;
+  /// `failure`, when not null, is filled in on error.
+  static Result<GraphExec> instantiate(GraphRef graph, std::string_view name,
+                                       InstantiateFailure *failure = nullptr);
+
+  CUgraphExec get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+  /// Moves the instance to the device, in stream order, so that the first launch does not pay.
+  Status upload(StreamRef stream) const;
+  Status launch(StreamRef stream, const std::string &name) const {
+    CUresult result = handle_.api().GraphLaunch(handle_.get(), stream.get());
+    return result == CUDA_SUCCESS ? Status() : failure(result, "cuGraphLaunch", name);
+  }
+
+  /// Setters affect later launches only.
+  KernelSetter kernel_setter() const { return {handle_.api(), handle_.get()}; }
+  /// The error of a failed call of a kernel_setter().
+  Status setter_failure(CUresult result, std::string_view name) const;
+  Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
+  /// What the driver says to set_enabled(), and the error of a call that has failed.
+  CUresult try_enabled(GraphNode node, bool enabled) const {
+    return handle_.api().GraphNodeSetEnabled(handle_.get(), node, enabled ? 1u : 0u);
+  }
+  Status enabled_failure(CUresult result, std::string_view name) const;
+  /// A disabled kernel, copy or fill node acts as an empty one.
+  Status set_enabled(GraphNode node, bool enabled, std::string_view name) const;
+
+private:
+  explicit GraphExec(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  Status failure(CUresult result, std::string_view call, std::string_view name) const;
+  UniqueHandle<Traits> handle_;
+};
+
+} // namespace cugrt::driver

@@ -1,0 +1,93 @@
+// Loaded code: modules and their kernels.
+#pragma once
+
+#include "device/driver/stream.h"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace cugrt::driver {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  friend bool operator==(const Dim3 &, const Dim3 &) = default;
+};
+
+/// One launch, as a kernel node or on a stream. `arguments[i]` points to the value of parameter i;
+/// both are read during the call only. `attributes`: cluster, cooperative, priority and the like.
+struct LaunchParams {
+  CUfunction function = nullptr;
+  Dim3 grid, block;
+  uint32_t dynamic_shared_bytes = 0;
+  void **arguments = nullptr;
+  std::span<const CUlaunchAttribute> attributes;
+};
+
+/// Enqueues one launch. Context current.
+Status launch(StreamRef stream, const LaunchParams &params, std::string_view kernel_name);
+
+struct KernelParam {
+  size_t offset_bytes = 0, size_bytes = 0;
+  friend bool operator==(const KernelParam &, const KernelParam &) = default;
+};
+
+/// A kernel of a loaded module; valid while the module is.
+class Kernel {
+public:
+  CUfunction get() const { return function_; }
+  const std::string &name() const { return name_; }
+  /// The compiled kernel's parameters; empty optional where the driver cannot tell (before 12.4).
+  const std::optional<std::vector<KernelParam>> &params() const { return params_; }
+
+  /// Compares what a launch will pack (the size of each argument) with the compiled kernel. Passes
+  /// where the driver cannot tell.
+  Status check_params(std::span<const size_t> argument_bytes) const;
+
+  Result<int> attribute(CUfunction_attribute attribute) const;
+  /// Above 48 KiB of dynamic shared memory a kernel must opt in; does so when needed.
+  Status allow_dynamic_shared(uint32_t bytes) const;
+  /// Clusters of more blocks than every device can have.
+  static constexpr uint32_t kPortableClusterBlocks = 8;
+  Status allow_large_clusters() const;
+
+private:
+  friend class KernelModule;
+  const DriverApi *api_ = nullptr;
+  CUfunction function_ = nullptr;
+  std::string name_;
+  std::optional<std::vector<KernelParam>> params_;
+};
+
+class KernelModule {
+public:
+  struct Traits {
+    using Handle = CUmodule;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.ModuleUnload(handle);
+    }
+  };
+
+  KernelModule() = default;
+  /// Loads a cubin or PTX text. `name` is for messages; the driver's own log joins them.
+  static Result<KernelModule> load(const Context &context, const std::string &image,
+                                   std::string_view name);
+
+  Result<Kernel> kernel(const std::string &entry) const;
+
+  struct Global {
+    uint64_t address = 0, size_bytes = 0;
+  };
+  Result<Global> global(const std::string &name) const;
+
+private:
+  KernelModule(UniqueHandle<Traits> handle, std::string name)
+      : handle_(std::move(handle)), name_(std::move(name)) {}
+  UniqueHandle<Traits> handle_;
+  std::string name_;
+};
+
+} // namespace cugrt::driver

@@ -1,0 +1,165 @@
+// Device memory, pinned host memory, a range of virtual device addresses, and the copies between
+// them.
+#pragma once
+
+#include "device/driver/stream.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace cugrt::driver {
+
+/// Plain device memory, aligned to at least 256 bytes. A size of zero allocates nothing: address 0.
+class DeviceBuffer {
+public:
+  struct Traits {
+    using Handle = CUdeviceptr;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) { return api.MemFree(handle); }
+  };
+
+  DeviceBuffer() = default;
+  static Result<DeviceBuffer> allocate(const Context &context, uint64_t size_bytes);
+
+  uint64_t address() const { return handle_.get(); }
+  uint64_t size_bytes() const { return size_bytes_; }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+private:
+  DeviceBuffer(UniqueHandle<Traits> handle, uint64_t size_bytes)
+      : handle_(std::move(handle)), size_bytes_(size_bytes) {}
+  UniqueHandle<Traits> handle_;
+  uint64_t size_bytes_ = 0;
+};
+
+/// Memory that is allocated and freed in stream order. The pool keeps what was freed, other than
+/// the device's own one, which gives it back to the system whenever anything waits.
+class MemoryPool {
+public:
+  struct Traits {
+    using Handle = CUmemoryPool;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.MemPoolDestroy(handle);
+    }
+  };
+
+  MemoryPool() = default;
+  /// Needs Capabilities::async_allocation and a device that has pools.
+  static Result<MemoryPool> create(const Context &context);
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+  /// Context current.
+  Result<uint64_t> allocate(uint64_t size_bytes, StreamRef stream) const;
+  /// Gives back all that is not in use, as far as streams are known to have got.
+  Status trim() const;
+
+private:
+  explicit MemoryPool(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+/// Page-locked host memory, visible to the device where it has unified addressing.
+class PinnedBuffer {
+public:
+  struct Traits {
+    using Handle = void *;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) { return api.MemFreeHost(handle); }
+  };
+
+  PinnedBuffer() = default;
+  static Result<PinnedBuffer> allocate(const Context &context, uint64_t size_bytes);
+
+  void *data() const { return handle_.get(); }
+  /// Where the device sees the bytes; of a buffer that has some.
+  Result<uint64_t> device_address(const Context &context) const;
+  uint64_t size_bytes() const { return size_bytes_; }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+
+private:
+  PinnedBuffer(UniqueHandle<Traits> handle, uint64_t size_bytes)
+      : handle_(std::move(handle)), size_bytes_(size_bytes) {}
+  UniqueHandle<Traits> handle_;
+  uint64_t size_bytes_ = 0;
+};
+
+/// Pages of host memory that the device reads where they lie. The memory stays the caller's, and
+/// outlives this.
+class RegisteredPages {
+public:
+  struct Traits {
+    using Handle = void *;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.MemHostUnregister(handle);
+    }
+  };
+
+  RegisteredPages() = default;
+  /// Whether reading them so costs what reading device memory costs: the device has no memory of
+  /// its own, and driver and device register.
+  static Result<bool> worthwhile(const Context &context);
+  /// Whole pages. Where the driver refuses, for whatever reason, its error.
+  static Result<RegisteredPages> add(const Context &context, const void *begin,
+                                     uint64_t size_bytes);
+
+  uint64_t device_address() const { return device_address_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+
+private:
+  explicit RegisteredPages(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+  uint64_t device_address_ = 0, size_bytes_ = 0;
+};
+
+/// A reservation of device addresses whose pages are committed from the front, as needed: addresses
+/// stay, memory grows. Needs Capabilities::virtual_memory and a device that has it.
+class VirtualRange {
+public:
+  /// True when driver and device can.
+  static Result<bool> available(const Context &context);
+  static Result<VirtualRange> reserve(const Context &context, uint64_t size_bytes);
+
+  VirtualRange() = default;
+  VirtualRange(VirtualRange &&other) noexcept;
+  VirtualRange &operator=(VirtualRange &&other) noexcept;
+  ~VirtualRange();
+
+  uint64_t address() const { return address_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+  uint64_t committed_bytes() const { return committed_bytes_; }
+  uint64_t granularity_bytes() const { return granularity_bytes_; }
+
+  /// Backs at least the first `size_bytes` with memory. On failure what was committed stays.
+  Status commit(uint64_t size_bytes);
+
+private:
+  struct Page {
+    CUmemGenericAllocationHandle handle;
+    uint64_t offset_bytes, size_bytes;
+  };
+  void release() noexcept;
+
+  const DriverApi *api_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUdevice device_ = 0;
+  uint64_t address_ = 0, size_bytes_ = 0, committed_bytes_ = 0, granularity_bytes_ = 0;
+  std::vector<Page> pages_;
+};
+
+/// Copies between any two kinds of memory (host addresses are device addresses under unified
+/// addressing), in stream order. Context current.
+Status copy_async(StreamRef stream, uint64_t destination, uint64_t source, uint64_t size_bytes);
+/// Sets `count` elements of 1, 2 or 4 bytes, in stream order. Context current.
+Status fill_async(StreamRef stream, uint64_t destination, uint32_t value, uint32_t element_bytes,
+                  uint64_t count);
+/// Copies that return when done, and not when the host's bytes are staged only: on a stream of the
+/// context's own, waited for. Make the context current themselves.
+Status copy_to_device(const Context &context, uint64_t destination, const void *source,
+                      uint64_t size_bytes);
+Status copy_to_host(const Context &context, void *destination, uint64_t source,
+                    uint64_t size_bytes);
+
+} // namespace cugrt::driver

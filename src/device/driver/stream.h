@@ -1,0 +1,91 @@
+// Streams and events.
+//
+// A StreamRef is a stream that somebody else owns, the caller's for instance; a Stream owns one.
+// The enqueueing functions expect the stream's context to be current (see context.h).
+#pragma once
+
+#include "device/driver/context.h"
+
+namespace cugrt::driver {
+
+/// A copyable reference. The legacy default stream is the null handle.
+class StreamRef {
+public:
+  StreamRef() = default;
+  StreamRef(const DriverApi *api, CUstream stream) : api_(api), stream_(stream) {}
+
+  CUstream get() const { return stream_; }
+  const DriverApi &api() const { return *api_; }
+  Status synchronize() const;
+  /// True when all work of the stream is done.
+  Result<bool> query() const;
+  /// True while the stream is being captured; a run on it must be refused.
+  Result<bool> is_capturing() const;
+  /// The context that the stream belongs to; of the default stream, the current one.
+  Result<CUcontext> context() const;
+  /// Later work of this stream waits for `event`.
+  Status wait(CUevent event) const;
+
+  /// Whether work of one follows that of the other by itself. CU_STREAM_PER_THREAD names another
+  /// stream on each thread, so it is known to be none, not even itself.
+  bool is_same_queue(const StreamRef &other) const {
+    return stream_ == other.stream_ && stream_ != CU_STREAM_PER_THREAD;
+  }
+
+private:
+  const DriverApi *api_ = nullptr;
+  CUstream stream_ = nullptr;
+};
+
+class Stream {
+public:
+  struct Traits {
+    using Handle = CUstream;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.StreamDestroy(handle);
+    }
+  };
+
+  Stream() = default;
+  /// Does not synchronise with the legacy default stream. `priority` as the driver counts: lower
+  /// runs first, 0 is the default.
+  static Result<Stream> create(const Context &context, int priority = 0);
+
+  StreamRef ref() const { return {&handle_.api(), handle_.get()}; }
+  CUstream get() const { return handle_.get(); }
+
+private:
+  explicit Stream(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+class Event {
+public:
+  struct Traits {
+    using Handle = CUevent;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.EventDestroy(handle);
+    }
+  };
+  enum class Timing { off, on };
+
+  Event() = default;
+  static Result<Event> create(const Context &context, Timing timing = Timing::off);
+
+  CUevent get() const { return handle_.get(); }
+  explicit operator bool() const { return static_cast<bool>(handle_); }
+  Status record(StreamRef stream) const;
+  Status synchronize() const;
+  /// True when what was recorded is done.
+  Result<bool> query() const;
+  /// Both events were created with Timing::on and are done.
+  Result<float> milliseconds_since(const Event &start) const;
+
+private:
+  explicit Event(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  UniqueHandle<Traits> handle_;
+};
+
+} // namespace cugrt::driver

@@ -1,0 +1,65 @@
+// The owner of one driver object: the only place in this layer where moves and destruction are
+// written.
+//
+// Traits name the object:
+//   using Handle = CUstream;                                  // null-like when value-initialised
+//   static constexpr bool kNeedsContext = true;               // destroyed with its context current
+//   static CUresult destroy(const DriverApi &, Handle);       // errors are ignored: in a
+//   destructor
+//                                                             // there is nobody to tell
+// The DriverApi and the context must outlive the handle.
+#pragma once
+
+#include "device/driver/relaxed_capture.h"
+
+namespace cugrt::driver {
+
+template <class Traits> class UniqueHandle {
+public:
+  using Handle = typename Traits::Handle;
+
+  UniqueHandle() = default;
+  UniqueHandle(const DriverApi *api, CUcontext context, Handle handle)
+      : api_(api), context_(context), handle_(handle) {}
+  UniqueHandle(UniqueHandle &&other) noexcept
+      : api_(other.api_), context_(other.context_), handle_(other.release()) {}
+  UniqueHandle &operator=(UniqueHandle &&other) noexcept {
+    UniqueHandle moved(std::move(other));
+    std::swap(api_, moved.api_);
+    std::swap(context_, moved.context_);
+    std::swap(handle_, moved.handle_);
+    return *this;
+  }
+  ~UniqueHandle() { reset(); }
+
+  Handle get() const { return handle_; }
+  explicit operator bool() const { return handle_ != Handle{}; }
+  const DriverApi &api() const { return *api_; }
+  CUcontext context() const { return context_; }
+
+  /// Gives up ownership.
+  Handle release() { return std::exchange(handle_, Handle{}); }
+
+  void reset() noexcept {
+    if (handle_ == Handle{})
+      return;
+    Handle handle = release();
+    RelaxedCapture relaxed(*api_);
+    if constexpr (Traits::kNeedsContext) {
+      bool pushed = context_ && api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
+      (void)Traits::destroy(*api_, handle);
+      CUcontext popped;
+      if (pushed)
+        (void)api_->CtxPopCurrent(&popped);
+    } else {
+      (void)Traits::destroy(*api_, handle);
+    }
+  }
+
+private:
+  const DriverApi *api_ = nullptr;
+  CUcontext context_ = nullptr;
+  Handle handle_{};
+};
+
+} // namespace cugrt::driver

@@ -1,0 +1,127 @@
+// Building of instances: the template graph, its executable form, and what setters can do in it;
+// see graph_instance.h.
+#include "device/graph/graph_instance.h"
+
+#include "device/driver/driver_error.h"
+#include "device/code/loaded_code.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+const std::string &name_of(const RunBinding &run, const TopologyClass &topology, uint32_t node) {
+  return run.function.steps[run.program.variants[topology.variants[node]].step].name;
+}
+
+} // namespace
+
+Result<std::unique_ptr<GraphInstance>>
+GraphInstance::build(const RunBinding &run, const LoadedCode &code,
+                     std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream) {
+  auto make = [&](bool fixed_bodies) -> Result<std::unique_ptr<GraphInstance>> {
+    std::unique_ptr<GraphInstance> instance(new GraphInstance);
+    instance->topology_ = topology;
+    instance->code_ = &code;
+    instance->fixed_bodies_ = fixed_bodies;
+    instance->changes_.reserve(topology->inputs.size());
+    CUGRT_TRY(instance->evaluate(run, code));
+    CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
+    CUGRT_TRY(instance->add_nodes(run, code));
+    CUGRT_TRY(instance->instantiate(run));
+    // Setters that come before the first upload make every replay slower.
+    CUGRT_TRY(instance->exec_.upload(stream));
+    CUGRT_TRY(instance->probe_bodies(run, code));
+    CUGRT_TRY(instance->disable_nodes(run, code));
+    instance->make_base_patches();
+    instance->frame_serial_ = run.serial;
+    return instance;
+  };
+  const auto reached = code.device().setters_reach_bodies();
+  CUGRT_ASSIGN(std::unique_ptr<GraphInstance> instance, make(reached && !*reached));
+  if (instance->is_whole())
+    return instance;
+  // Until now nobody knew: a node in a body is disabled that is not to be, or the other way round.
+  return make(true);
+}
+
+Status GraphInstance::instantiate(const RunBinding &run) {
+  const std::string &region = run.function.regions[topology_->region].name;
+  driver::InstantiateFailure failure;
+  auto exec = driver::GraphExec::instantiate(graph_.ref(), region, &failure);
+  if (!exec.ok()) {
+    for (uint32_t node = 0; failure.node && node < nodes_.size(); ++node)
+      if (nodes_[node] == failure.node)
+        return attribute(exec.take_status(), run, node, "instantiation");
+    return exec.take_status();
+  }
+  exec_ = std::move(*exec);
+  return {};
+}
+
+namespace {
+
+/// It says nothing about setters and may be gone the next time.
+bool is_transient(CUresult result) {
+  return result == CUDA_ERROR_OUT_OF_MEMORY || driver::is_sticky(result);
+}
+
+} // namespace
+
+bool GraphInstance::probes_bodies(const RunBinding &run, uint32_t node) const {
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
+  const bool is_kernel = variant.kind != VariantKind::empty &&
+                         variant.kind != VariantKind::left_out &&
+                         (variant.kind == VariantKind::kernel || !variant.fixed);
+  return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
+         dims_[node].enabled && params_[node];
+}
+
+/// Not whole afterwards: the driver does not disable nodes in bodies, and some are to be disabled.
+Status GraphInstance::disable_nodes(const RunBinding &run, const LoadedCode &code) {
+  for (uint32_t node = 0; node < nodes_.size(); ++node) {
+    const bool in_body = topology_->levels.level_of[node] != 0;
+    if (dims_[node].enabled || (in_body && fixed_bodies_))
+      continue;
+    CUresult result = exec_.try_enabled(nodes_[node], false);
+    if (result == CUDA_SUCCESS)
+      continue;
+    if (!in_body || is_transient(result))
+      return attribute(exec_.enabled_failure(result, name_of(run, *topology_, node)), run, node,
+                       "node");
+    code.device().set_setters_reach_bodies(false);
+    whole_ = false;
+    return {};
+  }
+  return {};
+}
+
+/// Whether setters reach nodes in bodies is not documented: it is tried on the first instance that
+/// has some, once for each device, with the parameters that the node has. A driver that fails for
+/// another reason is asked again with the next instance.
+Status GraphInstance::probe_bodies(const RunBinding &run, const LoadedCode &code) {
+  const TopologyClass &topology = *topology_;
+  if (!topology.changes_bodies)
+    return {};
+  if (!code.device().setters_reach_bodies())
+    for (uint32_t node = 0; node < topology.node_count(); ++node)
+      if (probes_bodies(run, node)) {
+        CUresult result = exec_.kernel_setter()(nodes_[node], params_[node]);
+        if (is_transient(result))
+          return setter_failure(result, run, node);
+        if (result == CUDA_SUCCESS)
+          result = exec_.try_enabled(nodes_[node], false);
+        if (result == CUDA_SUCCESS) {
+          result = exec_.try_enabled(nodes_[node], true);
+          whole_ = result == CUDA_SUCCESS; // else it stays disabled
+        }
+        if (is_transient(result))
+          return attribute(exec_.enabled_failure(result, name_of(run, *topology_, node)), run, node,
+                           "node");
+        code.device().set_setters_reach_bodies(result == CUDA_SUCCESS);
+        break;
+      }
+  can_patch_ = code.device().setters_reach_bodies().value_or(false);
+  return {};
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,155 @@
+// An instance of a region: the template graph that was built for it, its executable form, and a
+// record of everything that its nodes are set to.
+//
+// An instance owns its template, since setters name the template's nodes. Graph objects are used by
+// one thread at a time: the session's.
+#pragma once
+
+#include "device/driver/graph.h"
+#include "device/context/instance_cost.h"
+#include "device/graph/step_launch.h"
+#include "device/graph/topology_class.h"
+
+#include <memory>
+
+namespace cugrt::runtime {
+
+/// What a rebind did.
+struct PatchCounts {
+  uint64_t fields = 0;    // node parameters that changed
+  uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
+};
+
+class GraphInstance {
+public:
+  /// Builds node by node from the class and the run's values, instantiates, and uploads in stream
+  /// order. Errors name the step.
+  static Result<std::unique_ptr<GraphInstance>> build(const RunBinding &run, const LoadedCode &code,
+                                                      std::shared_ptr<const TopologyClass> topology,
+                                                      driver::StreamRef stream);
+
+  /// Patches what differs between the run and what the instance is bound to. After an error it is
+  /// bound to what it was, where no node was set yet; else it is not whole.
+  Result<PatchCounts> rebind(const RunBinding &run, const LoadedCode &code);
+  /// False: the instance is in no known state and must be destroyed.
+  bool is_whole() const { return whole_; }
+  bool bound_to(const RunBinding &run) const { return frame_serial_ == run.serial; }
+
+  /// Whether nothing but the run's moves is between them and what the instance is bound to.
+  bool can_move_bases(const RunBinding &run) const {
+    return frame_serial_ == run.moves_since && can_patch_;
+  }
+  /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
+  /// can change: such an instance stays as it was built.
+  bool can_patch() const { return can_patch_; }
+  /// As rebind(), when can_move_bases(); after an error the instance must be destroyed.
+  Result<PatchCounts> move_bases(const RunBinding &run);
+
+  Status launch(driver::StreamRef stream, const std::string &name) const {
+    return exec_.launch(stream, name);
+  }
+
+  /// An error of the launch right after rebind() or move_bases(), with what these changed.
+  Status after_patch(Status status, const RunBinding &run) const;
+  /// An error of the build that is to take this instance's place, with what it is bound to.
+  Status instead(Status status, const RunBinding &run) const;
+
+  const TopologyClass &topology() const { return *topology_; }
+  std::shared_ptr<const TopologyClass> shared_topology() const { return topology_; }
+  /// Takes an equal class in place of its own copy.
+  void share_topology(std::shared_ptr<const TopologyClass> same) { topology_ = std::move(same); }
+  const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
+  bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }
+  /// The values of the key's symbols that the instance is bound to.
+  std::span<const uint64_t> key() const { return {inputs_.data(), topology_->key_size}; }
+
+  /// When the instance was last launched, by its owner's count.
+  uint64_t last_launch = 0;
+
+private:
+  friend class NodeAdder;
+  enum Mark : uint8_t {
+    kParams = 1,   // parameters differ from the node's
+    kEnabled = 2,  // the node is to be enabled or disabled
+    kListed = 4,   // in touched_
+    kDisabled = 8, // by its dimensions
+  };
+
+  /// What a base that moves changes, with addresses of the fields: what move_bases() reads.
+  struct alignas(64) BasePatch {
+    uint64_t *value = nullptr; // its only argument; null: there are none or several
+    uint64_t *bound = nullptr; // in inputs_
+    uint8_t *mark = nullptr;   // of the argument's node
+    driver::GraphNode node = nullptr;
+    const driver::KernelNodeParams *params = nullptr;
+    uint32_t number = 0; // of the node
+    bool alone = false;  // nothing else touches the node: it is set at once
+  };
+
+  GraphInstance() = default;
+  /// What an input of the class was before the rebind that is on its way.
+  struct InputChange {
+    uint32_t input;
+    uint64_t before;
+  };
+  void make_base_patches();
+  const plan::Step &step_of(const RunBinding &run, uint32_t node) const;
+  /// `value`: the one of the class's values that the error is about.
+  Status attribute(Status status, const RunBinding &run, uint32_t node, const char *what,
+                   const TopologyClass::Shared *value = nullptr) const;
+  Status setter_failure(CUresult result, const RunBinding &run, uint32_t node) const;
+  std::string changes_text(const RunBinding &run, uint32_t node,
+                           const TopologyClass::Shared *value) const;
+  template <class Visit> void for_each_change(const RunBinding &run, Visit &&visit) const;
+  Status evaluate(const RunBinding &run, const LoadedCode &code);
+  Status evaluate_constant(const RunBinding &run);
+  void point_to_arguments(const RunBinding &run);
+  Result<uint64_t> value_of(const RunBinding &run, const TopologyClass::Shared &shared) const;
+  Result<LaunchDims> dims_of(const RunBinding &run, const LoadedCode &code,
+                             const TopologyClass::Shared &shared) const;
+  Status add_nodes(const RunBinding &run, const LoadedCode &code);
+  bool probes_bodies(const RunBinding &run, uint32_t node) const;
+  Status probe_bodies(const RunBinding &run, const LoadedCode &code);
+  Status instantiate(const RunBinding &run);
+  Status disable_nodes(const RunBinding &run, const LoadedCode &code);
+  Status reevaluate(const RunBinding &run, const LoadedCode &code);
+  bool restore(const RunBinding &run, const LoadedCode &code);
+  Status reevaluate_value(const RunBinding &run, uint32_t number);
+  Status reevaluate_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
+  uint64_t move_several(uint32_t base, uint64_t by);
+  Status apply(const RunBinding &run);
+  Status set_node(const RunBinding &run, uint32_t node);
+  void touch(uint32_t node, uint8_t what) {
+    if (!(marks_[node] & kListed))
+      touched_[touched_count_++] = node;
+    marks_[node] |= static_cast<uint8_t>(what | kListed);
+  }
+  driver::LaunchParams launch_params(const RunBinding &run, const LoadedCode &code, uint32_t node);
+
+  const LoadedCode *code_ = nullptr;
+  bool fixed_bodies_ = false; // setters do not reach bodies: nodes there are as they will stay
+  std::shared_ptr<const TopologyClass> topology_;
+  driver::Graph graph_;
+  driver::GraphExec exec_;
+  std::vector<driver::GraphNode> nodes_;
+  std::vector<bool> early_;      // of each of the class's predecessors; empty: none
+  std::vector<uint64_t> inputs_; // what each of the class's inputs was when the nodes were set
+  std::vector<uint64_t> values_; // of all nodes' arguments
+  std::vector<void *> pointers_; // into values_, which never moves: to each argument
+  std::vector<LaunchDims> dims_;
+  std::vector<driver::KernelNodeParams> params_; // as of values_ and dims_
+  std::vector<BasePatch> base_patches_;          // of each base
+  std::vector<uint8_t> marks_;                   // of each node: what apply() has to do
+  std::vector<uint32_t> touched_;                // nodes to look at in apply(): the first ones
+  size_t touched_count_ = 0;
+  uint64_t rebind_ = 0;                          // number of this one
+  std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
+  PatchCounts counts_;                           // of this rebind
+  std::vector<InputChange> changes_; // likewise; move_bases() leaves them in the run's moves
+  bool moving_ = false;              // which of the two
+  bool can_patch_ = true, whole_ = true;
+  uint64_t frame_serial_ = 0;
+};
+
+} // namespace cugrt::runtime

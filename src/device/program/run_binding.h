@@ -1,0 +1,91 @@
+// RunBinding: what the steps of one function depend on in one run: values of symbols, addresses of
+// bases, host scalars.
+//
+// It is filled by symbol_binding.h, by match items and by host calls; everything that is
+// launched reads it. Its serial number changes whenever anything in it does, so that an unchanged
+// run costs one comparison.
+#pragma once
+
+#include "device/program/function_program.h"
+
+namespace cugrt::runtime {
+
+struct RunBinding {
+  RunBinding(const plan::Plan &plan, const plan::Function &function,
+             const FunctionProgram &program);
+
+  const plan::Plan &plan;
+  const plan::Function &function;
+  const FunctionProgram &program;
+
+  std::vector<int64_t> symbols;      // device symbols stay 0: nothing on the host depends on them
+  std::vector<uint64_t> bases;       // addresses, numbered as in function_program.h
+  std::vector<uint64_t> base_bytes;  // what is bound at each base
+  std::vector<uint64_t> host_values; // an int64_t, the bits of a double, or an opaque pointer
+  uint64_t serial = 1;
+
+  /// A base that moved, and by how much.
+  struct Move {
+    uint32_t base;
+    uint64_t by;
+  };
+  /// All that has changed since the run's serial was `moves_since` (0: more has changed): the
+  /// first `move_count` of `moves`; no base is there twice.
+  uint64_t moves_since = 0;
+  std::vector<Move> moves; // room for each slot
+  size_t move_count = 0;
+
+  void changed() {
+    ++serial;
+    moves_since = 0;
+  }
+  /// The first `count` of `moves` were made, and nothing else.
+  void end_moves(size_t count) {
+    move_count = count;
+    moves_since = serial++;
+  }
+  void set_base(uint32_t base, uint64_t address, uint64_t bytes) {
+    if (bases[base] != address || base_bytes[base] != bytes) {
+      bases[base] = address;
+      base_bytes[base] = bytes;
+      changed();
+    }
+  }
+  void set_symbol(ir::SymbolId symbol, int64_t value) {
+    if (symbols[symbol.index] != value) {
+      symbols[symbol.index] = value;
+      changed();
+    }
+  }
+  /// Gives bucket symbols their values, once those of parameters are known.
+  void set_buckets() {
+    for (const plan::Bucket &bucket : function.buckets)
+      set_symbol(bucket.symbol, ir::round_up_to_bucket(bucket.sizes, symbols[bucket.of.index]));
+  }
+  void set_host_value(uint32_t index, uint64_t bits) {
+    if (host_values[index] != bits) {
+      host_values[index] = bits;
+      changed();
+    }
+  }
+
+  Result<int64_t> evaluate(ExprId expr) const {
+    auto value = plan.exprs.evaluate(expr, symbols);
+    return value.ok() ? std::move(value) : cannot_evaluate(expr);
+  }
+  /// The bits of a host value; expressions are evaluated now.
+  Result<uint64_t> host_value(uint32_t index) const;
+  /// The bits of one kernel argument.
+  Result<uint64_t> value(const ValueSource &source) const;
+  Result<uint64_t> address(const plan::Buffer &buffer) const;
+  /// The bytes of a buffer; of one with unknown shape, all that its base has.
+  Result<uint64_t> bytes(const plan::Buffer &buffer) const;
+
+  /// The error of an expression that has no value.
+  Status cannot_evaluate(ExprId expr) const;
+  /// "n = 4, m = 7": the symbols of `expr` with their values; "" when it has none. For messages.
+  std::string describe_symbols(ExprId expr) const;
+  std::string expr_text(ExprId expr) const;
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,422 @@
+// Opening, running and ending a session; see session.h. Binding stands in session_bind.cpp, the
+// host's program in host_program.cpp.
+#include "device/session/session.h"
+
+#include "device/driver/driver_error.h"
+
+#include "device/program/named_symbols.h"
+#include "device/program/symbol_binding.h"
+#include "device/session/function_state.h"
+#include "device/session/host_program.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options)
+    : code_(std::move(code)), allocator_(options.allocator),
+      log_(options.log, code_->device().context()),
+      dynamic_memory_(code_->device(), allocator_.get()),
+      cache_(*code_, options.cache, counters_, log_,
+             [this] { return give_back_unplanned() || give_up_one(); }),
+      frames_(options.frames) {}
+
+Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
+                                               std::shared_ptr<Device> device,
+                                               const SessionOptions &given) {
+  SessionOptions options = given;
+  if (options.cache.eager && options.cache.strict)
+    return Status::error(Code::invalid_argument,
+                         "a session cannot be both eager and strict: strict mode refuses whatever "
+                         "is not launched as part of a graph");
+  CUGRT_TRY(device->require_driver());
+  CUGRT_TRY(device->check());
+  options.log.ranges = options.log.ranges || profiler_attached();
+  auto opened = [&]() -> Result<std::unique_ptr<Session>> {
+    if (options.measure_costs) {
+      CUGRT_ASSIGN(options.cache.cost, device->costs());
+    }
+    CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
+    std::unique_ptr<Session> session(new Session(std::move(code), options));
+    CUGRT_TRY(session->load_weights(options));
+    CUGRT_TRY(session->allocate(options));
+    CUGRT_TRY(session->add_functions());
+    return session;
+  }();
+  if (!opened.ok())
+    return device->note(opened.take_status());
+  return opened;
+}
+
+Status Session::load_weights(const SessionOptions &options) {
+  auto finish = [this](LoadedWeights &weights) { return compute_weights(weights); };
+  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet(), finish));
+  return {};
+}
+
+/// By a session of its own, step by step: what it needs besides the weights ends with it.
+Status Session::compute_weights(LoadedWeights &weights) {
+  std::unique_ptr<Session> session;
+  auto run = [&](uint32_t function, std::span<const cugrt_tensor> wanted) -> Status {
+    if (!session) {
+      SessionOptions options;
+      options.cache.eager = true;
+      session.reset(new Session(code_, options));
+      session->weights_ = {std::shared_ptr<const LoadedWeights>(), &weights}; // outlives it
+      CUGRT_TRY(session->allocate(options));
+      CUGRT_TRY(session->add_functions());
+    }
+    std::vector<cugrt_value> results(wanted.size());
+    const FunctionState &state = *session->functions_[function];
+    for (uint32_t slot : state.result_slots)
+      if (const uint32_t i = state.run.function.slots[slot].index; wanted[i].address != 0) {
+        results[i].kind = CUGRT_VALUE_TENSOR;
+        results[i].as.tensor = wanted[i];
+      }
+    CUGRT_TRY(session->run(function, {{}, results, true, nullptr}));
+    // A result may be a weight, a constant or another result.
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (const uint64_t made = results[i].as.tensor.address;
+          wanted[i].address != 0 && made != wanted[i].address) {
+        CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(wanted[i]));
+        CUGRT_TRY(driver::copy_async(session->own_stream_.ref(), wanted[i].address, made, bytes));
+      }
+    return session->synchronize();
+  };
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  return weights.compute(executable(), code_->device(), run);
+}
+
+Status Session::allocate(const SessionOptions &options) {
+  const driver::Context &context = code_->device().context();
+  CUGRT_TRY(log_.allocate());
+  for (const plan::Arena &arena : executable().plan().arenas) {
+    auto memory = ArenaMemory::make(context, allocator_.get(), static_cast<uint64_t>(arena.bytes));
+    if (!memory.ok())
+      return memory.take_status().in("arena of storage scope '" + arena.scope + "', " +
+                                     std::to_string(arena.bytes) + " bytes");
+    arenas_grow_ = arenas_grow_ || memory->grows();
+    arenas_move_ = arenas_move_ || memory->moves_for(memory->size_bytes());
+    arenas_.push_back(std::move(*memory));
+  }
+  if (executable().checks_symbols()) {
+    CUGRT_ASSIGN(symbol_flag_, SymbolFlag::allocate(context));
+  }
+  CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
+  CUGRT_ASSIGN(order_event_, driver::Event::create(context));
+  return {};
+}
+
+/// The last item of the body that defines one of the symbols; kNone: none does.
+static uint32_t last_match(const plan::Function &function, std::span<const ir::SymbolId> symbols) {
+  const std::vector<plan::Item> &items = function.blocks[0].items;
+  for (size_t i = items.size(); i-- > 0;)
+    for (ir::SymbolId defined : items[i].defines)
+      if (std::find(symbols.begin(), symbols.end(), defined) != symbols.end())
+        return static_cast<uint32_t>(i);
+  return kNone;
+}
+
+Status Session::add_functions() {
+  const plan::Plan &plan = executable().plan();
+  for (size_t f = 0; f < plan.functions.size(); ++f) {
+    const plan::Function &function = plan.functions[f];
+    const FunctionProgram &program = executable().program(f);
+    auto state = std::make_unique<FunctionState>(plan, function, program);
+    set_fixed_bases(state->run);
+    for (const plan::Block &block : function.blocks)
+      for (const plan::Item &item : block.items)
+        state->learns_sizes = state->learns_sizes || item.kind == plan::ItemKind::call ||
+                              item.kind == plan::ItemKind::match;
+    CUGRT_TRY(cover_from_start(*state)); // what no symbol sizes is there from the beginning
+    state->params = weights_->params(f);
+    state->given_results.resize(function.results.size());
+    state->results.resize(function.results.size());
+    state->result_memory.resize(function.results.size());
+    state->has_own_slot.resize(function.results.size());
+    state->dynamic_blocks.resize(function.dynamic_count);
+    state->dynamic_tensors.resize(function.dynamic_count);
+    for (uint32_t s = 0; s < function.slots.size(); ++s) {
+      if (function.slots[s].kind != plan::SlotKind::result)
+        continue;
+      std::vector<ir::SymbolId> used;
+      if (function.slots[s].bytes.valid())
+        plan.exprs.collect_symbols(function.slots[s].bytes, used);
+      for (ExprId dim : function.buffers[function.results[function.slots[s].index].buffer].dims)
+        plan.exprs.collect_symbols(dim, used);
+      state->has_own_slot[function.slots[s].index] = true;
+      state->result_slots.push_back(s);
+      state->result_matches.push_back(last_match(function, used));
+    }
+    for (uint32_t r = 0; r < function.results.size(); ++r)
+      if (uint32_t buffer = function.results[r].buffer;
+          buffer != kNone && function.buffers[buffer].base == plan::BufferBase::slot)
+        state->results_in_slots.push_back(r);
+    const std::vector<plan::Item> &items = function.blocks[0].items;
+    // A session that keeps a log takes the other path, so that this one need not ask.
+    state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
+                       items[0].index == 0 && function.dynamic_count == 0 && !log_.on();
+    state->first_region = cache_.add_function(state->run);
+    functions_.push_back(std::move(state));
+  }
+  return {};
+}
+
+/// Addresses that stay as long as the session; of arenas, until they move.
+void Session::set_fixed_bases(RunBinding &run) const {
+  const plan::Plan &plan = executable().plan();
+  for (uint32_t i = 0; i < arenas_.size(); ++i)
+    run.set_base(run.program.first_arena + i, arenas_[i].address(), arenas_[i].capacity_bytes());
+  for (uint32_t i = 0; i < plan.constants.size(); ++i)
+    run.set_base(run.program.first_constant + i, code_->constant_address(i),
+                 plan.constants[i].bytes.size());
+  run.set_base(run.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
+}
+
+/// What runs of all frames have released, once the work that uses it has ended.
+bool Session::give_back_unplanned() {
+  bool any = false;
+  for (Session *frame : frames())
+    if (frame->dynamic_memory_.keeps_released() && frame->wait_for_last().ok()) {
+      frame->dynamic_memory_.give_back();
+      any = true;
+    }
+  return any;
+}
+
+/// An error of memory that has run out says how much unplanned tensors hold.
+Status Session::in_unplanned_figures(Status status) const {
+  if (status.code() != Code::out_of_device_memory)
+    return status;
+  uint64_t bytes = 0;
+  for (const Session *frame : frames())
+    bytes += frame->dynamic_memory_.size_bytes();
+  return std::move(status).in("unplanned tensors hold " + std::to_string(bytes) + " bytes");
+}
+
+Session::~Session() {
+  if (!in_flight_)
+    return;
+  auto guard = code_->device().context().enter();
+  (void)wait_for_last();
+}
+
+// --- A run. The functions are inline so that a repeated run is a straight line. ---
+
+/// On a thread without a current context ours stays current, so that later runs find it there; of
+/// another one that is current, ours is pushed over it for the run.
+[[gnu::always_inline]] inline Status Session::enter_context(bool &pushed) {
+  const driver::Context &context = code_->device().context();
+  const driver::DriverApi &api = context.api();
+  CUcontext current = nullptr;
+  CUGRT_DRIVER(api, CtxGetCurrent, (&current), "");
+  if (current == context.get()) [[likely]]
+    return {};
+  if (!current) {
+    CUGRT_DRIVER(api, CtxSetCurrent, (context.get()), "");
+    return {};
+  }
+  CUGRT_DRIVER(api, CtxPushCurrent, (context.get()), "");
+  pushed = true;
+  return {};
+}
+
+/// The new stream waits for the last run when that went to another one.
+Status Session::order_on(driver::StreamRef stream) {
+  if (in_flight_ && !stream.is_same_queue(last_stream_)) {
+    if (!end_recorded_)
+      CUGRT_TRY(order_event_.record(last_stream_));
+    CUGRT_TRY(stream.wait(order_event_.get()));
+  }
+  last_stream_ = stream;
+  in_flight_ = true;
+  end_recorded_ = false;
+  return {};
+}
+
+/// Behind a run on a caller's stream, which may be captured before anything waits for the run.
+Status Session::record_end() {
+  Status status = order_event_.record(last_stream_);
+  end_recorded_ = status.ok();
+  if (!end_recorded_ && last_stream_.synchronize().ok()) { // nothing else tells when it has ended
+    in_flight_ = false;
+    cache_.all_done();
+  }
+  return status;
+}
+
+Status Session::wait_for_last() const {
+  if (!in_flight_)
+    return {};
+  return end_recorded_ ? order_event_.synchronize() : last_stream_.synchronize();
+}
+
+[[gnu::always_inline]] inline Status Session::launch(FunctionState &state, uint32_t function,
+                                                     driver::StreamRef stream) {
+  if (!state.is_region) {
+    log_.run = next_run_++;
+    return HostProgram(*this, stream).run(function);
+  }
+  if (Status status = cache_.launch(state.first_region, stream); !status.ok()) [[unlikely]]
+    return cache_.attribute(state.first_region, std::move(status));
+  return {};
+}
+
+[[gnu::always_inline]] inline Status Session::launch_bound(FunctionState &state, uint32_t function,
+                                                           const RunRequest &request,
+                                                           driver::StreamRef stream) {
+  if (Status status = launch(state, function, stream); !status.ok()) [[unlikely]] {
+    state.last.forget();
+    return status;
+  }
+  if (state.results_serial != state.run.serial)
+    CUGRT_TRY(update_results(state));
+  std::copy_n(state.results.begin(), request.results.size(), request.results.begin());
+  return {};
+}
+
+[[gnu::always_inline]] inline Status Session::match_or_bind(FunctionState &state,
+                                                            const RunRequest &request) {
+  const auto compared = state.last.compare(request.arguments, request.results.size());
+  if (compared.repeats()) [[likely]]
+    return {};
+  if (state.last.match(compared, state.run, request.arguments, request.results, state.results) ==
+      LastBinding::Match::different) [[unlikely]] {
+    state.last.forget();
+    state.run.changed(); // some bases may have moved
+    CUGRT_TRY(with_unplanned_given_back([&] { return bind(state, request); }));
+    remember(state, request);
+  }
+  return {};
+}
+
+/// A stream of another context takes launches, but no record of their end: it is refused before
+/// there are any.
+Status Session::check_callers_stream(driver::StreamRef stream) {
+  if (std::find(known_streams_.begin(), known_streams_.end(), stream.get()) != known_streams_.end())
+    return {};
+  CUGRT_ASSIGN(driver::Event probe, driver::Event::create(code_->device().context()));
+  if (Status status = probe.record(stream); !status.ok())
+    return std::move(status).in("the stream of the run cannot be waited for in the session's "
+                                "context; a stream of another context cannot be used");
+  known_streams_[next_known_++ % known_streams_.size()] = stream.get();
+  return {};
+}
+
+/// Whether the stream is being captured is asked before anything else: binding allocates, which
+/// would end the capture.
+[[gnu::noinline]] Status Session::run_on_callers_stream(FunctionState &state, uint32_t function,
+                                                        const RunRequest &request) {
+  driver::StreamRef stream = stream_of(request);
+  CUGRT_ASSIGN(bool capturing, stream.is_capturing());
+  if (capturing)
+    return Status::error(Code::invalid_argument,
+                         "the stream is being captured; cugrt builds its own graphs: end the "
+                         "capture first, or run on a stream that is not being captured");
+  CUGRT_TRY(check_callers_stream(stream));
+  CUGRT_TRY(match_or_bind(state, request));
+  CUGRT_TRY(order_on(stream));
+  Status status = launch_bound(state, function, request, stream);
+  Status ended = record_end(); // of a part of a run, too
+  return status.ok() ? std::move(ended) : std::move(status);
+}
+
+/// Steps 6 to 10 of README's list; 1 to 5 are in compile_module.cpp. What holds after each step
+/// stands behind it.
+[[gnu::always_inline]] inline Status
+Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
+  // 6. Session: opened (open()); its context is current, code and weights lie on the device, the
+  //    arenas' addresses are fixed.
+  if (!request.own_stream) [[unlikely]]
+    return run_on_callers_stream(state, function, request); // the same on another stream
+
+  // 7. Run: every argument is checked, state.run has the values of symbols and the addresses
+  //    of slots, and what the run writes overlaps nothing else.
+  CUGRT_TRY(match_or_bind(state, request));
+
+  // Beyond this point only sizes that host code decides and the driver can refuse something.
+  if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
+    CUGRT_TRY(order_on(own_stream_.ref())); // behind the session's last run
+
+  // 8. Region: GraphCache::launch() finds the instance for the run's key and sets what
+  //    differs, or builds one; then the instance is bound to the run.
+  // 9. Launch: the instance is on the stream, and the results describe what it will write.
+  // 10. What is in no region: HostProgram launches it step by step, in program order.
+  return launch_bound(state, function, request, last_stream_);
+}
+
+[[gnu::always_inline]] inline Status Session::run_exclusively(uint32_t function,
+                                                              const RunRequest &request) {
+  bool pushed = false;
+  CUGRT_TRY(enter_context(pushed));
+  Status status = run_in_context(*functions_[function], function, request);
+  if (pushed) [[unlikely]] {
+    CUcontext popped;
+    (void)code_->device().api().CtxPopCurrent(&popped);
+  }
+  return status;
+}
+
+Status Session::run(uint32_t function, const RunRequest &request) {
+  InUse use(in_use_);
+  if (!use.taken()) [[unlikely]]
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  if (symbol_flag_.raised()) [[unlikely]]
+    return check_symbols();
+  Status status = run_exclusively(function, request);
+  if (!status.ok()) [[unlikely]]
+    return code_->device().note(std::move(status));
+  ++counters_.runs;
+  return status;
+}
+
+void Session::add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const {
+  for (const ResultMemory &memory : functions_[function]->result_memory)
+    if (memory.size_bytes() != 0)
+      ranges.push_back({memory.address(), memory.size_bytes(), true, 0});
+}
+
+bool Session::handed_out(uint32_t function, size_t result, uint64_t address) const {
+  const std::vector<ResultMemory> &memory = functions_[function]->result_memory;
+  return result < memory.size() && memory[result].handed_out(address);
+}
+
+/// On what this thread has to itself: a run binding, a stream, and instances that nobody else
+/// knows. Of the session only what stays as it is while it lives is read.
+Result<PrepareReport> Session::prepare(uint32_t function,
+                                       std::span<const cugrt_symbol_value> symbols) {
+  CUGRT_TRY(code_->device().check());
+  const plan::Function &planned = executable().plan().functions[function];
+  RunBinding run(executable().plan(), planned, executable().program(function));
+  CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(run, symbols));
+  std::shared_lock lock(moving_);
+  set_fixed_bases(run);
+  const std::vector<cugrt_value> &params = weights_->params(function);
+  for (uint32_t i = 0; i < params.size(); ++i)
+    if (params[i].kind == CUGRT_VALUE_TENSOR)
+      run.set_base(run.program.first_weight + i, params[i].as.tensor.address, 0);
+  run.serial = 0; // no run of the session's: instances are compared before they are used
+  PrepareReport report;
+  report.regions = planned.regions.size();
+  auto make = [&]() -> Status {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    CUGRT_ASSIGN(driver::Stream stream, driver::Stream::create(code_->device().context()));
+    for (uint32_t r = 0; r < planned.regions.size(); ++r) {
+      if (missing_symbol(run, planned.regions[r], given)) {
+        ++report.unknown;
+        continue;
+      }
+      uint32_t number = functions_[function]->first_region + r;
+      if (Status status = cache_.prepare(number, run, stream.ref(), report); !status.ok())
+        return std::move(status).in("region " + planned.regions[r].name + " of function @" +
+                                    planned.name);
+    }
+    return {};
+  };
+  if (Status status = make(); !status.ok())
+    return code_->device().note(std::move(status));
+  return report;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,194 @@
+// Session: an executable opened on a device: arenas, result memory, graph instances. Used by one
+// thread at a time, and says so if not.
+//
+// Runs of one session are ordered on the device: when the stream changes, the new one waits for an
+// event of the last run. On the session's own stream it is recorded then; on a caller's it is
+// recorded behind every run, so that a stream is touched by runs on it only: what else its owner
+// queues there holds nothing back, and it may be captured. A caller's stream must live until the
+// session has run on another one, was synchronised or is gone, since a new one with its handle
+// would be taken for it. Asynchronous failures show at the next call; a sticky one poisons the
+// device (see device.h).
+#pragma once
+
+#include "device/driver/stream.h"
+#include "device/code/loaded_code.h"
+#include "device/context/arena.h"
+#include "device/context/dynamic_memory.h"
+#include "device/context/in_use.h"
+#include "device/graph/graph_cache.h"
+#include "device/program/symbol_flag.h"
+
+#include <shared_mutex>
+
+namespace cugrt::runtime {
+
+struct FunctionState;
+class Session;
+
+struct SessionOptions {
+  const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
+  GraphCache::Options cache;
+  LaunchLog::Options log;
+  /// For arenas, results and unplanned allocations; none: the driver's.
+  std::shared_ptr<const cugrt_allocator> allocator;
+  bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
+  /// Sessions that are used by one thread at a time together with this one, itself among them once
+  /// it is open, and that give up instances for each other. Outlives them; none: itself only.
+  const std::vector<Session *> *frames = nullptr;
+};
+
+struct RunRequest {
+  std::span<const cugrt_value> arguments; // per-call parameters, in order
+  std::span<cugrt_value> results;         // empty, or one for each result
+  bool own_stream = true;
+  void *stream = nullptr; // the caller's, when own_stream is false
+};
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const Executable> executable,
+                                               std::shared_ptr<Device> device,
+                                               const SessionOptions &options);
+  /// Waits for the session's work.
+  ~Session();
+  Session(const Session &) = delete;
+
+  /// Refused once where an earlier one found a device symbol out of its bounds; so is
+  /// synchronize(), after it has waited.
+  Status run(uint32_t function, const RunRequest &request);
+  Status synchronize();
+  /// Of earlier runs, as far as the device has got; an error is told once.
+  Status check_symbols() {
+    return symbol_flag_.raised() ? out_of_bounds(executable(), symbol_flag_.take()) : Status();
+  }
+
+  /// Whether all work has ended, as far as can be told without waiting.
+  Result<bool> is_idle();
+  /// The stream that `request` will run on waits for what `other`, of the same device, has queued.
+  Status run_after(Session &other, const RunRequest &request);
+
+  /// Makes and uploads the instances of a function's regions for these values of its symbols. May
+  /// be called from any thread, also while another one runs the session.
+  Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
+
+  /// Whether a run may have left this address in the caller's array of results without having been
+  /// given it: then it binds nothing.
+  bool handed_out(uint32_t function, size_t result, uint64_t address) const;
+  /// Memory of the session's that a function's results lie in.
+  void add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const;
+
+  const Executable &executable() const { return code_->executable(); }
+  struct Totals {
+    Counters counters;
+    uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, weight_bytes_in_place = 0,
+             result_bytes = 0, arena_committed_bytes = 0;
+  };
+  Result<Totals> totals();
+  /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
+  Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
+  /// Moves records of runs below `end_run` out of the launch log; see LaunchLog::read.
+  Result<size_t> read_launches(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
+  /// The run that the next one of them is of.
+  std::optional<uint64_t> first_recorded_run() const { return log_.first_run(); }
+
+  /// What runs are numbered and instances compared by. Frames count together: each goes on where
+  /// the one before it was.
+  struct Count {
+    uint64_t runs = 0, launches = 0;
+  };
+  Count count() const { return {next_run_, cache_.launch_count()}; }
+  void count_from(const Count &count) {
+    next_run_ = count.runs;
+    cache_.count_launches_from(count.launches);
+  }
+  /// What the instance policy reckons with.
+  const InstanceCost &cost() const { return cache_.cost(); }
+
+private:
+  friend class HostProgram;
+  Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
+  Status load_weights(const SessionOptions &options);
+  Status compute_weights(LoadedWeights &weights);
+  Status allocate(const SessionOptions &options);
+  Status add_functions();
+  void set_fixed_bases(RunBinding &run) const;
+
+  Status run_exclusively(uint32_t function, const RunRequest &request);
+  Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status match_or_bind(FunctionState &state, const RunRequest &request);
+  Status check_callers_stream(driver::StreamRef stream);
+  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
+                      driver::StreamRef stream);
+  Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
+  Status check_counts(const FunctionState &state, const RunRequest &request) const;
+  Status bind(FunctionState &state, const RunRequest &request);
+  void remember(FunctionState &state, const RunRequest &request);
+  std::vector<BoundRange> fixed_ranges() const;
+  Status bind_results(FunctionState &state);
+  Status bind_matched_results(FunctionState &state, uint32_t match);
+  Status bind_result(FunctionState &state, uint32_t slot);
+  Result<uint64_t> result_memory(FunctionState &state, uint32_t slot, uint64_t bytes);
+  Result<MemoryBlock> allocate_memory(uint64_t bytes);
+  Status cover(FunctionState &state);
+  Status cover_from_start(FunctionState &state);
+  Status move_arena(FunctionState &state, size_t arena, uint64_t bytes);
+  Status arena_error(Status status, const FunctionState &state, size_t arena, uint64_t bytes) const;
+  driver::StreamRef stream_of(const RunRequest &request) const {
+    return request.own_stream
+               ? own_stream_.ref()
+               : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
+  }
+  std::string memory_figures() const;
+  std::span<Session *const> frames() const;
+  Status check_given_result(const FunctionState &state, uint32_t result,
+                            const cugrt_tensor &given) const;
+  Status check_overlaps(FunctionState &state, uint32_t reached);
+  std::string range_name(const FunctionState &state, uint32_t name) const;
+  void note_place(FunctionState &state, size_t result);
+  Status describe_results(FunctionState &state);
+  Status update_results(FunctionState &state);
+  Status enter_context(bool &pushed);
+  Status order_on(driver::StreamRef stream);
+  Status record_end();
+  Status wait_for_last() const;
+  bool give_up_one();
+  bool give_back_unplanned();
+  Status in_unplanned_figures(Status status) const;
+  /// `attempt`, again when unplanned memory could be given back after it ran out of memory.
+  template <class Attempt> Status with_unplanned_given_back(Attempt attempt) {
+    Status status = attempt();
+    while (status.code() == Code::out_of_device_memory && give_back_unplanned())
+      status = attempt();
+    return in_unplanned_figures(std::move(status));
+  }
+
+  std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
+  std::shared_ptr<const LoadedWeights> weights_;
+  std::shared_ptr<const cugrt_allocator> allocator_; // outlives the memory
+  std::vector<ArenaMemory> arenas_;                  // one a storage scope
+  bool arenas_grow_ = false, arenas_move_ = false;   // some may
+  std::shared_mutex moving_; // shared by whoever prepares, since that reads arenas' addresses
+  SymbolFlag symbol_flag_;   // that of kernels where they check symbols
+  std::vector<std::unique_ptr<FunctionState>> functions_;
+  Counters counters_;
+  LaunchLog log_;
+  DynamicMemory dynamic_memory_;
+  GraphCache cache_;
+  std::vector<BoundRange> ranges_; // scratch of check_overlaps()
+  const std::vector<Session *> *frames_;
+  Session *const self_ = this;
+  uint64_t next_run_ = 0; // for the log
+
+  driver::Stream own_stream_;
+  driver::Event order_event_;
+  driver::StreamRef last_stream_;
+  /// Callers' streams that could be recorded on, the last ones; and the default stream.
+  std::array<CUstream, 8> known_streams_{};
+  size_t next_known_ = 0;
+  bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
+  bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
+  std::atomic<bool> in_use_ = false;
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,409 @@
+// Binding of a run's arguments and results to a session's function.
+//
+// By what differs from the binding that was checked last (last_binding.h): nothing (no work),
+// addresses only (which it takes over), anything else (bind(), which makes every check).
+#include "plan/symbols/bucket_boxes.h"
+#include "device/program/symbol_binding.h"
+#include "device/session/function_state.h"
+#include "device/session/session.h"
+#include "base/check.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace cugrt::runtime {
+
+namespace {
+
+// Names of ranges beyond the slots, in BoundRange::name.
+constexpr uint32_t kWeightsRange = UINT32_MAX, kConstantsRange = UINT32_MAX - 1,
+                   kFirstArenaRange = UINT32_MAX - 4096;
+
+std::string range_text(const BoundRange &range) {
+  return "[" + hex_text(range.begin) + ", " + hex_text(range.begin + range.bytes) + ")";
+}
+
+} // namespace
+
+Status Session::check_counts(const FunctionState &state, const RunRequest &request) const {
+  const plan::Function &function = state.run.function;
+  size_t params = state.run.program.call_params.size();
+  if (request.arguments.size() != params)
+    return Status::error(Code::invalid_argument,
+                         "function @" + function.name + " takes " + std::to_string(params) +
+                             " arguments (weights are not among them), got " +
+                             std::to_string(request.arguments.size()));
+  if (!request.results.empty() && request.results.size() != function.results.size())
+    return Status::error(Code::invalid_argument, "function @" + function.name + " has " +
+                                                     std::to_string(function.results.size()) +
+                                                     " results, got room for " +
+                                                     std::to_string(request.results.size()));
+  return {};
+}
+
+Status Session::bind(FunctionState &state, const RunRequest &request) {
+  CUGRT_TRY(check_counts(state, request));
+  for (size_t i = 0; i < request.arguments.size(); ++i)
+    state.params[state.run.program.call_params[i]] = request.arguments[i];
+  CUGRT_TRY(bind_parameters(state.run, state.params));
+  CUGRT_TRY(cover_from_start(state));
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    cugrt_value given = request.results.empty() ? cugrt_value{} : request.results[i];
+    bool unbound = given.kind != CUGRT_VALUE_TENSOR || given.as.tensor.address == 0 ||
+                   state.result_memory[i].handed_out(given.as.tensor.address);
+    state.given_results[i] = unbound ? cugrt_value{} : given;
+  }
+  CUGRT_TRY(bind_results(state));
+  return check_overlaps(state, 0);
+}
+
+/// The binding has passed every check: what the next run is compared with.
+void Session::remember(FunctionState &state, const RunRequest &request) {
+  const RunBinding &run = state.run;
+  const plan::Function &function = run.function;
+  size_t arguments = request.arguments.size();
+  std::vector<LastBinding::Place> places(arguments + state.results.size());
+  auto use_slot = [&](LastBinding::Place &place, uint32_t slot, uint32_t alignment_bytes) {
+    place.base = run.program.base_of_slot(slot);
+    place.movable = true;
+    place.written = ir::writes(function.slots[slot].access);
+    place.bytes = run.base_bytes[place.base];
+    place.alignment_bytes = std::max<uint32_t>(alignment_bytes, 1);
+  };
+  for (size_t i = 0; i < arguments; ++i) {
+    const plan::Param &param = function.params[run.program.call_params[i]];
+    if (param.slot != kNone)
+      use_slot(places[i], param.slot, param.alignment_bytes);
+  }
+  for (size_t i = 0; i < state.result_slots.size(); ++i) {
+    const plan::Slot &slot = function.slots[state.result_slots[i]];
+    LastBinding::Place &place = places[arguments + slot.index];
+    use_slot(place, state.result_slots[i], slot.alignment_bytes);
+    // Where its size follows from a match, the run itself binds the slot.
+    place.movable = state.result_matches[i] == kNone;
+  }
+  state.last.set(run, request.arguments, state.given_results, std::move(places), fixed_ranges());
+}
+
+/// Ranges that stay as long as the session: nothing that a run writes may overlap them, and it
+/// writes all of the arenas.
+std::vector<BoundRange> Session::fixed_ranges() const {
+  std::vector<BoundRange> ranges;
+  weights_->each_memory([&](uint64_t address, uint64_t bytes) {
+    if (bytes != 0)
+      ranges.push_back({address, bytes, false, kWeightsRange});
+  });
+  ranges.push_back(
+      {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
+  for (uint32_t i = 0; i < arenas_.size(); ++i)
+    ranges.push_back(
+        {arenas_[i].address(), arenas_[i].capacity_bytes(), true, kFirstArenaRange + i});
+  return ranges;
+}
+
+/// Those whose sizes follow from a match of the body: the match of this number has run.
+Status Session::bind_matched_results(FunctionState &state, uint32_t match) {
+  bool any = false;
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    if (state.result_matches[i] == match) {
+      CUGRT_TRY(bind_result(state, state.result_slots[i]));
+      any = true;
+    }
+  return any && state.checked_serial != state.run.serial ? check_overlaps(state, match + 1)
+                                                         : Status();
+}
+
+/// Those whose sizes are known before a run.
+Status Session::bind_results(FunctionState &state) {
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    if (state.result_matches[i] == kNone)
+      CUGRT_TRY(bind_result(state, state.result_slots[i]));
+  // What the caller brings for a result that is another tensor (a parameter, say) cannot be used.
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    const plan::FunctionResult &result = state.run.function.results[i];
+    if (state.given_results[i].kind != CUGRT_VALUE_NONE && !state.has_own_slot[i] &&
+        result.buffer != kNone)
+      return Status::error(Code::invalid_argument,
+                           "function @" + state.run.function.name + ", result " +
+                               std::to_string(i) + " is tensor %" +
+                               state.run.function.buffers[result.buffer].name +
+                               " itself and cannot be bound to other memory; leave its address 0");
+  }
+  return {};
+}
+
+Status Session::bind_result(FunctionState &state, uint32_t slot_index) {
+  const plan::Slot &slot = state.run.function.slots[slot_index];
+  auto evaluated = state.run.evaluate(slot.bytes);
+  if (!evaluated.ok())
+    return evaluated.take_status().in("function @" + state.run.function.name + ", result " +
+                                      std::to_string(slot.index));
+  auto bytes = static_cast<uint64_t>(std::max<int64_t>(*evaluated, 0));
+  const cugrt_value &given = state.given_results[slot.index];
+  uint64_t address = 0;
+  if (given.kind == CUGRT_VALUE_TENSOR) {
+    CUGRT_TRY(check_given_result(state, slot.index, given.as.tensor));
+    address = given.as.tensor.address;
+    if (slot.alignment_bytes > 1 && address % slot.alignment_bytes != 0)
+      return Status::error(Code::invalid_argument,
+                           "function @" + state.run.function.name + ", result " +
+                               std::to_string(slot.index) + ": address " + hex_text(address) +
+                               " is not a multiple of " + std::to_string(slot.alignment_bytes) +
+                               " bytes");
+  } else {
+    CUGRT_ASSIGN(address, result_memory(state, slot_index, bytes));
+  }
+  state.run.set_base(state.run.program.base_of_slot(slot_index), address, bytes);
+  return {};
+}
+
+/// Memory of the session's for a result: of a bounded one, once and for all at its upper bound;
+/// else it grows.
+Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_index, uint64_t bytes) {
+  const plan::Slot &slot = state.run.function.slots[slot_index];
+  ResultMemory &memory = state.result_memory[slot.index];
+  if (memory.size_bytes() >= bytes)
+    return memory.address();
+  const ir::ExprPool &exprs = executable().plan().exprs;
+  int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.run.function)).upper;
+  uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
+                                       : std::max(bytes, static_cast<uint64_t>(upper));
+  auto allocated = wanted > bytes
+                       ? MemoryBlock::allocate(code_->device().context(), allocator_.get(), wanted)
+                       : allocate_memory(bytes);
+  if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
+    allocated = allocate_memory(bytes);
+  if (!allocated.ok())
+    return allocated.take_status().in("memory for result " + std::to_string(slot.index) +
+                                      " of function @" + state.run.function.name + ", " +
+                                      std::to_string(bytes) + " bytes");
+  memory.use(std::move(*allocated));
+  return memory.address();
+}
+
+std::span<Session *const> Session::frames() const {
+  return frames_ ? std::span<Session *const>(*frames_) : std::span<Session *const>(&self_, 1);
+}
+
+/// The least recently used instance of all frames.
+bool Session::give_up_one() {
+  Session *owner = nullptr;
+  uint64_t oldest = 0;
+  for (Session *frame : frames())
+    if (auto use = frame->cache_.oldest_use(); use && (!owner || *use < oldest)) {
+      owner = frame;
+      oldest = *use;
+    }
+  return owner && owner->cache_.give_up_oldest([&] { return owner->wait_for_last(); });
+}
+
+/// When the device's memory is full, graph instances go first; what remains is an error with the
+/// figures.
+Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
+  while (true) {
+    auto allocated = MemoryBlock::allocate(code_->device().context(), allocator_.get(), bytes);
+    if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
+      return allocated;
+    if (!give_up_one())
+      return allocated.take_status().in(memory_figures());
+  }
+}
+
+/// Backs the arenas with as much memory as the function needs for its symbols' values.
+Status Session::cover(FunctionState &state) {
+  if (!arenas_grow_ || !state.needs.cover(state.run))
+    return {};
+  arenas_grow_ = false;
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    const uint64_t bytes = state.needs.bytes()[i];
+    Status status = arenas_[i].commit(bytes);
+    while (status.code() == Code::out_of_device_memory && give_up_one())
+      status = arenas_[i].commit(bytes);
+    arenas_grow_ = arenas_grow_ || arenas_[i].grows();
+    if (!status.ok()) {
+      arenas_grow_ = true;
+      state.needs = {}; // the next run tries again
+      return arena_error(std::move(status), state, i, bytes);
+    }
+  }
+  return {};
+}
+
+Status Session::arena_error(Status status, const FunctionState &state, size_t arena,
+                            uint64_t bytes) const {
+  return std::move(status)
+      .in(memory_figures())
+      .in("arena of storage scope '" + executable().plan().arenas[arena].scope + "', " +
+          std::to_string(bytes) + " bytes for function @" + state.run.function.name);
+}
+
+/// As cover(), before anything of a run lies in an arena: only now can one move. What learns sizes
+/// on its way, by a call or a match, gets all of an arena that may have to.
+Status Session::cover_from_start(FunctionState &state) {
+  if (!arenas_move_)
+    return cover(state);
+  ArenaNeeds needs = state.needs;
+  if (!needs.cover(state.run))
+    return {};
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    const ArenaMemory &arena = arenas_[i];
+    const uint64_t bytes = state.learns_sizes && arena.moves_for(arena.size_bytes())
+                               ? arena.size_bytes()
+                               : needs.bytes()[i];
+    if (arena.moves_for(bytes))
+      CUGRT_TRY(move_arena(state, i, bytes));
+  }
+  return cover(state);
+}
+
+/// Instances are bound to where it was: they go, and what prepares some waits meanwhile.
+Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
+  std::unique_lock lock(moving_);
+  CUGRT_TRY(wait_for_last());
+  cache_.drop_all();
+  const driver::Context &context = code_->device().context();
+  Status status = arenas_[arena].move(context, bytes);
+  while (status.code() == Code::out_of_device_memory && give_up_one())
+    status = arenas_[arena].move(context, bytes);
+  set_fixed_bases(state.run);
+  for (const auto &other : functions_) {
+    set_fixed_bases(other->run);
+    other->last.forget();
+    other->needs = {}; // what it had is gone
+  }
+  return status.ok() ? std::move(status) : arena_error(std::move(status), state, arena, bytes);
+}
+
+std::string Session::memory_figures() const {
+  uint64_t arena_bytes = 0, result_bytes = 0;
+  for (const Session *frame : frames()) {
+    for (const ArenaMemory &arena : frame->arenas_)
+      arena_bytes += arena.committed_bytes();
+    for (const auto &state : frame->functions_)
+      for (const ResultMemory &memory : state->result_memory)
+        result_bytes += memory.total_bytes();
+  }
+  std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
+                     std::to_string(weights_->size_bytes()) + " of weights, " +
+                     std::to_string(result_bytes) + " of results and no graph instances";
+  if (frames().size() > 1)
+    text += ", in " + std::to_string(frames().size()) + " frames";
+  if (auto memory = code_->device().context().memory(); memory.ok())
+    text += "; the device has " + std::to_string(memory->free_bytes) + " of " +
+            std::to_string(memory->total_bytes) + " bytes free";
+  return text;
+}
+
+Status Session::check_given_result(const FunctionState &state, uint32_t result,
+                                   const cugrt_tensor &given) const {
+  const plan::Function &function = state.run.function;
+  const plan::Buffer &buffer = function.buffers[function.results[result].buffer];
+  std::vector<int64_t> dims;
+  for (ExprId dim : buffer.dims) {
+    CUGRT_ASSIGN(int64_t value, state.run.evaluate(dim));
+    dims.push_back(value);
+  }
+  bool fits = given.dtype == static_cast<int32_t>(buffer.dtype) && given.rank == dims.size() &&
+              std::equal(dims.begin(), dims.end(), given.dims);
+  if (fits)
+    return {};
+  cugrt_value wanted{}, got{};
+  wanted.kind = got.kind = CUGRT_VALUE_TENSOR;
+  wanted.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
+  wanted.as.tensor.rank = static_cast<uint32_t>(dims.size());
+  std::copy(dims.begin(), dims.end(), wanted.as.tensor.dims);
+  got.as.tensor = given;
+  return Status::error(Code::invalid_argument, "function @" + function.name + ", result " +
+                                                   std::to_string(result) +
+                                                   ": expected memory for " + value_text(wanted) +
+                                                   ", got " + value_text(got));
+}
+
+/// Of what is bound when the first `reached` items of the body have run.
+Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
+  const RunBinding &run = state.run;
+  std::vector<bool> unbound(run.function.slots.size());
+  for (size_t i = 0; i < state.result_slots.size(); ++i)
+    unbound[state.result_slots[i]] =
+        state.result_matches[i] != kNone && state.result_matches[i] >= reached;
+  ranges_ = fixed_ranges();
+  for (uint32_t s = 0; s < run.function.slots.size(); ++s) {
+    if (unbound[s])
+      continue;
+    bool written = ir::writes(run.function.slots[s].access);
+    const uint32_t base = run.program.base_of_slot(s);
+    const uint64_t begin = run.bases[base], bytes = run.base_bytes[base];
+    ranges_.push_back({begin, bytes, written, s});
+    if (begin + bytes < begin)
+      return Status::error(Code::invalid_argument,
+                           range_name(state, s) + " wraps around the end of the address space");
+  }
+  Overlap overlap;
+  if (!find_overlap(ranges_, overlap)) {
+    bool all = std::find(unbound.begin(), unbound.end(), true) == unbound.end();
+    state.checked_serial = all ? run.serial : 0;
+    return {};
+  }
+  const BoundRange &a = ranges_[overlap.first], &b = ranges_[overlap.second];
+  return Status::error(Code::invalid_argument,
+                       "function @" + run.function.name + ": " + range_name(state, a.name) + " " +
+                           range_text(a) + " overlaps " + range_name(state, b.name) + " " +
+                           range_text(b) +
+                           "; memory that a run writes may not overlap anything else it uses");
+}
+
+std::string Session::range_name(const FunctionState &state, uint32_t name) const {
+  if (name == kWeightsRange)
+    return "the session's weights";
+  if (name == kConstantsRange)
+    return "the module's constants";
+  if (name >= kFirstArenaRange)
+    return "the session's arena '" + executable().plan().arenas[name - kFirstArenaRange].scope +
+           "'";
+  const plan::Function &function = state.run.function;
+  return (function.slots[name].kind == plan::SlotKind::param ? "parameter " : "") +
+         function.slot_text(name);
+}
+
+/// Remembers the address of a result that lies in another slot's memory, such as a parameter's: the
+/// caller may still read it there after later runs.
+void Session::note_place(FunctionState &state, size_t result) {
+  const cugrt_value &value = state.results[result];
+  if (value.kind == CUGRT_VALUE_TENSOR && !state.has_own_slot[result])
+    state.result_memory[result].found_at(value.as.tensor.address);
+}
+
+/// After a run with another binding than the results describe.
+Status Session::update_results(FunctionState &state) {
+  if (state.results_serial == 0 || state.results_serial != state.run.moves_since)
+    return describe_results(state);
+  const plan::Function &function = state.run.function;
+  for (uint32_t result : state.results_in_slots) {
+    CUGRT_ASSIGN(uint64_t address,
+                 state.run.address(function.buffers[function.results[result].buffer]));
+    state.results[result].as.tensor.address = address;
+    note_place(state, result);
+  }
+  state.results_serial = state.run.serial;
+  return {};
+}
+
+/// What a run hands out: tensors with dimensions and address, host scalars with their values.
+Status Session::describe_results(FunctionState &state) {
+  const RunBinding &run = state.run;
+  for (size_t i = 0; i < state.results.size(); ++i) {
+    const plan::FunctionResult &result = run.function.results[i];
+    cugrt_value value{};
+    if (result.buffer != kNone) {
+      CUGRT_ASSIGN(value, describe_buffer(state, result.buffer));
+    } else if (result.host_value != kNone) {
+      CUGRT_ASSIGN(value, describe_host_value(run, result.host_value));
+    }
+    state.results[i] = value;
+    note_place(state, i);
+  }
+  state.results_serial = run.serial;
+  return {};
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,103 @@
+// What is asked of a session between runs: waits, totals, instances and records; see session.h.
+#include "device/session/function_state.h"
+#include "device/session/session.h"
+
+namespace cugrt::runtime {
+
+namespace {
+
+Status earlier_failed(Device &device, Status status) {
+  return device.note(std::move(status).in("work that was queued earlier failed"));
+}
+
+} // namespace
+
+Result<bool> Session::is_idle() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  if (!in_flight_)
+    return true;
+  auto ask = [&]() -> Result<bool> {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    return end_recorded_ ? order_event_.query() : last_stream_.query();
+  };
+  Result<bool> answer = ask();
+  if (!answer.ok())
+    return earlier_failed(code_->device(), answer.take_status());
+  return answer;
+}
+
+Status Session::run_after(Session &other, const RunRequest &request) {
+  driver::StreamRef stream = stream_of(request);
+  if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
+    return {};
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  if (!request.own_stream) {
+    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
+    if (capturing)
+      return {}; // the run says what is wrong
+  }
+  if (!other.end_recorded_)
+    CUGRT_TRY(other.order_event_.record(other.last_stream_));
+  return stream.wait(other.order_event_.get());
+}
+
+Status Session::synchronize() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  if (!in_flight_)
+    return check_symbols();
+  auto finish = [&]() -> Status {
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    return wait_for_last();
+  };
+  if (Status status = finish(); !status.ok())
+    return earlier_failed(code_->device(), std::move(status));
+  in_flight_ = false;
+  cache_.all_done();
+  dynamic_memory_.all_done();
+  return check_symbols();
+}
+
+Result<Session::Totals> Session::totals() {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  cache_.adopt_prepared();
+  Totals totals;
+  totals.counters = counters_;
+  totals.instances = cache_.instance_count();
+  totals.instance_bytes = cache_.instance_bytes();
+  totals.weight_bytes = weights_->size_bytes() + code_->constants().size_bytes();
+  totals.weight_bytes_in_place = weights_->size_bytes_in_place();
+  for (const auto &state : functions_)
+    for (const ResultMemory &memory : state->result_memory)
+      totals.result_bytes += memory.total_bytes();
+  for (const ArenaMemory &arena : arenas_)
+    totals.arena_committed_bytes += arena.committed_bytes();
+  return totals;
+}
+
+Status
+Session::visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit) {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  cache_.adopt_prepared();
+  visit(cache_.instances());
+  return {};
+}
+
+Result<size_t> Session::read_launches(std::span<LaunchRecord> records, uint64_t end_run) {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  return log_.read(records, end_run);
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,175 @@
+// Typed access to a GGUF file's keys.
+#include "fronts/gguf/gguf.h"
+
+#include <cstring>
+#include <type_traits>
+#include <variant>
+
+namespace cugrt::gguf {
+
+namespace {
+
+template <class Number> Number load(std::string_view bytes, size_t i) {
+  Number value;
+  std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+  return value;
+}
+
+/// Element i as what it is; a string or a bool is none.
+std::variant<std::monostate, int64_t, uint64_t, double> element(const Value &value, size_t i) {
+  switch (value.type) {
+  case ValueType::u8:
+    return int64_t(load<uint8_t>(value.bytes, i));
+  case ValueType::i8:
+    return int64_t(load<int8_t>(value.bytes, i));
+  case ValueType::u16:
+    return int64_t(load<uint16_t>(value.bytes, i));
+  case ValueType::i16:
+    return int64_t(load<int16_t>(value.bytes, i));
+  case ValueType::u32:
+    return int64_t(load<uint32_t>(value.bytes, i));
+  case ValueType::i32:
+    return int64_t(load<int32_t>(value.bytes, i));
+  case ValueType::u64:
+    return load<uint64_t>(value.bytes, i);
+  case ValueType::i64:
+    return load<int64_t>(value.bytes, i);
+  case ValueType::f32:
+    return double(load<float>(value.bytes, i));
+  case ValueType::f64:
+    return load<double>(value.bytes, i);
+  case ValueType::boolean:
+  case ValueType::string:
+  case ValueType::array:
+    break;
+  }
+  return {};
+}
+
+std::optional<int64_t> integer_at(const Value &value, size_t i) {
+  const auto any = element(value, i);
+  if (const auto *narrow = std::get_if<int64_t>(&any))
+    return *narrow;
+  if (const auto *wide = std::get_if<uint64_t>(&any); wide && *wide <= INT64_MAX)
+    return static_cast<int64_t>(*wide);
+  return std::nullopt;
+}
+
+std::optional<double> number_at(const Value &value, size_t i) {
+  const auto any = element(value, i);
+  if (const auto *floating = std::get_if<double>(&any))
+    return *floating;
+  if (const auto *narrow = std::get_if<int64_t>(&any))
+    return static_cast<double>(*narrow);
+  if (const auto *wide = std::get_if<uint64_t>(&any))
+    return static_cast<double>(*wide);
+  return std::nullopt;
+}
+
+} // namespace
+
+const Value *File::find(std::string_view key) const {
+  const auto at = values_.find(key);
+  return at == values_.end() ? nullptr : &at->second;
+}
+
+Status File::missing(std::string_view key) const {
+  return Status::error(Code::not_found, "'" + name_ + "' has no key '" + std::string(key) + "'");
+}
+
+Status File::mistyped(std::string_view key, const char *wanted) const {
+  return Status::error(Code::parse_error,
+                       "'" + name_ + "': key '" + std::string(key) + "' is not " + wanted);
+}
+
+Result<int64_t> File::integer(std::string_view key, std::optional<int64_t> absent) const {
+  const Value *value = find(key);
+  if (!value && absent)
+    return *absent;
+  if (!value)
+    return missing(key);
+  const std::optional<int64_t> number = value->is_array ? std::nullopt : integer_at(*value, 0);
+  return number ? Result<int64_t>(*number) : mistyped(key, "an integer");
+}
+
+Result<double> File::number(std::string_view key, std::optional<double> absent) const {
+  const Value *value = find(key);
+  if (!value && absent)
+    return *absent;
+  if (!value)
+    return missing(key);
+  const std::optional<double> number = value->is_array ? std::nullopt : number_at(*value, 0);
+  return number ? Result<double>(*number) : mistyped(key, "a number");
+}
+
+Result<bool> File::boolean(std::string_view key, std::optional<bool> absent) const {
+  const Value *value = find(key);
+  if (!value && absent)
+    return *absent;
+  if (!value)
+    return missing(key);
+  if (value->is_array || value->type != ValueType::boolean)
+    return mistyped(key, "a bool");
+  return value->bytes[0] != 0;
+}
+
+Result<std::string_view> File::string(std::string_view key,
+                                      std::optional<std::string_view> absent) const {
+  const Value *value = find(key);
+  if (!value && absent)
+    return *absent;
+  if (!value)
+    return missing(key);
+  if (value->is_array || value->type != ValueType::string)
+    return mistyped(key, "a string");
+  return value->bytes;
+}
+
+Result<std::vector<std::string_view>> File::strings(std::string_view key) const {
+  const Value *value = find(key);
+  if (!value)
+    return missing(key);
+  if (!value->is_array || value->type != ValueType::string)
+    return mistyped(key, "a list of strings");
+  std::vector<std::string_view> list;
+  list.reserve(value->count);
+  std::string_view rest = value->bytes;
+  for (uint64_t i = 0; i < value->count; ++i) {
+    const auto length = load<uint64_t>(rest, 0); // the reader has seen that it fits
+    list.push_back(rest.substr(sizeof length, length));
+    rest.remove_prefix(sizeof length + length);
+  }
+  return list;
+}
+
+Result<std::vector<int64_t>> File::integers(std::string_view key) const {
+  const Value *value = find(key);
+  if (!value)
+    return missing(key);
+  std::vector<int64_t> list;
+  list.reserve(value->is_array ? value->count : 0);
+  for (uint64_t i = 0; value->is_array && i < value->count; ++i) {
+    const std::optional<int64_t> number = integer_at(*value, i);
+    if (!number)
+      return mistyped(key, "a list of integers");
+    list.push_back(*number);
+  }
+  return value->is_array ? Result(std::move(list)) : mistyped(key, "a list of integers");
+}
+
+Result<std::vector<double>> File::numbers(std::string_view key) const {
+  const Value *value = find(key);
+  if (!value)
+    return missing(key);
+  std::vector<double> list;
+  list.reserve(value->is_array ? value->count : 0);
+  for (uint64_t i = 0; value->is_array && i < value->count; ++i) {
+    const std::optional<double> number = number_at(*value, i);
+    if (!number)
+      return mistyped(key, "a list of numbers");
+    list.push_back(*number);
+  }
+  return value->is_array ? Result(std::move(list)) : mistyped(key, "a list of numbers");
+}
+
+} // namespace cugrt::gguf

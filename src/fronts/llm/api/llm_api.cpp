@@ -1,0 +1,428 @@
+// The C ABI of include/cugrt/llm.h.
+#include "fronts/llm/generation/call.h"
+#include "fronts/llm/generation/generator.h"
+#include "fronts/llm/generation/session_module.h"
+
+#include <cugrt/llm.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+struct cugrt_llm_model {
+  std::shared_ptr<const cugrt::llm::Model> model;
+};
+struct cugrt_llm_tokens {
+  std::vector<int32_t> ids;
+};
+struct cugrt_llm_prompt {
+  std::shared_ptr<const cugrt::llm::PromptCache> cache;
+};
+struct cugrt_llm_session {
+  std::unique_ptr<cugrt::llm::Generator> generator;
+};
+
+namespace cugrt::llm {
+
+namespace {
+
+constexpr int64_t kMaxPlaces = 1024, kMaxContext = int64_t(1) << 24;
+
+cugrt_status *to_c(const Status &status) {
+  if (status.ok())
+    return nullptr;
+  std::string text = status.location().empty() ? "" : status.location() + ": ";
+  text += status.message();
+  if (!status.cuda_error().empty())
+    text += " (" + status.cuda_error() + ")";
+  return api().status_create(static_cast<cugrt_code>(status.code()), text.c_str());
+}
+
+/// What a call does; nothing is thrown beyond it.
+template <class Body> cugrt_status *guarded(Body body) {
+  try {
+    return to_c(body());
+  } catch (const std::bad_alloc &) {
+    return api().status_create(CUGRT_OUT_OF_HOST_MEMORY, "the host is out of memory");
+  } catch (const std::exception &error) {
+    return api().status_create(CUGRT_INTERNAL, error.what());
+  }
+}
+
+Status require(bool is_given, const char *what) {
+  return is_given ? Status()
+                  : Status::error(Code::invalid_argument, std::string(what) + " is missing");
+}
+
+/// The caller's struct as this library knows it; what an older caller's lacks is 0.
+template <class T> Result<T> take_struct(const T *given, const char *what) {
+  auto taken = detail::sized<T>();
+  if (!given)
+    return taken;
+  if (given->struct_size < sizeof(size_t))
+    return Status::error(Code::invalid_argument, std::string(what) + ": struct_size is not set");
+  std::memcpy(&taken, given, std::min(given->struct_size, sizeof taken));
+  taken.struct_size = sizeof taken;
+  return taken;
+}
+
+/// Fills as much of the caller's struct as it has room for.
+template <class T> Status give_struct(T made, T *wanted, const char *what) {
+  if (!wanted || wanted->struct_size < sizeof(size_t))
+    return Status::error(Code::invalid_argument, std::string(what) + ": struct_size is not set");
+  made.struct_size = wanted->struct_size;
+  std::memcpy(wanted, &made, std::min(wanted->struct_size, sizeof made));
+  return {};
+}
+
+cugrt_status *model_open(const char *path, cugrt_llm_model **model) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(path && model, "path or model"));
+    CUGRT_ASSIGN(std::shared_ptr<const Model> opened, Model::open(path));
+    *model = new cugrt_llm_model{std::move(opened)};
+    return {};
+  });
+}
+
+void model_free(cugrt_llm_model *model) { delete model; }
+
+cugrt_status *model_get_info(const cugrt_llm_model *model, cugrt_llm_model_info *info) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model, "model"));
+    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+    auto made = detail::sized<cugrt_llm_model_info>();
+    made.architecture = model->model->architecture.c_str();
+    made.layers = decoder.layers;
+    made.vocabulary = static_cast<int64_t>(model->model->tokenizer->size());
+    made.trained_context = decoder.trained_context;
+    return give_struct(made, info, "info");
+  });
+}
+
+cugrt_status *tokenize(const cugrt_llm_model *model, const char *text, size_t size_bytes,
+                       cugrt_llm_tokens **tokens) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && tokens && (text || size_bytes == 0), "model, text or tokens"));
+    CUGRT_ASSIGN(std::vector<int32_t> ids,
+                 model->model->tokenizer->encode(std::string_view(text, size_bytes)));
+    *tokens = new cugrt_llm_tokens{std::move(ids)};
+    return {};
+  });
+}
+
+cugrt_status *tokenize_chat(const cugrt_llm_model *model, const cugrt_llm_message *messages,
+                            size_t count, cugrt_llm_tokens **tokens, int32_t *end) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && tokens && (messages || count == 0), "model, messages or tokens"));
+    CUGRT_ASSIGN(const ChatTemplate kind, find_chat_template(model->model->file));
+    std::vector<Message> list;
+    for (size_t i = 0; i < count; ++i) {
+      CUGRT_TRY(require(messages[i].role && messages[i].text, "a message's role or text"));
+      list.push_back({messages[i].role, messages[i].text});
+    }
+    CUGRT_ASSIGN(const std::vector<TextPart> parts, apply_chat_template(kind, list));
+    CUGRT_ASSIGN(std::vector<int32_t> ids, model->model->tokenizer->encode(parts));
+    const int32_t last = model->model->tokenizer->find(end_of_answer(kind));
+    if (last < 0)
+      return Status::error(Code::parse_error, "'" + model->model->file.name() + "' has no token '" +
+                                                  std::string(end_of_answer(kind)) +
+                                                  "', which its chat template ends answers with");
+    *tokens = new cugrt_llm_tokens{std::move(ids)};
+    if (end)
+      *end = last;
+    return {};
+  });
+}
+
+const int32_t *tokens_data(const cugrt_llm_tokens *tokens) {
+  return tokens ? tokens->ids.data() : nullptr;
+}
+size_t tokens_count(const cugrt_llm_tokens *tokens) { return tokens ? tokens->ids.size() : 0; }
+void tokens_free(cugrt_llm_tokens *tokens) { delete tokens; }
+
+/// What the options ask for; they are not null.
+Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options) {
+  CUGRT_ASSIGN(const cugrt_llm_session_options given, take_struct(options, "options"));
+  if (given.dtype != CUGRT_F32 && given.dtype != CUGRT_F16 && given.dtype != CUGRT_BF16)
+    return Status::error(Code::invalid_argument, "dtype is f32, f16 or bf16");
+  if (given.cache != CUGRT_BOOL && given.cache != CUGRT_F32 && given.cache != CUGRT_F16 &&
+      given.cache != CUGRT_BF16 && given.cache != CUGRT_Q8_0)
+    return Status::error(Code::invalid_argument, "the cache's dtype is f32, f16, bf16 or q8_0");
+  if (given.context < 0)
+    return Status::error(Code::invalid_argument, "the context is not negative");
+  if (given.places < 0 || given.places > kMaxPlaces)
+    return Status::error(Code::invalid_argument,
+                         "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
+  if (given.loop < CUGRT_LLM_LOOP_HOST || given.loop > CUGRT_LLM_LOOP_DEVICE)
+    return Status::error(Code::invalid_argument, "loop is a cugrt_llm_loop");
+  EngineOptions wanted;
+  wanted.loop = static_cast<Loop>(given.loop);
+  wanted.dtype = static_cast<ir::DType>(given.dtype);
+  if (given.cache != CUGRT_BOOL)
+    wanted.cache = static_cast<ir::DType>(given.cache);
+  wanted.context = given.context;
+  wanted.places = std::max<int64_t>(given.places, 1);
+  wanted.pack = given.pack ? given.pack : "";
+  wanted.progress = given.progress;
+  wanted.progress_user = given.progress_user;
+  return wanted;
+}
+
+cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
+                           const cugrt_llm_session_options *options, cugrt_llm_session **session) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(
+        require(model && runtime && session && options, "model, runtime, options or session"));
+    CUGRT_ASSIGN(const EngineOptions wanted, engine_options_of(options));
+    CUGRT_ASSIGN(std::unique_ptr<Generator> made, Generator::open(model->model, runtime, wanted));
+    *session = new cugrt_llm_session{std::move(made)};
+    return {};
+  });
+}
+
+void session_free(cugrt_llm_session *session) { delete session; }
+
+cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    CUGRT_ASSIGN(const EngineInfo known, session->generator->info());
+    auto made = detail::sized<cugrt_llm_session_info>();
+    made.context = session->generator->engine().context();
+    made.cache_bytes = known.cache_bytes;
+    made.weight_bytes = known.counters.weight_bytes;
+    made.arena_bytes = known.counters.arena_bytes;
+    made.decode_nodes = known.decode_nodes;
+    made.instances_built = known.counters.regions_built;
+    made.fields_patched = known.counters.fields_patched;
+    made.places = session->generator->engine().places();
+    made.places_empty = session->generator->empty_places();
+    made.loop = session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE
+                                                               : CUGRT_LLM_LOOP_HOST;
+    return give_struct(made, info, "info");
+  });
+}
+
+cugrt_status *session_clear(cugrt_llm_session *session) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    return session->generator->clear();
+  });
+}
+
+/// What the options ask for, copied; they are not null.
+Result<Request> request_of(const cugrt_llm_generate_options *options) {
+  CUGRT_ASSIGN(const cugrt_llm_generate_options given, take_struct(options, "options"));
+  CUGRT_TRY(
+      require((given.prompt || given.prompt_count == 0) && (given.ends || given.end_count == 0),
+              "prompt or ends"));
+  if (!(given.temperature >= 0) || given.top_k < 0 || !(given.top_p >= 0))
+    return Status::error(Code::invalid_argument, "temperature, top_k and top_p are not negative");
+  if (!(given.min_p >= 0 && given.min_p <= 1))
+    return Status::error(Code::invalid_argument, "min_p is from 0 to 1");
+  if (!(given.repetition_penalty >= 0) || !std::isfinite(given.repetition_penalty) ||
+      !std::isfinite(given.frequency_penalty))
+    return Status::error(Code::invalid_argument,
+                         "penalties are finite, and that of repetition is not negative");
+  if (given.log_probabilities < 0)
+    return Status::error(Code::invalid_argument, "log_probabilities is not negative");
+  Request request;
+  request.prompt.assign(given.prompt, given.prompt + given.prompt_count);
+  request.max_tokens = given.max_tokens;
+  request.sampling = {given.temperature,
+                      given.top_k,
+                      given.top_p,
+                      given.min_p,
+                      given.repetition_penalty > 0 ? given.repetition_penalty : 1,
+                      given.frequency_penalty,
+                      given.seed};
+  request.ends.assign(given.ends, given.ends + given.end_count);
+  if (given.prefix)
+    request.prefix = given.prefix->cache;
+  request.log_probabilities = static_cast<size_t>(given.log_probabilities);
+  if (given.on_token)
+    request.on_token = [on_token = given.on_token, user = given.user](int32_t token,
+                                                                      std::string_view text) {
+      return on_token(user, token, text.data() ? text.data() : "", text.size()) == 0;
+    };
+  return request;
+}
+
+cugrt_status *generate(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                       cugrt_llm_generate_result *result) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && options && result, "session, options or result"));
+    CUGRT_ASSIGN(Request request, request_of(options));
+    Outcome outcome;
+    CUGRT_TRY(session->generator->generate(std::move(request), outcome));
+    auto made = detail::sized<cugrt_llm_generate_result>();
+    made.stop = static_cast<int32_t>(outcome.stop);
+    made.tokens = outcome.tokens;
+    made.prompt_seconds = outcome.prompt_seconds;
+    made.seconds = outcome.seconds;
+    return give_struct(made, result, "result");
+  });
+}
+
+cugrt_status *sequence_add(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                           uint64_t *sequence) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && options && sequence, "session, options or sequence"));
+    CUGRT_ASSIGN(Request request, request_of(options));
+    CUGRT_ASSIGN(*sequence, session->generator->add(std::move(request)));
+    return {};
+  });
+}
+
+cugrt_status *sequence_cancel(cugrt_llm_session *session, uint64_t sequence) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    return session->generator->cancel(sequence);
+  });
+}
+
+cugrt_status *session_step(cugrt_llm_session *session, size_t *count) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && count, "session or count"));
+    CUGRT_TRY(session->generator->step());
+    *count = session->generator->events().size();
+    return {};
+  });
+}
+
+cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
+                                cugrt_llm_event *event) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session, "session"));
+    const std::span<const TokenEvent> events = session->generator->events();
+    if (index >= events.size())
+      return Status::error(Code::out_of_range,
+                           "event " + std::to_string(index) + " is none of the " +
+                               std::to_string(events.size()) + " of the last step");
+    const TokenEvent &found = events[index];
+    auto made = detail::sized<cugrt_llm_event>();
+    made.sequence = found.sequence;
+    made.token = found.token;
+    made.stop = static_cast<int32_t>(found.stop);
+    made.text = found.text.c_str();
+    made.size_bytes = found.text.size();
+    made.log_probability = found.likely.log_probability;
+    made.likely = found.likely.most.data();
+    made.likely_count = found.likely.most.size();
+    return give_struct(made, event, "event");
+  });
+}
+
+cugrt_status *prompt_make(cugrt_llm_session *session, const int32_t *tokens, size_t count,
+                          cugrt_llm_prompt **prompt) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(session && prompt && (tokens || count == 0), "session, tokens or prompt"));
+    CUGRT_ASSIGN(PromptCache made,
+                 session->generator->make_prompt(std::vector<int32_t>(tokens, tokens + count)));
+    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(made))};
+    return {};
+  });
+}
+
+cugrt_status *prompt_write(const cugrt_llm_prompt *prompt, const char *path) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(prompt && path, "prompt or path"));
+    return prompt->cache->write(path);
+  });
+}
+
+cugrt_status *prompt_read(const char *path, cugrt_llm_prompt **prompt) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(path && prompt, "path or prompt"));
+    CUGRT_ASSIGN(PromptCache read, PromptCache::read(path));
+    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(read))};
+    return {};
+  });
+}
+
+const int32_t *prompt_tokens(const cugrt_llm_prompt *prompt, size_t *count) {
+  if (count)
+    *count = prompt ? prompt->cache->tokens.size() : 0;
+  return prompt ? prompt->cache->tokens.data() : nullptr;
+}
+
+void prompt_free(cugrt_llm_prompt *prompt) { delete prompt; }
+
+cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_options *options,
+                         cugrt_llm_memory *memory, cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && options && memory, "model, options or memory"));
+    CUGRT_ASSIGN(EngineOptions wanted, engine_options_of(options));
+    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+    if (wanted.context == 0)
+      wanted.context = decoder.trained_context;
+    if (wanted.context > kMaxContext)
+      return Status::error(Code::out_of_range,
+                           "a context has at most " + std::to_string(kMaxContext) + " positions");
+    const EngineMemory known = memory_of(*model->model, decoder, wanted);
+    auto made = detail::sized<cugrt_llm_memory>();
+    made.context = wanted.context;
+    made.weight_bytes = known.weight_bytes;
+    made.table_bytes = known.table_bytes;
+    made.cache_bytes = known.cache_bytes;
+    CUGRT_TRY(give_struct(made, memory, "memory"));
+    if (!module)
+      return {};
+    CUGRT_ASSIGN(const DecoderModule built, module_of(*model->model, decoder, wanted));
+    return call(api().module_parse(built.text.data(), built.text.size(),
+                                   model->model->file.name().c_str(), ".", module));
+  });
+}
+
+size_t token_bytes(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room) {
+  if (!model || token < 0 || static_cast<size_t>(token) >= model->model->tokenizer->size())
+    return 0;
+  try {
+    const std::string found = model->model->tokenizer->bytes_of(token);
+    if (bytes)
+      std::copy_n(found.data(), std::min(found.size(), room), bytes);
+    return found.size();
+  } catch (const std::bad_alloc &) {
+    return 0;
+  }
+}
+
+constexpr cugrt_llm_api kTable = {
+    .struct_size = sizeof(cugrt_llm_api),
+    .version = CUGRT_LLM_API_VERSION,
+    .model_open = model_open,
+    .model_free = model_free,
+    .model_get_info = model_get_info,
+    .tokenize = tokenize,
+    .tokenize_chat = tokenize_chat,
+    .tokens_data = tokens_data,
+    .tokens_count = tokens_count,
+    .tokens_free = tokens_free,
+    .session_open = session_open,
+    .session_free = session_free,
+    .session_get_info = session_get_info,
+    .session_clear = session_clear,
+    .generate = generate,
+    .sequence_add = sequence_add,
+    .sequence_cancel = sequence_cancel,
+    .session_step = session_step,
+    .session_get_event = session_get_event,
+    .prompt_make = prompt_make,
+    .prompt_write = prompt_write,
+    .prompt_read = prompt_read,
+    .prompt_tokens = prompt_tokens,
+    .prompt_free = prompt_free,
+    .model_plan = model_plan,
+    .token_bytes = token_bytes,
+};
+
+} // namespace
+
+} // namespace cugrt::llm
+
+extern "C" const cugrt_llm_api *cugrt_llm_get_api(uint32_t version) {
+  const bool has_cugrt = cugrt_get_api(CUGRT_API_VERSION) != nullptr;
+  return has_cugrt && version >= 1 && version <= CUGRT_LLM_API_VERSION ? &cugrt::llm::kTable
+                                                                       : nullptr;
+}

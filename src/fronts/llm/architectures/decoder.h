@@ -1,0 +1,100 @@
+// A decoder of transformer layers as IR: what the architectures of this folder share. Each of them
+// reads its file's keys into a Decoder; build_decoder writes the module.
+//
+// The module has two functions over the same weights, caches and state (docs/language_models.md):
+//
+//   @prefill  takes the next 1 to `chunk` tokens of one sequence
+//   @decode   takes the token that each of `places` sequences stands at; or, as a loop on the
+//             device, goes on so
+//
+// Both append keys and values to the caches, advance the state, and give the logits of the last
+// position (or, on request, of all) and, in the state, the token that is drawn from them. The loop
+// gives no logits.
+#pragma once
+
+#include "fronts/gguf/gguf.h"
+#include "base/type/dtype.h"
+
+#include <array>
+#include <memory>
+
+namespace cugrt::llm {
+
+enum class RopeScaling : uint8_t { none, linear, yarn };
+enum class Activation : uint8_t { silu, gelu }; // gelu: by tanh
+
+struct Rope {
+  double base = 10000;
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1, attention_factor = 1;
+  double original_context = 0, beta_fast = 32, beta_slow = 1; // of yarn
+};
+
+struct Decoder {
+  std::string_view architecture;
+  int64_t layers = 0, width = 0, inner = 0; // of the rows between layers, and inside them
+  int64_t heads = 0, kv_heads = 0, head_width = 0;
+  int64_t trained_context = 0;
+  double epsilon = 0;
+  int64_t turned = 0; // elements of a head that its position turns
+  Rope rope;
+  bool rope_interleaved = false; // pairs are neighbours, not halves apart
+  int64_t window = 0;            // positions that a layer sees; 0: all
+  int64_t whole_every = 0;    // of so many layers the last sees all positions, and turns by `rope`
+  Rope local_rope;            // of the others
+  double attention_scale = 0; // 0: by the width of a head
+  double embedding_scale = 1;
+  Activation activation = Activation::silu;
+  bool has_post_norms = false; // of what is added to the rows between layers
+  bool has_bias = false;       // of queries, keys and values
+  bool has_head_norms = false; // of queries and keys, over a head
+};
+
+struct DecoderOptions {
+  ir::DType dtype = ir::DType::f32; // of what is computed
+  ir::DType cache = ir::DType::f32; // of keys and values in the caches: a float or q8_0
+  int64_t context = 0, places = 1, chunk = 64;
+  int64_t ring = 64;        // steps whose tokens it holds; a power of two
+  bool device_loop = false; // @decode makes steps until decode_end.cu ends it, not one
+  bool all_logits = false;  // @prefill gives those of every row, not of the last alone
+};
+
+/// Of the tensor `words` (kernels/decode_end.cu).
+inline constexpr size_t kLoopWords = 3;
+
+/// A weight's bytes: the file's, or made here.
+struct Weight {
+  std::string name;
+  ir::DType dtype;
+  std::vector<int64_t> dims;
+  std::string_view bytes;
+  std::shared_ptr<const std::string> made{};
+};
+
+struct DecoderModule {
+  std::string text;
+  std::vector<Weight> weights; // each once
+  std::string mark{};          // the name of an empty function, which tells what it was made with
+  int64_t vocabulary = 0;
+  uint64_t cache_bytes_per_place = 0; // of one of the 2 * layers caches
+};
+
+/// The keys of architecture `general.architecture`; an unknown architecture, and a key of it that
+/// is not known, are Code::unsupported with its name.
+Result<Decoder> read_decoder(const gguf::File &file);
+
+/// The module for a file whose tensors are all used; what is missing, of wrong dimensions, of a
+/// type without kernels or left over is named.
+Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
+                                    const DecoderOptions &options);
+
+/// Of one position in one of the caches; heads are whole blocks.
+uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache);
+
+// The architectures, a file each.
+Result<Decoder> read_llama(const gguf::File &file);
+Result<Decoder> read_qwen2(const gguf::File &file);
+Result<Decoder> read_qwen3(const gguf::File &file);
+Result<Decoder> read_gemma3(const gguf::File &file);
+
+} // namespace cugrt::llm

@@ -1,0 +1,46 @@
+// Declarations of kernels/prompt.cu, sample.cu and decode_end.cu.
+#include "fronts/llm/architectures/state_kernels.h"
+
+namespace cugrt::llm {
+
+const char *const kStateKernels = R"(cugrt 1
+kernel @prompt_rows {
+  source "builtin:prompt.cu"
+  entry "prompt_rows"
+  params (request: in i32, ids: in i32, counts: inout i32, positions: out i32, place: out i32, sequence: out i32,
+          own: out i32, last: out i32, rows: symbol i64, vocabulary: symbol i64)
+  launch { grid (ceildiv(rows, 64), 1, 1) block (64, 1, 1) }
+}
+kernel @sample_prompt {
+  source "builtin:sample.cu"
+  entry "sample_prompt"
+  options ["-fmad=false"]
+  params (request: in i32, logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32,
+          positions: inout i32, lengths: inout i32, places: symbol i64, vocabulary: symbol i64)
+  launch { grid (1, 1, 1) block (1024, 1, 1) }
+}
+kernel @sample_step {
+  source "builtin:sample.cu"
+  entry "sample_step"
+  options ["-fmad=false"]
+  params (logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32, positions: inout i32,
+          lengths: inout i32, places: symbol i64, vocabulary: symbol i64)
+  launch { grid (places, 1, 1) block (1024, 1, 1) }
+}
+kernel @decode_begin {
+  source "builtin:decode_end.cu"
+  entry "decode_begin"
+  params (goes_on: out i32)
+  launch { grid (1, 1, 1) block (1, 1, 1) }
+}
+kernel @decode_end {
+  source "builtin:decode_end.cu"
+  entry "decode_end"
+  params (tokens: in i32, positions: in i32, lengths: inout i32, limits: in i32, ends: in i32, words: inout i32,
+          cancel: in i32, ring: inout i32, goes_on: out i32, places: symbol i64, vocabulary: symbol i64,
+          capacity: symbol i64)
+  launch { grid (1, 1, 1) block (256, 1, 1) }
+}
+)";
+
+} // namespace cugrt::llm

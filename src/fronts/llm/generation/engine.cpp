@@ -1,0 +1,419 @@
+// Opening of a model on a device, and its steps; see engine.h.
+#include "fronts/llm/generation/engine.h"
+
+#include "fronts/llm/generation/call.h"
+#include "fronts/llm/generation/session_module.h"
+#include "base/checked_math.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <thread>
+
+namespace cugrt::llm {
+
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
+constexpr uint64_t kTokenBytes = sizeof(int32_t);
+// Positions of tokens come between tokens and lengths.
+constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSamplers = 4;
+constexpr int64_t kSamplerWords = 8;
+constexpr size_t kRequest = 4; // numbers
+
+cugrt_value tensor_value(uint64_t address, ir::DType dtype, std::initializer_list<int64_t> dims) {
+  cugrt_value value{};
+  value.kind = CUGRT_VALUE_TENSOR;
+  value.as.tensor =
+      make_tensor(address, static_cast<cugrt_dtype>(dtype), std::span(dims.begin(), dims.size()));
+  return value;
+}
+
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+} // namespace
+
+EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options) {
+  EngineMemory memory;
+  for (const gguf::Tensor &tensor : model.file.tensors())
+    memory.weight_bytes += tensor.bytes.size();
+  const uint64_t tables = decoder.whole_every > 0 ? 2 : 1;
+  memory.table_bytes =
+      uint64_t(options.context) * tables * uint64_t(decoder.turned) * sizeof(float);
+  memory.cache_bytes = uint64_t(options.context) * uint64_t(options.places) *
+                       uint64_t(2 * decoder.layers) *
+                       cache_row_bytes(decoder, options.cache_dtype());
+  return memory;
+}
+
+// Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
+// or fits beside the weights into fifteen sixteenths of the device's memory.
+Status Engine::choose_context(const Model &model, const Decoder &decoder,
+                              const EngineOptions &options) {
+  EngineOptions of_one = options;
+  of_one.context = 1;
+  const EngineMemory one = memory_of(model, decoder, of_one);
+  const uint64_t weight_bytes = one.weight_bytes;
+  const uint64_t per_position = one.table_bytes + one.cache_bytes;
+  auto device = detail::sized<cugrt_runtime_info>();
+  CUGRT_TRY(call(api().runtime_get_info(runtime_, &device)));
+  const uint64_t usable = device.memory_bytes / 16 * 15;
+  const uint64_t room = usable > weight_bytes ? (usable - weight_bytes) / per_position : 0;
+  const auto fits = static_cast<int64_t>(std::min<uint64_t>(room, kMaxContext));
+  const int64_t wanted = options.context > 0
+                             ? options.context
+                             : std::min({decoder.trained_context, fits, kMaxContextUnasked});
+  if (wanted < 1 || wanted > fits)
+    return Status::error(
+        Code::out_of_device_memory,
+        "a context of " + std::to_string(std::max<int64_t>(wanted, 1)) +
+            " positions does not fit: the device has " + std::to_string(device.memory_bytes) +
+            " bytes, the weights take " + std::to_string(weight_bytes) + " and a position " +
+            (options.places > 1 ? "of " + std::to_string(options.places) + " places " : "") +
+            std::to_string(per_position) +
+            (fits > 0 ? "; at most " + std::to_string(fits) + " positions fit" : std::string()));
+  context_ = wanted;
+  return {};
+}
+
+Status Engine::check_loop(Loop wanted) const {
+  constexpr int32_t kLeastDriver = 12030;
+  auto known = detail::sized<cugrt_runtime_info>();
+  CUGRT_TRY(call(api().runtime_get_info(runtime_, &known)));
+  if (wanted == Loop::host || known.driver_version >= kLeastDriver)
+    return {};
+  return Status::error(Code::unsupported,
+                       "a loop over tokens on the device needs a driver of CUDA 12.3; this one is "
+                       "of " +
+                           std::to_string(known.driver_version / 1000) + "." +
+                           std::to_string(known.driver_version % 1000 / 10));
+}
+
+Status Engine::load_pack(const std::string &path) {
+  cugrt_pack *loaded = nullptr;
+  CUGRT_TRY(call(api().pack_load(path.c_str(), &loaded)));
+  const Handle<cugrt_pack, &cugrt_api::pack_free> pack(loaded);
+  cugrt_executable *executable = nullptr;
+  CUGRT_TRY(call(api().executable_from_pack(runtime_, pack.get(), &executable)));
+  executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
+  return {};
+}
+
+Status Engine::compile(const DecoderModule &built, const std::string &name,
+                       const EngineOptions &options) {
+  Handle<cugrt_module, &cugrt_api::module_free> module;
+  {
+    cugrt_module *parsed = nullptr;
+    CUGRT_TRY(
+        call(api().module_parse(built.text.data(), built.text.size(), name.c_str(), ".", &parsed)));
+    module = Handle<cugrt_module, &cugrt_api::module_free>(parsed);
+  }
+  auto compile = detail::sized<cugrt_compile_options>();
+  compile.progress = options.progress;
+  compile.progress_user = options.progress_user;
+  cugrt_executable *executable = nullptr;
+  CUGRT_TRY(call(api().executable_compile(runtime_, module.get(), &compile, &executable)));
+  executable_ = Handle<cugrt_executable, &cugrt_api::executable_free>(executable);
+  return {};
+}
+
+// Weights stay in the file's pages, from where they go to the device.
+Status Engine::open_session(const DecoderModule &built, const gguf::File &file) {
+  using Owner = std::shared_ptr<const void>;
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "prefill", &prefill_)));
+  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "decode", &decode_)));
+  cugrt_weights *list = nullptr;
+  CUGRT_TRY(call(api().weights_create(&list)));
+  const Handle<cugrt_weights, &cugrt_api::weights_free> weights(list);
+  for (const Weight &weight : built.weights) {
+    const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(weight.bytes.data()),
+                                            static_cast<cugrt_dtype>(weight.dtype), weight.dims);
+    auto *const owner = new Owner(weight.made ? Owner(weight.made) : file.pages());
+    CUGRT_TRY(call(api().weights_add_shared(
+        list, weight.name.c_str(), &tensor, [](void *user) { delete static_cast<Owner *>(user); },
+        owner)));
+  }
+  auto session_options = detail::sized<cugrt_session_options>();
+  session_options.weights = list;
+  session_options.record_capacity = 64;
+  cugrt_session *session = nullptr;
+  CUGRT_TRY(call(api().session_open(executable_.get(), runtime_, &session_options, &session)));
+  session_ = Handle<cugrt_session, &cugrt_api::session_free>(session);
+  return {};
+}
+
+Status Engine::make_state(const DecoderModule &built, const Decoder &decoder) {
+  const auto make = [&](uint64_t bytes, Handle<cugrt_buffer, &cugrt_api::buffer_free> &buffer) {
+    cugrt_buffer *made = nullptr;
+    CUGRT_TRY(call(api().buffer_create(runtime_, CUGRT_MEMORY_DEVICE, bytes, &made)));
+    buffer = Handle<cugrt_buffer, &cugrt_api::buffer_free>(made);
+    // Of what rows beyond the real ones see, nothing may be a NaN.
+    return call(api().fill(runtime_, api().buffer_address(made), 0, bytes, nullptr));
+  };
+  cache_row_bytes_ = built.cache_bytes_per_place / uint64_t(context_);
+  cache_stride_ = aligned(built.cache_bytes_per_place * uint64_t(places_));
+  cache_count_ = static_cast<uint64_t>(2 * decoder.layers);
+  state_stride_ = aligned(uint64_t(places_) * kTokenBytes);
+  CUGRT_TRY(make(cache_count_ * cache_stride_, caches_)
+                .in("caches for a context of " + std::to_string(context_) + " positions"));
+  const uint64_t sampler_bytes = uint64_t(places_ * kSamplerWords) * kTokenBytes;
+  CUGRT_TRY(make(kSamplers * state_stride_ + sampler_bytes, state_)); // samplers come last
+  const std::vector<int32_t> limits(static_cast<size_t>(places_), int32_t(context_));
+  CUGRT_TRY(write(state_address(kLimits, 0), limits.data(), limits.size() * kTokenBytes));
+  CUGRT_TRY(make(uint64_t(places_ * vocabulary_) * kTokenBytes, counts_));
+  CUGRT_TRY(make(uint64_t(places_ * end_words()) * kTokenBytes, ends_));
+  CUGRT_TRY(ring_.make(runtime_, places_));
+  CUGRT_TRY(make(2 * kAlignment, prompt_)); // ids of kChunk tokens, then a request
+  const uint64_t prompt = api().buffer_address(prompt_.get());
+  prefill_arguments_ = {tensor_value(prompt, ir::DType::i32, {1}),
+                        tensor_value(prompt + kAlignment, ir::DType::i32, {kRequest})};
+  for (uint64_t i = 0; i < kStateTensors; ++i)
+    prefill_arguments_.push_back(tensor_value(state_address(i, 0), ir::DType::i32, {places_}));
+  prefill_arguments_.push_back(
+      tensor_value(state_address(kSamplers, 0), ir::DType::i32, {places_, kSamplerWords}));
+  prefill_arguments_.push_back(
+      tensor_value(api().buffer_address(counts_.get()), ir::DType::i32, {places_, vocabulary_}));
+  for (uint64_t i = 0; i < cache_count_; ++i)
+    prefill_arguments_.push_back(
+        tensor_value(cache_address(i, 0), cache_dtype_,
+                     {places_, context_, decoder.kv_heads, decoder.head_width}));
+  decode_arguments_.assign(prefill_arguments_.begin() + 2, prefill_arguments_.end());
+  decode_arguments_.insert(
+      decode_arguments_.end(),
+      {tensor_value(state_address(kLimits, 0), ir::DType::i32, {places_}),
+       tensor_value(api().buffer_address(ends_.get()), ir::DType::i32, {places_, end_words()}),
+       ring_.words(), ring_.cancel(), ring_.rows()});
+  return {};
+}
+
+Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *runtime,
+                                             const EngineOptions &options) {
+  std::unique_ptr<Engine> made(new Engine(runtime));
+  CUGRT_ASSIGN(const Decoder decoder, read_decoder(model.file));
+  EngineOptions chosen = options;
+  if (!options.pack.empty()) {
+    CUGRT_TRY(made->load_pack(options.pack));
+    CUGRT_ASSIGN(chosen, options_of_pack(made->executable_.get(), options));
+  }
+  CUGRT_TRY(made->choose_context(model, decoder, chosen));
+  CUGRT_TRY(made->check_loop(chosen.loop));
+  chosen.context = made->context_;
+  made->loops_on_device_ = chosen.loop == Loop::device;
+  made->places_ = chosen.places;
+  made->cache_dtype_ = chosen.cache_dtype();
+  CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
+  made->vocabulary_ = built.vocabulary;
+  if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
+    return Status::error(Code::parse_error,
+                         "'" + model.file.name() + "' has more tokens than rows of its table");
+  CUGRT_TRY(options.pack.empty() ? made->compile(built, model.file.name(), options)
+                                 : check_pack(made->executable_.get(), built, options.pack));
+  CUGRT_TRY(made->open_session(built, model.file));
+  CUGRT_TRY(made->make_state(built, decoder));
+  return made;
+}
+
+// The session, which is freed first, waits for its work.
+Engine::~Engine() {
+  if (is_running_)
+    ring_.set_change(true);
+}
+
+uint64_t Engine::cache_address(uint64_t cache, int64_t place) const {
+  return api().buffer_address(caches_.get()) + cache * cache_stride_ +
+         uint64_t(place * context_) * cache_row_bytes_;
+}
+
+uint64_t Engine::state_address(uint64_t tensor, int64_t place) const {
+  return api().buffer_address(state_.get()) + tensor * state_stride_ +
+         uint64_t(place) * kTokenBytes;
+}
+
+Status Engine::write(uint64_t address, const void *from, uint64_t bytes) {
+  return call(api().copy_to_device(runtime_, address, from, bytes, nullptr));
+}
+
+Status Engine::run(const cugrt_function *function, std::span<const cugrt_value> arguments) {
+  auto options = detail::sized<cugrt_run_options>();
+  options.arguments = arguments.data();
+  options.argument_count = arguments.size();
+  options.results = &logits_;
+  options.result_count = api().function_result_count(function);
+  logits_ = {};
+  return call(api().session_run(session_.get(), function, &options));
+}
+
+// A part has so many rows that it takes few sizes, and none of them stands beyond the caches.
+int64_t Engine::part_of(int64_t left, int64_t position) const {
+  const int64_t room = context_ - position;
+  const auto most = static_cast<int64_t>(std::bit_floor(uint64_t(std::min(kChunk, room))));
+  return std::min(left, most);
+}
+
+Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t> tokens,
+                       bool is_last) {
+  std::array<int32_t, kChunk> ids{};
+  std::ranges::copy(tokens, ids.begin());
+  const uint64_t rows = std::bit_ceil(tokens.size());
+  const std::array<int32_t, kRequest> request = {int32_t(place), int32_t(position),
+                                                 int32_t(tokens.size()), int32_t(is_last)};
+  const uint64_t prompt = api().buffer_address(prompt_.get());
+  CUGRT_TRY(settle()); // the last part has been read
+  CUGRT_TRY(write(prompt, ids.data(), rows * kTokenBytes));
+  CUGRT_TRY(write(prompt + kAlignment, request.data(), sizeof request));
+  prefill_arguments_[0] = tensor_value(prompt, ir::DType::i32, {int64_t(rows)});
+  return run(prefill_, prefill_arguments_);
+}
+
+Status Engine::start(bool only_one) {
+  ring_.set_change(only_one);
+  is_running_ = true;
+  CUGRT_TRY(run(decode_, decode_arguments_));
+  return decode_nodes_ == 0 ? note_decode_nodes() : Status();
+}
+
+Result<bool> Engine::take_row(std::span<int32_t> tokens) {
+  constexpr auto kNap = std::chrono::microseconds(20); // much less than a step takes
+  while (!ring_.take(tokens)) {
+    if (!is_running_)
+      return false;
+    if (!loops_on_device_) {
+      CUGRT_TRY(settle());
+      continue;
+    }
+    int32_t is_idle = 0;
+    CUGRT_TRY(call(api().session_is_idle(session_.get(), &is_idle)));
+    if (is_idle)
+      is_running_ = false; // its last row may have come meanwhile
+    else if (ring_.is_empty())
+      std::this_thread::sleep_for(kNap);
+  }
+  return true;
+}
+
+Status Engine::settle() {
+  if (is_running_)
+    ring_.set_change(true);
+  is_running_ = false;
+  return call(api().session_synchronize(session_.get()));
+}
+
+Status Engine::note_decode_nodes() {
+  std::vector<cugrt_launch_record> records(64, detail::sized<cugrt_launch_record>());
+  size_t count = 0;
+  CUGRT_TRY(
+      call(api().session_read_launches(session_.get(), records.data(), records.size(), &count)));
+  for (size_t i = 0; i < count; ++i)
+    if (std::string_view(records[i].function) == "decode")
+      decode_nodes_ = std::max(decode_nodes_, records[i].nodes);
+  constexpr uint64_t kAroundLoop = 2; // what begins it, and its own node
+  decode_nodes_ -= loops_on_device_ ? std::min(decode_nodes_, kAroundLoop) : 0;
+  return {};
+}
+
+Result<int32_t> Engine::read_token(int64_t place) {
+  int32_t token = 0;
+  CUGRT_TRY(settle());
+  CUGRT_TRY(call(
+      api().copy_to_host(runtime_, &token, state_address(kTokens, place), sizeof token, nullptr)));
+  return token;
+}
+
+Status Engine::set_sampler(int64_t place, const Sampling &sampling) {
+  const std::array<int32_t, kSamplerWords> words = sampler_words(sampling);
+  CUGRT_TRY(settle());
+  return write(state_address(kSamplers, place * kSamplerWords), words.data(), sizeof words);
+}
+
+Status Engine::set_end(int64_t place, int64_t limit, std::span<const int32_t> ends) {
+  const auto limit_word = static_cast<int32_t>(limit);
+  std::vector<uint32_t> bits(static_cast<size_t>(end_words()));
+  for (const int32_t token : ends)
+    if (token >= 0 && token < vocabulary_)
+      bits[static_cast<size_t>(token / 32)] |= 1u << (token % 32);
+  const uint64_t bytes = bits.size() * kTokenBytes;
+  CUGRT_TRY(settle());
+  ring_.set_cancel(place, false);
+  CUGRT_TRY(write(state_address(kLimits, place), &limit_word, sizeof limit_word));
+  return write(api().buffer_address(ends_.get()) + uint64_t(place) * bytes, bits.data(), bytes);
+}
+
+Status Engine::take_back(int64_t place, std::span<const int32_t> tokens) {
+  CUGRT_TRY(settle());
+  for (const int32_t token : tokens) {
+    const uint64_t address =
+        api().buffer_address(counts_.get()) + uint64_t(place * vocabulary_ + token) * kTokenBytes;
+    int32_t count = 0;
+    CUGRT_TRY(call(api().copy_to_host(runtime_, &count, address, sizeof count, nullptr)));
+    --count;
+    CUGRT_TRY(write(address, &count, sizeof count));
+  }
+  return {};
+}
+
+Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
+  constexpr int32_t kInPrompt = 1 << 30; // of kernels/sampler.cuh
+  std::vector<int32_t> counts(static_cast<size_t>(vocabulary_));
+  for (const int32_t token : tokens)
+    counts[static_cast<size_t>(token)] = kInPrompt;
+  const uint64_t bytes = counts.size() * kTokenBytes;
+  CUGRT_TRY(settle());
+  return write(api().buffer_address(counts_.get()) + uint64_t(place) * bytes, counts.data(), bytes);
+}
+
+Status Engine::read_caches(int64_t place, int64_t count, std::string &bytes) {
+  const uint64_t each = uint64_t(count) * cache_row_bytes_;
+  bytes.resize(cache_count_ * each);
+  CUGRT_TRY(settle());
+  for (uint64_t cache = 0; cache < cache_count_; ++cache)
+    CUGRT_TRY(call(api().copy_to_host(runtime_, bytes.data() + cache * each,
+                                      cache_address(cache, place), each, nullptr)));
+  return {};
+}
+
+Status Engine::write_caches(int64_t place, int64_t count, std::string_view bytes) {
+  const uint64_t each = uint64_t(count) * cache_row_bytes_;
+  CUGRT_TRY(settle());
+  for (uint64_t cache = 0; cache < cache_count_; ++cache)
+    CUGRT_TRY(write(cache_address(cache, place), bytes.data() + cache * each, each));
+  return {};
+}
+
+Status Engine::read_logits(int64_t row, std::vector<float> &logits) {
+  if (logits_.kind != CUGRT_VALUE_TENSOR)
+    return Status::error(Code::unsupported, "a loop on the device keeps no logits");
+  logits.resize(static_cast<size_t>(vocabulary_));
+  const uint64_t bytes = logits.size() * sizeof(float);
+  CUGRT_TRY(settle());
+  return call(api().copy_to_host(
+      runtime_, logits.data(), logits_.as.tensor.address + uint64_t(row) * bytes, bytes, nullptr));
+}
+
+Status Engine::close_place(int64_t place) {
+  constexpr int32_t kNone = 0;
+  if (is_running_ && loops_on_device_) {
+    ring_.set_cancel(place, true);
+    return {};
+  }
+  CUGRT_TRY(settle());
+  return write(state_address(kLengths, place), &kNone, sizeof kNone);
+}
+
+Status Engine::close_all() {
+  CUGRT_TRY(settle());
+  ring_.drop_all();
+  return call(api().fill(runtime_, state_address(0, 0), 0, kStateTensors * state_stride_, nullptr));
+}
+
+Result<EngineInfo> Engine::info() {
+  EngineInfo info;
+  info.cache_bytes = api().buffer_bytes(caches_.get());
+  info.decode_nodes = decode_nodes_;
+  info.counters = detail::sized<cugrt_counters>();
+  CUGRT_TRY(call(api().session_get_counters(session_.get(), &info.counters)));
+  return info;
+}
+
+} // namespace cugrt::llm

@@ -1,0 +1,129 @@
+// A model on a device: its weights, the state of docs/language_models.md, and the two functions
+// over them. Places and positions are the caller's to count; all are within their bounds. One
+// thread at a time.
+#pragma once
+
+#include "fronts/llm/generation/model.h"
+#include "fronts/llm/generation/sampler.h"
+#include "fronts/llm/generation/token_ring.h"
+
+#include <cugrt/cugrt.hpp>
+
+namespace cugrt::llm {
+
+/// Who goes from one token to the next: the host, by a launch each, or a loop on the device.
+enum class Loop : uint8_t { host, device };
+
+struct EngineOptions {
+  ir::DType dtype = ir::DType::f32; // of what is computed
+  std::optional<ir::DType> cache{}; // of what is cached: f32, f16, bf16 or q8_0; none: as computed
+  int64_t context = 0;              // 0: as the model was trained, or what memory leaves
+  int64_t places = 1;
+  Loop loop = Loop::host;
+  bool all_logits = false; // take_in keeps those of every token, not of the last alone
+  std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
+  cugrt_progress_callback progress = nullptr;
+  void *progress_user = nullptr;
+
+  ir::DType cache_dtype() const { return cache.value_or(dtype); }
+};
+
+struct EngineInfo {
+  uint64_t cache_bytes = 0, decode_nodes = 0; // nodes: of one step
+  cugrt_counters counters{};
+};
+
+/// What opening takes, beside the arena.
+struct EngineMemory {
+  uint64_t weight_bytes = 0, table_bytes = 0, cache_bytes = 0;
+};
+EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options);
+
+class Engine {
+public:
+  static Result<std::unique_ptr<Engine>> open(const Model &model, cugrt_runtime *runtime,
+                                              const EngineOptions &options);
+  int64_t context() const { return context_; }
+  int64_t places() const { return places_; }
+  int64_t vocabulary() const { return vocabulary_; }
+  bool loops_on_device() const { return loops_on_device_; }
+  ir::DType cache_dtype() const { return cache_dtype_; }
+
+  /// How many tokens, of `left` that come from `position` on, one call of take_in takes.
+  int64_t part_of(int64_t left, int64_t position) const;
+  /// How the place's tokens are drawn from here on, and where it becomes empty: when it holds
+  /// `limit` tokens, at most a context, or was given one of `ends`.
+  Status set_sampler(int64_t place, const Sampling &sampling);
+  Status set_end(int64_t place, int64_t limit, std::span<const int32_t> ends);
+  /// The tokens that the place holds are these, of a prompt; penalties know no others.
+  Status set_counts(int64_t place, std::span<const int32_t> tokens);
+  /// Tokens that the place was given do not count.
+  Status take_back(int64_t place, std::span<const int32_t> tokens);
+  /// Takes in tokens of a place from `position` on; with the last ones of a prompt the place is
+  /// open, and its next token is there.
+  Status take_in(int64_t place, int64_t position, std::span<const int32_t> tokens, bool is_last);
+  /// That token.
+  Result<int32_t> read_token(int64_t place);
+
+  /// Begins steps of all places that are open: one, or, where the device loops and nothing is to
+  /// change, as many as go on without the host. None may run.
+  Status start(bool only_one);
+  /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one
+  /// of every place, -1 of one that was not open. False where there are none.
+  Result<bool> take_row(std::span<int32_t> tokens);
+  /// Ends steps behind the one that runs, and waits for it; their rows stay. Every other call but
+  /// those above does so too.
+  Status settle();
+  /// Steps that were made so far, modulo 2^32; none runs.
+  uint32_t steps_made() const { return ring_.made(); }
+
+  /// Of the last call: row 0 of a take_in, or with all_logits the row of a token; row `place` of a
+  /// step, which a loop on the device does not keep.
+  Status read_logits(int64_t row, std::vector<float> &logits);
+  /// Of the first `count` positions of a place's caches: cache by cache, position by position.
+  Status read_caches(int64_t place, int64_t count, std::string &bytes);
+  Status write_caches(int64_t place, int64_t count, std::string_view bytes);
+  uint64_t cache_bytes_of(int64_t positions) const {
+    return uint64_t(positions) * cache_count_ * cache_row_bytes_;
+  }
+  /// Makes a place empty; while steps run, with their next one, which is not waited for.
+  Status close_place(int64_t place);
+  Status close_all();
+  Result<EngineInfo> info();
+  ~Engine(); // waits for steps
+
+private:
+  template <class T, auto Free> using Handle = detail::Handle<T, Free>;
+
+  explicit Engine(cugrt_runtime *runtime) : runtime_(runtime) {}
+  Status choose_context(const Model &model, const Decoder &decoder, const EngineOptions &options);
+  Status check_loop(Loop wanted) const;
+  Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
+  Status load_pack(const std::string &path);
+  Status open_session(const DecoderModule &built, const gguf::File &file);
+  Status make_state(const DecoderModule &built, const Decoder &decoder);
+  Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
+  Status note_decode_nodes();
+  Status write(uint64_t address, const void *from, uint64_t bytes);
+  int64_t end_words() const { return (vocabulary_ + 31) / 32; }
+  uint64_t cache_address(uint64_t cache, int64_t place) const;
+  uint64_t state_address(uint64_t tensor, int64_t place) const;
+
+  cugrt_runtime *const runtime_; // kept alive by the session
+  Handle<cugrt_executable, &cugrt_api::executable_free> executable_;
+  TokenRing ring_;
+  Handle<cugrt_buffer, &cugrt_api::buffer_free> caches_, state_, counts_, ends_, prompt_;
+  Handle<cugrt_session, &cugrt_api::session_free>
+      session_; // freed first: its work uses the buffers
+  const cugrt_function *prefill_ = nullptr, *decode_ = nullptr;
+  std::vector<cugrt_value> prefill_arguments_; // ids, request, state, caches
+  std::vector<cugrt_value> decode_arguments_;  // state, caches, and what ends a step
+  cugrt_value logits_{};                       // of the last run
+  bool loops_on_device_ = false, is_running_ = false;
+  ir::DType cache_dtype_ = ir::DType::f32;
+  int64_t context_ = 0, places_ = 1, vocabulary_ = 0;
+  uint64_t cache_count_ = 0, cache_row_bytes_ = 0, cache_stride_ = 0; // a row: of a position
+  uint64_t state_stride_ = 0, decode_nodes_ = 0;
+};
+
+} // namespace cugrt::llm

@@ -1,0 +1,39 @@
+// Samplers as words; see sampler.h.
+#include "fronts/llm/generation/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <numbers>
+
+namespace cugrt::llm {
+
+namespace {
+
+int32_t word_of(double value) { return std::bit_cast<int32_t>(static_cast<float>(value)); }
+
+/// A fraction of 1 in units of 2^-bits, within [0, 1].
+int32_t fraction_of(double value, int bits) {
+  return std::bit_cast<int32_t>(
+      static_cast<uint32_t>(std::ceil(std::ldexp(std::clamp(value, 0.0, 1.0), bits))));
+}
+
+} // namespace
+
+std::array<int32_t, 8> sampler_words(const Sampling &sampling) {
+  std::array<int32_t, 8> words{};
+  if (sampling.temperature > 0)
+    words[0] =
+        word_of(std::clamp<double>(std::numbers::log2e / sampling.temperature, FLT_MIN, FLT_MAX));
+  words[1] = static_cast<int32_t>(std::min<int64_t>(sampling.top_k, INT32_MAX));
+  words[2] = sampling.top_p < 1 ? fraction_of(std::min(sampling.top_p, 1 - 0x1p-32), 32) : 0;
+  words[3] = fraction_of(sampling.min_p, 31);
+  words[4] = word_of(sampling.repetition);
+  words[5] = word_of(sampling.frequency);
+  words[6] = static_cast<int32_t>(static_cast<uint32_t>(sampling.seed));
+  words[7] = static_cast<int32_t>(static_cast<uint32_t>(sampling.seed >> 32));
+  return words;
+}
+
+} // namespace cugrt::llm

@@ -1,0 +1,103 @@
+// The module of a session, and its name in packs; see session_module.h.
+#include "fronts/llm/generation/session_module.h"
+
+#include "fronts/llm/generation/call.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+namespace cugrt::llm {
+
+namespace {
+
+constexpr std::string_view kPrefix = "llm_";
+
+/// The caches' dtypes, as fields that a mark is made of.
+constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "f32"},
+                                                              {ir::DType::f16, "f16"},
+                                                              {ir::DType::bf16, "bf16"},
+                                                              {ir::DType::q8_0, "q8"}};
+
+// llm_f32_f16_4096_1_host_0123456789abcdef: dtype, that of the caches, context, places, loop,
+// digest.
+std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
+  const Digest digest = Digester().field(module.text).finish();
+  std::string mark(kPrefix);
+  const auto *const cache = std::ranges::find(kCaches, options.cache_dtype(),
+                                              &std::pair<ir::DType, std::string_view>::first);
+  mark += std::string(ir::info(options.dtype).name) + "_" + std::string(cache->second) + "_" +
+          std::to_string(options.context) + "_" + std::to_string(options.places) +
+          (options.loop == Loop::device ? "_device_" : "_host_") + hex(digest).substr(0, 16);
+  return mark;
+}
+
+/// "" where the executable has none.
+std::string_view mark_of(const cugrt_executable *executable) {
+  for (size_t i = 0; i < api().executable_function_count(executable); ++i)
+    if (const std::string_view name =
+            api().function_name(api().executable_function_at(executable, i));
+        name.starts_with(kPrefix))
+      return name;
+  return {};
+}
+
+std::string_view next_field(std::string_view &left) {
+  const size_t end = std::min(left.find('_'), left.size());
+  const std::string_view field = left.substr(0, end);
+  left.remove_prefix(std::min(end + 1, left.size()));
+  return field;
+}
+
+bool read_number(std::string_view text, int64_t &number) {
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return read.ec == std::errc() && read.ptr == text.data() + text.size() && number > 0;
+}
+
+} // namespace
+
+Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
+                                const EngineOptions &options) {
+  DecoderOptions wanted;
+  wanted.dtype = options.dtype;
+  wanted.cache = options.cache_dtype();
+  wanted.context = options.context;
+  wanted.places = options.places;
+  wanted.chunk = std::min(kChunk, options.context);
+  wanted.ring = TokenRing::kRows;
+  wanted.device_loop = options.loop == Loop::device;
+  wanted.all_logits = options.all_logits;
+  CUGRT_ASSIGN(DecoderModule built, build_decoder(model.file, decoder, wanted));
+  built.mark = mark_of(built, options);
+  built.text += "\nfunc @" + built.mark + "() -> () {\n  return\n}\n";
+  return built;
+}
+
+Result<EngineOptions> options_of_pack(const cugrt_executable *executable, EngineOptions given) {
+  std::string_view left = mark_of(executable);
+  left.remove_prefix(std::min(left.size(), kPrefix.size()));
+  const std::optional<ir::DType> dtype = ir::dtype_from_name(next_field(left));
+  const auto *const cache =
+      std::ranges::find(kCaches, next_field(left), &std::pair<ir::DType, std::string_view>::second);
+  const bool has_context = read_number(next_field(left), given.context);
+  const bool has_places = read_number(next_field(left), given.places);
+  const std::string_view loop = next_field(left);
+  if (!dtype || cache == std::end(kCaches) || !has_context || !has_places ||
+      (loop != "host" && loop != "device"))
+    return Status::error(Code::invalid_argument,
+                         "'" + given.pack + "' is no language model's pack");
+  given.dtype = *dtype;
+  given.cache = cache->first;
+  given.loop = loop == "device" ? Loop::device : Loop::host;
+  return given;
+}
+
+Status check_pack(const cugrt_executable *executable, const DecoderModule &module,
+                  const std::string &pack) {
+  return mark_of(executable) == module.mark
+             ? Status()
+             : Status::error(Code::invalid_argument, "'" + pack + "' is another model's pack");
+}
+
+} // namespace cugrt::llm

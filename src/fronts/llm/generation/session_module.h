@@ -1,0 +1,23 @@
+// The module that a session runs, and what a pack of it tells: the options that it was made with,
+// and which model's it is.
+#pragma once
+
+#include "fronts/llm/generation/engine.h"
+
+namespace cugrt::llm {
+
+inline constexpr int64_t kChunk = 64; // tokens of a prompt taken in at once: a power of two
+
+/// The module for a context and places. Beside its two functions it has an empty one whose name
+/// holds the options and a digest of the module's text, which knows the model's numbers.
+Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
+                                const EngineOptions &options);
+
+/// The options, of those given, that the pack's module was made with; the names of its functions
+/// tell. Code::invalid_argument where it is no language model's.
+Result<EngineOptions> options_of_pack(const cugrt_executable *executable, EngineOptions given);
+/// Code::invalid_argument where the executable is of another module.
+Status check_pack(const cugrt_executable *executable, const DecoderModule &module,
+                  const std::string &pack);
+
+} // namespace cugrt::llm

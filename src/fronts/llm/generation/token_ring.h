@@ -1,0 +1,49 @@
+// What the host and the steps of a decoder share in pinned memory: the tokens of steps, and the
+// words that are told to them (kernels/decode_end.cu, docs/language_models.md). The host's side;
+// one thread at a time, while steps run or not.
+#pragma once
+
+#include "base/type/dtype.h"
+#include "base/status.h"
+
+#include <cugrt/cugrt.hpp>
+
+#include <span>
+
+namespace cugrt::llm {
+
+class TokenRing {
+public:
+  static constexpr int64_t kRows = 64; // a power of two, so that counts may wrap
+
+  Status make(cugrt_runtime *runtime, int64_t places);
+  /// Steps that were made since it was made, modulo 2^32.
+  uint32_t made() const { return load(kMade); }
+  bool is_empty() const { return made() == load(kTaken); }
+  /// The oldest row that was not taken: a token of each place, -1 of one that was not open. False
+  /// where there is none.
+  bool take(std::span<int32_t> tokens);
+  void drop_all() { store(kTaken, made()); }
+  /// Whether a loop ends behind the step that it makes.
+  void set_change(bool is_set) { store(kChange, is_set); }
+  /// Whether the place's next step makes it empty.
+  void set_cancel(int64_t place, bool is_set) { store(kCancel + size_t(place), is_set); }
+
+  cugrt_value words() const;
+  cugrt_value cancel() const;
+  cugrt_value rows() const;
+
+private:
+  // Positions of i32: the words, a word of each place, then the rows.
+  static constexpr size_t kMade = 0, kTaken = 1, kChange = 2, kCancel = 4;
+  uint32_t load(size_t at) const;
+  void store(size_t at, uint32_t value);
+  size_t first_row() const { return kCancel + (size_t(places_) + 3) / 4 * 4; }
+  uint32_t *words_of_host() const;
+  cugrt_value value(size_t at, std::initializer_list<int64_t> dims) const;
+
+  detail::Handle<cugrt_buffer, &cugrt_api::buffer_free> buffer_;
+  int64_t places_ = 0;
+};
+
+} // namespace cugrt::llm

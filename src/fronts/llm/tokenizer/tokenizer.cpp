@@ -1,0 +1,112 @@
+// Tokenizers of GGUF files; see tokenizer.h.
+#include "fronts/llm/tokenizer/tokenizer.h"
+
+#include <algorithm>
+
+namespace cugrt::llm {
+
+Result<int32_t> Tokenizer::special_at(const gguf::File &file, std::string_view key) const {
+  CUGRT_ASSIGN(const int64_t id, file.integer(key, -1));
+  if (id != -1 && !vocabulary_.contains(id))
+    return Status::error(Code::parse_error, "'" + file.name() + "': key '" + std::string(key) +
+                                                "' names token " + std::to_string(id) +
+                                                " of a vocabulary of " +
+                                                std::to_string(vocabulary_.size()));
+  return static_cast<int32_t>(id);
+}
+
+Status Tokenizer::read_special(const gguf::File &file) {
+  for (std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                               "tokenizer.ggml.eom_token_id"}) {
+    CUGRT_ASSIGN(const int32_t id, special_at(file, key));
+    if (id >= 0 && !std::ranges::count(ends_, id))
+      ends_.push_back(id);
+  }
+  CUGRT_ASSIGN(const std::string_view model, file.string("tokenizer.ggml.model"));
+  CUGRT_ASSIGN(const bool has_begin,
+               file.boolean("tokenizer.ggml.add_bos_token", model == "llama"));
+  if (has_begin) {
+    CUGRT_ASSIGN(begin_, special_at(file, "tokenizer.ggml.bos_token_id"));
+  }
+  for (size_t i = 0; i < vocabulary_.size(); ++i) {
+    const auto id = static_cast<int32_t>(i);
+    const TokenKind kind = vocabulary_.kind(id);
+    // SentencePiece looks for the user-defined ones itself, in text with its own spaces.
+    if ((kind == TokenKind::control || (kind == TokenKind::user_defined && model != "llama")) &&
+        !vocabulary_.text(id).empty() && !find_invalid_utf8(vocabulary_.text(id)))
+      named_[static_cast<unsigned char>(vocabulary_.text(id)[0])].push_back(id);
+  }
+  for (std::vector<int32_t> &list : named_) // the longest is taken
+    std::ranges::stable_sort(list, std::ranges::greater(),
+                             [this](int32_t id) { return vocabulary_.text(id).size(); });
+  return {};
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const gguf::File &file) {
+  std::unique_ptr<Tokenizer> tokenizer(new Tokenizer);
+  CUGRT_ASSIGN(const std::string_view model, file.string("tokenizer.ggml.model"));
+  CUGRT_ASSIGN(tokenizer->vocabulary_, Vocabulary::read(file));
+  if (model == "gpt2") {
+    CUGRT_ASSIGN(tokenizer->encoder_, make_byte_level(file, tokenizer->vocabulary_));
+  } else if (model == "llama") {
+    CUGRT_ASSIGN(tokenizer->encoder_, make_sentence_piece(file, tokenizer->vocabulary_));
+  } else {
+    return Status::error(Code::unsupported, "'" + file.name() + "': tokenizer '" +
+                                                std::string(model) +
+                                                "' is not known; known are gpt2, llama");
+  }
+  CUGRT_TRY(tokenizer->read_special(file));
+  return tokenizer;
+}
+
+int32_t Tokenizer::token_at(std::string_view text, size_t at, bool is_trusted) const {
+  for (int32_t id : named_[static_cast<unsigned char>(text[at])])
+    if ((is_trusted || vocabulary_.kind(id) == TokenKind::user_defined) &&
+        text.substr(at).starts_with(vocabulary_.text(id)))
+      return id;
+  return -1;
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::span<const TextPart> parts) const {
+  std::vector<int32_t> ids;
+  if (begin_ >= 0)
+    ids.push_back(begin_);
+  bool is_first = true; // after a special token a text begins anew
+  for (const TextPart &part : parts) {
+    const std::string_view text = part.text;
+    if (text.size() > kMaxTextBytes)
+      return Status::error(Code::out_of_range, "a text of " + std::to_string(text.size()) +
+                                                   " bytes is too long; at most " +
+                                                   std::to_string(kMaxTextBytes) + " are taken");
+    if (const auto at = find_invalid_utf8(text))
+      return Status::error(Code::invalid_argument,
+                           "the text is not UTF-8 from byte " + std::to_string(*at) + " on");
+    const auto encode_up_to = [&](size_t begin, size_t end) {
+      if (begin == end)
+        return;
+      encoder_->encode(text.substr(begin, end - begin), is_first, ids);
+      is_first = false;
+    };
+    size_t begin = 0;
+    for (size_t at = 0; at < text.size();) {
+      const int32_t id = token_at(text, at, part.is_trusted);
+      if (id < 0) {
+        ++at;
+        continue;
+      }
+      encode_up_to(begin, at);
+      ids.push_back(id);
+      is_first = true;
+      begin = at += vocabulary_.text(id).size();
+    }
+    encode_up_to(begin, text.size());
+  }
+  return ids;
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text) const {
+  const TextPart part{std::string(text)};
+  return encode(std::span(&part, 1));
+}
+
+} // namespace cugrt::llm

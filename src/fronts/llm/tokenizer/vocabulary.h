@@ -1,0 +1,30 @@
+// What both kinds of tokenizer know of a model's tokens: their text, kind and numbers.
+#pragma once
+
+#include "fronts/gguf/gguf.h"
+
+namespace cugrt::llm {
+
+inline constexpr int64_t kMaxTokens = int64_t(1) << 24;
+
+enum class TokenKind : uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
+
+class Vocabulary {
+public:
+  /// Of keys tokenizer.ggml.tokens and token_type; the file's bytes are referred to.
+  static Result<Vocabulary> read(const gguf::File &file);
+
+  size_t size() const { return tokens_.size(); }
+  std::string_view text(int32_t id) const { return tokens_[static_cast<size_t>(id)]; }
+  TokenKind kind(int32_t id) const { return kinds_[static_cast<size_t>(id)]; }
+  bool contains(int64_t id) const { return id >= 0 && id < static_cast<int64_t>(size()); }
+  /// -1 when there is none.
+  int32_t find(std::string_view text) const;
+
+private:
+  std::vector<std::string_view> tokens_;
+  std::vector<TokenKind> kinds_;
+  std::unordered_map<std::string_view, int32_t> index_;
+};
+
+} // namespace cugrt::llm

@@ -1,0 +1,184 @@
+// One node as its handler sees it: inputs, attributes, and short names for what is emitted often.
+//
+// Handlers read straight through: after the first error everything is invalid and nothing is
+// emitted, and the importer reports the error with the node's name.
+//
+// A call remembers which attributes and inputs were read. What a handler has not read would have
+// no effect on the results, so the importer refuses the node: the op may mean more than we know.
+#pragma once
+
+#include "fronts/onnx/importer.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
+namespace cugrt::onnx {
+
+inline ir::Attribute attr(std::string name, ir::AttributeValue value) {
+  return {std::move(name), std::move(value)};
+}
+using Ints = std::vector<int64_t>;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+/// Of a loop or a recurrence that is written out, one step behind the other.
+constexpr int64_t kMostSteps = 64;
+
+class Call {
+public:
+  Call(Importer &importer, const Node &node)
+      : w(importer), node(node), read_attributes_(node.attributes.size()),
+        read_inputs_(node.inputs.size()) {}
+
+  Importer &w;
+  const Node &node;
+
+  // --- Attributes: numbers are limited to those of 32 bits ---
+  const AttributeView *attribute(std::string_view name) const;
+  /// One of another type is the model's mistake.
+  const AttributeView *attribute(std::string_view name, AttributeKind kind) const;
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double number(std::string_view name, double otherwise) const;
+  std::string text(std::string_view name, const char *otherwise) const;
+  Ints integers(std::string_view name, Ints otherwise) const;
+  /// Attributes that mean nothing for this node's results, by the op's document.
+  void ignore(std::initializer_list<std::string_view> names) const;
+  /// An integer attribute whose other values are not supported.
+  void expect(std::string_view name, int64_t only);
+  /// An attribute that repeats the sizes that a tensor has along axes from `first` on.
+  void expect_dims(std::string_view name, V tensor, size_t first);
+
+  // --- Inputs ---
+  size_t input_count() const { return node.inputs.size(); }
+  bool has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  /// Null where the node has no such input.
+  EntryPtr entry(size_t i);
+  /// An input that means nothing for this node's results, by the op's document.
+  void ignore_input(size_t i) { static_cast<void>(entry(i)); }
+  /// Never null: an input that is not there is an error, and gives an entry of nothing.
+  EntryPtr required(size_t i);
+  V value(size_t i);
+  /// Null where the elements are not known.
+  const Host *host(size_t i);
+  /// Elements of an integer input, which must be known; empty on error.
+  std::vector<E> exprs(size_t i);
+  /// Likewise as numbers.
+  Ints constants(size_t i);
+  std::vector<double> reals(size_t i);
+  double real(size_t i, double otherwise);
+
+  // --- Results ---
+  bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+  void result(V v, size_t i = 0);
+  void result(Host host, size_t i = 0);
+  void result(Fractions fractions, size_t i = 0);
+  void result(EntryPtr entry, size_t i = 0);
+  /// Along the axis so much of it is there as the count says, where that is valid.
+  void result(V v, size_t i, size_t axis, V count);
+  void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
+  bool failed() const { return w.failed(); }
+
+  // --- Types ---
+  DType dtype(V v) { return v.valid() ? w.type(v).dtype : DType::f32; }
+  Dims dims(V v) { return v.valid() ? w.type(v).dims : Dims(); }
+  size_t rank(V v) { return v.valid() ? w.type(v).dims.size() : 0; }
+  E constant(int64_t value) { return w.constant(value); }
+  E product(const Dims &dims);
+  std::optional<int64_t> known(E e) { return w.known(e); }
+  /// Of a dimension that must be a number.
+  int64_t number_of(E e, const char *what);
+  size_t axis(int64_t axis, size_t rank);
+  Ints axes(Ints axes, size_t rank);
+
+  // --- Emitting ---
+  V op(Op op, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
+  /// By its name, where the IR has such an op; else the node is not supported.
+  V op(std::string_view name, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
+  std::vector<V> ops(std::string_view name, const std::vector<V> &operands,
+                     std::vector<ir::Attribute> attributes = {});
+  /// Both operands' dimensions made equal where they are to be, then the op.
+  V binary(Op op, V a, V b);
+  V cast(V x, DType dtype);
+  V scalar(DType dtype, double value);
+  /// An i64 that may depend on symbols.
+  V whole(E value) { return w.materialize({DType::i64, {}, {value}, {}}); }
+  V like(V x, double value) { return scalar(dtype(x), value); }
+  V reshape(V x, const Dims &dims);
+  V broadcast(V x, const Dims &dims);
+  V transpose(V x, const Ints &axes);
+  V reduce(Op op, V x, const Ints &axes, bool keep);
+  V slice(V x, size_t axis, E begin, E size);
+  V concat(const std::vector<V> &parts, size_t axis);
+  V matmul(V a, V b);
+  V gather(V x, V ids, size_t axis);
+  Dims broadcast_dims(const Dims &a, const Dims &b);
+  /// total / rest, where factors cancel.
+  E quotient(const Dims &total, const Dims &rest);
+
+  /// The first attribute or input that nothing has read; empty: all of them were.
+  std::string unread() const;
+
+private:
+  mutable std::vector<bool> read_attributes_;
+  std::vector<bool> read_inputs_;
+};
+
+/// Heads [batch, length, heads, size] turned by angles [batch or 1, length, 1, half of what is
+/// turned].
+V rotated(Call &c, V x, V cosines, V sines, bool interleaved);
+
+/// What a BatchNormalization that alone reads the result of this convolution does goes into its
+/// weights [O, C / groups, ..] ([C, O / groups, ..] of a transposed one) and its bias: factors that
+/// follow from weights alone. Nothing where there is none, or something of it is no constant.
+void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed);
+
+/// Element i of the result is element i - before of x where there is one, else `fill`, a scalar.
+V padded(Call &c, V x, size_t axis, E before, E after, V fill);
+
+struct PoolWindow {
+  Ints kernel, strides, dilation, before;
+};
+/// Positions of the largest elements of x's windows, i64 of dimensions `y`.
+V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
+
+using HandlerTable = std::unordered_map<std::string_view, Handler>;
+void add_elementwise(HandlerTable &table);
+void add_reductions(HandlerTable &table);
+void add_shapes(HandlerTable &table);
+void add_padding(HandlerTable &table);
+void add_indexing(HandlerTable &table);
+void add_products(HandlerTable &table);
+void add_windows(HandlerTable &table);
+void add_norms(HandlerTable &table);
+void add_recurrent(HandlerTable &table);
+void add_control(HandlerTable &table);
+void add_resizing(HandlerTable &table);
+void add_attention(HandlerTable &table);
+void add_signals(HandlerTable &table);
+void add_states(HandlerTable &table);
+void add_counted(HandlerTable &table);
+void add_places(HandlerTable &table);
+/// Of com.microsoft.
+void add_microsoft(HandlerTable &table);
+void add_microsoft_attention(HandlerTable &table);
+void add_microsoft_integers(HandlerTable &table);
+/// Null where an op is not known.
+Handler find_handler(std::string_view domain, std::string_view op);
+
+/// Gives the node's results on the host where its inputs are known and the op is one of numbers.
+bool evaluate(Call &call);
+/// Likewise where inputs are floats that depend on dimensions, or the node makes such.
+bool evaluate_fractions(Call &call);
+/// An input of one element as such a float, or as one that is a number.
+std::optional<Fractions> fraction(Call &call, size_t input);
+
+/// A cast to a dtype that is no float of 8 bits has nothing of its attributes about those.
+void ignore_rounding(const Call &c, DType to);
+/// What a range computes in, by ONNX's number: of floats of 16 bits alone another dtype.
+int64_t stash_type_of_range(const Call &c, DType dtype);
+
+/// Fails where inputs that have one dtype by the op's document have two, or indices are no
+/// integers.
+void check_dtypes(Call &c);
+
+} // namespace cugrt::onnx

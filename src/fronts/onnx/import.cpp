@@ -1,0 +1,84 @@
+// A file to a verified module: one try for all values of the symbols, and one for the shapes given.
+#include "fronts/onnx/import.h"
+
+#include "fronts/onnx/importer.h"
+#include "ir/text/text.h"
+#include "base/path.h"
+
+namespace cugrt::onnx {
+
+namespace {
+
+Status verified(const ir::Module &module) {
+  Diagnostics diagnostics;
+  ir::verify(module, diagnostics);
+  if (diagnostics.empty())
+    return {};
+  return Status::error(Code::verify_error, diagnostics.list().front().message);
+}
+
+/// Whether the model may be taken in another way.
+bool is_limit(const Result<Imported> &imported) {
+  return !imported.ok() && (imported.status().code() == Code::unsupported ||
+                            imported.status().code() == Code::verify_error);
+}
+
+Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
+  Learnt learnt;
+  // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
+  // wait for a node. What cannot be imported with integers that a run gives is tried with those
+  // that are given now.
+  for (;;) {
+    auto imported = Importer(model, files, options, learnt).run();
+    if (imported.ok())
+      if (Status status = verified(imported->module); !status.ok())
+        imported = std::move(status);
+    if (imported.ok())
+      return imported;
+    if (imported.status().code() != Code::busy && !(is_limit(imported) && learnt.bind()))
+      return imported;
+  }
+}
+
+} // namespace
+
+Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
+                              const Options &options) {
+  CUGRT_ASSIGN(const Model model, read_model(bytes));
+  ExternalFiles files(folder);
+  auto imported = import_model(model, files, options);
+  if (!is_limit(imported) || options.given.empty() || options.fix_given)
+    return imported;
+  Options fixed = options;
+  fixed.fix_given = true;
+  auto again = import_model(model, files, fixed);
+  if (!again.ok())
+    return imported;
+  again->note = imported.status().message();
+  return again;
+}
+
+Result<std::vector<std::string>> input_names(const std::string &path) {
+  CUGRT_ASSIGN(const MappedFile file, MappedFile::open(path));
+  CUGRT_ASSIGN(const Model model, read_model(file.bytes()));
+  std::set<std::string_view> initialized;
+  for (const TensorView &tensor : model.graph.initializers)
+    initialized.insert(tensor.name);
+  std::vector<std::string> names;
+  for (const ValueInfo &info : model.graph.inputs)
+    if (!initialized.count(info.name))
+      names.emplace_back(info.name);
+  return names;
+}
+
+Result<Imported> import_file(const std::string &path, const Options &options) {
+  CUGRT_ASSIGN(MappedFile mapped, MappedFile::open(path));
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  auto imported = import_bytes(file->bytes(), folder_of(path), options);
+  if (!imported.ok())
+    return imported.take_status().in("'" + path + "'");
+  imported->files.push_back(file);
+  return imported;
+}
+
+} // namespace cugrt::onnx

@@ -1,0 +1,82 @@
+// From an ONNX file to a module: what users of the importer see.
+//
+// Dimensions become symbols, arithmetic over them expressions; weights stay where they lie in the
+// file, which the result keeps mapped. A model is taken whole, or every node that cannot be taken
+// is named.
+#pragma once
+
+#include "fronts/onnx/frames.h"
+#include "ir/module/module.h"
+#include "base/status.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cugrt::onnx {
+
+/// A tensor on the host: bytes of a file, or its own.
+struct HostTensor {
+  ir::DType dtype = ir::DType::f32;
+  std::vector<int64_t> dims{};
+  std::string_view bytes{};
+  std::shared_ptr<const std::string> owned{}; // what `bytes` views, where it is no file's
+};
+
+struct Options {
+  std::map<std::string, std::string> dims; // a dimension's name in the file: a symbol, or a number
+  std::map<std::string, ir::Interval> bounds; // of symbols
+  std::map<std::string, std::string> bind;    // an input: numbers, as text
+  std::map<std::string, Frames> frames;       // an input that is an image: what it is made of
+  /// What a run will be given: values are taken where an input must be a constant, shapes bound
+  /// the symbols.
+  std::map<std::string, HostTensor> given;
+  bool fix_given = false; // symbols get the given inputs' dimensions, and no input stays a symbol
+  /// Every floating value of the graph that is computed on the device is a result, behind the
+  /// model's own, in the order of its nodes.
+  bool every_value = false;
+};
+
+enum class InputKind { tensor, integer, shape };
+
+struct Input {
+  std::string name;      // in the file
+  std::string parameter; // of the function; empty where it is bound to a value
+  InputKind kind = InputKind::tensor;
+};
+
+struct Imported {
+  ir::Module module;
+  struct Weight {
+    std::string name;
+    HostTensor tensor;
+  };
+  std::vector<Weight> weights;
+  std::vector<Input> inputs;
+  struct Output {
+    std::string name, node, op; // in the file; no node where it is an input or initial value
+    size_t place = 0;           // of the node in its graph
+  };
+  std::vector<Output> outputs;
+  std::vector<std::pair<std::string, std::string>> symbols; // a dimension's name, and the symbol
+  std::string note; // why it is for the given shapes alone; empty: it is not
+  std::vector<std::shared_ptr<const void>> files; // what views of bytes look into
+};
+
+/// The module is verified. One that cannot be for all values of its symbols is made for the given
+/// inputs' shapes, where there are such, and says so.
+Result<Imported> import_file(const std::string &path, const Options &options);
+/// `folder`: where external data are looked for; empty: there are none.
+Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
+                              const Options &options);
+
+/// Names of the model's inputs, in order, without those that have a value in the file.
+Result<std::vector<std::string>> input_names(const std::string &path);
+
+/// The tensors as a safetensors file, in one piece before the first byte is written.
+Status write_weights(const std::string &path, const Imported &imported);
+
+} // namespace cugrt::onnx

@@ -1,0 +1,284 @@
+// The importer at work (private to it): what names stand for, and how ops are emitted.
+//
+//   graph ── nodes in order ── Call ── a handler of the op (ops/)
+//                                 ├─ host(i)    elements that are known now: constants, expressions
+//                                 └─ value(i)   the value on the device, made when first asked for
+//
+// The first error of a node is kept and what would follow is skipped: handlers read straight
+// through, and an invalid value gives invalid ones. What a node cannot have because of an *input*
+// that only the caller knows (a shape, an axis) starts the import anew with that input on the host.
+#pragma once
+
+#include "fronts/onnx/import.h"
+#include "fronts/onnx/model.h"
+#include "fronts/onnx/tensor.h"
+#include "ir/module/builder.h"
+#include "ops/table/ops.h"
+
+#include <set>
+#include <unordered_map>
+
+namespace cugrt::onnx {
+
+using V = ir::ValueId;
+using E = ir::ExprId;
+/// A list of dimensions that a handler may index as if the model were sound: what is not there is
+/// std::out_of_range, which Importer::node makes the node's error.
+struct Dims : std::vector<E> {
+  using std::vector<E>::vector;
+  Dims(std::vector<E> list) : std::vector<E>(std::move(list)) {}
+  E &operator[](size_t i) { return at(i); }
+  const E &operator[](size_t i) const { return at(i); }
+  E &back() { return at(size() - 1); }
+  const E &back() const { return at(size() - 1); }
+};
+/// Of expressions that the importer makes: some room is left below what the IR takes.
+inline constexpr uint32_t kMostDepth = ir::ExprPool::kMaxDepth - 50;
+using Op = ir::Op;
+using DType = ir::DType;
+
+/// A tensor whose elements are known: integers and bools as expressions, floats as numbers.
+struct Host {
+  DType dtype = DType::i64;
+  std::vector<int64_t> dims{};
+  std::vector<E> ints{};
+  std::vector<double> reals{};
+  size_t size() const { return ints.size() + reals.size(); }
+};
+
+/// Floats that depend on dimensions: each is a whole number by `below`, which is at least 1.
+struct Fractions {
+  Host above; // i64
+  int64_t below = 1;
+  DType dtype = DType::f32;
+};
+
+inline bool is_real(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; }
+
+/// Of a value that is made at its upper bound: the device knows how much of it is there.
+struct Counted {
+  V count; // i64 [1]
+  size_t axis = 0;
+  const Node *node = nullptr; // of the model's graph, which decides it
+};
+
+/// What a name of the file stands for.
+struct Entry : std::enable_shared_from_this<Entry> {
+  std::string name{};
+  std::optional<HostTensor> constant{}; // bytes
+  std::optional<Host> host{};           // elements, of constants when asked for
+  std::optional<Fractions> fractions{}; // never beside the two above
+  V device{};
+  std::optional<Counted> counted{};              // of `device`
+  bool is_input = false;                         // of the model, whose value is not known here
+  bool missing = false;                          // the result of a node that cannot be imported
+  std::vector<std::shared_ptr<Entry>> sources{}; // inputs of the node that it is a result of
+};
+using EntryPtr = std::shared_ptr<Entry>;
+
+/// A launch of one of the library's own kernels that no op becomes: pointers to what it reads and
+/// writes, then sizes as i64.
+struct KernelCall {
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::string source{}, entry{};
+  std::vector<std::string> options{};
+  std::vector<V> inputs{};
+  std::vector<ir::TypeId> outputs{};
+  std::vector<E> sizes{};
+  /// The number of blocks along a dimension: size `grid[i]`, or 1, by `each[i]`, rounded up.
+  uint32_t grid[3] = {kNone, kNone, kNone};
+  int64_t each[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  /// A thread for each of what the last size counts.
+  void over_elements() {
+    grid[0] = static_cast<uint32_t>(sizes.size() - 1), each[0] = block[0] = 256;
+  }
+};
+
+/// The f32 nearest to a number, as an option of a kernel says it: "5.000000000e-01f".
+std::string float_text(double number);
+
+/// How an input of the model is taken: as a tensor, as integers of the host that a run gives (one,
+/// or a shape), or as a constant.
+enum class InputMode { device, host, bound };
+
+/// What an import found out that starts it anew.
+struct Learnt {
+  std::map<std::string, InputMode> inputs{};
+  std::set<std::string> bindable{}; // of those on the host: what is given for them is known
+  std::map<std::string, int64_t>
+      dims{};                     // of the file's dimensions: the one number that each can be
+  std::set<const Node *> waits{}; // nodes with results whose size the host must know
+
+  /// Binds what is bindable and not yet bound; false: nothing is.
+  bool bind();
+};
+
+class Call;
+using Handler = void (*)(Call &);
+
+class Importer {
+public:
+  Importer(const Model &model, ExternalFiles &files, const Options &options, Learnt &learnt)
+      : model_(model), files_(files), options_(options), learnt_(learnt),
+        builder_(result_.module, "main") {}
+
+  /// Code::busy: the import is to be started again (more has been learnt).
+  Result<Imported> run();
+
+  // --- What handlers use; see call.h ---
+  ir::ExprPool &exprs() { return result_.module.exprs; }
+  E constant(int64_t value) { return exprs().constant(value); }
+  ir::FunctionBuilder &builder() { return builder_; }
+  const ir::Type &type(V v) { return result_.module.types[builder_.function().value(v).type]; }
+  /// Of a value wherever it is; none of what could not be imported.
+  std::optional<DType> entry_dtype(const Entry &entry);
+  std::optional<int64_t> known(E e) { return exprs().as_constant(e); }
+  ir::Interval range(E e);
+  bool never_negative(E e);
+  /// What an op implies: raises the lower bound of the symbol of a dimension that depends on one.
+  void require_at_least(E e, int64_t least);
+
+  /// Of an emitted op; invalid and `error` set when it is not one.
+  std::vector<V> emit(Op op, const std::vector<V> &operands, std::vector<ir::Attribute> attributes);
+  V shape(const Dims &dims);
+  V match(V x, const Dims &dims);
+  /// The factors of a product, each by itself.
+  void add_factors(E e, Dims &factors);
+  V constant_tensor(const std::string &name, const HostTensor &tensor);
+  V materialize(const Host &host);
+  V materialize_fractions(const Fractions &fractions);
+  V device(Entry &entry);
+  std::vector<V> launch(const KernelCall &call);
+  ir::TypeId tensor_type(DType dtype, const Dims &dims) {
+    return result_.module.types.tensor(dtype, dims);
+  }
+  /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
+  E count_on_host(V count, E most);
+  /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
+  /// condition only single integers, which become symbols, never data.
+  enum class Need { no, condition, value };
+  const Host *host(Entry &entry, Need need);
+  /// The elements of an expression's inputs are wanted as constants: raises their mode.
+  void need_constant(E e);
+  /// What several integers of inputs come to as dimensions: storage is sized for that.
+  void require_at_most(const Dims &dims, int64_t most);
+  /// Where an element that is an input's is 0, it would mean something else: it is a constant, or
+  /// at least 1.
+  void need_constant_or_positive(E e);
+
+  // --- Values with a dimension that the device counts; see counted_values.cpp ---
+  /// Whether a node's results may stay at their upper bound, as far as is known.
+  bool may_stay_counted(const Node &node) const;
+  void set_counted(std::string_view name, const Counted &counted);
+
+  EntryPtr find(std::string_view name);
+  /// The node of the model's graph that alone reads a value of that graph, which is no result.
+  const Node *only_reader(std::string_view name);
+  /// A constant of the model that is defined so far; else null.
+  EntryPtr constant_of(std::string_view name);
+  /// Nodes that the nodes before them have done the work of.
+  std::set<const Node *> folded;
+  void define(std::string_view name, EntryPtr entry);
+  void nodes(const std::vector<Node> &nodes);
+  void graph_body(const Graph &graph);
+  void push_scope() { scopes_.emplace_back(); }
+  void pop_scope() { scopes_.pop_back(); }
+
+  // Nested blocks of `if` and `while`: what they capture.
+  void begin_block(const std::vector<ir::TypeId> &types, std::vector<V> &params);
+  std::vector<V> end_block(const std::vector<V> &results, uint32_t *block);
+  uint32_t last_block() const { return last_block_; }
+  V append(ir::BindingKind kind, std::vector<ir::Operand> operands, const std::vector<E> &exprs,
+           const std::vector<ir::TypeId> &types, ir::Range blocks = {}, uint32_t carried = 0);
+  void capture(V v);
+
+  void fail(Code code, std::string message);
+  bool failed() const { return !error_.ok(); }
+  Status take_error() { return std::exchange(error_, Status()); }
+
+  int64_t opset() const { return opset_; }
+  ExternalFiles &files() { return files_; }
+  const Model &model() const { return model_; }
+  const Options &options() const { return options_; }
+  unsigned depth = 0; // of local functions and subgraphs
+  size_t turns = 0;   // nodes so far, those of what is written out counted each time
+  std::string hint;   // names values after the node's results
+
+private:
+  Status inputs();
+  Status input(const ValueInfo &info);
+  Result<E> dimension(const ValueInfo &info, size_t i, const HostTensor *given);
+  /// Of the input's dimension in the file: its number, by --dim or the file's own.
+  std::optional<int64_t> number_of(const ValueInfo &info, size_t i) const;
+  Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
+  Status known_dims() const;
+  Status known_bounds();
+  Status results();
+  Status result(std::string_view name, std::set<uint32_t> &returned);
+  Status every_value(std::set<uint32_t> &returned);
+  ir::TypeId declared_type(ir::TypeId id);
+  void count_readers(const Graph &graph);
+  bool node_with_counted(const Node &node, Handler handler);
+  void wait_for(const Counted &counted);
+  V dense(V x, const Counted &counted);
+  Status count_results();
+  void node(const Node &node);
+  void handle(const Node &node, Handler handler);
+  /// What is left unread of a node is an error.
+  void require_all_read(const Call &call);
+  void report(const Node &node, const Status &status);
+  Status bound_input(const ValueInfo &info, Entry &entry);
+  E host_symbol(const std::string &input, std::string wanted, DType dtype, int64_t most,
+                std::optional<int64_t> given);
+  Status host_input(const std::string &name, DType dtype, const Dims &dims, const HostTensor *given,
+                    Entry &entry);
+  void raise(const std::string &input, InputMode mode);
+  void settle(E a, E b);
+  void raise_input(const Entry &entry, Need need);
+  void raise_sources(const Entry &entry, Need need, size_t &left);
+  V launch_integers(const std::vector<E> &values, size_t begin, size_t count);
+  void call_function(const Node &node, const LocalFunction &function);
+
+  const Model &model_;
+  ExternalFiles &files_;
+  const Options &options_;
+  Learnt &learnt_;
+  Imported result_;
+  ir::FunctionBuilder builder_;
+  std::vector<std::unordered_map<std::string_view, EntryPtr>> scopes_;
+  std::unordered_map<std::string, E> dimensions_; // by the name in the file
+  struct Readers {
+    size_t count = 0;
+    const Node *node = nullptr; // of the model's graph; null where something else reads it, too
+  };
+  std::unordered_map<std::string_view, Readers> readers_; // of values, filled when first asked for
+  struct HostInput {
+    std::string name; // empty: none
+    std::optional<int64_t> given;
+  };
+  std::vector<HostInput> symbol_inputs_; // by symbol
+  std::unordered_map<std::string, uint32_t> kernels_;
+  std::unordered_map<std::string_view, size_t> makers_; // of values of the graph: the node
+  std::vector<ir::Operand> result_operands_;
+  std::vector<std::pair<uint32_t, Counted>> counted_results_;
+  bool takes_counted_ = false; // who asks for a value knows that it is counted
+  struct Block {
+    std::vector<V> captures;
+    std::vector<EntryPtr> made; // entries that got their device value in it
+    std::set<uint32_t> captured;
+    uint32_t number = 0;
+  };
+  std::vector<Block> blocks_;
+  std::vector<size_t> level_; // by value: how many blocks it is in
+  uint32_t last_block_ = 0;
+  int64_t opset_ = 0;
+  Status error_;
+  bool restart_ = false;
+  struct Problem {
+    std::string op, why, first;
+    size_t count = 0;
+  };
+  std::vector<Problem> problems_;
+};
+
+} // namespace cugrt::onnx

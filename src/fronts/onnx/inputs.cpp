@@ -1,0 +1,278 @@
+// Inputs of the model: their dimensions as symbols, what is bound, what options name; see
+// importer.h.
+#include "fronts/onnx/importer.h"
+#include "base/type/element.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace cugrt::onnx {
+
+namespace {
+
+/// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
+constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
+
+Result<HostTensor> parse_value(const std::string &name, const std::string &text, DType dtype,
+                               size_t rank) {
+  std::string bytes;
+  int64_t count = 0;
+  const char *at = text.data(), *end = at + text.size();
+  while (at <= end) {
+    const char *comma = std::find(at, end, ',');
+    double number = 0;
+    auto [stop, error] = std::from_chars(at, comma, number);
+    if (std::string_view(at, size_t(comma - at)) == "true")
+      number = 1, stop = comma, error = {};
+    else if (std::string_view(at, size_t(comma - at)) == "false")
+      stop = comma, error = {};
+    if (error != std::errc() || stop != comma)
+      return Status::error(Code::invalid_argument,
+                           "--bind " + name + "=" + text + ": numbers with commas are wanted");
+    if (is_real(dtype))
+      ir::append_float(dtype, number, bytes);
+    else
+      ir::append_integer(dtype, static_cast<int64_t>(std::fabs(number) < 9e18 ? number : 0), bytes);
+    ++count;
+    at = comma + 1;
+  }
+  HostTensor out{dtype, rank ? std::vector<int64_t>{count} : std::vector<int64_t>(), {}, {}};
+  if (rank > 1 || (!rank && count != 1))
+    return Status::error(Code::invalid_argument, "--bind " + name + ": the input has another rank");
+  out.owned = std::make_shared<const std::string>(std::move(bytes));
+  out.bytes = *out.owned;
+  return out;
+}
+
+/// "?", "-1" and their like name nothing: dimensions that have them may differ.
+std::string name_of(const ValueInfo &info, size_t i) {
+  const std::string_view own = i < info.dims.size() ? info.dims[i].name : std::string_view();
+  const bool named = std::any_of(own.begin(), own.end(),
+                                 [](unsigned char letter) { return std::isalpha(letter); });
+  return named ? std::string(own) : std::string(info.name) + "[" + std::to_string(i) + "]";
+}
+
+} // namespace
+
+std::optional<int64_t> Importer::number_of(const ValueInfo &info, size_t i) const {
+  if (i < info.dims.size() && info.dims[i].known)
+    return info.dims[i].value;
+  const auto renamed = options_.dims.find(name_of(info, i));
+  if (renamed == options_.dims.end())
+    return std::nullopt;
+  int64_t number = 0;
+  const std::string &text = renamed->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+Result<E> Importer::dimension(const ValueInfo &info, size_t i, const HostTensor *given) {
+  const Dimension dim = i < info.dims.size() ? info.dims[i] : Dimension();
+  if (const std::optional<int64_t> number = number_of(info, i))
+    return constant(*number);
+  if (options_.fix_given && given && i < given->dims.size())
+    return constant(given->dims[i]);
+  const std::string name = name_of(info, i);
+  if (auto only = learnt_.dims.find(name); only != learnt_.dims.end()) {
+    if (dimensions_.try_emplace(name, constant(only->second)).second)
+      result_.symbols.emplace_back(name, std::to_string(only->second));
+    return constant(only->second);
+  }
+  auto [known, added] = dimensions_.try_emplace(name);
+  if (!added)
+    return known->second;
+  std::string wanted = name.back() == ']' && dim.name != name
+                           ? "x" + std::to_string(result_.symbols.size())
+                           : std::string(dim.name);
+  if (auto renamed = options_.dims.find(name); renamed != options_.dims.end()) {
+    const std::string &text = renamed->second;
+    for (size_t s = 0; s < builder_.function().symbols.size(); ++s)
+      if (builder_.function().symbols[s].name == text)
+        return known->second = exprs().symbol({static_cast<uint32_t>(s)});
+    wanted = text;
+  }
+  ir::Symbol symbol;
+  symbol.name = wanted;
+  const ir::SymbolId id = builder_.symbol(std::move(symbol));
+  ir::Symbol &made = builder_.function().symbols[id.index];
+  made.bounds = {1, i ? kMostDimension : kMostBatch};
+  if (given && i < given->dims.size())
+    made.bounds = {std::min<int64_t>(1, given->dims[i]), std::max<int64_t>(1, given->dims[i])};
+  if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
+    made.bounds = bounds->second;
+  result_.symbols.emplace_back(name, made.name);
+  symbol_inputs_.resize(id.index + 1);
+  return known->second = exprs().symbol(id);
+}
+
+Status Importer::bound_input(const ValueInfo &info, Entry &entry) {
+  const std::string name(info.name);
+  const auto text = options_.bind.find(name);
+  const auto given = options_.given.find(name);
+  if (text != options_.bind.end()) {
+    CUGRT_ASSIGN(entry.constant,
+                 parse_value(name, text->second, *dtype_of(info.data_type), info.dims.size()));
+  } else if (given != options_.given.end()) {
+    entry.constant = given->second;
+  } else {
+    return Status::error(Code::unsupported,
+                         "input '" + name +
+                             "' decides what the module is and must be a constant: "
+                             "bind it to its value, --bind " +
+                             name + "=VALUE");
+  }
+  result_.inputs.push_back({name, "", InputKind::tensor});
+  return {};
+}
+
+/// A symbol that an input gives, from 0 on.
+E Importer::host_symbol(const std::string &input, std::string wanted, DType dtype, int64_t most,
+                        std::optional<int64_t> given) {
+  ir::Symbol symbol;
+  symbol.name = std::move(wanted);
+  symbol.bounds = {0, dtype == DType::boolean ? 1 : std::max(most, given.value_or(0))};
+  const ir::SymbolId id = builder_.symbol(std::move(symbol));
+  ir::Symbol &made = builder_.function().symbols[id.index];
+  if (auto bounds = options_.bounds.find(made.name); bounds != options_.bounds.end())
+    made.bounds = bounds->second;
+  symbol_inputs_.resize(id.index);
+  symbol_inputs_.push_back({input, given});
+  return exprs().symbol(id);
+}
+
+/// One integer is a parameter int<n>; a list is shape<[n_0, n_1, ..]>, whose elements are
+/// dimensions more often than not, and are at most what is given for them.
+Status Importer::host_input(const std::string &name, DType dtype, const Dims &dims,
+                            const HostTensor *given, Entry &entry) {
+  const std::vector<int64_t> values = given ? integers_of(*given) : std::vector<int64_t>();
+  Host host{dtype, {}, {}, {}};
+  int64_t count = 1;
+  for (E d : dims) {
+    host.dims.push_back(known(d).value_or(0));
+    count *= host.dims.back();
+  }
+  if (given && static_cast<int64_t>(values.size()) != count)
+    return Status::error(Code::invalid_argument, "input '" + name + "' has " +
+                                                     std::to_string(count) + " elements, " +
+                                                     std::to_string(values.size()) + " are given");
+  V param;
+  if (count == 1) {
+    const auto value = given ? std::optional(values[0]) : std::nullopt;
+    host.ints.push_back(host_symbol(name, name, dtype, kMostInteger, value));
+    param = builder_.param(name,
+                           result_.module.types.scalar(ir::ScalarKind::integer, host.ints.front()));
+  } else {
+    for (size_t i = 0; i < size_t(count); ++i) {
+      const auto value = given ? std::optional(values[i]) : std::nullopt;
+      host.ints.push_back(host_symbol(name, name + "_" + std::to_string(i), dtype,
+                                      given ? 1 : kMostDimension, value));
+    }
+    param = builder_.param(name, result_.module.types.shape(host.ints));
+  }
+  result_.inputs.push_back({name, builder_.function().value(param).name,
+                            count == 1 ? InputKind::integer : InputKind::shape});
+  entry.host = std::move(host);
+  return {};
+}
+
+Status Importer::input(const ValueInfo &info) {
+  const std::string name(info.name);
+  const std::optional<DType> dtype = dtype_of(info.data_type);
+  if (!info.is_tensor || !dtype)
+    return Status::error(Code::unsupported, "input '" + name + "' is no tensor of a dtype of ours");
+  auto found = options_.given.find(name);
+  const HostTensor *given = found == options_.given.end() ? nullptr : &found->second;
+  const auto wanted = options_.frames.find(name);
+  if (wanted != options_.frames.end()) {
+    define(info.name, std::make_shared<Entry>());
+    return frames(info, wanted->second, given);
+  }
+  if (given && given->dtype != *dtype)
+    return Status::error(Code::invalid_argument,
+                         "input '" + name + "' has dtype " + std::string(ir::info(*dtype).name) +
+                             ", " + std::string(ir::info(given->dtype).name) + " is given");
+  if (!info.has_shape && !given)
+    return Status::error(Code::unsupported, "input '" + name + "' has no rank in the file");
+  auto entry = std::make_shared<Entry>();
+  entry->name = name;
+  define(info.name, entry);
+  InputMode &mode = learnt_.inputs[name];
+  if (options_.bind.count(name))
+    mode = InputMode::bound;
+  if (mode == InputMode::bound)
+    return bound_input(info, *entry);
+  Dims dims;
+  for (size_t i = 0; i < (info.has_shape ? info.dims.size() : given->dims.size()); ++i) {
+    CUGRT_ASSIGN(E dim, dimension(info, i, given));
+    dims.push_back(dim);
+  }
+  if (dims.size() > ir::kMaxRank)
+    return Status::error(Code::unsupported, "input '" + name + "' has more than " +
+                                                std::to_string(ir::kMaxRank) + " dimensions");
+  if (mode == InputMode::host)
+    return host_input(name, *dtype, dims, given, *entry);
+  entry->is_input = true;
+  entry->device = builder_.param(name, result_.module.types.tensor(*dtype, dims));
+  result_.inputs.push_back(
+      {name, builder_.function().value(entry->device).name, InputKind::tensor});
+  return {};
+}
+
+Status Importer::inputs() {
+  std::set<std::string_view> initialized;
+  for (const TensorView &tensor : model_.graph.initializers)
+    initialized.insert(tensor.name);
+  for (const ValueInfo &info : model_.graph.inputs)
+    if (!initialized.count(info.name) || options_.given.count(std::string(info.name))) {
+      if (Status status = input(info); !status.ok())
+        return status;
+      initialized.insert(info.name);
+    }
+  for (const auto &[name, text] : options_.bind)
+    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
+                     [&name = name](const Input &one) { return one.name == name; }))
+      return Status::error(Code::not_found, "--bind: the model has no input '" + name + "'");
+  for (const auto &[name, wanted] : options_.frames)
+    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
+                     [&name = name](const Input &one) { return one.name == name; }))
+      return Status::error(Code::not_found, "--preprocess: the model has no input '" + name + "'");
+  return known_dims();
+}
+
+/// That each --dim names a dimension of an input.
+Status Importer::known_dims() const {
+  std::set<std::string> names;
+  std::string list;
+  for (const ValueInfo &info : model_.graph.inputs)
+    for (size_t i = 0; i < (info.has_shape ? info.dims.size() : ir::kMaxRank); ++i)
+      if (const std::string name = name_of(info, i); names.insert(name).second)
+        if (i < info.dims.size() && !info.dims[i].known)
+          list += (list.empty() ? "'" : ", '") + name + "'";
+  for (const auto &[name, text] : options_.dims)
+    if (!names.count(name))
+      return Status::error(Code::not_found,
+                           "--dim: the model has no dimension '" + name + "'; " +
+                               (list.empty() ? "all are numbers" : "it has " + list));
+  return {};
+}
+
+/// Likewise of --bounds, at the end: a host integer is a symbol only where it has become one.
+Status Importer::known_bounds() {
+  if (options_.fix_given || !learnt_.dims.empty())
+    return {}; // symbols that are numbers now
+  const std::vector<ir::Symbol> &symbols = builder_.function().symbols;
+  std::string list;
+  for (const ir::Symbol &symbol : symbols)
+    list += (list.empty() ? "'" : ", '") + symbol.name + "'";
+  for (const auto &[name, bounds] : options_.bounds)
+    if (std::none_of(symbols.begin(), symbols.end(),
+                     [&name = name](const ir::Symbol &one) { return one.name == name; }))
+      return Status::error(Code::not_found,
+                           "--bounds: the module has no symbol '" + name + "'; " +
+                               (list.empty() ? "all dimensions are numbers" : "it has " + list));
+  return {};
+}
+
+} // namespace cugrt::onnx

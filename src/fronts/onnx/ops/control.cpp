@@ -1,0 +1,447 @@
+// If, Loop and Scan.
+//
+// A condition that is known takes its branch alone; one of symbols is an `if` whose choice is part
+// of the key, one on the device a conditional. Loops of few turns whose number is known are written
+// out, others are a `while` on the device:
+//
+//   while (i = 0, go_on, values.., collected..) { yield i < turns and go_on }
+//   do { the body; yield i + 1, its condition, its values.., collected with row i.. }
+#include "fronts/onnx/call.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace cugrt::onnx {
+
+namespace {
+
+const Graph *graph_of(Call &c, std::string_view name) {
+  const AttributeView *one = c.attribute(name);
+  if (one && one->graph)
+    return one->graph.get();
+  c.w.fail(Code::parse_error, "there is no subgraph '" + std::string(name) + "'");
+  return nullptr;
+}
+
+/// The body's results, with these inputs.
+std::vector<EntryPtr> inlined(Call &c, const Graph &graph, const std::vector<EntryPtr> &inputs) {
+  std::vector<EntryPtr> results;
+  c.w.push_scope();
+  for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i)
+    c.w.define(graph.inputs[i].name, inputs[i]);
+  c.w.graph_body(graph);
+  for (const ValueInfo &info : graph.outputs) {
+    results.push_back(c.failed() ? std::make_shared<Entry>() : c.w.find(info.name));
+    if (results.back()->missing)
+      c.w.fail(Code::unsupported, "its subgraph has nodes that cannot be imported");
+  }
+  c.w.pop_scope();
+  return results;
+}
+
+struct Branch {
+  uint32_t block = 0;
+  std::vector<V> results, captures;
+};
+
+Branch branch(Call &c, const Graph &graph) {
+  Branch out;
+  std::vector<V> none;
+  c.w.begin_block({}, none);
+  for (const EntryPtr &entry : inlined(c, graph, {})) {
+    V v = c.failed() ? V() : c.w.device(*entry);
+    if (v.valid() && !c.failed()) // a value of its own
+      v = c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))});
+    out.results.push_back(v);
+  }
+  out.captures = c.w.end_block(out.results, &out.block);
+  return out;
+}
+
+void if_(Call &c) {
+  const Graph *yes = graph_of(c, "then_branch"), *no = graph_of(c, "else_branch");
+  const EntryPtr condition = c.required(0);
+  if (c.failed() || !yes || !no)
+    return;
+  const Host *host = c.w.host(*condition, Importer::Need::condition);
+  if (c.failed())
+    return;
+  if (host && host->ints.size() == 1)
+    if (const auto known = c.known(host->ints[0])) {
+      const std::vector<EntryPtr> results = inlined(c, *known ? *yes : *no, {});
+      for (size_t i = 0; i < results.size(); ++i)
+        c.result(results[i], i);
+      return;
+    }
+  ir::Operand operand;
+  if (host && host->ints.size() == 1) {
+    operand = ir::Operand::of(host->ints[0]);
+  } else {
+    V v = c.value(0);
+    operand = ir::Operand::of(c.rank(v) ? c.reshape(v, {}) : v);
+  }
+  const Branch first = branch(c, *yes), second = branch(c, *no);
+  std::vector<ir::TypeId> types;
+  bool alike = first.results.size() == second.results.size();
+  for (size_t i = 0; alike && i < first.results.size() && !c.failed(); ++i) {
+    types.push_back(c.w.builder().function().value(first.results[i]).type);
+    alike = types.back() == c.w.builder().function().value(second.results[i]).type;
+  }
+  if (!c.failed() && !alike) {
+    if (operand.kind == ir::Operand::Kind::expr)
+      c.w.need_constant(operand.expr());
+    c.unsupported("branches whose results have different shapes");
+  }
+  if (c.failed())
+    return;
+  std::vector<ir::Operand> operands = {operand};
+  std::vector<V> captured;
+  for (const Branch *one : {&first, &second})
+    for (V v : one->captures)
+      if (std::find(captured.begin(), captured.end(), v) == captured.end())
+        captured.push_back(v);
+  for (V v : captured)
+    operands.push_back(ir::Operand::of(v));
+  const V result = c.w.append(ir::BindingKind::if_, operands, {}, types, {first.block, 2});
+  for (uint32_t i = 0; i < types.size(); ++i)
+    c.result(V{result.index + i}, i);
+}
+
+V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
+  std::vector<V> wide;
+  for (V v : parts) {
+    Dims d = c.dims(v);
+    d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
+    wide.push_back(c.reshape(v, d));
+  }
+  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
+}
+
+EntryPtr entry_of(V v) {
+  auto entry = std::make_shared<Entry>();
+  entry->device = v;
+  return entry;
+}
+
+/// A loop on the device.
+struct DeviceLoop {
+  E count{};                     // of turns, where the host knows it; what is collected needs it
+  V limit{}, go_on{};            // one element each: turns at most, i64; whether the first one runs
+  std::vector<V> initial{};      // values that are carried
+  bool has_condition = true;     // the body's first result
+  std::vector<bool> backwards{}; // of what is collected: row 0 is that of the last turn
+  /// The body's inputs in a turn: its number (a scalar), whether it goes on, the values.
+  std::function<std::vector<EntryPtr>(V, V, const std::vector<V> &)> inputs{};
+};
+
+/// The values at the end, and what was collected, along the first axis.
+std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
+  const size_t values = loop.initial.size(), before = loop.has_condition;
+  const Dims one = {c.constant(1)};
+  auto own = [&](V v) {
+    return v.valid() && !c.failed()
+               ? c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))})
+               : V();
+  };
+  std::vector<V> begin = {c.broadcast(c.scalar(DType::i64, 0), one),
+                          loop.go_on.valid() ? loop.go_on
+                                             : c.broadcast(c.scalar(DType::boolean, 1), one)};
+  begin.insert(begin.end(), loop.initial.begin(), loop.initial.end());
+  if (!loop.backwards.empty() && !c.failed()) { // a turn beforehand tells the types of rows
+    const auto results = inlined(
+        c, body, loop.inputs(c.reshape(begin[0], {}), c.reshape(begin[1], {}), loop.initial));
+    for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
+      V row = c.w.device(*results.at(before + values + i));
+      Dims d = c.dims(row);
+      d.insert(d.begin(), loop.count);
+      begin.push_back(c.broadcast(c.like(row, 0), d));
+    }
+  }
+  std::vector<ir::TypeId> types;
+  for (V &v : begin) {
+    v = own(v);
+    if (c.failed())
+      return {};
+    types.push_back(c.w.builder().function().value(v).type);
+  }
+  // Both blocks are opened whatever happens in them: the builder numbers them together.
+  std::vector<V> params;
+  uint32_t first = 0, second = 0;
+  c.w.begin_block(types, params);
+  V runs = params[1];
+  if (loop.limit.valid())
+    runs = c.binary(Op::logical_and, c.binary(Op::less, params[0], loop.limit), runs);
+  std::vector<V> captured = c.w.end_block({runs}, &first);
+  params.clear();
+  c.w.begin_block(types, params);
+  const std::vector<V> now(params.begin() + 2, params.begin() + 2 + ptrdiff_t(values));
+  V number = c.reshape(params[0], {}), goes_on = c.reshape(params[1], {});
+  std::vector<V> next = {c.binary(Op::add, params[0], c.like(params[0], 1)), params[1]};
+  std::vector<EntryPtr> results;
+  if (!c.failed())
+    results = inlined(c, body, loop.inputs(number, goes_on, now));
+  if (!c.failed() && results.size() < before + values + loop.backwards.size())
+    c.w.fail(Code::parse_error, "its subgraph has too few results");
+  if (loop.has_condition && !c.failed())
+    next[1] = c.reshape(c.cast(c.w.device(*results[0]), DType::boolean), one);
+  for (size_t i = 0; i < values && !c.failed(); ++i) {
+    V v = c.w.device(*results[before + i]);
+    if (c.rank(v) != c.rank(now[i]) || c.dtype(v) != c.dtype(now[i]))
+      c.unsupported("a loop whose values change their rank or dtype");
+    next.push_back(c.w.match(v, c.dims(now[i])));
+  }
+  for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
+    V row = c.w.device(*results[before + values + i]), all = params[2 + values + i];
+    Dims column(c.rank(all), c.constant(1));
+    column[0] = loop.count;
+    V place = params[0];
+    if (loop.backwards[i]) {
+      Host last{DType::i64, {1}, {c.w.exprs().sub(loop.count, c.constant(1))}, {}};
+      place = c.binary(Op::sub, c.w.materialize(last), place);
+    }
+    V at =
+        c.op(Op::range, {c.w.shape({loop.count})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
+    next.push_back(c.op(Op::where, {c.reshape(c.binary(Op::equal, at, place), column), row, all}));
+  }
+  for (V &v : next)
+    v = own(v);
+  for (V v : c.w.end_block(next, &second))
+    if (std::find(captured.begin(), captured.end(), v) == captured.end())
+      captured.push_back(v);
+  if (c.failed())
+    return {};
+  std::vector<ir::Operand> operands;
+  for (const auto *list : {&begin, &captured})
+    for (V v : *list)
+      operands.push_back(ir::Operand::of(v));
+  const V made = c.w.append(ir::BindingKind::while_, operands, {}, types, {first, 2},
+                            static_cast<uint32_t>(types.size()));
+  std::vector<V> out;
+  for (uint32_t i = 2; i < types.size(); ++i)
+    out.push_back({made.index + i});
+  return out;
+}
+
+/// Whether the body's condition is the one that it was given, or true.
+bool goes_on_always(Call &c, const Graph &body) {
+  std::string_view name = body.outputs.empty() ? "" : body.outputs[0].name;
+  for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
+    if (body.inputs.size() > 1 && name == body.inputs[1].name)
+      return true;
+    for (const TensorView &tensor : body.initializers)
+      if (tensor.name == name) {
+        const auto loaded = load_tensor(tensor, c.w.files());
+        return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
+      }
+    const auto node = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const Node &one) {
+      return !one.outputs.empty() && one.outputs[0] == name;
+    });
+    if (node == body.nodes.end())
+      return false;
+    if (node->op == "Constant" && node->attributes.size() == 1 && node->attributes[0].tensor) {
+      const auto loaded = load_tensor(*node->attributes[0].tensor, c.w.files());
+      return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
+    }
+    if (node->op != "Identity" || node->inputs.empty())
+      return false;
+    name = node->inputs[0];
+  }
+  return false;
+}
+
+/// By the device's count or condition, or of many turns.
+void loop_on_device(Call &c, const Graph &body, const Host *most) {
+  const Dims one = {c.constant(1)};
+  DeviceLoop loop;
+  if (most) {
+    loop.count = most->ints.at(0);
+    if (c.w.range(loop.count).lower < 0)
+      loop.count = c.w.exprs().max(loop.count, c.constant(0));
+    loop.limit = c.w.materialize({DType::i64, {1}, {loop.count}, {}});
+  } else if (c.has(0)) {
+    loop.limit = c.reshape(c.cast(c.value(0), DType::i64), one);
+  }
+  if (c.has(1))
+    loop.go_on = c.reshape(c.cast(c.value(1), DType::boolean), one);
+  for (size_t i = 2; i < c.input_count(); ++i)
+    loop.initial.push_back(c.w.device(*c.required(i)));
+  const size_t values = loop.initial.size();
+  if (body.outputs.size() > values + 1)
+    loop.backwards.assign(body.outputs.size() - 1 - values, false);
+  const EntryPtr condition = c.entry(1);
+  const Host *starts = condition ? c.w.host(*condition, Importer::Need::no) : nullptr;
+  const bool whole =
+      goes_on_always(c, body) &&
+      (!condition || (starts && starts->size() == 1 && c.known(starts->ints.at(0)) == 1));
+  if (!loop.backwards.empty() && (!loop.count.valid() || !whole))
+    return c.unsupported("a loop that collects results, as many as the device decides");
+  loop.inputs = [](V number, V goes_on, const std::vector<V> &now) {
+    std::vector<EntryPtr> inputs = {entry_of(number), entry_of(goes_on)};
+    for (V v : now)
+      inputs.push_back(entry_of(v));
+    return inputs;
+  };
+  const std::vector<V> made = on_device(c, body, loop);
+  for (size_t i = 0; i < made.size(); ++i)
+    c.result(made[i], i);
+}
+
+void loop(Call &c) {
+  const Graph *body = graph_of(c, "body");
+  if (!body)
+    return;
+  EntryPtr condition = c.entry(1);
+  std::vector<EntryPtr> carried;
+  for (size_t i = 2; i < c.input_count(); ++i)
+    carried.push_back(c.required(i));
+  const EntryPtr given = c.entry(0);
+  const Host *most = given ? c.w.host(*given, Importer::Need::condition) : nullptr;
+  if (c.failed())
+    return;
+  const auto known = most ? c.known(most->ints.at(0)) : std::nullopt;
+  if (given && (!known || (*known > kMostSteps && goes_on_always(c, *body))))
+    return loop_on_device(c, *body, most);
+  const int64_t turns = given ? *known : kMostSteps + 1;
+  std::vector<std::vector<V>> scans(
+      body->outputs.size() > carried.size() + 1 ? body->outputs.size() - 1 - carried.size() : 0);
+  for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
+    if (condition) {
+      const Host *runs = c.w.host(*condition, Importer::Need::condition);
+      if (c.failed())
+        return;
+      if (!runs || runs->ints.size() != 1 || !c.known(runs->ints[0]))
+        return loop_on_device(c, *body, most); // what is written out by then is used by nothing
+      if (!*c.known(runs->ints[0]))
+        break;
+    }
+    if (turn == kMostSteps)
+      return loop_on_device(c, *body, most);
+    auto number = std::make_shared<Entry>();
+    number->host = Host{DType::i64, {}, {c.constant(turn)}, {}};
+    auto goes_on = std::make_shared<Entry>();
+    goes_on->host = Host{DType::boolean, {}, {c.constant(1)}, {}};
+    std::vector<EntryPtr> inputs = {number, goes_on};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    const std::vector<EntryPtr> results = inlined(c, *body, inputs);
+    if (c.failed() || results.size() < carried.size() + 1)
+      return;
+    condition = c.has(1) || !c.has(0) ? results[0] : nullptr;
+    carried.assign(results.begin() + 1, results.begin() + 1 + ptrdiff_t(carried.size()));
+    for (size_t i = 0; i < scans.size(); ++i)
+      scans[i].push_back(c.w.device(*results[1 + carried.size() + i]));
+  }
+  for (size_t i = 0; i < carried.size(); ++i)
+    c.result(carried[i], i);
+  for (size_t i = 0; i < scans.size() && !c.failed(); ++i)
+    if (c.wants(carried.size() + i)) {
+      if (scans[i].empty())
+        return c.unsupported("a loop without turns whose results are collected");
+      c.result(stacked(c, scans[i], 0), carried.size() + i);
+    }
+}
+
+void scan(Call &c) {
+  const Graph *body = graph_of(c, "body");
+  if (!body || c.w.opset() < 9)
+    return c.unsupported("Scan before opset 9");
+  const auto count =
+      static_cast<size_t>(std::clamp<int64_t>(c.integer("num_scan_inputs", 0), 0, 1 << 16));
+  if (count > c.input_count() || count == 0)
+    return c.w.fail(Code::parse_error, "num_scan_inputs is not a number of inputs");
+  const size_t states = c.input_count() - count;
+  const Ints in_axes = c.integers("scan_input_axes", Ints(count, 0)),
+             backwards = c.integers("scan_input_directions", Ints(count, 0));
+  const size_t outs = body->outputs.size() > states ? body->outputs.size() - states : 0;
+  const Ints out_axes = c.integers("scan_output_axes", Ints(outs, 0)),
+             out_backwards = c.integers("scan_output_directions", Ints(outs, 0));
+  std::vector<EntryPtr> carried;
+  for (size_t i = 0; i < states; ++i)
+    carried.push_back(c.required(i));
+  std::vector<V> sources;
+  E length{};
+  for (size_t i = 0; i < count; ++i) {
+    sources.push_back(c.value(states + i));
+    if (c.failed() || in_axes.size() != count || backwards.size() != count ||
+        out_axes.size() != outs || out_backwards.size() != outs)
+      return c.w.fail(Code::parse_error, "axes or directions are not one for each scanned value");
+    const E have = c.dims(sources[i])[c.axis(in_axes[i], c.rank(sources[i]))];
+    length = length.valid() && c.known(length) ? length : have;
+  }
+  const int64_t turns = c.known(length).value_or(0);
+  if (turns > kMostSteps || turns < 1) {
+    DeviceLoop loop;
+    loop.count = length;
+    loop.limit = c.w.materialize({DType::i64, {1}, {length}, {}});
+    loop.has_condition = false;
+    for (const EntryPtr &entry : carried)
+      loop.initial.push_back(c.w.device(*entry));
+    for (int64_t one : out_backwards)
+      loop.backwards.push_back(one != 0);
+    loop.inputs = [&](V number, V, const std::vector<V> &now) {
+      std::vector<EntryPtr> inputs;
+      for (V v : now)
+        inputs.push_back(entry_of(v));
+      for (size_t i = 0; i < count; ++i) {
+        V place = number;
+        if (backwards[i]) {
+          Host last{DType::i64, {}, {c.w.exprs().sub(length, c.constant(1))}, {}};
+          place = c.binary(Op::sub, c.w.materialize(last), place);
+        }
+        inputs.push_back(
+            entry_of(c.gather(sources[i], place, c.axis(in_axes[i], c.rank(sources[i])))));
+      }
+      return inputs;
+    };
+    const std::vector<V> made = on_device(c, *body, loop);
+    for (size_t i = 0; i < made.size() && !c.failed(); ++i) {
+      V v = made[i];
+      if (i >= states) { // what was collected goes to its axis
+        Ints order;
+        const size_t to = c.axis(out_axes[i - states], c.rank(v));
+        for (size_t d = 1; d < c.rank(v); ++d)
+          order.push_back(int64_t(d));
+        order.insert(order.begin() + ptrdiff_t(to), 0);
+        v = c.transpose(v, order);
+      }
+      c.result(v, i);
+    }
+    return;
+  }
+  std::vector<std::vector<V>> scans(outs);
+  for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
+    std::vector<EntryPtr> inputs = carried;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t axis = c.axis(in_axes[i], c.rank(sources[i]));
+      Dims d = c.dims(sources[i]);
+      V one = c.slice(sources[i], axis, c.constant(backwards[i] ? turns - 1 - turn : turn),
+                      c.constant(1));
+      d.erase(d.begin() + ptrdiff_t(axis));
+      auto entry = std::make_shared<Entry>();
+      entry->device = c.reshape(one, d);
+      inputs.push_back(std::move(entry));
+    }
+    const std::vector<EntryPtr> results = inlined(c, *body, inputs);
+    if (c.failed() || results.size() < states + outs)
+      return;
+    carried.assign(results.begin(), results.begin() + ptrdiff_t(states));
+    for (size_t i = 0; i < outs; ++i)
+      scans[i].push_back(c.w.device(*results[states + i]));
+  }
+  for (size_t i = 0; i < states; ++i)
+    c.result(carried[i], i);
+  for (size_t i = 0; i < outs && !c.failed(); ++i) {
+    if (out_backwards[i])
+      std::reverse(scans[i].begin(), scans[i].end());
+    c.result(stacked(c, scans[i], c.axis(out_axes[i], c.rank(scans[i][0]) + 1)), states + i);
+  }
+}
+
+} // namespace
+
+void add_control(HandlerTable &table) {
+  table["If"] = if_;
+  table["Loop"] = loop;
+  table["Scan"] = scan;
+}
+
+} // namespace cugrt::onnx

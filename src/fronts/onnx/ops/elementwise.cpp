@@ -1,0 +1,368 @@
+// Ops that work element by element, and those that choose between elements.
+#include "fronts/onnx/call.h"
+#include "base/type/element.h"
+
+#include <limits>
+
+namespace cugrt::onnx {
+
+namespace {
+
+template <Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
+template <Op kOp> void two(Call &c) { c.result(c.binary(kOp, c.value(0), c.value(1))); }
+
+bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::unsigned_integer; }
+
+void divide(Call &c) { c.result(c.binary(Op::div, c.value(0), c.value(1))); }
+
+void absolute(Call &c) {
+  V x = c.value(0);
+  c.result(is_unsigned(c.dtype(x))
+               ? c.op(Op::cast, {x}, {attr("dtype", ir::DTypeLiteral(c.dtype(x)))})
+               : c.op(Op::abs, {x}));
+}
+
+/// Float functions of an op that takes integers, too.
+void identity(Call &c) {
+  const EntryPtr x = c.entry(0);
+  if (x)
+    c.result(x);
+}
+
+/// Of tensors, and of nothing: sequences are not taken.
+void optional(Call &c) {
+  if (c.node.op == "OptionalGetElement")
+    return c.result(c.entry(0));
+  c.ignore_input(0); // there or not
+  Host there{DType::boolean, {}, {c.constant(c.has(0))}, {}};
+  c.result(std::move(there));
+}
+
+void cast(Call &c) {
+  V x = c.value(0);
+  std::optional<DType> to;
+  if (c.node.op == "CastLike")
+    to = c.dtype(c.value(1));
+  else
+    to = dtype_of(static_cast<int32_t>(c.integer("to", 0)));
+  if (!to)
+    return c.unsupported("a cast to a dtype that is not one of ours");
+  ignore_rounding(c, *to);
+  if (c.dtype(x) == *to) {
+    c.result(c.entry(0));
+    return;
+  }
+  c.result(c.cast(x, *to));
+}
+
+void power(Call &c) {
+  V a = c.value(0), b = c.value(1);
+  if (c.failed())
+    return;
+  if (!is_real(c.dtype(a)) && is_real(c.dtype(b)))
+    c.result(c.cast(c.binary(Op::pow, c.cast(a, c.dtype(b)), b), c.dtype(a)));
+  else
+    c.result(c.binary(Op::pow, a, b));
+}
+
+void modulo(Call &c) {
+  c.result(c.binary(c.integer("fmod", 0) ? Op::trunc_mod : Op::floor_mod, c.value(0), c.value(1)));
+}
+
+void variadic(Call &c) {
+  const Op op = c.node.op == "Max" ? Op::maximum : c.node.op == "Min" ? Op::minimum : Op::add;
+  V all = c.value(0);
+  for (size_t i = 1; i < c.input_count(); ++i)
+    all = c.binary(op, all, c.value(i));
+  if (c.node.op == "Mean")
+    all = c.binary(Op::div, all, c.like(all, static_cast<double>(c.input_count())));
+  if (c.input_count() == 1 && c.node.op != "Mean")
+    return c.result(c.entry(0));
+  c.result(all);
+}
+
+void where(Call &c) {
+  V condition = c.value(0), a = c.value(1), b = c.value(2);
+  if (c.failed())
+    return;
+  const Dims all = c.broadcast_dims(c.dims(condition), c.broadcast_dims(c.dims(a), c.dims(b)));
+  for (V *v : {&condition, &a, &b}) {
+    Dims wanted = c.dims(*v);
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (c.known(wanted[i]) != 1)
+        wanted[i] = all[all.size() - wanted.size() + i];
+    *v = c.w.match(*v, wanted);
+  }
+  c.result(c.op(Op::where, {condition, a, b}));
+}
+
+void clip(Call &c) {
+  V x = c.value(0);
+  if (c.node.op == "Clip" && (c.attribute("min") || c.attribute("max"))) { // opset below 11
+    c.result(c.op(Op::clip, {x},
+                  {attr("min", c.number("min", -std::numeric_limits<float>::infinity())),
+                   attr("max", c.number("max", std::numeric_limits<float>::infinity()))}));
+    return;
+  }
+  const Host *low = c.host(1), *high = c.host(2);
+  const bool constant = is_real(c.dtype(x)) && (!c.has(1) || low) && (!c.has(2) || high) &&
+                        (!low || low->reals.size() == 1) && (!high || high->reals.size() == 1);
+  const double inf = std::numeric_limits<double>::infinity();
+  const double least = low && constant ? low->reals[0] : -inf,
+               most = high && constant ? high->reals[0] : inf;
+  if (constant && least <= most) {
+    c.result(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}));
+    return;
+  }
+  if (c.has(1))
+    x = c.binary(Op::maximum, x, c.value(1));
+  if (c.has(2))
+    x = c.binary(Op::minimum, x, c.value(2));
+  if (!c.has(1) && !c.has(2))
+    return c.result(c.entry(0));
+  c.result(x);
+}
+
+void is_inf(Call &c) {
+  V x = c.value(0);
+  V found = c.op(Op::is_inf, {x});
+  if (!c.integer("detect_negative", 1))
+    found = c.binary(Op::logical_and, found, c.binary(Op::greater, x, c.like(x, 0)));
+  if (!c.integer("detect_positive", 1))
+    found = c.binary(Op::logical_and, found, c.binary(Op::less, x, c.like(x, 0)));
+  c.result(found);
+}
+
+void gelu(Call &c) {
+  c.result(c.op(Op::gelu, {c.value(0)}, {attr("approximate", c.text("approximate", "none"))}));
+}
+
+void with_alpha(Call &c) {
+  const bool leaky = c.node.op == "LeakyRelu";
+  c.result(c.op(leaky ? Op::leaky_relu : Op::elu, {c.value(0)},
+                {attr("alpha", c.number("alpha", leaky ? 0.01 : 1.0))}));
+}
+
+void hard_sigmoid(Call &c) {
+  c.result(c.op(Op::hard_sigmoid, {c.value(0)},
+                {attr("alpha", c.number("alpha", 0.2)), attr("beta", c.number("beta", 0.5))}));
+}
+
+/// x where a comparison with a number holds, else what a function makes of x.
+V choose(Call &c, Op compare, V x, double number, V yes, V no) {
+  return c.op(Op::where, {c.binary(compare, x, c.like(x, number)), yes, no});
+}
+
+void selu(Call &c) {
+  const double alpha = c.number("alpha", 1.67326319217681884765625),
+               gamma = c.number("gamma", 1.05070102214813232421875);
+  V y = c.op(Op::elu, {c.value(0)}, {attr("alpha", alpha)});
+  c.result(c.binary(Op::mul, y, c.like(y, gamma)));
+}
+
+void celu(Call &c) {
+  const double alpha = c.number("alpha", 1);
+  V x = c.value(0);
+  // max(0, x) + min(0, alpha (exp(x / alpha) - 1)) is alpha elu(x / alpha)
+  V y = c.op(Op::elu, {c.binary(Op::div, x, c.like(x, alpha))}, {attr("alpha", 1.0)});
+  c.result(c.binary(Op::mul, y, c.like(y, alpha)));
+}
+
+void thresholded_relu(Call &c) {
+  V x = c.value(0);
+  c.result(choose(c, Op::greater, x, c.number("alpha", 1), x, c.like(x, 0)));
+}
+
+void shrink(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  const DType dtype = c.dtype(x);
+  const double bias = c.number("bias", 0), lambda = c.number("lambd", 0.5);
+  V y = is_real(dtype) ? x : c.cast(x, DType::f32);
+  V below = choose(c, Op::less, y, -lambda, c.binary(Op::add, y, c.like(y, bias)), c.like(y, 0));
+  V out = choose(c, Op::greater, y, lambda, c.binary(Op::sub, y, c.like(y, bias)), below);
+  c.result(c.cast(out, dtype));
+}
+
+void mish(Call &c) {
+  V x = c.value(0);
+  c.result(c.binary(Op::mul, x, c.op(Op::tanh, {c.op(Op::softplus, {x})})));
+}
+
+void swish(Call &c) {
+  V x = c.value(0);
+  const double alpha = c.number("alpha", 1);
+  c.result(alpha == 1
+               ? c.op(Op::silu, {x})
+               : c.binary(Op::mul, x, c.op(Op::sigmoid, {c.binary(Op::mul, x, c.like(x, alpha))})));
+}
+
+void dropout(Call &c) {
+  c.ignore({"ratio", "seed"}); // of training
+  c.ignore_input(1);
+  if (c.has(2)) {
+    const Ints training = c.constants(2);
+    if (!training.empty() && training[0])
+      return c.unsupported("training");
+  }
+  if (c.wants(1)) {
+    V x = c.value(0);
+    c.result(c.broadcast(c.scalar(DType::boolean, 1), c.dims(x)), 1);
+  }
+  c.result(c.entry(0), 0);
+}
+
+void constant(Call &c) {
+  auto made = std::make_shared<Entry>();
+  made->name = c.node.outputs.empty() ? "" : c.node.outputs[0];
+  for (const AttributeView &one : c.node.attributes) {
+    Host host;
+    c.attribute(one.name);
+    if (one.name == "value" && one.tensor) {
+      auto loaded = load_tensor(*one.tensor, c.w.files());
+      if (!loaded.ok())
+        return c.w.fail(loaded.status().code(), loaded.status().message());
+      made->constant = std::move(*loaded);
+      return c.result(made);
+    }
+    if (one.name == "value_float" || one.name == "value_floats") {
+      host.dtype = DType::f32;
+      if (one.name == "value_float")
+        host.reals = {one.number};
+      else
+        host.reals.assign(one.numbers.begin(), one.numbers.end());
+    } else if (one.name == "value_int") {
+      host.ints = {c.constant(one.integer)};
+    } else if (one.name == "value_ints") {
+      for (int64_t value : one.integers)
+        host.ints.push_back(c.constant(value));
+    } else {
+      continue;
+    }
+    if (one.name.back() == 's')
+      host.dims = {static_cast<int64_t>(host.size())};
+    return c.result(std::move(host));
+  }
+  c.unsupported("a constant of strings, or a sparse one");
+}
+
+/// Operands whose ranks are made equal for an op that is found by its name.
+V bits(Call &c, std::string_view name, V a, V b) {
+  const Dims all = c.broadcast_dims(c.dims(a), c.dims(b));
+  return c.op(name, {c.broadcast(a, all), c.broadcast(b, all)});
+}
+
+void bitwise(Call &c) {
+  const std::string_view op = c.node.op;
+  if (op == "BitwiseNot")
+    return c.result(c.op("bitwise_not", {c.value(0)}));
+  V a = c.value(0), b = c.value(1);
+  if (op == "BitShift")
+    c.result(bits(c, c.text("direction", "") == "LEFT" ? "shift_left" : "shift_right", a, b));
+  else
+    c.result(bits(c,
+                  op == "BitwiseAnd"  ? "bitwise_and"
+                  : op == "BitwiseOr" ? "bitwise_or"
+                                      : "bitwise_xor",
+                  a, b));
+}
+
+void bit_cast(Call &c) {
+  V x = c.value(0);
+  const std::optional<DType> to = dtype_of(static_cast<int32_t>(c.integer("to", 0)));
+  if (c.failed() || !to || ir::info(*to).bytes_per_block != ir::info(c.dtype(x)).bytes_per_block)
+    return c.unsupported("another dtype's bits of another size");
+  const V view = c.w.append(ir::BindingKind::view, {ir::Operand::of(x)}, {c.constant(0)},
+                            {c.w.builder().module().types.tensor(*to, c.dims(x))});
+  c.result(c.op(Op::cast, {view}, {attr("dtype", ir::DTypeLiteral(*to))})); // a value of its own
+}
+
+} // namespace
+
+void ignore_rounding(const Call &c, DType to) {
+  if (!is_real(to) || ir::info(to).bytes_per_block > 1)
+    c.ignore({"saturate", "round_mode"});
+}
+
+void add_elementwise(HandlerTable &table) {
+  const std::pair<std::string_view, Handler> rows[] = {{"Acos", unary<Op::acos>},
+                                                       {"Acosh", unary<Op::acosh>},
+                                                       {"Asin", unary<Op::asin>},
+                                                       {"Asinh", unary<Op::asinh>},
+                                                       {"Atan", unary<Op::atan>},
+                                                       {"Atanh", unary<Op::atanh>},
+                                                       {"Ceil", unary<Op::ceil>},
+                                                       {"Cos", unary<Op::cos>},
+                                                       {"Cosh", unary<Op::cosh>},
+                                                       {"Erf", unary<Op::erf>},
+                                                       {"Exp", unary<Op::exp>},
+                                                       {"Floor", unary<Op::floor>},
+                                                       {"Log", unary<Op::log>},
+                                                       {"Neg", unary<Op::neg>},
+                                                       {"Reciprocal", unary<Op::reciprocal>},
+                                                       {"Relu", unary<Op::relu>},
+                                                       {"Round", unary<Op::round>},
+                                                       {"Sigmoid", unary<Op::sigmoid>},
+                                                       {"Sign", unary<Op::sign>},
+                                                       {"Sin", unary<Op::sin>},
+                                                       {"Sinh", unary<Op::sinh>},
+                                                       {"Softplus", unary<Op::softplus>},
+                                                       {"Softsign", unary<Op::softsign>},
+                                                       {"Sqrt", unary<Op::sqrt>},
+                                                       {"Tan", unary<Op::tan>},
+                                                       {"Tanh", unary<Op::tanh>},
+                                                       {"HardSwish", unary<Op::hard_swish>},
+                                                       {"IsNaN", unary<Op::is_nan>},
+                                                       {"Not", unary<Op::logical_not>},
+                                                       {"Abs", absolute},
+                                                       {"IsInf", is_inf},
+                                                       {"Add", two<Op::add>},
+                                                       {"Sub", two<Op::sub>},
+                                                       {"Mul", two<Op::mul>},
+                                                       {"Div", divide},
+                                                       {"PRelu", two<Op::prelu>},
+                                                       {"Equal", two<Op::equal>},
+                                                       {"Less", two<Op::less>},
+                                                       {"LessOrEqual", two<Op::less_equal>},
+                                                       {"Greater", two<Op::greater>},
+                                                       {"GreaterOrEqual", two<Op::greater_equal>},
+                                                       {"And", two<Op::logical_and>},
+                                                       {"Or", two<Op::logical_or>},
+                                                       {"Xor", two<Op::logical_xor>},
+                                                       {"Pow", power},
+                                                       {"Mod", modulo},
+                                                       {"Max", variadic},
+                                                       {"Min", variadic},
+                                                       {"Sum", variadic},
+                                                       {"Mean", variadic},
+                                                       {"Where", where},
+                                                       {"Clip", clip},
+                                                       {"Identity", identity},
+                                                       {"OptionalHasElement", optional},
+                                                       {"OptionalGetElement", optional},
+                                                       {"Cast", cast},
+                                                       {"CastLike", cast},
+                                                       {"Gelu", gelu},
+                                                       {"LeakyRelu", with_alpha},
+                                                       {"Elu", with_alpha},
+                                                       {"HardSigmoid", hard_sigmoid},
+                                                       {"Selu", selu},
+                                                       {"Celu", celu},
+                                                       {"ThresholdedRelu", thresholded_relu},
+                                                       {"Shrink", shrink},
+                                                       {"Mish", mish},
+                                                       {"Swish", swish},
+                                                       {"BitShift", bitwise},
+                                                       {"BitwiseAnd", bitwise},
+                                                       {"BitwiseOr", bitwise},
+                                                       {"BitwiseXor", bitwise},
+                                                       {"BitwiseNot", bitwise},
+                                                       {"BitCast", bit_cast},
+                                                       {"Dropout", dropout},
+                                                       {"Constant", constant}};
+  for (const auto &[name, handler] : rows)
+    table[name] = handler;
+}
+
+} // namespace cugrt::onnx

@@ -1,0 +1,24 @@
+// Numbers of few bits that stand for floats, what ONNX's and ONNX Runtime's ops on them share.
+#pragma once
+
+#include "fronts/onnx/call.h"
+
+namespace cugrt::onnx {
+
+/// round(x / scale) + zero point, rounded half to even, limited to the dtype's range.
+V quantize(Call &c, V x, V scale, V zero, DType to);
+/// Sums of products of bytes as bytes: by one factor, a_scale * b_scale / scale, rounded, + zero
+/// point.
+V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to);
+/// (x - zero point) * scale; the zero point may be absent.
+V dequantize(Call &c, V x, V scale, V zero);
+/// The product of what is left of bytes without their zero points, i32.
+V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero);
+
+/// A tensor of floats as u8: 0 is one of its numbers.
+struct Bytes {
+  V values, scale, zero;
+};
+Bytes dynamically_quantized(Call &c, V x);
+
+} // namespace cugrt::onnx

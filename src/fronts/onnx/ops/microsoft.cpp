@@ -1,0 +1,217 @@
+// What ONNX Runtime's tools write in place of ONNX's ops, domain com.microsoft: products and
+// convolutions with what follows them, forms of Gelu and of layer norms, weights of few bits.
+#include "fronts/onnx/call.h"
+
+#include <limits>
+
+namespace cugrt::onnx {
+
+namespace {
+
+/// What the op of ONNX makes of the node.
+V by_standard(Call &c, std::string_view op) {
+  if (Handler handler = find_handler("", op); handler && !c.failed() && c.wants(0))
+    handler(c);
+  const EntryPtr made = c.failed() || !c.wants(0) ? nullptr : c.w.find(c.node.outputs[0]);
+  return made ? c.w.device(*made) : V();
+}
+
+template <size_t kSize> void standard(Call &c, const char (&op)[kSize]) {
+  if (Handler handler = find_handler("", op))
+    handler(c);
+}
+
+V activated(Call &c, V y, const std::string &activation, const std::vector<double> &with) {
+  auto parameter = [&](size_t i, double otherwise) {
+    return i < with.size() ? with[i] : otherwise;
+  };
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (activation.empty())
+    return y;
+  if (activation == "Relu")
+    return c.op(Op::relu, {y});
+  if (activation == "Tanh")
+    return c.op(Op::tanh, {y});
+  if (activation == "Sigmoid")
+    return c.op(Op::sigmoid, {y});
+  if (activation == "LeakyRelu")
+    return c.op(Op::leaky_relu, {y}, {attr("alpha", parameter(0, 0.01))});
+  if (activation == "HardSigmoid")
+    return c.op(Op::hard_sigmoid, {y},
+                {attr("alpha", parameter(0, 0.2)), attr("beta", parameter(1, 0.5))});
+  if (activation == "Clip")
+    return c.op(Op::clip, {y},
+                {attr("min", parameter(0, -infinity)), attr("max", parameter(1, infinity))});
+  c.unsupported("activation " + activation);
+  return {};
+}
+
+std::vector<double> numbers(Call &c, std::string_view name) {
+  const AttributeView *one = c.attribute(name);
+  return one ? std::vector<double>(one->numbers.begin(), one->numbers.end())
+             : std::vector<double>();
+}
+
+void fused_convolution(Call &c) {
+  V y = by_standard(c, "Conv");
+  if (c.has(3)) // summed before the activation
+    y = c.binary(Op::add, y, c.value(3));
+  c.result(activated(c, y, c.text("activation", ""), numbers(c, "activation_params")));
+}
+
+void fused_gemm(Call &c) {
+  V y = by_standard(c, "Gemm");
+  std::vector<double> with;
+  for (const char *name : {"activation_alpha", "activation_beta"})
+    if (c.attribute(name))
+      with.push_back(c.number(name, 0));
+  c.result(activated(c, y, c.text("activation", ""), with));
+}
+
+void fused_matmul(Call &c) {
+  V a = c.value(0), b = c.value(1);
+  if (c.integer("transBatchA", 0) || c.integer("transBatchB", 0))
+    return c.unsupported("factors whose batch comes behind their rows");
+  auto turned = [&](V x, const char *name) {
+    if (!c.integer(name, 0) || c.rank(x) < 2)
+      return x;
+    Ints axes;
+    for (size_t i = 0; i < c.rank(x); ++i)
+      axes.push_back(int64_t(i));
+    std::swap(axes.back(), axes[axes.size() - 2]);
+    return c.transpose(x, axes);
+  };
+  V y = c.matmul(turned(a, "transA"), turned(b, "transB"));
+  if (const double alpha = c.number("alpha", 1); alpha != 1)
+    y = c.binary(Op::mul, y, c.like(y, alpha));
+  c.result(y);
+}
+
+void microsoft_gelu(Call &c) {
+  V x = c.value(0);
+  if (c.has(1))
+    x = c.binary(Op::add, x, c.value(1));
+  const bool fast = c.node.op == "FastGelu";
+  c.result(c.op(Op::gelu, {x}, {attr("approximate", std::string(fast ? "tanh" : "none"))}));
+}
+
+void quick_gelu(Call &c) {
+  V x = c.value(0);
+  c.result(c.binary(
+      Op::mul, x, c.op(Op::sigmoid, {c.binary(Op::mul, x, c.like(x, c.number("alpha", 1.702)))})));
+}
+
+/// The norm of input + skip (+ bias), whose sum is the fourth result.
+void skip_norm(Call &c) {
+  const bool simple = c.node.op == "SkipSimplifiedLayerNormalization";
+  V sum = c.binary(Op::add, c.value(0), c.value(1));
+  if (const size_t bias = simple ? 3 : 4; c.has(bias))
+    sum = c.binary(Op::add, sum, c.value(bias));
+  if (c.wants(1) || c.wants(2))
+    return c.unsupported("mean and deviation as results");
+  const double epsilon = c.number("epsilon", simple ? 1e-6 : 1e-12);
+  V y = simple ? c.op(Op::rms_norm, {sum, c.value(2)}, {attr("epsilon", epsilon)})
+               : c.op(Op::layer_norm, {sum, c.value(2), c.has(3) ? c.value(3) : V()},
+                      {attr("epsilon", epsilon)});
+  c.result(y, 0);
+  c.result(sum, 3);
+}
+
+/// Sums of rows of two or three tables, and their norm.
+void embedding_norm(Call &c) {
+  V ids = c.value(0), words = c.value(2), places = c.value(3);
+  if (c.failed() || c.rank(ids) != 2)
+    return c.unsupported("ids of other than two dimensions");
+  if (c.wants(1) && c.has(7))
+    return c.unsupported("lengths made of a mask");
+  c.ignore({"mask_index_type"}); // of a result that is zeros without a mask
+  c.ignore_input(7), c.ignore_input(4);
+  const Dims d = c.dims(ids);
+  V sum = c.gather(words, ids, 0);
+  if (c.has(8))
+    sum = c.binary(Op::add, sum, c.gather(places, c.value(8), 0));
+  else
+    sum = c.binary(Op::add, sum, c.slice(places, 0, c.constant(0), d[1]));
+  if (c.has(1))
+    sum = c.binary(Op::add, sum, c.gather(c.value(4), c.value(1), 0));
+  V y = c.op(Op::layer_norm, {sum, c.value(5), c.value(6)},
+             {attr("epsilon", c.number("epsilon", 1e-12))});
+  c.result(y, 0);
+  if (c.wants(1))
+    c.result(c.broadcast(c.scalar(DType::i32, 0), {d[0]}), 1);
+  c.result(sum, 2);
+}
+
+/// Weights of `bits` a number, packed along the rows of a byte from the lowest bit on: [rows, n]
+/// i32 of u8 [rows, bytes].
+V unpacked(Call &c, V bytes, int64_t bits, E n) {
+  const Dims d = c.dims(bytes);
+  if (bits == 8)
+    return c.cast(c.slice(bytes, 1, c.constant(0), n), DType::i32);
+  V wide = c.reshape(c.cast(bytes, DType::i32), {d[0], d[1], c.constant(1)});
+  Host shifts{DType::i32, {8 / bits}, {}, {}};
+  for (int64_t at = 0; at < 8; at += bits)
+    shifts.ints.push_back(c.constant(at));
+  const Dims each = {d[0], d[1], c.constant(8 / bits)};
+  V parts = c.op("bitwise_and", {c.op("shift_right", {c.broadcast(wide, each),
+                                                      c.broadcast(c.w.materialize(shifts), each)}),
+                                 c.broadcast(c.scalar(DType::i32, double((1 << bits) - 1)), each)});
+  return c.slice(c.reshape(parts, {d[0], c.w.exprs().mul(d[1], c.constant(8 / bits))}), 1,
+                 c.constant(0), n);
+}
+
+/// A times the transpose of B [N, K], which is kept in blocks of few bits with a scale and a zero
+/// point each.
+void matmul_n_bits(Call &c) {
+  V a = c.value(0), b = c.value(1), scales = c.value(2), zero = c.value(3);
+  const int64_t n = c.integer("N", 0), k = c.integer("K", 0), bits = c.integer("bits", 4),
+                block = c.integer("block_size", 0);
+  if (c.failed() || n < 1 || k < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
+    return c.unsupported("weights of other than 2, 4 or 8 bits");
+  c.ignore({"accuracy_level"}); // how far A may be rounded: it is not
+  c.expect("weight_prepacked", 0);
+  if (c.has(4))
+    return c.unsupported("groups that are told one by one (g_idx)");
+  const int64_t blocks = (k + block - 1) / block;
+  const E rows = c.constant(n), count = c.constant(blocks), size = c.constant(block),
+          padded = c.constant(blocks * block), one = c.constant(1);
+  V w = unpacked(c, c.reshape(b, {rows, c.constant(blocks * block * bits / 8)}), bits, padded);
+  const DType dtype = c.dtype(a);
+  w = c.cast(c.reshape(w, {rows, count, size}), dtype);
+  V middle = c.scalar(dtype, double(1 << (bits - 1)));
+  if (zero.valid() && is_real(c.dtype(zero)))
+    middle = c.reshape(c.cast(zero, dtype), {rows, count, one});
+  else if (zero.valid())
+    middle =
+        c.reshape(c.cast(unpacked(c, c.reshape(zero, {rows, c.constant((blocks * bits + 7) / 8)}),
+                                  bits, count),
+                         dtype),
+                  {rows, count, one});
+  w = c.binary(Op::mul, c.binary(Op::sub, w, middle),
+               c.reshape(c.cast(scales, dtype), {rows, count, one}));
+  w = c.slice(c.reshape(w, {rows, padded}), 1, c.constant(0), c.constant(k));
+  V y = c.matmul(a, c.transpose(w, {1, 0}));
+  c.result(c.has(5) ? c.binary(Op::add, y, c.value(5)) : y);
+}
+
+void bias_add(Call &c) { // input + bias + skip
+  c.result(c.binary(Op::add, c.binary(Op::add, c.value(0), c.value(1)), c.value(2)));
+}
+
+} // namespace
+
+void add_microsoft(HandlerTable &table) {
+  table["FusedConv"] = fused_convolution;
+  table["FusedGemm"] = fused_gemm;
+  table["FusedMatMul"] = table["TransposeMatMul"] = fused_matmul;
+  table["Gelu"] = table["BiasGelu"] = table["FastGelu"] = microsoft_gelu;
+  table["QuickGelu"] = quick_gelu;
+  table["SkipLayerNormalization"] = table["SkipSimplifiedLayerNormalization"] = skip_norm;
+  table["EmbedLayerNormalization"] = embedding_norm;
+  table["MatMulNBits"] = matmul_n_bits;
+  table["BiasAdd"] = bias_add;
+  table["QuantizeLinear"] = [](Call &c) { standard(c, "QuantizeLinear"); };
+  table["DequantizeLinear"] = [](Call &c) { standard(c, "DequantizeLinear"); };
+}
+
+} // namespace cugrt::onnx

@@ -1,0 +1,382 @@
+// Matrix products, of floats and of integers, and quantisation.
+//
+// Products of bytes are the device's matmul_integer; of shapes that it does not take they go
+// through f64, which holds them exactly: 8-bit factors give 16 bits, and sums of fewer than 2^37 of
+// those stay whole.
+#include "fronts/onnx/ops/integers.h"
+
+#include <algorithm>
+
+namespace cugrt::onnx {
+
+// --- Shared; see integers.h
+
+namespace {
+
+std::pair<double, double> limits(DType dtype) {
+  switch (dtype) {
+  case DType::i8:
+    return {-128, 127};
+  case DType::u16:
+    return {0, 65535};
+  case DType::i16:
+    return {-32768, 32767};
+  case DType::i32:
+    return {-2147483648.0, 2147483647.0};
+  default:
+    return {0, 255};
+  }
+}
+
+V saturated(Call &c, V x, DType to) {
+  const auto [least, most] = limits(to);
+  return c.cast(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}), to);
+}
+
+/// x rounded, and the zero point, which may be absent, added.
+V rounded(Call &c, V x, V zero, DType to) {
+  V y = c.op(Op::round, {x});
+  if (zero.valid())
+    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
+  return saturated(c, y, to);
+}
+
+/// x less its zero point, which may be one a row or one a column.
+V centered(Call &c, V x, V zero, bool rows) {
+  x = c.cast(x, DType::f64);
+  if (!zero.valid())
+    return x;
+  zero = c.cast(zero, DType::f64);
+  if (c.rank(zero) == 1 && rows)
+    zero = c.reshape(zero, {c.dims(zero)[0], c.constant(1)});
+  return c.binary(Op::sub, x, zero);
+}
+
+} // namespace
+
+V quantize(Call &c, V x, V scale, V zero, DType to) {
+  return rounded(c, c.binary(Op::div, x, scale), zero, to);
+}
+
+V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
+  V factor = c.binary(Op::div, c.binary(Op::mul, a_scale, b_scale), scale);
+  return rounded(c, c.binary(Op::mul, c.cast(sums, DType::f32), factor), zero, to);
+}
+
+V dequantize(Call &c, V x, V scale, V zero) {
+  V y = c.cast(x, DType::i32);
+  if (zero.valid())
+    y = c.binary(Op::sub, y, c.cast(zero, DType::i32));
+  return c.binary(Op::mul, c.cast(y, c.dtype(scale)), scale);
+}
+
+Bytes dynamically_quantized(Call &c, V x) {
+  Ints all;
+  for (size_t i = 0; i < c.rank(x); ++i)
+    all.push_back(int64_t(i));
+  V zero = c.like(x, 0);
+  V least = c.binary(Op::minimum, c.reduce(Op::reduce_min, x, all, false), zero);
+  V most = c.binary(Op::maximum, c.reduce(Op::reduce_max, x, all, false), zero);
+  V scale = c.binary(Op::div, c.binary(Op::sub, most, least), c.like(x, 255));
+  V safe = c.op(Op::where, {c.binary(Op::equal, scale, zero), c.like(x, 1), scale});
+  V point =
+      saturated(c, c.op(Op::round, {c.op(Op::neg, {c.binary(Op::div, least, safe)})}), DType::u8);
+  return {quantize(c, x, safe, point, DType::u8), scale, point};
+}
+
+V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
+  if (c.failed() || c.rank(a) < 2 || c.rank(b) < 2)
+    return c.cast(c.matmul(centered(c, a, a_zero, true), centered(c, b, b_zero, false)),
+                  DType::i32);
+  const Dims left = c.dims(a), right = c.dims(b);
+  auto fits = [&](V zero, E length) {
+    return !zero.valid() || c.rank(zero) == 0 ||
+           (c.rank(zero) == 1 && (c.known(c.dims(zero)[0]) == 1 || c.dims(zero)[0] == length));
+  };
+  const bool outer = right.size() == 2 ||
+                     (left.size() == right.size() &&
+                      std::equal(left.begin(), left.end() - 2, right.begin(), right.end() - 2));
+  if (!outer || left.back() != right[right.size() - 2] || !fits(a_zero, left[left.size() - 2]) ||
+      !fits(b_zero, right.back()))
+    return c.cast(c.matmul(centered(c, a, a_zero, true), centered(c, b, b_zero, false)),
+                  DType::i32);
+  return c.op(Op::matmul_integer, {a, b, a_zero, b_zero});
+}
+
+namespace {
+
+V integer_matmul(Call &c, V a, V b) {
+  return c.matmul(c.cast(a, DType::f64), c.cast(b, DType::f64));
+}
+
+void matmul(Call &c) {
+  V a = c.value(0), b = c.value(1);
+  if (c.failed())
+    return;
+  const DType dtype = c.dtype(a);
+  if (is_real(dtype))
+    return c.result(c.matmul(a, b));
+  if (dtype == DType::i64 || dtype == DType::u64 || dtype == DType::i32 || dtype == DType::u32) {
+    // Such products do not fit into a double: one by one, then summed.
+    const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
+    Dims left = c.dims(a), right = c.dims(b);
+    if (!of_vector) {
+      left.push_back(c.constant(1));
+      if (c.rank(a) > 1) // beside a's rows
+        right.insert(right.end() - 2, c.constant(1));
+    }
+    V all = c.binary(Op::mul, c.reshape(a, left), c.reshape(b, right));
+    return c.result(
+        c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - (of_vector ? 1 : 2)}, false));
+  }
+  c.result(c.cast(integer_matmul(c, a, b), dtype));
+}
+
+void gemm(Call &c) {
+  V a = c.value(0), b = c.value(1);
+  if (c.failed())
+    return;
+  const DType dtype = c.dtype(a);
+  if (!is_real(dtype))
+    a = c.cast(a, DType::f64), b = c.cast(b, DType::f64);
+  if (c.integer("transA", 0))
+    a = c.transpose(a, {1, 0});
+  if (c.integer("transB", 0))
+    b = c.transpose(b, {1, 0});
+  c.ignore_input(2); // where beta is 0
+  V y = c.matmul(a, b);
+  if (const double alpha = c.number("alpha", 1); alpha != 1)
+    y = c.binary(Op::mul, y, c.like(y, alpha));
+  if (const double beta = c.number("beta", 1); c.has(2) && beta != 0) {
+    V bias = c.cast(c.value(2), c.dtype(y));
+    y = c.binary(Op::add, y, beta == 1 ? bias : c.binary(Op::mul, bias, c.like(bias, beta)));
+  }
+  c.result(c.cast(y, dtype));
+}
+
+/// The scale or zero point of an axis, as it stretches over `x`; of blocks, repeated.
+V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
+  if (c.failed() || c.rank(q) == 0)
+    return q;
+  if (c.rank(q) == 1 && c.known(c.dims(q)[0]) == 1 && !block)
+    return c.reshape(q, {});
+  const size_t axis = c.axis(axis_number, c.rank(x));
+  if (block) {
+    if (c.rank(q) != c.rank(x)) {
+      c.w.fail(Code::parse_error, "scales of blocks have another rank");
+      return {};
+    }
+    Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
+    one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
+    all.insert(all.begin() + ptrdiff_t(axis) + 1, c.constant(block));
+    out[axis] = c.w.exprs().mul(out[axis], c.constant(block));
+    V wide = c.reshape(c.broadcast(c.reshape(q, one), all), out);
+    return out == c.dims(x) ? wide : c.slice(wide, axis, c.constant(0), c.dims(x)[axis]);
+  }
+  if (c.rank(q) != 1)
+    return q;
+  Dims column(c.rank(x), c.constant(1));
+  column[axis] = c.dims(q)[0];
+  return c.reshape(q, column);
+}
+
+bool is_quantized(DType dtype) {
+  return dtype == DType::u8 || dtype == DType::i8 || dtype == DType::u16 || dtype == DType::i16 ||
+         dtype == DType::i32;
+}
+
+void quantize_linear(Call &c) {
+  V x = c.value(0), scale = c.value(1), zero = c.value(2);
+  if (c.failed())
+    return;
+  std::optional<DType> to = zero.valid() ? c.dtype(zero) : DType::u8;
+  if (c.integer("output_dtype", 0))
+    to = dtype_of(static_cast<int32_t>(c.integer("output_dtype", 0)));
+  if (!to || !is_quantized(*to))
+    return c.unsupported("quantised values that are not integers of 8 to 32 bits");
+  const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  c.ignore({"saturate"}); // of floats of 8 bits
+  if (const int64_t precision = c.integer("precision", 0); precision != 0 && precision != 1)
+    return c.unsupported("a quotient that is rounded to another dtype than f32");
+  x = c.cast(x, DType::f32), scale = c.cast(along(c, scale, x, axis, block), DType::f32);
+  if (zero.valid())
+    zero = along(c, zero, x, axis, block);
+  c.result(quantize(c, x, scale, zero, *to));
+}
+
+void dequantize_linear(Call &c) {
+  V x = c.value(0), scale = c.value(1), zero = c.value(2);
+  if (c.failed())
+    return;
+  const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  scale = along(c, scale, x, axis, block);
+  if (zero.valid())
+    zero = along(c, zero, x, axis, block);
+  V y = dequantize(c, x, scale, zero);
+  if (const auto to = dtype_of(static_cast<int32_t>(c.integer("output_dtype", 0))))
+    y = c.cast(y, *to);
+  c.result(y);
+}
+
+void dynamic_quantize(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  const Bytes made = dynamically_quantized(c, x);
+  c.result(made.values, 0);
+  c.result(made.scale, 1);
+  c.result(made.zero, 2);
+}
+
+void matmul_integer(Call &c) {
+  c.result(matmul_bytes(c, c.value(0), c.value(1), c.value(2), c.value(3)));
+}
+
+void qlinear_matmul(Call &c) {
+  V a = c.value(0), b = c.value(3), zero = c.value(7);
+  if (c.failed())
+    return;
+  c.result(requantize(c, matmul_bytes(c, a, b, c.value(2), c.value(5)),
+                      c.cast(c.value(1), DType::f32), c.cast(c.value(4), DType::f32),
+                      c.cast(c.value(6), DType::f32), zero, c.dtype(zero)));
+}
+
+// --- Einsum
+
+/// Every operand with one axis a letter, in order of all letters; then products and a sum.
+void einsum(Call &c) {
+  std::string equation = c.text("equation", "");
+  std::erase(equation, ' ');
+  const size_t arrow = equation.find("->");
+  std::string left = equation.substr(0, arrow);
+  std::vector<std::string> terms;
+  for (size_t at = 0; at <= left.size();) {
+    const size_t comma = std::min(left.find(',', at), left.size());
+    terms.push_back(left.substr(at, comma - at));
+    at = comma + 1;
+  }
+  if (terms.size() != c.input_count())
+    return c.w.fail(Code::parse_error, "the equation has not one term for each input");
+  size_t dots = 0;
+  std::vector<V> inputs;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    inputs.push_back(c.value(i));
+    if (const size_t at = terms[i].find("..."); at != std::string::npos) {
+      const size_t letters = terms[i].size() - 3;
+      if (c.failed() || c.rank(inputs[i]) < letters || c.rank(inputs[i]) - letters > 8)
+        return c.w.fail(Code::parse_error, "a term has more letters than its input has axes");
+      const size_t count = c.rank(inputs[i]) - letters;
+      dots = std::max(dots, count);
+      std::string digits; // aligned at the last one, as broadcasting is
+      for (size_t d = 0; d < count; ++d)
+        digits += char('0' + 8 - count + d);
+      terms[i].replace(at, 3, digits);
+    }
+  }
+  std::string digits, out;
+  for (size_t d = 0; d < dots; ++d)
+    digits += char('0' + 8 - dots + d);
+  if (arrow != std::string::npos) {
+    out = equation.substr(arrow + 2);
+    if (const size_t at = out.find("..."); at != std::string::npos)
+      out.replace(at, 3, digits);
+  } else {
+    std::string all;
+    for (const std::string &term : terms)
+      all += term;
+    std::sort(all.begin(), all.end());
+    out = digits;
+    for (char letter : all)
+      if (!std::isdigit(static_cast<unsigned char>(letter)) &&
+          std::count(all.begin(), all.end(), letter) == 1)
+        out += letter;
+  }
+  std::string letters = out;
+  for (const std::string &term : terms)
+    for (char letter : term)
+      if (letters.find(letter) == std::string::npos)
+        letters += letter;
+  if (letters.size() > ir::kMaxRank)
+    return c.unsupported("an equation of more than 8 letters");
+  V all;
+  for (size_t i = 0; i < terms.size() && !c.failed(); ++i) {
+    V x = inputs[i];
+    std::string term = terms[i];
+    if (c.rank(x) != term.size())
+      return c.w.fail(Code::parse_error, "a term has not one letter for each axis of its input");
+    for (size_t p = 0; p < term.size(); ++p) // a letter twice: the diagonal
+      if (size_t q = term.find(term[p], p + 1); q != std::string::npos) {
+        const int64_t n = c.number_of(c.dims(x)[p], "an axis of a diagonal");
+        if (c.failed() || n >= 256)
+          return c.unsupported("a diagonal of so many elements");
+        Host eye{c.dtype(x), std::vector<int64_t>(term.size(), 1), {}, {}};
+        eye.dims[p] = eye.dims[q] = n;
+        for (int64_t e = 0; e < n * n; ++e)
+          is_real(eye.dtype) ? eye.reals.push_back(e / n == e % n)
+                             : eye.ints.push_back(c.constant(e / n == e % n));
+        x = c.reduce(Op::reduce_sum, c.binary(Op::mul, x, c.w.materialize(eye)), {int64_t(q)},
+                     false);
+        term.erase(q, 1);
+        --p;
+      }
+    Ints order;
+    Dims wide;
+    for (char letter : letters)
+      if (const size_t at = term.find(letter); at != std::string::npos) {
+        order.push_back(int64_t(at));
+        wide.push_back(c.dims(x)[at]);
+      } else {
+        wide.push_back(c.constant(1));
+      }
+    x = c.reshape(c.transpose(x, order), wide);
+    all = all.valid() ? c.binary(Op::mul, all, x) : x;
+  }
+  Ints summed;
+  for (size_t i = out.size(); i < letters.size(); ++i)
+    summed.push_back(int64_t(i));
+  c.result(c.reduce(Op::reduce_sum, all, summed, false));
+}
+
+void determinant(Call &c) {
+  V x = c.value(0);
+  if (c.failed() || c.rank(x) < 2)
+    return;
+  const Dims d = c.dims(x);
+  const size_t r = d.size();
+  const int64_t n = c.number_of(d[r - 1], "the size of a matrix");
+  if (n != 2 && n != 3)
+    return c.unsupported("matrices larger than 3 by 3");
+  const Dims outer(d.begin(), d.end() - 2);
+  auto at = [&](int64_t i, int64_t j) {
+    return c.reshape(c.slice(c.slice(x, r - 2, c.constant(i % n), c.constant(1)), r - 1,
+                             c.constant(j % n), c.constant(1)),
+                     outer);
+  };
+  auto minor = [&](int64_t j) { // of row 0, cyclic
+    return c.binary(Op::sub, c.binary(Op::mul, at(1, j + 1), at(2, j + 2)),
+                    c.binary(Op::mul, at(1, j + 2), at(2, j + 1)));
+  };
+  if (n == 2)
+    return c.result(c.binary(Op::sub, c.binary(Op::mul, at(0, 0), at(1, 1)),
+                             c.binary(Op::mul, at(0, 1), at(1, 0))));
+  V sum = c.binary(Op::mul, at(0, 0), minor(0));
+  for (int64_t j = 1; j < 3; ++j)
+    sum = c.binary(Op::add, sum, c.binary(Op::mul, at(0, j), minor(j)));
+  c.result(sum);
+}
+
+} // namespace
+
+void add_products(HandlerTable &table) {
+  table["MatMul"] = matmul;
+  table["Gemm"] = gemm;
+  table["QuantizeLinear"] = quantize_linear;
+  table["DequantizeLinear"] = dequantize_linear;
+  table["DynamicQuantizeLinear"] = dynamic_quantize;
+  table["MatMulInteger"] = matmul_integer;
+  table["QLinearMatMul"] = qlinear_matmul;
+  table["Einsum"] = einsum;
+  table["Det"] = determinant;
+}
+
+} // namespace cugrt::onnx

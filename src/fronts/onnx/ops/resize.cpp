@@ -1,0 +1,330 @@
+// Resize and Upsample: by whole factors to the nearest one a reshape and a broadcast; else, for
+// sizes that are known, a gather (nearest) or a product with the matrix of the weights, axis by
+// axis. Source: ONNX's Resize, its coordinate and nearest modes.
+#include "fronts/onnx/call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cugrt::onnx {
+
+namespace {
+
+struct Axis {
+  int64_t in = 0, out = 0;
+  double scale = 1, begin = 0, end = 1; // of the region of interest
+};
+
+struct Mode {
+  std::string kind, coordinates, nearest;
+  double cubic = -0.75;
+  bool exclude_outside = false, antialias = false;
+};
+
+double source_of(const Mode &mode, const Axis &a, int64_t x) {
+  const double at = double(x), length = double(a.out);
+  const double resized = a.scale * double(a.in); // not rounded
+  if (mode.coordinates == "asymmetric")
+    return at / a.scale;
+  if (mode.coordinates == "align_corners")
+    return length == 1 ? 0 : at * double(a.in - 1) / (length - 1);
+  if (mode.coordinates == "pytorch_half_pixel")
+    return length > 1 ? (at + 0.5) / a.scale - 0.5 : 0;
+  if (mode.coordinates == "tf_half_pixel_for_nn")
+    return (at + 0.5) / a.scale;
+  if (mode.coordinates == "half_pixel_symmetric")
+    return double(a.in) / 2 * (1 - length / resized) + (at + 0.5) / a.scale - 0.5;
+  if (mode.coordinates == "tf_crop_and_resize")
+    return length > 1 ? a.begin * double(a.in - 1) +
+                            at * (a.end - a.begin) * double(a.in - 1) / (length - 1)
+                      : 0.5 * (a.begin + a.end) * double(a.in - 1);
+  return (at + 0.5) / a.scale - 0.5;
+}
+
+double cubic(double a, double x) {
+  x = std::fabs(x);
+  if (x <= 1)
+    return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+double weight(const Mode &mode, double x) {
+  return mode.kind == "linear" ? std::max(0.0, 1 - std::fabs(x)) : cubic(mode.cubic, x);
+}
+
+int64_t nearest(const Mode &mode, double x) {
+  const double low = std::floor(x);
+  if (mode.nearest == "floor")
+    return int64_t(low);
+  if (mode.nearest == "ceil")
+    return int64_t(std::ceil(x));
+  if (mode.nearest == "round_prefer_ceil")
+    return int64_t(std::floor(x + 0.5));
+  return int64_t(std::ceil(x - 0.5)); // round_prefer_floor
+}
+
+/// The weights of each result's sources: [in, out].
+std::vector<double> matrix(const Mode &mode, const Axis &a) {
+  std::vector<double> out(size_t(a.in * a.out), 0);
+  const double stretch = mode.antialias && a.scale < 1 ? a.scale : 1;
+  const double reach = (mode.kind == "linear" ? 1 : 2) / stretch;
+  for (int64_t x = 0; x < a.out; ++x) {
+    const double at = source_of(mode, a, x);
+    std::vector<std::pair<int64_t, double>> taps;
+    double sum = 0;
+    for (int64_t i = int64_t(std::floor(at - reach)); i <= int64_t(std::ceil(at + reach)); ++i) {
+      double v = weight(mode, (double(i) - at) * stretch);
+      if ((mode.exclude_outside || stretch != 1) && (i < 0 || i >= a.in) && (mode.exclude_outside))
+        v = 0;
+      taps.emplace_back(i, v);
+      sum += v;
+    }
+    const bool rescale = mode.exclude_outside || stretch != 1;
+    for (auto [i, v] : taps)
+      out[size_t(std::clamp<int64_t>(i, 0, a.in - 1) * a.out + x)] +=
+          rescale && sum != 0 ? v / sum : v;
+  }
+  return out;
+}
+
+V resize_axis(Call &c, V x, size_t axis, const Axis &a, const Mode &mode) {
+  if (mode.kind == "nearest") {
+    Host ids{DType::i64, {a.out}, {}, {}};
+    for (int64_t i = 0; i < a.out; ++i)
+      ids.ints.push_back(
+          c.constant(std::clamp<int64_t>(nearest(mode, source_of(mode, a, i)), 0, a.in - 1)));
+    return c.gather(x, c.w.materialize(ids), axis);
+  }
+  Host weights{c.dtype(x), {a.in, a.out}, {}, matrix(mode, a)};
+  Ints order;
+  for (size_t i = 0; i < c.rank(x); ++i)
+    order.push_back(int64_t(i));
+  std::swap(order[axis], order.back());
+  return c.transpose(c.matmul(c.transpose(x, order), c.w.materialize(weights)), order);
+}
+
+/// By a whole factor, of any dimensions.
+V repeat(Call &c, V x, size_t axis, int64_t factor) {
+  Dims one = c.dims(x), all = one, out = one;
+  one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
+  all.insert(all.begin() + ptrdiff_t(axis) + 1, c.constant(factor));
+  out[axis] = c.w.exprs().mul(out[axis], c.constant(factor));
+  return c.reshape(c.broadcast(c.reshape(x, one), all), out);
+}
+
+/// Whether each result of that mode and whole factor is element floor(i / factor).
+bool repeats(const Mode &mode, int64_t factor) {
+  const Axis a{8, 8 * factor, double(factor), 0, 1};
+  for (int64_t i = 0; i < a.out; ++i)
+    if (std::clamp<int64_t>(nearest(mode, source_of(mode, a, i)), 0, a.in - 1) != i / factor)
+      return false;
+  return mode.coordinates != "align_corners" && mode.coordinates != "tf_crop_and_resize";
+}
+
+/// By the device's op: of any sizes.
+V resize_on_device(Call &c, V x, const Mode &mode, const Ints &axes,
+                   const std::vector<double> &scales, const std::vector<E> &sizes) {
+  constexpr int64_t kParts = 256;
+  Dims out = c.dims(x);
+  Host factors{DType::f32, {int64_t(axes.size())}, {}, scales};
+  for (size_t i = 0; i < axes.size(); ++i) {
+    E &d = out[size_t(axes[i])];
+    if (scales.empty()) {
+      d = sizes[i];
+      continue;
+    }
+    const double s = scales[i], inverse = std::round(1 / s);
+    if (c.known(d))
+      d = c.constant(int64_t(std::floor(double(c.number_of(d, "a size")) * s)));
+    else if (s == std::floor(s))
+      d = c.w.exprs().mul(d, c.constant(int64_t(s)));
+    else if (float(1 / inverse) == float(s))
+      d = c.w.exprs().floordiv(d, c.constant(int64_t(inverse)));
+    else if (const double n = s * kParts; // products of so few digits are exact as floats, too
+             n == std::floor(n) && double(c.w.range(d).upper) * n <= 1 << 24)
+      d = c.w.exprs().floordiv(c.w.exprs().mul(d, c.constant(int64_t(n))), c.constant(kParts));
+    else
+      c.unsupported("a scale that is no fraction of few binary digits of a symbol");
+  }
+  V region = mode.coordinates == "tf_crop_and_resize" ? c.cast(c.value(1), DType::f32) : V();
+  std::vector<size_t> order(axes.size()); // the device's op takes axes as they follow
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return axes[a] < axes[b]; });
+  Ints in_order, places;
+  for (size_t from : order) {
+    in_order.push_back(axes[from]);
+    places.push_back(int64_t(from));
+  }
+  if (!std::is_sorted(axes.begin(), axes.end())) {
+    for (size_t i = 0; i < factors.reals.size(); ++i)
+      factors.reals[i] = scales[order[i]];
+    for (size_t i = 0; region.valid() && i < order.size(); ++i) // starts, then ends
+      places.push_back(places[i] + int64_t(order.size()));
+    if (region.valid()) {
+      Host ids{DType::i64, {int64_t(places.size())}, {}, {}};
+      for (int64_t place : places)
+        ids.ints.push_back(c.constant(place));
+      region = c.gather(region, c.w.materialize(ids), 0);
+    }
+  }
+  return c.op("resize",
+              {x, c.w.shape(out), scales.empty() ? V() : c.w.materialize(factors), region},
+              {attr("mode", mode.kind), attr("coordinates", mode.coordinates),
+               attr("nearest", mode.nearest), attr("axes", in_order),
+               attr("cubic_coeff", mode.cubic), attr("exclude_outside", mode.exclude_outside),
+               attr("extrapolation", c.number("extrapolation_value", 0))});
+}
+
+/// Places of a grid, [n, h, w, 2] or [n, d, h, w, 3], of affine maps [n, 2, 3] or [n, 3, 4].
+void affine_grid(Call &c) {
+  V theta = c.value(0);
+  const Ints size = c.constants(1);
+  const size_t axes = size.size() < 2 ? 0 : size.size() - 2;
+  if (c.failed() || axes < 2 || axes > 3 || c.rank(theta) != 3)
+    return c.unsupported("a grid of other than two or three dimensions");
+  int64_t count = 1;
+  for (size_t i = 0; i < axes; ++i)
+    count *= size[2 + i] < 1 || count > (1 << 22) ? 0 : size[2 + i];
+  if (count < 1 || count > (1 << 22))
+    return c.unsupported("a grid of no place, or of so many");
+  const bool corners = c.integer("align_corners", 0) != 0;
+  Host places{c.dtype(theta), {int64_t(axes + 1), count}, {}, {}};
+  int64_t inner = 1;
+  for (size_t i = axes; i-- > 0;) { // x first, which is the last axis
+    const int64_t n = size[2 + i];
+    for (int64_t at = 0; at < count; ++at) {
+      const double x = double(at / inner % n);
+      places.reals.push_back(corners && n > 1 ? 2 * x / double(n - 1) - 1
+                             : corners        ? -1
+                                              : (2 * x + 1) / double(n) - 1);
+    }
+    inner *= n;
+  }
+  places.reals.insert(places.reals.end(), size_t(count), 1.0);
+  V grid = c.transpose(c.matmul(theta, c.w.materialize(places)), {0, 2, 1});
+  if (c.failed())
+    return;
+  Dims out = {c.dims(theta)[0]};
+  for (size_t i = 0; i < axes; ++i)
+    out.push_back(c.constant(size[2 + i]));
+  out.push_back(c.constant(int64_t(axes)));
+  c.result(c.reshape(grid, out));
+}
+
+void grid_sample(Call &c) {
+  std::string mode = c.text("mode", "linear");
+  mode = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
+  c.result(c.op("grid_sample", {c.value(0), c.value(1)},
+                {attr("mode", mode), attr("padding", c.text("padding_mode", "zeros")),
+                 attr("align_corners", c.integer("align_corners", 0) != 0)}));
+}
+
+void resize(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  Mode mode;
+  mode.kind = c.text("mode", "nearest");
+  const bool old = c.node.op == "Upsample" || c.w.opset() < 11;
+  mode.coordinates = old ? "asymmetric" : c.text("coordinate_transformation_mode", "half_pixel");
+  mode.nearest = old ? "floor" : c.text("nearest_mode", "round_prefer_floor");
+  mode.cubic = c.number("cubic_coeff_a", -0.75);
+  mode.exclude_outside = c.integer("exclude_outside", 0) != 0;
+  mode.antialias = c.integer("antialias", 0) != 0;
+  if (mode.kind == "bilinear")
+    mode.kind = "linear";
+  c.ignore({"extrapolation_value"}); // of tf_crop_and_resize, which reads it, and the region
+  if (!old)
+    c.ignore_input(1);
+  const size_t scales_at = c.node.op == "Upsample" || c.w.opset() < 11 ? 1 : 2;
+  std::vector<double> scales;
+  if (const AttributeView *given = c.attribute("scales"))
+    scales.assign(given->numbers.begin(), given->numbers.end());
+  else if (c.has(scales_at))
+    scales = c.reals(scales_at);
+  std::vector<E> sizes;
+  if (scales.empty() && c.has(3))
+    sizes = c.exprs(3);
+  Ints axes;
+  for (size_t i = 0; i < c.rank(x); ++i)
+    axes.push_back(int64_t(i));
+  if (c.attribute("axes"))
+    axes = c.axes(c.integers("axes", {}), c.rank(x));
+  if (c.failed() || std::max(scales.size(), sizes.size()) != axes.size())
+    return c.w.fail(Code::parse_error, "scales or sizes are not one for each axis");
+  constexpr double kMostScale = 1 << 20;
+  for (double s : scales)
+    if (!(s >= 1 / kMostScale && s <= kMostScale))
+      return c.w.fail(Code::parse_error, "a scale that is no scale of an image");
+  const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
+  double kept = 0;
+  if (!sizes.empty() && policy != "stretch")
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const int64_t to = c.number_of(sizes[i], "a size"),
+                    from = c.number_of(c.dims(x)[size_t(axes[i])], "a size");
+      if (c.failed() || to < 0 || from < 1)
+        return c.unsupported("an aspect ratio of an image of no element");
+      const double s = double(to) / double(from);
+      kept = i == 0 ? s : policy == "not_larger" ? std::min(kept, s) : std::max(kept, s);
+    }
+  const DType dtype = c.dtype(x);
+  if (mode.kind != "nearest" && !is_real(dtype))
+    x = c.cast(x, DType::f32);
+  const auto whole = [&](size_t i) {
+    return !scales.empty() && scales[i] == std::floor(scales[i]);
+  };
+  bool on_device = mode.coordinates == "tf_crop_and_resize";
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const E d = c.dims(x)[size_t(axes[i])];
+    const bool same = scales.empty() ? sizes[i] == d : scales[i] == 1;
+    const bool known = c.known(d) && (sizes.empty() || c.known(sizes[i]));
+    on_device |= !same && !known && !mode.antialias && kept == 0 &&
+                 !(mode.kind == "nearest" && whole(i) && scales[i] <= 64 &&
+                   repeats(mode, int64_t(scales[i])));
+  }
+  if (on_device)
+    return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
+  for (size_t i = 0; i < axes.size() && !c.failed(); ++i) {
+    const auto axis = size_t(axes[i]);
+    const E d = c.dims(x)[axis];
+    if (!sizes.empty() && sizes[i] == d && kept == 0)
+      continue;
+    if (!scales.empty() && scales[i] == 1)
+      continue;
+    double factor = scales.empty() ? 0 : scales[i];
+    if (!sizes.empty() && kept == 0) // a whole multiple of the dimension?
+      for (int64_t f = 2; f <= 16 && factor == 0; ++f)
+        if (c.w.exprs().mul(d, c.constant(f)) == sizes[i])
+          factor = double(f);
+    if (mode.kind == "nearest" && factor == std::floor(factor) && factor >= 2 && factor <= 64 &&
+        repeats(mode, int64_t(factor))) {
+      x = repeat(c, x, axis, int64_t(factor));
+      continue;
+    }
+    Axis a;
+    a.in = c.number_of(d, "an axis that is resized");
+    if (c.failed() || a.in < 1)
+      return c.unsupported("an axis of no element");
+    if (kept != 0)
+      a.out = int64_t(std::floor(kept * double(a.in) + 0.5)), a.scale = kept;
+    else if (scales.empty())
+      a.out = c.number_of(sizes[i], "a size"), a.scale = double(a.out) / double(a.in);
+    else
+      a.out = int64_t(std::floor(double(a.in) * scales[i])), a.scale = scales[i];
+    if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
+      return c.unsupported("sizes of so many elements");
+    x = resize_axis(c, x, axis, a, mode);
+  }
+  c.result(c.cast(x, dtype));
+}
+
+} // namespace
+
+void add_resizing(HandlerTable &table) {
+  table["Resize"] = table["Upsample"] = resize;
+  table["GridSample"] = grid_sample;
+  table["AffineGrid"] = affine_grid;
+}
+
+} // namespace cugrt::onnx

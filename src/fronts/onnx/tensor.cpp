@@ -1,0 +1,193 @@
+// Reading of constant tensors; see tensor.h.
+#include "fronts/onnx/tensor.h"
+
+#include "fronts/onnx/wire.h"
+#include "base/type/element.h"
+#include "base/checked_math.h"
+
+#include <cstring>
+#include <filesystem>
+
+namespace cugrt::onnx {
+
+std::optional<ir::DType> dtype_of(int32_t data_type) {
+  using ir::DType;
+  switch (data_type) {
+  case 1:
+    return DType::f32;
+  case 2:
+    return DType::u8;
+  case 3:
+    return DType::i8;
+  case 4:
+    return DType::u16;
+  case 5:
+    return DType::i16;
+  case 6:
+    return DType::i32;
+  case 7:
+    return DType::i64;
+  case 9:
+    return DType::boolean;
+  case 10:
+    return DType::f16;
+  case 11:
+    return DType::f64;
+  case 12:
+    return DType::u32;
+  case 13:
+    return DType::u64;
+  case 16:
+    return DType::bf16;
+  default:
+    return std::nullopt;
+  }
+}
+
+// --- Files ---------------------------------------------------------------------------------------
+
+Result<std::string_view> ExternalFiles::read(const TensorView &tensor) {
+  namespace fs = std::filesystem;
+  const std::string where = "external data of '" + std::string(tensor.name) + "'";
+  auto wrong = [&](Code code, const std::string &what) {
+    return Status::error(code, where + ": " + what);
+  };
+  const fs::path relative(tensor.location);
+  if (folder_.empty() || relative.empty())
+    return wrong(Code::not_found, "the model names no file, or was not read from one");
+  auto known = files_.find(tensor.location);
+  if (known == files_.end()) {
+    std::error_code error;
+    const fs::path folder = fs::canonical(folder_, error);
+    const fs::path file = error ? fs::path() : fs::weakly_canonical(folder / relative, error);
+    const fs::path inside = file.lexically_relative(folder);
+    if (relative.is_absolute() || error || inside.empty() || *inside.begin() == "..")
+      return wrong(Code::invalid_argument, "file '" + std::string(tensor.location) +
+                                               "' is not inside of the model's folder");
+    auto mapped = MappedFile::open(file.string());
+    if (!mapped.ok())
+      return mapped.take_status().in(where);
+    auto shared = std::make_shared<const MappedFile>(std::move(*mapped));
+    known = files_.emplace(std::string(tensor.location), std::move(shared)).first;
+  }
+  const std::string_view all = known->second->bytes();
+  if (tensor.offset > all.size() ||
+      (tensor.has_length && tensor.length > all.size() - tensor.offset))
+    return wrong(Code::parse_error, "its bytes lie behind the end of '" +
+                                        std::string(tensor.location) + "', which has " +
+                                        std::to_string(all.size()));
+  return all.substr(tensor.offset, tensor.has_length ? tensor.length : std::string_view::npos);
+}
+
+std::vector<std::shared_ptr<const void>> ExternalFiles::files() const {
+  std::vector<std::shared_ptr<const void>> all;
+  for (const auto &[name, file] : files_)
+    all.push_back(file);
+  return all;
+}
+
+// --- Tensors
+
+std::optional<int64_t> element_count(const std::vector<int64_t> &dims) {
+  int64_t count = 1;
+  bool empty = false;
+  for (int64_t dim : dims) {
+    if (dim < 0)
+      return std::nullopt;
+    empty |= dim == 0;
+    if (dim && __builtin_mul_overflow(count, dim, &count))
+      return std::nullopt;
+  }
+  return empty ? 0 : count;
+}
+
+std::vector<int64_t> integers_of(const HostTensor &tensor) {
+  std::vector<int64_t> all;
+  const size_t size = ir::info(tensor.dtype).bytes_per_block;
+  if (ir::info(tensor.dtype).kind != ir::DTypeKind::floating)
+    for (size_t at = 0; at + size <= tensor.bytes.size(); at += size)
+      all.push_back(ir::integer_at(tensor.dtype, tensor.bytes.data() + at));
+  return all;
+}
+
+namespace {
+
+/// Values that stand in typed fields: floats and doubles in place, others as varints.
+Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_t wanted) {
+  std::string bytes;
+  bytes.reserve(std::min<size_t>(wanted, tensor.message.size() * 8));
+  auto malformed = [] { return Status::error(Code::parse_error, "its list of values is cut off"); };
+  FieldReader reader(tensor.message);
+  while (!reader.done()) {
+    CUGRT_ASSIGN(const Field field, reader.next());
+    const size_t fixed = field.number == 4 ? 4 : field.number == 10 ? 8 : 0;
+    const bool integer = field.number == 5 || field.number == 7 || field.number == 11;
+    if (!fixed && !integer)
+      continue;
+    if (fixed) {
+      const char *bits = reinterpret_cast<const char *>(&field.number_value);
+      bytes += field.is_bytes ? field.bytes : std::string_view(bits, fixed);
+    } else {
+      std::string_view rest = field.bytes;
+      uint64_t value = field.number_value;
+      for (bool one = !field.is_bytes; one || !rest.empty(); one = false) {
+        if (!one) {
+          value = 0;
+          for (unsigned shift = 0;; shift += 7) {
+            if (rest.empty() || shift > 63)
+              return malformed();
+            const auto byte = static_cast<unsigned char>(rest.front());
+            rest.remove_prefix(1);
+            value |= uint64_t(byte & 127) << shift;
+            if (byte < 128)
+              break;
+          }
+        }
+        // int32_data holds 16-bit floats by their bits.
+        const size_t size = ir::info(dtype).bytes_per_block;
+        bytes.append(reinterpret_cast<const char *>(&value), size);
+        if (bytes.size() > wanted)
+          return bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
+} // namespace
+
+Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
+  const std::string who = "tensor '" + std::string(tensor.name) + "'";
+  const std::optional<ir::DType> dtype = dtype_of(tensor.data_type);
+  if (!dtype)
+    return Status::error(Code::unsupported, who + " has ONNX's dtype number " +
+                                                std::to_string(tensor.data_type) +
+                                                ", which is not one of ours");
+  const std::optional<int64_t> count = element_count(tensor.dims);
+  const size_t size = ir::info(*dtype).bytes_per_block;
+  if (!count || static_cast<uint64_t>(*count) > UINT64_MAX / 16 / size || *count < 0 ||
+      tensor.dims.size() > ir::kMaxRank)
+    return Status::error(Code::parse_error, who + " has dimensions that are no tensor's here");
+  HostTensor out{*dtype, tensor.dims, {}, {}};
+  const size_t wanted = static_cast<size_t>(*count) * size;
+  if (tensor.is_external) {
+    CUGRT_ASSIGN(out.bytes, files.read(tensor));
+    if (!tensor.has_length && out.bytes.size() > wanted)
+      out.bytes = out.bytes.substr(0, wanted);
+  } else if (tensor.has_raw) {
+    out.bytes = tensor.raw;
+  } else {
+    auto bytes = typed_bytes(tensor, *dtype, wanted);
+    if (!bytes.ok())
+      return bytes.take_status().in(who);
+    out.owned = std::make_shared<const std::string>(std::move(*bytes));
+    out.bytes = *out.owned;
+  }
+  if (out.bytes.size() != wanted)
+    return Status::error(Code::parse_error, who + " has " + std::to_string(out.bytes.size()) +
+                                                " bytes, its shape asks for " +
+                                                std::to_string(wanted));
+  return out;
+}
+
+} // namespace cugrt::onnx

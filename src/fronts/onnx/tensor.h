@@ -1,0 +1,34 @@
+// Constant tensors of a model: typed or raw, in the file or beside it.
+#pragma once
+
+#include "fronts/onnx/import.h"
+#include "fronts/onnx/model.h"
+#include "base/mapped_file.h"
+
+namespace cugrt::onnx {
+
+/// None for dtypes that are not ours (strings, complex numbers, 8-bit floats).
+std::optional<ir::DType> dtype_of(int32_t data_type);
+
+/// Files of external data, each mapped once. Paths stay inside of the folder.
+class ExternalFiles {
+public:
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  Result<std::string_view> read(const TensorView &tensor);
+  std::vector<std::shared_ptr<const void>> files() const;
+
+private:
+  std::string folder_;
+  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+};
+
+/// The tensor's elements; raw ones are not copied. Errors name the tensor.
+Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files);
+
+/// The elements of a tensor of integers or bools; of floats none.
+std::vector<int64_t> integers_of(const HostTensor &tensor);
+
+/// Number of elements; none on overflow or a negative dimension.
+std::optional<int64_t> element_count(const std::vector<int64_t> &dims);
+
+} // namespace cugrt::onnx

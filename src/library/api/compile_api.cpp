@@ -1,0 +1,125 @@
+// What compiles, of the C ABI: executables and packs from modules, and the doctor, who looks for a
+// compiler.
+#include "device/api/entries.h"
+#include "device/api/guard.h"
+#include "device/api/handles.h"
+#include "library/compile/compile_module.h"
+#include "library/compile/device_compiler.h"
+#include "library/compile/pack_build.h"
+#include "base/file.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+constexpr size_t kCompileOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_compile_options, code_count);
+constexpr size_t kPackOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_pack_options, full_edges);
+
+Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
+  CompileOptions result;
+  result.architecture = options.architecture ? options.architecture : "";
+  result.threads = options.threads;
+  result.cancel = options.cancel;
+  if (options.progress)
+    result.progress = [callback = options.progress,
+                       user = options.progress_user](const jit::CompileProgress &progress) {
+      callback(user, progress.done, progress.total, progress.request->name.c_str(),
+               progress.milliseconds, progress.cached);
+    };
+  if (options.code_count && !options.codes)
+    return null_argument("codes");
+  for (size_t i = 0; i < options.code_count; ++i) {
+    const cugrt_kernel_code &code = options.codes[i];
+    if (!code.kernel || (!code.bytes && code.byte_count))
+      return null_argument("codes[].kernel or codes[].bytes");
+    if (code.kind < CUGRT_CODE_SOURCE || code.kind > CUGRT_CODE_CUBIN)
+      return Status::error(Code::invalid_argument,
+                           "unknown code kind " + std::to_string(code.kind));
+    std::string bytes(static_cast<const char *>(code.bytes), code.byte_count);
+    // Compilers and drivers read text up to its first NUL, which may end it.
+    const size_t nul = bytes.find('\0');
+    if (code.kind != CUGRT_CODE_CUBIN && nul != std::string::npos && nul + 1 != bytes.size())
+      return Status::error(Code::invalid_argument,
+                           "the code of kernel @" + std::string(code.kernel) +
+                               " is text and has a NUL at byte " + std::to_string(nul));
+    result.overrides[code.kernel] = {static_cast<cugrt_code_kind>(code.kind), std::move(bytes)};
+  }
+  return result;
+}
+
+cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
+                                 const cugrt_compile_options *given,
+                                 cugrt_executable **executable) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(executable);
+    CUGRT_ASSIGN(
+        cugrt_compile_options options,
+        read_struct(given, "cugrt_compile_options", kCompileOptionsBytes, cugrt_compile_options{}));
+    CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
+    CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
+    planning.source = *module->text;
+    CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
+                 compile_module(*runtime->device,
+                                {*module->module, module->name, module->base_folder},
+                                std::move(planning), compile));
+    *executable = new cugrt_executable{make_executable_data(std::move(made))};
+    return {};
+  });
+}
+
+Result<PackOptions> pack_options(const cugrt_pack_options &options) {
+  PackOptions result;
+  CUGRT_ASSIGN(result.planning, planning_options(options));
+  if (options.architecture_count && !options.architectures)
+    return null_argument("architectures");
+  for (size_t i = 0; i < options.architecture_count; ++i) {
+    if (!options.architectures[i])
+      return null_argument("architectures[]");
+    result.architectures.emplace_back(options.architectures[i]);
+  }
+  result.weights_path = options.weights_path ? options.weights_path : "";
+  result.weights_inside = options.weights_inside != 0;
+  result.threads = options.threads;
+  result.cancel = options.cancel;
+  if (options.progress)
+    result.progress = [callback = options.progress,
+                       user = options.progress_user](const jit::CompileProgress &progress) {
+      std::string kernel = progress.request->name + " for " + progress.request->architecture;
+      callback(user, progress.done, progress.total, kernel.c_str(), progress.milliseconds,
+               progress.cached);
+    };
+  return result;
+}
+
+cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
+                         const cugrt_pack_options *given, const char *path) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(path);
+    CUGRT_ASSIGN(cugrt_pack_options read,
+                 read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
+    CUGRT_ASSIGN(PackOptions options, pack_options(read));
+    options.planning.source = *module->text;
+    CUGRT_ASSIGN(std::string bytes, build_pack(*runtime->device, *module->module, module->name,
+                                               module->base_folder, options));
+    return write_file(path, bytes);
+  });
+}
+
+cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format format,
+                     cugrt_text **report, int32_t *usable) {
+  return report_doctor(options, format, report, usable, examine);
+}
+
+} // namespace
+
+void add_compile_entries(cugrt_api &table) {
+  table.executable_compile = executable_compile;
+  table.pack_write = pack_write;
+  table.doctor = doctor;
+}
+
+} // namespace cugrt::runtime::api

@@ -1,0 +1,71 @@
+// Reports of the C ABI, on packs, graphs and keys.
+#include "device/api/entries.h"
+#include "device/api/guard.h"
+#include "device/api/handles.h"
+#include "library/report/graph_report.h"
+#include "library/report/key_difference.h"
+#include "library/report/pack_report.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+cugrt_status *pack_report(const cugrt_pack *pack, const cugrt_plan_options *given,
+                          cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(pack);
+    CUGRT_REQUIRE(report);
+    CUGRT_ASSIGN(cugrt_plan_options options,
+                 read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
+    CUGRT_REQUIRE(options.symbols || !options.symbol_count);
+    PlanReportOptions plan_options;
+    plan_options.format = static_cast<cugrt_report_format>(options.format);
+    plan_options.symbols = {options.symbols, options.symbol_count};
+    CUGRT_ASSIGN(std::string text, runtime::pack_report(pack->pack, plan_options));
+    *report = new cugrt_text{std::move(text)};
+    return {};
+  });
+}
+
+cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format format,
+                                   cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(report);
+    Result<std::string> text = std::string();
+    auto write = [&](const std::vector<GraphCache::View> &views) {
+      text = graph_report(session->executable->plan(), views, format);
+    };
+    CUGRT_TRY(with_session(session, [&](auto &it) { return it.visit_instances(write); }));
+    if (!text.ok())
+      return text.take_status();
+    *report = new cugrt_text{std::move(*text)};
+    return {};
+  });
+}
+
+cugrt_status *function_key_difference(const cugrt_function *function,
+                                      const cugrt_symbol_value *from, size_t from_count,
+                                      const cugrt_symbol_value *to, size_t to_count,
+                                      cugrt_report_format format, cugrt_text **report) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(from || !from_count);
+    CUGRT_REQUIRE(to || !to_count);
+    CUGRT_REQUIRE(report);
+    CUGRT_ASSIGN(std::string text, key_difference(*function->executable, function->index,
+                                                  {from, from_count}, {to, to_count}, format));
+    *report = new cugrt_text{std::move(text)};
+    return {};
+  });
+}
+
+} // namespace
+
+void add_report_entries(cugrt_api &table) {
+  table.pack_report = pack_report;
+  table.session_graph_report = session_graph_report;
+  table.function_key_difference = function_key_difference;
+}
+
+} // namespace cugrt::runtime::api

@@ -1,0 +1,32 @@
+// The library's one exported function; that of the library for devices is in core_table.cpp.
+#include "device/api/entries.h"
+
+namespace {
+
+cugrt_api make_table() {
+  using namespace cugrt::runtime::api;
+  cugrt_api table{};
+  table.struct_size = sizeof table;
+  table.version = CUGRT_API_VERSION;
+  table.version_string = CUGRT_VERSION;
+  add_status_entries(table);
+  add_runtime_entries(table);
+  add_memory_entries(table);
+  add_weights_entries(table);
+  add_executable_entries(table);
+  add_session_entries(table);
+  add_pack_entries(table);
+  add_module_entries(table);
+  add_compile_entries(table);
+  add_cache_entries(table);
+  add_report_entries(table);
+  return table;
+}
+
+} // namespace
+
+const cugrt_api *cugrt_get_api(uint32_t version) {
+  // Made on the first call; C++ makes that safe for several threads.
+  static const cugrt_api table = make_table();
+  return version >= 1 && version <= CUGRT_API_VERSION ? &table : nullptr;
+}

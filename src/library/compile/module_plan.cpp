@@ -1,0 +1,53 @@
+// Planning of a module; see module_plan.h.
+#include "library/compile/module_plan.h"
+
+#include "compiler/passes/pass.h"
+#include "base/source_errors.h"
+
+namespace cugrt::runtime {
+
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const PlanningOptions &options, bool only_count,
+                         std::vector<std::string> *notes) {
+  passes::PassContext context = options.passes;
+  context.collect_notes(notes);
+  const plan::PlannerOptions &planner = options.planner;
+  if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
+    CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
+  if (planner.policy == plan::Policy::published) { // as published: calls stay, offsets are numbers
+    CUGRT_TRY(context.set_default("inline.functions", "false"));
+    CUGRT_TRY(context.set_default("memory.offsets", "uniform"));
+  } else if (planner.programmatic_edges) {
+    CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
+  }
+  if (only_count)
+    for (const char *pass : {"fuse.patterns", "fuse.ops", "fuse.kernels", "memory.plan"})
+      CUGRT_TRY(context.set(pass, "false"));
+  auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
+  if (!lowered.ok())
+    return in_source(lowered.take_status(), name, options.source);
+  return lowered;
+}
+
+Result<passes::PassContext> pass_context(const char *const *settings, size_t count) {
+  if (count && !settings)
+    return Status::error(Code::invalid_argument, "argument 'pass_options' is null");
+  passes::PassContext context;
+  for (size_t i = 0; i < count; ++i) {
+    if (!settings[i])
+      return Status::error(Code::invalid_argument, "argument 'pass_options[]' is null");
+    CUGRT_TRY(context.set_from_text(settings[i]));
+  }
+  return context;
+}
+
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const PlanningOptions &options, plan::PlanReport *report) {
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, false));
+  auto plan = plan::make_plan(lowered, options.planner, report);
+  if (!plan.ok())
+    return in_source(plan.take_status(), name, options.source);
+  return plan;
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,46 @@
+// From a module to a plan: the default pipeline, then the planner.
+#pragma once
+
+#include "cugrt/cugrt.h"
+#include "compiler/passes/pass.h"
+#include "compiler/planner/lower/planner.h"
+
+namespace cugrt::runtime {
+
+struct PlanningOptions {
+  plan::PlannerOptions planner;
+  passes::PassContext passes; // what is set here comes before what the planner's options imply
+  std::string_view source{};  // the module's text, for messages; may be empty
+};
+
+/// Settings "name=value" of the C ABI.
+Result<passes::PassContext> pass_context(const char *const *settings, size_t count);
+
+/// What a cugrt_plan_options, cugrt_compile_options or cugrt_pack_options says about the plan.
+template <class Options> Result<PlanningOptions> planning_options(const Options &options) {
+  PlanningOptions planning;
+  plan::PlannerOptions &planner = planning.planner;
+  if (options.policy != CUGRT_POLICY_PATCH && options.policy != CUGRT_POLICY_SEED)
+    return Status::error(Code::invalid_argument,
+                         "unknown policy " + std::to_string(options.policy));
+  planner.policy =
+      options.policy == CUGRT_POLICY_SEED ? plan::Policy::published : plan::Policy::patch;
+  planner.max_lanes = options.max_lanes;
+  planner.conditional_nodes = options.host_control == 0;
+  planner.programmatic_edges = options.full_edges == 0;
+  CUGRT_ASSIGN(planning.passes, pass_context(options.pass_options, options.pass_option_count));
+  return planning;
+}
+
+/// Runs the default pipeline and plans. `name` is the module's file in messages; `report` may be
+/// null.
+Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
+                               const PlanningOptions &options, plan::PlanReport *report);
+
+/// The default pipeline's result; with `only_count`, without fusion and, since no launch comes or
+/// goes there, without storage. What passes note is appended to `notes`, which may be null.
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const PlanningOptions &options, bool only_count,
+                         std::vector<std::string> *notes = nullptr);
+
+} // namespace cugrt::runtime

@@ -1,0 +1,308 @@
+// A plan's report: what it needs of memory at given symbols, and what it was made from; see
+// module_report.h.
+#include "library/report/module_report.h"
+
+#include "compiler/passes/pass.h"
+#include "compiler/planner/symbols/sizes.h"
+#include "device/code/computed_weights.h"
+#include "library/report/plan_report.h"
+#include "library/report/untold_bindings.h"
+#include "base/source_errors.h"
+
+#include <algorithm>
+
+namespace cugrt::runtime {
+
+namespace {
+
+/// Values for a function's symbols: those that were given, else upper bounds.
+struct SymbolValues {
+  std::vector<int64_t> values;
+  std::vector<bool> known;
+  /// Where the function has constraints, what is left of the symbols' values: upper bounds are not
+  /// reached together then.
+  std::optional<ir::SymbolDomain> domain{};
+};
+
+Result<SymbolValues> symbol_values(const plan::Plan &plan, const plan::Function &function,
+                                   std::span<const cugrt_symbol_value> given) {
+  SymbolValues result;
+  std::vector<ir::Interval> box;
+  for (const plan::Symbol &symbol : function.symbols) {
+    auto found = std::find_if(given.begin(), given.end(), [&](const cugrt_symbol_value &value) {
+      return value.name == symbol.name;
+    });
+    bool is_given = found != given.end();
+    result.values.push_back(is_given ? found->value : symbol.bounds.upper);
+    result.known.push_back(is_given || symbol.bounds.upper != INT64_MAX);
+    box.push_back(is_given ? ir::Interval{found->value, found->value} : symbol.bounds);
+  }
+  const std::vector<ir::JointLimit> limits = ir::limits_of(plan.exprs, function.constraints);
+  if (!limits.empty() && !ir::tighten(box, limits))
+    return Status::error(Code::out_of_range, "the values of the symbols of function @" +
+                                                 function.name + " break its constraints");
+  if (!limits.empty())
+    for (size_t s = 0; s < box.size(); ++s) {
+      result.values[s] = box[s].upper;
+      result.known[s] = box[s].upper != INT64_MAX;
+    }
+  for (const plan::Bucket &bucket : function.buckets) {
+    const ir::Interval of = box[bucket.of.index];
+    ir::Interval &bounds = box[bucket.symbol.index];
+    bounds = {ir::round_up_to_bucket(bucket.sizes, of.lower),
+              ir::round_up_to_bucket(bucket.sizes, of.upper)};
+    result.values[bucket.symbol.index] =
+        ir::round_up_to_bucket(bucket.sizes, result.values[bucket.of.index]);
+  }
+  if (!limits.empty())
+    result.domain.emplace(std::move(box), limits);
+  return result;
+}
+
+/// The expression's value, or nothing where it needs a symbol without a value.
+Result<std::optional<uint64_t>> evaluate(const plan::Plan &plan, const SymbolValues &symbols,
+                                         ExprId expr) {
+  if (!expr.valid())
+    return std::optional<uint64_t>();
+  if (symbols.domain) {
+    const auto most = plan::upper_bound(plan.exprs, expr, *symbols.domain);
+    return most ? std::optional(static_cast<uint64_t>(*most)) : std::nullopt;
+  }
+  std::vector<ir::SymbolId> used;
+  plan.exprs.collect_symbols(expr, used);
+  for (ir::SymbolId symbol : used)
+    if (!symbols.known[symbol.index])
+      return std::optional<uint64_t>();
+  CUGRT_ASSIGN(int64_t value, plan.exprs.evaluate(expr, symbols.values));
+  return std::optional(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
+}
+
+Status add(std::optional<uint64_t> &sum, const std::optional<uint64_t> &part) {
+  if (!sum || !part)
+    sum.reset();
+  else if (__builtin_add_overflow(*sum, *part, &*sum))
+    return Status::error(Code::out_of_range, "the memory needed overflows 64 bits");
+  return {};
+}
+
+Result<std::optional<uint64_t>> tensor_param_bytes(const plan::Plan &plan, const plan::Param &param,
+                                                   const SymbolValues &symbols) {
+  if (symbols.domain) {
+    ir::Type type;
+    type.kind = ir::TypeKind::tensor;
+    type.dtype = param.dtype;
+    type.dims = param.dims;
+    const auto most = plan::max_tensor_bytes(plan.exprs, type, *symbols.domain);
+    return most ? std::optional(static_cast<uint64_t>(*most)) : std::nullopt;
+  }
+  cugrt_tensor tensor{};
+  tensor.dtype = static_cast<int32_t>(param.dtype);
+  tensor.rank = static_cast<uint32_t>(param.dims.size());
+  for (size_t i = 0; i < param.dims.size(); ++i) {
+    CUGRT_ASSIGN(std::optional<uint64_t> dim, evaluate(plan, symbols, param.dims[i]));
+    if (!dim)
+      return std::optional<uint64_t>();
+    tensor.dims[i] = static_cast<int64_t>(*dim);
+  }
+  CUGRT_ASSIGN(uint64_t bytes, tensor_bytes(tensor));
+  return std::optional(bytes);
+}
+
+/// Where the size of what `what` names overflows: at the largest values, or at those that are
+/// given.
+Status overflows(const plan::Function &function, const std::string &what, SourceLocation location) {
+  return Status::error(Code::out_of_range,
+                       "in @" + function.name + ": the size of " + what +
+                           " overflows 64 bits at the symbols' upper bounds; lower them")
+      .at(std::to_string(location.line) + ":" + std::to_string(location.column));
+}
+
+/// Where an unplanned tensor is allocated; unknown for what a host call returns.
+SourceLocation allocation_of(const plan::Function &function, uint32_t buffer) {
+  for (const plan::Block &block : function.blocks)
+    for (const plan::Item &item : block.items)
+      if (item.kind == plan::ItemKind::allocate && item.index == buffer)
+        return item.location;
+  return function.location;
+}
+
+/// What a function's own unplanned tensors take.
+Status add_unplanned(const plan::Plan &plan, const plan::Function &function,
+                     const SymbolValues &symbols, std::optional<uint64_t> &sum) {
+  std::vector<bool> seen(function.dynamic_count);
+  for (uint32_t b = 0; b < function.buffers.size(); ++b) {
+    const plan::Buffer &buffer = function.buffers[b];
+    if (buffer.base != plan::BufferBase::dynamic || seen[buffer.index])
+      continue;
+    seen[buffer.index] = true;
+    const auto bytes = evaluate(plan, symbols, buffer.bytes);
+    if (!bytes.ok())
+      return overflows(function, "%" + buffer.name, allocation_of(function, b));
+    CUGRT_TRY(add(sum, *bytes));
+  }
+  return {};
+}
+
+/// The functions that a function calls, itself or through others, once each.
+std::vector<const plan::Function *> callees_of(const plan::Plan &plan,
+                                               const plan::Function &function) {
+  std::vector<const plan::Function *> found;
+  std::vector<bool> known(plan.functions.size());
+  auto look = [&](const plan::Function &caller) {
+    for (const plan::Block &block : caller.blocks)
+      for (const plan::Item &item : block.items)
+        if (item.kind == plan::ItemKind::call && !known[item.index]) {
+          known[item.index] = true;
+          found.push_back(&plan.functions[item.index]);
+        }
+  };
+  look(function);
+  for (size_t i = 0; i < found.size(); ++i)
+    look(*found[i]);
+  return found;
+}
+
+Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
+                            std::span<const cugrt_symbol_value> given) {
+  CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
+  MemoryRow row;
+  row.function = function.name;
+  row.constraints = constraint_texts(plan, function);
+  for (size_t i = 0; i < function.symbols.size(); ++i)
+    if (function.symbols[i].source != ir::SymbolSource::device)
+      row.symbols.push_back({function.symbols[i].name,
+                             symbols.known[i] ? std::optional(symbols.values[i]) : std::nullopt});
+  const std::vector<bool> read = weights_read(function);
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    const plan::Param &param = function.params[i];
+    if (param.kind != plan::ParamKind::tensor && !read[i])
+      continue;
+    std::optional<uint64_t> bytes;
+    if (param.known_shape) {
+      auto sized = tensor_param_bytes(plan, param, symbols);
+      if (!sized.ok())
+        return overflows(function, "parameter %" + param.name, param.location);
+      bytes = *sized;
+    }
+    CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
+  }
+  for (const plan::Slot &slot : function.slots) {
+    if (slot.kind != plan::SlotKind::result)
+      continue;
+    const auto bytes = evaluate(plan, symbols, slot.bytes);
+    if (!bytes.ok())
+      return overflows(function, "result " + std::to_string(slot.index), function.location);
+    CUGRT_TRY(add(row.results, *bytes));
+  }
+  CUGRT_TRY(add_unplanned(plan, function, symbols, row.dynamic));
+  for (const plan::Function *callee : callees_of(plan, function)) {
+    CUGRT_ASSIGN(const SymbolValues of_callee, symbol_values(plan, *callee, given));
+    CUGRT_TRY(add_unplanned(plan, *callee, of_callee, row.dynamic));
+  }
+  for (const plan::Arena &arena : plan.arenas)
+    CUGRT_TRY(add(row.arena, static_cast<uint64_t>(arena.bytes)));
+  for (const auto *part : {&row.arena, &row.arguments, &row.weights, &row.results, &row.dynamic})
+    CUGRT_TRY(add(row.total, *part));
+  return row;
+}
+
+Status check_symbol_names(const plan::Plan &plan, std::span<const cugrt_symbol_value> given) {
+  for (const cugrt_symbol_value &value : given) {
+    if (!value.name)
+      return Status::error(Code::invalid_argument, "a symbol's name is null");
+    bool known = false;
+    for (const plan::Function &function : plan.functions)
+      for (const plan::Symbol &symbol : function.symbols) {
+        if (symbol.name != value.name)
+          continue;
+        known = true;
+        if (value.value < symbol.bounds.lower || value.value > symbol.bounds.upper)
+          return Status::error(Code::out_of_range,
+                               "symbol " + symbol.name + " of function @" + function.name +
+                                   " is bounded by " + std::to_string(symbol.bounds.lower) +
+                                   " and " + std::to_string(symbol.bounds.upper) + ", got " +
+                                   std::to_string(value.value));
+      }
+    if (!known)
+      return Status::error(Code::not_found,
+                           std::string("no function has a symbol '") + value.name + "'");
+  }
+  return {};
+}
+
+KernelCounts count_kernels(const ir::Module &module) {
+  KernelCounts counts;
+  std::vector<bool> used(module.kernels.size());
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &binding : block.bindings)
+        if (binding.kind == ir::BindingKind::launch) {
+          counts.launches += function.num_inputs != 0; // else of weights alone: no run has it
+          used[binding.callee] = true;
+        }
+  counts.kernels = uint32_t(std::count(used.begin(), used.end(), true));
+  return counts;
+}
+
+/// The report that `options` ask for, of what `view` holds but its memory.
+Result<std::string> show(PlanView view, const PlanReportOptions &options) {
+  CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
+  for (const plan::Function &function : view.plan.functions) {
+    if (function.is_private)
+      continue;
+    CUGRT_ASSIGN(MemoryRow row, memory_of(view.plan, function, options.symbols));
+    view.memory.push_back(std::move(row));
+  }
+  switch (options.format) {
+  case CUGRT_REPORT_TEXT:
+    return plan_text(view);
+  case CUGRT_REPORT_JSON:
+    return plan_json(view);
+  case CUGRT_REPORT_DOT:
+    return plan_dot(view);
+  case CUGRT_REPORT_SVG:
+    return plan_svg(view);
+  default:
+    return Status::error(Code::invalid_argument,
+                         "unknown report format " + std::to_string(options.format));
+  }
+}
+
+} // namespace
+
+Result<std::string> plan_report(const ir::Module &module, const std::string &name,
+                                const PlanReportOptions &options) {
+  plan::PlanReport report;
+  std::vector<std::string> fusion;
+  CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning, false, &fusion));
+  CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
+  auto plan = plan::make_plan(lowered, options.planning.planner, &report);
+  if (!plan.ok())
+    return in_source(plan.take_status(), name, options.planning.source);
+  CUGRT_ASSIGN(const ir::Module used,
+               passes::find_pass("EliminateDeadBindings")->run(module, passes::PassContext()));
+  note_untold(module, used, *plan, report);
+  auto shown = show({name,
+                     *plan,
+                     report,
+                     true,
+                     {},
+                     count_kernels(lowered),
+                     count_kernels(unfused),
+                     std::move(fusion)},
+                    options);
+  if (!shown.ok() && !shown.status().location().empty())
+    return in_source(shown.take_status(), name, options.planning.source);
+  return shown;
+}
+
+Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
+                                const PlanReportOptions &options) {
+  if (options.format == CUGRT_REPORT_SVG)
+    return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
+                                            "the storage of the module that it was made from");
+  const plan::PlanReport no_notes;
+  return show({name, plan, no_notes, false, {}, {}, {}, {}}, options);
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,94 @@
+// Forms of a pack's report; see pack_report.h.
+#include "library/report/pack_report.h"
+
+#include "device/pack/pack_open.h"
+
+#include <nlohmann/json.hpp>
+
+namespace cugrt::runtime {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+uint64_t code_bytes(const Pack &pack, const PackTarget &target) {
+  uint64_t bytes = 0;
+  for (uint32_t image : images_of(target))
+    bytes += pack.contents.images[image].bytes.size(); // parts of one file: no overflow
+  return bytes;
+}
+
+std::string weights_text(const PackWeights &weights) {
+  switch (weights.kind) {
+  case PackWeights::Kind::file:
+    return "file " + std::string(weights.file_name) + ", " + std::to_string(weights.file_bytes) +
+           " bytes";
+  case PackWeights::Kind::inside:
+    return "inside, " + std::to_string(weights.bytes.size()) + " bytes";
+  default:
+    return "none";
+  }
+}
+
+Result<std::string> report_text(const Pack &pack, const PlanReportOptions &options) {
+  std::string text = "pack of " + std::string(pack.contents.module_name) + "\n";
+  for (const PackTarget &target : pack.contents.targets)
+    text += "  target " + std::string(target.architecture) + ": " +
+            std::to_string(images_of(target).size()) + " images, " +
+            std::to_string(code_bytes(pack, target)) + " bytes, plan " +
+            std::to_string(target.plan) + "\n";
+  text += "  weights " + weights_text(pack.contents.weights) + "\n";
+  for (size_t i = 0; i < pack.plans.size(); ++i) {
+    CUGRT_ASSIGN(std::string plan,
+                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options));
+    text += plan;
+  }
+  return text;
+}
+
+Result<std::string> report_json(const Pack &pack, const PlanReportOptions &options) {
+  Json targets = Json::array(), plans = Json::array();
+  for (const PackTarget &target : pack.contents.targets)
+    targets.push_back({{"architecture", target.architecture},
+                       {"images", images_of(target).size()},
+                       {"code_bytes", code_bytes(pack, target)},
+                       {"plan", target.plan}});
+  const PackWeights &weights = pack.contents.weights;
+  Json of_weights;
+  if (weights.kind == PackWeights::Kind::file)
+    of_weights = {{"inside", false},
+                  {"file", weights.file_name},
+                  {"bytes", weights.file_bytes},
+                  {"digest", hex(weights.file_digest)}};
+  else if (weights.kind == PackWeights::Kind::inside)
+    of_weights = {{"inside", true}, {"bytes", weights.bytes.size()}};
+  for (const plan::Plan &plan : pack.plans) {
+    CUGRT_ASSIGN(std::string text,
+                 plan_report(plan, std::string(pack.contents.module_name), options));
+    plans.push_back(Json::parse(text)); // just written by us
+  }
+  Json json{{"module", pack.contents.module_name}};
+  json["targets"] = std::move(targets);
+  json["weights"] = std::move(of_weights);
+  json["plans"] = std::move(plans);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace
+
+Result<std::string> pack_report(const Pack &pack, const PlanReportOptions &options) {
+  switch (options.format) {
+  case CUGRT_REPORT_TEXT:
+    return report_text(pack, options);
+  case CUGRT_REPORT_JSON:
+    return report_json(pack, options);
+  default:
+    if (pack.plans.size() != 1)
+      return Status::error(Code::unsupported, "pack " + pack.name + " has " +
+                                                  std::to_string(pack.plans.size()) +
+                                                  " plans; a drawing shows one");
+    return plan_report(pack.plans[0], std::string(pack.contents.module_name), options);
+  }
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,278 @@
+// Attention, caches and rotary embedding: kernels/attention.cu, cache_write.cu, rotary.cu.
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace cugrt::codegen {
+
+namespace {
+
+ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
+  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
+// --- Attention over a cache that is split --------------------------------------------------------
+
+// A block a query and head leaves most of a device idle where there are few of them for each
+// multiprocessor, and a long cache makes each one's work long. Then the cache is cut into chunks of
+// at least kChunk positions, at most kMaxSplits of them (attention.cu's kMostSplits): what pays for
+// a block and for joining them depends on no device, and on no other sequence. Blocks of chunks
+// that a sequence has not come to leave at once. What the symbols' bounds do not limit is many.
+constexpr int64_t kFewBlocksEach = 4, kChunk = 64, kLong = 4 * kChunk, kMaxSplits = 32;
+constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
+
+struct Split {
+  ir::ExprId splits, chunk; // over the function's symbols
+};
+
+std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capacity) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  const ir::ExprId rows = op.count(q, 0, 3);
+  const KernelChoice &choice = op.table().choice();
+  const bool is_few =
+      exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
+  const bool is_long = exprs.range(capacity, bounds).upper >= kLong;
+  if (choice.attention == "whole" || (choice.attention == "auto" && !(is_few && is_long)))
+    return std::nullopt;
+  const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),
+                                    exprs.constant(kAtOnce));
+  const ir::ExprId chunk = exprs.max(even, exprs.constant(kChunk));
+  // One also of an empty cache: what joins them reads the first.
+  return Split{exprs.max(exprs.ceildiv(capacity, chunk), exprs.constant(1)), chunk};
+}
+
+// What each chunk of each query and head leaves: values, largest score, sum.
+ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
+  const std::vector<ir::ExprId> dims = {op.count(q, 0, 3), split.splits,
+                                        op.exprs().add(q.dims[3], op.constant(2))};
+  return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
+}
+
+/// The option for keys and values of a dtype of their own (kernels/cached.cuh).
+void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
+  if (cache != computed)
+    launch.option(cache == ir::DType::f16    ? "-DCACHE_F16"
+                  : cache == ir::DType::bf16 ? "-DCACHE_BF16"
+                  : cache == ir::DType::q8_0 ? "-DCACHE_Q8_0"
+                                             : "-DCACHE_F32");
+}
+
+/// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
+enum class TensorCores { no, from_many_queries, always };
+
+constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 256;
+
+TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
+  if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||
+      width > kMostMmaWidth || op.has_operand(4))
+    return TensorCores::no;
+  const ir::Interval queries =
+      op.exprs().range(q.dims[1], op.builder().function().symbol_domain(op.exprs()));
+  return queries.upper < kManyQueries    ? TensorCores::no
+         : queries.lower >= kManyQueries ? TensorCores::always
+                                         : TensorCores::from_many_queries;
+}
+
+/// The heads of a query that a block takes at once: of those that share keys and values, as many as
+/// registers hold and as divide them.
+int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
+  constexpr int64_t kMostShared = 4;
+  const std::optional<int64_t> heads = op.exprs().as_constant(q.dims[2]);
+  const std::optional<int64_t> kv_heads = op.exprs().as_constant(keys.dims[2]);
+  int64_t share = 1;
+  if (heads && kv_heads && *kv_heads > 0)
+    for (int64_t s = 2; s <= kMostShared; ++s)
+      share = *heads / *kv_heads % s == 0 ? s : share;
+  return share;
+}
+
+/// Of the blocks that a part's join counts: as many for all ops that the rule splits, so that they
+/// share them.
+ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
+  ir::ExprPool &exprs = op.exprs();
+  const int64_t few = kFewBlocksEach * op.table().choice().target.multiprocessors;
+  const ir::ExprId blocks = exprs.floordiv(op.count(q, 0, 3), op.constant(share));
+  const ir::Interval range = exprs.range(blocks, op.builder().function().symbol_domain(exprs));
+  return range.upper <= few ? op.constant(few) : blocks;
+}
+
+} // namespace
+
+CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
+                           ir::ValueId positions, ir::ValueId sequences, SourceLocation location) {
+  ir::Module &module = builder.module();
+  auto type = [&](ir::ValueId value) { return module.types[builder.function().value(value).type]; };
+  const ir::SymbolDomain bounds = builder.function().symbol_domain(module.exprs);
+  const int64_t most = type(positions).dtype == ir::DType::i64 ? INT64_MAX : INT32_MAX;
+  auto read = [&](ir::ValueId ids, size_t dimension, std::string_view name) {
+    const int64_t size = module.exprs.range(type(cache).dims[dimension], bounds).upper;
+    return checked_element(table, builder, ids, std::clamp<int64_t>(size - 1, 0, most), name,
+                           location);
+  };
+  return {read(positions, 1, "position"),
+          sequences.valid() ? read(sequences, 0, "sequence") : ir::ExprId()};
+}
+
+Status emit_attention(OpEmitter &op) {
+  const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
+  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4),
+             has_places = op.has_operand(5);
+  const int64_t window = op.integer("window");
+  const int64_t width = *op.exprs().as_constant(q.dims[3]);
+  const double scale = op.number("scale");
+
+  const std::optional<Split> split = split_of(op, q, keys.dims[1]);
+  const int64_t share = shared_heads(op, q, keys);
+  const TensorCores tensor_cores = split ? TensorCores::no : tensor_cores_of(op, q, width);
+
+  KernelLaunch launch = op.floating_launch("attention.cu", split ? "attention_split" : "attention");
+  launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
+  if (share > 1)
+    launch.option("-DSHARE=" + std::to_string(share));
+  cache_option(launch, keys.dtype, q.dtype);
+  if (tensor_cores != TensorCores::no)
+    launch.option("-DWITH_MMA");
+  if (tensor_cores == TensorCores::always)
+    launch.option("-DMMA_ALONE");
+  if (split)
+    launch.option("-DSPLIT");
+  if (op.flag("causal"))
+    launch.option("-DCAUSAL");
+  if (has_lengths)
+    launch.option("-DHAS_LENGTHS");
+  if (has_lengths && op.operand_type(3).dtype == ir::DType::i64)
+    launch.option("-DWIDE_LENGTHS");
+  if (has_mask)
+    launch.option("-DHAS_MASK");
+  if (has_places)
+    launch.option("-DHAS_PLACES");
+  if (has_places && op.operand_type(5).dtype == ir::DType::i64)
+    launch.option("-DWIDE_PLACES");
+  if (window > 0)
+    launch.option("-DWINDOW=" + std::to_string(window));
+  launch.input("q", op.operand(0));
+  launch.input("keys", op.operand(1));
+  launch.input("values", op.operand(2));
+  if (has_lengths)
+    launch.input("lengths", op.operand(3));
+  if (has_mask)
+    launch.input("mask", op.operand(4));
+  if (has_places)
+    launch.input("places", op.operand(5));
+  if (split) {
+    launch.output("parts", alloc_parts(op, q, *split));
+    launch.inout("counters", zero_counters(op, counters_of(op, q, share)));
+  }
+  launch.output("y", op.result());
+  const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
+  const ir::ExprId queries = launch.size("queries", q.dims[1]);
+  const ir::ExprId heads = launch.size("heads", q.dims[2]);
+  launch.size("kv_heads", keys.dims[2]);
+  launch.size("width", q.dims[3]);
+  launch.count("capacity", keys.dims[1]);
+  if (has_places)
+    launch.count("cache_rows", keys.dims[0]);
+  launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
+  if (has_mask) {
+    const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
+    const std::vector<ir::ExprId> strides =
+        broadcast_strides(op.exprs(), op.operand_type(4), scores);
+    constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
+    for (size_t i = 0; i < 4; ++i)
+      launch.size("mask_" + std::string(kNames[i]), strides[i]);
+  }
+  ir::ExprPool &exprs = op.exprs();
+  ir::ExprId blocks = exprs.mul(exprs.mul(sequences, queries),
+                                share > 1 ? exprs.floordiv(heads, op.constant(share)) : heads);
+  if (split) {
+    blocks = op.exprs().mul(blocks, launch.size("splits", split->splits));
+    launch.size("chunk", split->chunk);
+  }
+  if (tensor_cores != TensorCores::no)
+    launch.variant(
+        "attention_mma",
+        tensor_cores == TensorCores::always
+            ? ir::ExprId()
+            : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
+        exprs.mul(exprs.mul(sequences, heads), exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
+        {128, 1, 1});
+  if (tensor_cores != TensorCores::always)
+    launch.variant("", {}, blocks, {256, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_cache_write(OpEmitter &op) {
+  const ir::Type cache = op.operand_type(0), x = op.operand_type(1), ids = op.operand_type(3);
+  const CacheSymbols symbols =
+      cache_symbols(op.table(), op.builder(), op.operand(0), op.operand(3),
+                    op.has_operand(2) ? op.operand(2) : ir::ValueId(), op.call().location);
+  KernelLaunch launch = op.launch("cache_write.cu", "cache_write", ir::info(x.dtype).name);
+  launch.floating_type(x.dtype);
+  cache_option(launch, cache.dtype, x.dtype);
+  if (ids.dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  if (op.has_operand(2))
+    launch.option("-DHAS_SEQUENCES");
+  if (op.has_operand(4))
+    launch.option("-DHAS_LENGTHS");
+  launch.inout("cache", op.operand(0));
+  launch.input("x", op.operand(1));
+  launch.input("positions", op.operand(3));
+  launch.checked_symbol("position", ids.dtype, symbols.position);
+  if (op.has_operand(2)) {
+    launch.input("sequences", op.operand(2));
+    launch.checked_symbol("sequence", ids.dtype, symbols.sequence);
+  }
+  if (op.has_operand(4))
+    launch.input("lengths", op.operand(4));
+  const ir::ExprId sequences = launch.count("given", x.dims[0]);
+  const ir::ExprId each = launch.size("each", x.dims[1]);
+  launch.count("rows", cache.dims[0]);
+  launch.count("capacity", cache.dims[1]);
+  const ir::ExprId width = launch.size("width", op.count(cache, 2, 4));
+  const ir::ExprId elements = op.exprs().mul(op.exprs().mul(sequences, each), width);
+  launch.variant("", {}, op.exprs().ceildiv(elements, op.constant(256)), {256, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_rotary(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t rank = x.dims.size();
+  const bool has_tables = op.has_operand(2);
+  const int64_t width = *op.exprs().as_constant(x.dims.back()), dims = op.integer("dims");
+  const int64_t turned = dims == 0 ? width : dims;
+
+  KernelLaunch launch = op.floating_launch("rotary.cu", "rotary");
+  if (op.flag("interleaved"))
+    launch.option("-DINTERLEAVED");
+  if (has_tables)
+    launch.option("-DHAS_TABLES");
+  if (op.operand_type(1).dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  launch.index_type({op.count(x)});
+  launch.input("x", op.operand(0));
+  launch.input("positions", op.operand(1));
+  if (has_tables) {
+    launch.input("cosines", op.operand(2));
+    launch.input("sines", op.operand(3));
+  }
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, rank - 2));
+  const ir::ExprId heads = launch.size("heads", x.dims[rank - 2]);
+  launch.size("width", x.dims.back());
+  launch.size("turned", op.constant(turned));
+  launch.count("table_rows", has_tables ? op.operand_type(2).dims[0] : op.constant(0));
+  launch.scalar("base", wide_type(x.dtype), op.number("base"));
+  launch.scalar("scale", wide_type(x.dtype), op.number("scale"));
+  const ir::ExprId items = op.constant(width - turned / 2);
+  launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, heads), items));
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,110 @@
+// Choice of convolutions' forms; see convolution_form.h.
+#include "ops/convolution/convolution_form.h"
+
+namespace cugrt::codegen {
+
+namespace {
+
+// With fewer channels or products than half of a tile most of it would be of zeros.
+constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProducts = 16,
+                  kMostTaps = 63, kManyChannels = 32;
+// Of these a tile has none to spare, whatever the device.
+constexpr int64_t kFewPixels = 16;
+// Where no tiles can be had slices take sums of so many products; of shorter ones they have little.
+constexpr int64_t kManyProducts = 64;
+
+ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId pixels, int64_t most) {
+  return exprs.make(ir::ExprKind::le, pixels, exprs.constant(most));
+}
+
+int64_t tiles_down(const ConvolutionForm &form, const ConvolutionSizes &sizes) {
+  return (*sizes.channels + form.channels - 1) / form.channels * sizes.parts;
+}
+
+std::optional<ConvolutionForm> choose_tiles(OpEmitter &op, const ConvolutionSizes &sizes, bool mma,
+                                            const std::string &name) {
+  if (*sizes.taps > kMostTaps || *sizes.channels < kFewestChannels)
+    return {};
+  if (mma && *sizes.channels >= kFewestChannelsOfMma &&
+      has_tensor_cores(op.operand_type(1).dtype, op.table().choice().target))
+    return ConvolutionForm{name + "_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}};
+  const bool many = *sizes.channels > kManyChannels;
+  const std::string channels = many ? "64" : "16";
+  return ConvolutionForm{name + "_register_" + channels,
+                         "-DWITH_REGISTER=" + channels,
+                         many ? 64 : 16,
+                         many ? 64 : 128,
+                         {128, 1, 1}};
+}
+
+} // namespace
+
+std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
+                                                      bool mma, bool slices) {
+  if (!sizes.small_indices || !sizes.channels || !sizes.products || !sizes.taps ||
+      *sizes.products < kFewestProducts)
+    return {};
+  const std::string name(op.call().op == ir::Op::conv1d ? "conv2d" : op.name());
+  const std::optional<ConvolutionForm> tiles = choose_tiles(op, sizes, mma, name);
+  std::vector<ConvolutionForm> wanted;
+  if (slices && (tiles || *sizes.products >= kManyProducts)) {
+    wanted.push_back({name + "_slices", "-DWITH_SLICES", 8, 32, {256, 1, 1}});
+    if (tiles) {
+      const int64_t half = op.table().choice().target.multiprocessors / 2;
+      wanted.back().most_pixels =
+          std::max(kFewPixels, half / tiles_down(*tiles, sizes) * tiles->pixels);
+    }
+  }
+  if (tiles)
+    wanted.push_back(*tiles);
+
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  std::vector<ConvolutionForm> forms;
+  for (ConvolutionForm &form : wanted) {
+    if (form.most_pixels) {
+      const ir::Interval holds =
+          exprs.range(at_most(exprs, sizes.pixels, *form.most_pixels), bounds);
+      if (holds.upper == 0)
+        continue;
+      if (holds.lower != 0)
+        form.most_pixels.reset();
+    }
+    forms.push_back(std::move(form));
+    if (!forms.back().most_pixels)
+      break;
+  }
+  return forms;
+}
+
+std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
+  if (!sizes.small_indices || !sizes.channels || !sizes.products || !sizes.taps ||
+      *sizes.products < kFewestProducts || *sizes.channels < kFewestChannels ||
+      *sizes.taps > kMostTaps || op.table().choice().target.compute_capability < kTensorCoresSince)
+    return {};
+  return {{std::string(op.name()) + "_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}}};
+}
+
+bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {
+  for (const ConvolutionForm &form : forms)
+    launch.option(form.option);
+  if (forms.empty() || forms.back().most_pixels)
+    return false;
+  launch.option("-DWITHOUT_DIRECT");
+  launch.entry(forms.back().entry);
+  return true;
+}
+
+void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> forms,
+                       const ConvolutionSizes &sizes, ir::ExprId pixels) {
+  ir::ExprPool &exprs = launch.exprs();
+  for (const ConvolutionForm &form : forms) {
+    launch.variant(form.entry,
+                   form.most_pixels ? at_most(exprs, pixels, *form.most_pixels) : ir::ExprId(),
+                   exprs.mul(exprs.ceildiv(pixels, exprs.constant(form.pixels)),
+                             exprs.constant(tiles_down(form, sizes))),
+                   form.threads);
+  }
+}
+
+} // namespace cugrt::codegen

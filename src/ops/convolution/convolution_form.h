@@ -1,0 +1,49 @@
+// Forms of the convolutions' kernels other than an element a thread, and when each is taken:
+//
+//   tensor cores   f16 and bf16, 16 channels of a group or more       kernels/conv2d_mma.cuh
+//   registers      8 channels or more                                 kernels/register_tile.cuh
+//   slices         where tiles of those would not occupy half of      kernels/conv_slices.cuh
+//                  the device, or cannot be had
+//
+// All want 16 products a sum or more, tiles 63 taps at most.
+#pragma once
+
+#include "ops/emit/op_emitter.h"
+
+namespace cugrt::codegen {
+
+struct ConvolutionForm {
+  std::string entry, option;
+  int64_t channels, pixels; // of a block
+  std::array<int64_t, 3> threads;
+  std::optional<int64_t> most_pixels{}; // none: whatever there are
+};
+
+/// What forms are chosen by; the first three must be known for any to be taken.
+struct ConvolutionSizes {
+  std::optional<int64_t> channels; // of the result, of a group
+  std::optional<int64_t> products; // that are added up to an element of the result, taps included
+  std::optional<int64_t> taps;
+  int64_t parts = 1;          // that are computed by blocks of their own: groups, phases
+  ir::ExprId pixels;          // of a part, in all images; over the function's symbols
+  bool small_indices = false; // KernelLaunch::index_type()
+};
+
+/// In the order in which they are asked; where the last one does not take any number of pixels, a
+/// thread computes an element of the rest. `mma`, `slices`: the kernel has these forms.
+std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
+                                                      bool mma, bool slices);
+
+/// The form of convolutions of bytes, on tensor cores (kernels/conv_integer_mma.cuh), where it is
+/// taken: by the same measures.
+std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
+
+/// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
+/// taken.
+bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms);
+
+/// Adds the forms' variants, `pixels` being over the launch's sizes.
+void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> forms,
+                       const ConvolutionSizes &sizes, ir::ExprId pixels);
+
+} // namespace cugrt::codegen

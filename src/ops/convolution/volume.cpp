@@ -1,0 +1,159 @@
+// Convolutions over volumes, transposed ones, and those of bytes: kernels/conv3d.cu,
+// conv_transpose.cu. What has fewer than three dimensions has 1s in front.
+#include "ops/convolution/convolution_form.h"
+
+#include <string>
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr std::string_view kVolumeSides[] = {"_d", "_h", "_w"};
+
+ir::Type as_volume(OpEmitter &op, ir::Type type) {
+  while (type.dims.size() < 5)
+    type.dims.insert(type.dims.begin() + 2, op.constant(1));
+  return type;
+}
+
+void sides(KernelLaunch &launch, std::string_view name, std::span<const ir::ExprId> values) {
+  for (size_t i = 0; i < 3; ++i)
+    launch.size(std::string(name) + std::string(kVolumeSides[i]), values[i]);
+}
+
+// A window's attribute for three dimensions, what is not given being `otherwise`. Of padding on
+// both sides it is what comes before; what lies behind follows from the result's size.
+std::vector<ir::ExprId> window(OpEmitter &op, std::string_view name, int64_t otherwise) {
+  const size_t axes = op.operand_type(0).dims.size() - 2;
+  std::vector<int64_t> values = op.integers(name);
+  values.resize(axes, otherwise); // of both sides, those before
+  values.insert(values.begin(), 3 - axes, otherwise);
+  std::vector<ir::ExprId> result;
+  for (int64_t value : values)
+    result.push_back(op.constant(value));
+  return result;
+}
+
+/// Pixels of all images that have their taps in common: those of one phase of the strides `apart`.
+ir::ExprId pixels_of(ir::ExprPool &exprs, ir::ExprId batch, std::span<const ir::ExprId> out,
+                     std::span<const ir::ExprId> apart) {
+  ir::ExprId pixels = batch;
+  for (size_t i = 0; i < 3; ++i)
+    pixels = exprs.mul(pixels, exprs.ceildiv(out[i], apart[i]));
+  return pixels;
+}
+
+/// The strides that keep pixels apart that have no taps in common: those of transposed ones.
+std::vector<ir::ExprId> apart(OpEmitter &op) {
+  return op.call().op == ir::Op::conv_transpose ? window(op, "strides", 1)
+                                                : std::vector<ir::ExprId>(3, op.constant(1));
+}
+
+void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionForm> forms = {},
+              const ConvolutionSizes &sizes = {}) {
+  const ir::Type x = as_volume(op, op.operand_type(0)), w = as_volume(op, op.operand_type(1));
+  const ir::Type y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
+  launch.output("y", op.result());
+  const ir::ExprId batch = launch.count("batch", x.dims[0]);
+  launch.size("channels", x.dims[1]);
+  sides(launch, "size", std::span(x.dims).subspan(2));
+  ir::ExprId count = exprs.mul(batch, launch.size("out_channels", y.dims[1]));
+  std::vector<ir::ExprId> out;
+  for (size_t i = 0; i < 3; ++i) {
+    out.push_back(launch.size("out" + std::string(kVolumeSides[i]), y.dims[2 + i]));
+    count = exprs.mul(count, out.back());
+  }
+  sides(launch, "kernel", std::span(w.dims).subspan(2));
+  sides(launch, "stride", window(op, "strides", 1));
+  sides(launch, "pad", window(op, "padding", 0));
+  sides(launch, "dilation", window(op, "dilation", 1));
+  launch.size("groups", op.constant(op.integer("groups")));
+  add_form_variants(launch, forms, sizes, pixels_of(exprs, batch, out, apart(op)));
+  if (forms.empty() || forms.back().most_pixels)
+    launch.loop_variant(count);
+  launch.emit(op.call().location);
+}
+
+bool index_type(OpEmitter &op, KernelLaunch &launch) {
+  return launch.index_type(
+      {op.count(op.operand_type(0)), op.count(op.operand_type(1)), op.count(op.result_type())});
+}
+
+Status emit_floating(OpEmitter &op, std::string_view source) {
+  CUGRT_TRY(op.require_floating());
+  KernelLaunch launch = op.floating_launch(source, std::string(op.name()));
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
+  ConvolutionSizes sizes;
+  sizes.small_indices = index_type(op, launch);
+  if (const std::optional<int64_t> channels = exprs.as_constant(y.dims[1]))
+    sizes.channels = *channels / op.integer("groups");
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.pixels = pixels_of(exprs, y.dims[0], std::span(y.dims).subspan(2), apart(op));
+  sizes.parts = op.integer("groups");
+  const bool transposed = op.call().op == ir::Op::conv_transpose;
+  if (!transposed)
+    sizes.products = exprs.as_constant(op.count(w, 1));
+  else if (const std::optional<int64_t> in = exprs.as_constant(w.dims[0]); in && sizes.taps) {
+    int64_t phases = 1;
+    for (ir::ExprId stride : apart(op))
+      phases *= *exprs.as_constant(stride);
+    sizes.products = *in / sizes.parts * *sizes.taps / phases; // of a phase
+    sizes.parts *= phases;
+  }
+  const std::vector<ConvolutionForm> forms =
+      choose_convolution_forms(op, sizes, false, !transposed);
+  add_form_options(launch, forms);
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  convolve(op, launch, forms, sizes);
+  return {};
+}
+
+} // namespace
+
+Status emit_conv3d(OpEmitter &op) { return emit_floating(op, "conv3d.cu"); }
+Status emit_conv_transpose(OpEmitter &op) { return emit_floating(op, "conv_transpose.cu"); }
+
+Status emit_conv_integer(OpEmitter &op) {
+  KernelLaunch launch = op.launch("conv3d.cu", "conv_integer");
+  launch.option("-DINTEGERS");
+  if (op.operand_type(0).dtype == ir::DType::u8)
+    launch.option("-DX_UNSIGNED");
+  if (op.operand_type(1).dtype == ir::DType::u8)
+    launch.option("-DW_UNSIGNED");
+  if (op.has_operand(2))
+    launch.option("-DHAS_X_ZERO");
+  if (op.has_operand(3))
+    launch.option("-DHAS_W_ZERO");
+  const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
+  ir::ExprPool &exprs = op.exprs();
+  ConvolutionSizes sizes;
+  sizes.small_indices = index_type(op, launch);
+  sizes.parts = op.integer("groups");
+  if (const std::optional<int64_t> channels = exprs.as_constant(y.dims[1]))
+    sizes.channels = *channels / sizes.parts;
+  sizes.products = exprs.as_constant(op.count(w, 1));
+  sizes.taps = exprs.as_constant(op.count(w, 2));
+  sizes.pixels = pixels_of(exprs, y.dims[0], std::span(y.dims).subspan(2), apart(op));
+  const std::vector<ConvolutionForm> forms = choose_byte_forms(op, sizes);
+  add_form_options(launch, forms);
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("x_zero", op.operand(2));
+  if (op.has_operand(3)) {
+    launch.input("w_zero", op.operand(3));
+    const bool each = op.exprs().as_constant(op.count(op.operand_type(3))) != 1;
+    launch.size("w_zero_step", op.constant(each));
+  }
+  convolve(op, launch, forms, sizes);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,145 @@
+// Tables of types and functions.
+#include "ops/emit/element_ops.h"
+
+#include "ops/emit/kernel_launch.h"
+#include "base/type/element.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+namespace cugrt::codegen {
+
+namespace {
+
+/// The shortest text that reads back as the same float or double.
+template <class T> std::string number_text(T value, std::string_view suffix) {
+  const std::string point(suffix);
+  if (std::isnan(value))
+    return "(0.0" + point + " / 0.0" + point + ")";
+  if (std::isinf(value))
+    return (value < 0 ? "(-1.0" : "(1.0") + point + " / 0.0" + point + ")";
+  char text[64];
+  const std::to_chars_result end = std::to_chars(text, text + sizeof text, value);
+  std::string number(text, end.ptr);
+  if (number.find_first_of(".e") == std::string::npos)
+    number += ".0";
+  return number + point;
+}
+
+std::string integer_text(int64_t value) {
+  if (value == INT64_MIN)
+    return "(-9223372036854775807ll - 1)";
+  const bool is_short = value >= -INT32_MAX && value <= INT32_MAX;
+  return std::to_string(value) + (is_short ? "" : "ll");
+}
+
+} // namespace
+
+std::string_view element_type(ir::DType dtype) {
+  switch (dtype) {
+  case ir::DType::f16:
+    return "__half";
+  case ir::DType::bf16:
+    return "__nv_bfloat16";
+  case ir::DType::f32:
+    return "float";
+  case ir::DType::f64:
+    return "double";
+  case ir::DType::boolean:
+    return "bool";
+  case ir::DType::i8:
+    return "signed char";
+  case ir::DType::i16:
+    return "short";
+  case ir::DType::i32:
+    return "int";
+  case ir::DType::i64:
+    return "long long";
+  case ir::DType::u8:
+    return "unsigned char";
+  case ir::DType::u16:
+    return "unsigned short";
+  case ir::DType::u32:
+    return "unsigned int";
+  case ir::DType::u64:
+    return "unsigned long long";
+  default:
+    return {};
+  }
+}
+
+std::string element_literal(ir::DType dtype, double value) {
+  const int64_t bits = element_bits(dtype, value);
+  char bytes[sizeof bits];
+  std::memcpy(bytes, &bits, sizeof bits);
+  switch (ir::info(dtype).kind) {
+  case ir::DTypeKind::floating:
+    return dtype == ir::DType::f64
+               ? number_text(value, "")
+               : number_text(static_cast<float>(ir::float_at(dtype, bytes)), "f");
+  case ir::DTypeKind::boolean:
+    return bits ? "true" : "false";
+  default:
+    return integer_text(ir::integer_at(dtype, bytes));
+  }
+}
+
+bool is_elementwise_function(ir::Op op) {
+  using enum ir::Op;
+  switch (op) {
+  case where: // a choice
+  case cast:  // a conversion
+  case broadcast_to:
+    return false;
+  default:
+    const ir::OpPattern pattern = ir::op_info(op).pattern;
+    return pattern == ir::OpPattern::elementwise || pattern == ir::OpPattern::broadcast;
+  }
+}
+
+std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes) {
+  using enum ir::Op;
+  switch (op) {
+  case gelu:
+    return ir::op_string(op, attributes, "approximate") == "tanh" ? "gelu_tanh" : "gelu";
+  case floor_mod:
+    return "mod";
+  case trunc_mod:
+    return "fmod";
+  default:
+    return std::string(ir::op_info(op).name);
+  }
+}
+
+std::vector<std::string_view> elementwise_parameters(ir::Op op) {
+  switch (op) {
+  case ir::Op::leaky_relu:
+  case ir::Op::elu:
+    return {"alpha"};
+  case ir::Op::hard_sigmoid:
+    return {"alpha", "beta"};
+  case ir::Op::clip:
+    return {"min", "max"};
+  default:
+    return {};
+  }
+}
+
+bool is_relabelling(ir::Op op) {
+  return op == ir::Op::reshape || op == ir::Op::transpose || op == ir::Op::broadcast_to;
+}
+
+bool is_movement(ir::Op op) {
+  using enum ir::Op;
+  return op == concat || op == slice || op == pad || op == gather || op == gather_elements ||
+         op == embedding;
+}
+
+bool is_of_index(ir::Op op) { return op == ir::Op::range || op == ir::Op::one_hot; }
+
+bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes) {
+  return op == ir::Op::pad && ir::op_string(op, attributes, "mode") != "constant";
+}
+
+} // namespace cugrt::codegen

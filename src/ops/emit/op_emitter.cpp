@@ -1,0 +1,148 @@
+// The table of op families, and what they share.
+#include "ops/emit/op_emitter.h"
+
+#include "base/check.h"
+
+namespace cugrt::codegen {
+
+namespace {
+
+using Family = Status (*)(OpEmitter &);
+
+Family family_of(ir::Op op) {
+  switch (op) {
+#define CUGRT_OP_FAMILY(op, family)                                                                \
+  case ir::Op::op:                                                                                 \
+    return emit_##family;
+#include "ops/table/op_families.def"
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call) {
+  OpEmitter emitter(table, builder, call);
+  const Family family = family_of(call.op);
+  CUGRT_CHECK(family);
+  return family(emitter);
+}
+
+ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
+  ir::ValueId &counters = op.table().counters()[count.index];
+  if (counters.valid())
+    return counters;
+  const std::vector<ir::ExprId> dims = {count};
+  counters =
+      op.builder().alloc("counters", op.builder().module().types.tensor(ir::DType::i32, dims));
+  KernelLaunch launch(op.table(), op.builder(), "zero_counters", "fill.cu", "fill");
+  launch.element_bytes(4);
+  launch.output("y", counters);
+  const ir::ExprId counted = launch.count("count", count);
+  launch.count("bits", op.constant(0));
+  launch.loop_variant(counted);
+  launch.emit(op.call().location);
+  return counters;
+}
+
+Status emit_reshape(OpEmitter &op) {
+  return op.unsupported(op.operand_type(0).dtype, "it has no kernel: it is a view");
+}
+
+ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {
+  const std::span<const ir::ExprId> dims(type.dims);
+  return element_count(exprs(), dims.subspan(begin, std::min(end, dims.size()) - begin));
+}
+
+ir::Type OpEmitter::type(ir::ValueId value) const {
+  return builder_.module().types[builder_.function().value(value).type];
+}
+
+ir::Type OpEmitter::operand_type(size_t i) const {
+  const bool is_computed = i == 0 && call_.fusion && call_.fusion->loaded.valid();
+  return is_computed ? builder_.module().types[call_.fusion->loaded] : type(operand(i));
+}
+
+ir::Type OpEmitter::result_type(size_t i) const {
+  return call_.fusion ? builder_.module().types[call_.fusion->computed] : type(result(i));
+}
+
+size_t OpEmitter::axis(size_t rank) const {
+  const std::optional<size_t> axis = ir::normalize_axis(integer("axis"), rank);
+  CUGRT_CHECK(axis); // inference has refused others
+  return *axis;
+}
+
+std::vector<size_t> OpEmitter::permutation(size_t rank) const {
+  std::vector<size_t> axes;
+  for (int64_t axis : integers("axes"))
+    axes.push_back(*ir::normalize_axis(axis, rank));
+  for (size_t i = axes.size(); i < rank; ++i) // none given: all, last first
+    axes.push_back(rank - 1 - i);
+  return axes;
+}
+
+// --- Dtypes --------------------------------------------------------------------------------------
+
+Status OpEmitter::unsupported(ir::DType dtype, std::string_view what) const {
+  return Status::error(Code::unsupported, std::string(name()) + " of " +
+                                              std::string(ir::info(dtype).name) + ": " +
+                                              std::string(what));
+}
+
+Status OpEmitter::require_floating() const {
+  const ir::DType dtype = operand_type(0).dtype;
+  if (ir::info(dtype).kind != ir::DTypeKind::floating)
+    return unsupported(dtype, "there are kernels for f16, bf16, f32 and f64; cast the operand");
+  auto same = [&](ir::DType other) {
+    return other == dtype
+               ? Status()
+               : unsupported(dtype, "operands and results must be of one dtype, but one is " +
+                                        std::string(ir::info(other).name));
+  };
+  for (size_t i = 0; i < call_.operands.size(); ++i)
+    if (has_operand(i))
+      CUGRT_TRY(same(operand_type(i).dtype));
+  for (size_t i = 0; i < call_.results.size(); ++i)
+    CUGRT_TRY(same(result_type(i).dtype));
+  return {};
+}
+
+Status OpEmitter::require_whole_bytes(ir::DType dtype) const {
+  if (ir::info(dtype).elements_per_block != 1)
+    return unsupported(dtype, "elements that are no whole bytes cannot be moved one by one");
+  return {};
+}
+
+KernelLaunch OpEmitter::launch(std::string_view source, std::string entry,
+                               std::string_view suffix) {
+  std::string name = suffix.empty() ? entry : entry + "_" + std::string(suffix);
+  return KernelLaunch(table_, builder_, std::move(name), source, std::move(entry), call_.fusion);
+}
+
+KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string entry,
+                                        std::string_view name) {
+  const ir::DType dtype = operand_type(0).dtype;
+  std::string hint(name.empty() ? entry : name);
+  hint += "_" + std::string(ir::info(dtype).name);
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
+  launch.floating_type(dtype);
+  return launch;
+}
+
+KernelLaunch OpEmitter::number_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  std::string hint = entry + "_" + std::string(ir::info(dtype).name);
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);
+  launch.number_type(dtype);
+  return launch;
+}
+
+KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry, ir::DType dtype) {
+  const uint32_t bytes = ir::info(dtype).bytes_per_block;
+  std::string hint = entry + "_b" + std::to_string(8 * bytes); // "gather_b32"
+  KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
+  launch.element_bytes(bytes);
+  return launch;
+}
+
+} // namespace cugrt::codegen

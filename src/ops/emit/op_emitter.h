@@ -1,0 +1,180 @@
+// From tensor-level ops to launches of the library's kernels.
+//
+// Each op family has a file: its choice among kernels, the kernels' parameters with their access,
+// and their launch rules stand there once. Operands and results are contiguous tensors with known
+// shapes; whoever calls has allocated the results.
+#pragma once
+
+#include "ops/emit/index_space.h"
+#include "ops/emit/kernel_launch.h"
+#include "ops/table/ops.h"
+#include "base/status.h"
+
+namespace cugrt::codegen {
+
+struct OpCall {
+  ir::Op op;
+  std::vector<ir::ValueId> operands; // invalid ones are absent
+  std::vector<ir::ValueId> results;
+  std::span<const ir::Attribute> attributes;
+  SourceLocation location;
+  const Fusion *fusion = nullptr; // other ops in its kernel; matmul, conv2d, pools, softmax, norms,
+                                  // reductions
+};
+
+/// Appends the launches that compute `call` to the function. Code::unsupported, naming op and
+/// dtype, when there is no kernel for it; nothing has been appended then.
+Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call);
+
+/// Whether products of `dtype` can take the variant that option codegen.matmul names.
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype);
+
+/// mma.sync takes f16 and bf16 from there on; before, the tiles of matmul.cu are summed without.
+inline constexpr int64_t kTensorCoresSince = 80;
+inline bool has_tensor_cores(ir::DType dtype) {
+  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+}
+inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
+  return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
+}
+/// Whether kernels/block_sums.cuh has the format.
+bool has_plain_blocks(ir::DType dtype);
+/// kFormat of the kernels: a number where that has it, else a name of kernels/block_formats.cuh.
+std::string block_format(ir::DType dtype);
+/// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
+bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
+
+/// kLow of kernels/repacked.cuh: the bits of a quant that lie together with those of its row.
+int64_t repacked_low_bits(ir::DType dtype);
+/// SLICES of kernels/slices.cuh: the warps that share a column of k elements in blocks as they are
+/// stored. Sums of the same depth are in one order so, whichever kernel takes them.
+int64_t slices_of_blocks(int64_t depth);
+/// The rounds of 128 elements that each of them has.
+int64_t rounds_of_blocks(int64_t depth);
+/// What registers hold of such rounds while they are on their way.
+inline constexpr int64_t kMostRoundsAhead = 6;
+
+/// The option of kernels that read positions: whether they are of 64 bits.
+void option_for_ids(KernelLaunch &launch, ir::DType ids);
+
+/// Appends a launch that copies `source`, with whatever strides, to the contiguous `target` of the
+/// same dimensions and dtype. Code::unsupported for sub-byte and block dtypes.
+Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                   ir::ValueId target, SourceLocation location);
+
+/// Appends a launch that gathers y[i] = x[base + offset of i by `walk`], in the least form: a tiled
+/// transposition, or any permutation.
+void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
+                      ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
+                      SourceLocation location, ir::ExprId base = {});
+
+/// Appends a launch that copies contiguous `source` to contiguous `target`, which differs along
+/// `axis` only: longer by zeros, or shorter by what is cut off. The launch is sized by `space`
+/// elements alone. The dtype has whole bytes.
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location);
+
+/// What the families' functions work with: one call, and where its launches go.
+class OpEmitter {
+public:
+  OpEmitter(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call)
+      : table_(table), builder_(builder), call_(call) {}
+
+  std::string_view name() const { return ir::op_info(call_.op).name; }
+  const OpCall &call() const { return call_; }
+  KernelTable &table() { return table_; }
+  ir::FunctionBuilder &builder() { return builder_; }
+  ir::ExprPool &exprs() { return builder_.module().exprs; }
+  ir::ExprId constant(int64_t value) { return exprs().constant(value); }
+  /// Product of a tensor's dimensions [begin, end).
+  ir::ExprId count(const ir::Type &type, size_t begin = 0, size_t end = SIZE_MAX);
+
+  /// Whether `value` is known to be a multiple of `divisor`, for all symbols.
+  bool divides(int64_t divisor, ir::ExprId value) {
+    const ir::ExprId rest = exprs().make(ir::ExprKind::mod, value, constant(divisor));
+    return exprs().as_constant(rest) == 0;
+  }
+
+  bool has_operand(size_t i) const {
+    return i < call_.operands.size() && call_.operands[i].valid();
+  }
+  ir::ValueId operand(size_t i) const { return call_.operands[i]; }
+  ir::ValueId result(size_t i = 0) const { return call_.results[i]; }
+  /// Copies, since interning further types may move the pool's.
+  ir::Type type(ir::ValueId value) const;
+  /// Of the op itself, whatever is fused with it.
+  ir::Type operand_type(size_t i) const;
+  ir::Type result_type(size_t i = 0) const;
+
+  /// Attributes: as given, else the op's default.
+  int64_t integer(std::string_view name) const {
+    return ir::op_integer(call_.op, call_.attributes, name);
+  }
+  std::vector<int64_t> integers(std::string_view name) const {
+    return ir::op_integers(call_.op, call_.attributes, name);
+  }
+  double number(std::string_view name) const {
+    return ir::op_float(call_.op, call_.attributes, name);
+  }
+  bool flag(std::string_view name) const { return ir::op_bool(call_.op, call_.attributes, name); }
+  /// An axis attribute, counted from the front.
+  size_t axis(size_t rank) const;
+  /// Of transpose: for each axis of the result, the operand's.
+  std::vector<size_t> permutation(size_t rank) const;
+
+  /// The error for a dtype or form that no kernel takes: "conv2d of i32: `what`".
+  Status unsupported(ir::DType dtype, std::string_view what) const;
+  /// Error unless operand and result dtypes are the same one of f16, bf16, f32 and f64.
+  Status require_floating() const;
+  /// Error unless elements of `dtype` are 1, 2, 4 or 8 whole bytes.
+  Status require_whole_bytes(ir::DType dtype) const;
+
+  /// A launch to be filled in and emitted; its kernel is named `entry`, or `entry`_`suffix`.
+  KernelLaunch launch(std::string_view source, std::string entry, std::string_view suffix = "");
+  /// The same, with the option for the first operand's dtype; named `name`_`dtype`, by default by
+  /// the entry.
+  KernelLaunch floating_launch(std::string_view source, std::string entry,
+                               std::string_view name = "");
+  /// The same with the option for `dtype`, of a kernel over any numbers.
+  KernelLaunch number_launch(std::string_view source, std::string entry, ir::DType dtype);
+  /// A launch of a kernel that moves elements of `dtype`; named by the entry and their bits.
+  KernelLaunch moving_launch(std::string_view source, std::string entry, ir::DType dtype);
+
+private:
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  const OpCall &call_;
+};
+
+/// Appends a launch that copies the part of contiguous `whole` from element `begin` of an axis on.
+void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axis,
+                  ir::ExprId begin);
+
+/// Appends a launch that copies a contiguous tensor to another of the same type.
+void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
+
+/// `count` counters of i32 that are 0: those that KernelTable::counters has of this block, or new
+/// ones, with a launch that makes them 0. Whoever counts leaves them 0.
+ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
+
+/// What cache_write says of its positions, and of its sequences where these are valid, that lie
+/// outside of the cache.
+struct CacheSymbols {
+  ir::ExprId position, sequence;
+};
+CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
+                           ir::ValueId positions, ir::ValueId sequences, SourceLocation location);
+
+/// Parameters PREFIX0.. of the launch, as many as `values`.
+void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values);
+
+/// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
+Status emit_pointwise_convolution(OpEmitter &op);
+
+// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
+// convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
+// sampling.cpp, recurrent.cpp.
+#define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
+#include "ops/table/op_families.def"
+
+} // namespace cugrt::codegen

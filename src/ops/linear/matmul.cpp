@@ -1,0 +1,297 @@
+// Matrix multiplication: kernels/matmul.cu.
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+
+namespace cugrt::codegen {
+
+namespace {
+
+// The batch dimensions of a product, merged, outermost first: strides of whole matrices, those of a
+// and then those of c.
+std::vector<Dimension> merge_batches(OpEmitter &op, const ir::Type &a, const ir::Type &c,
+                                     const ir::Type &y) {
+  const size_t rank = y.dims.size() - 2;
+  auto matrices = [&](const ir::Type &type) {
+    ir::Type batch = type;
+    batch.strides = contiguous_strides(op.exprs(), type.dims);
+    batch.dims.resize(type.dims.size() - 2);
+    batch.strides.resize(batch.dims.size());
+    // A tensor without batch dimensions has no strides, which would read as contiguous: rank 0
+    // either way.
+    return broadcast_strides(op.exprs(), batch, std::span(y.dims).first(rank));
+  };
+  const std::vector<ir::ExprId> a_strides = matrices(a), c_strides = matrices(c);
+  std::vector<Dimension> walk;
+  for (size_t i = 0; i < rank; ++i)
+    walk.push_back({y.dims[i], {a_strides[i], c_strides[i]}});
+  return merge(op.exprs(), std::move(walk));
+}
+
+// Walks of kernels/matmul.cu: plain ones, and those of MANY_BATCHES.
+constexpr size_t kFewBatches = 2, kManyBatches = 6;
+static_assert(kManyBatches + 2 >= ir::kMaxRank);
+
+// The walk's parameters. Unused dimensions have size 1: of two, the outer one is unused.
+void batch_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension> walk) {
+  const ir::ExprId zero = op.constant(0), one = op.constant(1);
+  const size_t rank = walk.size() > kFewBatches ? kManyBatches : kFewBatches;
+  walk.insert(walk.begin(), rank - walk.size(), Dimension{one, {zero, zero}});
+  if (rank == kFewBatches) {
+    launch.size("inner_batch", walk[1].size);
+    launch.size("a_outer_stride", walk[0].strides[0]);
+    launch.size("a_inner_stride", walk[1].strides[0]);
+    launch.size("c_outer_stride", walk[0].strides[1]);
+    launch.size("c_inner_stride", walk[1].strides[1]);
+    return;
+  }
+  for (size_t d = 1; d < rank; ++d)
+    launch.size("batch_size" + std::to_string(d), walk[d].size);
+  for (size_t i = 0; i < 2; ++i)
+    for (size_t d = 0; d < rank; ++d)
+      launch.size((i == 0 ? "a_stride" : "c_stride") + std::to_string(d), walk[d].strides[i]);
+}
+
+// --- Choice among the variants -------------------------------------------------------------------
+
+/// What a choice depends on: sizes, as the launch's parameters or over the function's symbols.
+struct Product {
+  ir::ExprId rows, columns, batch;
+};
+
+/// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
+/// few rows are bound by reading the right matrix once, for as many sums as there are rows, and a
+/// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
+/// has multiprocessors to fill.
+enum class Where {
+  few_rows,         // at most the tile's; c as it is
+  these_rows,       // as many as the tile's; c transposed
+  tensor_core_rows, // f16 and bf16, at most the tile's; c transposed
+  few_tiles,        // at most one tile of 64 x 64 a multiprocessor
+  tensor_core,      // f16 and bf16, with more than one of its tiles a multiprocessor
+  tensor_core_small,
+  many_tiles, // not f64, with more than one of its tiles a multiprocessor
+  rest,
+};
+
+constexpr int64_t kFewTilesEach = 1; // a multiprocessor
+
+struct Variant {
+  std::string_view name; // as in option codegen.matmul
+  Where where;
+  int64_t height, width; // of a tile
+  std::array<int64_t, 3> threads;
+};
+
+/// The entry of kernels/matmul.cu is "matmul_" and the name.
+constexpr Variant kVariants[] = {
+    {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
+    {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
+    {"gemv_mma", Where::tensor_core_rows, 8, 16, {32, 8, 1}},
+    {"gemv_2", Where::these_rows, 2, 4, {32, 4, 1}},
+    {"gemv_3", Where::these_rows, 3, 8, {32, 4, 1}},
+    {"gemv_4", Where::these_rows, 4, 8, {32, 4, 1}},
+    {"gemv_5", Where::these_rows, 5, 8, {32, 4, 1}},
+    {"gemv_6", Where::these_rows, 6, 8, {32, 4, 1}},
+    {"gemv_7", Where::these_rows, 7, 8, {32, 4, 1}},
+    {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
+    {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
+    {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
+    {"tiled", Where::few_tiles, 8, 32, {32, 8, 1}},
+    {"register_large", Where::many_tiles, 128, 128, {16, 16, 1}},
+    {"register", Where::rest, 64, 64, {16, 16, 1}},
+};
+
+bool wants_transposed(const Variant &v) {
+  return v.where == Where::these_rows || v.where == Where::tensor_core_rows;
+}
+
+/// Whether the variant is for products whose right operand is transposed, or is not.
+bool takes_layout(const Variant &v, bool transposed) {
+  return v.where == Where::few_rows ? !transposed : !wants_transposed(v) || transposed;
+}
+
+bool uses_tensor_cores(const Variant &v) {
+  return v.where == Where::tensor_core || v.where == Where::tensor_core_small ||
+         v.where == Where::tensor_core_rows;
+}
+
+bool takes_dtype(const Variant &v, ir::DType dtype) {
+  return uses_tensor_cores(v)           ? has_tensor_cores(dtype)
+         : v.where == Where::many_tiles ? dtype != ir::DType::f64
+                                        : true;
+}
+
+ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
+  return exprs.mul(p.batch, exprs.mul(exprs.ceildiv(p.rows, exprs.constant(height)),
+                                      exprs.ceildiv(p.columns, exprs.constant(width))));
+}
+
+ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
+  return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
+}
+
+/// When a variant is taken, unless one before it is; invalid: always.
+ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
+                     const Target &target) {
+  const int64_t few_tiles = kFewTilesEach * target.multiprocessors;
+  switch (v.where) {
+  case Where::few_rows:
+  case Where::these_rows: // in order: those of fewer rows have been taken
+  case Where::tensor_core_rows:
+    return at_most(exprs, p.rows, v.height);
+  case Where::few_tiles:
+    return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
+  case Where::tensor_core:
+  case Where::many_tiles:
+    return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
+                      tile_count(exprs, p, v.height, v.width));
+  case Where::tensor_core_small:
+  case Where::rest:
+    break;
+  }
+  return {};
+}
+
+/// The variants that some values of the function's symbols take, in order; the last one is taken
+/// wherever those before it are not. Or the one that the option names, where it takes the dtype.
+std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype,
+                                                bool transposed) {
+  ir::ExprPool &exprs = op.exprs();
+  const KernelChoice &choice = op.table().choice();
+  const bool tensor_cores = has_tensor_cores(dtype, choice.target);
+  // Of the forms for transposed operands, those of the most rows take any number, in tiles.
+  const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
+                             : tensor_cores                         ? "gemv_mma"
+                                                                    : "gemv_8";
+  for (const Variant &v : kVariants)
+    if (v.name == wanted && takes_matmul_variant(v.name, dtype))
+      return {&v};
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  std::vector<const Variant *> variants;
+  for (const Variant &v : kVariants) {
+    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype) ||
+        !takes_layout(v, transposed))
+      continue;
+    if (tensor_cores && v.where == Where::these_rows && v.height > 1)
+      continue; // gemv_mma has taken them
+    const ir::ExprId when = predicate(exprs, v, p, choice.target);
+    const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
+    if (holds.upper == 0)
+      continue; // never
+    variants.push_back(&v);
+    if (holds.lower != 0)
+      break; // always
+  }
+  return variants;
+}
+
+void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants, const Product &p,
+                  const Target &target) {
+  ir::ExprPool &exprs = launch.exprs();
+  for (const Variant *v : variants) {
+    const bool named = v->where != Where::rest; // that one's entry is the declaration's
+    launch.variant(named ? "matmul_" + std::string(v->name) : "",
+                   v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target),
+                   tile_count(exprs, p, v->height, v->width), v->threads);
+  }
+}
+
+/// What no launch takes is not compiled: of f16 that is most of the code.
+void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
+                      ir::DType dtype, bool transposed) {
+  for (const Variant &v : kVariants) {
+    if (!takes_dtype(v, dtype) || !takes_layout(v, transposed) ||
+        std::find(variants.begin(), variants.end(), &v) != variants.end())
+      continue;
+    std::string name(v.name);
+    for (char &c : name)
+      c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    launch.option("-DWITHOUT_" + name);
+  }
+}
+
+} // namespace
+
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype) {
+  for (const Variant &v : kVariants)
+    if (v.name == variant)
+      return takes_dtype(v, dtype);
+  return true; // "auto"
+}
+
+namespace {
+
+/// y[b] = a[b] x c[b], as kernels/matmul.cu takes it.
+struct Factors {
+  size_t a, c; // operands of the op
+  bool transposed;
+  ir::ExprId m, n, k;
+  std::vector<Dimension> batches;
+  ir::ExprId batch_count;
+  std::string_view bias; // options for operand 2, where it is there
+};
+
+Status emit_product(OpEmitter &op, Factors factors) {
+  const ir::DType dtype = op.operand_type(0).dtype;
+  const std::vector<const Variant *> variants = reachable_variants(
+      op, {factors.m, factors.n, factors.batch_count}, dtype, factors.transposed);
+  KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
+  if (op.has_operand(2)) {
+    launch.option("-DHAS_BIAS");
+    if (!factors.bias.empty())
+      launch.option(std::string(factors.bias));
+  }
+  if (factors.batches.size() > kFewBatches)
+    launch.option("-DMANY_BATCHES");
+  if (factors.transposed)
+    launch.option("-DC_COLUMNS");
+  leave_out_others(launch, variants, dtype, factors.transposed);
+  launch.input("a", op.operand(factors.a));
+  launch.input("c", op.operand(factors.c));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("m", factors.m), columns = launch.size("n", factors.n);
+  launch.size("k", factors.k);
+  const ir::ExprId batch = launch.count("batch", factors.batch_count);
+  batch_parameters(op, launch, std::move(factors.batches));
+  add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace
+
+Status emit_matmul(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  ir::Type a = op.operand_type(0), y = op.result_type();
+  const ir::Type c = op.operand_type(1);
+  const size_t a_rank = a.dims.size(), c_rank = c.dims.size();
+  if (a_rank < 2 || c_rank < 2)
+    return op.unsupported(a.dtype, "operands of rank 1 are not matrices; reshape them");
+  const bool transposed = op.flag("transpose_b");
+  const ir::ExprId k = a.dims[a_rank - 1], n = c.dims[c_rank - (transposed ? 2 : 1)];
+  // One matrix on the right: the batches of the left one are rows of one large matrix.
+  if (c_rank == 2) {
+    a.dims = {op.count(a, 0, a_rank - 1), k};
+    y.dims = {a.dims[0], n};
+  }
+  const ir::ExprId m = y.dims[y.dims.size() - 2];
+  std::vector<Dimension> batches = merge_batches(op, a, c, y);
+  const ir::ExprId batch_count = op.count(y, 0, y.dims.size() - 2);
+  return emit_product(op, {0, 1, transposed, m, n, k, std::move(batches), batch_count, ""});
+}
+
+// An image's pixels are the columns of c, which lie apart by its channels: each an image of y.
+Status emit_pointwise_convolution(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const ir::ExprId pixels = op.count(x, 2);
+  std::vector<Dimension> images = {
+      {x.dims[0], {op.constant(0), op.exprs().mul(x.dims[1], pixels)}}};
+  return emit_product(op, {1, 0, false, w.dims[0], pixels, x.dims[1], std::move(images), x.dims[0],
+                           "-DBIAS_OF_ROWS"});
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,106 @@
+// Products with matrices of blocks: kernels/matmul_blocks.cu, matmul_formats.cu,
+// matmul_repacked.cu, repack_blocks.cu.
+#include "ops/emit/op_emitter.h"
+
+#include <optional>
+#include <string>
+
+namespace cugrt::codegen {
+
+bool has_plain_blocks(ir::DType dtype) {
+  return dtype == ir::DType::q4_0 || dtype == ir::DType::q4_1 || dtype == ir::DType::q8_0;
+}
+
+std::string block_format(ir::DType dtype) {
+  return dtype == ir::DType::q4_0   ? "40"
+         : dtype == ir::DType::q4_1 ? "41"
+         : dtype == ir::DType::q8_0 ? "80"
+                                    : "FORMAT_" + std::string(ir::info(dtype).name);
+}
+
+bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target) {
+  return (has_tensor_cores(x) || x == ir::DType::f32) &&
+         target.compute_capability >= kTensorCoresSince && ir::info(w).kind == ir::DTypeKind::block;
+}
+
+int64_t slices_of_blocks(int64_t depth) {
+  constexpr int64_t kSlices = 4;
+  return depth > kMostRoundsAhead * 128 ? kSlices : 1;
+}
+
+int64_t rounds_of_blocks(int64_t depth) {
+  const int64_t each = 128 * slices_of_blocks(depth);
+  return (depth + each - 1) / each;
+}
+
+int64_t repacked_low_bits(ir::DType dtype) {
+  return dtype == ir::DType::q8_0                               ? 8
+         : dtype == ir::DType::q2_k || dtype == ir::DType::q3_k ? 2
+                                                                : 4;
+}
+
+Status emit_repack_blocks(OpEmitter &op) {
+  const ir::Type w = op.operand_type(0);
+  KernelLaunch launch = op.launch("repack_blocks.cu", "repack_blocks", ir::info(w.dtype).name);
+  launch.option("-DFORMAT=" + block_format(w.dtype));
+  launch.input("w", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
+  ir::ExprPool &exprs = op.exprs();
+  launch.variant("", {}, exprs.min(rows, exprs.constant(KernelLaunch::kMaxLoopBlocks)),
+                 {128, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_matmul_blocks(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1);
+  const bool repacked = op.flag("repacked");
+  if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
+    return op.unsupported(
+        x.dtype, "repacked blocks multiply f32, f16 and bf16, from compute capability 8.0 on");
+  const std::string entry = repacked                    ? "matmul_repacked"
+                            : has_plain_blocks(w.dtype) ? "matmul_blocks"
+                                                        : "matmul_formats";
+  KernelLaunch launch =
+      op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
+  launch.option("-DFORMAT=" + block_format(w.dtype));
+  const std::optional<int64_t> depth = op.exprs().as_constant(w.dims[1]);
+  const int64_t slices = depth ? slices_of_blocks(*depth) : 1;
+  if (!repacked && slices > 1)
+    launch.option("-DSLICES=" + std::to_string(slices));
+  if (op.has_operand(2))
+    launch.option("-DHAS_BIAS");
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("bias", op.operand(2));
+  launch.output("y", op.result());
+  const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
+  const ir::ExprId columns = launch.size("n", w.dims[0]);
+  launch.size("k", w.dims[1]);
+  ir::ExprPool &exprs = op.exprs();
+  auto tiles = [&](int64_t height, int64_t width) {
+    return exprs.mul(exprs.ceildiv(rows, exprs.constant(height)),
+                     exprs.ceildiv(columns, exprs.constant(width)));
+  };
+  const std::array<int64_t, 3> threads = {32, 8, 1};
+  if (repacked && x.dtype == ir::DType::f32) {
+    const ir::Interval range = exprs.range(rows, op.builder().function().symbol_domain(exprs));
+    if (range.lower <= 1)
+      launch.variant("matmul_repacked_1",
+                     range.upper <= 1 ? ir::ExprId()
+                                      : exprs.make(ir::ExprKind::le, rows, exprs.constant(1)),
+                     tiles(1, 16), threads);
+    if (range.upper > 1)
+      launch.variant("", {}, tiles(4, 16), threads);
+  } else if (repacked)
+    launch.variant("", {}, tiles(8, 16), threads);
+  else
+    launch.variant("", {}, tiles(4, 8 / slices), threads);
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,72 @@
+// Products of bytes: kernels/matmul_integer.cu.
+#include "ops/emit/op_emitter.h"
+
+#include <string>
+
+namespace cugrt::codegen {
+
+// A zero point, or one for each row or column.
+static void zero_points(OpEmitter &op, KernelLaunch &launch, size_t i, const std::string &name) {
+  if (!op.has_operand(i))
+    return;
+  launch.input(name, op.operand(i));
+  const bool each = op.exprs().as_constant(op.count(op.operand_type(i))) != 1;
+  launch.size(name + "_step", op.constant(each));
+}
+
+Status emit_matmul_integer(OpEmitter &op) {
+  const ir::Type a = op.operand_type(0), b = op.operand_type(1);
+  const size_t rank = a.dims.size();
+  KernelLaunch launch = op.launch("matmul_integer.cu", "matmul_integer");
+  if (a.dtype == ir::DType::u8)
+    launch.option("-DA_UNSIGNED");
+  if (b.dtype == ir::DType::u8)
+    launch.option("-DB_UNSIGNED");
+  if (op.has_operand(2))
+    launch.option("-DHAS_A_ZERO");
+  if (op.has_operand(3))
+    launch.option("-DHAS_B_ZERO");
+  launch.input("a", op.operand(0));
+  launch.input("b", op.operand(1));
+  zero_points(op, launch, 2, "a_zero");
+  zero_points(op, launch, 3, "b_zero");
+  launch.output("y", op.result());
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId batch = launch.count("batch", op.count(a, 0, rank - 2));
+  const ir::ExprId rows = launch.count("rows", a.dims[rank - 2]);
+  const ir::ExprId columns = launch.size("columns", b.dims.back());
+  launch.size("inner", a.dims.back());
+  launch.size("b_batch_stride",
+              b.dims.size() > 2 ? exprs.mul(b.dims[rank - 2], b.dims[rank - 1]) : op.constant(0));
+  auto tiles = [&](ir::ExprId of_batch, ir::ExprId of_rows, int64_t side) {
+    return exprs.mul(of_batch, exprs.mul(exprs.ceildiv(of_rows, exprs.constant(side)),
+                                         exprs.ceildiv(columns, exprs.constant(side))));
+  };
+  const Target &target = op.table().choice().target;
+  if (target.compute_capability < kTensorCoresSince) {
+    launch.variant("", {}, tiles(batch, rows, 64), {16, 16, 1});
+  } else {
+    // Large tiles where each multiprocessor has one.
+    auto many = [&](ir::ExprId of_batch, ir::ExprId of_rows) {
+      return exprs.make(ir::ExprKind::lt, exprs.constant(target.multiprocessors),
+                        tiles(of_batch, of_rows, 128));
+    };
+    const ir::Interval holds = exprs.range(many(op.count(a, 0, rank - 2), a.dims[rank - 2]),
+                                           op.builder().function().symbol_domain(exprs));
+    launch.option("-DWITHOUT_DP4A");
+    launch.entry(holds.lower != 0 ? "matmul_integer_mma" : "matmul_integer_mma_small");
+    if (holds.upper != 0) {
+      launch.option("-DWITH_MMA");
+      launch.variant("matmul_integer_mma", holds.lower != 0 ? ir::ExprId() : many(batch, rows),
+                     tiles(batch, rows, 128), {32, 4, 1});
+    }
+    if (holds.lower == 0) {
+      launch.option("-DWITH_MMA_SMALL");
+      launch.variant("", {}, tiles(batch, rows, 64), {32, 4, 1});
+    }
+  }
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

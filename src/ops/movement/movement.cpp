@@ -1,0 +1,248 @@
+// Ops that move elements: kernels/transpose.cu, copy.cu, embedding.cu,
+// embedding_blocks.cu.
+#include "ops/emit/op_emitter.h"
+
+#include "base/check.h"
+
+namespace cugrt::codegen {
+
+namespace {
+
+std::string bytes_suffix(ir::DType dtype) {
+  return "b" + std::to_string(8 * ir::info(dtype).bytes_per_block); // "b32"
+}
+
+// `rows` rows of `length` elements, whose starts lie `x_pitch` and `y_pitch` elements apart.
+void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype, ir::ExprId rows,
+                    ir::ExprId length, ir::ExprId x_pitch, ir::ExprId y_pitch) {
+  KernelLaunch launch = op.launch("copy.cu", "copy_rows", bytes_suffix(dtype));
+  const uint32_t bytes = ir::info(dtype).bytes_per_block;
+  launch.element_bytes(bytes);
+  const int64_t vector = KernelLaunch::vector_size(bytes);
+  if (op.divides(vector, length) && op.divides(vector, x_pitch) && op.divides(vector, y_pitch))
+    launch.vectors(bytes);
+  launch.index_type({op.exprs().mul(rows, x_pitch), op.exprs().mul(rows, y_pitch)});
+  launch.input("x", x);
+  launch.output("y", y);
+  const ir::ExprId counted = launch.count("rows", rows);
+  const ir::ExprId width = launch.size("length", length);
+  launch.size("x_pitch", x_pitch);
+  launch.size("y_pitch", y_pitch);
+  launch.loop_variant(op.exprs().mul(counted, width));
+  launch.emit(op.call().location);
+}
+
+// The part of contiguous `whole` that `part`'s type describes along `axis`, from element `begin`
+// on.
+ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::ExprId begin,
+                            ir::ExprId size) {
+  ir::Type type = op.type(whole);
+  const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), type.dims);
+  const ir::ExprId bytes = op.constant(ir::info(type.dtype).bytes_per_block);
+  const ir::ExprId offset = op.exprs().mul(op.exprs().mul(begin, strides[axis]), bytes);
+  type.dims[axis] = size;
+  // Outermost parts are contiguous; saying so keeps types plain.
+  if (op.exprs().as_constant(op.count(type, 0, axis)) != 1)
+    type.strides = strides;
+  return op.builder().view("part", whole, offset, op.builder().module().types.intern(type));
+}
+
+/// Rows of a table by their ids, whatever the table's elements are.
+void emit_rows(OpEmitter &op, KernelLaunch &launch) {
+  const ir::Type table = op.operand_type(0);
+  launch.input("table", op.operand(0));
+  launch.input("ids", op.operand(1));
+  launch.output("y", op.result());
+  const ir::ExprId count = launch.count("count", op.count(op.operand_type(1)));
+  launch.size("rows", table.dims[0]);
+  const ir::ExprId width = launch.size("width", table.dims[1]);
+  launch.loop_variant(op.exprs().mul(count, width));
+  launch.emit(op.call().location);
+}
+
+} // namespace
+
+void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
+                      ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,
+                      SourceLocation location, ir::ExprId base) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  const ir::ExprId zero = exprs.constant(0), one = exprs.constant(1);
+  walk = merge(exprs, std::move(walk));
+  ir::ExprId count = one;
+  for (const Dimension &dimension : walk)
+    count = exprs.mul(count, dimension.size);
+
+  // [batch, columns, rows] gathered from [batch, rows, columns].
+  const size_t last = walk.size() - 1;
+  const bool tiled =
+      !base.valid() && (walk.size() == 2 || walk.size() == 3) && walk[last - 1].strides[0] == one &&
+      walk[last].strides[0] == walk[last - 1].size &&
+      (walk.size() == 2 || walk[0].strides[0] == exprs.mul(walk[1].size, walk[2].size));
+  KernelLaunch launch(table, builder, (tiled ? "transpose_" : "permute_") + bytes_suffix(dtype),
+                      "transpose.cu", tiled ? "transpose_tiled" : "permute");
+  launch.element_bytes(ir::info(dtype).bytes_per_block);
+  if (tiled) {
+    launch.option("-DTILED");
+    launch.input("x", x);
+    launch.output("y", y);
+    const ir::ExprId batch = launch.count("batch", walk.size() == 3 ? walk[0].size : one);
+    const ir::ExprId rows = launch.size("rows", walk[last].size);
+    const ir::ExprId columns = launch.size("columns", walk[last - 1].size);
+    const ir::ExprId side = exprs.constant(32);
+    launch.variant(
+        "", {},
+        exprs.mul(batch, exprs.mul(exprs.ceildiv(rows, side), exprs.ceildiv(columns, side))),
+        {32, 8, 1});
+    return launch.emit(location);
+  }
+  const size_t rank = walk.size() <= 4 ? 4 : 8;
+  CUGRT_CHECK(walk.size() <= rank);
+  walk.resize(rank, {one, {zero}});
+  launch.option("-DMAX_RANK=" + std::to_string(rank));
+  if (base.valid())
+    launch.option("-DBASE");
+  else
+    launch.index_type({count});
+  launch.input("x", x);
+  launch.output("y", y);
+  const ir::ExprId counted = launch.count("count", count);
+  if (base.valid())
+    launch.size("base", base);
+  for (size_t d = 1; d < rank; ++d)
+    launch.size("size" + std::to_string(d), walk[d].size);
+  for (size_t d = 0; d < rank; ++d)
+    launch.size("stride" + std::to_string(d), walk[d].strides[0]);
+  launch.loop_variant(counted);
+  launch.emit(location);
+}
+
+void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axis,
+                  ir::ExprId begin) {
+  const ir::Type x = op.type(whole), y = op.type(part);
+  const ir::ValueId from = view_along_axis(op, whole, axis, begin, y.dims[axis]);
+  const ir::ExprId length = op.count(y, axis);
+  emit_copy_rows(op, from, part, x.dtype, op.count(x, 0, axis), length, op.count(x, axis), length);
+}
+
+Status emit_gather(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                   ir::ValueId target, SourceLocation location) {
+  const ir::Type type = builder.module().types[builder.function().value(source).type];
+  if (ir::info(type.dtype).elements_per_block != 1)
+    return Status::error(Code::unsupported,
+                         "a strided tensor of " + std::string(ir::info(type.dtype).name) +
+                             " cannot be made contiguous: its elements are no whole bytes");
+  const std::vector<ir::ExprId> strides = strides_of(builder.module().exprs, type);
+  std::vector<Dimension> walk;
+  for (size_t i = 0; i < type.dims.size(); ++i)
+    walk.push_back({type.dims[i], {strides[i]}});
+  emit_permutation(table, builder, source, target, type.dtype, std::move(walk), location);
+  return {};
+}
+
+void emit_resize(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId source,
+                 ir::ValueId target, size_t axis, ir::ExprId space, SourceLocation location) {
+  ir::ExprPool &exprs = builder.module().exprs;
+  const ir::Type x = builder.module().types[builder.function().value(source).type];
+  const ir::Type y = builder.module().types[builder.function().value(target).type];
+  KernelLaunch launch(table, builder, "resize_" + bytes_suffix(x.dtype), "resize.cu",
+                      "resize_rows");
+  launch.element_bytes(ir::info(x.dtype).bytes_per_block);
+  launch.index_type({element_count(exprs, x.dims), element_count(exprs, y.dims)});
+  launch.input("x", source);
+  launch.output("y", target);
+  launch.count("rows", element_count(exprs, std::span(x.dims).first(axis)));
+  launch.count("x_length", element_count(exprs, std::span(x.dims).subspan(axis)));
+  launch.count("y_length", element_count(exprs, std::span(y.dims).subspan(axis)));
+  launch.loop_variant(launch.count("space", space));
+  launch.emit(location);
+}
+
+void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target) {
+  const ir::Type x = op.type(source);
+  const ir::ExprId count = op.count(x);
+  emit_copy_rows(op, source, target, x.dtype, op.constant(1), count, count, count);
+}
+
+void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir::ExprId> values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    launch.size(std::string(prefix) + std::to_string(i), values[i]);
+}
+
+Status emit_transpose(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), y = op.result_type();
+  CUGRT_TRY(op.require_whole_bytes(x.dtype));
+  const std::vector<size_t> axes = op.permutation(x.dims.size());
+  const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), x.dims);
+  std::vector<Dimension> walk;
+  for (size_t i = 0; i < axes.size(); ++i)
+    walk.push_back({y.dims[i], {strides[axes[i]]}});
+  emit_permutation(op.table(), op.builder(), op.operand(0), op.result(), x.dtype, std::move(walk),
+                   op.call().location);
+  return {};
+}
+
+Status emit_concat(OpEmitter &op) {
+  const ir::Type y = op.result_type();
+  CUGRT_TRY(op.require_whole_bytes(y.dtype));
+  const size_t axis = op.axis(y.dims.size());
+  const ir::ExprId rows = op.count(y, 0, axis), pitch = op.count(y, axis);
+  ir::ExprId begin = op.constant(0);
+  for (ir::ValueId part : op.call().operands) {
+    const ir::Type x = op.type(part);
+    const ir::ValueId into = view_along_axis(op, op.result(), axis, begin, x.dims[axis]);
+    const ir::ExprId length = op.count(x, axis);
+    emit_copy_rows(op, part, into, y.dtype, rows, length, length, pitch);
+    begin = op.exprs().add(begin, x.dims[axis]);
+  }
+  return {};
+}
+
+Status emit_split(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  CUGRT_TRY(op.require_whole_bytes(x.dtype));
+  const size_t axis = op.axis(x.dims.size());
+  ir::ExprId begin = op.constant(0);
+  for (ir::ValueId part : op.call().results) {
+    emit_section(op, op.operand(0), part, axis, begin);
+    begin = op.exprs().add(begin, op.type(part).dims[axis]);
+  }
+  return {};
+}
+
+Status emit_embedding(OpEmitter &op) {
+  const ir::Type table = op.operand_type(0), ids = op.operand_type(1);
+  CUGRT_TRY(op.require_whole_bytes(table.dtype));
+  if (ids.dtype != ir::DType::i32 && ids.dtype != ir::DType::i64)
+    return op.unsupported(ids.dtype, "ids are i32 or i64; cast them");
+  const bool wide = ids.dtype == ir::DType::i64;
+
+  KernelLaunch launch = op.launch("embedding.cu", "embedding", bytes_suffix(table.dtype));
+  launch.element_bytes(ir::info(table.dtype).bytes_per_block);
+  if (wide)
+    launch.option("-DWIDE_IDS");
+  const uint32_t bytes = ir::info(table.dtype).bytes_per_block;
+  if (op.divides(KernelLaunch::vector_size(bytes), table.dims[1]))
+    launch.vectors(bytes);
+  launch.index_type({op.count(table), op.count(op.result_type())});
+  emit_rows(op, launch);
+  return {};
+}
+
+Status emit_embedding_blocks(OpEmitter &op) {
+  const ir::Type table = op.operand_type(0), ids = op.operand_type(1), y = op.result_type();
+  const bool repacked = op.flag("repacked");
+  if (repacked && !takes_repacked_blocks(ir::DType::f32, table.dtype, op.table().choice().target))
+    return op.unsupported(table.dtype, "repacked blocks are read from compute capability 8.0 on");
+  KernelLaunch launch =
+      op.launch("embedding_blocks.cu", "embedding_blocks", std::string(ir::info(table.dtype).name));
+  launch.floating_type(y.dtype);
+  launch.option("-DFORMAT=" + block_format(table.dtype));
+  if (repacked)
+    launch.option("-DREPACKED");
+  if (ids.dtype == ir::DType::i64)
+    launch.option("-DWIDE_IDS");
+  emit_rows(op, launch);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,209 @@
+// Reductions, searches and running sums: kernels/reduce.cu, argmax.cu, top_k.cu, cumsum.cu.
+#include "ops/emit/op_emitter.h"
+
+#include "base/check.h"
+
+#include <array>
+#include <initializer_list>
+#include <utility>
+
+namespace cugrt::codegen {
+
+namespace {
+
+// Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduce.cu for at most four dimensions.
+void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &prefix,
+                     std::vector<Dimension> walk) {
+  CUGRT_CHECK(walk.size() <= 4);
+  walk.resize(4, {op.constant(1), {op.constant(0)}});
+  for (size_t d = 1; d < 4; ++d)
+    launch.size(prefix + "_size" + std::to_string(d), walk[d].size);
+  for (size_t d = 0; d < 4; ++d)
+    launch.size(prefix + "_stride" + std::to_string(d), walk[d].strides[0]);
+}
+
+} // namespace
+
+Status emit_reduce(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t rank = x.dims.size();
+  const std::vector<int64_t> axes = op.integers("axes");
+  std::vector<bool> is_reduced(rank, axes.empty());
+  for (int64_t axis : axes)
+    is_reduced[*ir::normalize_axis(axis, rank)] = true;
+
+  const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), x.dims);
+  std::vector<Dimension> kept, reduced;
+  ir::ExprId kept_count = op.constant(1), reduced_count = op.constant(1);
+  for (size_t i = 0; i < rank; ++i) {
+    (is_reduced[i] ? reduced : kept).push_back({x.dims[i], {strides[i]}});
+    ir::ExprId &count = is_reduced[i] ? reduced_count : kept_count;
+    count = op.exprs().mul(count, x.dims[i]);
+  }
+  // Dimensions of one kind that are neighbours in x merge, so of eight at most four are left of
+  // each.
+  kept = merge(op.exprs(), std::move(kept));
+  reduced = merge(op.exprs(), std::move(reduced));
+  const bool rows =
+      kept.empty() || (!reduced.empty() && reduced.back().strides[0] == op.constant(1));
+  const bool is_run = reduced.size() == 1 && reduced.back().strides[0] == op.constant(1);
+  const std::string function(op.name().substr(std::string_view("reduce_").size()));
+
+  KernelLaunch launch =
+      op.number_launch("reduce.cu", function + (rows ? "_rows" : "_columns"), x.dtype);
+  launch.option("-DOP=" + function);
+  if (op.has_operand(0)) // else it is computed where it is loaded
+    launch.input("x", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId outputs = launch.count("kept", kept_count);
+  const ir::ExprId length = launch.size("reduced", reduced_count);
+  walk_parameters(op, launch, "kept", std::move(kept));
+  walk_parameters(op, launch, "reduced", std::move(reduced));
+
+  ir::ExprPool &exprs = op.exprs();
+  if (rows)
+    launch.row_variants(outputs, length, is_run ? exprs.as_constant(reduced_count) : std::nullopt,
+                        ir::info(x.dtype).bytes_per_block);
+  else
+    launch.variant("", {}, exprs.ceildiv(outputs, exprs.constant(32)), {32, 8, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+using Block = std::array<int64_t, 3>;
+
+/// A kernel NAME.cu along an axis: NAME_rows where its elements are adjacent, `rows_block`[1] lines
+/// a block; else NAME_columns, `columns_block`[0] lines a block. `options` are those that hold.
+static Status emit_along_axis(OpEmitter &op, const std::string &name,
+                              std::initializer_list<std::pair<bool, const char *>> options,
+                              Block rows_block, Block columns_block) {
+  const ir::Type x = op.operand_type(0);
+  const size_t axis = op.axis(x.dims.size());
+  const ir::ExprId inner = op.count(x, axis + 1);
+  const bool rows = op.exprs().as_constant(inner) == 1;
+
+  KernelLaunch launch =
+      op.number_launch(name + ".cu", name + (rows ? "_rows" : "_columns"), x.dtype);
+  for (const auto &[holds, option] : options)
+    if (holds)
+      launch.option(option);
+  if (op.has_operand(0)) // else it is computed where it is loaded
+    launch.input("x", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
+  launch.size("axis", x.dims[axis]);
+  const ir::ExprId columns = launch.size("inner", inner);
+  ir::ExprPool &exprs = op.exprs();
+  if (rows)
+    launch.variant("", {}, exprs.ceildiv(outer, exprs.constant(rows_block[1])), rows_block);
+  else
+    launch.variant("", {},
+                   exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(columns_block[0])),
+                   columns_block);
+  launch.emit(op.call().location);
+  return {};
+}
+
+// --- A long row over many blocks
+// ------------------------------------------------------------------
+
+// A chunk is a block's 256 threads times what leaves at most kMaxSplits chunks to join. Rows are
+// cut where they may be as long as kLongRow, and too few to fill the device with a warp each.
+constexpr int64_t kSplitThreads = 256, kMaxSplits = 1024, kLongRow = 4096, kFewRowsEach = 4;
+
+static bool is_split(OpEmitter &op, const ir::Type &x, size_t axis) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  const int64_t few = kFewRowsEach * op.table().choice().target.multiprocessors;
+  return axis + 1 == x.dims.size() && exprs.range(x.dims[axis], bounds).upper >= kLongRow &&
+         exprs.range(op.count(x, 0, axis), bounds).upper <= few;
+}
+
+static Status emit_split_argmax(OpEmitter &op, const ir::Type &x,
+                                std::initializer_list<std::pair<bool, const char *>> options) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId axis = x.dims.back(), outer = op.count(x, 0, x.dims.size() - 1);
+  const ir::ExprId chunk =
+      exprs.mul(exprs.ceildiv(axis, exprs.constant(kSplitThreads * kMaxSplits)),
+                exprs.constant(kSplitThreads));
+  // One also of a row of no elements: what joins them reads the first.
+  const ir::ExprId splits =
+      exprs.max(exprs.ceildiv(axis, exprs.max(chunk, exprs.constant(1))), exprs.constant(1));
+  const std::vector<ir::ExprId> dims = {outer, splits};
+  const ir::ValueId parts =
+      op.builder().alloc("parts", op.builder().module().types.tensor(ir::DType::i64, dims));
+  for (bool joins : {false, true}) {
+    KernelLaunch launch =
+        op.number_launch("argmax.cu", joins ? "argmax_join" : "argmax_split", x.dtype);
+    launch.option("-DSPLIT");
+    for (const auto &[holds, option] : options)
+      if (holds)
+        launch.option(option);
+    if (op.has_operand(0)) // else it is computed where it is loaded
+      launch.input("x", op.operand(0));
+    if (joins)
+      launch.input("parts", parts);
+    launch.output(joins ? "y" : "parts", joins ? op.result() : parts);
+    const ir::ExprId rows = launch.count("outer", outer);
+    launch.size("axis", axis);
+    const ir::ExprId count = launch.count("splits", splits);
+    if (!joins)
+      launch.count("chunk", chunk);
+    launch.variant("", {}, joins ? rows : exprs.mul(rows, count), {kSplitThreads, 1, 1});
+    launch.emit(op.call().location);
+  }
+  return {};
+}
+
+Status emit_argmax(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const std::initializer_list<std::pair<bool, const char *>> options = {
+      {op.call().op == ir::Op::argmin, "-DSMALLEST"}, {op.flag("last"), "-DLAST"}};
+  if (is_split(op, x, op.axis(x.dims.size())))
+    return emit_split_argmax(op, x, options);
+  return emit_along_axis(op, "argmax", options, {32, 4, 1}, {32, 8, 1});
+}
+
+Status emit_cumsum(OpEmitter &op) {
+  return emit_along_axis(op, "cumsum",
+                         {{op.flag("exclusive"), "-DEXCLUSIVE"}, {op.flag("reverse"), "-DREVERSE"}},
+                         {256, 1, 1}, {128, 1, 1});
+}
+
+Status emit_top_k(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0);
+  const size_t axis = op.axis(x.dims.size());
+
+  KernelLaunch launch = op.number_launch("top_k.cu", "top_k", x.dtype);
+  if (!op.flag("largest"))
+    launch.option("-DSMALLEST");
+  const bool is_held = ir::info(x.dtype).bytes_per_block <= 4;
+  if (is_held)
+    launch.option("-DHELD");
+  launch.input("x", op.operand(0));
+  launch.output("values", op.result(0));
+  launch.output("positions", op.result(1));
+  const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
+  const ir::ExprId length = launch.size("axis", x.dims[axis]);
+  const ir::ExprId inner = launch.size("inner", op.count(x, axis + 1));
+  launch.size("k", op.constant(op.integer("k")));
+  ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId lines = exprs.mul(outer, inner);
+  struct Held { // kernels/top_k.cu has what these take in registers
+    const char *entry;
+    int64_t most;
+    uint32_t threads;
+  };
+  constexpr Held kHeld[] = {
+      {"top_k_warp", 256, 32}, {"top_k_block", 4096, 256}, {"top_k_large", 16384, 1024}};
+  if (is_held)
+    for (const Held &held : kHeld)
+      launch.variant(held.entry, exprs.make(ir::ExprKind::le, length, exprs.constant(held.most)),
+                     lines, {held.threads, 1, 1});
+  launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), lines, {32, 1, 1});
+  launch.variant("", {}, lines, {256, 1, 1});
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,146 @@
+// Elements between others: kernels/interpolate.cu, grid_sample.cu.
+#include "ops/emit/op_emitter.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+namespace cugrt::codegen {
+
+namespace {
+
+ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
+  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
+// The number by which a kernel knows a word of an attribute: its place among these.
+template <size_t N>
+std::string number_of(const OpEmitter &op, std::string_view attribute,
+                      const std::array<std::string_view, N> &words) {
+  const std::string word = ir::op_string(op.call().op, op.call().attributes, attribute);
+  const auto found = std::find(words.begin(), words.end(), word);
+  CUGRT_CHECK(found != words.end()); // inference has refused others
+  return std::to_string(found - words.begin());
+}
+
+/// What the kernel takes the index apart over: axes that are resized, and between them one
+/// dimension for all others.
+struct Walk {
+  std::vector<ir::ExprId> size, x_size, stride;
+  uint32_t resized = 0; // a bit each
+  size_t axes = 0;
+};
+
+Walk walk_of(OpEmitter &op) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::Type x = op.operand_type(0), y = op.result_type();
+  const std::vector<ir::ExprId> strides = contiguous_strides(exprs, x.dims);
+  const std::vector<int64_t> axes = op.integers("axes");
+  std::vector<bool> is_resized(x.dims.size(), axes.empty());
+  for (int64_t axis : axes)
+    is_resized[*ir::normalize_axis(axis, x.dims.size())] = true;
+  Walk walk;
+  bool last_is_plain = false;
+  for (size_t i = 0; i < x.dims.size(); ++i) {
+    const bool is_plain = !is_resized[i];
+    if (is_plain && last_is_plain) {
+      walk.size.back() = walk.x_size.back() = exprs.mul(walk.size.back(), x.dims[i]);
+      walk.stride.back() = strides[i];
+      continue;
+    }
+    if (!is_plain) {
+      walk.resized |= 1u << walk.size.size();
+      ++walk.axes;
+    }
+    walk.size.push_back(y.dims[i]);
+    walk.x_size.push_back(x.dims[i]);
+    walk.stride.push_back(strides[i]);
+    last_is_plain = is_plain;
+  }
+  return walk;
+}
+
+} // namespace
+
+Status emit_interpolate(OpEmitter &op) {
+  static constexpr std::array<std::string_view, 7> kCoordinates = {
+      "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+      "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
+  static constexpr std::array<std::string_view, 4> kNearest = {
+      "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+  const ir::Type x = op.operand_type(0), y = op.result_type();
+  const std::string mode = ir::op_string(op.call().op, op.call().attributes, "mode");
+  const bool is_nearest = mode == "nearest";
+  Walk walk = walk_of(op);
+  const size_t rank = walk.size.size() <= 4 ? 4 : 8;
+  // Unused dimensions come last, with size 1; what counts axes does not see them.
+  for (std::vector<ir::ExprId> *list : {&walk.size, &walk.x_size})
+    list->resize(rank, op.constant(1));
+  walk.stride.resize(rank, op.constant(0));
+
+  KernelLaunch launch = is_nearest ? op.moving_launch("interpolate.cu", "interpolate", x.dtype)
+                                   : op.floating_launch("interpolate.cu", "interpolate");
+  launch.option(mode == "nearest" ? "-DTAPS=1" : mode == "linear" ? "-DTAPS=2" : "-DTAPS=4");
+  launch.option("-DCOORDINATES=" + number_of(op, "coordinates", kCoordinates));
+  if (is_nearest) {
+    launch.option("-fmad=false"); // as of floats: which element is nearest
+    launch.option("-DNEAREST=" + number_of(op, "nearest", kNearest));
+  }
+  launch.option("-DMAX_RANK=" + std::to_string(rank));
+  launch.option("-DRESIZED=" + std::to_string(walk.resized));
+  launch.option("-DAXES=" + std::to_string(walk.axes));
+  if (op.flag("exclude_outside"))
+    launch.option("-DEXCLUDE_OUTSIDE");
+  if (op.has_operand(2))
+    launch.option("-DHAS_SCALES");
+  launch.index_type({op.count(y)});
+  launch.input("x", op.operand(0));
+  if (op.has_operand(2))
+    launch.input("scales", op.operand(2));
+  if (op.has_operand(3))
+    launch.input("region", op.operand(3));
+  launch.output("y", op.result());
+  const ir::ExprId counted = launch.count("count", op.count(y));
+  each_size(launch, "size", walk.size);
+  each_size(launch, "x_size", walk.x_size);
+  each_size(launch, "stride", walk.stride);
+  launch.scalar("cubic", ir::DType::f32, op.number("cubic_coeff"));
+  if (is_nearest)
+    launch.count("extrapolation", op.constant(element_bits(x.dtype, op.number("extrapolation"))));
+  else
+    launch.scalar("extrapolation", wide_type(x.dtype), op.number("extrapolation"));
+  launch.loop_variant(counted);
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_grid_sample(OpEmitter &op) {
+  static constexpr std::array<std::string_view, 3> kModes = {"nearest", "linear", "cubic"};
+  static constexpr std::array<std::string_view, 3> kPaddings = {"zeros", "border", "reflection"};
+  const ir::Type x = op.operand_type(0), grid = op.operand_type(1), y = op.result_type();
+  const size_t rank = x.dims.size();
+
+  KernelLaunch launch = op.floating_launch("grid_sample.cu", "grid_sample");
+  launch.option("-DDIMENSIONS=" + std::to_string(rank - 2));
+  launch.option("-DMODE=" + number_of(op, "mode", kModes));
+  launch.option("-DPADDING=" + number_of(op, "padding", kPaddings));
+  if (op.flag("align_corners"))
+    launch.option("-DALIGN_CORNERS");
+  launch.index_type({op.count(y)});
+  launch.input("x", op.operand(0));
+  launch.input("grid", op.operand(1));
+  launch.output("y", op.result());
+  const ir::ExprId batch = launch.count("batch", x.dims[0]);
+  const ir::ExprId channels = launch.size("channels", x.dims[1]);
+  launch.size("size_d", rank == 5 ? x.dims[2] : op.constant(1));
+  launch.size("size_h", x.dims[rank - 2]);
+  launch.size("size_w", x.dims[rank - 1]);
+  const ir::ExprId points = launch.count("points", op.count(grid, 1, rank - 1));
+  launch.loop_variant(op.exprs().mul(op.exprs().mul(batch, channels), points));
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,137 @@
+// Result types of the tensor-level ops: checks that hold for all of them, and the table of rules.
+// Symbolic dimensions are equal when they are the same expression (ir/expr.h says which are); what
+// cannot be shown equal is an error here, never an assumption.
+#include "ops/table/infer_op.h"
+
+#include "base/check.h"
+
+#include <algorithm>
+
+namespace cugrt::ir {
+
+bool is_shape_operand(Op op, size_t i) {
+  switch (op) {
+  case Op::reshape:
+  case Op::broadcast_to:
+  case Op::resize:
+    return i == 1;
+  case Op::slice:
+    return i > 0;
+  case Op::range:
+    return true;
+  default:
+    return false;
+  }
+}
+
+Status Inference::check_operands() const {
+  const OpInfo &row = op_info(op);
+  if (operands.size() < row.least_operands || operands.size() > row.most_operands) {
+    std::string wanted = std::to_string(row.least_operands);
+    if (row.most_operands != row.least_operands)
+      wanted += " to " + std::to_string(row.most_operands);
+    return wrong("takes " + wanted + " operands, not " + std::to_string(operands.size()));
+  }
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i].valid()) {
+      const bool may_be_absent = op == Op::cache_write && i == 2;
+      if ((i < row.least_operands && !may_be_absent) || op == Op::concat)
+        return wrong(number(i) + " may not be absent");
+      continue;
+    }
+    if (is_shape_operand(op, i)) {
+      if (type(i).kind != TypeKind::shape || !type(i).known_shape)
+        return wrong(number(i) + " is a shape of known dimensions");
+      continue;
+    }
+    if (type(i).kind != TypeKind::tensor)
+      return wrong(number(i) + " is not a tensor");
+    if (!type(i).known_shape)
+      return wrong("the shape of " + number(i) + " is unknown; give it one with match");
+  }
+  return {};
+}
+
+namespace {
+
+bool fits(const AttributeValue &value, AttributeKind kind) {
+  switch (kind) {
+  case AttributeKind::boolean:
+    return std::holds_alternative<bool>(value);
+  case AttributeKind::integer:
+    return std::holds_alternative<int64_t>(value);
+  case AttributeKind::floating:
+    return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value);
+  case AttributeKind::string:
+    return std::holds_alternative<std::string>(value);
+  case AttributeKind::dtype:
+    return std::holds_alternative<DTypeLiteral>(value);
+  case AttributeKind::integers:
+    return std::holds_alternative<std::vector<int64_t>>(value);
+  }
+  return false;
+}
+
+const char *kind_name(AttributeKind kind) {
+  static constexpr const char *kNames[] = {"true or false", "an integer", "a float",
+                                           "a string",      "a dtype",    "a list of integers"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+} // namespace
+
+std::string Inference::known_names() const {
+  std::string names;
+  for (const OpAttribute &a : op_attributes(op))
+    (names += names.empty() ? "" : ", ") += a.name;
+  return names.empty() ? "it has none" : "it has " + names;
+}
+
+Status Inference::check_attributes() const {
+  std::span<const OpAttribute> table = op_attributes(op);
+  uint32_t seen = 0; // by row of the table
+  for (const Attribute &a : attributes) {
+    auto row = std::find_if(table.begin(), table.end(),
+                            [&](const OpAttribute &t) { return t.name == a.name; });
+    if (row == table.end())
+      return wrong("has no attribute '" + a.name + "'; " + known_names());
+    if (!fits(a.value, row->kind))
+      return wrong("attribute '" + a.name + "' is " + kind_name(row->kind));
+    uint32_t bit = 1u << (row - table.begin());
+    if (seen & bit)
+      return wrong("attribute '" + a.name + "' is given twice");
+    seen |= bit;
+  }
+  for (size_t i = 0; i < table.size(); ++i)
+    if (table[i].required && !(seen >> i & 1))
+      return wrong("needs attribute '" + std::string(table[i].name) + "'");
+  return {};
+}
+
+namespace {
+
+using Rule = Types (Inference::*)() const;
+
+Rule rule_of(Op op) {
+  switch (op) {
+#define CUGRT_OP_FAMILY(op, family)                                                                \
+  case Op::op:                                                                                     \
+    return &Inference::family;
+#include "ops/table/op_families.def"
+  }
+  return nullptr;
+}
+
+} // namespace
+
+Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const TypeId> operands,
+                                     std::span<const Attribute> attributes,
+                                     const Function *function) {
+  CUGRT_CHECK(static_cast<size_t>(op) < op_count());
+  Inference inference{module, op, operands, attributes, function};
+  CUGRT_TRY(inference.check_operands());
+  CUGRT_TRY(inference.check_attributes());
+  return (inference.*rule_of(op))();
+}
+
+} // namespace cugrt::ir

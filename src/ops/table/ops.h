@@ -1,0 +1,32 @@
+// Tensor-level ops. The table of names is ops.def, attributes stand in ops.cpp, the rules of result
+// types in infer_*.cpp, the reader's version in docs/ir.md.
+#pragma once
+
+#include "ir/module/op.h"
+
+namespace cugrt::ir {
+
+enum class Op : uint32_t {
+#define CUGRT_OP(name, least, most, results, pattern) name,
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+};
+
+/// `axis` counted from the front; negative ones count from the end. None outside the rank.
+std::optional<size_t> normalize_axis(int64_t axis, size_t rank);
+
+/// One dimension of a slice: `size` elements of a dimension, `step` apart, from `begin` on.
+struct SliceDimension {
+  ExprId begin, size;
+  int64_t step;
+};
+/// What a slice's attributes say of a tensor of dimensions `dims`, by Python's rules: negative
+/// positions count from the end, what lies outside is left out.
+Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<const ExprId> dims,
+                                                     std::span<const Attribute> attributes);
+
+/// The pattern of an op on operands of these types (absent ones invalid): what is `broadcast` is
+/// `elementwise` where some operand has the result's dimensions.
+OpPattern op_pattern(const Module &module, Op op, std::span<const TypeId> operands, TypeId result);
+
+} // namespace cugrt::ir

@@ -1,0 +1,556 @@
+// Stream capture: what is recorded, what joins, what invalidates, in three modes.
+#include "emulator/unit/driver/graph_builder.h"
+
+namespace {
+
+struct Capturing : Session {
+  Capturing(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
+    OK(CU(cuStreamCreate)(&a, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuStreamCreate)(&b, CU_STREAM_NON_BLOCKING));
+    OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    OK(CU(cuMemAlloc_v2)(&cell, 64));
+    OK(CU(cuStreamBeginCapture_v2)(a, mode));
+  }
+  ~Capturing() {
+    CHECK(CU(cuEventDestroy_v2)(event) == CUDA_SUCCESS);
+    CHECK(CU(cuStreamDestroy_v2)(a) == CUDA_SUCCESS);
+    CHECK(CU(cuStreamDestroy_v2)(b) == CUDA_SUCCESS);
+  }
+  CUstreamCaptureStatus status(CUstream stream) {
+    CUstreamCaptureStatus s{};
+    OK(CU(cuStreamIsCapturing)(stream, &s));
+    return s;
+  }
+  // The capture ends with this error and no graph.
+  void end_fails(CUresult expected) {
+    CUgraph graph = reinterpret_cast<CUgraph>(this);
+    CHECK(CU(cuStreamEndCapture)(a, &graph) == expected);
+    CHECK(graph == nullptr);
+    CHECK(status(a) == CU_STREAM_CAPTURE_STATUS_NONE);
+  }
+
+  CUstream a = nullptr, b = nullptr;
+  CUevent event = nullptr;
+  CUdeviceptr cell = 0;
+};
+
+} // namespace
+
+TEST_CASE("Captured work is recorded, not run, across streams that join") {
+  Capturing s;
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(s.status(s.b) == CU_STREAM_CAPTURE_STATUS_NONE);
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.a));
+  OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+  CHECK(s.status(s.b) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  OK(CU(cuMemsetD32Async)(s.cell + 4, 2, 1, s.b));
+  OK(CU(cuMemsetD32Async)(s.cell + 8, 3, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.b));
+  OK(CU(cuStreamWaitEvent)(s.a, s.event, 0));
+  OK(CU(cuMemcpyDtoDAsync_v2)(s.cell + 16, s.cell, 12, s.a));
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  CHECK(statistics().memsets == 0);
+  size_t nodes = 0, edges = 0;
+  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  OK(CU(cuGraphGetEdges_v2)(graph, nullptr, nullptr, nullptr, &edges));
+  CHECK(nodes == 4);
+  CHECK(edges == 4); // a diamond
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  OK(CU(cuGraphLaunch)(exec, s.a));
+  OK(CU(cuStreamSynchronize)(s.a));
+  CHECK(download<uint32_t>(s.cell + 16, 3) == std::vector<uint32_t>{1, 2, 3});
+  OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuGraphDestroy)(graph));
+}
+
+TEST_CASE(
+    "A stream that took part may be destroyed before the capture ends; its work still counts") {
+  bool joins = GENERATE(true, false);
+  Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
+  CUstream third = nullptr;
+  OK(CU(cuStreamCreate)(&third, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  OK(CU(cuEventRecord)(s.event, s.a));
+  OK(CU(cuStreamWaitEvent)(third, s.event, 0));
+  OK(CU(cuMemsetD32Async)(s.cell + 4, 2, 1, third));
+  if (joins) {
+    OK(CU(cuEventRecord)(s.event, third));
+    OK(CU(cuStreamWaitEvent)(s.a, s.event, 0));
+  }
+  OK(CU(cuStreamDestroy_v2)(third));
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  if (!joins)
+    return s.end_fails(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  size_t nodes = 0;
+  OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+  CHECK(nodes == 2);
+  OK(CU(cuGraphDestroy)(graph));
+}
+
+TEST_CASE("Kernels are captured with their arguments") {
+  Session session;
+  CUfunction affine = kernel(load_kernels(), "affine");
+  CUdeviceptr cell = upload(std::vector<uint32_t>{3});
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  uint32_t factor = 2, term = 1;
+  void *params[] = {&cell, &factor, &term};
+  OK(CU(cuLaunchKernel)(affine, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+  factor = 100;
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamEndCapture)(stream, &graph));
+  CUgraphExec exec = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(cell, 1)[0] == 7);
+  OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("Synchronising a captured stream ends its capture") {
+  Capturing s;
+  CHECK(CU(cuStreamSynchronize)(s.a) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  CHECK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+TEST_CASE("Work that was not joined, or is another capture's, is an error") {
+  Capturing s;
+  SECTION("unjoined") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+    OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.b));
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  }
+  SECTION("ended in the wrong stream") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    OK(CU(cuStreamWaitEvent)(s.b, s.event, 0));
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(s.b, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+  }
+  SECTION("merging two captures") {
+    OK(CU(cuStreamBeginCapture_v2)(s.b, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(CU(cuEventRecord)(s.event, s.a));
+    CHECK(CU(cuStreamWaitEvent)(s.b, s.event, 0) == CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(s.b, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("depending on work outside") {
+    OK(CU(cuEventRecord)(s.event, s.b));
+    CHECK(CU(cuStreamWaitEvent)(s.a, s.event, 0) == CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  SECTION("asking a captured event") {
+    OK(CU(cuEventRecord)(s.event, s.a));
+    CHECK(CU(cuEventQuery)(s.event) == CUDA_ERROR_CAPTURED_EVENT);
+    s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+}
+
+namespace {
+
+constexpr char kNothingPtx[] =
+    ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+
+/// Runs the body in the relaxed mode of the calling thread.
+template <class Body> void relaxed(Body &&body) {
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+  body();
+  OK(CU(cuThreadExchangeStreamCaptureMode)(&mode));
+}
+
+/// A capture and what calls take. What they leave goes with the context.
+struct Concerned : Capturing {
+  explicit Concerned(CUstreamCaptureMode mode) : Capturing(mode) {
+    relaxed([&] {
+      pool_of.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+      pool_of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      OK(CU(cuModuleLoadData)(&module, kNothingPtx));
+      OK(CU(cuModuleGetFunction)(&nothing, module, "nothing"));
+      OK(CU(cuEventCreate)(&recorded, CU_EVENT_DISABLE_TIMING));
+      OK(CU(cuEventRecord)(recorded, b));
+      OK(CU(cuStreamSynchronize)(b));
+      OK(CU(cuMemHostAlloc)(&pinned, 64, 0));
+      OK(CU(cuMemPoolCreate)(&pool, &pool_of));
+    });
+  }
+  ~Concerned() {
+    relaxed([&] { CU(cuMemPoolDestroy)(pool); });
+  }
+
+  /// The call on a thread of its own, in that mode of the thread.
+  CUresult elsewhere(CUresult (*call)(Concerned &), CUstreamCaptureMode mode) {
+    CUresult seen = CUDA_SUCCESS;
+    std::thread([&] {
+      CU(cuCtxSetCurrent)(context);
+      CU(cuThreadExchangeStreamCaptureMode)(&mode);
+      seen = call(*this);
+    }).join();
+    return seen;
+  }
+  void end_holds() {
+    CUgraph graph = nullptr;
+    OK(CU(cuStreamEndCapture)(a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+  }
+
+  CUmemPoolProps pool_of{};
+  CUmodule module = nullptr;
+  CUfunction nothing = nullptr;
+  CUevent recorded = nullptr;
+  CUmemoryPool pool = nullptr, another = nullptr;
+  CUstream stream = nullptr;
+  CUdeviceptr address = 0;
+  void *pinned = nullptr, *host = nullptr;
+  uint64_t value = 0;
+};
+
+struct Call {
+  const char *name;
+  CUresult (*make)(Concerned &);
+};
+
+const Call kUnsafe[] = {
+    {"cuStreamCreate",
+     [](Concerned &c) { return CU(cuStreamCreate)(&c.stream, CU_STREAM_NON_BLOCKING); }},
+    {"cuMemAlloc", [](Concerned &c) { return CU(cuMemAlloc_v2)(&c.address, 64); }},
+    {"cuMemFree", [](Concerned &c) { return CU(cuMemFree_v2)(c.cell); }},
+    {"cuMemHostAlloc", [](Concerned &c) { return CU(cuMemHostAlloc)(&c.host, 64, 0); }},
+    {"cuMemFreeHost", [](Concerned &c) { return CU(cuMemFreeHost)(c.pinned); }},
+    {"cuMemAllocManaged",
+     [](Concerned &c) { return CU(cuMemAllocManaged)(&c.address, 64, CU_MEM_ATTACH_GLOBAL); }},
+    {"cuModuleLoadData",
+     [](Concerned &) {
+       CUmodule module = nullptr;
+       return CU(cuModuleLoadData)(&module, kNothingPtx);
+     }},
+    {"cuModuleUnload", [](Concerned &c) { return CU(cuModuleUnload)(c.module); }},
+    {"cuEventQuery", [](Concerned &c) { return CU(cuEventQuery)(c.recorded); }},
+    {"cuMemcpyHtoD", [](Concerned &c) { return CU(cuMemcpyHtoD_v2)(c.cell, &c.value, 8); }},
+    {"cuMemcpyDtoH", [](Concerned &c) { return CU(cuMemcpyDtoH_v2)(c.pinned, c.cell, 8); }},
+    {"cuMemcpyDtoD", [](Concerned &c) { return CU(cuMemcpyDtoD_v2)(c.cell, c.cell + 8, 8); }},
+    {"cuMemPoolCreate",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemPoolCreate)(&c.another, &c.pool_of);
+       if (result == CUDA_SUCCESS)
+         CU(cuMemPoolDestroy)(c.another);
+       return result;
+     }},
+    {"cuMemPoolDestroy", [](Concerned &c) { return CU(cuMemPoolDestroy)(c.pool); }},
+    {"cuMemPoolTrimTo", [](Concerned &c) { return CU(cuMemPoolTrimTo)(c.pool, 0); }},
+    {"cuMemPoolGetAttribute",
+     [](Concerned &c) {
+       return CU(cuMemPoolGetAttribute)(c.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &c.value);
+     }},
+    {"cuMemPoolSetAttribute",
+     [](Concerned &c) {
+       return CU(cuMemPoolSetAttribute)(c.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &c.value);
+     }},
+};
+
+const Call kSafe[] = {
+    {"cuEventCreate",
+     [](Concerned &) {
+       CUevent event = nullptr;
+       return CU(cuEventCreate)(&event, 0);
+     }},
+    {"cuEventSynchronize", [](Concerned &c) { return CU(cuEventSynchronize)(c.recorded); }},
+    {"cuStreamQuery", [](Concerned &c) { return CU(cuStreamQuery)(c.b); }},
+    {"cuStreamSynchronize", [](Concerned &c) { return CU(cuStreamSynchronize)(c.b); }},
+    {"cuMemcpyDtoDAsync",
+     [](Concerned &c) { return CU(cuMemcpyDtoDAsync_v2)(c.cell, c.cell + 8, 8, c.b); }},
+    {"cuMemsetD32Async", [](Concerned &c) { return CU(cuMemsetD32Async)(c.cell, 1, 1, c.b); }},
+    {"cuLaunchKernel",
+     [](Concerned &c) {
+       return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, c.b, nullptr, nullptr);
+     }},
+    {"cuLaunchKernel in the legacy stream",
+     [](Concerned &c) {
+       return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+     }},
+    {"cuLaunchHostFunc",
+     [](Concerned &c) {
+       return CU(cuLaunchHostFunc)(
+           c.b, [](void *) {}, &c);
+     }},
+    {"cuMemAllocAsync and cuMemFreeAsync",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemAllocAsync)(&c.address, 64, c.b);
+       return result == CUDA_SUCCESS ? CU(cuMemFreeAsync)(c.address, c.b) : result;
+     }},
+    {"cuMemAddressReserve",
+     [](Concerned &c) {
+       CUresult result = CU(cuMemAddressReserve)(&c.address, 2 << 20, 0, 0, 0);
+       return result == CUDA_SUCCESS ? CU(cuMemAddressFree)(c.address, 2 << 20) : result;
+     }},
+};
+
+} // namespace
+
+TEST_CASE("Unsafe calls are refused by the mode of the capture") {
+  constexpr auto kGlobal = CU_STREAM_CAPTURE_MODE_GLOBAL,
+                 kLocal = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                 kRelaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+  for (const Call &call : kUnsafe) {
+    INFO(call.name);
+    for (CUstreamCaptureMode capture : {kGlobal, kLocal, kRelaxed})
+      for (CUstreamCaptureMode thread : {kGlobal, kLocal, kRelaxed}) {
+        INFO("capture in mode " << capture << ", another thread in mode " << thread);
+        Concerned c(capture);
+        const bool refused = capture == kGlobal && thread == kGlobal;
+        CHECK(c.elsewhere(call.make, thread) ==
+              (refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS));
+        refused ? c.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) : c.end_holds();
+      }
+    for (CUstreamCaptureMode capture : {kGlobal, kLocal, kRelaxed}) {
+      INFO("capture in mode " << capture << ", on the thread that captures");
+      Concerned c(capture);
+      const bool refused = capture != kRelaxed;
+      CHECK(call.make(c) == (refused ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS));
+      refused ? c.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) : c.end_holds();
+    }
+  }
+}
+
+TEST_CASE("Calls that are not known to be unsafe leave a global capture of another thread alone") {
+  for (const Call &call : kSafe) {
+    INFO(call.name);
+    Concerned c(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(c.elsewhere(call.make, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+    c.end_holds();
+  }
+}
+
+// The modes are about unsafe calls alone: what is put into a captured stream is captured.
+TEST_CASE("Work that another thread puts into a captured stream is captured, whatever the modes") {
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    INFO("mode " << mode);
+    Concerned c(mode);
+    auto launch = [](Concerned &c) {
+      return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, c.a, nullptr, nullptr);
+    };
+    CHECK(c.elsewhere(launch, mode) == CUDA_SUCCESS);
+    CUgraph graph = nullptr;
+    size_t nodes = 0;
+    OK(CU(cuStreamEndCapture)(c.a, &graph));
+    OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
+    CHECK(nodes == 1);
+    OK(CU(cuGraphDestroy)(graph));
+  }
+}
+
+TEST_CASE("Synchronising the context ends all captures in it, whatever their modes") {
+  Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
+  OK(CU(cuStreamBeginCapture_v2)(s.b, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  OK(CU(cuStreamBeginCapture_v2)(CU_STREAM_PER_THREAD, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUresult seen = CUDA_SUCCESS;
+  std::thread([&] {
+    CU(cuCtxSetCurrent)(s.context);
+    seen = CU(cuCtxSynchronize)();
+  }).join();
+  CHECK(seen == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  for (CUstream stream : {s.a, s.b, CU_STREAM_PER_THREAD}) {
+    CHECK(s.status(stream) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+    CUgraph graph = nullptr;
+    CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+}
+
+// "During stream capture, this function results in the creation of a free node and must therefore
+// be passed the address of a graph allocation."
+TEST_CASE("Memory from outside a capture is not freed in it") {
+  for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    Capturing s(mode);
+    CUdeviceptr pooled = 0;
+    OK(CU(cuMemAllocAsync)(&pooled, 64, s.b));
+    CHECK(CU(cuMemFreeAsync)(pooled, s.a) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(CU(cuMemFreeAsync)(s.cell, s.a) == CUDA_ERROR_INVALID_VALUE);
+    CUgraph graph = nullptr;
+    OK(CU(cuStreamEndCapture)(s.a, &graph));
+    OK(CU(cuGraphDestroy)(graph));
+    OK(CU(cuMemFreeAsync)(pooled, s.b));
+  }
+}
+
+TEST_CASE("A graph launched in a captured stream is captured as it stands") {
+  Session session;
+  CUdeviceptr cells = upload(std::vector<uint32_t>{0, 0, 0});
+  CUgraph captured = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode disabled = nullptr;
+  {
+    Builder child, graph;
+    child.affine(cells, 2, 1, {child.fill(cells, 3)});
+    CUgraphNode nested = nullptr;
+    OK(CU(cuGraphAddChildGraphNode)(&nested, graph.graph, nullptr, 0, child.graph));
+    CUDA_MEMCPY3D copy{};
+    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.srcDevice = cells;
+    copy.dstDevice = cells + 4;
+    copy.WidthInBytes = 4;
+    copy.Height = copy.Depth = 1;
+    CUgraphNode last = nullptr;
+    OK(CU(cuGraphAddMemcpyNode)(&last, graph.graph, &nested, 1, &copy, session.context));
+    disabled = graph.fill(cells + 4, 99, {last});
+    exec = graph.instantiate();
+    OK(CU(cuGraphNodeSetEnabled)(exec, disabled, 0));
+  }
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(CU(cuGraphLaunch)(exec, stream));
+  OK(CU(cuMemcpyDtoDAsync_v2)(cells + 8, cells + 4, 4, stream));
+  OK(CU(cuStreamEndCapture)(stream, &captured));
+  OK(CU(cuGraphExecDestroy)(exec)); // the capture has its own copy
+  size_t nodes = 0, edges = 0;
+  OK(CU(cuGraphGetNodes)(captured, nullptr, &nodes));
+  OK(CU(cuGraphGetEdges_v2)(captured, nullptr, nullptr, nullptr, &edges));
+  CHECK(nodes == 2);
+  CHECK(edges == 1);
+  CHECK(download<uint32_t>(cells, 3) == std::vector<uint32_t>{0, 0, 0});
+  CUgraphExec whole = nullptr;
+  OK(CU(cuGraphInstantiateWithFlags)(&whole, captured, 0));
+  OK(CU(cuGraphDestroy)(captured));
+  OK(CU(cuGraphLaunch)(whole, stream));
+  OK(CU(cuStreamSynchronize)(stream));
+  CHECK(download<uint32_t>(cells, 3) == std::vector<uint32_t>{7, 7, 7});
+  OK(CU(cuGraphExecDestroy)(whole));
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("A capture ends in the thread that began it") {
+  Capturing s(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  CUresult seen = CUDA_SUCCESS;
+  CUgraph graph = nullptr;
+  std::thread([&] {
+    CU(cuCtxSetCurrent)(s.context);
+    seen = CU(cuStreamEndCapture)(s.a, &graph);
+  }).join();
+  CHECK(seen == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+  OK(CU(cuStreamEndCapture)(s.a, &graph));
+  OK(CU(cuGraphDestroy)(graph));
+}
+
+TEST_CASE("The legacy stream cannot be used while a blocking stream is captured") {
+  Session session;
+  CUstream stream = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_DEFAULT));
+  CUdeviceptr cell = 0;
+  OK(CU(cuMemAlloc_v2)(&cell, 4));
+  CHECK(CU(cuStreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUstreamCaptureStatus status{};
+  CHECK(CU(cuStreamIsCapturing)(nullptr, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CHECK(CU(cuMemsetD32_v2)(cell, 1, 1) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  CUgraph graph = nullptr;
+  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_ILLEGAL_STATE);
+  OK(CU(cuStreamDestroy_v2)(stream));
+}
+
+TEST_CASE("Capture information names the graph and where the stream stands in it") {
+  Capturing s;
+  OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
+  CUstreamCaptureStatus status{};
+  cuuint64_t id = 0;
+  CUgraph graph = nullptr, ended = nullptr;
+  const CUgraphNode *nodes = nullptr;
+  size_t count = 0;
+  OK(CU(cuStreamGetCaptureInfo_v2)(s.a, &status, &id, &graph, &nodes, &count));
+  CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE);
+  CHECK(id != 0);
+  REQUIRE(count == 1);
+  CUgraphNodeType type{};
+  OK(CU(cuGraphNodeGetType)(nodes[0], &type));
+  CHECK(type == CU_GRAPH_NODE_TYPE_MEMSET);
+  OK(CU(cuStreamEndCapture)(s.a, &ended));
+  CHECK(ended == graph);
+  OK(CU(cuGraphDestroy)(ended));
+}
+
+TEST_CASE("A capture whose stream or context goes takes its graph with it") {
+  std::atomic<int> destroyed{0};
+  {
+    Session session; // whose end checks that no graph is left
+    CUstream stream = nullptr, other = nullptr;
+    CUevent event = nullptr;
+    OK(CU(cuStreamCreate)(&stream, 0));
+    OK(CU(cuStreamCreate)(&other, 0));
+    OK(CU(cuEventCreate)(&event, 0));
+    OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SECTION("the stream") {
+      OK(CU(cuEventRecord)(event, stream));
+      OK(CU(cuStreamWaitEvent)(other, event, 0));
+      OK(CU(cuStreamDestroy_v2)(stream));
+      // What has joined it can do no more.
+      CHECK(CU(cuLaunchHostFunc)(
+                other, [](void *) {}, nullptr) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+      CHECK(CU(cuStreamWaitEvent)(nullptr, event, 0) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    SECTION("the context") {}
+    SECTION("an object that its graph holds goes too") {
+      CUuserObject object = nullptr;
+      CUgraph graph = nullptr;
+      CUstreamCaptureStatus status{};
+      cuuint64_t id = 0;
+      const CUgraphNode *nodes = nullptr;
+      size_t count = 0;
+      OK(CU(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &nodes, &count));
+      OK(CU(cuUserObjectCreate)(
+          &object, &destroyed, [](void *n) { ++*static_cast<std::atomic<int> *>(n); }, 1,
+          CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
+      OK(CU(cuStreamDestroy_v2)(stream));
+      while (!destroyed)
+        std::this_thread::yield();
+    }
+  }
+}
+
+TEST_CASE("Data of edges parallels the dependencies of a capture, and is not asked for alone") {
+  Session session;
+  CUstream stream = nullptr;
+  CUgraph graph = nullptr;
+  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUgraphNode *nodes = nullptr;
+  const CUgraphEdgeData *edges = nullptr;
+  size_t count = 9;
+  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, &graph, &nodes, &edges, &count));
+  CHECK(count == 0);
+  CUgraphNode two[2] = {};
+  for (CUgraphNode &node : two)
+    OK(CU(cuGraphAddEmptyNode)(&node, graph, nullptr, 0));
+  OK(CU(cuStreamUpdateCaptureDependencies)(stream, two, 2, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
+  edges = nullptr;
+  OK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, nullptr, &nodes, &edges, &count));
+  REQUIRE(count == 2);
+  REQUIRE(edges);
+  for (size_t i = 0; i < count; ++i) {
+    CHECK(nodes[i] == two[i]);
+    CHECK(edges[i].type == CU_GRAPH_DEPENDENCY_TYPE_DEFAULT);
+    CHECK(edges[i].from_port + edges[i].to_port == 0);
+  }
+  CHECK(CU(cuStreamGetCaptureInfo_v3)(stream, &status, nullptr, nullptr, nullptr, &edges, &count) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuStreamEndCapture)(stream, &graph));
+  OK(CU(cuGraphDestroy)(graph));
+  OK(CU(cuStreamDestroy_v2)(stream));
+}

@@ -1,0 +1,173 @@
+// Contexts: primary and created, current, destroyed; handles that are no longer alive.
+#include "emulator/unit/driver/session.h"
+
+TEST_CASE("Creating a context pushes it and destroying it pops it") {
+  Session session;
+  CUcontext made = nullptr, current = nullptr;
+  OK(CU(cuCtxCreate_v4)(&made, nullptr, 0, 0));
+  OK(CU(cuCtxGetCurrent)(&current));
+  CHECK(current == made);
+  OK(CU(cuCtxDestroy_v2)(made));
+  OK(CU(cuCtxGetCurrent)(&current));
+  CHECK(current == session.context);
+  // Destroyed twice.
+  CHECK(CU(cuCtxDestroy_v2)(made) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(CU(cuCtxPushCurrent_v2)(made) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_CASE("A destroyed context that another thread still has current says so") {
+  Session session;
+  CUcontext made = nullptr;
+  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+  std::atomic<int> stage{0};
+  CUresult seen = CUDA_SUCCESS;
+  std::thread other([&] {
+    CU(cuCtxSetCurrent)(made);
+    stage = 1;
+    while (stage != 2)
+      std::this_thread::yield();
+    CUdeviceptr address = 0;
+    seen = CU(cuMemAlloc_v2)(&address, 16);
+  });
+  while (stage != 1)
+    std::this_thread::yield();
+  OK(CU(cuCtxDestroy_v2)(made));
+  stage = 2;
+  other.join();
+  // "attempting to access ctx from those threads will result in the error
+  // CUDA_ERROR_CONTEXT_IS_DESTROYED"
+  CHECK(seen == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+}
+
+TEST_CASE("A thread without a context gets CUDA_ERROR_INVALID_CONTEXT") {
+  Session session;
+  CUresult seen = CUDA_SUCCESS;
+  std::thread([&] {
+    CUdeviceptr address = 0;
+    seen = CU(cuMemAlloc_v2)(&address, 16);
+  }).join();
+  CHECK(seen == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_CASE("The primary context is counted, and released more often than retained it is an error") {
+  Session session;
+  CUcontext again = nullptr;
+  OK(CU(cuDevicePrimaryCtxRetain)(&again, 0));
+  CHECK(again == session.context);
+  OK(CU(cuDevicePrimaryCtxRelease_v2)(0));
+  unsigned flags = 0;
+  int active = 0;
+  OK(CU(cuDevicePrimaryCtxGetState)(0, &flags, &active));
+  CHECK(active == 1);
+  CHECK(CU(cuCtxDestroy_v2)(again) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_CASE("Releasing a primary context that was never retained fails") {
+  FreshDriver driver;
+  OK(CU(cuInit)(0));
+  // "Releasing a primary context that has not been previously retained will fail with
+  // CUDA_ERROR_INVALID_CONTEXT."
+  CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0) == CUDA_ERROR_INVALID_CONTEXT);
+}
+
+TEST_CASE("Destroying a context frees what it holds") {
+  Session session;
+  CUcontext made = nullptr;
+  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+  CUdeviceptr address = 0;
+  CUstream stream = nullptr;
+  CUevent event = nullptr;
+  void *host = nullptr;
+  OK(CU(cuMemAlloc_v2)(&address, 4096));
+  OK(CU(cuMemAllocHost_v2)(&host, 64));
+  OK(CU(cuStreamCreate)(&stream, 0));
+  OK(CU(cuEventCreate)(&event, 0));
+  CHECK(statistics().allocations == 1);
+  OK(CU(cuCtxDestroy_v2)(made));
+  CUemuStatistics left = statistics();
+  CHECK(left.allocations == 0);
+  CHECK(left.host_allocations == 0);
+  CHECK(left.streams == 0);
+  CHECK(left.events == 0);
+  CHECK(CU(cuStreamQuery)(stream) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE("Foreign, freed and twice freed handles are refused, never followed") {
+  Session session;
+  auto wild = reinterpret_cast<void *>(uint64_t(0x1234567812345678));
+  CHECK(CU(cuStreamDestroy_v2)(static_cast<CUstream>(wild)) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(CU(cuEventDestroy_v2)(static_cast<CUevent>(wild)) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(CU(cuModuleUnload)(static_cast<CUmodule>(wild)) == CUDA_ERROR_INVALID_HANDLE);
+  CHECK(CU(cuGraphDestroy)(static_cast<CUgraph>(wild)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuGraphExecDestroy)(static_cast<CUgraphExec>(wild)) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(CU(cuCtxSetCurrent)(static_cast<CUcontext>(wild)) == CUDA_ERROR_INVALID_CONTEXT);
+  CUevent event = nullptr;
+  OK(CU(cuEventCreate)(&event, 0));
+  // A live handle of another kind.
+  CHECK(CU(cuStreamSynchronize)(reinterpret_cast<CUstream>(event)) == CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuEventDestroy_v2)(event));
+  CHECK(CU(cuEventDestroy_v2)(event) == CUDA_ERROR_INVALID_HANDLE);
+  CUevent reused = nullptr; // the entry, not the handle
+  OK(CU(cuEventCreate)(&reused, 0));
+  CHECK(reused != event);
+  CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);
+  OK(CU(cuEventDestroy_v2)(reused));
+}
+
+TEST_CASE("An injected fault makes exactly the nth call fail, without performing it") {
+  Session session;
+  CUdeviceptr address = 0;
+  OK(CU(cuEmuSetFaultInjection)(2, CUDA_ERROR_OUT_OF_MEMORY));
+  OK(CU(cuMemAlloc_v2)(&address, 16));
+  CUdeviceptr second = 7;
+  CHECK(CU(cuMemAlloc_v2)(&second, 16) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(second == 7);
+  CHECK(statistics().allocations == 1);
+  OK(CU(cuMemAlloc_v2)(&second, 16));
+  OK(CU(cuMemFree_v2)(second));
+  OK(CU(cuMemFree_v2)(address));
+}
+
+TEST_CASE("A fault can be injected by the environment") {
+  FreshDriver driver{"CUGRT_EMU_FAIL_CALL=2:CUDA_ERROR_NO_DEVICE"};
+  OK(CU(cuInit)(0));
+  int count = 0;
+  CHECK(CU(cuDeviceGetCount)(&count) == CUDA_ERROR_NO_DEVICE);
+  OK(CU(cuDeviceGetCount)(&count));
+}
+
+namespace {
+
+/// Calls the driver when its thread's objects are destroyed.
+struct LateCaller {
+  CUcontext context = nullptr;
+  CUcontext *left = nullptr, *pushed = nullptr;
+  ~LateCaller() {
+    if (!context)
+      return;
+    CU(cuCtxGetCurrent)(left);
+    CU(cuCtxPushCurrent_v2)(context);
+    CU(cuCtxGetCurrent)(pushed);
+    CU(cuCtxPopCurrent_v2)(nullptr);
+  }
+};
+
+thread_local LateCaller t_late;
+
+} // namespace
+
+TEST_CASE(
+    "The driver may be called when the thread's other objects are gone, as at a process's end") {
+  Session session;
+  CUcontext left = session.context, pushed = nullptr;
+  std::thread([&] {
+    t_late = {}; // made before the driver's own of this thread, so destroyed after them
+    OK(CU(cuCtxSetCurrent)(session.context));
+    t_late.left = &left;
+    t_late.pushed = &pushed;
+    t_late.context = session.context;
+  }).join();
+  CHECK(left == nullptr);
+  CHECK(pushed == session.context);
+}

@@ -1,0 +1,246 @@
+// Changing instances: setters, whole updates and the documented reasons to refuse them.
+#include "emulator/unit/driver/graph_builder.h"
+
+namespace {
+
+struct Update {
+  CUresult result;
+  CUgraphExecUpdateResultInfo info{};
+};
+
+Update update(CUgraphExec exec, CUgraph graph) {
+  Update u;
+  u.result = CU(cuGraphExecUpdate_v2)(exec, graph, &u.info);
+  return u;
+}
+
+} // namespace
+
+TEST_CASE("A whole update replaces parameters and overwrites earlier patches") {
+  Session session;
+  Builder before, after;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  CUgraphNode node = before.affine(cell, 2, 0);
+  after.affine(cell, 3, 0);
+  CUgraphExec exec = before.instantiate();
+  uint32_t factor = 7, term = 0;
+  void *params[] = {&cell, &factor, &term};
+  CUDA_KERNEL_NODE_PARAMS_v2 p = before.kernel_params(params);
+  OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
+  Update u = update(exec, after.graph);
+  OK(u.result);
+  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS);
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(cell, 1)[0] == 3);
+  // The setters still take the nodes of the graph that was instantiated.
+  OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(cell, 1)[0] == 21);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("Changed topology is refused with the node where it shows") {
+  Session session;
+  Builder chain;
+  CUgraphNode a = chain.empty(), b = chain.empty({a});
+  chain.empty({b});
+  CUgraphExec exec = chain.instantiate();
+  auto expect = [&](CUgraph graph, CUgraphNode node, CUgraphNode from = nullptr) {
+    Update u = update(exec, graph);
+    CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+    CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+    CHECK(u.info.errorNode == node);
+    CHECK(u.info.errorFromNode == from);
+  };
+  SECTION("the count of nodes differs") {
+    Builder other;
+    other.empty();
+    expect(other.graph, nullptr);
+  }
+  SECTION("more exit nodes") {
+    Builder other;
+    CUgraphNode x = other.empty();
+    other.empty({x});
+    CUgraphNode extra = other.empty({x});
+    expect(other.graph, extra);
+  }
+  SECTION("another number of dependencies") {
+    Builder other;
+    CUgraphNode x = other.empty(), y = other.empty();
+    CUgraphNode last = other.empty({x, y});
+    expect(other.graph, last);
+  }
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("A dependency that was paired with another node is a mismatch") {
+  Session session;
+  Builder diamond, crossed;
+  // a -> b, a -> c, b and c -> d, against one where the second dependency of d is the first's
+  // source.
+  CUgraphNode a = diamond.empty(), b = diamond.empty({a}), c = diamond.empty({a});
+  diamond.empty({b, c});
+  CUgraphExec exec = diamond.instantiate();
+  CUgraphNode p = crossed.empty(), q = crossed.empty(), r = crossed.empty({p});
+  CUgraphNode s = crossed.empty({r, q});
+  OK(CU(cuGraphAddDependencies_v2)(crossed.graph, &p, &q, nullptr, 1));
+  CHECK(update(exec, crossed.graph).result == CUDA_SUCCESS); // the same shape, in another order
+  OK(CU(cuGraphRemoveDependencies_v2)(crossed.graph, &p, &q, nullptr, 1));
+  OK(CU(cuGraphAddDependencies_v2)(crossed.graph, &r, &q, nullptr, 1));
+  Update u = update(exec, crossed.graph);
+  CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+  CHECK(u.info.errorFromNode != nullptr);
+  CHECK(s != nullptr);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("A changed node type is refused, and nothing is updated") {
+  Session session;
+  Builder before, after;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  CUgraphNode n = before.affine(cell, 2, 0);
+  before.fill(cell, 3, {n});
+  CUgraphExec exec = before.instantiate();
+  CUgraphNode m = after.affine(cell, 9, 0);
+  CUgraphNode last = after.affine(cell, 9, 0, {m});
+  Update u = update(exec, after.graph);
+  CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+  CHECK(u.info.errorNode == last);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("A function of another context, or another kind of launch, is refused") {
+  Session session;
+  Builder before;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  CUgraphNode node = before.affine(cell, 2, 0);
+  CUgraphExec exec = before.instantiate();
+  SECTION("another context") {
+    CUcontext made = nullptr;
+    OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+    {
+      Builder after;
+      CUgraphNode other = after.affine(cell, 2, 0);
+      Update u = update(exec, after.graph);
+      // "The owning context of the function cannot change."
+      CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE);
+      CHECK(u.info.errorNode == other);
+      uint32_t factor = 7, term = 0;
+      void *params[] = {&cell, &factor, &term};
+      CUDA_KERNEL_NODE_PARAMS_v2 p = after.kernel_params(params);
+      CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
+    }
+    OK(CU(cuCtxDestroy_v2)(made));
+  }
+  SECTION("cooperative") {
+    Builder after;
+    CUgraphNode other = after.affine(cell, 2, 0);
+    CUlaunchAttributeValue value{};
+    value.cooperative = 1;
+    OK(CU(cuGraphKernelNodeSetAttribute)(other, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
+    Update u = update(exec, after.graph);
+    CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+    CHECK(u.info.errorNode == other);
+  }
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("Priorities may change unless the instance uses them") {
+  Session session;
+  Builder before, after;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  before.affine(cell, 2, 0);
+  CUgraphNode other = after.affine(cell, 2, 0);
+  CUlaunchAttributeValue value{};
+  value.priority = -1;
+  OK(CU(cuGraphKernelNodeSetAttribute)(other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+  CUgraphExec plain = before.instantiate();
+  CUgraphExec used = before.instantiate(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+  CHECK(update(plain, after.graph).result == CUDA_SUCCESS);
+  Update u = update(used, after.graph);
+  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+  OK(CU(cuGraphExecDestroy)(plain));
+  OK(CU(cuGraphExecDestroy)(used));
+}
+
+TEST_CASE("Copies keep their kinds of memory, one dimension and a length") {
+  Session session;
+  Builder graph;
+  CUdeviceptr a = upload(std::vector<uint32_t>{1, 2}), b = upload(std::vector<uint32_t>{3, 4});
+  uint32_t out[2] = {};
+  CUgraphNode node = graph.copy(out, a);
+  CUgraphExec exec = graph.instantiate();
+  CUDA_MEMCPY3D p = Builder::copy_params(out, b, 8);
+  OK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr));
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  CHECK(out[1] == 4);
+  p.WidthInBytes = 0; // "Zero-length operations are not supported."
+  CHECK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  p = Builder::copy_params(out, b, 4);
+  p.Height = 2;
+  p.srcPitch = p.dstPitch = 4;
+  CHECK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  p = Builder::copy_params(nullptr, b, 4);
+  p.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  p.dstDevice = a;
+  CHECK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  void *pinned = nullptr; // another kind of host memory
+  OK(CU(cuMemAllocHost_v2)(&pinned, 8));
+  p = Builder::copy_params(pinned, b, 8);
+  CHECK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuMemFreeHost)(pinned));
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("Memsets keep their height, and two-dimensional ones their shape") {
+  Session session;
+  Builder graph;
+  CUdeviceptr a = upload(std::vector<uint32_t>(16, 0));
+  CUgraphNode line = graph.fill(a, 1, {}, 4), block = nullptr;
+  CUDA_MEMSET_NODE_PARAMS p{a, 16, 2, 4, 2, 2};
+  OK(CU(cuGraphAddMemsetNode)(&block, graph.graph, &line, 1, &p, nullptr));
+  CUgraphExec exec = graph.instantiate();
+  auto set = [&](CUgraphNode node, CUDA_MEMSET_NODE_PARAMS q) {
+    return CU(cuGraphExecMemsetNodeSetParams)(exec, node, &q, nullptr);
+  };
+  OK(set(line, {a + 4, 0, 7, 4, 8, 1}));
+  CHECK(set(line, {a, 16, 7, 4, 2, 2}) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(set(line, {a, 0, 7, 4, 0, 1}) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(set(line, {a, 0, 7, 3, 1, 1}) == CUDA_ERROR_INVALID_VALUE);
+  OK(set(block, {a + 8, 16, 9, 4, 2, 2}));
+  CHECK(set(block, {a, 16, 9, 4, 3, 2}) == CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(a, 10) == std::vector<uint32_t>{0, 7, 9, 9, 7, 7, 9, 9, 7, 0});
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("A child graph is updated in place when its topology matches") {
+  Session session;
+  Builder parent, child, changed, other;
+  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
+  child.affine(cell, 2, 0);
+  changed.affine(cell, 5, 0);
+  other.empty();
+  CUgraphNode node = nullptr;
+  OK(CU(cuGraphAddChildGraphNode)(&node, parent.graph, nullptr, 0, child.graph));
+  CUgraphExec exec = parent.instantiate();
+  OK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, changed.graph));
+  CHECK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, other.graph) ==
+        CUDA_ERROR_INVALID_VALUE);
+  OK(CU(cuGraphLaunch)(exec, nullptr));
+  CHECK(download<uint32_t>(cell, 1)[0] == 5);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
+
+TEST_CASE("An update with a dead handle is an invalid value") {
+  Session session;
+  Builder graph;
+  CUgraphExec exec = graph.instantiate();
+  Update u = update(exec, nullptr);
+  CHECK(u.result == CUDA_ERROR_INVALID_VALUE);
+  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR);
+  OK(CU(cuGraphExecDestroy)(exec));
+}
