@@ -4,7 +4,7 @@
 // a line `#include "builtin:NAME"`, of a source or a header (.cuh). The texts include nothing
 // but cuda_fp16.h and cuda_bf16.h, and those only when an option asks for such types: what they
 // share, the .cuh files, has been put in its place. Options are described at the head of each
-// source, and src/codegen/ declares the kernels with them.
+// source, and src/ops/ declares the kernels with them.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The kernels that `bench emulator` runs: the library's own, compiled to PTX, on made-up data whose
 // results are checked against double precision. Sizes, entries and blocks follow the rules that
-// src/codegen/ gives these kernels.
+// src/ops/ gives these kernels.
 #pragma once
 
 #include "emulator/decode/program.h"

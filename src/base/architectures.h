@@ -1,4 +1,4 @@
-// Architectures that code is made for, by the table jit/architectures.def.
+// Architectures that code is made for, by the table src/base/architectures.def.
 #pragma once
 
 #include "base/status.h"

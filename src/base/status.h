@@ -3,7 +3,7 @@
 // A Status is one pointer wide; success allocates nothing. Errors carry a code, a message (lower
 // case, no full stop, names the thing and the remedy), where in the IR the cause stands, and the
 // CUDA error's name where the driver was the cause. Broken invariants are not statuses: see
-// support/check.h. std::bad_alloc may pass through any function of the library; the C ABI turns it
+// base/check.h. std::bad_alloc may pass through any function of the library; the C ABI turns it
 // into Code::out_of_host_memory.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Vectors (kernels/vectors.cuh): what the kernels that take them make of tensors that begin where
+// Vectors (kernels/shared/vectors.cuh): what the kernels that take them make of tensors that begin where
 // vectors can lie, and of the same elements one place further, where they cannot.
 #include "support/catch.h"
 

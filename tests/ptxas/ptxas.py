@@ -4,7 +4,7 @@
   ptxas.py --cugrt PROGRAM [--nvrtc LIBRARY]... [--arch sm_90,sm_87] [--only TEXT] [--jobs N]
 
 Each must compile, spill nothing, and fit at the block sizes that it is launched with into what limits.csv
-gives a block of its architecture. Architectures are those of jit/architectures.def that the NVRTC knows;
+gives a block of its architecture. Architectures are those of src/base/architectures.def that the NVRTC knows;
 NVRTCs are the oldest supported one (.deps/nvrtc12, which `./dev test ptxas` installs) and the one that the
 build has found. --only: forms whose kernel, source or options hold TEXT.
 """

@@ -46,7 +46,7 @@ std::vector<Array> reference_matmul(const Call &call) {
 
 namespace {
 
-/// How a format is laid out by kernels/repacked.cuh, and where its parts are in GGUF's blocks.
+/// How a format is laid out by kernels/linear/repacked.cuh, and where its parts are in GGUF's blocks.
 struct Repacking {
   int64_t low = 4, high = 0, unit = 4; // bits of quants, blocks of 32
   int64_t scales_at = 0, scales = 2, tail_at = 0, tail = 0;
@@ -193,7 +193,7 @@ std::vector<Array> reference_matmul_blocks(const Call &call) {
   return {y};
 }
 
-// The layout of kernels/repacked.cuh, from the bytes of [n, k].
+// The layout of kernels/linear/repacked.cuh, from the bytes of [n, k].
 std::vector<Array> reference_repack_blocks(const Call &call) {
   const Array &w = call.operand(0);
   const ir::DType format = call.dtype;

@@ -9,7 +9,7 @@
 // function (or kernel declaration); the pool does not know names.
 //
 // Values are 64-bit signed. Comparisons give 0 or 1; select(c, a, b) is a when c is not 0. Division
-// is as in support/checked_math.h. Evaluation that overflows or divides by zero is an error, never
+// is as in base/checked_math.h. Evaluation that overflows or divides by zero is an error, never
 // a wrap.
 #pragma once
 

@@ -22,7 +22,7 @@ enum class KernelParamKind : uint8_t {
   symbol, // an integer, passed by value as `dtype` (i32 or i64); launch rules may use its name
   device_symbol, // a device pointer to the i32 or i64 that a `read` binding names
   /// That symbol with its bounds and where to say that its value is out of them, passed by value:
-  /// cugrt_symbol of kernels/device_symbol.cuh.
+  /// cugrt_symbol of kernels/shared/device_symbol.cuh.
   checked_symbol,
 };
 

@@ -36,7 +36,7 @@ struct ElementParameters {
   struct Size {
     std::string name;
     ir::ExprId value;
-    bool divides = false; // in code for elements by value: a Divisor (kernels/divisor.cuh)
+    bool divides = false; // in code for elements by value: a Divisor (kernels/shared/divisor.cuh)
   };
   std::vector<Tensor> tensors;
   std::vector<Size> sizes;

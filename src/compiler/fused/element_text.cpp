@@ -7,7 +7,7 @@ namespace cugrt::codegen {
 
 namespace {
 
-/// The type that elements are computed in (Acc of kernels/floating.cuh).
+/// The type that elements are computed in (Acc of kernels/shared/floating.cuh).
 ir::DType arithmetic_type(ir::DType dtype) {
   return ir::info(dtype).kind == ir::DTypeKind::floating && dtype != ir::DType::f64 ? ir::DType::f32
                                                                                     : dtype;

@@ -49,7 +49,7 @@ private:
                : Status::error(Code::unsupported, "a kernel of so many parameters");
   }
 
-  /// One thread an element of the result, or a vector of them (kernels/vectors.cuh).
+  /// One thread an element of the result, or a vector of them (kernels/shared/vectors.cuh).
   Status elements(Generated &made) {
     ElementCode code(module_, group_, part_.ops, {.by_value = true});
     CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
@@ -289,7 +289,7 @@ Status emit_fused(KernelTable &table, ir::FunctionBuilder &builder, const FusedG
       KernelLaunch::generated(table, builder, std::move(made.name), std::move(made.text));
   const ir::Type type = builder.module().types[builder.function().value(result).type];
   const ir::ExprId count = element_count(builder.module().exprs, type.dims);
-  launch.option("-fmad=false"); // kernels/floating.cuh
+  launch.option("-fmad=false"); // kernels/shared/floating.cuh
   if (made.widest_bytes)
     launch.vectors(made.widest_bytes);
   launch.index_type(made.elements.counts);

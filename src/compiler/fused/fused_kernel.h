@@ -13,7 +13,7 @@ namespace cugrt::codegen {
 
 /// argmax, argmin: the result is a position.
 bool is_search(ir::Op op);
-/// Ops whose kernels have the place LOAD of kernels/fusion.cuh, and take any numbers: reductions
+/// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers: reductions
 /// and searches.
 bool computes_what_it_loads(ir::Op op);
 /// Ops whose kernels have the place STORE.

@@ -12,7 +12,7 @@ namespace cugrt::codegen {
 
 class KernelParameters {
 public:
-  /// `wide`: Acc of kernels/floating.cuh.
+  /// `wide`: Acc of kernels/shared/floating.cuh.
   explicit KernelParameters(ir::DType wide) : wide_(wide) {}
 
   std::string tensor(const std::string &name, const std::string &element, ir::ValueId value,

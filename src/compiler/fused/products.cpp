@@ -72,7 +72,7 @@ private:
     return norm.op == ir::Op::rms_norm ? "true" : "false";
   }
 
-  /// A Norm of kernels/products.cuh.
+  /// A Norm of kernels/linear/products.cuh.
   std::string norm_text(const RowNorm &norm, const std::string &prefix) {
     const std::string scale = optional_tensor(prefix + "scale", "T", norm.scale);
     const std::string bias = optional_tensor(prefix + "norm_bias", "T", norm.bias);

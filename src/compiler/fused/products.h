@@ -1,6 +1,6 @@
 // Products that share few rows, as one launch: a norm before them, and behind each what can be
 // computed from a tile of its columns. The kernel is generated from the parts of
-// kernels/products.cuh.
+// kernels/linear/products.cuh.
 //
 //   x --norm--> h --matmul--> q --rotary--> q'          part 0
 //               h --matmul--> k --rotary--> cache       part 1
@@ -54,7 +54,7 @@ struct HeadTurn {
   double base, scale;
 };
 
-/// Rows go to a cache, as by kernels/cache_write.cu; `each` of a sequence.
+/// Rows go to a cache, as by kernels/attention/cache_write.cu; `each` of a sequence.
 struct CacheAppend {
   ir::ValueId cache, sequences, positions, lengths;
   ir::ExprId each;

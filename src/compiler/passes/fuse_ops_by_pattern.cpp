@@ -7,7 +7,7 @@
 //   @fused_rms_norm_matmul_matmul_silu_mul_f16( %s = silu(%g) %x, .., %scale, .., %gate, %up, ..,
 //   %y) %y = mul(%s, %u)
 //
-// The kernel is generated (codegen/fused/products.h); results have the same bits.
+// The kernel is generated (compiler/fused/products.h); results have the same bits.
 #include "compiler/fused/products.h"
 #include "ir/module/function_cloner.h"
 #include "compiler/passes/all_passes.h"

@@ -9,7 +9,7 @@
 // run of bytes are views, and so share bytes with their operand: reshape, a transposition that
 // moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
 // outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
-// to its own shape are aliases (codegen/op_view.h). Operands with strides are made contiguous
+// to its own shape are aliases (ops/emit/op_view.h). Operands with strides are made contiguous
 // first. An op that writes its first operand has that as its result.
 #include "ops/emit/op_emitter.h"
 #include "ops/emit/op_view.h"

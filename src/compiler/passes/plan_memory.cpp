@@ -12,7 +12,7 @@
 // plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
 //
-// Policy `slots` pairs tensors with storages of their own as published (plan/published/chunks.h):
+// Policy `slots` pairs tensors with storages of their own as published (compiler/planner/published/chunks.h):
 // each storage stands before its first tensor, and tensors begin at its first byte.
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"

@@ -1,6 +1,6 @@
 // Weights that are results of functions: a weight named NAME.N, where the public function @NAME
 // takes weights only, or nothing, is result N of that function, computed when weights are loaded.
-// LiftTransformParams makes such functions (passes/lift_transform_params.cpp); they are no part of
+// LiftTransformParams makes such functions (compiler/passes/lift_transform_params.cpp); they are no part of
 // the API's view.
 #pragma once
 

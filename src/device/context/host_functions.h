@@ -1,5 +1,5 @@
 // Host builtins: functions that modules call by name, of the embedding program and the library's
-// own (ir/module/host_builtins.h).
+// own (plan/format/host_builtins.h).
 #pragma once
 
 #include "cugrt/cugrt.h"

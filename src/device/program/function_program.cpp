@@ -98,7 +98,7 @@ private:
     return source;
   }
 
-  /// The fields of cugrt_symbol (kernels/device_symbol.cuh).
+  /// The fields of cugrt_symbol (kernels/shared/device_symbol.cuh).
   void add_checked_symbol(const plan::Argument &argument) {
     const ir::Interval &bounds = function_.symbols[argument.bits].bounds;
     program_.checks_symbols = true;

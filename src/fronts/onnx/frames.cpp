@@ -1,4 +1,4 @@
-// Frames in the place of an image; see frames.h. kernels/frames.cu does the work.
+// Frames in the place of an image; see frames.h. kernels/sampling/frames.cu does the work.
 #include "fronts/onnx/frames.h"
 
 #include "fronts/onnx/importer.h"

@@ -11,10 +11,10 @@
 
 namespace cugrt::ir {
 
-enum class Op : uint32_t; // its enumerators: ir/ops/ops.h
+enum class Op : uint32_t; // its enumerators: ops/table/ops.h
 
 /// How the elements of an op's result follow from those of its operands, from the simplest to what
-/// cannot be said. Fusion (passes/fuse_ops.cpp) compares them by this order.
+/// cannot be said. Fusion (compiler/passes/fuse_ops.cpp) compares them by this order.
 enum class OpPattern : uint8_t {
   elementwise, // from the elements of the same index
   broadcast,   // likewise, where operands lack some of the result's axes

@@ -1,4 +1,4 @@
-// Attention, caches and rotary embedding: kernels/attention.cu, cache_write.cu, rotary.cu.
+// Attention, caches and rotary embedding: kernels/attention/attention.cu, cache_write.cu, rotary.cu.
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace cugrt::codegen {
 
 namespace {
 
-ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
+ir::DType wide_type(ir::DType dtype) { // Acc of kernels/shared/floating.cuh
   return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
 }
 
@@ -51,7 +51,7 @@ ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
 
-/// The option for keys and values of a dtype of their own (kernels/cached.cuh).
+/// The option for keys and values of a dtype of their own (kernels/shared/cached.cuh).
 void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
   if (cache != computed)
     launch.option(cache == ir::DType::f16    ? "-DCACHE_F16"

@@ -1,4 +1,4 @@
-// Convolution and pooling: kernels/conv2d.cu, pool2d.cu.
+// Convolution and pooling: kernels/convolution/conv2d.cu, pool2d.cu.
 #include "ops/convolution/convolution_form.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
 // x.
 constexpr int64_t kFewestPointwise = 64;
 
-// kernels/conv2d_depthwise.cuh: what its loops are unrolled by, of a thread's kHigh elements.
+// kernels/convolution/conv2d_depthwise.cuh: what its loops are unrolled by, of a thread's kHigh elements.
 constexpr int64_t kDepthwiseHigh = 4, kMostDepthwiseRows = 16, kMostDepthwiseTaps = 25;
 
 // The options of the depthwise form; none where it is not taken.

@@ -1,8 +1,8 @@
 // Forms of the convolutions' kernels other than an element a thread, and when each is taken:
 //
-//   tensor cores   f16 and bf16, 16 channels of a group or more       kernels/conv2d_mma.cuh
-//   registers      8 channels or more                                 kernels/register_tile.cuh
-//   slices         where tiles of those would not occupy half of      kernels/conv_slices.cuh
+//   tensor cores   f16 and bf16, 16 channels of a group or more       kernels/convolution/conv2d_mma.cuh
+//   registers      8 channels or more                                 kernels/linear/register_tile.cuh
+//   slices         where tiles of those would not occupy half of      kernels/convolution/conv_slices.cuh
 //                  the device, or cannot be had
 //
 // All want 16 products a sum or more, tiles 63 taps at most.
@@ -34,7 +34,7 @@ struct ConvolutionSizes {
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                       bool mma, bool slices);
 
-/// The form of convolutions of bytes, on tensor cores (kernels/conv_integer_mma.cuh), where it is
+/// The form of convolutions of bytes, on tensor cores (kernels/convolution/conv_integer_mma.cuh), where it is
 /// taken: by the same measures.
 std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
 

@@ -1,4 +1,4 @@
-// Convolutions over volumes, transposed ones, and those of bytes: kernels/conv3d.cu,
+// Convolutions over volumes, transposed ones, and those of bytes: kernels/convolution/conv3d.cu,
 // conv_transpose.cu. What has fewer than three dimensions has 1s in front.
 #include "ops/convolution/convolution_form.h"
 

@@ -1,4 +1,4 @@
-// Elementwise ops: kernels/unary.cu, binary.cu, where.cu, cast.cu.
+// Elementwise ops: kernels/elementwise/unary.cu, binary.cu, where.cu, cast.cu.
 #include "ops/emit/element_ops.h"
 #include "ops/emit/op_emitter.h"
 
@@ -18,7 +18,7 @@ void over_alike(KernelLaunch &launch, ir::DType x, ir::DType y) {
     launch.over_inputs();
 }
 
-// The function of kernels/elementwise.cuh, or integers.cuh.
+// The function of kernels/elementwise/elementwise.cuh, or integers.cuh.
 std::string function_of(const OpEmitter &op) {
   return elementwise_function(op.call().op, op.call().attributes);
 }
@@ -46,7 +46,7 @@ bool walks_alike(OpEmitter &op, const std::vector<Dimension> &walk) {
                                           [&](ir::ExprId stride) { return stride == one; }));
 }
 
-// Whether vectors can lie along the innermost dimension (kernels/walk.cuh).
+// Whether vectors can lie along the innermost dimension (kernels/shared/walk.cuh).
 bool takes_vectors(OpEmitter &op, const std::vector<Dimension> &walk, int64_t vector) {
   const Dimension &innermost = walk.back();
   if (!op.divides(vector, innermost.size))
@@ -189,7 +189,7 @@ Status emit_where(OpEmitter &op) {
   return {};
 }
 
-// The name of a dtype within kernels/cast.cu; there, bool is called as in dtypes.def.
+// The name of a dtype within kernels/elementwise/cast.cu; there, bool is called as in dtypes.def.
 static std::string cast_name(ir::DType dtype) {
   return dtype == ir::DType::boolean ? "boolean" : std::string(ir::info(dtype).name);
 }

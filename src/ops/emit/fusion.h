@@ -9,7 +9,7 @@
 
 namespace cugrt::codegen {
 
-/// The places where ops can stand are those of kernels/fusion.cuh.
+/// The places where ops can stand are those of kernels/shared/fusion.cuh.
 struct Fusion {
   std::string name;    // of the kernel
   std::string prelude; // what stands before the kernel's source, and defines the macros

@@ -56,7 +56,7 @@ KernelLaunch KernelLaunch::generated(KernelTable &table, ir::FunctionBuilder &bu
 }
 
 void KernelLaunch::floating_type(ir::DType dtype) {
-  option("-fmad=false"); // kernels/floating.cuh
+  option("-fmad=false"); // kernels/shared/floating.cuh
   switch (dtype) {
   case ir::DType::f16:
     return option("-DDTYPE_F16");
@@ -243,7 +243,7 @@ void KernelLaunch::emit(SourceLocation location) {
     for (const auto &[name, value] : fusion_->sizes)
       size(name, value);
   }
-  if (table_.programmatic()) { // kernels/programmatic.cuh
+  if (table_.programmatic()) { // kernels/shared/programmatic.cuh
     option("-DPROGRAMMATIC");
     for (ir::KernelVariant &variant : kernel_.variants)
       variant.programmatic = true;

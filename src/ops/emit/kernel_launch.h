@@ -7,7 +7,7 @@
 //
 // Sizes are passed as parameters always, also those that are known when the module is compiled;
 // these are told to the compiler besides, as an assumption (the option ASSUME, see
-// kernels/unary.cu). The compiled function's signature is the same with and without, so that the
+// kernels/elementwise/unary.cu). The compiled function's signature is the same with and without, so that the
 // number of specialised kernels can be bounded at any time.
 #pragma once
 
@@ -26,7 +26,7 @@ int64_t integer_within(ir::DType dtype, double value);
 /// The bytes of an element of a plain dtype, low ones first.
 int64_t element_bits(ir::DType dtype, double value);
 
-/// A block whose registers hold a row (kernels/row.cuh): its threads, and vectors of each.
+/// A block whose registers hold a row (kernels/shared/row.cuh): its threads, and vectors of each.
 struct RowForm {
   int64_t threads, vectors;
 };
@@ -54,12 +54,12 @@ public:
   void entry(std::string_view entry) { kernel_.entry = entry; }
   /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.
   void floating_type(ir::DType dtype);
-  /// The same of kernels over any numbers (kernels/number.cuh), DTYPE_I32 and the like; bool
+  /// The same of kernels over any numbers (kernels/shared/number.cuh), DTYPE_I32 and the like; bool
   /// counts.
   void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
-  /// The option VECTOR, for kernels that take vectors (kernels/vectors.cuh) of tensors whose widest
+  /// The option VECTOR, for kernels that take vectors (kernels/shared/vectors.cuh) of tensors whose widest
   /// elements have so many bytes; loop_variant then counts vectors. Stands before it.
   void vectors(uint32_t widest_bytes);
   /// How many elements a vector of these has.
@@ -95,7 +95,7 @@ public:
   /// A number passed by value, as f32 or f64.
   void scalar(std::string name, ir::DType dtype, double argument);
 
-  /// A number passed by value to a kernel over `dtype` (Parameter of kernels/number.cuh): as f32 or
+  /// A number passed by value to a kernel over `dtype` (Parameter of kernels/shared/number.cuh): as f32 or
   /// f64, or for integers as i64, limited to what `dtype` holds.
   void parameter(std::string name, ir::DType dtype, double argument);
 
@@ -107,7 +107,7 @@ public:
   /// `count` elements, or of vectors of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);
   static constexpr int64_t kMaxLoopBlocks = 4096;
-  /// The rule of kernels with a block a row (kernels/row.cuh), for `rows` of `length` elements of
+  /// The rule of kernels with a block a row (kernels/shared/row.cuh), for `rows` of `length` elements of
   /// `element_bytes`: where the length is known, a block whose registers hold the row; else a warp
   /// for short ones and 256 threads for the others.
   void row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,

@@ -19,14 +19,14 @@ inline constexpr uint32_t kMaxSpecializations = 32;
 /// The option that tells the compiler what is known of the sizes begins with it.
 inline constexpr std::string_view kAssumptionOption = "-DASSUME=";
 /// Likewise the option for how much of a size that is a parameter registers must hold
-/// (kernels/attention.cu). Kernels that differ in it are one function: its specialisations count
+/// (kernels/attention/attention.cu). Kernels that differ in it are one function: its specialisations count
 /// together.
 inline constexpr std::string_view kRegistersOption = "-DMAX_WIDTH=";
 /// The options that make a function: all but those two.
 std::vector<std::string> function_options(std::span<const std::string> options);
 
 /// What the rules that choose among kernels know of the device. Defaults stand for an unknown one;
-/// src/passes/options.def has the same.
+/// src/compiler/passes/options.def has the same.
 struct Target {
   int64_t multiprocessors = 64;
   int64_t compute_capability = 80; // 90 of 9.0

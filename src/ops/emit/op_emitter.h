@@ -37,16 +37,16 @@ inline bool has_tensor_cores(ir::DType dtype) {
 inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
   return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
 }
-/// Whether kernels/block_sums.cuh has the format.
+/// Whether kernels/linear/block_sums.cuh has the format.
 bool has_plain_blocks(ir::DType dtype);
-/// kFormat of the kernels: a number where that has it, else a name of kernels/block_formats.cuh.
+/// kFormat of the kernels: a number where that has it, else a name of kernels/linear/block_formats.cuh.
 std::string block_format(ir::DType dtype);
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
-/// kLow of kernels/repacked.cuh: the bits of a quant that lie together with those of its row.
+/// kLow of kernels/linear/repacked.cuh: the bits of a quant that lie together with those of its row.
 int64_t repacked_low_bits(ir::DType dtype);
-/// SLICES of kernels/slices.cuh: the warps that share a column of k elements in blocks as they are
+/// SLICES of kernels/linear/slices.cuh: the warps that share a column of k elements in blocks as they are
 /// stored. Sums of the same depth are in one order so, whichever kernel takes them.
 int64_t slices_of_blocks(int64_t depth);
 /// The rounds of 128 elements that each of them has.

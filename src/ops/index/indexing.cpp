@@ -1,4 +1,4 @@
-// Ops that choose elements: kernels/gather.cu, one_hot.cu, pad.cu, range.cu; slices and stretched
+// Ops that choose elements: kernels/index/gather.cu, one_hot.cu, pad.cu, range.cu; slices and stretched
 // tensors by way of transpose.cu.
 #include "ops/emit/op_emitter.h"
 

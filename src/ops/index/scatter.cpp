@@ -1,4 +1,4 @@
-// Elements and slices at places that are read: kernels/scatter.cu, gather_nd.cu.
+// Elements and slices at places that are read: kernels/index/scatter.cu, gather_nd.cu.
 #include "ops/emit/op_emitter.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ namespace {
 
 size_t max_rank(size_t rank) { return rank <= 4 ? 4 : 8; }
 
-// The ids' option, as kernels/gather.cu has it.
+// The ids' option, as kernels/index/gather.cu has it.
 // The first `count` of these, and `rest` up to the kernel's dimensions.
 std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t count, ir::ExprId rest) {
   std::vector<ir::ExprId> result(values.begin(), values.begin() + static_cast<ptrdiff_t>(count));

@@ -1,4 +1,4 @@
-// Matrix multiplication: kernels/matmul.cu.
+// Matrix multiplication: kernels/linear/matmul.cu.
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<Dimension> merge_batches(OpEmitter &op, const ir::Type &a, const ir:
   return merge(op.exprs(), std::move(walk));
 }
 
-// Walks of kernels/matmul.cu: plain ones, and those of MANY_BATCHES.
+// Walks of kernels/linear/matmul.cu: plain ones, and those of MANY_BATCHES.
 constexpr size_t kFewBatches = 2, kManyBatches = 6;
 static_assert(kManyBatches + 2 >= ir::kMaxRank);
 
@@ -83,7 +83,7 @@ struct Variant {
   std::array<int64_t, 3> threads;
 };
 
-/// The entry of kernels/matmul.cu is "matmul_" and the name.
+/// The entry of kernels/linear/matmul.cu is "matmul_" and the name.
 constexpr Variant kVariants[] = {
     {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
     {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
@@ -222,7 +222,7 @@ bool takes_matmul_variant(std::string_view variant, ir::DType dtype) {
 
 namespace {
 
-/// y[b] = a[b] x c[b], as kernels/matmul.cu takes it.
+/// y[b] = a[b] x c[b], as kernels/linear/matmul.cu takes it.
 struct Factors {
   size_t a, c; // operands of the op
   bool transposed;

@@ -1,4 +1,4 @@
-// Products with matrices of blocks: kernels/matmul_blocks.cu, matmul_formats.cu,
+// Products with matrices of blocks: kernels/linear/matmul_blocks.cu, matmul_formats.cu,
 // matmul_repacked.cu, repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
 

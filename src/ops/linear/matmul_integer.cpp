@@ -1,4 +1,4 @@
-// Products of bytes: kernels/matmul_integer.cu.
+// Products of bytes: kernels/linear/matmul_integer.cu.
 #include "ops/emit/op_emitter.h"
 
 #include <string>

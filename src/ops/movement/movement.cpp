@@ -1,4 +1,4 @@
-// Ops that move elements: kernels/transpose.cu, copy.cu, embedding.cu,
+// Ops that move elements: kernels/movement/transpose.cu, copy.cu, embedding.cu,
 // embedding_blocks.cu.
 #include "ops/emit/op_emitter.h"
 

@@ -1,4 +1,4 @@
-// Softmax and norms: kernels/softmax.cu, norm.cu.
+// Softmax and norms: kernels/normalization/softmax.cu, norm.cu.
 #include "ops/emit/op_emitter.h"
 
 namespace cugrt::codegen {

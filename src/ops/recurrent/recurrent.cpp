@@ -1,4 +1,4 @@
-// Recurrent ops: kernels/recurrent.cu.
+// Recurrent ops: kernels/recurrent/recurrent.cu.
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>

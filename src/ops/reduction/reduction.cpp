@@ -1,4 +1,4 @@
-// Reductions, searches and running sums: kernels/reduce.cu, argmax.cu, top_k.cu, cumsum.cu.
+// Reductions, searches and running sums: kernels/reduction/reduce.cu, argmax.cu, top_k.cu, cumsum.cu.
 #include "ops/emit/op_emitter.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ namespace cugrt::codegen {
 
 namespace {
 
-// Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduce.cu for at most four dimensions.
+// Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduction/reduce.cu for at most four dimensions.
 void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &prefix,
                      std::vector<Dimension> walk) {
   CUGRT_CHECK(walk.size() <= 4);
@@ -189,7 +189,7 @@ Status emit_top_k(OpEmitter &op) {
   launch.size("k", op.constant(op.integer("k")));
   ir::ExprPool &exprs = op.exprs();
   const ir::ExprId lines = exprs.mul(outer, inner);
-  struct Held { // kernels/top_k.cu has what these take in registers
+  struct Held { // kernels/reduction/top_k.cu has what these take in registers
     const char *entry;
     int64_t most;
     uint32_t threads;

@@ -1,4 +1,4 @@
-// Elements between others: kernels/interpolate.cu, grid_sample.cu.
+// Elements between others: kernels/sampling/interpolate.cu, grid_sample.cu.
 #include "ops/emit/op_emitter.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@ namespace cugrt::codegen {
 
 namespace {
 
-ir::DType wide_type(ir::DType dtype) { // Acc of kernels/floating.cuh
+ir::DType wide_type(ir::DType dtype) { // Acc of kernels/shared/floating.cuh
   return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
 }
 

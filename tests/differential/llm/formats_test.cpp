@@ -145,7 +145,7 @@ TEST_CASE("products with matrices of every block format are sums of its elements
       }
 }
 
-// Products whose left matrix is cut into strips (kernels/strips.cuh): the strip and the tile that
+// Products whose left matrix is cut into strips (kernels/linear/strips.cuh): the strip and the tile that
 // each block has.
 TEST_CASE("blocks of a product that follow one another share their weights, 128 rows at a time") {
   constexpr int64_t kTogether = 16; // strips of 8 rows

@@ -24,8 +24,8 @@ FORBIDDEN = {
 FOLDERS = ("src", "include", "jit", "kernels")
 SUFFIXES = (".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".build", ".def")
 # Where else a name may stand: the table of entry points, and the one file that uses it.
-ALLOWED = {"ThreadExchangeStreamCaptureMode": ("src/driver/driver_api.def",
-                                               "src/driver/relaxed_capture.h")}
+ALLOWED = {"ThreadExchangeStreamCaptureMode": ("src/device/driver/driver_api.def",
+                                               "src/device/driver/relaxed_capture.h")}
 
 
 def problems_in(path, text):
@@ -52,7 +52,7 @@ def check_the_check():
         assert problems_in("src/runtime/a.cpp", line), f"not refused: {line}"
     for line in allowed:
         assert not problems_in("src/runtime/a.cpp", line), f"refused: {line}"
-    assert not problems_in("src/driver/relaxed_capture.h", "api_->ThreadExchangeStreamCaptureMode(&m)")
+    assert not problems_in("src/device/driver/relaxed_capture.h", "api_->ThreadExchangeStreamCaptureMode(&m)")
 
 
 def main():

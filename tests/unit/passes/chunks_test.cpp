@@ -1,4 +1,4 @@
-// Storage policy `slots` beside `packed`. Blocks are what the rules of plan/published/chunks.h
+// Storage policy `slots` beside `packed`. Blocks are what the rules of compiler/planner/published/chunks.h
 // give, worked out by hand; peaks of packing are the least sum of sizes, rounded up to 256 bytes
 // between tensors, that are alive together. The modules are the inputs of the golden files
 // slots-*.txt.

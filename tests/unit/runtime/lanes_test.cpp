@@ -1,4 +1,4 @@
-// runtime: lanes of a graph that forks and joins go on; see runtime/graph/lanes.h.
+// runtime: lanes of a graph that forks and joins go on; see device/graph/lanes.h.
 #include "device/graph/lanes.h"
 
 #include "tests/support/catch.h"

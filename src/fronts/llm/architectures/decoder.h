@@ -59,7 +59,7 @@ struct DecoderOptions {
   bool all_logits = false;  // @prefill gives those of every row, not of the last alone
 };
 
-/// Of the tensor `words` (kernels/decode_end.cu).
+/// Of the tensor `words` (kernels/language/decode_end.cu).
 inline constexpr size_t kLoopWords = 3;
 
 /// A weight's bytes: the file's, or made here.

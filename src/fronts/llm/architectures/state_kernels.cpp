@@ -1,4 +1,4 @@
-// Declarations of kernels/prompt.cu, sample.cu and decode_end.cu.
+// Declarations of kernels/language/prompt.cu, sample.cu and decode_end.cu.
 #include "fronts/llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {

@@ -354,7 +354,7 @@ Status Engine::take_back(int64_t place, std::span<const int32_t> tokens) {
 }
 
 Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
-  constexpr int32_t kInPrompt = 1 << 30; // of kernels/sampler.cuh
+  constexpr int32_t kInPrompt = 1 << 30; // of kernels/language/sampler.cuh
   std::vector<int32_t> counts(static_cast<size_t>(vocabulary_));
   for (const int32_t token : tokens)
     counts[static_cast<size_t>(token)] = kInPrompt;

@@ -1,5 +1,5 @@
 // What the host and the steps of a decoder share in pinned memory: the tokens of steps, and the
-// words that are told to them (kernels/decode_end.cu, docs/language_models.md). The host's side;
+// words that are told to them (kernels/language/decode_end.cu, docs/language_models.md). The host's side;
 // one thread at a time, while steps run or not.
 #pragma once
 
