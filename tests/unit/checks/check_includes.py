@@ -1,75 +1,81 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the layers: no file includes a header of a layer above or beside it.
+"""Checks that includes follow the layers: no file includes a header of a folder above or beside its own.
 
   check_includes.py [ROOT]
 
-The arrows below are the architecture; what a layer may include is what can be reached by them.
+The arrows below are the architecture; what a folder may include is what can be reached by them.
 """
 import os
 import re
 import sys
 
-# A layer and those right below it.
+# A folder of src/ (with jit/, kernels/ and include/cugrt beside them), and those right below it; then the same within
+# each of them. "." stands for the files that lie in a folder itself.
 ARROWS = {
-    "support": [],
-    "ir": ["support"],
-    "plan": ["ir"],
-    "codegen": ["ir"],
-    "passes": ["plan", "codegen"],
-    # Files of others' formats to the IR: libraries of their own beside the core, which knows none.
-    "import": ["ir", "cugrt"],
-    "driver": ["support"],
-    "jit": ["support"],
-    # To the rest the emulator is a driver library: it knows nothing above support, and no layer
-    # knows it.
-    "emulator": ["support"],
-    # What hands out the embedded kernel sources; the .cu files themselves have a rule of their own.
-    "kernels": [],
-    "runtime": ["passes", "plan", "codegen", "driver", "jit", "kernels", "cugrt"],
-    # Language models: what an importer reads becomes IR, which runs through the public headers.
-    "llm": ["import", "cugrt"],
-    # The tool and the examples are users: the public headers are all they see of the library.
-    "tools": ["support", "cugrt"],
-    "examples": ["cugrt"],
-    # The Python package: over the C ABI alone.
-    "python": ["cugrt"],
-    # The bench of the emulator counts inside it; the others see it as a driver. Benches use what
-    # tests share.
-    "bench": ["runtime", "emulator", "llm", "tests"],
-    "tests": [],
-    # The public headers, include/cugrt/.
-    "cugrt": [],
-}
-# The same within a layer: a folder and those right below it.
-FOLDERS = {
-    "ir": {"expr": [], "type": ["expr"], "module": ["type"], "ops": ["module"], "text": ["ops"], "verify": ["text"]},
-    "plan": {
-        "format": [], "symbols": ["format"], "analysis": ["symbols"], "edges": ["symbols"], "packing": [],
-        "rewrite": ["analysis"], "storage": ["packing", "analysis"], "published": ["analysis"],
-        "lower": ["edges", "rewrite", "storage", "published"], "validate": ["edges"], "bytes": ["validate"],
+    "": {
+        "base": [],
+        # The contract between compiler and device.
+        "plan": ["base"],
+        "device": ["plan", "cugrt"],
+        "ir": ["plan"],
+        "ops": ["ir"],
+        "compiler": ["ops"],
+        "jit": ["base"],
+        # What hands out the embedded kernel sources; the .cu files themselves have a rule of their own.
+        "kernels": [],
+        # libcugrt: where compiler and device meet.
+        "library": ["compiler", "device", "jit", "kernels"],
+        # They write modules, and run them through the public headers.
+        "fronts": ["ops", "cugrt"],
+        # To the rest the emulated driver is a driver library: it knows base alone, and nobody knows it.
+        "emulator": ["base"],
+        "cugrt": [],  # the public headers, include/cugrt/
+        # The tool and the examples are users: the public headers are all they see of the library.
+        "examples": ["cugrt"],
+        # The bench of the emulator counts inside it; the others see it as a driver. Benches use what tests share.
+        "bench": ["library", "emulator", "fronts", "tests"],
+        "tests": [],
     },
-    # Kernels of several ops; those of one are beside it, and know none of them.
-    "codegen": {"fused": []},
-    "runtime": {
-        "program": [], "device": ["program"], "code": ["device"], "graph": ["code"], "session": ["graph"],
-        "pack": ["code"], "compile": ["pack"], "report": ["graph", "compile"], "api": ["report", "session"],
+    "base": {".": [], "expr": ["."], "type": ["expr"]},
+    "plan": {"format": [], "symbols": ["format"], "edges": ["symbols"], "validate": ["edges"], "bytes": ["validate"]},
+    "device": {
+        "driver": [], "program": ["driver"], "context": ["program"], "code": ["context"], "graph": ["code"],
+        "session": ["graph"], "pack": ["code"], "api": ["session", "pack"],
+    },
+    "ir": {"module": [], "text": ["module"], "verify": ["text"]},
+    # Families of ops do not know one another.
+    "ops": {
+        "table": [], "emit": ["table"], "attention": ["emit"], "convolution": ["emit"], "elementwise": ["emit"],
+        "index": ["emit"], "linear": ["emit"], "movement": ["emit"], "normalization": ["emit"], "recurrent": ["emit"],
+        "reduction": ["emit"], "sampling": ["emit"],
+    },
+    "compiler": {"fused": [], "planner": [], "passes": ["fused", "planner"]},
+    "compiler/planner": {
+        "symbols": [], "analysis": ["symbols"], "edges": [], "packing": [], "rewrite": ["analysis"],
+        "storage": ["packing", "analysis"], "published": ["analysis"],
+        "lower": ["edges", "rewrite", "storage", "published"],
+    },
+    "library": {"compile": [], "report": ["compile"], "api": ["report"]},
+    # The Python package sees the public headers alone, the tool base as well.
+    "fronts": {"gguf": [], "onnx": [], "llm": ["gguf"], "python": [], "tools": []},
+    "fronts/llm": {
+        "tokenizer": [], "architectures": [], "generation": ["architectures", "tokenizer"], "api": ["generation"],
     },
     # The decoder writes what the executor runs, and so knows it.
     "emulator": {
         "ptx": [], "device": [], "exec": ["ptx", "device"], "decode": ["exec"], "driver": ["decode"],
         "graph": ["driver"], "api": ["graph"], "entry": ["graph"],
     },
-    "import": {"gguf": [], "onnx": []},
-    "llm": {"tokenizer": [], "architectures": [], "generation": ["architectures", "tokenizer"], "api": ["generation"]},
 }
-# Programs: nothing includes them from another layer, so they may name headers of their own by the
-# file's name alone.
-PROGRAMS = {"tools", "examples", "bench", "python"}
+# Fronts that see less than fronts may.
+NARROW = {"fronts/python": {"cugrt"}, "fronts/tools": {"base", "cugrt"}}
+# Programs: nothing includes them from another layer, so they may name headers of their own by the file's name alone.
+PROGRAMS = ("src/fronts/tools/", "src/fronts/python/", "examples/", "bench/")
 # Who may include a header, or a folder of headers, that is not the project's own.
 FOREIGN = {
-    "cuda.h": {"driver", "emulator", "runtime", "bench"},
+    "cuda.h": {"device", "emulator", "bench"},
     "nvrtc.h": {"jit"},
-    "llvm/": set(ARROWS) - {"cugrt", "examples", "kernels"},
+    "llvm/": {"compiler"},
 }
 KERNEL_HEADERS = {"cuda_fp16.h", "cuda_bf16.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
@@ -77,7 +83,6 @@ SUFFIXES = (".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".def")
 
 
 def reachable(start, arrows):
-    """What a layer may include of the layers, or a folder of its layer's folders, itself among them."""
     seen, todo = set(), [start]
     while todo:
         here = todo.pop()
@@ -87,61 +92,63 @@ def reachable(start, arrows):
     return seen
 
 
-def layer_of(path):
-    """The layer that a file belongs to, by its path from the root; None: no layer."""
+def rooms(path):
+    """The folders that a file lies in, below src/ or include/: its layer first."""
     parts = path.split("/")
-    if parts[0] in ("src", "include"):
-        return parts[1] if len(parts) > 2 else None
-    return parts[0]
+    return parts[1:-1] if parts[0] in ("src", "include") else parts[:-1]
 
 
-def problem_of(layer, is_kernel, quoted, angled):
-    """Why a file of this layer may not have this include, or None."""
-    name = quoted or angled
-    top = name.split("/")[0]
-    if is_kernel:
+def arrow_problem(here, there):
+    """Why a file in the folders `here` may not include one in the folders `there`, or None."""
+    parent = ""
+    for depth in range(max(len(here), len(there))):
+        arrows = ARROWS.get(parent)
+        mine, theirs = (part[depth] if depth < len(part) else "." for part in (here, there))
+        if arrows is None or mine == theirs:
+            if mine == ".":
+                return None
+            parent = f"{parent}/{mine}".strip("/")
+            continue
+        if theirs not in reachable(mine, arrows):
+            return f"{mine} may not depend on {theirs}"
+        narrow = NARROW.get("/".join(here[:2]))
+        return f"{'/'.join(here[:2])} may not depend on {theirs}" if narrow and theirs not in narrow else None
+    return None
+
+
+def problem_of(path, quoted, angled):
+    """Why this file may not have this include, or None."""
+    name, here = quoted or angled, rooms(path)
+    there = name.split("/")[:-1]
+    if path.endswith((".cu", ".cuh")):
         if name in KERNEL_HEADERS or re.fullmatch(r"\w+/\w+\.cuh", quoted or ""):
             return None
-        return f"kernels include only {sorted(KERNEL_HEADERS)} and the .cuh files of kernels/FAMILY/"
-    if quoted and "/" not in quoted:
-        return None if layer in PROGRAMS else "own headers are named by their path: LAYER/FILE"
-    if ".." in name.split("/"):
+        return f"kernels include only {sorted(KERNEL_HEADERS)} and kernels/FAMILY/NAME.cuh, as FAMILY/NAME.cuh"
+    if quoted and not there:
+        return None if path.startswith(PROGRAMS) else "own headers are named by their path from src/"
+    if ".." in there:
         return "own headers are named by their path from src/"
-    if "/" in name and top in ARROWS:
-        return None if top in reachable(layer, ARROWS) else f"{layer} may not depend on {top}"
-    if quoted and top != "llvm":
-        return f"there is no layer {top}"
+    if there and there[0] in ARROWS[""]:
+        return arrow_problem(here, there)
+    if quoted and there[0] != "llvm":
+        return f"there is no layer {there[0]}"
     for foreign, layers in FOREIGN.items():
-        if (name == foreign or foreign.endswith("/") and name.startswith(foreign)) \
-                and layer not in layers:
+        if (name == foreign or foreign.endswith("/") and name.startswith(foreign)) and here[0] not in layers:
             return f"only {', '.join(sorted(layers))} may include {foreign}"
     return None
 
 
-def folder_problem_of(path, name):
-    """Why a file may not have this include of its own layer's, or None."""
-    here, there = path.split("/")[1:-1], (name or "").split("/")[:-1]
-    if here[:1] != there[:1] or here[0] not in FOLDERS or len(there) < 2:
-        return None
-    folders = FOLDERS[here[0]]
-    if len(here) < 2 or there[1] in reachable(here[1], folders):
-        return None
-    return f"in {here[0]}, {here[1]}/ may not depend on {there[1]}/"
-
-
 def problems_in(path, text):
-    layer = layer_of(path)
-    if layer not in ARROWS:
-        return [f"{path}: no layer is called {layer}; add it to the arrows in check_includes.py"]
-    parts = path.split("/")
-    if parts[0] == "src" and layer in FOLDERS and len(parts) > 3 and parts[2] not in FOLDERS[layer]:
-        return [f"{path}: no folder of {layer} is called {parts[2]}; add it to the folders in check_includes.py"]
+    parent = ""
+    for depth, room in enumerate(rooms(path) or ["?"]):
+        arrows = ARROWS.get(parent)
+        if arrows is not None and room not in arrows:
+            return [f"{path}: {parent or 'the tree'} has no folder {room}; add it to the arrows in check_includes.py"]
+        parent = f"{parent}/{room}".strip("/")
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
-        reason = problem_of(layer, path.endswith((".cu", ".cuh")), match[1], match[2]) if match else None
-        if match and not reason and parts[0] == "src":
-            reason = folder_problem_of(path, match[1])
+        reason = match and problem_of(path, match[1], match[2])
         if reason:
             found.append(f"{path}:{number}: {line.strip()}: {reason}")
     return found
@@ -157,27 +164,32 @@ def source_files(root):
 
 def check_the_check():
     """A check that cannot fail checks nothing: each rule refuses what it must, and no more."""
-    refused = [("src/ir/a.h", '#include "plan/plan.h"'), ("src/support/a.h", '#include "ir/type.h"'),
-               ("src/driver/a.cpp", '#include "jit/compiler.h"'), ("src/plan/a.h", '#include "plan.h"'),
-               ("src/ir/a.h", "#include <cuda.h>"), ("include/cugrt/a.h", '#include "llvm/ADT/Twine.h"'),
-               ("src/runtime/a.h", '#include "emulator/exec/executor.h"'),
-               ("src/runtime/a.cpp", '#include "tests/support/temporary_folder.h"'),
-               ("src/tools/a.cpp", '#include "ir/text.h"'), ("kernels/a.cu", "#include <mma.h>"),
-               ("kernels/a.cu", '#include "../src/a.cuh"'),
-               ("kernels/a.cpp", '#include "ir/type.h"'),
-               ("src/ir/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", ""), ("src/plan/other/a.h", ""),
-               ("src/plan/format/a.h", '#include "compiler/planner/lower/planner.h"'),
-               ("src/runtime/graph/a.cpp", '#include "device/session/session.h"'),
+    refused = [("src/ir/module/a.h", '#include "compiler/passes/pass.h"'), ("src/base/a.h", '#include "ir/module/module.h"'),
+               ("src/base/a.h", '#include "base/type/type.h"'), ("src/plan/format/a.h", '#include "ir/module/module.h"'),
+               ("src/device/code/a.cpp", '#include "jit/compiler.h"'), ("src/device/code/a.cpp", '#include "ir/module/module.h"'),
+               ("src/device/code/a.cpp", '#include "library/compile/compile.h"'), ("src/plan/edges/a.h", '#include "plan.h"'),
+               ("src/compiler/passes/a.h", '#include "device/graph/lanes.h"'), ("src/ir/module/a.h", '#include "ops/table/ops.h"'),
+               ("src/ir/module/a.h", "#include <cuda.h>"), ("include/cugrt/a.h", '#include "llvm/ADT/Twine.h"'),
+               ("src/device/code/a.h", '#include "emulator/exec/executor.h"'), ("src/emulator/exec/a.h", '#include "plan/format/plan.h"'),
+               ("src/device/code/a.cpp", '#include "tests/support/temporary_folder.h"'),
+               ("src/fronts/tools/a.cpp", '#include "ir/text/text.h"'), ("kernels/shared/a.cu", "#include <mma.h>"),
+               ("kernels/shared/a.cu", '#include "../src/a.cuh"'), ("kernels/a.cpp", '#include "ir/type.h"'),
+               ("src/ir/module/a.h", '  #  include "../plan/plan.h"'), ("src/other/a.h", ""), ("src/plan/other/a.h", ""),
+               ("src/compiler/planner/analysis/a.h", '#include "compiler/planner/lower/planner.h"'),
+               ("src/device/graph/a.cpp", '#include "device/session/session.h"'),
+               ("src/ops/linear/a.cpp", '#include "ops/movement/a.h"'),
                ("src/emulator/driver/a.h", '#include "emulator/graph/graph.h"'),
                ("src/emulator/exec/a.h", '#include "emulator/decode/decoder.h"'),
-               ("src/runtime/a.cpp", '#include "fronts/onnx/import.h"'), ("src/import/onnx/a.h", '#include "plan/plan.h"')]
-    allowed = [("src/passes/a.h", '#include "ir/type.h"'), ("src/runtime/a.h", '#include "jit/compiler.h"'),
-               ("src/driver/a.h", "#include <cuda.h>"), ("src/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
-               ("src/tools/a.cpp", '#include "tool.h"'),
-               ("kernels/a.cu", "#include <cuda_fp16.h>"), ("kernels/a/a.cu", '#include "a/a.cuh"'),
-               ("bench/a.cpp", '#include "tests/support/temporary_folder.h"'),
-               ("kernels/a.h", "#include <span>"), ("src/plan/lower/a.h", '#include "plan/format/plan.h"'),
-               ("src/runtime/session/a.cpp", '#include "device/program/legality.h"'), ("src/ir/a.h", '#include "llvm/ADT/Twine.h"')]
+               ("src/library/compile/a.cpp", '#include "fronts/onnx/import.h"'),
+               ("src/fronts/onnx/a.h", '#include "compiler/passes/pass.h"')]
+    allowed = [("src/compiler/passes/a.h", '#include "base/type/type.h"'), ("src/library/compile/a.h", '#include "jit/compiler.h"'),
+               ("src/device/driver/a.h", "#include <cuda.h>"), ("src/fronts/tools/a.cpp", "#include <cugrt/cugrt.hpp>"),
+               ("src/fronts/tools/a.cpp", '#include "tool.h"'), ("src/base/expr/a.h", '#include "base/status.h"'),
+               ("kernels/shared/a.cu", "#include <cuda_fp16.h>"), ("kernels/linear/a.cu", '#include "shared/a.cuh"'),
+               ("bench/a.cpp", '#include "tests/support/temporary_folder.h"'), ("src/emulator/ptx/a.h", '#include "base/status.h"'),
+               ("kernels/a.h", "#include <span>"), ("src/compiler/planner/lower/a.h", '#include "plan/format/plan.h"'),
+               ("src/device/session/a.cpp", '#include "device/program/legality.h"'),
+               ("src/compiler/planner/packing/a.h", '#include "llvm/ADT/Twine.h"')]
     for path, line in refused:
         assert problems_in(path, line), f"not refused: {path}: {line}"
     for path, line in allowed:
