@@ -103,7 +103,7 @@ class Kit:
 
 
 def doctor(kit):
-    kit.write_json("doctor", [kit.built("src/tools/cugrt"), "doctor", "--json"], 120)
+    kit.write_json("doctor", [kit.built("src/fronts/tools/cugrt"), "doctor", "--json"], 120)
 
 
 def programs(kit):
@@ -174,7 +174,7 @@ def python(kit):
 
 
 def conformance(kit, only=None):
-    command = [kit.built("tests/conformance/cugrt-conformance"), "--driver", kit.driver, "--golden", kit.golden,
+    command = [kit.built("tests/emulator/conformance/cugrt-conformance"), "--driver", kit.driver, "--golden", kit.golden,
                "--json", kit.at("conformance.json.part"), "--record", kit.at("conformance.tsv")]
     status = kit.run(command + (["--only", only] if only else []), 1200, "conformance.log")
     if status not in (0, 1):
@@ -204,7 +204,7 @@ def language_model(kit):
     if not os.path.exists(MODEL):
         raise Failed("the model is not there, which stage precision fetches")
     few = ["--prompt", "4", "--generate", "2"] if kit.driver == "emulated" else ["--prompt", "512", "--generate", "128"]
-    kit.write_json("language_model", [kit.built("src/tools/cugrt"), "bench", MODEL, *few, "--json"], BENCH_SECONDS)
+    kit.write_json("language_model", [kit.built("src/fronts/tools/cugrt"), "bench", MODEL, *few, "--json"], BENCH_SECONDS)
 
 
 def torch(kit):
@@ -320,7 +320,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("stages", nargs="*")
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
-    parser.add_argument("--golden", default=os.path.join(ROOT, "tests", "conformance", "golden"))
+    parser.add_argument("--golden", default=os.path.join(ROOT, "tests", "emulator", "conformance", "golden"))
     options = parser.parse_args()
     unknown = [name for name in options.stages if name not in STAGES]
     if unknown:

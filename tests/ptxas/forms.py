@@ -79,7 +79,7 @@ def lowered(cugrt, text, passes, architecture):
 
 
 def state_kernels():
-    """What src/llm declares beside ops."""
+    """What src/fronts/llm declares beside ops."""
     with open(os.path.join(ROOT, "src", "fronts", "llm", "architectures", "state_kernels.cpp"), encoding="utf-8") as file:
         return "".join(re.findall(r'R"\((.*?)\)"', file.read(), re.S))
 
