@@ -75,7 +75,7 @@ typedef enum cugrt_log_level {
   CUGRT_LOG_DEBUG = 3
 } cugrt_log_level;
 
-/* In the order of src/ir/dtypes.def. */
+/* In the order of src/base/type/dtypes.def. */
 typedef enum cugrt_dtype {
   CUGRT_BOOL = 0,
   CUGRT_I4 = 1,

@@ -126,7 +126,7 @@ public:
   std::string to_string(ExprId id, std::span<const std::string> names) const;
 
 private:
-  friend class ExprRewriter; // ir/expr.cpp: builds nodes of the normal form
+  friend class ExprRewriter; // base/expr/expr.cpp: builds nodes of the normal form
   ExprId intern(const ExprNode &node);
   void grow_table();
   std::vector<ExprNode> nodes_;

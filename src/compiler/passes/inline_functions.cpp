@@ -6,8 +6,8 @@
 //                                      %b = alloc : tensor<[n, 64], f32>
 //                                      launch @k(%t, %b)
 //
-// Before that, tuples that are handed over are taken apart (plan/flatten_tuples.h).
-// What stays a call, and why, stands in plan/inline_calls.h; the planner's report gives the reason.
+// Before that, tuples that are handed over are taken apart (compiler/planner/rewrite/flatten_tuples.h).
+// What stays a call, and why, stands in compiler/planner/rewrite/inline_calls.h; the planner's report gives the reason.
 // Functions stay too: EliminateDeadFunctions takes away the private ones that nothing calls now.
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"

@@ -13,7 +13,7 @@
 // What several functions compute alike is a weight of the first one's function for all of them.
 //
 // A weight that is named as a function that takes weights only, with a number behind it, is that
-// function's result (runtime/computed_weights.h). The ops are the same ones on the same operands,
+// function's result (device/code/computed_weights.h). The ops are the same ones on the same operands,
 // so results have the same bits.
 //
 // Lifted are ops of the body, with constant dimensions. A result stays where the function does more

@@ -9,7 +9,7 @@
 //
 // Tensors that are not alive at the same time share bytes; sizes are those at the symbols' upper
 // bounds. An offset is an expression where each bucket of a symbol has its own (memory.offsets).
-// plan/memory_plan.h decides, and says what stays unplanned: the function's results, what
+// compiler/planner/storage/memory_plan.h decides, and says what stays unplanned: the function's results, what
 // host builtins may keep, and what no upper bound sizes.
 //
 // Policy `slots` pairs tensors with storages of their own as published (compiler/planner/published/chunks.h):

@@ -45,7 +45,7 @@ enum OpFlags : uint16_t {
   kFlagOwnShared = 1,
   // Of loads and stores, likewise:
   kShapeMask = 3,      // which of Warp::shapes
-  kFlagKnownShape = 4, // an access before this one has left it there; decode/address_groups.h
+  kFlagKnownShape = 4, // an access before this one has left it there; decode/address_groups.cpp
 };
 
 enum class Rounding : uint8_t { nearest, zero, down, up };

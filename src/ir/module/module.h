@@ -1,7 +1,7 @@
 // The module: kernels, constants and functions over tensors.
 //
 // Everything of a function stands in a few flat arrays, named by 32-bit ids; bindings hold ranges
-// into them. A function is built front to back by FunctionBuilder (ir/builder.h) and not changed
+// into them. A function is built front to back by FunctionBuilder (ir/module/builder.h) and not changed
 // afterwards: passes read one and build another. Ids are dense, so that analyses keep their facts
 // in plain vectors.
 //
@@ -130,7 +130,7 @@ struct Operand {
     value,    // Function::values
     expr,     // an integer expression (symbol parameters of kernels, shape elements)
     literal,  // Module::literals
-    function, // Module::functions: what a cuda_graph builtin runs (ir/graph_builtins.h)
+    function, // Module::functions: what a cuda_graph builtin runs (ir/module/graph_builtins.h)
   };
   Kind kind = Kind::none;
   uint32_t index = 0;

@@ -207,7 +207,7 @@ void Printer::if_(const Binding &b, uint32_t levels, bool elide_blocks) {
   nested(b.blocks.begin + 1, levels, elide_blocks);
 }
 
-/// Whether the parser gives a carried value this type by itself (carried_type of ir/infer.h).
+/// Whether the parser gives a carried value this type by itself (carried_type of ir/module/infer.h).
 bool Printer::carried_as_default(const Type &type, const Operand &initial) const {
   auto scalar = [&](ScalarKind kind) {
     return type.kind == TypeKind::scalar && type.scalar == kind && type.dims.empty();

@@ -1,4 +1,4 @@
-// The rules of the builtins of lifted regions (ir/graph_builtins.h), and of the functions that they
+// The rules of the builtins of lifted regions (ir/module/graph_builtins.h), and of the functions that they
 // name.
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"

@@ -171,7 +171,7 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
 
-// The families of ir/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
+// The families of ops/table/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
 // convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
 // sampling.cpp, recurrent.cpp.
 #define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);

@@ -1,5 +1,5 @@
 // Result types of the tensor-level ops: checks that hold for all of them, and the table of rules.
-// Symbolic dimensions are equal when they are the same expression (ir/expr.h says which are); what
+// Symbolic dimensions are equal when they are the same expression (base/expr/expr.h says which are); what
 // cannot be shown equal is an error here, never an assumption.
 #include "ops/table/infer_op.h"
 

@@ -95,7 +95,7 @@ bool SideBySide::is_device_scalar(const Operand &operand) const {
          module_.types[f_.value(operand.value()).type].kind == ir::TypeKind::tensor;
 }
 
-/// Whether a construct's blocks hold only what a conditional node's bodies may (plan/conditionals.h
+/// Whether a construct's blocks hold only what a conditional node's bodies may (compiler/planner/lower/conditionals.h
 /// has the last word: where it says no, launches have changed places for nothing).
 bool SideBySide::runs_on_device(const Binding &construct) const {
   if (any_dynamic(f_.operands_of(construct)))

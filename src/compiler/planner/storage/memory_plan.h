@@ -2,9 +2,9 @@
 //
 // Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per
 // scope, or stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds,
-// lifetimes, with their gaps, from plan/liveness.h; branches share, and what is live into a loop
+// lifetimes, with their gaps, from compiler/planner/analysis/liveness.h; branches share, and what is live into a loop
 // and used in it lives to its end. Storage that is reused orders launches, so launches that can run
-// side by side are planned to do so (plan/fronts.h) as far as the peak does not grow too much.
+// side by side are planned to do so (compiler/planner/storage/fronts.h) as far as the peak does not grow too much.
 //
 // One set of offsets serves all values of the symbols: each tensor has the room that it ever takes.
 // Where the function has buckets, and tensors that are large in one are small in another, offsets
@@ -33,7 +33,7 @@ struct TensorPlan {
   uint32_t begin = 0, end = 0; // life, in binding times of the order planned
   ir::Range gaps{};            // MemoryPlan::gaps: when others may have its bytes
   ir::ValueId over{};          // the tensor whose place it has, written by the launch that reads it
-                               // last (plan/in_place.h); invalid: none
+                               // last (compiler/planner/analysis/in_place.h); invalid: none
   uint32_t table = kNone;      // MemoryPlan::table_offsets, of each box; kNone: offset_bytes
 };
 

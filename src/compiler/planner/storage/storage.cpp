@@ -1,5 +1,5 @@
 // Storage layout, in three passes over the functions, callees first: what lies where, one packing
-// per function and scope, then shares (plan/storage_frames.h).
+// per function and scope, then shares (compiler/planner/storage/storage_shares.h).
 #include "compiler/planner/storage/storage.h"
 
 #include "ir/module/located.h"

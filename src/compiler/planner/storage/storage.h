@@ -51,7 +51,7 @@ struct FunctionStorage {
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>>
       in_place;              // (tensor, the one whose bytes it takes over)
-                             // by origin, ascending (plan/in_place.h)
+                             // by origin, ascending (compiler/planner/analysis/in_place.h)
   std::vector<Share> shares; // by scope number
   uint32_t dynamic_count = 0;
   int64_t storage_bytes = 0; // of all classes at upper bounds, for reports
@@ -75,7 +75,7 @@ struct ModuleStorage {
   std::vector<uint32_t> arena_of_scope; // by scope number; kNone where nothing is planned there
 };
 
-/// `reuse`: what storages and workspaces may take for launches to run side by side (plan/fronts.h).
+/// `reuse`: what storages and workspaces may take for launches to run side by side (compiler/planner/storage/fronts.h).
 Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 
 /// Weights belong to the function that a caller outside runs: a call of a public function that has

@@ -10,7 +10,7 @@
 // The check is of the whole extent, from the lowest to the highest address, against the allocation
 // that the operation touched last; what it does not settle goes through exec/memory.h, which also
 // names faults. Accesses through one unchanged register at several offsets are classified once: the
-// first leaves the shape in the warp (decode/address_groups.h).
+// first leaves the shape in the warp (decode/address_groups.cpp).
 #include "emulator/exec/memory.h"
 
 #include "emulator/exec/isa/vectors.h"
