@@ -10,11 +10,12 @@ floats; what is inside of its module cannot be told apart, so its row is a whole
 """
 import argparse
 import glob
-import json
 import os
 import subprocess
 import sys
 import tempfile
+
+from support.write_json import write_json
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FEW, MANY = 100, 1100  # calls: the difference of two runs has nothing of starting up
@@ -127,8 +128,7 @@ def main():
                          "c_abi": inside if own else None, "over_c_abi": instructions - inside if own else None})
             print(f"{case:<14} {instructions:>12} {inside if own else '-':>8} {instructions - inside if own else '-':>10}")
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        write_json(options.json, rows)
 
 
 if __name__ == "__main__":

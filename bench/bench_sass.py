@@ -13,13 +13,14 @@ nvdisasm comes from PyPI, by ./dev into .deps/.
 import argparse
 import csv
 import glob
-import json
 import os
 import re
 import struct
 import subprocess
 import sys
 import tempfile
+
+from support.write_json import write_json
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -239,8 +240,7 @@ def main():
                     sys.exit(f"{module} does not compile for {arch}:\n{made.stderr}")
                 rows += rows_of(pack, case, arch)
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(rows, file, indent=1)
+        write_json(options.json, rows)
     print(f"{'case':22} {'arch':6} {'kernel':22} regs {'loop':>11} instr  16  8  4 <4  bytes flying  mma calls bar modelled")
     for r in rows:
         if r["loop"] == "whole" and any(o["kernel"] == r["kernel"] and o["case"] == r["case"] and

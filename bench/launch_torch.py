@@ -13,10 +13,11 @@ Rows are those of `bench launch`, with `bench` "launch_torch". Where torch or a 
 is nothing to compare with: that is said, FILE gets no rows, and the exit status is 0.
 """
 import argparse
-import json
 import statistics
 import sys
 import time
+
+from support.write_json import write_json
 
 GRAPHS = ("chain", "fork_join", "layered", "transformer")
 SIZES = (1, 10, 100, 1000, 10000)
@@ -217,9 +218,7 @@ def main():
         print(f"# bench launch_torch\n\nPyTorch {torch.__version__}, {torch.cuda.get_device_name()}; "
               f"medians, microseconds.\n\n{markdown(rows)}")
     if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=1)
-            file.write("\n")
+        write_json(arguments.json, rows)
     return 0
 
 

@@ -1,12 +1,15 @@
 // POSIX file access.
 #include "base/file.h"
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -29,18 +32,59 @@ Status file_error(const char *verb, const std::string &path, int error) {
 }
 
 /// What is to be replaced by the written file: renaming would put it in the place of anything.
-Result<std::string> rename_target(const std::string &path) {
+struct Target {
+  std::string path;
+  std::optional<mode_t> mode; // of the file that is there
+};
+
+Result<Target> rename_target(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
-    return path; // not there, or not to be looked at: writing says which
+    return Target{path, {}}; // not there, or not to be looked at: writing says which
   if (S_ISREG(info.st_mode))
-    return path;
+    return Target{path, info.st_mode & 0777};
   char target[PATH_MAX];
-  if (!S_ISLNK(info.st_mode) || (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)))
+  const bool is_link = S_ISLNK(info.st_mode);
+  if (!is_link || (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)))
     return Status::error(Code::io_error, "cannot write '" + path + "': not a regular file");
   if (!::realpath(path.c_str(), target))
     return file_error("follow the symbolic link", path, errno);
-  return std::string(target);
+  return Target{target, info.st_mode & 0777};
+}
+
+/// A new file beside `path`, whose name becomes `name`: that of `path`, as far as there is room,
+/// and what no other writer has chosen. -1 and errno on failure.
+int open_beside(const std::string &path, std::string &name) {
+  static std::atomic<uint32_t> last{0};
+  constexpr size_t kDigits = 12;
+  const size_t begin = path.rfind('/') + 1; // 0 without a slash
+  const std::string start = path.substr(0, begin) + path.substr(begin, NAME_MAX - kDigits - 1);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    // Processes differ in their numbers, or begin at other times; those that do not find the name
+    // taken.
+    const auto now =
+        static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    uint64_t number = (static_cast<uint64_t>(::getpid()) << 40) ^ (now << 8) ^ ++last;
+    name = start + '.';
+    for (size_t i = 0; i < kDigits; ++i, number >>= 4)
+      name += "0123456789abcdef"[number & 15];
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST)
+      return fd;
+  }
+  return -1;
+}
+
+Status write_all(int fd, std::string_view bytes, const std::string &path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0)
+      return file_error("write", path, errno);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return {};
 }
 
 } // namespace
@@ -75,27 +119,20 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes) {
   return bytes;
 }
 
-Status write_file(const std::string &path, std::string_view bytes) {
-  CUGRT_ASSIGN(std::string target, rename_target(path));
-  std::string temporary = target + ".XXXXXX";
-  FileDescriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
+Status write_file(const std::string &path, std::initializer_list<std::string_view> parts) {
+  CUGRT_ASSIGN(const Target target, rename_target(path));
+  std::string temporary;
+  FileDescriptor file{open_beside(target.path, temporary)};
   if (file.fd < 0)
     return file_error("write", path, errno);
   Status status;
-  size_t done = 0;
-  while (done < bytes.size() && status.ok()) {
-    ssize_t n = ::write(file.fd, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0)
-      status = file_error("write", path, errno);
-    else
-      done += static_cast<size_t>(n);
-  }
-  // mkostemp makes the file private; results are for everyone to read. Some file systems tell of a
-  // full disk when a file is closed.
-  if (status.ok() && (::fchmod(file.fd, 0644) != 0 || ::close(std::exchange(file.fd, -1)) != 0 ||
-                      ::rename(temporary.c_str(), target.c_str()) != 0))
+  for (const std::string_view part : parts)
+    if (status.ok())
+      status = write_all(file.fd, part, path);
+  // Some file systems tell of a full disk when a file is closed.
+  if (status.ok() && ((target.mode && ::fchmod(file.fd, *target.mode) != 0) ||
+                      ::close(std::exchange(file.fd, -1)) != 0 ||
+                      ::rename(temporary.c_str(), target.path.c_str()) != 0))
     status = file_error("write", path, errno);
   if (!status.ok())
     ::unlink(temporary.c_str());

@@ -4,6 +4,7 @@
 #include "base/status.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -13,10 +14,16 @@ namespace cugrt {
 /// an error that names the path.
 Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 
-/// Writes beside `path`, then renames: readers see the old file or the new one, never a part. The
-/// folder must exist. On failure nothing is left behind. A symbolic link to a file is followed;
-/// what is there and is no regular file (a folder, a device, a pipe) stays, and is an error.
-Status write_file(const std::string &path, std::string_view bytes);
+/// Writes the parts, one behind the other, beside `path` under a name of its own, then renames:
+/// readers see the old file or the new one, never a part, and of several writers one wins. The
+/// folder must exist. On failure nothing is left behind. A new file has the mode that the process's
+/// umask leaves of 0666; one that is replaced keeps its mode. A symbolic link to a file is
+/// followed; what is there and is no regular file (a folder, a device, a pipe) stays, and is an
+/// error.
+Status write_file(const std::string &path, std::initializer_list<std::string_view> parts);
+inline Status write_file(const std::string &path, std::string_view bytes) {
+  return write_file(path, {bytes});
+}
 
 /// The folder of the library or program that this code was linked into, with a slash; empty when
 /// unknown.

@@ -2,6 +2,7 @@
 import builtins
 import json
 import os
+import stat
 import threading
 
 import numpy as np
@@ -174,8 +175,36 @@ def test_a_trace_that_cannot_be_written_is_told_when_it_begins(classify, x, tmp_
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
 
 
+def test_a_trace_is_written_whole_or_leaves_what_was_there(classify, x, tmp_path, monkeypatch):
+    """With the mode that the umask leaves, or that of the file that was there; a link's file is replaced, not the link."""
+    path, link = tmp_path / "t.json", tmp_path / "link.json"
+    umask = os.umask(0o027)
+    try:
+        with classify.trace(path):
+            assert not path.exists()
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.write_text("before")
+    path.chmod(0o604)
+    link.symlink_to(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(cugrt.Error, match="cannot write '.*link.json': No space left on device"):
+            with classify.trace(link):
+                classify(x=x)
+    assert path.read_text() == "before" and sorted(os.listdir(tmp_path)) == ["link.json", "t.json"]
+    with classify.trace(link), pytest.raises(cugrt.Error):
+        with classify.trace(path):  # one at a time
+            pass
+    assert json.loads(path.read_text())["traceEvents"] and link.is_symlink() and stat.S_IMODE(path.stat().st_mode) == 0o604
+    assert sorted(os.listdir(tmp_path)) == ["link.json", "t.json"]
+    with pytest.raises(cugrt.Error, match="not a regular file"):
+        classify.trace(tmp_path).__enter__()
+
+
 def test_a_trace_that_does_not_begin_leaves_nothing_on(classify, x, tmp_path, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:

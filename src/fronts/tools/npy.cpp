@@ -2,11 +2,11 @@
 // Source: numpy.lib.format's description of the format.
 #include "npy.h"
 
+#include "base/file.h"
 #include "dtypes.h"
 
 #include <cugrt/cugrt.h>
 
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -121,28 +121,15 @@ void write_npy(const std::string &path, const Array &array) {
   std::string header =
       "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   header.append(64 - (10 + header.size() + 1) % 64, ' ') += '\n';
-  // A device or a pipe must not be replaced; a symbolic link's file is written, not the link.
-  std::filesystem::path target = path;
-  if (std::filesystem::exists(target)) {
-    if (!std::filesystem::is_regular_file(target))
-      throw std::runtime_error("cannot write '" + path + "': not a regular file");
-    target = std::filesystem::canonical(target);
-  }
-  std::string temporary = target.string() + ".part";
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file.write("\x93NUMPY\x01\x00", 8);
-    file.put(static_cast<char>(header.size() & 255)).put(static_cast<char>(header.size() >> 8));
-    file << header;
-    file.write(reinterpret_cast<const char *>(array.bytes.data()),
-               static_cast<std::streamsize>(array.bytes.size()));
-    file.close();
-    if (!file) {
-      std::remove(temporary.c_str());
-      throw std::runtime_error("cannot write '" + path + "'");
-    }
-  }
-  std::filesystem::rename(temporary, target);
+  const char version_and_size[] = {1, 0, static_cast<char>(header.size() & 255),
+                                   static_cast<char>(header.size() >> 8)};
+  const cugrt::Status status = cugrt::write_file(
+      path, {"\x93NUMPY",
+             {version_and_size, sizeof version_and_size},
+             header,
+             {reinterpret_cast<const char *>(array.bytes.data()), array.bytes.size()}});
+  if (!status.ok())
+    throw std::runtime_error(status.message());
 }
 
 } // namespace tool

@@ -18,7 +18,7 @@ struct Array {
 /// has, or whose header disagrees with the file's size.
 Array read_npy(const std::string &path);
 
-/// Writes beside `path` and renames. bf16 and block formats, which NumPy lacks, are written as
+/// Whole or not at all (base/file.h). bf16 and block formats, which NumPy lacks, are written as
 /// bytes with a last dimension that counts them.
 void write_npy(const std::string &path, const Array &array);
 

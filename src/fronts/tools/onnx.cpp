@@ -155,11 +155,7 @@ bool OnnxModel::has_weights() const {
 void OnnxModel::write_text(const std::string &path) const {
   size_t size = 0;
   const char *text = cugrt_onnx_text(model_.get(), &size);
-  std::ofstream file(path, std::ios::binary);
-  file.write(text, static_cast<std::streamsize>(size));
-  file.close();
-  if (!file)
-    throw UserError("cannot write '" + path + "'");
+  write_whole(path, {text, size});
 }
 
 void OnnxModel::write_weights(const std::string &path) const {

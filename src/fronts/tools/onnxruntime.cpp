@@ -145,7 +145,7 @@ OnnxRuntimeAnswer run_onnxruntime(const OnnxRuntimeRequest &request) {
   }
   for (const auto &[name, text] : request.numbers)
     json["numbers"][name] = text;
-  std::ofstream(folder.path + "/request.json") << json.dump();
+  write_whole(folder.path + "/request.json", json.dump());
   if (run_python({"-c", kScript, folder.path}) != 0) {
     const std::string why = content(folder.path + "/error");
     throw UserError("ONNX Runtime: " + (why.empty() ? "python3 ended without an answer" : why));

@@ -1,6 +1,7 @@
 // Shared parts of the commands.
 #include "tool.h"
 
+#include "base/file.h"
 #include "settings.h"
 
 #include <cstdio>
@@ -46,6 +47,11 @@ cugrt::Module load_module(const std::string &path) {
     return cugrt::Module::load(path);
   std::string text(std::istreambuf_iterator<char>(std::cin), {});
   return cugrt::Module::parse(text, "<stdin>", ".");
+}
+
+void write_whole(const std::string &path, std::string_view bytes) {
+  if (const cugrt::Status status = cugrt::write_file(path, bytes); !status.ok())
+    throw UserError(status.message());
 }
 
 bool is_pack(const std::string &path) {

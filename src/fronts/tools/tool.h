@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,9 @@ inline std::string refuse_negative(const std::string &text) {
 
 /// The module in file `path`; "-" is standard input.
 cugrt::Module load_module(const std::string &path);
+
+/// The file is written whole, or what was there stays (base/file.h).
+void write_whole(const std::string &path, std::string_view bytes);
 
 /// Whether the file begins as a pack does; a file that cannot be read is none.
 bool is_pack(const std::string &path);

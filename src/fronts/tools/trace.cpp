@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
@@ -145,11 +144,7 @@ void write(const std::string &path, const Json &json) {
     std::cout << json.dump(1) << "\n";
     return;
   }
-  std::ofstream file(path);
-  file << json.dump(1) << "\n";
-  file.close();
-  if (!file)
-    throw UserError("cannot write " + path);
+  write_whole(path, json.dump(1) + "\n");
 }
 
 void trace(const TraceOptions &options) {

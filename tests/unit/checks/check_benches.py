@@ -13,6 +13,8 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "bench"))
+from support.write_json import write_json  # noqa: E402
 from titled_tests import equal, run_tests, test  # noqa: E402
 
 LEAST_KERNELS = 40
@@ -147,6 +149,28 @@ def _(benches):
     benches.run(benches.emulator, "--json", path)
     with open(path, encoding="utf-8") as file:
         equal({row["case"] for row in json.load(file)}, EMULATOR_CASES)
+
+
+@test("rows of the benches in Python are written whole, or what was there stays")
+def _(benches):
+    path = os.path.join(benches.folder, "rows.json")
+    umask = os.umask(0o027)
+    write_json(path, [{"us": 1}])
+    os.umask(umask)
+    equal(os.stat(path).st_mode & 0o777, 0o640)
+    os.chmod(path, 0o604)
+    before = sorted(os.listdir(benches.folder))
+    try:
+        write_json(path, [{"us": object()}])
+        raise AssertionError("what JSON does not have was written")
+    except TypeError:
+        pass
+    with open(path, encoding="utf-8") as file:
+        equal(json.load(file), [{"us": 1}])
+    write_json(path, [{"us": 2}])
+    with open(path, encoding="utf-8") as file:
+        equal(json.load(file), [{"us": 2}])
+    equal((os.stat(path).st_mode & 0o777, sorted(os.listdir(benches.folder))), (0o604, before))
 
 
 @test("bench kernels refuses a case that there is not")

@@ -5,11 +5,14 @@
 """
 import json
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from check_voice import counting_model  # noqa: E402
 from tensor_files import write_npy  # noqa: E402
 from titled_tests import equal, run_tests, test  # noqa: E402
 
@@ -134,6 +137,39 @@ def _(tool):
     assert "no such file: 'none.npy'" in done.stderr, done.stderr
 
 
+def limit_files():
+    """Of the process that is about to be: no file of more than 16 bytes, and a write of more is an error like others."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+
+@test("what cannot be written whole leaves what was there, and nothing beside it")
+def _(tool):
+    """By a limit of the files' size, as a full disk is one."""
+    write(tool, "plain.cugrt", "cugrt 1\nfunc @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {\n  %r = relu(%x)\n  return %r\n}\n")
+    with open(os.path.join(tool.folder, "counting.onnx"), "wb") as file:
+        file.write(counting_model())
+    places = {"trace": "kept.json", "import": "kept.cugrt", "run": "result0.npy", "compile": "kept.pack"}
+    commands = {"trace": ("plain.cugrt", "-o", places["trace"]), "import": ("counting.onnx", "-o", places["import"]),
+                "run": ("plain.cugrt", "--input", "x=random", "--output", "."),
+                "compile": ("plain.cugrt", "--arch", "compute_75", "-o", places["compile"])}
+    for command, arguments in commands.items():
+        path = os.path.join(tool.folder, places[command])
+        write(tool, places[command], "before")
+        os.chmod(path, 0o604)
+        before = sorted(os.listdir(tool.folder))
+        done = subprocess.run([tool.path, command, *arguments], cwd=tool.folder, env={**tool.environment, "CUGRT_CACHE": "off"},
+                              capture_output=True, text=True, check=False, preexec_fn=limit_files)
+        assert done.returncode == 1 and "cannot write '" in done.stderr and places[command] in done.stderr, (command, done.stderr)
+        with open(path, encoding="utf-8") as file:
+            equal(file.read(), "before")
+        equal(sorted(os.listdir(tool.folder)), before)
+        tool.run(command, *arguments)
+        equal(os.stat(path).st_mode & 0o777, 0o604)
+        assert os.path.getsize(path) > 16
+        os.remove(path)
+
+
 @test("an input that contradicts --set is an error that names both")
 def _(tool):
     write(tool, "counted.cugrt", COUNTED)
@@ -255,7 +291,7 @@ def _(tool):
     done = tool.run("trace", "model.cugrt", "--set", "n=1", "--repeat", "1", "-o", "-")
     assert json.loads(done.stdout)["traceEvents"]
     done = tool.run("trace", "model.cugrt", "--set", "n=1", "-o", "no/such/folder/trace.json", status=1)
-    assert "cannot write no/such/folder/trace.json" in done.stderr, done.stderr
+    assert "cannot write 'no/such/folder/trace.json': " in done.stderr, done.stderr
 
 
 def main():

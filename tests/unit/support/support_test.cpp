@@ -9,9 +9,12 @@
 #include "base/status.h"
 #include "support/temporary_folder.h"
 
+#include <atomic>
 #include <filesystem>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace cugrt;
 
@@ -143,6 +146,57 @@ TEST_CASE("files are written whole and read back, and errors name the path") {
   Status missing = write_file(folder.path + "/no/file", "x");
   CHECK(missing.code() == Code::not_found);
   CHECK(missing.message().find("/no/file") != std::string::npos);
+}
+
+TEST_CASE("a new file has the mode that the umask leaves, one that is replaced keeps its own") {
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/file", link = folder.path + "/link";
+  auto mode_of = [](const std::string &file) {
+    struct stat info;
+    REQUIRE(::stat(file.c_str(), &info) == 0);
+    return static_cast<unsigned>(info.st_mode & 0777);
+  };
+  REQUIRE(::symlink("file", link.c_str()) == 0);
+  for (const unsigned mask : {0022u, 0077u, 0u}) {
+    ::unlink(path.c_str());
+    const mode_t before = ::umask(mask);
+    const Status status = write_file(path, "x");
+    ::umask(before);
+    REQUIRE(status.ok());
+    CHECK(mode_of(path) == (0666 & ~mask));
+  }
+  for (const unsigned mode : {0600u, 0755u, 0664u})
+    for (const std::string &name : {path, link}) {
+      REQUIRE(::chmod(path.c_str(), mode) == 0);
+      REQUIRE(write_file(name, std::to_string(mode)).ok());
+      CHECK(mode_of(path) == mode);
+      CHECK(*read_file(path, 100) == std::to_string(mode));
+    }
+}
+
+TEST_CASE("several writers of one file each write it whole") {
+  TemporaryFolder folder;
+  // The longest name that a file can have: what is written aside has one as well.
+  const std::string path = folder.path + "/" + std::string(255, 'n');
+  const std::string texts[] = {std::string(1 << 16, 'a'), std::string(1 << 16, 'b')};
+  std::vector<std::thread> writers;
+  std::atomic<int> failures{0};
+  for (const std::string &text : texts)
+    writers.emplace_back([&] {
+      for (int i = 0; i < 50; ++i)
+        failures += !write_file(path, {text.substr(0, 1000), text.substr(1000)}).ok();
+    });
+  while (!std::filesystem::exists(path) && failures == 0)
+    std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) {
+    const auto seen = read_file(path, 1 << 20);
+    REQUIRE(seen.ok());
+    CHECK((*seen == texts[0] || *seen == texts[1]));
+  }
+  for (std::thread &writer : writers)
+    writer.join();
+  CHECK(failures == 0);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
 }
 
 TEST_CASE("writing replaces files only, and follows a symbolic link to one") {

@@ -6,7 +6,8 @@ import os
 import typing
 
 from . import _native, _sources
-from ._errors import Code, Error, called, flag, path_of, string, table, whole, wrong
+from ._errors import Error, called, flag, path_of, string, table, whole, wrong
+from ._files import WholeFile
 
 
 class Spec(typing.NamedTuple):
@@ -35,18 +36,19 @@ class Trace:
     def __enter__(self) -> "Trace":
         self._model._begin_trace()
         try:
-            self._file = open(self._path, "w")
-        except BaseException as error:
+            self._file = WholeFile(self._path)  # what cannot be written is told at once
+        except BaseException:
             self._model._end_trace()
-            if not isinstance(error, OSError):
-                raise
-            raise Error(f"cannot write '{self._path}': {error.strerror}", Code.IO_ERROR, self._path) from None
+            raise
         return self
 
     def __exit__(self, kind: typing.Any, value: typing.Any, traceback: typing.Any) -> None:
-        sessions = self._model._end_trace()
-        with self._file:
-            json.dump(trace_events(sessions, self._model.device), self._file, indent=1)
+        try:
+            text = json.dumps(trace_events(self._model._end_trace(), self._model.device), indent=1)
+        except BaseException:
+            self._file.drop()
+            raise
+        self._file.put(text)
 
 
 class Model(_native.Model):
