@@ -4,6 +4,7 @@
 // instances, or patches one from size to size; the second pass finds them again. Predictions are
 // compared with the labels, logits with those of the framework that trained the net.
 #include "npy.h"
+#include "open_runtime.h"
 
 #include <cugrt/cugrt.hpp>
 
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -41,20 +41,6 @@ struct Dataset {
       throw std::runtime_error("the held-out images, labels and logits do not belong together");
   }
 };
-
-// Without a choice in CUGRT_DRIVER the real driver is taken where there is one.
-cugrt::Runtime open_runtime() {
-  const char *chosen = std::getenv("CUGRT_DRIVER");
-  try {
-    return cugrt::Runtime();
-  } catch (const cugrt::Error &error) {
-    if ((chosen && *chosen) ||
-        (error.code() != CUGRT_NOT_FOUND && error.code() != CUGRT_UNSUPPORTED))
-      throw;
-    std::fprintf(stderr, "no CUDA driver here: %s\n", error.what());
-    return cugrt::Runtime({.driver = CUGRT_DRIVER_EMULATED});
-  }
-}
 
 // All images once, batch by batch; every batch is copied to the same device buffer.
 std::vector<float> classify(cugrt::Runtime &runtime, cugrt::Session &session,
@@ -113,7 +99,7 @@ double milliseconds_of(auto &&work) {
 
 int demo(const std::string &folder) {
   Dataset data_set(folder);
-  cugrt::Runtime runtime = open_runtime();
+  cugrt::Runtime runtime = tool::open_or_emulate({}, "digits");
   cugrt_runtime_info info = runtime.info();
   std::fprintf(stderr, "device: %s%s\n", info.device_name, info.emulated ? ", EMULATED" : "");
 

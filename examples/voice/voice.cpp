@@ -8,6 +8,8 @@
 // before, and the state that the run before wrote. Two buffers hold states; what one run writes is
 // what the next one reads. A line is a second, a mark a frame: the higher, the surer. Without a
 // recording two vowels are synthesised.
+#include "open_runtime.h"
+
 #include <cugrt/cugrt.hpp>
 
 #include <algorithm>
@@ -89,7 +91,7 @@ std::vector<float> vowels() {
 }
 
 void detect(const char *model, const std::vector<float> &samples) {
-  cugrt::Runtime runtime;
+  cugrt::Runtime runtime = tool::open_or_emulate({}, "voice");
   const cugrt::Module module = cugrt::Module::load(
       model,
       {.dims = {"batch=1", "sequence=" + std::to_string(kContext + kFrame)}, .bind = {"sr=16000"}});

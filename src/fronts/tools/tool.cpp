@@ -80,30 +80,8 @@ cugrt::RuntimeOptions runtime_options(const std::string &driver) {
   return options;
 }
 
-bool driver_is_chosen(const cugrt::RuntimeOptions &options) {
-  const char *environment = std::getenv("CUGRT_DRIVER");
-  return options.driver != CUGRT_DRIVER_DEFAULT || (environment && *environment);
-}
-
 cugrt::Runtime open_runtime(const std::string &driver) {
-  cugrt::RuntimeOptions options = runtime_options(driver);
-  bool chosen = driver_is_chosen(options);
-  auto open = [&] {
-    try {
-      return cugrt::Runtime(options);
-    } catch (const cugrt::Error &error) {
-      if (chosen || (error.code() != CUGRT_NOT_FOUND && error.code() != CUGRT_UNSUPPORTED))
-        throw;
-      std::fprintf(stderr, "cugrt: no CUDA driver here (%s)\n", error.what());
-      options.driver = CUGRT_DRIVER_EMULATED;
-      return cugrt::Runtime(options);
-    }
-  };
-  cugrt::Runtime runtime = open();
-  if (runtime.info().emulated)
-    std::fprintf(stderr,
-                 "cugrt: EMULATED: kernels run on the CPU; times say nothing about a GPU\n");
-  return runtime;
+  return open_or_emulate(runtime_options(driver), "cugrt");
 }
 
 Symbols parse_symbols(const std::vector<std::string> &settings) {

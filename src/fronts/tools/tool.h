@@ -4,6 +4,8 @@
 // EMULATED.
 #pragma once
 
+#include "open_runtime.h"
+
 #include <CLI/CLI.hpp>
 #include <cugrt/cugrt.hpp>
 
@@ -68,11 +70,7 @@ bool is_pack(const std::string &path);
 /// path.
 cugrt::RuntimeOptions runtime_options(const std::string &driver);
 
-/// Whether an option or CUGRT_DRIVER says which driver to take.
-bool driver_is_chosen(const cugrt::RuntimeOptions &options);
-
-/// A runtime for `driver`. With no choice made by option or environment, and no driver on this
-/// machine, the emulated driver is taken and that is said.
+/// A runtime for `driver`, by open_or_emulate().
 cugrt::Runtime open_runtime(const std::string &driver);
 
 /// "n=8" or "n=8,m=3", of --set: each symbol once.

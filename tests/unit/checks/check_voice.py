@@ -70,6 +70,15 @@ def main():
         if done.returncode or got != wanted or not lines[-1].startswith(f"{FRAMES} frames; graphs built 1,"):
             print(f"voice heard something else: {done.stdout!r} {done.stderr!r}")
             return 1
+        # Where nobody chooses a driver and there is none, the emulated one is taken: said once, and what is missing too.
+        environment = {name: value for name, value in os.environ.items() if name != "CUGRT_DRIVER"}
+        done = subprocess.run([sys.argv[1], model], capture_output=True, text=True, timeout=100, check=False, env=environment)
+        missing = [line for line in done.stderr.splitlines() if "no CUDA driver" in line]
+        emulated = [line for line in done.stderr.splitlines() if line.startswith("voice: EMULATED: ")]
+        if done.returncode or len(missing) != len(emulated) or any(line.count("no CUDA driver") != 1 for line in missing) or \
+                done.stdout.splitlines()[:-1] != lines[:-1]:
+            print(f"voice without a choice of driver: {done.returncode}, {done.stderr!r}")
+            return 1
         done = subprocess.run([sys.argv[1], model, broken], capture_output=True, text=True, timeout=100, check=False)
         if done.returncode != 1 or "voice: " not in done.stderr:
             print(f"voice takes a broken recording: {done.stderr!r}")
