@@ -14,6 +14,65 @@ namespace {
 /// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
 constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
 
+/// "i32: from -2147483648 to 2147483647"
+std::string range_text(DType dtype) {
+  const unsigned bits = 8 * ir::info(dtype).bytes_per_block;
+  std::string text(ir::info(dtype).name);
+  switch (ir::info(dtype).kind) {
+  case ir::DTypeKind::boolean:
+    return text + ": true or false";
+  case ir::DTypeKind::signed_integer:
+    return text + ": from " + std::to_string(INT64_MIN >> (64 - bits)) + " to " +
+           std::to_string(INT64_MAX >> (64 - bits));
+  case ir::DTypeKind::unsigned_integer:
+    return text + ": from 0 to " + std::to_string(UINT64_MAX >> (64 - bits));
+  case ir::DTypeKind::floating:
+  case ir::DTypeKind::block:
+    break;
+  }
+  return text;
+}
+
+enum class Parsed { value, no_number, does_not_fit };
+
+/// Appends an element of that dtype.
+Parsed append_parsed(std::string_view text, DType dtype, std::string &bytes) {
+  if (text == "true" || text == "false")
+    text = text == "true" ? "1" : "0";
+  const char *end = text.data() + text.size();
+  auto parse = [&](auto &number) {
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    return stop != end || error == std::errc::invalid_argument ? Parsed::no_number
+           : error == std::errc::result_out_of_range           ? Parsed::does_not_fit
+                                                               : Parsed::value;
+  };
+  double real = 0;
+  const Parsed as_real = parse(real);
+  if (as_real != Parsed::value || is_real(dtype))
+    return as_real != Parsed::value               ? as_real
+           : ir::append_float(dtype, real, bytes) ? Parsed::value
+                                                  : Parsed::does_not_fit;
+  // A whole number may be written as 16e3; what is no double is exact all the same.
+  int64_t number = 0;
+  uint64_t large = 0;
+  if (parse(number) != Parsed::value) {
+    if (dtype == DType::u64 && parse(large) == Parsed::value)
+      number = static_cast<int64_t>(large);
+    else if (std::fabs(real) < 0x1p63 && real == std::trunc(real) &&
+             parse(number) == Parsed::no_number)
+      number = static_cast<int64_t>(real);
+    else
+      return Parsed::does_not_fit;
+  }
+  if ((number < 0 && !large && ir::info(dtype).kind != ir::DTypeKind::signed_integer) ||
+      (dtype == DType::boolean && number > 1))
+    return Parsed::does_not_fit;
+  const size_t begin = bytes.size();
+  ir::append_integer(dtype, number, bytes);
+  return ir::integer_at(dtype, bytes.data() + begin) == number ? Parsed::value
+                                                               : Parsed::does_not_fit;
+}
+
 Result<HostTensor> parse_value(const std::string &name, const std::string &text, DType dtype,
                                size_t rank) {
   std::string bytes;
@@ -21,19 +80,17 @@ Result<HostTensor> parse_value(const std::string &name, const std::string &text,
   const char *at = text.data(), *end = at + text.size();
   while (at <= end) {
     const char *comma = std::find(at, end, ',');
-    double number = 0;
-    auto [stop, error] = std::from_chars(at, comma, number);
-    if (std::string_view(at, size_t(comma - at)) == "true")
-      number = 1, stop = comma, error = {};
-    else if (std::string_view(at, size_t(comma - at)) == "false")
-      stop = comma, error = {};
-    if (error != std::errc() || stop != comma)
+    const std::string one(at, comma);
+    switch (append_parsed(one, dtype, bytes)) {
+    case Parsed::value:
+      break;
+    case Parsed::no_number:
       return Status::error(Code::invalid_argument,
                            "--bind " + name + "=" + text + ": numbers with commas are wanted");
-    if (is_real(dtype))
-      ir::append_float(dtype, number, bytes);
-    else
-      ir::append_integer(dtype, static_cast<int64_t>(std::fabs(number) < 9e18 ? number : 0), bytes);
+    case Parsed::does_not_fit:
+      return Status::error(Code::out_of_range, "--bind " + name + ": " + one +
+                                                   " does not fit its type, " + range_text(dtype));
+    }
     ++count;
     at = comma + 1;
   }

@@ -4,10 +4,13 @@
 #include "dtypes.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <random>
+#include <sstream>
 
 namespace tool {
 
@@ -26,17 +29,38 @@ std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &
   return by_name;
 }
 
+template <class Number>
+[[noreturn]] void fail_range(const Argument &argument, const std::string &text, const char *dtype) {
+  std::ostringstream range;
+  range.precision(std::numeric_limits<Number>::max_digits10);
+  range << std::numeric_limits<Number>::lowest() << " to " << std::numeric_limits<Number>::max();
+  throw UserError("--input " + std::string(argument.info.name) + ": " + text +
+                  " does not fit its type, " + dtype + ": from " + range.str());
+}
+
+/// The whole number that `at` begins with, and where it ends.
+int64_t parse_integer(const Argument &argument, const char *at, char *&end) {
+  errno = 0;
+  const long long number = std::strtoll(at, &end, 10);
+  if (errno == ERANGE)
+    fail_range<int64_t>(argument, {at, static_cast<const char *>(end)}, "i64");
+  return number;
+}
+
 cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
   char *end = nullptr;
   switch (argument.info.kind) {
   case CUGRT_VALUE_INT: {
-    long long number = std::strtoll(text.c_str(), &end, 10);
+    const int64_t number = parse_integer(argument, text.c_str(), end);
     if (!*end)
-      return cugrt::Value(static_cast<int64_t>(number));
+      return cugrt::Value(number);
     break;
   }
   case CUGRT_VALUE_FLOAT: {
+    errno = 0;
     double number = std::strtod(text.c_str(), &end);
+    if (errno == ERANGE && std::isinf(number))
+      fail_range<double>(argument, text, "f64");
     if (!*end)
       return cugrt::Value(number);
     break;
@@ -48,7 +72,7 @@ cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
   case CUGRT_VALUE_SHAPE: {
     std::vector<int64_t> dims;
     for (const char *at = text.c_str(); dims.size() < CUGRT_MAX_RANK; at = end + 1) {
-      dims.push_back(std::strtoll(at, &end, 10));
+      dims.push_back(parse_integer(argument, at, end));
       if (end == at || *end != ',')
         break;
     }

@@ -137,6 +137,28 @@ def _(tool):
     assert "no such file: 'none.npy'" in done.stderr, done.stderr
 
 
+SCALED = """cugrt 1
+
+func @main(%x: tensor<[4], f32>, %k: int<k>, %f: float, %s: shape<[a, b]>) -> (tensor<[4], f32>) {
+  %r = relu(%x)
+  return %r
+}
+"""
+
+
+@test("a number that its type does not hold is an error that names the input, the number and the range")
+def _(tool):
+    write(tool, "scaled.cugrt", SCALED)
+    good = {"k": str(2 ** 63 - 1), "f": "1e308", "s": "3,4"}
+    whole, real = f"i64: from {-2 ** 63} to {2 ** 63 - 1}", "f64: from -1.7976931348623157e+308 to 1.7976931348623157e+308"
+    for name, text, number, held in (("k", str(2 ** 63), str(2 ** 63), whole), ("k", str(-2 ** 63 - 1), str(-2 ** 63 - 1), whole),
+                                     ("s", f"3,{10 ** 30}", str(10 ** 30), whole), ("f", "1e309", "1e309", real)):
+        inputs = [part for one, value in {**good, name: text}.items() for part in ("--input", f"{one}={value}")]
+        done = tool.run("run", "scaled.cugrt", "--input", "x=random", *inputs, status=1)
+        assert f"--input {name}: {number} does not fit its type, {held}\n" in done.stderr, done.stderr
+    tool.run("run", "scaled.cugrt", "--input", "x=random", *(part for one, value in good.items() for part in ("--input", f"{one}={value}")))
+
+
 def limit_files():
     """Of the process that is about to be: no file of more than 16 bytes, and a write of more is an error like others."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

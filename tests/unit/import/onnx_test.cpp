@@ -493,8 +493,32 @@ TEST_CASE("an input that must be a constant says how it is bound") {
                             input("axis", kI64, {}) + output("y", kF32, {"4"});
   check_holds(error_of(model(graph)), Holds("--bind axis=VALUE"));
   onnx::Options options;
-  options.bind["axis"] = "0";
-  CHECK(error_of(model(graph), options).empty());
+  for (const char *text : {"0", "-1", "0e3"}) {
+    options.bind["axis"] = text;
+    CHECK(error_of(model(graph), options).empty());
+  }
+}
+
+TEST_CASE("a bound number that its dtype does not hold is an error with the range") {
+  struct Row {
+    unsigned dtype;
+    const char *text, *error;
+  };
+  constexpr unsigned kI32 = 6;
+  for (const Row &row :
+       {Row{kI32, "2147483648", "i32: from -2147483648 to 2147483647"},
+        Row{kI32, "-2147483649", "i32: from -2147483648 to 2147483647"},
+        Row{kI32, "0.5", "i32: from -2147483648 to 2147483647"},
+        Row{kI64, "9223372036854775808", "i64: from -9223372036854775808 to 9223372036854775807"},
+        Row{kI64, "1e30", "i64: from -9223372036854775808 to 9223372036854775807"},
+        Row{kF32, "1e39", "f32"}}) {
+    const std::string graph = node("Add", {"x", "b"}, {"y"}) + input("x", row.dtype, {"4"}) +
+                              input("b", row.dtype, {}) + output("y", row.dtype, {"4"});
+    onnx::Options options;
+    options.bind["b"] = row.text;
+    CHECK(error_of(model(graph), options) ==
+          std::string("--bind b: ") + row.text + " does not fit its type, " + row.error);
+  }
 }
 
 TEST_CASE("a BatchNormalization that alone reads a convolution is in its weights") {
