@@ -39,8 +39,31 @@ public:
       said_.push_back({"system", options.system});
   }
 
+  /// Gives the answer to a line. One that cannot be taken (too long, not UTF-8, with a NUL) is
+  /// told, and is no part of the conversation.
   void answer(const std::string &text) {
+    if (text.find('\0') != std::string::npos)
+      return leave_out("the line has a NUL character");
     said_.push_back({"user", text});
+    try {
+      give_answer();
+    } catch (const cugrt::Error &error) {
+      if (error.code() != CUGRT_INVALID_ARGUMENT && error.code() != CUGRT_OUT_OF_RANGE)
+        throw;
+      leave_out(error.what());
+      said_.pop_back();
+      cugrt::check(llm().session_clear(session_.get())); // all is taken in anew
+      held_.clear();
+    }
+  }
+
+private:
+  static void leave_out(const std::string &why) {
+    std::cout << std::flush;
+    std::cerr << "cugrt: " << why << "; this line is left out" << std::endl;
+  }
+
+  void give_answer() {
     int32_t end = -1;
     const std::vector<int32_t> all = tokens_of_all(end);
     // The answer's text may be cut into other tokens than it was given in: then all is taken in
@@ -72,7 +95,6 @@ public:
       throw UserError("the context is full; --context makes it longer");
   }
 
-private:
   static int32_t take(void *user, int32_t token, const char *text, size_t size_bytes) {
     auto &self = *static_cast<Conversation *>(user);
     self.held_.push_back(token);

@@ -532,6 +532,23 @@ def _(subject):
           "cugrt: error: 'm.gguf' has no key 'tokenizer.chat_template'")
 
 
+@test("a line that a chat cannot take is told and left out, and the conversation goes on as without it")
+def _(subject):
+    """One that is not UTF-8, one with a NUL, one that the context has no room for."""
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    command = [subject.tool, "chat", subject.write(model.bytes), "--temperature", "0", "--max-tokens", "4", "--context", "128"]
+    chat = lambda *lines: subprocess.run(command, env=subject.environment, capture_output=True, timeout=300, input=b"".join(line + b"\n" for line in lines))
+    bad = (b"\xff", b"a\0b", b"He" * 400)
+    plain, mixed = chat(b"Hi", b"yes"), chat(bad[0], b"Hi", *bad, b"yes", bad[2])
+    equal((plain.returncode, mixed.returncode), (0, 0))
+    equal([part for part in mixed.stdout.split(b"> ") if part], [part for part in plain.stdout.split(b"> ") if part])
+    told = [line for line in mixed.stderr.decode().splitlines() if line.endswith("; this line is left out")]
+    equal(len(told), 5)
+    for line, said in zip(told, ("is not UTF-8", "is not UTF-8", "NUL character", "does not fit into a context of 128",
+                                 "does not fit into a context of 128"), strict=True):
+        assert said in line and line.startswith("cugrt: "), line
+
+
 @test("Ctrl-C stops an answer of a chat, which goes on")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
