@@ -1,19 +1,18 @@
 // Attention as ONNX Runtime's tools write it, domain com.microsoft: projected or not, over a cache,
-// with rotary embeddings. Source: ONNX Runtime's ContribOperators, and its CPU kernels where that
-// says nothing.
-#include "fronts/onnx/call.h"
+// with rotary embeddings. Source: ONNX Runtime's ContribOperators (1.32), and its CPU kernels where
+// that says nothing.
+#include "fronts/onnx/ops/attention.h"
 
 #include <limits>
 
 namespace cugrt::onnx {
 
-namespace {
+// --- Shared; see attention.h
 
-V range(Call &c, E size) {
+V numbers_to(Call &c, E size) {
   return c.op(Op::range, {c.w.shape({size})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
 }
 
-/// [batch, length, heads * size] to [batch, length, heads, size].
 V in_heads(Call &c, V x, int64_t heads) {
   if (c.failed() || c.rank(x) != 3 || heads < 1)
     return c.w.fail(Code::parse_error, "inputs of rank 3 and their number of heads are needed"),
@@ -23,12 +22,9 @@ V in_heads(Call &c, V x, int64_t heads) {
                    {d[0], d[1], c.constant(heads), c.w.exprs().floordiv(d[2], c.constant(heads))});
 }
 
-/// [batch, length, heads, size] and [batch, heads, length, size] are each other's.
 V swapped(Call &c, V x) { return c.failed() ? V() : c.transpose(x, {0, 2, 1, 3}); }
 
-/// softmax(q k' scale + bias) v as [batch, length, heads * size], of queries [b, heads, length,
-/// size] and keys and values [b, groups, ..]. The bias may be absent.
-V attend(Call &c, V q, V k, V v, V bias, double scale, double cap) {
+V attend(Call &c, V q, V k, V v, V bias, double scale, double cap, V sink) {
   if (c.failed())
     return {};
   const Dims d = c.dims(q), of_k = c.dims(k), of_v = c.dims(v);
@@ -46,7 +42,14 @@ V attend(Call &c, V q, V k, V v, V bias, double scale, double cap) {
                       c.like(scores, cap));
   if (bias.valid())
     scores = c.binary(Op::add, scores, bias);
+  if (sink.valid()) {
+    const E one = c.constant(1);
+    sink = c.reshape(c.cast(sink, c.dtype(scores)), {one, d[1], one, one});
+    scores = c.concat({scores, c.broadcast(sink, {d[0], d[1], d[2], one})}, 3);
+  }
   V weights = c.op(Op::softmax, {scores}, {attr("axis", int64_t(-1))});
+  if (sink.valid())
+    weights = c.slice(weights, 3, c.constant(0), of_k[2]);
   V y = c.matmul(c.reshape(weights, {d[0], of_k[1], rows, of_k[2]}), v);
   if (c.failed())
     return {};
@@ -54,12 +57,51 @@ V attend(Call &c, V q, V k, V v, V bias, double scale, double cap) {
   return c.failed() ? V() : c.reshape(y, {d[0], d[2], c.w.exprs().mul(d[1], of_v[3])});
 }
 
-/// A sum to the scores: `masked` where a condition does not hold.
 V bias_where(Call &c, V holds, DType dtype, double masked) {
   return c.op(Op::where, {holds, c.scalar(dtype, 0), c.scalar(dtype, masked)});
 }
 
 V summed(Call &c, V a, V b) { return !a.valid() ? b : !b.valid() ? a : c.binary(Op::add, a, b); }
+
+V stretched(Call &c, V x, E keys) {
+  if (!x.valid() || c.failed())
+    return {};
+  const size_t last = c.rank(x) - 1;
+  const E n = c.dims(x)[last];
+  if (n == keys || c.known(n) == 1)
+    return x;
+  ir::ExprPool &exprs = c.w.exprs();
+  return padded(c, x, last, c.constant(0), exprs.max(exprs.sub(keys, n), c.constant(0)),
+                c.like(x, 0));
+}
+
+V written(Call &c, V cache, V fresh, V place, V count, E more) {
+  if (c.failed())
+    return {};
+  const Dims d = c.dims(cache), of_fresh = c.dims(fresh);
+  const E batch = of_fresh[0], one = c.constant(1), rows = c.w.exprs().add(d[2], more);
+  if (c.known(more) != 0)
+    cache = c.concat({cache, c.broadcast(c.like(fresh, 0), {d[0], d[1], more, d[3]})}, 2);
+  V row = c.binary(Op::sub, c.reshape(numbers_to(c, rows), {one, one, rows, one}),
+                   c.reshape(place, {c.dims(place)[0], one, one, one}));
+  V end = count.valid() ? c.reshape(count, {batch, one, one, one}) : c.whole(of_fresh[2]);
+  V inside = c.binary(Op::logical_and, c.binary(Op::greater_equal, row, c.like(row, 0)),
+                      c.binary(Op::less, row, end));
+  V ids = c.broadcast(c.op(Op::where, {inside, row, c.like(row, 0)}),
+                      {batch, of_fresh[1], rows, of_fresh[3]});
+  V taken = c.op(Op::gather_elements, {fresh, ids}, {attr("axis", int64_t(2))});
+  return c.op(Op::where, {inside, taken, cache});
+}
+
+V angles(Call &c, V table, V positions) {
+  V y = c.gather(table, positions, 0);
+  if (c.failed())
+    return {};
+  const Dims d = c.dims(y);
+  return c.reshape(y, {d[0], d[1], c.constant(1), d[2]});
+}
+
+namespace {
 
 /// Of a mask of keys: [batch] lengths, [batch, keys] or [batch, queries, keys] of 0 and 1.
 V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
@@ -69,7 +111,7 @@ V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
   const E one = c.constant(1);
   const double masked = c.number("mask_filter_value", -10000);
   if (d.size() == 1 && d[0] == batch) {
-    V at = range(c, keys);
+    V at = numbers_to(c, keys);
     return bias_where(
         c, c.binary(Op::less, at, c.reshape(c.cast(mask, DType::i64), {batch, one, one, one})),
         dtype, masked);
@@ -80,33 +122,47 @@ V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
   return bias_where(c, c.binary(Op::not_equal, mask, c.like(mask, 0)), dtype, masked);
 }
 
-/// Keys up to each query's own place, which is `first` and what follows.
-V causal_bias(Call &c, DType dtype, E queries, E keys) {
-  Host ahead{DType::i64, {}, {c.w.exprs().sub(keys, queries)}, {}};
-  V row = c.reshape(range(c, queries), {queries, c.constant(1)});
-  row = c.binary(Op::add, row, c.w.materialize(ahead));
-  return bias_where(c, c.binary(Op::greater_equal, row, range(c, keys)), dtype, kMinusInfinity);
+/// Keys or values of all: the new ones behind a cache, which may be absent, or in its room from
+/// `place` [1, 1] on.
+V joined(Call &c, V past, V fresh, V place) {
+  return !past.valid()    ? fresh
+         : !place.valid() ? c.concat({past, fresh}, 2)
+                          : written(c, past, fresh, place, {}, c.constant(0));
 }
 
-/// What attention is over: heads of queries, keys and values, with the cache before them.
+/// What attention is over: heads of queries, keys and values.
 struct Heads {
   V q, k, v; // [batch, heads, length, size]
 };
 
-void finish(Call &c, Heads x, V past_k, V past_v, V mask, V bias) {
-  if (past_k.valid())
-    x.k = c.concat({past_k, x.k}, 2);
-  if (past_v.valid())
-    x.v = c.concat({past_v, x.v}, 2);
+/// Where keys stand in the room of a cache, the place [1, 1] of the first new one is given.
+void finish(Call &c, Heads x, V place, V mask, V bias) {
   if (c.failed())
     return;
   c.ignore({"mask_filter_value"}); // of a mask, which reads it
+  ir::ExprPool &exprs = c.w.exprs();
   const E batch = c.dims(x.q)[0], queries = c.dims(x.q)[2], keys = c.dims(x.k)[2];
   const DType dtype = c.dtype(x.q);
-  V all = summed(c, mask_bias(c, mask, dtype, batch, keys), bias);
-  if (c.integer("unidirectional", 0))
-    all = summed(c, all, causal_bias(c, dtype, queries, keys));
-  c.result(attend(c, x.q, x.k, x.v, all, c.number("scale", 0), 0), 0);
+  mask = mask_bias(c, mask, dtype, batch, keys);
+  if (place.valid())
+    mask = stretched(c, mask, keys), bias = stretched(c, bias, keys);
+  V all = summed(c, mask, bias), seen;
+  if (c.integer("unidirectional", 0)) { // keys up to each query's own place
+    V first = place.valid() ? place : c.whole(exprs.sub(keys, queries));
+    V row = c.binary(Op::add, c.reshape(numbers_to(c, queries), {queries, c.constant(1)}), first);
+    seen = c.binary(Op::greater_equal, row, numbers_to(c, keys));
+  } else if (place.valid()) {
+    seen = c.binary(Op::less, numbers_to(c, keys), c.binary(Op::add, place, c.whole(queries)));
+  }
+  if (seen.valid())
+    all = summed(c, all, bias_where(c, seen, dtype, kMinusInfinity));
+  c.result(attend(c, x.q, x.k, x.v, all, c.number("scale", 0), 0, {}), 0);
+}
+
+/// Input `i`: how many keys a cache has in its room; [1, 1].
+V place_of(Call &c, size_t i) {
+  V place = c.cast(c.value(i), DType::i64);
+  return c.failed() ? V() : c.reshape(place, {c.constant(1), c.constant(1)});
 }
 
 void multi_head_attention(Call &c) {
@@ -142,9 +198,11 @@ void multi_head_attention(Call &c) {
     return c.unsupported("keys without values");
   }
   V past_k = c.value(6), past_v = c.value(7);
-  c.result(past_k.valid() ? c.concat({past_k, x.k}, 2) : x.k, 1);
-  c.result(past_v.valid() ? c.concat({past_v, x.v}, 2) : x.v, 2);
-  finish(c, x, past_k, past_v, c.value(4), c.value(5));
+  V place = past_k.valid() && past_v.valid() && c.has(8) ? place_of(c, 8) : V();
+  x.k = joined(c, past_k, x.k, place), x.v = joined(c, past_v, x.v, place);
+  c.result(x.k, 1);
+  c.result(x.v, 2);
+  finish(c, x, place, c.value(4), c.value(5));
 }
 
 /// With its projection: [batch, length, in] times [in, 3 * hidden], and a cache [2, batch, heads,
@@ -154,8 +212,8 @@ void microsoft_attention(Call &c) {
   V x = c.value(0), w = c.value(1);
   if (c.failed() || heads < 1 || c.rank(w) != 2)
     return c.w.fail(Code::parse_error, "num_heads and weights of rank 2 are needed");
-  if (c.integer("do_rotary", 0) || c.integer("past_present_share_buffer", 0))
-    return c.unsupported("rotary embeddings, or a cache that is shared");
+  if (c.integer("do_rotary", 0))
+    return c.unsupported("rotary embeddings");
   c.ignore({"rotary_embedding_dim"});
   V projected = c.matmul(x, w);
   if (c.has(2))
@@ -180,96 +238,15 @@ void microsoft_attention(Call &c) {
     past_k = c.reshape(c.slice(past, 0, c.constant(0), c.constant(1)), d);
     past_v = c.reshape(c.slice(past, 0, c.constant(1), c.constant(1)), d);
   }
+  c.ignore_input(6); // read where the cache has room
+  V place = c.integer("past_present_share_buffer", 0) && past.valid() ? place_of(c, 6) : V();
+  V k = joined(c, past_k, parts[1], place), v = joined(c, past_v, parts[2], place);
   if (c.wants(1) && !c.failed()) {
-    V k = past.valid() ? c.concat({past_k, parts[1]}, 2) : parts[1],
-      v = past.valid() ? c.concat({past_v, parts[2]}, 2) : parts[2];
     Dims d = c.dims(k);
     d.insert(d.begin(), c.constant(1));
     c.result(c.concat({c.reshape(k, d), c.reshape(v, d)}, 0), 1);
   }
-  finish(c, {parts[0], parts[1], parts[2]}, past_k, past_v, c.value(3), c.value(5));
-}
-
-/// cosines or sines of positions [batch, length], for heads.
-V angles(Call &c, V table, V positions) {
-  V y = c.gather(table, positions, 0);
-  if (c.failed())
-    return {};
-  const Dims d = c.dims(y);
-  return c.reshape(y, {d[0], d[1], c.constant(1), d[2]});
-}
-
-/// Groups of queries share keys; each sequence has its own number of keys in the cache.
-void group_query_attention(Call &c) {
-  const int64_t heads = c.integer("num_heads", 0), groups = c.integer("kv_num_heads", 0);
-  V q = c.value(0), k = c.value(1), v = c.value(2), past_k = c.value(3), past_v = c.value(4);
-  if (c.failed() || heads < 1 || groups < 1 || c.rank(q) != 3)
-    return c.w.fail(Code::parse_error, "num_heads, kv_num_heads and queries of rank 3 are needed");
-  if (c.has(11) || c.integer("smooth_softmax", 0) || c.wants(3))
-    return c.unsupported("a sink of the softmax, or scores as a result");
-  if (c.text("k_quant_type", "NONE") != "NONE" || c.text("v_quant_type", "NONE") != "NONE")
-    return c.unsupported("a quantised cache");
-  c.expect("kv_cache_bit_width", 0);
-  c.expect("causal", 1);
-  c.expect("sliding_window_cache", 0);
-  c.ignore({"qk_output", "qk_norm_epsilon", "q_norm_epsilon", "k_norm_epsilon"}); // of what is not
-  c.ignore_input(6); // the largest of input 5, plus 1
-  const bool interleaved = c.integer("rotary_interleaved", 0) != 0;
-  c.ignore_input(7), c.ignore_input(8), c.ignore_input(9); // read where there is a rotary embedding
-  ir::ExprPool &exprs = c.w.exprs();
-  if (!k.valid()) { // packed: heads of queries, of keys, of values
-    const E size = exprs.floordiv(c.dims(q)[2], c.constant(heads + 2 * groups));
-    const E of_q = exprs.mul(c.constant(heads), size), of_k = exprs.mul(c.constant(groups), size);
-    k = c.slice(q, 2, of_q, of_k);
-    v = c.slice(q, 2, exprs.add(of_q, of_k), of_k);
-    q = c.slice(q, 2, c.constant(0), of_q);
-  }
-  q = in_heads(c, q, heads), k = in_heads(c, k, groups), v = in_heads(c, v, groups);
-  if (c.failed())
-    return;
-  const E batch = c.dims(q)[0], queries = c.dims(q)[1], one = c.constant(1);
-  // The place of each sequence's first new key: its number of keys less the new ones.
-  Host count{DType::i64, {}, {exprs.sub(one, queries)}, {}};
-  V place = c.binary(Op::add, c.cast(c.value(5), DType::i64), c.w.materialize(count));
-  place = c.reshape(c.binary(Op::maximum, place, c.like(place, 0)), {batch, one});
-  V at = c.binary(Op::add, place, range(c, queries)); // [batch, queries]
-  if (c.integer("do_rotary", 0)) {
-    V positions = c.has(9) ? c.cast(c.value(9), DType::i64) : at;
-    V cosines = angles(c, c.value(7), positions), sines = angles(c, c.value(8), positions);
-    q = rotated(c, q, cosines, sines, interleaved), k = rotated(c, k, cosines, sines, interleaved);
-  }
-  q = swapped(c, q), k = swapped(c, k), v = swapped(c, v);
-  if (c.failed())
-    return;
-  const E before = past_k.valid() ? c.dims(past_k)[2] : c.constant(0),
-          keys = exprs.add(before, queries);
-  // Key s of the result is new one s - place, where there is such, else the cache's.
-  auto placed = [&](V cache, V fresh) {
-    if (!cache.valid() || c.failed() || c.known(before) == 0)
-      return fresh;
-    const Dims d = {batch, c.dims(fresh)[1], keys, c.dims(fresh)[3]};
-    V row = c.binary(Op::sub, c.reshape(range(c, keys), {one, one, keys, one}),
-                     c.reshape(place, {batch, one, one, one}));
-    Host length{DType::i64, {}, {queries}, {}};
-    V inside = c.binary(Op::logical_and, c.binary(Op::greater_equal, row, c.like(row, 0)),
-                        c.binary(Op::less, row, c.w.materialize(length)));
-    V ids = c.broadcast(c.op(Op::where, {inside, row, c.like(row, 0)}), d);
-    V taken = c.op(Op::gather_elements, {fresh, ids}, {attr("axis", int64_t(2))});
-    V zeros = c.broadcast(c.like(fresh, 0), c.dims(fresh));
-    return c.op(Op::where, {inside, taken, c.concat({cache, zeros}, 2)});
-  };
-  k = placed(past_k, k), v = placed(past_v, v);
-  c.result(k, 1);
-  c.result(v, 2);
-  V difference = c.binary(Op::sub, c.reshape(at, {batch, one, queries, one}), range(c, keys));
-  V seen = c.binary(Op::greater_equal, difference, c.like(difference, 0));
-  if (const int64_t window = c.integer("local_window_size", -1); window > 0)
-    seen = c.binary(Op::logical_and, seen,
-                    c.binary(Op::less, difference, c.like(difference, double(window))));
-  V bias = bias_where(c, seen, c.dtype(q), kMinusInfinity);
-  if (c.has(10))
-    bias = c.binary(Op::add, bias, c.value(10));
-  c.result(attend(c, q, k, v, bias, c.number("scale", 0), c.number("softcap", 0)), 0);
+  finish(c, {parts[0], k, v}, place, c.value(3), c.value(5));
 }
 
 void microsoft_rotary(Call &c) {
@@ -297,7 +274,8 @@ void microsoft_rotary(Call &c) {
   const E one = c.constant(1), length = c.dims(x)[1];
   ids = c.cast(ids, DType::i64);
   if (c.rank(ids) == 1) // where the first is
-    ids = c.binary(Op::add, c.reshape(ids, {one, one}), c.reshape(range(c, length), {one, length}));
+    ids = c.binary(Op::add, c.reshape(ids, {one, one}),
+                   c.reshape(numbers_to(c, length), {one, length}));
   V y = rotated(c, x, angles(c, cosines, ids), angles(c, sines, ids),
                 c.integer("interleaved", 0) != 0);
   c.result(flat ? c.reshape(y, original) : swapped(c, y));
