@@ -417,3 +417,36 @@ TEST_CASE(
         want, 1e-5);
   }
 }
+
+TEST_CASE(
+    "Attention: its scores before the softcap, behind it, with the mask, and behind the softmax") {
+  constexpr size_t kQueries = 2, kKeys = 3;
+  const auto q = numbers(kQueries * kSize, 1), k = numbers(kKeys * kSize, 2),
+             v = numbers(kKeys * kSize, 3), mask = numbers(kQueries * kKeys, 4);
+  for (size_t mode = 0; mode < 4; ++mode) {
+    std::vector<double> want;
+    for (size_t s = 0; s < kQueries; ++s) {
+      std::vector<double> row(kKeys);
+      double sum = 0;
+      for (size_t i = 0; i < kKeys; ++i) {
+        row[i] = 3 * inner(row_of(q, s), row_of(k, i));
+        if (mode > 0)
+          row[i] = 0.5 * std::tanh(row[i] / 0.5);
+        if (mode > 1)
+          row[i] += double(mask[s * kKeys + i]);
+        sum += std::exp(row[i]);
+      }
+      for (double one : row)
+        want.push_back(mode == 3 ? std::exp(one) / sum : one);
+    }
+    const std::string attributes = float_attribute("softcap", 0.5f) + float_attribute("scale", 3) +
+                                   integer_attribute("qk_matmul_output_mode", mode);
+    check_said(run_model<float>(
+                   node("Attention", {"q", "k", "v", "m"}, {"o", "", "", "y"}, attributes),
+                   {floats("q", {1, 1, kQueries, kSize}, q), floats("k", {1, 1, kKeys, kSize}, k),
+                    floats("v", {1, 1, kKeys, kSize}, v), floats("m", {kQueries, kKeys}, mask)},
+                   {}, 23)
+                   .values,
+               want, 1e-5);
+  }
+}

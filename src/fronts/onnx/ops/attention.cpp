@@ -143,6 +143,7 @@ void Attention::run() {
       c.matmul(c.binary(Op::mul, q_, c.like(q_, scale)),
                c.transpose(c.binary(Op::mul, repeated(k_, heads / groups), c.like(k_, scale)),
                            {0, 1, 3, 2}));
+  const V product = scores;
   if (const double cap = c.number("softcap", 0); cap > 0)
     scores = c.binary(Op::mul, c.op(Op::tanh, {c.binary(Op::div, scores, c.like(scores, cap))}),
                       c.like(scores, cap));
@@ -158,7 +159,9 @@ void Attention::run() {
                                c.like(softmax, 0), softmax});
   }
   const int64_t mode = c.integer("qk_matmul_output_mode", 0);
-  c.result(mode == 3 ? softmax : mode == 2 ? biased : scores, 3);
+  if (mode < 0 || mode > 3)
+    return c.w.fail(Code::parse_error, "qk_matmul_output_mode is none of 0 to 3");
+  c.result(mode == 3 ? softmax : mode == 2 ? biased : mode == 1 ? scores : product, 3);
   V y = c.matmul(softmax, repeated(v_, heads / groups));
   if (flat && !c.failed()) {
     const Dims d = c.dims(y);
