@@ -184,6 +184,7 @@ struct Attend { // queries, keys and values of a decoder's layer
   std::string ids = "i32", cache_ids = "i32", cache{}; // its dtype; "": as computed
   bool has_lengths = true;
   std::vector<double> sequences{}; // of the caches, which are one for each place otherwise
+  std::vector<std::string> options{};
 };
 
 /// A norm, three products, turned heads and their way into the caches.
@@ -273,7 +274,7 @@ std::vector<std::string> attend(const Attend &a) {
           ", " + type + ", " + type);
   text = replaced(replaced(text, "  %q = alias %" + q_last + "\n", ""),
                   "  %k = alias %" + k_last + "\n", "");
-  return check_same(text, t.inputs);
+  return check_same(text, t.inputs, a.options);
 }
 
 bool is_fused(const std::vector<std::string> &entries) {
@@ -365,6 +366,21 @@ TEST_CASE("repacked products, with biases, norms of heads and casts around rotar
                              .interleaved = false,
                              .casts = true})));
   }
+}
+
+TEST_CASE("tiles of more columns than a head, which end within one, have the same bits") {
+  // One multiprocessor: queries take two tiles of 112 columns, or of half of them.
+  for (const char *dtype : {"f32", "f16"})
+    for (const int64_t rows : {1, 8})
+      for (const bool repacks : {false, true})
+        CHECK(is_fused(attend({.dtype = dtype,
+                               .rows = rows,
+                               .most_rows = rows,
+                               .heads = 9,
+                               .kv_heads = 3,
+                               .repacks = repacks,
+                               .interleaved = false,
+                               .options = {"target.multiprocessors=1"}})));
 }
 
 TEST_CASE("products of floats, with norms of heads") {

@@ -1,10 +1,11 @@
 // The text of a kernel of products that share rows, and its launch; see products.h.
 #include "compiler/fused/products.h"
 
+#include "base/check.h"
 #include "compiler/fused/kernel_parameters.h"
 #include "compiler/fused/kernel_text.h"
+#include "compiler/fused/product_tiles.h"
 #include "ops/emit/op_emitter.h"
-#include "base/check.h"
 
 #include <algorithm>
 
@@ -17,7 +18,8 @@ constexpr int64_t kThreads = 256;
 constexpr int64_t kMostRowBytes = 24 << 10;
 /// Of a block: what kernels have without asking for more.
 constexpr int64_t kMostSharedBytes = 48 << 10;
-constexpr int64_t kMostColumns = 64, kTilesEach = 2;
+/// Of a product's tile; a thread has four elements of them at most.
+constexpr int64_t kMostElements = 1024, kMostColumns = 64;
 
 ir::DType wide_of(ir::DType dtype) { return dtype == ir::DType::f64 ? dtype : ir::DType::f32; }
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
@@ -41,13 +43,8 @@ public:
     body_ += "  long long tile = blockIdx.x;\n";
     for (size_t p = 0; p < kernel_.parts.size(); ++p)
       CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
-    const int64_t columns = tile_columns(), bytes = element_bytes(kernel_.dtype);
-    const int64_t rows_bytes = kernel_.norm ? kernel_.most_rows * kernel_.depth * bytes : 0;
-    const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
-    const int64_t tile_bytes =
-        sums * bytes + (has_slices_ ? sums * slices_ * element_bytes(wide_of(kernel_.dtype)) : 0);
-    constexpr int64_t kPartialBytes = 6 << 10; // at most, of what warps share
-    if (rows_bytes + tile_bytes + kPartialBytes > kMostSharedBytes)
+    const int64_t columns = columns_of_tile();
+    if (shared_bytes(columns) > kMostSharedBytes)
       return Status::error(Code::unsupported, "a block has no room for tiles of " +
                                                   std::to_string(columns) + " columns");
     emit(columns);
@@ -106,6 +103,7 @@ private:
 
   Status write_part(const ProductPart &part, const std::string &p) {
     const std::string n = size("n" + p, part.columns);
+    part_columns_.push_back(part.columns);
     const std::string columns = "columns" + p, tiles = "tiles" + p;
     if (part.turn)
       ahead_ += "  const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") + "> " +
@@ -170,6 +168,8 @@ private:
                           (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
     if (all_warps)
       blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
+    resident_ = std::min(resident_, resident_blocks({kernel_.dtype, dtype, kernel_.most_rows,
+                                                     product.repacked, all_warps}));
     std::string join;
     const std::string number = std::to_string(i), to = "sums[" + number + "]";
     const bool is_stored = is_blocks && !product.repacked;
@@ -371,24 +371,33 @@ private:
     return rounds <= kMostRoundsAhead ? rounds : 4;
   }
 
-  /// Columns of a tile: more than one a warp, or group of warps that share its sum, as long as each
-  /// multiprocessor has kTilesEach.
-  int64_t tile_columns() const {
-    int64_t total = 0, heads = 0;
-    for (const ProductPart &part : kernel_.parts) {
-      total += part.columns;
+  /// Shared memory of a block: normed rows, tiles, and what warps share, which is less than here.
+  int64_t shared_bytes(int64_t columns) const {
+    constexpr int64_t kPartialBytes = 6 << 10;
+    const int64_t bytes = element_bytes(kernel_.dtype);
+    const int64_t rows = kernel_.norm ? kernel_.most_rows * kernel_.depth : 0;
+    const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
+    return (rows + sums) * bytes +
+           (has_slices_ ? sums * slices_ * element_bytes(wide_of(kernel_.dtype)) : 0) +
+           kPartialBytes;
+  }
+
+  int64_t columns_of_tile() const {
+    int64_t heads = 0;
+    for (const ProductPart &part : kernel_.parts)
       if (part.turn && part.turn->norm)
         heads = part.turn->width;
-    }
-    int64_t columns = has_repacked_ || has_mma_
-                          ? 16
-                          : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
-    while (columns < kMostColumns &&
-           total / (2 * columns) >= kTilesEach * table_.choice().target.multiprocessors)
-      columns *= 2;
-    if (heads != 0) // whole heads
-      columns = std::max(columns / heads, int64_t(1)) * heads;
-    return columns;
+    const int64_t least = has_repacked_ || has_mma_
+                              ? 16
+                              : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
+    // Whole heads where they are normed.
+    const int64_t step = heads == 0 ? least : std::max(least / heads, int64_t(1)) * heads;
+    return tile_columns(
+        {.columns = part_columns_,
+         .step = step,
+         .allowed = std::max(kMostColumns, kMostElements / kernel_.most_rows),
+         .places = resident_ * table_.choice().target.multiprocessors,
+         .has_room = [&](int64_t columns) { return shared_bytes(columns) <= kMostSharedBytes; }});
   }
 
   void emit(int64_t columns) {
@@ -429,14 +438,12 @@ private:
       launch.option(option);
     ir::ExprPool &exprs = builder_.module().exprs;
     std::vector<ir::ExprId> counts = uses_.counts;
-    int64_t tiles = 0;
-    for (const ProductPart &part : kernel_.parts) {
-      tiles += (part.columns + columns - 1) / columns;
+    for (const ProductPart &part : kernel_.parts)
       counts.push_back(exprs.mul(kernel_.rows, exprs.constant(part.columns)));
-    }
     launch.index_type(counts);
     give(launch);
-    launch.variant("", {}, exprs.constant(tiles), {32, kThreads / 32, 1});
+    launch.variant("", {}, exprs.constant(count_tiles(part_columns_, columns)),
+                   {32, kThreads / 32, 1});
     launch.emit(kernel_.group.location);
   }
 
@@ -453,7 +460,9 @@ private:
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
   bool has_floats_ = false, has_mma_ = false, has_blocks_ = false, has_formats_ = false;
   bool has_repacked_ = false;
-  int blocks_ = 3; // a multiprocessor, of threads: more would not have the registers
+  int blocks_ = 3;               // a multiprocessor, of threads: more would not have the registers
+  int64_t resident_ = INT64_MAX; // likewise, by what the compiler takes
+  std::vector<int64_t> part_columns_;
 };
 
 } // namespace

@@ -1,9 +1,10 @@
 // Index spaces and kernel declarations.
 #include "support/catch.h"
 
+#include "compiler/fused/product_tiles.h"
+#include "kernels/builtin.h"
 #include "ops/emit/index_space.h"
 #include "ops/emit/kernel_launch.h"
-#include "kernels/builtin.h"
 
 using namespace cugrt;
 using namespace cugrt::codegen;
@@ -155,4 +156,48 @@ TEST_CASE(
   // What a header says twice in one text is guarded.
   for (const kernels::BuiltinSource &source : kernels::builtin_sources())
     CHECK(source.name.ends_with(".cuh") == source.text.starts_with("#ifndef CUGRT_"));
+}
+
+namespace {
+
+int64_t tile_width(const std::vector<int64_t> &parts, int64_t places, int64_t step = 16,
+                   int64_t room = INT64_MAX) {
+  return tile_columns({.columns = parts,
+                       .step = step,
+                       .allowed = 1024,
+                       .places = places,
+                       .has_room = [&](int64_t columns) { return columns <= room; }});
+}
+
+} // namespace
+
+TEST_CASE("tiles of products are as narrow as one wave of blocks allows") {
+  constexpr int64_t kTwice = 2 * 132;
+  CHECK(tile_width({14336}, kTwice) == 64);            // 224 tiles; of 48 columns 299
+  CHECK(tile_width({4096, 1024, 1024}, kTwice) == 32); // 192
+  CHECK(tile_width({576, 192, 192}, kTwice) == 16);    // 60
+  CHECK(tile_width({49152}, kTwice) == 192);           // 256; of 176 columns 280
+  CHECK(tile_width({128256}, 132) == 976);             // 132; of 960 columns 134
+  CHECK(tile_width({49152}, 32) == 768);               // two full waves; of 1,024 columns 48 tiles
+  CHECK(tile_width({49152}, 32, 16, 100) == 96);       // 16 waves of 512 tiles
+  CHECK(tile_width({1000, 1000}, 4, 80) == 560);       // a part has tiles of its own
+  CHECK(tile_width({1000}, 1, 2000) == 2000);          // a step, whatever is allowed
+}
+
+TEST_CASE("two blocks of a product are resident where it takes up to 128 registers") {
+  using ir::DType;
+  const auto resident = [](DType x, DType w, int64_t rows = 1, bool repacked = true) {
+    return resident_blocks({x, w, rows, repacked, repacked});
+  };
+  for (const DType w : {DType::q4_1, DType::q8_0, DType::q2_k, DType::q4_k, DType::q5_k})
+    CHECK(resident(DType::f16, w, 8) == 2);
+  CHECK(resident(DType::f16, DType::q6_k) == 1);
+  CHECK(resident(DType::bf16, DType::q4_1) == 2);
+  CHECK(resident(DType::bf16, DType::q4_k) == 1);
+  CHECK(resident(DType::f32, DType::q6_k) == 2);
+  CHECK(resident(DType::f32, DType::q6_k, 2) == 1);
+  CHECK(resident(DType::f32, DType::q4_0, 2, false) == 2);
+  CHECK(resident(DType::f16, DType::f16, 8) == 3);
+  CHECK(resident(DType::f32, DType::f32, 1, false) == 4);
+  CHECK(resident(DType::f64, DType::q4_0, 1, false) == 1);
 }

@@ -1,0 +1,37 @@
+// The widths of tiles; see product_tiles.h.
+#include "compiler/fused/product_tiles.h"
+
+namespace cugrt::codegen {
+
+int64_t resident_blocks(const ProductForm &form) {
+  constexpr int64_t kOfFloats = 4, kOfMma = 3;
+  if (form.x == ir::DType::f64)
+    return 1;
+  if (ir::info(form.w).kind != ir::DTypeKind::block)
+    return form.all_warps ? kOfMma : kOfFloats;
+  const bool is_large = ir::info(form.w).elements_per_block > 32;
+  const bool takes_over_128 = form.repacked && (form.x == ir::DType::f16 ? form.w == ir::DType::q6_k
+                                                : form.x == ir::DType::bf16 ? is_large
+                                                                            : form.most_rows > 1);
+  return takes_over_128 ? 1 : 2;
+}
+
+int64_t count_tiles(std::span<const int64_t> parts, int64_t columns) {
+  int64_t count = 0;
+  for (const int64_t part : parts)
+    count += (part + columns - 1) / columns;
+  return count;
+}
+
+int64_t tile_columns(const TileRule &rule) {
+  int64_t most = rule.step;
+  while (most + rule.step <= rule.allowed && rule.has_room(most + rule.step))
+    most += rule.step;
+  const int64_t waves = (count_tiles(rule.columns, most) + rule.places - 1) / rule.places;
+  int64_t columns = rule.step;
+  while (columns < most && count_tiles(rule.columns, columns) > waves * rule.places)
+    columns += rule.step;
+  return columns;
+}
+
+} // namespace cugrt::codegen
