@@ -200,7 +200,7 @@ typedef struct cugrt_llm_api {
                                 const cugrt_llm_generate_options *options, uint64_t *sequence);
   /* Ends a sequence, whose place is empty then. CUGRT_NOT_FOUND of one that has ended. */
   cugrt_status *(*sequence_cancel)(cugrt_llm_session *session, uint64_t sequence);
-  /* Takes in the next part (at most 64 tokens) of the oldest prompt that is not in yet, and gives a
+  /* Takes in the next part (at most 128 tokens) of the oldest prompt that is not in yet, and gives a
    * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
    * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
    * step. A loop on the device may be up to 63 tokens ahead of the caller: these come first, one a

@@ -421,7 +421,7 @@ def _(subject):
 @test("a prompt of more than one part is taken in whole")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 6)
-    answer = subject.generate(model, prompt="abcdefg " * 18)  # 144 tokens: parts of 64, 64 and 16
+    answer = subject.generate(model, prompt="abcdefg " * 18)  # 144 tokens: parts of 128 and 16
     equal(len(answer["prompt_ids"]), 144)
     follow(model, answer, 1e-3)
 

@@ -31,7 +31,10 @@ cugrt_value tensor_value(uint64_t address, ir::DType dtype, std::initializer_lis
   return value;
 }
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+constexpr uint64_t kIdBytes = aligned(uint64_t(kChunk) * kTokenBytes); // of a part of a prompt
 
 } // namespace
 
@@ -165,10 +168,10 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder) {
   CUGRT_TRY(make(uint64_t(places_ * vocabulary_) * kTokenBytes, counts_));
   CUGRT_TRY(make(uint64_t(places_ * end_words()) * kTokenBytes, ends_));
   CUGRT_TRY(ring_.make(runtime_, places_));
-  CUGRT_TRY(make(2 * kAlignment, prompt_)); // ids of kChunk tokens, then a request
+  CUGRT_TRY(make(kIdBytes + kAlignment, prompt_)); // ids, then a request
   const uint64_t prompt = api().buffer_address(prompt_.get());
   prefill_arguments_ = {tensor_value(prompt, ir::DType::i32, {1}),
-                        tensor_value(prompt + kAlignment, ir::DType::i32, {kRequest})};
+                        tensor_value(prompt + kIdBytes, ir::DType::i32, {kRequest})};
   for (uint64_t i = 0; i < kStateTensors; ++i)
     prefill_arguments_.push_back(tensor_value(state_address(i, 0), ir::DType::i32, {places_}));
   prefill_arguments_.push_back(
@@ -262,7 +265,7 @@ Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t>
   const uint64_t prompt = api().buffer_address(prompt_.get());
   CUGRT_TRY(settle()); // the last part has been read
   CUGRT_TRY(write(prompt, ids.data(), rows * kTokenBytes));
-  CUGRT_TRY(write(prompt + kAlignment, request.data(), sizeof request));
+  CUGRT_TRY(write(prompt + kIdBytes, request.data(), sizeof request));
   prefill_arguments_[0] = tensor_value(prompt, ir::DType::i32, {int64_t(rows)});
   return run(prefill_, prefill_arguments_);
 }

@@ -6,7 +6,9 @@
 
 namespace cugrt::llm {
 
-inline constexpr int64_t kChunk = 64; // tokens of a prompt taken in at once: a power of two
+/// Tokens of a prompt taken in at once: a power of two. As many as read weights from memory once
+/// (kernels/strips.cuh); more would take an arena in proportion, and save nothing of that.
+inline constexpr int64_t kChunk = 128;
 
 /// The module for a context and places. Beside its two functions it has an empty one whose name
 /// holds the options and a digest of the module's text, which knows the model's numbers.
