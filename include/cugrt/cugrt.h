@@ -19,8 +19,8 @@
  * values. A run leaves the thread's current CUDA context as it is; where there was none, the
  * runtime's own stays current, so that the next run need not set it again.
  *
- * Streams. Runs of one session follow each other on the device, whatever streams they go to, unless
- * it has several frames. A caller's stream may be captured as soon as a run on it has returned, and
+ * Streams. Runs of one session follow each other on the device, whatever streams they go to. A
+ * caller's stream may be captured as soon as a run on it has returned, and
  * must live until the session has run on another one, was synchronised or is freed.
  *
  * Units. Sizes and offsets are bytes unless the name says otherwise. Device addresses are uint64_t,
@@ -366,9 +366,8 @@ typedef struct cugrt_session_options {
   /* For arenas, results and unplanned allocations; NULL: the driver, with arenas in reservations
    * that are backed with memory as runs need it. */
   const cugrt_allocator *allocator;
-  /* Arenas, and so runs that may overlap on the device; 0: 1. Runs take them in turn; those that
-   * touch the same bytes, or write state, still follow each other. A result in the session's memory
-   * is valid until its function has run as many times again. */
+  /* 0 or 1. More is CUGRT_UNSUPPORTED: open two sessions of the executable, which share code and
+   * weights, for runs that overlap on the device. */
   uint32_t frames;
 } cugrt_session_options;
 
@@ -423,7 +422,7 @@ typedef struct cugrt_counters {
   /* By cugrt_eager_reason. Launches of regions; eager_outside: steps. */
   uint64_t eager_requested, eager_too_large, eager_budget_full, eager_no_memory, eager_outside;
   uint64_t regions_prepared;      /* instances taken over from session_prepare */
-  uint64_t arena_committed_bytes; /* memory behind all arenas of all frames */
+  uint64_t arena_committed_bytes; /* memory behind all arenas */
   uint64_t eager_conditional;     /* launches of regions, like those above */
   /* Of weights that the device reads in their pages in host memory, beside weight_bytes: where its
    * memory is the host's. */
@@ -449,11 +448,11 @@ typedef struct cugrt_prepare_report {
 typedef struct cugrt_launch_record {
   size_t struct_size;
   uint64_t
-      sequence; /* counts from 0 within a frame; numbers that are missing were overwritten unread */
+      sequence; /* counts from 0; numbers that are missing were overwritten unread */
   uint64_t run; /* number of the session's run, from 0 */
   int32_t kind; /* cugrt_launch_kind */
   int32_t reason;    /* cugrt_eager_reason */
-  uint32_t frame;    /* 0 unless the session has several */
+  uint32_t frame;    /* 0 */
   uint32_t key_size; /* symbols of the region's key; the first CUGRT_MAX_KEY of them follow */
   const char *function;
   const char *name; /* of the region or step */

@@ -15,18 +15,17 @@ enum class Way { graph, host, eager };
 constexpr Way kWays[] = {Way::graph, Way::host, Way::eager};
 
 struct Program {
-  explicit Program(const std::string &text, Way way = Way::graph, uint32_t frames = 1)
-      : executable(compile(text, way)), session(open(executable, way, frames)) {}
+  explicit Program(const std::string &text, Way way = Way::graph)
+      : executable(compile(text, way)), session(open(executable, way)) {}
 
   static Executable compile(const std::string &text, Way way) {
     auto options = detail::sized<cugrt_compile_options>();
     options.host_control = way == Way::host;
     return Executable(emulated_runtime(), Module::parse(text), &options);
   }
-  static Session open(Executable &executable, Way way, uint32_t frames) {
+  static Session open(Executable &executable, Way way) {
     auto options = detail::sized<cugrt_session_options>();
     options.eager = way == Way::eager;
-    options.frames = frames;
     return Session(executable, emulated_runtime(), Weights(), options);
   }
   Function function(const char *name) { return executable.function(name); }
@@ -84,7 +83,7 @@ func @main(%x: tensor<[n], i32>, %cache: inout tensor<[8], i32>, %pos: tensor<[2
 
 /// The caller's buffers, and runs on the caller's stream: waiting for it asks the session nothing.
 struct Append {
-  explicit Append(Way way, uint32_t frames = 1) : program(kAppend, way, frames) {}
+  explicit Append(Way way) : program(kAppend, way) {}
 
   void run(int32_t position) {
     write(position);
@@ -153,26 +152,12 @@ TEST_CASE("A position out of its bounds is clamped, and the next run is refused,
 }
 
 TEST_CASE("Waiting for the session tells of a position out of its bounds, once") {
-  for (uint32_t frames : {1u, 3u}) {
-    Append append(Way::graph, frames);
-    append.run(9);
-    check_error(error_of([&] { append.program.session.synchronize(); }));
-    append.program.session.synchronize();
-    append.run(3);
-    CHECK(append.cached()[3] == 1073);
-  }
-}
-
-TEST_CASE("A run is refused whichever frame had the one that was out of its bounds") {
-  Append append(Way::graph, 3);
-  for (int round = 0; round < 4; ++round) {
-    append.run(3);
-    append.run(9);
-    check_error(error_of([&] { append.run(4); }));
-  }
-  append.run(4);
+  Append append(Way::graph);
+  append.run(9);
+  check_error(error_of([&] { append.program.session.synchronize(); }));
   append.program.session.synchronize();
-  CHECK(append.program.session.counters().runs == 9);
+  append.run(3);
+  CHECK(append.cached()[3] == 1073);
 }
 
 TEST_CASE("An instance that was made ahead checks positions as any other") {

@@ -21,17 +21,10 @@ extern "C" __global__ void scale(const float *x, float *y, long long n, int a) {
 }
 )";
 
-cugrt_session_options with_frames(uint32_t frames) {
-  cugrt_session_options options = CUGRT_INIT(cugrt_session_options);
-  options.frames = frames;
-  return options;
-}
-
 struct ResultsProgram {
-  explicit ResultsProgram(const std::string &text, uint32_t frames = 1)
+  explicit ResultsProgram(const std::string &text)
       : executable(emulated_runtime(), Module::parse(text)),
-        session(executable, emulated_runtime(), {}, with_frames(frames)),
-        main(executable.function("main")) {}
+        session(executable, emulated_runtime()), main(executable.function("main")) {}
 
   void run(std::vector<Value> arguments, std::vector<Value> &results) {
     session.run_into(main, arguments, results);
@@ -52,23 +45,20 @@ std::vector<float> filled(size_t count, float value) { return std::vector<float>
 } // namespace
 
 TEST_CASE("memory that a caller binds is written to after a run that was refused") {
-  for (uint32_t frames : {1u, 2u}) {
-    ResultsProgram program(kScale + R"(
+  ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[8], f32>, %a: int) -> (tensor<[8], f32>) {
-  %r = alloc : tensor<[8], f32>
-  launch @scale(%x, %r, 8, %a)
-  return %r
+%r = alloc : tensor<[8], f32>
+launch @scale(%x, %r, 8, %a)
+return %r
 }
-)",
-                           frames);
-    Buffer x = upload(filled(8, 1)), y = upload(filled(8, 0));
-    for (int64_t a : {2, 3, 4}) {
-      std::vector<Value> bound{tensor(y, 8)}, none(1);
-      program.run({tensor(x, 8), a}, bound);
-      CHECK(bound[0].as.tensor.address == y.address());
-      CHECK(download<float>(y.address(), 8) == filled(8, float(a)));
-      CHECK_THROWS_AS(program.run({tensor(x, 8), int64_t(1) << 40}, none), Error);
-    }
+)");
+  Buffer x = upload(filled(8, 1)), y = upload(filled(8, 0));
+  for (int64_t a : {2, 3, 4}) {
+    std::vector<Value> bound{tensor(y, 8)}, none(1);
+    program.run({tensor(x, 8), a}, bound);
+    CHECK(bound[0].as.tensor.address == y.address());
+    CHECK(download<float>(y.address(), 8) == filled(8, float(a)));
+    CHECK_THROWS_AS(program.run({tensor(x, 8), int64_t(1) << 40}, none), Error);
   }
 }
 
@@ -123,61 +113,55 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
 
 TEST_CASE(
     "an address that any earlier run handed out binds nothing, and no other memory takes it") {
-  for (uint32_t frames : {1u, 3u}) {
-    ResultsProgram program(kScale + R"(
+  ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) {
-  %r = alloc : tensor<[n], f32>
-  launch @scale(%x, %r, n, 2)
-  return %r
+%r = alloc : tensor<[n], f32>
+launch @scale(%x, %r, n, 2)
+return %r
 }
-)",
-                           frames);
-    Buffer x = upload(filled(100'000, 1));
-    std::vector<std::vector<Value>> arrays(8, std::vector<Value>(1));
-    std::vector<Buffer> others;
-    int64_t n = 10;
-    for (std::vector<Value> &array : arrays) {
-      program.run({tensor(x, n)}, array);
-      // Would lie where a block was that the session had given back.
-      others.push_back(upload(filled(size_t(n), 9)));
-      n *= 3;
-    }
-    for (std::vector<Value> &array : arrays) {
-      program.run({tensor(x, 10)}, array);
-      CHECK(values_at(array[0]) == filled(10, 2));
-    }
-    n = 10;
-    for (const Buffer &other : others) {
-      CHECK(download<float>(other.address(), size_t(n)) == filled(size_t(n), 9));
-      n *= 3;
-    }
-    CHECK(program.session.counters().result_bytes < frames * 4 * 3 * 21'870 * sizeof(float));
+)");
+  Buffer x = upload(filled(100'000, 1));
+  std::vector<std::vector<Value>> arrays(8, std::vector<Value>(1));
+  std::vector<Buffer> others;
+  int64_t n = 10;
+  for (std::vector<Value> &array : arrays) {
+    program.run({tensor(x, n)}, array);
+    // Would lie where a block was that the session had given back.
+    others.push_back(upload(filled(size_t(n), 9)));
+    n *= 3;
   }
+  for (std::vector<Value> &array : arrays) {
+    program.run({tensor(x, 10)}, array);
+    CHECK(values_at(array[0]) == filled(10, 2));
+  }
+  n = 10;
+  for (const Buffer &other : others) {
+    CHECK(download<float>(other.address(), size_t(n)) == filled(size_t(n), 9));
+    n *= 3;
+  }
+  CHECK(program.session.counters().result_bytes < 4 * 3 * 21'870 * sizeof(float));
 }
 
 TEST_CASE("arrays of results that a parameter lies in may come back in turn") {
-  for (uint32_t frames : {1u, 2u}) {
-    ResultsProgram program(kScale + R"(
+  ResultsProgram program(kScale + R"(
 func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>, tensor<[8], f32>) {
-  %r = alloc : tensor<[8], f32>
-  launch @scale(%x, %r, 8, 2)
-  return %r, %x
+%r = alloc : tensor<[8], f32>
+launch @scale(%x, %r, 8, 2)
+return %r, %x
 }
-)",
-                           frames);
-    Buffer x[] = {upload(filled(8, 1)), upload(filled(8, 2)), upload(filled(8, 3))};
-    std::vector<Value> arrays[] = {std::vector<Value>(2), std::vector<Value>(2)};
-    for (int i = 0; i < 12; ++i) {
-      std::vector<Value> &array = arrays[i % 2];
-      program.run({tensor(x[i % 3], 8)}, array);
-      CHECK(array[1].as.tensor.address == x[i % 3].address());
-      CHECK(values_at(array[0]) == filled(8, float(2 * (i % 3 + 1))));
-    }
-    Buffer own = upload(filled(8, 0));
-    std::vector<Value> bound{Value{}, tensor(own, 8)};
-    CHECK(mentions(error_of([&] { program.run({tensor(x[0], 8)}, bound); }),
-                   "result 1 is tensor %x itself"));
+)");
+  Buffer x[] = {upload(filled(8, 1)), upload(filled(8, 2)), upload(filled(8, 3))};
+  std::vector<Value> arrays[] = {std::vector<Value>(2), std::vector<Value>(2)};
+  for (int i = 0; i < 12; ++i) {
+    std::vector<Value> &array = arrays[i % 2];
+    program.run({tensor(x[i % 3], 8)}, array);
+    CHECK(array[1].as.tensor.address == x[i % 3].address());
+    CHECK(values_at(array[0]) == filled(8, float(2 * (i % 3 + 1))));
   }
+  Buffer own = upload(filled(8, 0));
+  std::vector<Value> bound{Value{}, tensor(own, 8)};
+  CHECK(mentions(error_of([&] { program.run({tensor(x[0], 8)}, bound); }),
+                 "result 1 is tensor %x itself"));
 }
 
 TEST_CASE(
@@ -210,4 +194,23 @@ func @main(%x: tensor<[2, n], f32>) -> (tensor<[n], f32>, tensor<[1], f32>)
   const cugrt_counters counters = program.session.counters();
   CHECK(counters.eager_steps == 0);
   CHECK(counters.arena_bytes >= 2 * 64 * 4);
+}
+
+TEST_CASE("a session of several frames is refused with a sentence that names two sessions") {
+  Executable executable(emulated_runtime(), Module::parse(kScale + R"(
+func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
+  %r = alloc : tensor<[8], f32>
+  launch @scale(%x, %r, 8, 2)
+  return %r
+}
+)"));
+  cugrt_session_options options = CUGRT_INIT(cugrt_session_options);
+  options.frames = 2;
+  try {
+    Session session(executable, emulated_runtime(), {}, options);
+    FAIL("the session opened");
+  } catch (const Error &error) {
+    CHECK(error.code() == CUGRT_UNSUPPORTED);
+    CHECK(std::string(error.what()).find("two sessions") != std::string::npos);
+  }
 }

@@ -4,7 +4,7 @@
 #include "device/context/abi_types.h"
 #include "device/context/device.h"
 #include "device/pack/pack.h"
-#include "device/session/session_frames.h"
+#include "device/session/session.h"
 
 #include <vector>
 
@@ -84,11 +84,5 @@ make_executable_data(std::shared_ptr<const Executable> executable);
 struct cugrt_session {
   std::shared_ptr<const cugrt_executable_data> data;
   const cugrt::runtime::Executable *executable = nullptr;
-  std::unique_ptr<cugrt::runtime::Session> session;      // either this
-  std::unique_ptr<cugrt::runtime::SessionFrames> frames; // or, with several frames, this
+  std::unique_ptr<cugrt::runtime::Session> session;
 };
-
-/// Calls `body` with whichever it is.
-template <class Body> auto with_session(cugrt_session *handle, Body &&body) {
-  return handle->frames ? body(*handle->frames) : body(*handle->session);
-}

@@ -1,8 +1,8 @@
 // Buffers, copies, streams and events of the C ABI.
-#include "device/driver/driver_error.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"
+#include "device/driver/driver_error.h"
 
 namespace cugrt::runtime::api {
 

@@ -21,7 +21,6 @@ cugrt_launch_record to_abi(const LaunchRecord &record) {
   out.run = record.run;
   out.kind = record.kind;
   out.reason = static_cast<int32_t>(record.reason);
-  out.frame = record.frame;
   out.function = record.function->name.c_str();
   out.name = record.name->c_str();
   if (record.region != plan::kNone) {
@@ -57,6 +56,10 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     SessionOptions session_options;
     if (options.weights)
       session_options.weights = &options.weights->set;
+    if (options.frames > 1)
+      return Status::error(Code::unsupported,
+                           "a session has one arena: open two sessions of the executable, which "
+                           "share code and weights, for runs that overlap");
     if (options.instance_budget_bytes)
       session_options.cache.policy.budget_bytes = options.instance_budget_bytes;
     session_options.cache.eager = options.eager != 0;
@@ -85,13 +88,8 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
       session_options.allocator = std::make_shared<const cugrt_allocator>(allocator);
     }
     made->executable = executable->data->executable.get();
-    if (options.frames > 1) {
-      CUGRT_ASSIGN(made->frames, SessionFrames::open(executable->data->executable, runtime->device,
-                                                     session_options, options.frames));
-    } else {
-      CUGRT_ASSIGN(made->session,
-                   Session::open(executable->data->executable, runtime->device, session_options));
-    }
+    CUGRT_ASSIGN(made->session,
+                 Session::open(executable->data->executable, runtime->device, session_options));
     *session = made.release();
     return {};
   });
@@ -119,8 +117,6 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
     request.results = {given->results, given->result_count};
     request.own_stream = !given->stream && !given->use_default_stream;
     request.stream = given->stream;
-    if (session->frames) [[unlikely]]
-      return session->frames->run(function->index, request);
     return session->session->run(function->index, request);
   });
 }
@@ -128,7 +124,7 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
 cugrt_status *session_synchronize(cugrt_session *session) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    return with_session(session, [](auto &it) { return it.synchronize(); });
+    return session->session->synchronize();
   });
 }
 
@@ -136,7 +132,7 @@ cugrt_status *session_is_idle(cugrt_session *session, int32_t *is_idle) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
     CUGRT_REQUIRE(is_idle);
-    CUGRT_ASSIGN(*is_idle, with_session(session, [](auto &it) { return it.is_idle(); }));
+    CUGRT_ASSIGN(*is_idle, session->session->is_idle());
     return {};
   });
 }
@@ -144,8 +140,7 @@ cugrt_status *session_is_idle(cugrt_session *session, int32_t *is_idle) {
 cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *counters) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    CUGRT_ASSIGN(Session::Totals totals,
-                 with_session(session, [](auto &it) { return it.totals(); }));
+    CUGRT_ASSIGN(Session::Totals totals, session->session->totals());
     cugrt_counters filled{};
     filled.runs = totals.counters.runs;
     filled.regions_built = totals.counters.regions_built;
@@ -190,8 +185,7 @@ cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record 
                                                        std::to_string(records->struct_size) +
                                                        "; initialise the struct with CUGRT_INIT");
     std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
-    CUGRT_ASSIGN(size_t filled,
-                 with_session(session, [&](auto &it) { return it.read_launches(read); }));
+    CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
     size_t stride = filled ? records->struct_size : 0;
     auto *to = reinterpret_cast<unsigned char *>(records);
     for (size_t i = 0; i < filled; ++i, to += stride) {
@@ -214,9 +208,8 @@ cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *func
     if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");
-    CUGRT_ASSIGN(PrepareReport report, with_session(session, [&](auto &it) {
-                   return it.prepare(function->index, {symbols, symbol_count});
-                 }));
+    CUGRT_ASSIGN(PrepareReport report,
+                 session->session->prepare(function->index, {symbols, symbol_count}));
     cugrt_prepare_report filled{};
     filled.regions = report.regions;
     filled.built = report.built;
@@ -235,8 +228,7 @@ cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *func
 cugrt_status *session_get_costs(cugrt_session *session, cugrt_costs *costs) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
-    const InstanceCost &cost =
-        session->frames ? session->frames->first().cost() : session->session->cost();
+    const InstanceCost &cost = session->session->cost();
     cugrt_costs filled{0,
                        cost.node_bytes,
                        cost.instance_bytes,

@@ -295,13 +295,8 @@ std::optional<InstanceId> GraphCache::oldest() const {
   return oldest;
 }
 
-std::optional<uint64_t> GraphCache::oldest_use() {
-  adopt_prepared();
-  std::optional<InstanceId> id = oldest();
-  return id ? std::optional(cached_[*id].instance->last_launch) : std::nullopt;
-}
-
 bool GraphCache::give_up_oldest(const std::function<Status()> &wait) {
+  adopt_prepared();
   std::optional<InstanceId> id = oldest();
   if (!id)
     return false;

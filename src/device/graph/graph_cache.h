@@ -79,10 +79,7 @@ public:
   /// An error of a region's launch, with function, region and key.
   Status attribute(uint32_t region, Status status) const;
 
-  /// When the least recently used instance was used, by launch_count(); one that was made ahead and
-  /// waits is there, too. Empty: there is none.
-  std::optional<uint64_t> oldest_use();
-  /// Destroys that instance; where its work may not have ended, `wait` waits for all of the
+  /// Destroys the least recently used instance, those made ahead among them; where its work may not have ended, `wait` waits for all of the
   /// session's first. False when that failed. Context current.
   bool give_up_oldest(const std::function<Status()> &wait);
 
@@ -92,11 +89,6 @@ public:
 
   /// All work of the session has ended.
   void all_done() { completed_ = launches_; }
-
-  /// Launches so far: what "last used" counts. Caches whose instances are compared take turns, each
-  /// going on where the other one was.
-  uint64_t launch_count() const { return launches_; }
-  void count_launches_from(uint64_t count) { launches_ = count; }
 
   const InstanceCost &cost() const { return options_.cost; }
   uint64_t instance_bytes() const { return policy_.bytes(); }

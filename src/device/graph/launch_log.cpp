@@ -89,12 +89,10 @@ Status LaunchLog::step_ends(driver::StreamRef stream) {
   return timing_ ? end_.record(stream) : Status();
 }
 
-size_t LaunchLog::read(std::span<LaunchRecord> records, uint64_t end_run) {
+size_t LaunchLog::read(std::span<LaunchRecord> records) {
   size_t count = 0;
   for (; count < records.size() && first_ < next_; ++count, ++first_) {
     Entry &entry = ring_[first_ % ring_.size()];
-    if (entry.record.run >= end_run)
-      break;
     records[count] = entry.record;
     if (!entry.timed)
       continue;

@@ -39,7 +39,7 @@ struct LaunchRecord {
   uint64_t sequence = 0, run = 0;
   cugrt_launch_kind kind = CUGRT_LAUNCH_HIT;
   EagerReason reason = EagerReason::none;
-  uint32_t frame = 0, region = plan::kNone; // of regions: Function::regions
+  uint32_t region = plan::kNone; // of regions: Function::regions
   const plan::Function *function = nullptr;
   const std::string *name = nullptr;
   std::array<int64_t, CUGRT_MAX_KEY> key{};         // of the region's key, as many as fit
@@ -78,13 +78,9 @@ public:
   Status step_begins(driver::StreamRef stream);
   Status step_ends(driver::StreamRef stream);
 
-  /// Moves out the oldest records, as many as fit and are there, of runs below `end_run`. Device
-  /// times are filled in for steps that have ended. Returns how many.
-  size_t read(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
-  /// The run of the oldest record.
-  std::optional<uint64_t> first_run() const {
-    return first_ < next_ ? std::optional(ring_[first_ % ring_.size()].record.run) : std::nullopt;
-  }
+  /// Moves out the oldest records, as many as fit and are there. Device times are filled in for
+  /// steps that have ended. Returns how many.
+  size_t read(std::span<LaunchRecord> records);
 
   uint64_t run = 0; // of later records
 

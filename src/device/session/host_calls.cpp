@@ -1,11 +1,11 @@
 // Calls of the host's program: other functions of the module, host builtins and extern functions;
 // see host_program.h.
+#include "base/check.h"
 #include "device/context/abi_types.h"
 #include "device/context/callback.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/host_program.h"
 #include "device/session/session.h"
-#include "base/check.h"
 
 #include <algorithm>
 

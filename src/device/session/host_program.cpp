@@ -2,9 +2,9 @@
 // host_program.h.
 #include "device/session/host_program.h"
 
+#include "base/check.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/session.h"
-#include "base/check.h"
 
 namespace cugrt::runtime {
 

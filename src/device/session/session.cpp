@@ -18,8 +18,7 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
       cache_(*code_, options.cache, counters_, log_,
-             [this] { return give_back_unplanned() || give_up_one(); }),
-      frames_(options.frames) {}
+             [this] { return give_back_unplanned() || give_up_one(); }) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,
                                                std::shared_ptr<Device> device,
@@ -173,25 +172,20 @@ void Session::set_fixed_bases(RunBinding &run) const {
   run.set_base(run.program.symbol_flag, symbol_flag_.address(), sizeof(uint32_t));
 }
 
-/// What runs of all frames have released, once the work that uses it has ended.
+/// What runs have released, once the work that uses it has ended.
 bool Session::give_back_unplanned() {
-  bool any = false;
-  for (Session *frame : frames())
-    if (frame->dynamic_memory_.keeps_released() && frame->wait_for_last().ok()) {
-      frame->dynamic_memory_.give_back();
-      any = true;
-    }
-  return any;
+  if (!dynamic_memory_.keeps_released() || !wait_for_last().ok())
+    return false;
+  dynamic_memory_.give_back();
+  return true;
 }
 
 /// An error of memory that has run out says how much unplanned tensors hold.
 Status Session::in_unplanned_figures(Status status) const {
   if (status.code() != Code::out_of_device_memory)
     return status;
-  uint64_t bytes = 0;
-  for (const Session *frame : frames())
-    bytes += frame->dynamic_memory_.size_bytes();
-  return std::move(status).in("unplanned tensors hold " + std::to_string(bytes) + " bytes");
+  return std::move(status).in("unplanned tensors hold " +
+                              std::to_string(dynamic_memory_.size_bytes()) + " bytes");
 }
 
 Session::~Session() {
@@ -369,17 +363,6 @@ Status Session::run(uint32_t function, const RunRequest &request) {
     return code_->device().note(std::move(status));
   ++counters_.runs;
   return status;
-}
-
-void Session::add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const {
-  for (const ResultMemory &memory : functions_[function]->result_memory)
-    if (memory.size_bytes() != 0)
-      ranges.push_back({memory.address(), memory.size_bytes(), true, 0});
-}
-
-bool Session::handed_out(uint32_t function, size_t result, uint64_t address) const {
-  const std::vector<ResultMemory> &memory = functions_[function]->result_memory;
-  return result < memory.size() && memory[result].handed_out(address);
 }
 
 /// On what this thread has to itself: a run binding, a stream, and instances that nobody else

@@ -10,11 +10,11 @@
 // device (see device.h).
 #pragma once
 
-#include "device/driver/stream.h"
 #include "device/code/loaded_code.h"
 #include "device/context/arena.h"
 #include "device/context/dynamic_memory.h"
 #include "device/context/in_use.h"
+#include "device/driver/stream.h"
 #include "device/graph/graph_cache.h"
 #include "device/program/symbol_flag.h"
 
@@ -23,7 +23,6 @@
 namespace cugrt::runtime {
 
 struct FunctionState;
-class Session;
 
 struct SessionOptions {
   const WeightSet *weights = nullptr; // none: no function has weights; used while opening only
@@ -32,9 +31,6 @@ struct SessionOptions {
   /// For arenas, results and unplanned allocations; none: the driver's.
   std::shared_ptr<const cugrt_allocator> allocator;
   bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
-  /// Sessions that are used by one thread at a time together with this one, itself among them once
-  /// it is open, and that give up instances for each other. Outlives them; none: itself only.
-  const std::vector<Session *> *frames = nullptr;
 };
 
 struct RunRequest {
@@ -64,18 +60,10 @@ public:
 
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
-  /// The stream that `request` will run on waits for what `other`, of the same device, has queued.
-  Status run_after(Session &other, const RunRequest &request);
 
   /// Makes and uploads the instances of a function's regions for these values of its symbols. May
   /// be called from any thread, also while another one runs the session.
   Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
-
-  /// Whether a run may have left this address in the caller's array of results without having been
-  /// given it: then it binds nothing.
-  bool handed_out(uint32_t function, size_t result, uint64_t address) const;
-  /// Memory of the session's that a function's results lie in.
-  void add_result_ranges(uint32_t function, std::vector<BoundRange> &ranges) const;
 
   const Executable &executable() const { return code_->executable(); }
   struct Totals {
@@ -86,21 +74,8 @@ public:
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
   Status visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit);
-  /// Moves records of runs below `end_run` out of the launch log; see LaunchLog::read.
-  Result<size_t> read_launches(std::span<LaunchRecord> records, uint64_t end_run = UINT64_MAX);
-  /// The run that the next one of them is of.
-  std::optional<uint64_t> first_recorded_run() const { return log_.first_run(); }
-
-  /// What runs are numbered and instances compared by. Frames count together: each goes on where
-  /// the one before it was.
-  struct Count {
-    uint64_t runs = 0, launches = 0;
-  };
-  Count count() const { return {next_run_, cache_.launch_count()}; }
-  void count_from(const Count &count) {
-    next_run_ = count.runs;
-    cache_.count_launches_from(count.launches);
-  }
+  /// Moves records out of the launch log; see LaunchLog::read.
+  Result<size_t> read_launches(std::span<LaunchRecord> records);
   /// What the instance policy reckons with.
   const InstanceCost &cost() const { return cache_.cost(); }
 
@@ -140,7 +115,6 @@ private:
                : driver::StreamRef(&code_->device().api(), static_cast<CUstream>(request.stream));
   }
   std::string memory_figures() const;
-  std::span<Session *const> frames() const;
   Status check_given_result(const FunctionState &state, uint32_t result,
                             const cugrt_tensor &given) const;
   Status check_overlaps(FunctionState &state, uint32_t reached);
@@ -176,9 +150,7 @@ private:
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
   std::vector<BoundRange> ranges_; // scratch of check_overlaps()
-  const std::vector<Session *> *frames_;
-  Session *const self_ = this;
-  uint64_t next_run_ = 0; // for the log
+  uint64_t next_run_ = 0;          // for the log
 
   driver::Stream own_stream_;
   driver::Event order_event_;

@@ -2,11 +2,11 @@
 //
 // By what differs from the binding that was checked last (last_binding.h): nothing (no work),
 // addresses only (which it takes over), anything else (bind(), which makes every check).
-#include "plan/symbols/bucket_boxes.h"
+#include "base/check.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"
-#include "base/check.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -181,20 +181,9 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   return memory.address();
 }
 
-std::span<Session *const> Session::frames() const {
-  return frames_ ? std::span<Session *const>(*frames_) : std::span<Session *const>(&self_, 1);
-}
-
-/// The least recently used instance of all frames.
+/// The least recently used instance.
 bool Session::give_up_one() {
-  Session *owner = nullptr;
-  uint64_t oldest = 0;
-  for (Session *frame : frames())
-    if (auto use = frame->cache_.oldest_use(); use && (!owner || *use < oldest)) {
-      owner = frame;
-      oldest = *use;
-    }
-  return owner && owner->cache_.give_up_oldest([&] { return owner->wait_for_last(); });
+  return cache_.give_up_oldest([&] { return wait_for_last(); });
 }
 
 /// When the device's memory is full, graph instances go first; what remains is an error with the
@@ -276,18 +265,14 @@ Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
 
 std::string Session::memory_figures() const {
   uint64_t arena_bytes = 0, result_bytes = 0;
-  for (const Session *frame : frames()) {
-    for (const ArenaMemory &arena : frame->arenas_)
-      arena_bytes += arena.committed_bytes();
-    for (const auto &state : frame->functions_)
-      for (const ResultMemory &memory : state->result_memory)
-        result_bytes += memory.total_bytes();
-  }
+  for (const ArenaMemory &arena : arenas_)
+    arena_bytes += arena.committed_bytes();
+  for (const auto &state : functions_)
+    for (const ResultMemory &memory : state->result_memory)
+      result_bytes += memory.total_bytes();
   std::string text = "the session holds " + std::to_string(arena_bytes) + " bytes of arenas, " +
                      std::to_string(weights_->size_bytes()) + " of weights, " +
                      std::to_string(result_bytes) + " of results and no graph instances";
-  if (frames().size() > 1)
-    text += ", in " + std::to_string(frames().size()) + " frames";
   if (auto memory = code_->device().context().memory(); memory.ok())
     text += "; the device has " + std::to_string(memory->free_bytes) + " of " +
             std::to_string(memory->total_bytes) + " bytes free";

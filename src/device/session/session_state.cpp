@@ -29,21 +29,6 @@ Result<bool> Session::is_idle() {
   return answer;
 }
 
-Status Session::run_after(Session &other, const RunRequest &request) {
-  driver::StreamRef stream = stream_of(request);
-  if (!other.in_flight_ || stream.is_same_queue(other.last_stream_))
-    return {};
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  if (!request.own_stream) {
-    CUGRT_ASSIGN(bool capturing, stream.is_capturing());
-    if (capturing)
-      return {}; // the run says what is wrong
-  }
-  if (!other.end_recorded_)
-    CUGRT_TRY(other.order_event_.record(other.last_stream_));
-  return stream.wait(other.order_event_.get());
-}
-
 Status Session::synchronize() {
   InUse use(in_use_);
   if (!use.taken())
@@ -92,12 +77,12 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
   return {};
 }
 
-Result<size_t> Session::read_launches(std::span<LaunchRecord> records, uint64_t end_run) {
+Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
   InUse use(in_use_);
   if (!use.taken())
     return InUse::refusal();
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return log_.read(records, end_run);
+  return log_.read(records);
 }
 
 } // namespace cugrt::runtime

@@ -36,7 +36,7 @@ cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format f
     auto write = [&](const std::vector<GraphCache::View> &views) {
       text = graph_report(session->executable->plan(), views, format);
     };
-    CUGRT_TRY(with_session(session, [&](auto &it) { return it.visit_instances(write); }));
+    CUGRT_TRY(session->session->visit_instances(write));
     if (!text.ok())
       return text.take_status();
     *report = new cugrt_text{std::move(*text)};

@@ -10,7 +10,7 @@ using namespace cugrt::test;
 
 namespace {
 
-constexpr const char *kSetter = "cuGraphExecKernelNodeSetParams";
+constexpr const char *kKernelSetter = "cuGraphExecKernelNodeSetParams";
 
 /// A chain that has run twice with the same arguments.
 struct Repeated : Chain {
@@ -76,7 +76,7 @@ TEST_CASE("a moved argument sets its node, once, and buffers used in turn go on 
   for (int i = 0; i < 6; ++i) {
     chain.machine.fake.forget();
     chain.run(5, i % 2 ? 0 : 2, 1);
-    CHECK(chain.machine.fake.count(kSetter) == 1);
+    CHECK(chain.machine.fake.count(kKernelSetter) == 1);
     CHECK(chain.machine.fake.count("cuGraphInstantiateWithParams") == 0);
   }
   CHECK(chain.counters().regions_patched == 6);
@@ -115,7 +115,7 @@ TEST_CASE("argument and result may change places from run to run") {
     chain.machine.fake.forget();
     chain.run(5, i % 2, 1 - i % 2);
     CHECK(chain.result.as.tensor.address == chain.memory[1 - i % 2].address());
-    CHECK(chain.machine.fake.count(kSetter) == (i == 0 ? 0 : 2));
+    CHECK(chain.machine.fake.count(kKernelSetter) == (i == 0 ? 0 : 2));
   }
 }
 
@@ -180,7 +180,7 @@ Switch cost_of_switch(int fixed, int64_t rows) {
   chain.run(rows);
   Counters after = chain.counters();
   CHECK(after.regions_patched == 1);
-  return {chain.machine.fake.count(kSetter), chain.machine.fake.call_count(),
+  return {chain.machine.fake.count(kKernelSetter), chain.machine.fake.call_count(),
           after.fields_patched - before.fields_patched,
           after.expressions_evaluated - before.expressions_evaluated};
 }
@@ -211,12 +211,12 @@ TEST_CASE("a dimension that becomes zero disables the nodes that depend on it, a
   chain.machine.fake.forget();
   chain.run(0);
   CHECK(chain.machine.fake.count("cuGraphNodeSetEnabled") == 3);
-  CHECK(chain.machine.fake.count(kSetter) == 0);
+  CHECK(chain.machine.fake.count(kKernelSetter) == 0);
   CHECK(chain.machine.fake.launches().size() == 20);
   chain.machine.fake.forget();
   chain.run(7, 2, 1); // enabled again, with what has changed meanwhile
   CHECK(chain.machine.fake.count("cuGraphNodeSetEnabled") == 3);
-  CHECK(chain.machine.fake.count(kSetter) == 3);
+  CHECK(chain.machine.fake.count(kKernelSetter) == 3);
   CHECK(chain.counters().regions_built == 1);
 }
 

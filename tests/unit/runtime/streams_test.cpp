@@ -2,8 +2,6 @@
 // later.
 #include "chain.h"
 
-#include "device/session/session_frames.h"
-
 using namespace cugrt;
 using namespace cugrt::runtime;
 using namespace cugrt::test;
@@ -23,13 +21,12 @@ struct Caller : Chain {
     request.results = {&result, 1};
     request.own_stream = on == nullptr;
     request.stream = on;
-    return frames ? frames->run(0, request) : session->run(0, request);
+    return session->run(0, request);
   }
   void capture(bool on = true) { machine.fake.set_capturing(stream.get(), on); }
   size_t count(const char *entry) { return machine.fake.count(entry); }
 
   driver::Stream stream;
-  std::unique_ptr<SessionFrames> frames; // in the session's place where there are some
 };
 
 } // namespace
@@ -99,19 +96,15 @@ TEST_CASE(
 
 TEST_CASE(
     "the first run on a stream that is being captured is refused before it allocates or copies") {
-  for (bool framed : {false, true}) {
-    Caller caller;
-    if (framed)
-      caller.frames = must(SessionFrames::open(caller.executable, caller.device, {}, 2));
-    caller.capture();
-    caller.machine.fake.forget();
-    const size_t allocated = caller.machine.fake.live().allocations;
-    CHECK(contains(caller.run_on(caller.stream.get(), -1).message(), "is being captured"));
-    CHECK(caller.machine.fake.live().allocations == allocated);
-    caller.capture(false);
-    must(caller.run_on(caller.stream.get(), -1));
-    CHECK(caller.machine.fake.live().allocations == allocated + 1);
-  }
+  Caller caller;
+  caller.capture();
+  caller.machine.fake.forget();
+  const size_t allocated = caller.machine.fake.live().allocations;
+  CHECK(contains(caller.run_on(caller.stream.get(), -1).message(), "is being captured"));
+  CHECK(caller.machine.fake.live().allocations == allocated);
+  caller.capture(false);
+  must(caller.run_on(caller.stream.get(), -1));
+  CHECK(caller.machine.fake.live().allocations == allocated + 1);
 }
 
 TEST_CASE("instances are given up while the stream of the last run is being captured") {
@@ -133,20 +126,4 @@ TEST_CASE("a run whose end cannot be recorded has ended, and is an error") {
   caller.capture();
   must(caller.run_on(nullptr));
   CHECK(caller.count("cuStreamWaitEvent") == 0);
-}
-
-TEST_CASE("frames leave a captured stream alone, whether their runs touch the same bytes or not") {
-  Caller caller;
-  caller.frames = must(SessionFrames::open(caller.executable, caller.device, {}, 2));
-  for (int y : {2, 1}) {
-    must(caller.run_on(caller.stream.get(), 1));
-    caller.machine.fake.hold(true);
-    caller.machine.fake.forget();
-    caller.capture();
-    must(caller.run_on(nullptr, y));
-    CHECK(caller.count("cuStreamWaitEvent") == (y == 1 ? 1u : 0u));
-    caller.capture(false);
-    caller.machine.fake.hold(false);
-    must(caller.frames->synchronize());
-  }
 }
