@@ -7,7 +7,7 @@
 namespace cugrt::llm {
 
 /// Tokens of a prompt taken in at once: a power of two. As many as read weights from memory once
-/// (kernels/strips.cuh); more would take an arena in proportion, and save nothing of that.
+/// (kernels/linear/strips.cuh); more would take an arena in proportion, and save nothing of that.
 inline constexpr int64_t kChunk = 128;
 
 /// The module for a context and places. Beside its two functions it has an empty one whose name
