@@ -222,7 +222,7 @@ def main():
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--json")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--cugrt", default=os.path.join(ROOT, "build", "src", "tools", "cugrt"))
+    parser.add_argument("--cugrt", default=os.path.join(ROOT, "build", "src", "fronts", "tools", "cugrt"))
     parser.add_argument("modules", nargs="*")
     options = parser.parse_args()
     if not os.path.exists(NVDISASM):

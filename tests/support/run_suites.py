@@ -5,7 +5,8 @@
                 [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
-  run_suites.py --targets FOLDER        prints what is built in a sanitized folder, which is configured
+  run_suites.py --targets FOLDER [SUITE] prints what is built in a sanitized folder, which is configured,
+                                        or for a suite
 
 A suite is what Meson knows as one: `test(NAME, ..., suite: SUITE)`. A test is a Catch2 executable,
 of which every test case counts, or a Python script, which counts as one case, or as many as its
@@ -98,7 +99,8 @@ def main():
         print(error, file=sys.stderr)
         return 2
     if own.targets:
-        print("\n".join(suite_plan.targets(own.targets)))
+        named = requests[0][0] if requests[0][1] is not None else None
+        print("\n".join(suite_plan.targets(own.targets, named)))
         return 0
     if own.names:
         print("\n".join(name for name, _ in requests))

@@ -20,7 +20,7 @@ PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle",
 # Their build folder; run_suites.py --build names another.
 PLAIN_FOLDER = plain_folder = "build"
 # Asked for by name: they take minutes, or what only they need.
-NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "python")
+NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "python", "emulator")
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
@@ -112,14 +112,16 @@ def is_script(test):
     return any(part.endswith(".py") for part in test["cmd"])
 
 
-def targets(folder):
-    """What is built in a sanitized folder: the programs that run there. Scripts run on the plain build only."""
-    suites = {suite for name, inner in SANITIZED_SUITES.values() if name == folder for suite in inner}
-    wanted = {target for test in introspected(folder, "tests") if not is_script(test)
+def targets(folder, suite=None):
+    """What is built in a sanitized folder: the programs that run there. Scripts run on the plain build only. Of a suite
+    that is named: what its tests, scripts among them, depend on."""
+    suites = {suite} if suite else {s for name, inner in SANITIZED_SUITES.values() if name == folder for s in inner}
+    wanted = {target for test in introspected(folder, "tests") if suite or not is_script(test)
               for target in test["depends"] if suites & {name.split(":")[-1] for name in test["suite"]}}
     return sorted(os.path.relpath(target["filename"][0], os.path.join(ROOT, folder))
                   for target in introspected(folder, "targets")
-                  if target["id"] in wanted or target["name"].startswith("fuzz_") and target["type"] == "executable")
+                  if target["id"] in wanted or
+                  not suite and target["name"].startswith("fuzz_") and target["type"] == "executable")
 
 
 def undeclared(folder):
