@@ -183,10 +183,10 @@ def conformance(kit, only=None):
 
 
 def write_rows(kit, name, command):
-    """A bench: its table goes to NAME.md, its rows to NAME.json."""
-    status = kit.run(command + ["--json", kit.at(name + ".json.part")], BENCH_SECONDS, name + ".md")
+    """A bench: its table goes to NAME.txt, its rows to NAME.json."""
+    status = kit.run(command + ["--json", kit.at(name + ".json.part")], BENCH_SECONDS, name + ".txt")
     if status != 0:
-        raise Failed(f"bench {name} ended with {status}; see {name}.md")
+        raise Failed(f"bench {name} ended with {status}; see {name}.txt")
     os.replace(kit.at(name + ".json.part"), kit.at(name + ".json"))
 
 
@@ -210,10 +210,10 @@ def language_model(kit):
 def torch(kit):
     rows = kit.at("torch.json.part")
     status = kit.run([sys.executable, os.path.join(ROOT, "bench", "launch_torch.py"), "--json", rows],
-                     BENCH_SECONDS, "torch.md")
+                     BENCH_SECONDS, "torch.txt")
     if status != 0:
-        raise Failed(f"launch_torch.py ended with {status}; see torch.md")
-    if not os.path.exists(rows):  # no torch or no GPU, as torch.md says
+        raise Failed(f"launch_torch.py ended with {status}; see torch.txt")
+    if not os.path.exists(rows):  # no torch or no GPU, as torch.txt says
         kit.write("torch.json", [])
     else:
         os.replace(rows, kit.at("torch.json"))

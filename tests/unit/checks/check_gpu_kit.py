@@ -132,7 +132,7 @@ def _(rehearsals):
         kit.STAGES["load"](rehearsal)
         assert False, "the stage must fail"
     except kit.Failed as error:
-        equal(str(error), "bench load ended with 3; see load.md")
+        equal(str(error), "bench load ended with 3; see load.txt")
     equal(rehearsal.read("load.json"), None)
     write_script(program, """echo '[{"case": "warm", "ms": 7.25}]' > "$2"\n""")
     kit.STAGES["load"](rehearsal)
