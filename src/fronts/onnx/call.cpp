@@ -173,12 +173,19 @@ double Call::real(size_t i, double otherwise) {
   return all.empty() ? otherwise : all[0];
 }
 
+uint32_t Call::origin() {
+  if (!origin_)
+    origin_ = w.origin_of(node);
+  return *origin_;
+}
+
 void Call::result(V v, size_t i) {
   if (!wants(i) || failed())
     return;
   auto made = std::make_shared<Entry>();
   made->name = node.outputs[i];
   made->device = v;
+  made->origin = origin();
   w.define(node.outputs[i], std::move(made));
 }
 
@@ -193,6 +200,7 @@ void Call::result(Host host, size_t i) {
                          std::to_string(kMostDepth) + " deep");
   auto made = std::make_shared<Entry>();
   made->name = node.outputs[i];
+  w.take_elements(host.size());
   made->host = std::move(host);
   w.define(node.outputs[i], std::move(made));
 }
@@ -204,6 +212,7 @@ void Call::result(Fractions fractions, size_t i) {
   Entry &made = *w.find(node.outputs[i]);
   made.host.reset();
   made.fractions = std::move(fractions);
+  made.origin = origin();
 }
 
 void Call::result(EntryPtr entry, size_t i) {

@@ -121,6 +121,8 @@ public:
 private:
   mutable std::vector<bool> read_attributes_;
   std::vector<bool> read_inputs_;
+  uint32_t origin();
+  std::optional<uint32_t> origin_;
 };
 
 /// Heads [batch, length, heads, size] turned by angles [batch or 1, length, 1, half of what is

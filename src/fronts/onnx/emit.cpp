@@ -14,13 +14,21 @@ constexpr size_t kMostTextBytes = 1024;
 constexpr int64_t kMostHostElements = 1 << 16;
 /// Integers that one launch writes.
 constexpr size_t kMostIntegers = 16;
-/// Steps back from a value to inputs that decide it, and elements of such an input.
-constexpr size_t kMostSources = 64;
+/// Elements of an input that decides a value.
 constexpr int64_t kMostInputElements = 64;
+/// Bindings of a module.
+constexpr size_t kMostBindings = size_t(1) << 18;
 /// Of such an input on the host.
 constexpr int64_t kMostInputInteger = INT32_MAX - 1;
 
 } // namespace
+
+bool Importer::takes_bindings() {
+  if (builder_.function().values.size() >= kMostBindings)
+    refuse("written as ops of the module its nodes have more than " +
+           std::to_string(kMostBindings) + " values");
+  return !failed();
+}
 
 V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
                    const std::vector<E> &exprs, const std::vector<ir::TypeId> &types,
@@ -34,6 +42,8 @@ V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
     }
     capture(operand.value());
   }
+  if (!takes_bindings())
+    return {};
   ir::Binding binding{};
   binding.kind = kind;
   binding.blocks = blocks;
@@ -52,7 +62,7 @@ std::vector<V> Importer::emit(Op op, const std::vector<V> &operands,
     types.push_back(v.valid() ? builder_.function().value(v).type : ir::TypeId());
     given.push_back(v.valid() ? ir::Operand::of(v) : ir::Operand());
   }
-  if (failed())
+  if (!takes_bindings())
     return std::vector<V>(8);
   auto results = ir::infer_op(result_.module, op, types, attributes, &builder_.function());
   if (!results.ok()) {
@@ -141,12 +151,13 @@ V Importer::constant_tensor(const std::string &name, const HostTensor &tensor) {
     result_.weights.push_back({builder_.function().value(param).name, tensor});
     return param;
   }
+  if (!takes_bindings())
+    return {};
   ir::Module &module = result_.module;
-  uint32_t number = 0;
-  while (number < module.constants.size() &&
-         (module.constants[number].type != type || module.constants[number].bytes != tensor.bytes))
-    ++number;
-  if (number == module.constants.size()) {
+  const auto [known, added] =
+      constants_.try_emplace({type.index, std::string(tensor.bytes)}, module.constants.size());
+  const uint32_t number = known->second;
+  if (added) {
     ir::Constant made;
     made.name = "c" + std::to_string(number);
     made.type = type;
@@ -207,6 +218,7 @@ V Importer::launch_integers(const std::vector<E> &values, size_t begin, size_t c
 }
 
 V Importer::materialize(const Host &host) {
+  take_elements(host.size());
   if (failed())
     return {};
   HostTensor tensor{host.dtype, host.dims, {}, {}};
@@ -275,8 +287,9 @@ const Host *Importer::host(Entry &entry, Need need) {
       return nullptr;
     const size_t size = ir::info(tensor.dtype).bytes_per_block;
     const size_t count = tensor.bytes.size() / size;
-    if (count > kMostHostElements)
+    if (count > kMostHostElements || !has_room())
       return nullptr;
+    take_elements(count);
     Host made{tensor.dtype, tensor.dims, {}, {}};
     for (size_t i = 0; i < count; ++i)
       if (is_real(tensor.dtype))
@@ -288,22 +301,23 @@ const Host *Importer::host(Entry &entry, Need need) {
   }
   if (need != Need::no) {
     size_t left = kMostSources;
-    raise_sources(entry, need, left);
+    if (entry.origin != kNoOrigin)
+      raise_origin(entry.origin, need, left);
   }
   return nullptr;
 }
 
 /// Inputs that a value is computed from, in some few steps: with these on the host it is there,
 /// too.
-void Importer::raise_sources(const Entry &entry, Need need, size_t &left) {
+void Importer::raise_origin(uint32_t number, Need need, size_t &left) {
   if (left == 0)
     return;
   --left;
-  if (entry.is_input)
-    return raise_input(entry, need);
-  if (!entry.host && !entry.constant)
-    for (const EntryPtr &source : entry.sources)
-      raise_sources(*source, need, left);
+  const Origin &origin = origins_[number];
+  if (origin.input)
+    return raise_input(*origin.input, need);
+  for (uint32_t source : origin.sources)
+    raise_origin(source, need, left);
 }
 
 void Importer::raise_input(const Entry &entry, Need need) {

@@ -1,9 +1,9 @@
 // Ops on the host: constants fold, arithmetic over dimensions becomes expressions, nothing is
 // emitted. Results are as on the device: floats rounded to their dtype after each op, integers
 // wrapped.
+#include "base/type/element.h"
 #include "fronts/onnx/call.h"
 #include "fronts/onnx/host_ops.h"
-#include "base/type/element.h"
 
 #include <algorithm>
 #include <limits>
@@ -329,7 +329,7 @@ bool Evaluation::constant_of_shape() {
   E integer = c_.constant(0);
   double real = 0;
   if (const AttributeView *value = c_.attribute("value"); value && value->tensor) {
-    auto loaded = load_tensor(*value->tensor, c_.w.files());
+    auto loaded = c_.w.load(*value->tensor);
     if (!loaded.ok() || loaded->bytes.empty())
       return false;
     out.dtype = loaded->dtype;
@@ -348,7 +348,8 @@ bool Evaluation::constant_of_shape() {
 
 bool Evaluation::range() {
   const Host &start = *in_[0];
-  if (stash_type_of_range(c_, start.dtype) != 1)
+  if (in_[1]->dtype != start.dtype || in_[2]->dtype != start.dtype ||
+      stash_type_of_range(c_, start.dtype) != 1)
     return false;
   Host out{start.dtype, {0}, {}, {}};
   if (is_real(start.dtype)) {

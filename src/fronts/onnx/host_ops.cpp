@@ -165,6 +165,9 @@ Hosts gather(Call &call, const Host &x, const Host &ids) {
   const Ints strides = strides_of(x.dims);
   const int64_t outer = *element_count(Ints(x.dims.begin(), x.dims.begin() + ptrdiff_t(axis)));
   const int64_t size = x.dims[axis], inner = strides[axis];
+  const auto count = element_count(gathered(x.dims, axis, ids.dims));
+  if (!count || *count > kMostElements)
+    return std::nullopt;
   std::vector<size_t> from;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t p : *positions) {
@@ -221,6 +224,8 @@ Hosts concat(Call &call, const std::vector<const Host *> &in) {
     if (!part || part->dtype != out.dtype || part->dims.size() != out.dims.size())
       return std::nullopt;
     out.dims[0] += part->dims[0];
+    if (out.size() + part->size() > size_t(kMostElements))
+      return std::nullopt;
     out.ints.insert(out.ints.end(), part->ints.begin(), part->ints.end());
     out.reals.insert(out.reals.end(), part->reals.begin(), part->reals.end());
   }
@@ -390,6 +395,8 @@ std::optional<Fold> foldable(Call &call, std::vector<const Host *> &in) {
   if (found == rules().end())
     return std::nullopt;
   const Rule &rule = found->second;
+  if (!call.w.has_room())
+    return std::nullopt;
   if (call.input_count() < rule.least || call.input_count() > rule.most)
     return std::nullopt;
   for (size_t i = 0; i < call.input_count(); ++i) {

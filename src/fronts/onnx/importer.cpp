@@ -2,8 +2,10 @@
 #include "fronts/onnx/importer.h"
 
 #include "fronts/onnx/call.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 
 namespace cugrt::onnx {
@@ -12,6 +14,24 @@ namespace {
 
 /// Nodes of a model, with those of loops and functions as often as they are written out.
 constexpr size_t kMostNodes = 1 << 16;
+/// Nodes that are looked at, where what is learnt of inputs starts the import anew.
+constexpr size_t kMostLooks = 1 << 20;
+/// Of functions and subgraphs in one another.
+constexpr unsigned kMostNested = 2 * kMaxDepth;
+/// Problems that a message names.
+constexpr size_t kMostProblems = 100;
+
+/// Of a list or a text that an attribute holds, those that count as one name.
+constexpr size_t kNumbersOfPart = 16, kBytesOfPart = 64;
+
+/// Names, attributes, and what these hold.
+size_t parts_of(const Node &node) {
+  size_t parts = node.inputs.size() + node.outputs.size() + node.attributes.size();
+  for (const AttributeView &one : node.attributes)
+    parts += (one.integers.size() + one.numbers.size() + one.texts.size()) / kNumbersOfPart +
+             one.text.size() / kBytesOfPart;
+  return parts;
+}
 
 } // namespace
 
@@ -33,6 +53,13 @@ void Importer::define(std::string_view name, EntryPtr entry) {
 void Importer::fail(Code code, std::string message) {
   if (error_.ok())
     error_ = Status::error(code, std::move(message));
+}
+
+void Importer::refuse(std::string message) {
+  if (refused_.ok())
+    refused_ = Status::error(Code::unsupported, message);
+  restart_ = true;
+  fail(Code::unsupported, std::move(message));
 }
 
 bool Learnt::bind() {
@@ -96,24 +123,30 @@ void Importer::need_constant(E e) {
 }
 
 void Importer::need_constant_or_positive(E e) {
-  for (size_t i = 0; i < symbol_inputs_.size(); ++i) {
-    const HostInput &input = symbol_inputs_[i];
-    if (input.name.empty() || exprs().symbol({static_cast<uint32_t>(i)}) != e)
-      continue;
-    if (input.given == 0)
-      return raise(input.name, InputMode::bound);
-    ir::Interval &bounds = builder_.function().symbols[i].bounds;
-    bounds.lower = std::max<int64_t>(bounds.lower, 1);
-  }
+  const HostInput *input = host_input_of(e);
+  if (!input)
+    return;
+  if (input->given == 0)
+    return raise(input->name, InputMode::bound);
+  ir::Interval &bounds = builder_.function().symbols[size_t(exprs()[e].value)].bounds;
+  bounds.lower = std::max<int64_t>(bounds.lower, 1);
+}
+
+/// Of an expression that is the integer of an input alone; else null.
+const Importer::HostInput *Importer::host_input_of(E e) {
+  const ir::ExprNode &node = exprs()[e];
+  const bool is_one = node.kind == ir::ExprKind::symbol &&
+                      size_t(node.value) < symbol_inputs_.size() &&
+                      !symbol_inputs_[size_t(node.value)].name.empty();
+  return is_one ? &symbol_inputs_[size_t(node.value)] : nullptr;
 }
 
 void Importer::require_at_most(const Dims &dims, int64_t most) {
-  std::set<uint32_t> symbols;
+  std::set<E> symbols;
   ir::Constraint constraint{constant(1), most};
   for (E d : dims)
-    for (uint32_t i = 0; i < symbol_inputs_.size(); ++i)
-      if (!symbol_inputs_[i].name.empty() && exprs().symbol({i}) == d && symbols.insert(i).second)
-        constraint.expr = exprs().mul(constraint.expr, d);
+    if (host_input_of(d) && symbols.insert(d).second)
+      constraint.expr = exprs().mul(constraint.expr, d);
   std::vector<ir::Constraint> &all = builder_.function().constraints;
   if (symbols.size() > 1 && range(constraint.expr).upper > most &&
       all.size() < ir::kMaxConstraints &&
@@ -132,10 +165,14 @@ std::optional<DType> Importer::entry_dtype(const Entry &entry) {
 }
 
 ir::Interval Importer::range(E e) {
+  if (const auto number = known(e)) // whatever the symbols are
+    return {*number, *number};
   return exprs().range(e, builder_.function().symbol_domain(exprs()));
 }
 
 bool Importer::never_negative(E e) {
+  if (const auto number = known(e))
+    return *number >= 0;
   return exprs().never_negative(e, builder_.function().symbol_domain(exprs()));
 }
 
@@ -164,16 +201,47 @@ void Importer::require_at_least(E e, int64_t least) {
   bounds.lower = low;
 }
 
+// --- Limits, and what follows from inputs
+
+void Importer::take_elements(size_t count) {
+  elements_ += count;
+  if (elements_ > kMostMade)
+    refuse("constants that follow from others have more than " + std::to_string(kMostMade) +
+           " elements in all");
+}
+
+void Importer::take_parts(size_t count) {
+  parts_ += count;
+  if (parts_ > kMostParts)
+    refuse("loops and functions written out have more than " + std::to_string(kMostParts) +
+           " names and attributes");
+}
+
+uint32_t Importer::origin_of(const Node &node) {
+  std::vector<uint32_t> sources;
+  for (std::string_view name : node.inputs) {
+    if (sources.size() == kMostSources)
+      break;
+    const EntryPtr entry = name.empty() ? nullptr : find(name);
+    if (entry && !entry->host && !entry->constant && entry->origin != kNoOrigin)
+      sources.push_back(entry->origin);
+  }
+  if (sources.empty())
+    return kNoOrigin;
+  origins_.push_back({nullptr, std::move(sources)});
+  return static_cast<uint32_t>(origins_.size() - 1);
+}
+
 // --- Nodes
 
 void Importer::report(const Node &node, const Status &status) {
   const std::string op =
       (node.domain.empty() ? "" : std::string(node.domain) + ".") + std::string(node.op);
-  for (Problem &problem : problems_)
-    if (problem.op == op && problem.why == status.message()) {
-      ++problem.count;
-      return;
-    }
+  const auto [known, added] = problem_index_.try_emplace({op, status.message()}, problems_.size());
+  if (!added) {
+    ++problems_[known->second].count;
+    return;
+  }
   std::string name(node.name);
   if (name.empty() && !node.outputs.empty())
     name = node.outputs.front();
@@ -181,6 +249,9 @@ void Importer::report(const Node &node, const Status &status) {
 }
 
 void Importer::call_function(const Node &node, const LocalFunction &function) {
+  const size_t declared = function.attributes.size() + function.defaults.size();
+  take_parts(node.inputs.size() + function.inputs.size() + declared +
+             node.attributes.size() * (1 + declared / kNumbersOfPart)); // each is looked for
   Call call(*this, node); // what the function declares is read
   std::vector<EntryPtr> arguments;
   for (size_t i = 0; i < function.inputs.size(); ++i)
@@ -192,31 +263,32 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
   require_all_read(call);
   if (failed())
     return;
-  if (++depth > kMaxDepth) {
+  if (++depth > kMaxDepth || nested >= kMostNested) {
     fail(Code::unsupported,
          "local functions call one another more than " + std::to_string(kMaxDepth) + " deep");
     --depth;
     return;
   }
+  ++nested;
   auto outer = std::move(scopes_);
   scopes_.clear();
   push_scope();
   for (size_t i = 0; i < function.inputs.size(); ++i)
     define(function.inputs[i], arguments[i]);
-  auto actual = [&](std::string_view name) -> const AttributeView * {
-    for (const auto *list : {&node.attributes, &function.defaults})
-      for (const AttributeView &one : *list)
-        if (one.name == name)
-          return &one;
-    return nullptr;
-  };
+  std::unordered_map<std::string_view, const AttributeView *> actual;
+  for (const auto *list : {&node.attributes, &function.defaults})
+    for (const AttributeView &one : *list)
+      actual.try_emplace(one.name, &one);
   const int64_t opset = std::exchange(opset_, function.opset ? function.opset : opset_);
   for (const Node &inner : function.nodes) {
+    if (failed())
+      break;
     Node own = inner;
     std::erase_if(own.attributes, [&](AttributeView &one) {
       if (one.reference.empty())
         return false;
-      const AttributeView *given = actual(one.reference);
+      const auto found = actual.find(one.reference);
+      const AttributeView *given = found == actual.end() ? nullptr : found->second;
       const std::string_view name = one.name;
       if (given)
         one = *given;
@@ -236,7 +308,7 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
       results.push_back(find(name));
   opset_ = opset;
   scopes_ = std::move(outer);
-  --depth;
+  --depth, --nested;
   for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
     define(node.outputs[i], results[i]);
 }
@@ -253,21 +325,24 @@ void Importer::handle(const Node &node, Handler handler) {
 }
 
 void Importer::node(const Node &node) {
-  if (++turns > kMostNodes && !failed())
-    fail(Code::unsupported,
-         "loops and functions written out are more than " + std::to_string(kMostNodes) + " nodes");
+  if (++turns > kMostNodes)
+    refuse("loops and functions written out are more than " + std::to_string(kMostNodes) +
+           " nodes");
+  if (++learnt_.nodes > kMostLooks)
+    refuse("what inputs must be known for is found out in too many steps: give them by --bind and "
+           "--dim");
+  if (nested > 0)
+    take_parts(parts_of(node));
   bool missing = false;
   for (std::string_view name : node.inputs)
     if (!name.empty() && find(name)->missing)
       missing = true;
   if (!missing && !failed()) {
-    hint = node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name;
-    const auto function =
-        std::find_if(model_.functions.begin(), model_.functions.end(), [&](const LocalFunction &f) {
-          return f.name == node.op && f.domain == node.domain;
-        });
-    if (function != model_.functions.end()) {
-      call_function(node, *function);
+    hint = (node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name)
+               .substr(0, ir::kMaxNameBytes);
+    if (const auto function = functions_.find({node.domain, node.op});
+        function != functions_.end()) {
+      call_function(node, *function->second);
     } else if (Handler handler = find_handler(node.domain, node.op)) {
       try {
         Call typed(*this, node), known(*this, node);
@@ -288,14 +363,7 @@ void Importer::node(const Node &node) {
   if (restart_)
     return;
   if (!missing && !failed()) {
-    for (std::string_view name : node.outputs)
-      if (EntryPtr made = name.empty() ? nullptr : find(name);
-          made && !made->is_input && !made->host && made->sources.empty())
-        for (std::string_view input : node.inputs)
-          if (!input.empty() && find(input) != made)
-            made->sources.push_back(find(input));
-    static_cast<void>(take_error()); // outputs that the handler leaves out are found when used
-    return;
+    return; // outputs that the handler leaves out are found when used
   }
   if (failed())
     report(node, take_error());
@@ -314,21 +382,60 @@ void Importer::nodes(const std::vector<Node> &nodes) {
   }
 }
 
+Result<HostTensor> Importer::load(const TensorView &tensor) {
+  if (nested > 0)
+    take_parts(tensor.message.size() / kBytesOfPart);
+  return load_tensor(tensor, files_);
+}
+
+EntryPtr Importer::constant_entry(const TensorView &tensor, std::string_view name) {
+  EntryPtr own, &entry = nested > 0 ? body_constants_[&tensor] : own;
+  if (entry)
+    return entry;
+  auto loaded = load_tensor(tensor, files_);
+  if (!loaded.ok()) {
+    fail(loaded.status().code(), loaded.status().message());
+    return nullptr;
+  }
+  entry = std::make_shared<Entry>();
+  entry->name = name;
+  entry->constant = std::move(*loaded);
+  return entry;
+}
+
 void Importer::graph_body(const Graph &graph) {
   for (const TensorView &tensor : graph.initializers) {
     if (scopes_.back().count(tensor.name))
       continue; // an input with a default, which is given
-    auto loaded = load_tensor(tensor, files_);
-    if (!loaded.ok()) {
-      fail(loaded.status().code(), loaded.status().message());
+    EntryPtr entry = constant_entry(tensor, tensor.name);
+    if (!entry)
       return;
-    }
-    auto entry = std::make_shared<Entry>();
-    entry->name = tensor.name;
-    entry->constant = std::move(*loaded);
     define(tensor.name, std::move(entry));
   }
   nodes(graph.nodes);
+}
+
+std::vector<EntryPtr> Importer::inlined(const Graph &graph, const std::vector<EntryPtr> &inputs) {
+  std::vector<EntryPtr> results;
+  if (nested >= kMostNested)
+    fail(Code::unsupported, "functions and subgraphs are more than " + std::to_string(kMostNested) +
+                                " deep in one another");
+  take_parts(graph.inputs.size() + graph.outputs.size() + graph.initializers.size());
+  if (failed())
+    return std::vector<EntryPtr>(graph.outputs.size(), std::make_shared<Entry>());
+  ++nested;
+  push_scope();
+  for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i)
+    define(graph.inputs[i].name, inputs[i]);
+  graph_body(graph);
+  for (const ValueInfo &info : graph.outputs) {
+    results.push_back(failed() ? std::make_shared<Entry>() : find(info.name));
+    if (results.back()->missing)
+      fail(Code::unsupported, "its subgraph has nodes that cannot be imported");
+  }
+  pop_scope();
+  --nested;
+  return results;
 }
 
 // --- All of it
@@ -336,10 +443,13 @@ void Importer::graph_body(const Graph &graph) {
 Result<Imported> Importer::run() {
   opset_ = model_.opset;
   push_scope();
+  learnt_.nodes += model_.graph.inputs.size();
   if (Status status = inputs(); !status.ok())
     return status;
   builder_.function().num_inputs = static_cast<uint32_t>(builder_.function().params.size());
   graph_body(model_.graph);
+  if (!refused_.ok())
+    return std::move(refused_);
   if (restart_)
     return Status::error(Code::busy, "again");
   if (failed())
@@ -350,13 +460,17 @@ Result<Imported> Importer::run() {
       count += problem.count;
     std::string text =
         std::to_string(count) + (count == 1 ? " node" : " nodes") + " cannot be imported:";
-    for (const Problem &p : problems_)
+    for (const Problem &p : std::span(problems_).first(std::min(problems_.size(), kMostProblems)))
       text += (problems_.size() > 1 ? "\n  " : " ") + p.op + ", " + std::to_string(p.count) +
               (p.count == 1 ? " time ('" : " times (first '") + p.first + "'): " + p.why;
+    if (problems_.size() > kMostProblems)
+      text += "\n  and " + std::to_string(problems_.size() - kMostProblems) + " other reasons";
     return Status::error(Code::unsupported, text);
   }
   CUGRT_TRY(known_bounds());
   Status status = results();
+  if (!refused_.ok())
+    return std::move(refused_);
   if (restart_)
     return Status::error(Code::busy, "again");
   CUGRT_TRY(std::move(status));

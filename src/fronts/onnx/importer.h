@@ -62,6 +62,11 @@ struct Counted {
   const Node *node = nullptr; // of the model's graph, which decides it
 };
 
+/// Of constants, and of what is made of nothing.
+inline constexpr uint32_t kNoOrigin = UINT32_MAX;
+/// Steps back from a value to inputs that decide it.
+inline constexpr size_t kMostSources = 64;
+
 /// What a name of the file stands for.
 struct Entry : std::enable_shared_from_this<Entry> {
   std::string name{};
@@ -69,10 +74,10 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::optional<Host> host{};           // elements, of constants when asked for
   std::optional<Fractions> fractions{}; // never beside the two above
   V device{};
-  std::optional<Counted> counted{};              // of `device`
-  bool is_input = false;                         // of the model, whose value is not known here
-  bool missing = false;                          // the result of a node that cannot be imported
-  std::vector<std::shared_ptr<Entry>> sources{}; // inputs of the node that it is a result of
+  std::optional<Counted> counted{}; // of `device`
+  bool is_input = false;            // of the model, whose value is not known here
+  bool missing = false;             // the result of a node that cannot be imported
+  uint32_t origin = kNoOrigin;      // what it follows from: Importer::origins_
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -108,6 +113,7 @@ struct Learnt {
   std::map<std::string, int64_t>
       dims{};                     // of the file's dimensions: the one number that each can be
   std::set<const Node *> waits{}; // nodes with results whose size the host must know
+  size_t nodes = 0;               // and inputs that were looked at, from the first start on
 
   /// Binds what is bindable and not yet bound; false: nothing is.
   bool bind();
@@ -120,7 +126,10 @@ class Importer {
 public:
   Importer(const Model &model, ExternalFiles &files, const Options &options, Learnt &learnt)
       : model_(model), files_(files), options_(options), learnt_(learnt),
-        builder_(result_.module, "main") {}
+        builder_(result_.module, "main") {
+    for (const LocalFunction &function : model.functions)
+      functions_.try_emplace({function.domain, function.name}, &function);
+  }
 
   /// Code::busy: the import is to be started again (more has been learnt).
   Result<Imported> run();
@@ -165,12 +174,27 @@ public:
   /// Where an element that is an input's is 0, it would mean something else: it is a constant, or
   /// at least 1.
   void need_constant_or_positive(E e);
+  /// What a node's results follow from.
+  uint32_t origin_of(const Node &node);
+
+  // --- Limits of what follows from a file, whatever its size ---
+  /// Elements that become known on the host, or are written as constants. Without room for more
+  /// nothing folds, and beyond kMostMade the model is refused.
+  bool has_room() const { return elements_ <= kMostKnown; }
+  void take_elements(size_t count);
+  /// Names and attributes of what is written out, a body or a function each time anew.
+  void take_parts(size_t count);
 
   // --- Values with a dimension that the device counts; see counted_values.cpp ---
   /// Whether a node's results may stay at their upper bound, as far as is known.
   bool may_stay_counted(const Node &node) const;
   void set_counted(std::string_view name, const Counted &counted);
 
+  /// A tensor's elements; to read them in each turn counts as names and attributes do.
+  Result<HostTensor> load(const TensorView &tensor);
+  /// A constant of the model; that of a body or a function is one in all turns and calls. Null on
+  /// error.
+  EntryPtr constant_entry(const TensorView &tensor, std::string_view name);
   EntryPtr find(std::string_view name);
   /// The node of the model's graph that alone reads a value of that graph, which is no result.
   const Node *only_reader(std::string_view name);
@@ -180,9 +204,8 @@ public:
   std::set<const Node *> folded;
   void define(std::string_view name, EntryPtr entry);
   void nodes(const std::vector<Node> &nodes);
-  void graph_body(const Graph &graph);
-  void push_scope() { scopes_.emplace_back(); }
-  void pop_scope() { scopes_.pop_back(); }
+  /// The results of a subgraph with these inputs.
+  std::vector<EntryPtr> inlined(const Graph &graph, const std::vector<EntryPtr> &inputs);
 
   // Nested blocks of `if` and `while`: what they capture.
   void begin_block(const std::vector<ir::TypeId> &types, std::vector<V> &params);
@@ -193,6 +216,8 @@ public:
   void capture(V v);
 
   void fail(Code code, std::string message);
+  /// Ends the import: the model asks for more than any does.
+  void refuse(std::string message);
   bool failed() const { return !error_.ok(); }
   Status take_error() { return std::exchange(error_, Status()); }
 
@@ -200,11 +225,15 @@ public:
   ExternalFiles &files() { return files_; }
   const Model &model() const { return model_; }
   const Options &options() const { return options_; }
-  unsigned depth = 0; // of local functions and subgraphs
-  size_t turns = 0;   // nodes so far, those of what is written out counted each time
-  std::string hint;   // names values after the node's results
+  unsigned depth = 0;  // of local functions
+  unsigned nested = 0; // of local functions and subgraphs in one another
+  size_t turns = 0;    // nodes so far, those of what is written out counted each time
+  std::string hint;    // names values after the node's results
 
 private:
+  void graph_body(const Graph &graph);
+  void push_scope() { scopes_.emplace_back(); }
+  void pop_scope() { scopes_.pop_back(); }
   Status inputs();
   Status input(const ValueInfo &info);
   Result<E> dimension(const ValueInfo &info, size_t i, const HostTensor *given);
@@ -235,14 +264,28 @@ private:
   void raise(const std::string &input, InputMode mode);
   void settle(E a, E b);
   void raise_input(const Entry &entry, Need need);
-  void raise_sources(const Entry &entry, Need need, size_t &left);
+  void raise_origin(uint32_t origin, Need need, size_t &left);
+  bool takes_bindings();
   V launch_integers(const std::vector<E> &values, size_t begin, size_t count);
   void call_function(const Node &node, const LocalFunction &function);
+
+  static constexpr size_t kMostKnown = size_t(1) << 21, kMostMade = size_t(1) << 24;
+  static constexpr size_t kMostParts = size_t(1) << 20;
 
   const Model &model_;
   ExternalFiles &files_;
   const Options &options_;
   Learnt &learnt_;
+  size_t elements_ = 0, parts_ = 0;
+  std::map<std::pair<std::string_view, std::string_view>, const LocalFunction *> functions_;
+  /// An input of the model, or a node by what its inputs follow from, which was there before it.
+  struct Origin {
+    EntryPtr input;
+    std::vector<uint32_t> sources;
+  };
+  std::vector<Origin> origins_;
+  std::unordered_map<const TensorView *, EntryPtr> body_constants_; // of subgraphs and functions
+  std::map<std::pair<uint32_t, std::string>, uint32_t> constants_;  // by type and bytes: the number
   Imported result_;
   ir::FunctionBuilder builder_;
   std::vector<std::unordered_map<std::string_view, EntryPtr>> scopes_;
@@ -256,6 +299,7 @@ private:
     std::string name; // empty: none
     std::optional<int64_t> given;
   };
+  const HostInput *host_input_of(E e);
   std::vector<HostInput> symbol_inputs_; // by symbol
   std::unordered_map<std::string, uint32_t> kernels_;
   std::unordered_map<std::string_view, size_t> makers_; // of values of the graph: the node
@@ -273,12 +317,14 @@ private:
   uint32_t last_block_ = 0;
   int64_t opset_ = 0;
   Status error_;
-  bool restart_ = false;
+  bool restart_ = false; // nothing more is looked at
+  Status refused_;
   struct Problem {
     std::string op, why, first;
     size_t count = 0;
   };
   std::vector<Problem> problems_;
+  std::map<std::pair<std::string, std::string>, size_t> problem_index_; // by op and why
 };
 
 } // namespace cugrt::onnx

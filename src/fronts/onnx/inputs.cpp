@@ -12,6 +12,8 @@ namespace cugrt::onnx {
 namespace {
 
 /// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
+/// Inputs of a model: as many parameters as a module's text may have.
+constexpr size_t kMostInputs = 4096;
 constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
 
 /// "i32: from -2147483648 to 2147483647"
@@ -271,6 +273,8 @@ Status Importer::input(const ValueInfo &info) {
   if (mode == InputMode::host)
     return host_input(name, *dtype, dims, given, *entry);
   entry->is_input = true;
+  entry->origin = static_cast<uint32_t>(origins_.size());
+  origins_.push_back({entry, {}});
   entry->device = builder_.param(name, result_.module.types.tensor(*dtype, dims));
   result_.inputs.push_back(
       {name, builder_.function().value(entry->device).name, InputKind::tensor});
@@ -281,6 +285,9 @@ Status Importer::inputs() {
   std::set<std::string_view> initialized;
   for (const TensorView &tensor : model_.graph.initializers)
     initialized.insert(tensor.name);
+  if (model_.graph.inputs.size() > initialized.size() + kMostInputs)
+    return Status::error(Code::unsupported,
+                         "the model has more than " + std::to_string(kMostInputs) + " inputs");
   for (const ValueInfo &info : model_.graph.inputs)
     if (!initialized.count(info.name) || options_.given.count(std::string(info.name))) {
       if (Status status = input(info); !status.ok())

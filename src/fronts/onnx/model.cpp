@@ -374,6 +374,8 @@ public:
 private:
   template <class Define> Status nodes(const std::vector<Node> &nodes, Define define) {
     for (const Node &node : nodes) {
+      if (node.op.size() > kMaxNameBytes || node.domain.size() > kMaxNameBytes)
+        return too_long("an op");
       const std::string who =
           "node '" + std::string(node.name) + "' (" + std::string(node.op) + ")";
       for (std::string_view name : node.inputs)
@@ -386,10 +388,16 @@ private:
     }
     return {};
   }
+  static Status too_long(const char *whose) {
+    return Status::error(Code::parse_error, std::string(whose) + " has a name of more than " +
+                                                std::to_string(kMaxNameBytes) + " bytes");
+  }
   /// Makes a name visible; `own`: to the end of a scope. Names go to C as texts that end in NUL.
   Status add(std::string_view name, std::vector<std::string_view> *own) {
     if (name.empty())
       return {};
+    if (name.size() > kMaxNameBytes)
+      return too_long("a value");
     if (name.find('\0') != name.npos)
       return Status::error(Code::parse_error, "a value's name has a NUL byte: '" +
                                                   std::string(name.substr(0, name.find('\0'))) +

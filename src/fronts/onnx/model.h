@@ -14,7 +14,8 @@
 
 namespace cugrt::onnx {
 
-inline constexpr unsigned kMaxDepth = 32; // of subgraphs, and of calls of local functions
+inline constexpr unsigned kMaxDepth = 32;     // of subgraphs, and of calls of local functions
+inline constexpr size_t kMaxNameBytes = 4096; // of values and ops
 inline constexpr size_t kMaxThings = size_t(1) << 21; // nodes, attributes, tensors, names
 inline constexpr int64_t kOldestOpset = 7, kOldestIr = 3;
 

@@ -126,7 +126,9 @@ Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_
       continue;
     if (fixed) {
       const char *bits = reinterpret_cast<const char *>(&field.number_value);
-      bytes += field.is_bytes ? field.bytes : std::string_view(bits, fixed);
+      bytes += field.is_bytes ? field.bytes.substr(0, wanted + 1) : std::string_view(bits, fixed);
+      if (bytes.size() > wanted)
+        return bytes;
     } else {
       std::string_view rest = field.bytes;
       uint64_t value = field.number_value;

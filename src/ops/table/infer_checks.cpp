@@ -22,11 +22,15 @@ static std::vector<Interval> open_bounds(const ExprPool &exprs, ExprId e) {
 }
 
 Interval Inference::range_of(ExprId e) const {
+  if (const auto number = m.exprs.as_constant(e)) // whatever the symbols are
+    return {*number, *number};
   return function ? m.exprs.range(e, function->symbol_domain(m.exprs))
                   : m.exprs.range(e, open_bounds(m.exprs, e));
 }
 
 bool Inference::never_negative(ExprId e) const {
+  if (const auto number = m.exprs.as_constant(e))
+    return *number >= 0;
   return function ? m.exprs.never_negative(e, function->symbol_domain(m.exprs))
                   : m.exprs.never_negative(e, open_bounds(m.exprs, e));
 }

@@ -258,7 +258,7 @@ TEST_CASE("loops within loops are written out up to a number of nodes") {
   REQUIRE(cut != std::string::npos);
   check_holds(error_of(model(turns + yes + body.substr(0, cut) + input("x", kF32, {}) +
                              output("w5", kF32, {}))),
-              Holds("cannot be imported"));
+              Holds("written out are more than 65536 nodes"));
 }
 
 /// y = x doubled in each turn, whose number is `turns`; all of them are `rows`.

@@ -23,22 +23,6 @@ const Graph *graph_of(Call &c, std::string_view name) {
   return nullptr;
 }
 
-/// The body's results, with these inputs.
-std::vector<EntryPtr> inlined(Call &c, const Graph &graph, const std::vector<EntryPtr> &inputs) {
-  std::vector<EntryPtr> results;
-  c.w.push_scope();
-  for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i)
-    c.w.define(graph.inputs[i].name, inputs[i]);
-  c.w.graph_body(graph);
-  for (const ValueInfo &info : graph.outputs) {
-    results.push_back(c.failed() ? std::make_shared<Entry>() : c.w.find(info.name));
-    if (results.back()->missing)
-      c.w.fail(Code::unsupported, "its subgraph has nodes that cannot be imported");
-  }
-  c.w.pop_scope();
-  return results;
-}
-
 struct Branch {
   uint32_t block = 0;
   std::vector<V> results, captures;
@@ -48,7 +32,7 @@ Branch branch(Call &c, const Graph &graph) {
   Branch out;
   std::vector<V> none;
   c.w.begin_block({}, none);
-  for (const EntryPtr &entry : inlined(c, graph, {})) {
+  for (const EntryPtr &entry : c.w.inlined(graph, {})) {
     V v = c.failed() ? V() : c.w.device(*entry);
     if (v.valid() && !c.failed()) // a value of its own
       v = c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))});
@@ -68,7 +52,7 @@ void if_(Call &c) {
     return;
   if (host && host->ints.size() == 1)
     if (const auto known = c.known(host->ints[0])) {
-      const std::vector<EntryPtr> results = inlined(c, *known ? *yes : *no, {});
+      const std::vector<EntryPtr> results = c.w.inlined(*known ? *yes : *no, {});
       for (size_t i = 0; i < results.size(); ++i)
         c.result(results[i], i);
       return;
@@ -95,13 +79,11 @@ void if_(Call &c) {
   if (c.failed())
     return;
   std::vector<ir::Operand> operands = {operand};
-  std::vector<V> captured;
+  std::set<V> captured;
   for (const Branch *one : {&first, &second})
     for (V v : one->captures)
-      if (std::find(captured.begin(), captured.end(), v) == captured.end())
-        captured.push_back(v);
-  for (V v : captured)
-    operands.push_back(ir::Operand::of(v));
+      if (captured.insert(v).second)
+        operands.push_back(ir::Operand::of(v));
   const V result = c.w.append(ir::BindingKind::if_, operands, {}, types, {first.block, 2});
   for (uint32_t i = 0; i < types.size(); ++i)
     c.result(V{result.index + i}, i);
@@ -148,8 +130,8 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
                                              : c.broadcast(c.scalar(DType::boolean, 1), one)};
   begin.insert(begin.end(), loop.initial.begin(), loop.initial.end());
   if (!loop.backwards.empty() && !c.failed()) { // a turn beforehand tells the types of rows
-    const auto results = inlined(
-        c, body, loop.inputs(c.reshape(begin[0], {}), c.reshape(begin[1], {}), loop.initial));
+    const auto results = c.w.inlined(
+        body, loop.inputs(c.reshape(begin[0], {}), c.reshape(begin[1], {}), loop.initial));
     for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
       V row = c.w.device(*results.at(before + values + i));
       Dims d = c.dims(row);
@@ -179,7 +161,7 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   std::vector<V> next = {c.binary(Op::add, params[0], c.like(params[0], 1)), params[1]};
   std::vector<EntryPtr> results;
   if (!c.failed())
-    results = inlined(c, body, loop.inputs(number, goes_on, now));
+    results = c.w.inlined(body, loop.inputs(number, goes_on, now));
   if (!c.failed() && results.size() < before + values + loop.backwards.size())
     c.w.fail(Code::parse_error, "its subgraph has too few results");
   if (loop.has_condition && !c.failed())
@@ -205,8 +187,9 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   }
   for (V &v : next)
     v = own(v);
+  std::set<V> known(captured.begin(), captured.end());
   for (V v : c.w.end_block(next, &second))
-    if (std::find(captured.begin(), captured.end(), v) == captured.end())
+    if (known.insert(v).second)
       captured.push_back(v);
   if (c.failed())
     return {};
@@ -225,12 +208,12 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
 /// Whether the body's condition is the one that it was given, or true.
 bool goes_on_always(Call &c, const Graph &body) {
   std::string_view name = body.outputs.empty() ? "" : body.outputs[0].name;
-  for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
+  for (size_t steps = 0; steps <= kMostSources; ++steps) {
     if (body.inputs.size() > 1 && name == body.inputs[1].name)
       return true;
     for (const TensorView &tensor : body.initializers)
       if (tensor.name == name) {
-        const auto loaded = load_tensor(tensor, c.w.files());
+        const auto loaded = c.w.load(tensor);
         return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
       }
     const auto node = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const Node &one) {
@@ -239,7 +222,7 @@ bool goes_on_always(Call &c, const Graph &body) {
     if (node == body.nodes.end())
       return false;
     if (node->op == "Constant" && node->attributes.size() == 1 && node->attributes[0].tensor) {
-      const auto loaded = load_tensor(*node->attributes[0].tensor, c.w.files());
+      const auto loaded = c.w.load(*node->attributes[0].tensor);
       return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
     }
     if (node->op != "Identity" || node->inputs.empty())
@@ -322,7 +305,7 @@ void loop(Call &c) {
     goes_on->host = Host{DType::boolean, {}, {c.constant(1)}, {}};
     std::vector<EntryPtr> inputs = {number, goes_on};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
-    const std::vector<EntryPtr> results = inlined(c, *body, inputs);
+    const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
     if (c.failed() || results.size() < carried.size() + 1)
       return;
     condition = c.has(1) || !c.has(0) ? results[0] : nullptr;
@@ -420,7 +403,7 @@ void scan(Call &c) {
       entry->device = c.reshape(one, d);
       inputs.push_back(std::move(entry));
     }
-    const std::vector<EntryPtr> results = inlined(c, *body, inputs);
+    const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
     if (c.failed() || results.size() < states + outs)
       return;
     carried.assign(results.begin(), results.begin() + ptrdiff_t(states));

@@ -214,17 +214,14 @@ void dropout(Call &c) {
 }
 
 void constant(Call &c) {
-  auto made = std::make_shared<Entry>();
-  made->name = c.node.outputs.empty() ? "" : c.node.outputs[0];
   for (const AttributeView &one : c.node.attributes) {
     Host host;
     c.attribute(one.name);
     if (one.name == "value" && one.tensor) {
-      auto loaded = load_tensor(*one.tensor, c.w.files());
-      if (!loaded.ok())
-        return c.w.fail(loaded.status().code(), loaded.status().message());
-      made->constant = std::move(*loaded);
-      return c.result(made);
+      const std::string_view name = c.node.outputs.empty() ? "" : c.node.outputs[0];
+      if (EntryPtr made = c.w.constant_entry(*one.tensor, name))
+        c.result(std::move(made));
+      return;
     }
     if (one.name == "value_float" || one.name == "value_floats") {
       host.dtype = DType::f32;

@@ -190,6 +190,7 @@ void affine_grid(Call &c) {
     return c.unsupported("a grid of no place, or of so many");
   const bool corners = c.integer("align_corners", 0) != 0;
   Host places{c.dtype(theta), {int64_t(axes + 1), count}, {}, {}};
+  places.reals.reserve(size_t(count) * (axes + 1));
   int64_t inner = 1;
   for (size_t i = axes; i-- > 0;) { // x first, which is the last axis
     const int64_t n = size[2 + i];

@@ -312,7 +312,7 @@ void constant_of_shape(Call &c) {
   const std::vector<E> dims = c.exprs(0);
   V value;
   if (const AttributeView *given = c.attribute("value"); given && given->tensor) {
-    auto loaded = load_tensor(*given->tensor, c.w.files());
+    auto loaded = c.w.load(*given->tensor);
     if (!loaded.ok())
       return c.w.fail(loaded.status().code(), loaded.status().message());
     loaded->dims = {};
