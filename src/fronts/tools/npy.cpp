@@ -7,11 +7,13 @@
 
 #include <cugrt/cugrt.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <stdexcept>
+#include <string_view>
 
 namespace tool {
 
@@ -28,22 +30,117 @@ constexpr Descr kDescrs[] = {
     {"<u8", CUGRT_U64},  {"<f2", CUGRT_F16}, {"<f4", CUGRT_F32}, {"<f8", CUGRT_F64},
 };
 
-constexpr size_t kMaxHeaderBytes = 65536;
+/// As numpy.load, which takes no longer one of a file that is not trusted.
+constexpr size_t kMaxHeaderBytes = 10000;
 
-std::vector<int64_t> parse_dims(const std::string &path, const std::string &tuple) {
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
   std::vector<int64_t> dims;
-  static const std::regex kNumber("[0-9]+");
-  for (auto it = std::sregex_iterator(tuple.begin(), tuple.end(), kNumber);
-       it != std::sregex_iterator(); ++it) {
-    if (it->length() > 18)
-      throw std::runtime_error("'" + path + "': a dimension is too large");
-    dims.push_back(std::stoll(it->str()));
+};
+
+/// The header's dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, each key
+/// once, in any order.
+class HeaderReader {
+public:
+  HeaderReader(const std::string &path, std::string_view text) : path_(path), rest_(text) {}
+
+  Header read() {
+    Header header;
+    std::vector<std::string> seen;
+    expect('{');
+    while (!take('}')) {
+      const std::string key = quoted();
+      if (std::find(seen.begin(), seen.end(), key) != seen.end())
+        fail();
+      seen.push_back(key);
+      expect(':');
+      if (key == "descr")
+        header.descr = quoted();
+      else if (key == "fortran_order")
+        header.fortran_order = boolean();
+      else if (key == "shape")
+        header.dims = tuple();
+      else
+        fail();
+      if (!take(',')) {
+        expect('}');
+        break;
+      }
+    }
+    if (seen.size() != 3 || !after_spaces().empty())
+      fail();
+    return header;
   }
-  if (dims.size() > CUGRT_MAX_RANK)
-    throw std::runtime_error("'" + path + "': more than " + std::to_string(CUGRT_MAX_RANK) +
-                             " dimensions");
-  return dims;
-}
+
+private:
+  [[noreturn]] void fail() const {
+    throw std::runtime_error("'" + path_ +
+                             "': the header is no dictionary of descr, fortran_order and shape");
+  }
+  std::string_view after_spaces() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \n"), rest_.size()));
+    return rest_;
+  }
+  bool take(char wanted) {
+    const bool there = after_spaces().starts_with(wanted);
+    rest_.remove_prefix(there);
+    return there;
+  }
+  void expect(char wanted) {
+    if (!take(wanted))
+      fail();
+  }
+  std::string quoted() {
+    const char quote = take('\'') ? '\'' : '"';
+    if (quote == '"')
+      expect('"');
+    const size_t end = rest_.find(quote);
+    if (end == rest_.npos)
+      fail();
+    std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+  bool boolean() {
+    for (const std::string_view word : {"True", "False"})
+      if (after_spaces().starts_with(word)) {
+        rest_.remove_prefix(word.size());
+        return word == "True";
+      }
+    fail();
+  }
+  int64_t number() {
+    int64_t value = 0;
+    const std::string_view digits = after_spaces();
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error == std::errc::result_out_of_range)
+      throw std::runtime_error("'" + path_ + "': a dimension is too large");
+    if (error != std::errc() || value < 0)
+      fail();
+    rest_.remove_prefix(size_t(end - digits.data()));
+    return value;
+  }
+  /// A tuple of one number has a comma behind it, which is taken as missing, too.
+  std::vector<int64_t> tuple() {
+    std::vector<int64_t> dims;
+    expect('(');
+    while (!take(')')) {
+      dims.push_back(number());
+      if (dims.size() > CUGRT_MAX_RANK)
+        throw std::runtime_error("'" + path_ + "': more than " + std::to_string(CUGRT_MAX_RANK) +
+                                 " dimensions");
+      if (!take(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return dims;
+  }
+
+  const std::string &path_;
+  std::string_view rest_;
+};
 
 std::string read_header(const std::string &path, std::ifstream &file) {
   unsigned char magic[8];
@@ -53,8 +150,11 @@ std::string read_header(const std::string &path, std::ifstream &file) {
   unsigned char raw[4] = {};
   file.read(reinterpret_cast<char *>(raw), static_cast<std::streamsize>(length_bytes));
   size_t length = raw[0] | raw[1] << 8 | raw[2] << 16 | size_t(raw[3]) << 24;
-  if (magic[6] < 1 || magic[6] > 3 || length > kMaxHeaderBytes)
-    throw std::runtime_error("'" + path + "': unknown .npy version or header length");
+  if (magic[6] < 1 || magic[6] > 3)
+    throw std::runtime_error("'" + path + "': unknown .npy version");
+  if (length > kMaxHeaderBytes)
+    throw std::runtime_error("'" + path + "': a header of more than " +
+                             std::to_string(kMaxHeaderBytes) + " bytes");
   std::string header(length, '\0');
   if (!file.read(header.data(), static_cast<std::streamsize>(length)))
     throw std::runtime_error("'" + path + "' is truncated");
@@ -72,23 +172,18 @@ Array read_npy(const std::string &path) {
   if (!file)
     throw std::runtime_error("cannot open '" + path + "'");
   std::string header = read_header(path, file);
-  static const std::regex kDescr("'descr' *: *'([^']*)'"),
-      kOrder("'fortran_order' *: *(True|False)"), kShape("'shape' *: *\\(([0-9, ]*)\\)");
-  std::smatch descr, order, shape;
-  if (!std::regex_search(header, descr, kDescr) || !std::regex_search(header, order, kOrder) ||
-      !std::regex_search(header, shape, kShape))
-    throw std::runtime_error("'" + path + "': the header lacks descr, fortran_order or shape");
-  if (order[1] == "True")
+  const Header read = HeaderReader(path, header).read();
+  if (read.fortran_order)
     throw std::runtime_error("'" + path + "' is in Fortran order; save numpy.ascontiguousarray(a)");
   Array array;
   array.dtype = -1;
   for (const Descr &row : kDescrs)
-    if (descr[1] == row.descr)
+    if (read.descr == row.descr)
       array.dtype = row.dtype;
   if (array.dtype < 0)
-    throw std::runtime_error("'" + path + "': dtype " + descr[1].str() +
+    throw std::runtime_error("'" + path + "': dtype " + read.descr +
                              " is not one that cugrt reads");
-  array.dims = parse_dims(path, shape[1]);
+  array.dims = read.dims;
   uint64_t bytes = tensor_bytes(array.dtype, array.dims);
   uint64_t have = std::filesystem::file_size(path) - static_cast<uint64_t>(file.tellg());
   if (bytes != have)
