@@ -146,6 +146,32 @@ TEST_CASE("a control token's name is text unless it is trusted") {
   CHECK(*(*loaded.tokenizer)->encode(parts) == Ids{3, 9, 5, 5});
 }
 
+TEST_CASE("of tokens that a text names the longest one is found, however many begin alike") {
+  GgufBytes made;
+  Texts tokens = {"a", "<x>", "<xy>", "<xyz", "<x>", "<xyz>!"};
+  std::vector<int32_t> kinds = {1, 4, 4, 3, 4, 4};
+  for (int i = 0; i < 5000; ++i) {
+    tokens.push_back("<x" + std::to_string(i) + "|");
+    kinds.push_back(4);
+  }
+  tokens.push_back(std::string(NamedTokens::kMaxBytes + 1, 'a')); // longer than what is looked for
+  kinds.push_back(4);
+  made.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
+  made.texts("tokenizer.ggml.tokens", tokens).texts("tokenizer.ggml.merges", {});
+  made.list("tokenizer.ggml.token_type", 5, kinds.size(), kinds_of(kinds));
+  const Loaded loaded(made);
+  REQUIRE(loaded.tokenizer.ok());
+  CHECK(loaded.encode("<x>") == Ids{1}); // of two that are equal the first
+  CHECK(loaded.encode("<xy>a<x>") == Ids{2, 0, 1});
+  CHECK(loaded.encode("<xyz>!") == Ids{5});
+  CHECK(loaded.encode("<xyz") == Ids{}); // a control token, and the text is not trusted
+  CHECK(*(*loaded.tokenizer)->encode(std::vector<TextPart>{{"<xyz>a", true}}) == Ids{3, 0});
+  CHECK(loaded.encode("<x4999|<x17|") == Ids{6 + 4999, 6 + 17});
+  CHECK(loaded.encode("<x5000|") == Ids{});
+  CHECK(loaded.encode(std::string(NamedTokens::kMaxBytes + 1, 'a')) ==
+        Ids(NamedTokens::kMaxBytes + 1, 0));
+}
+
 TEST_CASE("words that come again have the same tokens, and long ones theirs") {
   const Loaded loaded(byte_level());
   Ids expected;

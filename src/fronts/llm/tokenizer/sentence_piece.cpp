@@ -26,24 +26,22 @@ public:
       const char name[] = {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>', 0};
       byte_ids_[byte] = vocabulary.find(name);
     }
+    std::vector<int32_t> atoms;
     for (size_t i = 0; i < vocabulary.size(); ++i) {
       const auto id = static_cast<int32_t>(i);
       if (vocabulary.kind(id) == TokenKind::unknown)
         unknown_ = id;
-      if (vocabulary.kind(id) == TokenKind::user_defined && !vocabulary.text(id).empty() &&
-          !find_invalid_utf8(vocabulary.text(id)))
-        atoms_[static_cast<unsigned char>(vocabulary.text(id)[0])].push_back(id);
+      if (vocabulary.kind(id) == TokenKind::user_defined)
+        atoms.push_back(id);
     }
-    for (std::vector<int32_t> &list : atoms_) // the longest is taken
-      std::ranges::stable_sort(list, std::ranges::greater(),
-                               [&](int32_t id) { return vocabulary.text(id).size(); });
+    atoms_ = NamedTokens(vocabulary, std::move(atoms));
   }
 
   void encode(std::string_view text, bool is_first, std::vector<int32_t> &ids) const override {
     const std::string marked = with_marks(text, add_prefix_ && is_first);
     std::vector<Symbol> symbols;
     for (uint32_t at = 0; at < marked.size();) {
-      const int32_t atom = atom_at(marked, at);
+      const int32_t atom = atoms_.longest(std::string_view(marked).substr(at));
       const auto size_bytes = static_cast<uint32_t>(atom >= 0 ? vocabulary_.text(atom).size()
                                                               : decode_utf8(marked, at).bytes);
       const std::string_view part = std::string_view(marked).substr(at, size_bytes);
@@ -76,13 +74,6 @@ public:
   }
 
 private:
-  int32_t atom_at(std::string_view text, size_t at) const {
-    for (int32_t id : atoms_[static_cast<unsigned char>(text[at])])
-      if (text.substr(at).starts_with(vocabulary_.text(id)))
-        return id;
-    return -1;
-  }
-
   bool is_atom(const Symbol &symbol) const {
     return symbol.id >= 0 && vocabulary_.kind(symbol.id) == TokenKind::user_defined;
   }
@@ -117,7 +108,7 @@ private:
   const bool add_prefix_;
   int32_t unknown_ = -1;
   std::array<int32_t, 256> byte_ids_;
-  std::array<std::vector<int32_t>, 256> atoms_; // tokens that text is cut at first, by first byte
+  NamedTokens atoms_; // tokens that text is cut at first
 };
 
 } // namespace

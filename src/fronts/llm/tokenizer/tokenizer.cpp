@@ -28,17 +28,19 @@ Status Tokenizer::read_special(const gguf::File &file) {
   if (has_begin) {
     CUGRT_ASSIGN(begin_, special_at(file, "tokenizer.ggml.bos_token_id"));
   }
+  std::vector<int32_t> named, user_defined;
   for (size_t i = 0; i < vocabulary_.size(); ++i) {
     const auto id = static_cast<int32_t>(i);
     const TokenKind kind = vocabulary_.kind(id);
     // SentencePiece looks for the user-defined ones itself, in text with its own spaces.
-    if ((kind == TokenKind::control || (kind == TokenKind::user_defined && model != "llama")) &&
-        !vocabulary_.text(id).empty() && !find_invalid_utf8(vocabulary_.text(id)))
-      named_[static_cast<unsigned char>(vocabulary_.text(id)[0])].push_back(id);
+    const bool is_user_defined = kind == TokenKind::user_defined && model != "llama";
+    if (kind == TokenKind::control || is_user_defined)
+      named.push_back(id);
+    if (is_user_defined)
+      user_defined.push_back(id);
   }
-  for (std::vector<int32_t> &list : named_) // the longest is taken
-    std::ranges::stable_sort(list, std::ranges::greater(),
-                             [this](int32_t id) { return vocabulary_.text(id).size(); });
+  named_ = NamedTokens(vocabulary_, std::move(named));
+  user_defined_ = NamedTokens(vocabulary_, std::move(user_defined));
   return {};
 }
 
@@ -57,14 +59,6 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const gguf::File &file) {
   }
   CUGRT_TRY(tokenizer->read_special(file));
   return tokenizer;
-}
-
-int32_t Tokenizer::token_at(std::string_view text, size_t at, bool is_trusted) const {
-  for (int32_t id : named_[static_cast<unsigned char>(text[at])])
-    if ((is_trusted || vocabulary_.kind(id) == TokenKind::user_defined) &&
-        text.substr(at).starts_with(vocabulary_.text(id)))
-      return id;
-  return -1;
 }
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::span<const TextPart> parts) const {
@@ -87,9 +81,10 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::span<const TextPart> parts) 
       encoder_->encode(text.substr(begin, end - begin), is_first, ids);
       is_first = false;
     };
+    const NamedTokens &named = part.is_trusted ? named_ : user_defined_;
     size_t begin = 0;
     for (size_t at = 0; at < text.size();) {
-      const int32_t id = token_at(text, at, part.is_trusted);
+      const int32_t id = named.longest(text.substr(at));
       if (id < 0) {
         ++at;
         continue;

@@ -38,13 +38,12 @@ private:
   Tokenizer() = default;
   Status read_special(const gguf::File &file);
   Result<int32_t> special_at(const gguf::File &file, std::string_view key) const;
-  int32_t token_at(std::string_view text, size_t at, bool is_trusted) const;
 
   Vocabulary vocabulary_;
   std::unique_ptr<Encoder> encoder_;
   std::vector<int32_t> ends_;
-  int32_t begin_ = -1;                          // put before everything; -1: nothing is
-  std::array<std::vector<int32_t>, 256> named_; // tokens found in text, by first byte
+  int32_t begin_ = -1;               // put before everything; -1: nothing is
+  NamedTokens named_, user_defined_; // found in text that is trusted, and in any
 };
 
 } // namespace cugrt::llm

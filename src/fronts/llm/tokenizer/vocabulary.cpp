@@ -1,6 +1,10 @@
 // Reads a model's tokens; see vocabulary.h.
 #include "fronts/llm/tokenizer/vocabulary.h"
 
+#include "fronts/llm/tokenizer/unicode.h"
+
+#include <algorithm>
+
 namespace cugrt::llm {
 
 Result<Vocabulary> Vocabulary::read(const gguf::File &file) {
@@ -34,6 +38,42 @@ Result<Vocabulary> Vocabulary::read(const gguf::File &file) {
 int32_t Vocabulary::find(std::string_view text) const {
   const auto at = index_.find(text);
   return at == index_.end() ? -1 : at->second;
+}
+
+NamedTokens::NamedTokens(const Vocabulary &vocabulary, std::vector<int32_t> ids) {
+  for (const int32_t id : ids)
+    if (const std::string_view text = vocabulary.text(id);
+        !text.empty() && text.size() <= kMaxBytes && !find_invalid_utf8(text))
+      sorted_.push_back({text, id});
+  std::ranges::stable_sort(sorted_, {}, &Named::text);
+  const auto equal = std::ranges::unique(sorted_, {}, &Named::text);
+  sorted_.erase(equal.begin(), equal.end());
+  for (const Named &one : sorted_)
+    ++first_[static_cast<unsigned char>(one.text[0]) + 1u];
+  for (size_t byte = 1; byte < first_.size(); ++byte)
+    first_[byte] += first_[byte - 1];
+}
+
+int32_t NamedTokens::longest(std::string_view text) const {
+  if (text.empty())
+    return -1;
+  // Those of [begin, end) begin with the first `same` bytes of the text.
+  const auto first = static_cast<unsigned char>(text[0]);
+  auto begin = sorted_.begin() + first_[first], end = sorted_.begin() + first_[first + 1u];
+  int32_t found = -1;
+  for (size_t same = 1; begin != end; ++same) {
+    if (begin->text.size() == same)
+      found = begin++->id;
+    if (same == text.size())
+      break;
+    const auto byte_of = [same](const Named &one) {
+      return static_cast<unsigned char>(one.text[same]);
+    };
+    const auto part =
+        std::ranges::equal_range(begin, end, static_cast<unsigned char>(text[same]), {}, byte_of);
+    begin = part.begin(), end = part.end();
+  }
+  return found;
 }
 
 } // namespace cugrt::llm

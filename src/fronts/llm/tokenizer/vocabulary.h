@@ -3,6 +3,8 @@
 
 #include "fronts/gguf/gguf.h"
 
+#include <array>
+
 namespace cugrt::llm {
 
 inline constexpr int64_t kMaxTokens = int64_t(1) << 24;
@@ -25,6 +27,27 @@ private:
   std::vector<std::string_view> tokens_;
   std::vector<TokenKind> kinds_;
   std::unordered_map<std::string_view, int32_t> index_;
+};
+
+/// Tokens that are found in a text as they are. A search costs the bytes of the longest of them
+/// that may stand there, whatever their number.
+class NamedTokens {
+public:
+  /// Longer ones are not found.
+  static constexpr size_t kMaxBytes = 256;
+  /// Those that are valid UTF-8; of equal ones the first is taken.
+  NamedTokens() = default;
+  NamedTokens(const Vocabulary &vocabulary, std::vector<int32_t> ids);
+  /// The longest one that `text` begins with; -1: none.
+  int32_t longest(std::string_view text) const;
+
+private:
+  struct Named {
+    std::string_view text;
+    int32_t id;
+  };
+  std::vector<Named> sorted_;            // by text
+  std::array<uint32_t, 257> first_ = {}; // by first byte, where they begin in sorted_
 };
 
 } // namespace cugrt::llm
