@@ -146,8 +146,10 @@ void FunctionWriter::positions() {
 
 ValueId FunctionWriter::embedding_factor() {
   const auto scale = static_cast<float>(d_.embedding_scale);
-  auto bytes = std::make_shared<std::string>(reinterpret_cast<const char *>(&scale), sizeof scale);
-  const ValueId factor = g_.made_weight({"token_embd.scale", ir::DType::f32, {1}, *bytes, bytes});
+  const ValueId factor =
+      g_.made_weight({"token_embd.scale", ir::DType::f32, {1}, {}, [scale] {
+                        return std::string(reinterpret_cast<const char *>(&scale), sizeof scale);
+                      }});
   return g_.cast(factor, options_.dtype);
 }
 

@@ -16,7 +16,7 @@
 #include "base/type/dtype.h"
 
 #include <array>
-#include <memory>
+#include <functional>
 
 namespace cugrt::llm {
 
@@ -62,13 +62,13 @@ struct DecoderOptions {
 /// Of the tensor `words` (kernels/language/decode_end.cu).
 inline constexpr size_t kLoopWords = 3;
 
-/// A weight's bytes: the file's, or made here.
+/// A weight's bytes: the file's, or made here when a session opens: a plan needs none.
 struct Weight {
   std::string name;
   ir::DType dtype;
   std::vector<int64_t> dims;
   std::string_view bytes;
-  std::shared_ptr<const std::string> made{};
+  std::function<std::string()> make{}; // gives the bytes that are not the file's
 };
 
 struct DecoderModule {

@@ -39,38 +39,49 @@ private:
   double low_ = 0, high_ = 0;
 };
 
-} // namespace
-
-RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
-                           const gguf::Tensor *divisors, const std::string &name) {
+/// What a position turns each pair by.
+std::vector<double> frequencies(const Rope &rope, int64_t turned, const gguf::Tensor *divisors) {
   const Yarn yarn(rope, turned);
-  const bool is_yarn = rope.scaling == RopeScaling::yarn;
-  std::vector<double> frequencies;
+  std::vector<double> out;
   for (int64_t pair = 0; pair < turned / 2; ++pair) {
     float divisor = 1;
     if (divisors)
       std::memcpy(&divisor, divisors->bytes.data() + size_t(pair) * sizeof divisor, sizeof divisor);
     const double own = std::pow(rope.base, -2.0 * double(pair) / double(turned)) / double(divisor);
-    frequencies.push_back(is_yarn                               ? yarn.frequency(own, pair)
-                          : rope.scaling == RopeScaling::linear ? own / rope.factor
-                                                                : own);
+    out.push_back(rope.scaling == RopeScaling::yarn     ? yarn.frequency(own, pair)
+                  : rope.scaling == RopeScaling::linear ? own / rope.factor
+                                                        : own);
   }
-  const double magnitude = (is_yarn ? yarn.magnitude() : 1) * rope.attention_factor;
-  auto cosines = std::make_shared<std::string>(), sines = std::make_shared<std::string>();
-  cosines->reserve(size_t(context) * frequencies.size() * sizeof(float));
-  sines->reserve(cosines->capacity());
-  const auto append = [](std::string &to, double value) {
-    const auto rounded = static_cast<float>(value);
-    to.append(reinterpret_cast<const char *>(&rounded), sizeof rounded);
+  return out;
+}
+
+} // namespace
+
+RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
+                           const gguf::Tensor *divisors, const std::string &name) {
+  const auto table = [=](double (*of_angle)(double)) {
+    const double magnitude =
+        (rope.scaling == RopeScaling::yarn ? Yarn(rope, turned).magnitude() : 1) *
+        rope.attention_factor;
+    const std::vector<double> pairs = frequencies(rope, turned, divisors);
+    std::string bytes;
+    bytes.reserve(size_t(context) * pairs.size() * sizeof(float));
+    for (int64_t position = 0; position < context; ++position)
+      for (const double frequency : pairs) {
+        const auto rounded = static_cast<float>(magnitude * of_angle(double(position) * frequency));
+        bytes.append(reinterpret_cast<const char *>(&rounded), sizeof rounded);
+      }
+    return bytes;
   };
-  for (int64_t position = 0; position < context; ++position)
-    for (const double frequency : frequencies) {
-      append(*cosines, magnitude * std::cos(double(position) * frequency));
-      append(*sines, magnitude * std::sin(double(position) * frequency));
-    }
   const std::vector<int64_t> dims = {context, turned / 2};
-  return {{name + ".cosines", ir::DType::f32, dims, *cosines, cosines},
-          {name + ".sines", ir::DType::f32, dims, *sines, sines}};
+  return {{name + ".cosines",
+           ir::DType::f32,
+           dims,
+           {},
+           [table] { return table([](double angle) { return std::cos(angle); }); }},
+          {name + ".sines", ir::DType::f32, dims, {}, [table] {
+             return table([](double angle) { return std::sin(angle); });
+           }}};
 }
 
 } // namespace cugrt::llm

@@ -5,12 +5,14 @@
 
 namespace cugrt::llm {
 
-/// Cosines and sines of each position's angles, [context, turned / 2]: computed in double.
+/// Cosines and sines of each position's angles, [context, turned / 2]: computed in double, when
+/// their bytes are asked for.
 struct RotaryTables {
   Weight cosines, sines;
 };
 
-/// `divisors` are f32, one a pair, or absent; names of the weights begin with `name`.
+/// `divisors` are f32, one a pair, or absent, and outlive the tables; names of the weights begin
+/// with `name`.
 RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
                            const gguf::Tensor *divisors, const std::string &name);
 

@@ -131,9 +131,11 @@ Status Engine::open_session(const DecoderModule &built, const gguf::File &file) 
   CUGRT_TRY(call(api().weights_create(&list)));
   const Handle<cugrt_weights, &cugrt_api::weights_free> weights(list);
   for (const Weight &weight : built.weights) {
-    const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(weight.bytes.data()),
+    const auto made = weight.make ? std::make_shared<const std::string>(weight.make()) : nullptr;
+    const std::string_view bytes = made ? std::string_view(*made) : weight.bytes;
+    const cugrt_tensor tensor = make_tensor(reinterpret_cast<uintptr_t>(bytes.data()),
                                             static_cast<cugrt_dtype>(weight.dtype), weight.dims);
-    auto *const owner = new Owner(weight.made ? Owner(weight.made) : file.pages());
+    auto *const owner = new Owner(made ? Owner(made) : file.pages());
     CUGRT_TRY(call(api().weights_add_shared(
         list, weight.name.c_str(), &tensor, [](void *user) { delete static_cast<Owner *>(user); },
         owner)));
