@@ -2,7 +2,9 @@
 // golden_plan.
 #include "compiler/planner/lower/context.h"
 #include "compiler/planner/lower/planner.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 
+#include "ir/text/text.h"
 #include "plan/validate/validate.h"
 #include "support/catch.h"
 #include "support/plan_module.h"
@@ -52,6 +54,29 @@ TEST_CASE("a chain of launches is one region that needs two tensors' bytes") {
   CHECK(plan.arenas[0].bytes == 512);
   CHECK(plan.arenas[0].lower_bound_bytes == 512);
   CHECK(plan.arenas[0].tensor_bytes == 99 * 256);
+}
+
+TEST_CASE("calls that double with each function are planned through up to a number of bindings") {
+  const std::string type = "tensor<[4], f32>", head = "(%x: " + type + ") -> (" + type + ") {\n";
+  std::string text = "cugrt 1\nprivate func @f0" + head + " %y = relu(%x)\n return %y\n}\n";
+  for (int i = 1; i < 40; ++i) {
+    const std::string callee = " = call @f" + std::to_string(i - 1);
+    text += "private func @f" + std::to_string(i) + head + " %a" + callee + "(%x)\n %y" + callee +
+            "(%a)\n return %y\n}\n";
+  }
+  text += "func @main" + head + " %y = call @f39(%x)\n return %y\n}\n";
+  const auto module = ir::parse_and_verify(text, "m");
+  REQUIRE(module.ok());
+  const auto calls = inline_calls(*module, {});
+  REQUIRE(calls.ok());
+  REQUIRE(calls->has_value());
+  CHECK((*calls)->bindings > kMaxModuleBindings / 4); // as many as may be are
+  CHECK((*calls)->bindings <= kMaxModuleBindings);
+  std::string reasons;
+  for (const std::vector<std::string> &stays : (*calls)->stays)
+    for (const std::string &reason : stays)
+      reasons += reason + "\n";
+  CHECK(reasons.find("more than 65536 bindings that come from calls") != std::string::npos);
 }
 
 TEST_CASE("regions are split at the stated number of nodes") {

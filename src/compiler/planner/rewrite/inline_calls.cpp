@@ -92,11 +92,11 @@ private:
     if (steps_ > most || callee.steps > most - steps_)
       return "with its " + std::to_string(callee.steps) +
              " steps the caller would have more than " + std::to_string(most);
-    if (bindings_ + callee.bindings > uint64_t(most) * kBindingsPerStep)
+    if (bindings_ + callee.bindings + 1 > uint64_t(most) * kBindingsPerStep)
       return "with its " + std::to_string(callee.bindings) +
              " bindings the caller would have more than " +
              std::to_string(uint64_t(most) * kBindingsPerStep);
-    if (out_.bindings + callee.bindings > kMaxModuleBindings)
+    if (out_.bindings + callee.bindings + 1 > kMaxModuleBindings)
       return "the module would have more than " + std::to_string(kMaxModuleBindings) +
              " bindings that come from calls";
     return "";

@@ -21,7 +21,7 @@ inline constexpr uint32_t kMaxInlinedSteps = 65536;
 /// A caller has no more bindings than this for each step that it may have, and a module no more
 /// than kMaxModuleBindings that come from calls.
 inline constexpr uint32_t kBindingsPerStep = 8;
-inline constexpr uint64_t kMaxModuleBindings = uint64_t(1) << 21;
+inline constexpr uint64_t kMaxModuleBindings = uint64_t(1) << 16;
 
 struct InlineOptions {
   uint32_t max_steps = kMaxInlinedSteps; // of a caller: a call that would make more of them stays
