@@ -407,10 +407,9 @@ V Call::matmul(V a, V b) {
   if (failed())
     return {};
   Dims left = dims(a), right = dims(b);
-  const Dims outer =
-      broadcast_dims(Dims(left.begin(), left.end() - 2), Dims(right.begin(), right.end() - 2));
-  Dims left_outer = wanted_dims(w, Dims(left.begin(), left.end() - 2), outer);
-  Dims right_outer = wanted_dims(w, Dims(right.begin(), right.end() - 2), outer);
+  const Dims outer = broadcast_dims(left.first(left.size() - 2), right.first(right.size() - 2));
+  Dims left_outer = wanted_dims(w, left.first(left.size() - 2), outer);
+  Dims right_outer = wanted_dims(w, right.first(right.size() - 2), outer);
   const E inner = known(right[right.size() - 2]) ? right[right.size() - 2] : left.back();
   left_outer.push_back(left[left.size() - 2]);
   left_outer.push_back(inner);

@@ -120,8 +120,8 @@ V Importer::dense(V x, const Counted &counted) {
   Call c(*this, none);
   const Dims dims = c.dims(x);
   const E one = constant(1);
-  const E outer = c.product(Dims(dims.begin(), dims.begin() + ptrdiff_t(counted.axis)));
-  const E inner = c.product(Dims(dims.begin() + ptrdiff_t(counted.axis) + 1, dims.end()));
+  const E outer = c.product(dims.first(counted.axis));
+  const E inner = c.product(dims.from(counted.axis + 1));
   if (outer == one)
     return x;
   const E all = c.product(dims);

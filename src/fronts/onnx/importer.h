@@ -16,6 +16,7 @@
 #include "ops/table/ops.h"
 
 #include <set>
+#include <stdexcept>
 #include <unordered_map>
 
 namespace cugrt::onnx {
@@ -31,6 +32,17 @@ struct Dims : std::vector<E> {
   const E &operator[](size_t i) const { return at(i); }
   E &back() { return at(size() - 1); }
   const E &back() const { return at(size() - 1); }
+  /// The first `count` of them, and those from `begin` on.
+  Dims first(size_t count) const { return Dims(begin(), place(count)); }
+  Dims from(size_t begin) const { return Dims(place(begin), end()); }
+  void insert_at(size_t i, E e) { insert(place(i), e); }
+
+private:
+  const_iterator place(size_t i) const {
+    if (i > size())
+      throw std::out_of_range("dimension");
+    return begin() + ptrdiff_t(i);
+  }
 };
 /// Of expressions that the importer makes: some room is left below what the IR takes.
 inline constexpr uint32_t kMostDepth = ir::ExprPool::kMaxDepth - 50;

@@ -194,6 +194,12 @@ TEST_CASE("many nodes of ops that are not there are told of up to a number") {
   CHECK(holds(message, "and 900 other reasons"));
 }
 
+TEST_CASE("a product of integers that are scalars is refused") {
+  CHECK(holds(error_of(node("MatMul", {"a", "b"}, {"y"}) + input("a", kI64, {"4", "4"}) +
+                       input("b", kI64, {}) + output("y", kI64, {})),
+              "fewer axes"));
+}
+
 TEST_CASE("more inputs than a module has parameters are refused") {
   std::string graph = kRelu;
   for (size_t i = 0; i < 5000; ++i)

@@ -78,7 +78,7 @@ void nonzero(Call &c) {
   const Kept found = kept(c, c.reshape(flags_of(c, x), {c.product(d)}));
   std::vector<V> rows;
   for (size_t i = 0; i < d.size() && !c.failed(); ++i) {
-    const E stride = c.product(Dims(d.begin() + ptrdiff_t(i) + 1, d.end()));
+    const E stride = c.product(d.from(i + 1));
     V row = coordinate(c, found.positions, stride, i ? std::optional(d[i]) : std::nullopt);
     rows.push_back(c.reshape(row, {c.constant(1), found.size}));
   }

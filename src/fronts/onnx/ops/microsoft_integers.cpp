@@ -75,8 +75,7 @@ void qlinear_softmax(Call &c) {
   const Dims d = c.dims(x);
   const size_t axis = c.axis(c.integer("axis", of_all ? 1 : -1), d.size());
   if (of_all)
-    x = c.reshape(x, {c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
-                      c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()))});
+    x = c.reshape(x, {c.product(d.first(axis)), c.product(d.from(axis))});
   V y = c.op(Op::softmax, {x}, {attr("axis", of_all ? int64_t(1) : int64_t(axis))});
   output(c, of_all ? c.reshape(y, d) : y, 3);
 }

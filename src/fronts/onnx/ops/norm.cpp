@@ -79,8 +79,7 @@ void instance_norm(Call &c) {
   if (c.failed() || c.rank(x) < 3)
     return c.unsupported("an image without axes");
   const Dims d = c.dims(x);
-  V y = normalized(c, c.reshape(x, {d[0], d[1], c.product(Dims(d.begin() + 2, d.end()))}),
-                   c.number("epsilon", 1e-5));
+  V y = normalized(c, c.reshape(x, {d[0], d[1], c.product(d.from(2))}), c.number("epsilon", 1e-5));
   y = c.reshape(y, d);
   c.result(c.binary(Op::add, c.binary(Op::mul, y, channel(c, c.value(1), x)),
                     channel(c, c.value(2), x)));
@@ -94,7 +93,7 @@ void group_norm(Call &c) {
     return c.unsupported("an image without axes");
   const Dims d = c.dims(x);
   const E g = c.constant(groups), inner = c.w.exprs().floordiv(d[1], g);
-  const E rest = c.product(Dims(d.begin() + 2, d.end()));
+  const E rest = c.product(d.from(2));
   V y = normalized(c, c.reshape(x, {d[0], g, c.w.exprs().mul(inner, rest)}),
                    c.number("epsilon", 1e-5));
   y = c.reshape(y, d);
@@ -115,16 +114,12 @@ void layer_norm(Call &c) {
   const size_t axis = c.axis(c.integer("axis", -1), d.size());
   const double epsilon = c.number("epsilon", 1e-5);
   c.expect("stash_type", 1);
-  const E rows = c.product(Dims(d.begin(), d.begin() + ptrdiff_t(axis))),
-          columns = c.product(Dims(d.begin() + ptrdiff_t(axis), d.end()));
+  const E rows = c.product(d.first(axis)), columns = c.product(d.from(axis));
   V flat = c.reshape(x, {rows, columns});
   const bool plain = (!c.has(1) || c.rank(c.value(1)) == d.size() - axis) &&
                      (!c.has(2) || c.rank(c.value(2)) == d.size() - axis);
   if (c.node.op == "RMSNormalization" || c.node.op == "SimplifiedLayerNormalization") {
-    V scale = c.has(1)
-                  ? c.reshape(c.broadcast(c.value(1), Dims(d.begin() + ptrdiff_t(axis), d.end())),
-                              {columns})
-                  : V();
+    V scale = c.has(1) ? c.reshape(c.broadcast(c.value(1), d.from(axis)), {columns}) : V();
     return c.result(c.reshape(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)}), d));
   }
   if (!plain)
@@ -134,7 +129,7 @@ void layer_norm(Call &c) {
   c.result(c.reshape(c.op(Op::layer_norm, {flat, scale, bias}, {attr("epsilon", epsilon)}), d), 0);
   if (!c.wants(1) && !c.wants(2))
     return;
-  Dims kept(d.begin(), d.begin() + ptrdiff_t(axis));
+  Dims kept = d.first(size_t(axis));
   kept.resize(d.size(), c.constant(1));
   V mean = c.reduce(Op::reduce_mean, flat, {1}, true), off = c.binary(Op::sub, flat, mean);
   V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), {1}, true);

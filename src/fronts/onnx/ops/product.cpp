@@ -123,7 +123,7 @@ void matmul(Call &c) {
     if (!of_vector) {
       left.push_back(c.constant(1));
       if (c.rank(a) > 1) // beside a's rows
-        right.insert(right.end() - 2, c.constant(1));
+        right.insert_at(right.size() - 2, c.constant(1));
     }
     V all = c.binary(Op::mul, c.reshape(a, left), c.reshape(b, right));
     return c.result(
@@ -167,8 +167,8 @@ V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
       return {};
     }
     Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
-    one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
-    all.insert(all.begin() + ptrdiff_t(axis) + 1, c.constant(block));
+    one.insert_at(size_t(axis) + 1, c.constant(1));
+    all.insert_at(size_t(axis) + 1, c.constant(block));
     out[axis] = c.w.exprs().mul(out[axis], c.constant(block));
     V wide = c.reshape(c.broadcast(c.reshape(q, one), all), out);
     return out == c.dims(x) ? wide : c.slice(wide, axis, c.constant(0), c.dims(x)[axis]);
@@ -346,7 +346,7 @@ void determinant(Call &c) {
   const int64_t n = c.number_of(d[r - 1], "the size of a matrix");
   if (n != 2 && n != 3)
     return c.unsupported("matrices larger than 3 by 3");
-  const Dims outer(d.begin(), d.end() - 2);
+  const Dims outer = d.first(d.size() - 2);
   auto at = [&](int64_t i, int64_t j) {
     return c.reshape(c.slice(c.slice(x, r - 2, c.constant(i % n), c.constant(1)), r - 1,
                              c.constant(j % n), c.constant(1)),

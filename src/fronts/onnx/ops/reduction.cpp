@@ -112,8 +112,7 @@ void softmax(Call &c) {
                           ? c.rank(x)
                           : c.axis(c.integer("axis", 1), c.rank(x));
   const Dims dims = c.dims(x); // before opset 13: of all axes from that one on
-  const Dims flat = {c.product(Dims(dims.begin(), dims.begin() + ptrdiff_t(axis))),
-                     c.product(Dims(dims.begin() + ptrdiff_t(axis), dims.end()))};
+  const Dims flat = {c.product(dims.first(axis)), c.product(dims.from(axis))};
   c.result(c.reshape(c.op(op, {c.reshape(x, flat)}, {attr("axis", int64_t(-1))}), dims));
 }
 
@@ -125,8 +124,7 @@ void hardmax(Call &c) {
   const Dims dims = c.dims(x);
   size_t axis = c.axis(c.integer("axis", old ? 1 : -1), c.rank(x));
   if (old) {
-    x = c.reshape(x, {c.product(Dims(dims.begin(), dims.begin() + ptrdiff_t(axis))),
-                      c.product(Dims(dims.begin() + ptrdiff_t(axis), dims.end()))});
+    x = c.reshape(x, {c.product(dims.first(axis)), c.product(dims.from(axis))});
     axis = 1;
   }
   Dims one = c.dims(x), along(c.rank(x), c.constant(1));
@@ -167,7 +165,7 @@ V nll(Call &c, V x, V target, V weight, bool has_weight) {
   }
   Dims column = c.dims(target);
   const Dims plain = column;
-  column.insert(column.begin() + 1, c.constant(1));
+  column.insert_at(1, c.constant(1));
   V taken = c.op(Op::gather_elements, {x, c.reshape(target, column)}, {attr("axis", int64_t(1))});
   V loss = c.op(Op::neg, {c.reshape(taken, plain)});
   V weights;

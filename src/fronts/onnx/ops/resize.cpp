@@ -107,8 +107,8 @@ V resize_axis(Call &c, V x, size_t axis, const Axis &a, const Mode &mode) {
 /// By a whole factor, of any dimensions.
 V repeat(Call &c, V x, size_t axis, int64_t factor) {
   Dims one = c.dims(x), all = one, out = one;
-  one.insert(one.begin() + ptrdiff_t(axis) + 1, c.constant(1));
-  all.insert(all.begin() + ptrdiff_t(axis) + 1, c.constant(factor));
+  one.insert_at(size_t(axis) + 1, c.constant(1));
+  all.insert_at(size_t(axis) + 1, c.constant(factor));
   out[axis] = c.w.exprs().mul(out[axis], c.constant(factor));
   return c.reshape(c.broadcast(c.reshape(x, one), all), out);
 }

@@ -66,8 +66,7 @@ void flatten(Call &c) {
   const Dims dims = c.dims(x);
   const int64_t given = c.integer("axis", 1);
   const size_t axis = given == int64_t(dims.size()) ? dims.size() : c.axis(given, dims.size());
-  c.result(c.reshape(x, {c.product(Dims(dims.begin(), dims.begin() + ptrdiff_t(axis))),
-                         c.product(Dims(dims.begin() + ptrdiff_t(axis), dims.end()))}));
+  c.result(c.reshape(x, {c.product(dims.first(axis)), c.product(dims.from(axis))}));
 }
 
 void squeeze(Call &c) {
@@ -111,7 +110,7 @@ void unsqueeze(Call &c) {
   for (int64_t axis : axes) {
     if (size_t(axis) > dims.size())
       return c.w.fail(Code::parse_error, "an axis is given twice");
-    dims.insert(dims.begin() + axis, c.constant(1));
+    dims.insert_at(size_t(axis), c.constant(1));
   }
   c.result(c.reshape(x, dims));
 }
@@ -297,8 +296,7 @@ void tile(Call &c) {
     return c.result(c.reshape(c.broadcast(c.reshape(x, one), all), out));
   Dims now = dims;
   for (size_t i = 0; i < dims.size(); ++i) {
-    const E before = c.product(Dims(now.begin(), now.begin() + ptrdiff_t(i))),
-            from_here = c.product(Dims(now.begin() + ptrdiff_t(i), now.end()));
+    const E before = c.product(now.first(i)), from_here = c.product(now.from(i));
     now[i] = out[i];
     if (c.known(repeats[i]) != 1)
       x = c.reshape(c.broadcast(c.reshape(x, {before, c.constant(1), from_here}),

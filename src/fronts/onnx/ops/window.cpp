@@ -24,7 +24,7 @@ bool sane(const Ints &list, int64_t least) {
 
 Dims image_of(Call &c, V x) {
   const Dims d = c.dims(x);
-  return d.size() < 3 ? Dims() : Dims(d.begin() + 2, d.end());
+  return d.size() < 3 ? Dims() : d.from(2);
 }
 
 /// What auto_pad adds along an axis of `size` elements, of which windows reach over `reach` and are
