@@ -266,7 +266,7 @@ def conformance_section(kit, rows):
     for row in rows:
         if row["result"] == "differs":
             lines += ["", f"**{row['case']}**", "", "```sh",
-                      f"{os.path.relpath(kit.built('tests/conformance/cugrt-conformance'), ROOT)} --driver {kit.driver} "
+                      f"{os.path.relpath(kit.built('tests/emulator/conformance/cugrt-conformance'), ROOT)} --driver {kit.driver} "
                       f"--golden {shlex.quote(os.path.relpath(kit.golden, ROOT))} --only {shlex.quote(row['case'])}", "```", "",
                       "```", *row["detail"].splitlines()[:20], "```"]
     return lines
