@@ -13,11 +13,9 @@ using ir::ValueId;
 
 // --- The table -----------------------------------------------------------------------------------
 
-PrecisionTable::PrecisionTable() : rows_(ir::op_count(), Precision::deny) {
-#define CUGRT_PRECISION(op, precision)                                                             \
-  rows_[static_cast<size_t>(ir::Op::op)] = Precision::precision;
-#include "compiler/passes/mixed_precision.def"
-#undef CUGRT_PRECISION
+PrecisionTable::PrecisionTable() {
+  for (size_t op = 0; op < ir::op_count(); ++op)
+    rows_.push_back(ir::op_info(static_cast<ir::Op>(op)).precision);
 }
 
 Result<PrecisionTable> PrecisionTable::make(const PassContext &context) {

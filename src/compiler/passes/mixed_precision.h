@@ -20,9 +20,10 @@
 
 namespace cugrt::passes {
 
-enum class Precision : uint8_t { allow, follow, deny };
+using Precision = ir::OpPrecision;
 
-/// What is done with each op: mixed_precision.def, overridden by the options mixed.allow and so on.
+/// What is done with each op: the table ops/table/ops.def, overridden by the options mixed.allow and
+/// so on.
 class PrecisionTable {
 public:
   /// invalid_argument when several of the options name one op.

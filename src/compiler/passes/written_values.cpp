@@ -12,22 +12,6 @@ namespace {
 using ir::BindingKind;
 using ir::Operand;
 
-/// Ops that LegalizeOps makes views or other names of their first operand where it can.
-bool may_be_view(ir::Op op) {
-  switch (op) {
-  case ir::Op::reshape:
-  case ir::Op::transpose:
-  case ir::Op::split:
-  case ir::Op::slice:
-  case ir::Op::concat:
-  case ir::Op::broadcast_to:
-  case ir::Op::cast:
-    return true;
-  default:
-    return false;
-  }
-}
-
 class WrittenValues {
 public:
   WrittenValues(const ir::Module &module, const ir::Function &function)
@@ -102,7 +86,7 @@ private:
     case BindingKind::op:
       if (ir::writes_operand(binding))
         write(operands[0]);
-      if (may_be_view(ir::op_of(binding)) || ir::writes_operand(binding))
+      if (ir::op_info(ir::op_of(binding)).storage != ir::OpStorage::fresh)
         join_results(binding, operands[0]);
       return;
     case BindingKind::if_:

@@ -25,11 +25,54 @@ enum class OpPattern : uint8_t {
   opaque,      // not fused
 };
 
+/// What an elementwise op makes of operands whose elements are 0, or finite numbers: asked of the
+/// elements that a bucket adds (compiler/passes/padding_effects.h). Overflow is left out of
+/// account.
+enum class OpZeros : uint8_t {
+  zero_stays,   // f(0) = 0, and finite numbers stay finite
+  zero_only,    // f(0) = 0, other numbers may have no value
+  finite_stays, // finite numbers stay finite
+  unbounded,    // nothing is said
+  tests,        // a bool
+  unequal,      // a bool, false where both operands are 0
+  clips,        // as `zero_stays` where the attributes min and max let 0 through
+  sums,         // as `all_zero`; what is infinite stays so beside finite numbers
+  all_zero,     // 0 where all operands are
+  any_zero,     // 0 where one operand is, and the others are finite
+  first_zero,   // 0 where the first operand is
+  chooses,      // where
+  casts,        // cast
+  by_family,    // not elementwise: the rule of the op's family (ops/table/op_families.def) says it
+};
+
+/// What ToMixedPrecision does with an op. Denied are those that square, invert or exponentiate, sum
+/// over an axis, compare, count or round to integers, where an error of half a unit in the last
+/// place grows.
+enum class OpPrecision : uint8_t {
+  allow,  // its f32 operands become f16 or bf16, sums are kept in fp32
+  follow, // it is computed in that dtype where all of its operands are in it anyway
+  deny,   // it stays in f32
+};
+
+/// Whose bytes an op's results are.
+enum class OpStorage : uint8_t {
+  fresh,   // their own
+  view,    // those of the first operand, where LegalizeOps can (ops/emit/op_view.h)
+  written, // those of the first operand, which the op writes
+};
+
+/// Which operands of an op are shapes; others are tensors.
+enum class OpShapes : uint8_t { none, second, rest, all }; // rest: all but the first
+
 struct OpInfo {
   std::string_view name;
   uint32_t least_operands, most_operands;
   uint32_t most_results; // 1, or more where the number follows from attributes (split)
   OpPattern pattern;     // of the op in general; op_pattern says it of one with its types
+  OpZeros zeros;
+  OpPrecision precision;
+  OpStorage storage;
+  OpShapes shapes;
 };
 
 enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };
@@ -61,7 +104,7 @@ DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view na
 
 /// Whether `op` writes its first operand, in place, and gives it as its result: no name of these
 /// bytes holds what it held before. All others only compute their results.
-bool writes_operand(Op op);
+inline bool writes_operand(Op op) { return op_info(op).storage == OpStorage::written; }
 inline bool writes_operand(const Binding &binding) {
   return binding.kind == BindingKind::op && writes_operand(op_of(binding));
 }

@@ -1,6 +1,6 @@
 // Result types of the tensor-level ops: checks that hold for all of them, and the table of rules.
-// Symbolic dimensions are equal when they are the same expression (base/expr/expr.h says which are); what
-// cannot be shown equal is an error here, never an assumption.
+// Symbolic dimensions are equal when they are the same expression (base/expr/expr.h says which
+// are); what cannot be shown equal is an error here, never an assumption.
 #include "ops/table/infer_op.h"
 
 #include "base/check.h"
@@ -10,18 +10,17 @@
 namespace cugrt::ir {
 
 bool is_shape_operand(Op op, size_t i) {
-  switch (op) {
-  case Op::reshape:
-  case Op::broadcast_to:
-  case Op::resize:
-    return i == 1;
-  case Op::slice:
-    return i > 0;
-  case Op::range:
-    return true;
-  default:
+  switch (op_info(op).shapes) {
+  case OpShapes::none:
     return false;
+  case OpShapes::second:
+    return i == 1;
+  case OpShapes::rest:
+    return i > 0;
+  case OpShapes::all:
+    return true;
   }
+  return false;
 }
 
 Status Inference::check_operands() const {

@@ -11,8 +11,16 @@ namespace cugrt::ir {
 namespace {
 
 constexpr OpInfo kOps[] = {
-#define CUGRT_OP(name, least, most, results, pattern)                                              \
-  {#name, least, most, results, OpPattern::pattern},
+#define CUGRT_OP(name, least, most, results, pattern, zeros, precision, storage, shapes)           \
+  {#name,                                                                                          \
+   least,                                                                                          \
+   most,                                                                                           \
+   results,                                                                                        \
+   OpPattern::pattern,                                                                             \
+   OpZeros::zeros,                                                                                 \
+   OpPrecision::precision,                                                                         \
+   OpStorage::storage,                                                                             \
+   OpShapes::shapes},
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 };
@@ -214,8 +222,6 @@ std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
 DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name) {
   return get<DTypeLiteral>(op, attributes, name).dtype;
 }
-
-bool writes_operand(Op op) { return op == Op::cache_write; }
 
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank) {
   auto size = static_cast<int64_t>(rank);

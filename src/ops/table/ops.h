@@ -7,7 +7,7 @@
 namespace cugrt::ir {
 
 enum class Op : uint32_t {
-#define CUGRT_OP(name, least, most, results, pattern) name,
+#define CUGRT_OP(name, ...) name,
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 };
