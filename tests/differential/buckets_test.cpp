@@ -7,18 +7,19 @@ using namespace cugrt::test;
 
 namespace {
 
-/// A layer over rows; its one result has the rows behind, the other sums over them.
-std::string layer_over_rows(const std::string &attributes) {
+/// A layer over rows; its one result has the rows behind, the other sums over them. With `kernels`
+/// the module's own write %y and %state.
+std::string layer_over_rows(const std::string &attributes, bool kernels) {
   return R"(cugrt 1
-func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>, %y: out tensor<[n, m, 6], f32>,
+func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>, %y: )" +
+         std::string(kernels ? "out" : "inout") + R"( tensor<[n, m, 6], f32>,
            %state: inout tensor<[n], f32>) -> (tensor<[6, n, m], f32>, tensor<[m, 6], f32>)
     attributes {)" +
          attributes + R"(} {
   %h = matmul(%x, %w)
   %r = relu(%h)
-  launch @copy(%r, %y, 6*n*m)
-  launch @count(%state, n)
-  %t = transpose(%r) {axes = [2, 0, 1]}
+)" + (kernels ? "  launch @copy(%r, %y, 6*n*m)\n  launch @count(%state, n)\n" : "") +
+         R"(  %t = transpose(%r) {axes = [2, 0, 1]}
   %s = reduce_sum(%r) {axes = [0]}
   return %t, %s
 }
@@ -53,8 +54,8 @@ const std::string kPlain = "upper_bounds = {n = 20, m = 20}";
 /// A session and memory of exactly the sizes of a run, but for what is written: that is followed by
 /// numbers that nobody may touch.
 struct RowsSide {
-  explicit RowsSide(const std::string &attributes, cugrt_session_options options)
-      : executable(emulated_runtime(), Module::parse(layer_over_rows(attributes))),
+  RowsSide(const std::string &attributes, cugrt_session_options options, bool kernels = false)
+      : executable(emulated_runtime(), Module::parse(layer_over_rows(attributes, kernels))),
         session(executable, emulated_runtime(), Weights(), options),
         main(executable.function("main")) {}
 
@@ -111,8 +112,8 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
   for (const char *buckets : {"buckets = {n = [3, 8, 20]}", "buckets = {m = [5, 20]}",
                               "buckets = {n = [1, 4, 16], m = [2, 7, 12]}"}) {
     INFO(buckets);
-    RowsSide plain(kPlain, detail::sized<cugrt_session_options>());
-    RowsSide padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>());
+    RowsSide plain(kPlain, detail::sized<cugrt_session_options>(), true);
+    RowsSide padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>(), true);
     uint32_t seed = 3;
     for (auto [n, m] : {std::pair(1, 1),
                         {2, 6},
@@ -136,9 +137,9 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
 TEST_CASE("eager sessions and graphs see the same padding") {
   const std::string attributes = kPlain + ", buckets = {n = [6, 12]}";
   auto options = detail::sized<cugrt_session_options>();
-  RowsSide graphs(attributes, options);
+  RowsSide graphs(attributes, options, true);
   options.eager = 1;
-  RowsSide eager(attributes, options);
+  RowsSide eager(attributes, options, true);
   for (int64_t n : {2, 6, 11, 15})
     CHECK(graphs.run(n, 3, 9) == eager.run(n, 3, 9));
 }
@@ -182,8 +183,9 @@ TEST_CASE("a run with nothing changed is a hit, and one with another value of th
   CHECK(run(9).kind == CUGRT_LAUNCH_HIT);
   cugrt_launch_record record = run(10);
   CHECK(record.kind == CUGRT_LAUNCH_PATCHED);
-  // %x, %state (in and out), %y, the transposed result: their one length that is not the bucket's.
-  CHECK(record.fields_patched == 5);
+  // %x, %y and %state (in and out), the transposed result: their one length that is not the
+  // bucket's.
+  CHECK(record.fields_patched == 6);
   CHECK(run(10).kind == CUGRT_LAUNCH_HIT);
 }
 
@@ -213,8 +215,8 @@ TEST_CASE("beyond the last bucket a value is an error, or runs at its own size w
 }
 
 TEST_CASE("the plan's report tells of buckets") {
-  Module module =
-      Module::parse(layer_over_rows("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}"));
+  Module module = Module::parse(
+      layer_over_rows("upper_bounds = {m = 4, n = 18}, buckets = {n = [4, 16]}", false));
   std::string text = module.plan_report();
   CHECK(text.find("symbol n_bucket in [4, 18]: the least of 4, 16 that holds n, beyond them n "
                   "itself") != std::string::npos);
@@ -223,7 +225,8 @@ TEST_CASE("the plan's report tells of buckets") {
 
 namespace {
 
-/// Of 64 rows of 65,536 floats, as many as the bucket has are %a's, the others %b's.
+/// Of 64 rows of 65,536 floats, as many as the bucket has are %a's, the others %b's. As
+/// PadToBuckets leaves functions: kernels that are to see the bucket are written so.
 const std::string kShares = R"(cugrt 1
 kernel @spread {
   inline """
@@ -252,28 +255,27 @@ extern "C" __global__ void gather(const float *a, const float *b, float *y, long
 """
   entry "gather"
   params (a: in f32, b: in f32, y: out f32, of_a: symbol i64, of_b: symbol i64, n: symbol i64)
-  launch { grid (ceildiv(n, 64), 1, 1) block (64, 1, 1) }
+  launch { grid (1, 1, 1) block (64, 1, 1) }
 }
-func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {buckets = {n = [1, 16, 63]}} {
-  %a = alloc : tensor<[n, 65536], f32>
-  launch @spread(%x, %a, n, 16*n, 3.0)
-  %b = alloc : tensor<[64 - n, 65536], f32>
-  launch @spread(%x, %b, n, 16*(64 - n), 5.0)
-  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)
+func @main<n_bucket, n>(%x: tensor<[n], f32>, %y: out tensor<[n], f32>)
+    attributes {upper_bounds = {n = 63}, buckets = {n = [1, 16, 63]}, bucket_symbols = {n_bucket = n}} {
+  %a = alloc : tensor<[n_bucket, 65536], f32>
+  launch @spread(%x, %a, n, 16*n_bucket, 3.0)
+  %b = alloc : tensor<[64 - n_bucket, 65536], f32>
+  launch @spread(%x, %b, n, 16*(64 - n_bucket), 5.0)
+  launch @gather(%a, %b, %y, 16*n_bucket, 16*(64 - n_bucket), n)
   return
 }
 )";
 
 /// What @main gives, from its kernels' sources.
 std::vector<float> shares(const std::vector<float> &x, size_t bucket) {
-  std::vector<float> padded = x, y(bucket, 0);
-  padded.resize(bucket, 0);
+  std::vector<float> y(x.size(), 0);
   const size_t of_a = 16 * bucket, of_b = 16 * (64 - bucket);
   for (size_t j = 0; j < of_a; ++j)
-    y[j % bucket] += padded[j % bucket] + 3 + 3;
+    y[j % x.size()] += x[j % x.size()] + 3 + 3;
   for (size_t j = 0; j < of_b; ++j)
-    y[j % bucket] += padded[j % bucket] + 5 + 5;
-  y.resize(x.size());
+    y[j % x.size()] += x[j % x.size()] + 5 + 5;
   return y;
 }
 
@@ -326,18 +328,17 @@ TEST_CASE("a session commits of its arena what the buckets need that it has run"
     text.replace(at, from.size(), to);
   };
   replace("%y: out tensor<[n], f32>)", "%y: out tensor<[n], f32>, %z: out tensor<[n], f32>)");
-  replace("  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)\n",
-          "  %c = alloc : tensor<[n, 65536], f32>\n"
-          "  launch @spread(%x, %c, n, 16*n, 7.0)\n"
-          "  launch @gather(%a, %b, %y, 16*n, 16*(64 - n), n)\n"
-          "  launch @gather(%a, %c, %z, 16*n, 16*n, n)\n");
+  replace("  launch @gather(%a, %b, %y, 16*n_bucket, 16*(64 - n_bucket), n)\n",
+          "  %c = alloc : tensor<[n_bucket, 65536], f32>\n"
+          "  launch @spread(%x, %c, n, 16*n_bucket, 7.0)\n"
+          "  launch @gather(%a, %b, %y, 16*n_bucket, 16*(64 - n_bucket), n)\n"
+          "  launch @gather(%a, %c, %z, 16*n_bucket, 16*n_bucket, n)\n");
   Executable executable(emulated_runtime(), Module::parse(text));
   Function main = executable.function("main");
   constexpr uint64_t kRow = 256 << 10, kPage = 2 << 20;
-  // What x, y and z are padded in takes 256 bytes each, less than what is left of the last page.
   constexpr uint64_t kSmall = 9 * kPage, kLarge = 16 * kPage;
-  static_assert(65 * kRow + 3 * 256 <= kSmall && 65 * kRow > kSmall - kPage);
-  static_assert(127 * kRow + 3 * 256 <= kLarge && 127 * kRow > kLarge - kPage);
+  static_assert(65 * kRow <= kSmall && 65 * kRow > kSmall - kPage);
+  static_assert(127 * kRow <= kLarge && 127 * kRow > kLarge - kPage);
   auto committed_after = [&](std::initializer_list<int64_t> keys) {
     Session session(executable, emulated_runtime(), Weights(),
                     detail::sized<cugrt_session_options>());

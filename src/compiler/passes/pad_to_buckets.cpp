@@ -15,16 +15,17 @@
 //
 // So the body sees the bucket alone, in every type and expression; the caller's memory is read and
 // written in its own size alone. Only the launches at both ends take n, by value: the key holds the
-// bucket. That rows of zeros do not change the others is the author's promise; what breaks it
-// visibly is refused: the symbol in weights, host scalars, shapes, in an expression of a
-// parameter's or result's dimension, host code that would be given padded tensors, and ops that
-// would take what is added for what is there (padding_effects.h).
-#include "ops/emit/op_emitter.h"
-#include "ir/module/function_cloner.h"
-#include "ir/module/located.h"
-#include "ir/module/infer.h"
+// bucket. A launch of the module's own kernel is surrounded in the same way: the kernel gets n, and
+// tensors of that size. What rows of zeros would change is refused: the symbol in weights, host
+// scalars, an expression of a parameter's or result's dimension, host code that would be given
+// padded tensors, conditions, and ops that would take what is added for what is there
+// (padding_effects.h).
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/padding_effects.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/infer.h"
+#include "ir/module/located.h"
+#include "ops/emit/op_emitter.h"
 
 #include <algorithm>
 
@@ -36,20 +37,6 @@ using ir::ExprId;
 using ir::SymbolId;
 using ir::TypeId;
 using ir::ValueId;
-
-/// Functions that run host code, themselves or through calls.
-std::vector<bool> find_host_functions(const ir::Module &module) {
-  std::vector<bool> host(module.functions.size());
-  for (bool changed = true; std::exchange(changed, false);)
-    for (size_t f = 0; f < module.functions.size(); ++f)
-      for (const ir::Block &block : module.functions[f].blocks)
-        for (const ir::Binding &b : block.bindings)
-          if (!host[f] &&
-              (b.kind == ir::BindingKind::host_call || b.kind == ir::BindingKind::extern_call ||
-               (b.kind == ir::BindingKind::call && host[b.callee])))
-            host[f] = changed = true;
-  return host;
-}
 
 /// The symbols that have buckets, but no symbol for them yet.
 std::vector<SymbolId> symbols_to_pad(const ir::Function &function) {
@@ -65,10 +52,8 @@ std::vector<SymbolId> symbols_to_pad(const ir::Function &function) {
 
 class Padder : public ir::FunctionCloner {
 public:
-  Padder(const ir::Function &source, ir::Module &target, codegen::KernelTable &table,
-         const std::vector<bool> &host_functions)
-      : FunctionCloner(source, target), table_(table), host_functions_(host_functions),
-        padded_(source.symbols.size()) {
+  Padder(const ir::Function &source, ir::Module &target, codegen::KernelTable &table)
+      : FunctionCloner(source, target), table_(table), padded_(source.symbols.size()) {
     for (SymbolId symbol : symbols_to_pad(source))
       padded_[symbol.index] = true;
   }
@@ -135,7 +120,6 @@ private:
                 SourceLocation location);
 
   codegen::KernelTable &table_;
-  const std::vector<bool> &host_functions_;
   std::vector<bool> padded_;    // by symbol of the source
   std::vector<ExprId> outside_; // by symbol of the source: what stands for it outside of the body
 };
@@ -284,24 +268,45 @@ Status Padder::cut_results() {
   return {};
 }
 
+/// A kernel knows no padding: it is given what callers bring, and what it writes is padded again.
 Status Padder::visit(const ir::Binding &binding) {
-  const bool host = binding.kind == ir::BindingKind::host_call ||
-                    binding.kind == ir::BindingKind::extern_call ||
-                    (binding.kind == ir::BindingKind::call && host_functions_[binding.callee]);
-  if (!host)
+  if (binding.kind != ir::BindingKind::launch)
     return copy(binding);
-  bool sees = false;
-  for (const ir::Operand &operand : source().operands_of(binding))
-    sees = sees ||
-           (operand.kind == ir::Operand::Kind::value && depends(type_of(operand.value()))) ||
-           (operand.kind == ir::Operand::Kind::expr && depends(operand.expr()));
-  for (uint32_t i = 0; i < binding.result_count; ++i)
-    sees = sees || depends(type_of(binding.result(i)));
-  if (sees)
-    return fail(binding.location,
-                "host code would see padding here: what it is given depends on a symbol that has "
-                "buckets; take the buckets away, or the host's part out of the function");
-  return copy(binding);
+  struct Tensor {
+    ir::Operand of;
+    ValueId padded, given;
+    bool is_written = false;
+  };
+  std::vector<Tensor> tensors;
+  const std::span<const ir::Operand> operands = source().operands_of(binding);
+  std::vector<ir::Operand> given = mapped(operands);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].kind == ir::Operand::Kind::expr)
+      given[i] = ir::Operand::of(module().exprs.substitute(operands[i].expr(), outside_));
+    if (operands[i].kind != ir::Operand::Kind::value || !depends(type_of(operands[i].value())))
+      continue;
+    const ir::Access access = module().kernels[binding.callee].params[i].access;
+    auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                               [&](const Tensor &known) { return known.of == operands[i]; });
+    if (tensor == tensors.end()) {
+      const ir::Value &value = source().value(operands[i].value());
+      Tensor added{operands[i], given[i].value(), given[i].value()};
+      if (ir::reads(access))
+        CUGRT_TRY(resize(added.given, outside(value.type), {}, "_cut", binding.location));
+      else
+        added.given = bind_value(ir::BindingKind::alloc, value.name + "_cut", {}, {},
+                                 outside(value.type), binding.location);
+      tensor = tensors.insert(tensors.end(), added);
+    }
+    tensor->is_written = tensor->is_written || ir::writes(access);
+    given[i] = ir::Operand::of(tensor->given);
+  }
+  copy_with(binding, given);
+  for (Tensor &tensor : tensors)
+    if (tensor.is_written)
+      CUGRT_TRY(resize(tensor.given, source().value(tensor.of.value()).type, tensor.padded,
+                       "_padded", binding.location));
+  return {};
 }
 
 } // namespace
@@ -309,14 +314,13 @@ Status Padder::visit(const ir::Binding &binding) {
 Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &context) {
   ir::Module target = ir::without_functions(module);
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
-  const std::vector<bool> host_functions = find_host_functions(module);
   for (const ir::Function &function : module.functions) {
     if (symbols_to_pad(function).empty()) {
       CUGRT_ASSIGN(ir::Function same, ir::FunctionCloner(function, target).run());
       target.functions.push_back(std::move(same));
       continue;
     }
-    Padder padder(function, target, table, host_functions);
+    Padder padder(function, target, table);
     CUGRT_TRY(padder.check());
     CUGRT_TRY(padder.check_effects(module));
     CUGRT_ASSIGN(ir::Function padded, padder.run());

@@ -1,23 +1,27 @@
 // What can be seen of whether rows that a bucket adds change the others: asked by PadToBuckets
 // before it pads.
 //
-// A symbol's padding is followed through ops, calls and matches. Where a binding makes one element
-// of many along a padded dimension, or moves elements across it, what was added would count among
-// what the caller brought, and that is refused:
+// What callers bring must stand in front along each dimension of each value, and what is added
+// behind. Both are followed through ops, calls, matches and blocks. Where a binding makes one
+// element of many along a padded dimension, or moves elements across it, what was added would count
+// among what the caller brought, and that is refused:
 //
 //   zeros count for nothing   sums, contractions, windows of convolutions: legal where all that was
 //                             added is known to be zero (a parameter's rows, relu of them, ...)
 //   it depends what they are  softmax, extremes, argmax, pooling, positions that attention sees:
 //                             legal where the author chose added elements by `where`
 //   number or place counts    means, norms, what stands behind padding in a concat, counting from
-//                             the end, a reshape that tears rows apart
+//                             the end, positions that are looked up, a reshape that tears rows
+//                             apart
 //
-// What a kernel, a branch or a loop wrote may be anything: nothing is seen there. Dimensions in
-// which a padded symbol does not stand alone are not followed through a reshape.
+// Each op has a rule for its family (padding_walk.h); a dimension of which no rule speaks is
+// refused. A kernel is given what its caller brought (pad_to_buckets.cpp); host code and conditions
+// on a padded symbol are refused, and so is what cannot be followed: views, tuples, storage.
+// Overflow is left out of account, and what is not padded counts as finite.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 namespace cugrt::passes {
 

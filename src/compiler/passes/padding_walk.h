@@ -1,5 +1,6 @@
-// The walk that finds what padding does, shared by its two files: padding_effects.cpp goes through
-// a function's bindings, padding_rules.cpp has the rule of each op. Internal to padding_effects.h.
+// What padding_effects.cpp, which walks through a function's bindings, shares with the rules of the
+// ops: padding_rules.cpp (products, reductions, attention, elementwise ops) and padding_moves.cpp
+// (what moves elements). Internal to padding_effects.h.
 #pragma once
 
 #include "compiler/passes/padding_effects.h"
@@ -12,114 +13,147 @@ namespace cugrt::passes {
 
 using ir::ExprId;
 using ir::Op;
-using ir::ValueId;
 
-/// A bit for each of the padded symbols; those from number 64 on are not followed.
-using Symbols = uint64_t;
+/// What the elements are that a bucket adds along one dimension, whatever their other coordinates.
+enum class Fill : uint8_t {
+  zero,
+  one,
+  finite,  // numbers
+  lowest,  // -inf, or a number so low that it counts for nothing beside others
+  highest, // likewise
+  place,   // numbers that follow from positions (range). As the condition of where, the author's
+           // word that it hides what is added.
+  any,
+};
+inline bool is_number(Fill fill) { return fill <= Fill::finite || fill == Fill::place; }
 
-/// Of one value: the symbols along whose padding its elements are zero, and those along whose
-/// padding they are unknown.
-struct Padding {
-  Symbols zero = 0, unknown = 0;
-  auto operator<=>(const Padding &) const = default;
+/// One dimension of a value. What callers bring stands in front, what is added behind, along each
+/// of `parts`: one, or several that a reshape joined, the outermost first. Parts but the first are
+/// padded.
+struct Dim {
+  std::vector<ExprId> parts;
+  Fill fill = Fill::any;
+  auto operator<=>(const Dim &) const = default;
 };
 
-/// What added elements do to the others along one dimension.
-enum class Harm {
-  unless_zero,   // nothing where they are zero
-  by_their_size, // more or less, with what they are; -inf in a softmax does nothing
-  always,        // their number or their place is the harm
+/// Of one value. `all` says what every element is, of constants that are all alike; else `finite`.
+struct Facts {
+  std::vector<Dim> dims;
+  Fill all = Fill::finite;
+  auto operator<=>(const Facts &) const = default;
 };
 
+/// What is known of a whole walk, from the function that has buckets through all that it calls.
+/// Expressions are in terms of that function's symbols; those that other functions define have
+/// numbers behind them.
 class ModulePadding {
 public:
-  using Results = std::vector<Padding>;
+  using Results = std::vector<Facts>;
 
-  explicit ModulePadding(const ir::Module &module) : module_(module) {}
+  ModulePadding(const ir::Module &module, const ir::Function &root,
+                const std::vector<bool> &padded);
 
-  /// `symbols` by symbol of the function, `params` by parameter.
-  Result<Results> effects_of(const ir::Function &function, std::vector<Symbols> symbols,
-                             const std::vector<Padding> &params);
+  /// `symbols`: what the callee's symbols are; invalid ones are its own.
+  Result<Results> effects_of(const ir::Function &function, std::vector<ExprId> symbols,
+                             const std::vector<Facts> &params);
+  bool is_padded(ExprId expr) const;
+  /// The names of the padded symbols in `exprs`, with commas.
+  std::string names_of(std::span<const ExprId> exprs) const;
+  ExprId own_symbol(const ir::Function &function, size_t symbol);
+  /// Nothing is known but where what callers bring stands.
+  Facts plain(std::vector<ExprId> dims) const;
+  /// The quotient of what `b` divides for all values of the symbols; else invalid.
+  ExprId quotient(ExprId a, ExprId b);
 
-  std::vector<std::string> names; // of the symbols, by bit
+  const ir::Module &module;
+  ir::ExprPool exprs; // the module's, and what the walk adds
 
 private:
-  friend class FunctionPadding;
-  const ir::Module &module_;
+  const ir::Function &root_;
+  const std::vector<bool> &padded_;
+  std::vector<uint32_t> first_symbol_; // by function
   /// Callees by what they were given.
-  std::map<std::tuple<const ir::Function *, std::vector<Symbols>, std::vector<Padding>>, Results>
+  std::map<std::tuple<const ir::Function *, std::vector<ExprId>, std::vector<Facts>>, Results>
       known_;
 };
 
-class FunctionPadding {
-public:
-  FunctionPadding(ModulePadding &all, const ir::Function &function, std::vector<Symbols> symbols)
-      : all_(all), module_(all.module_), function_(function), symbols_(std::move(symbols)),
-        values_(function.values.size(), Padding{0, ~Symbols(0)}) {}
+/// One operand of an op.
+struct PaddingOperand {
+  bool present = false;
+  std::string name;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<ExprId> dims; // of a tensor or a shape
+  Facts facts;              // of a tensor
+  bool is_number() const;   // all that was added, along whichever dimension
+};
 
-  Result<ModulePadding::Results> run(const std::vector<Padding> &params) {
-    for (size_t p = 0; p < params.size(); ++p)
-      values_[function_.params[p].value.index] = params[p];
-    CUGRT_TRY(block(0));
-    ModulePadding::Results results;
-    for (const ir::Operand &result : function_.results_of(function_.body()))
-      results.push_back(padding(result));
-    return results;
-  }
+/// The rule of one op. Each padded dimension of an operand must be carried to a dimension of a
+/// result, or be declared harmless; what no rule speaks of is refused.
+class OpPadding {
+public:
+  OpPadding(ModulePadding &all, Op op, std::span<const ir::Attribute> attributes,
+            std::vector<PaddingOperand> operands, std::vector<std::vector<ExprId>> results);
+
+  /// The facts of the results. An error is a sentence that begins behind the op's name, such as
+  /// "runs along ..".
+  Result<std::vector<Facts>> run();
 
 private:
-  Symbols of(ExprId expr) const {
-    std::vector<ir::SymbolId> used;
-    module_.exprs.collect_symbols(expr, used);
-    Symbols all = 0;
-    for (ir::SymbolId symbol : used)
-      all |= symbols_[symbol.index];
-    return all;
+  bool has(size_t i) const { return i < operands_.size() && operands_[i].present; }
+  size_t rank(size_t i) const { return has(i) ? operands_[i].dims.size() : 0; }
+  bool is_padded(size_t i, size_t dim) const {
+    return dim < rank(i) && all_.is_padded(operands_[i].dims[dim]);
   }
-  Symbols of(std::span<const ExprId> dims) const {
-    Symbols all = 0;
-    for (ExprId dim : dims)
-      all |= of(dim);
-    return all;
+  int64_t integer(const char *name) const { return ir::op_integer(op_, attributes_, name); }
+  bool flag(const char *name) const { return ir::op_bool(op_, attributes_, name); }
+  std::vector<int64_t> list(const char *name) const {
+    return ir::op_integers(op_, attributes_, name);
   }
-  const ir::Type &type(ValueId value) const { return module_.types[function_.value(value).type]; }
-  /// Of operand i of the op at hand; none: no dimensions.
-  std::span<const ExprId> dims(size_t i) const {
-    if (i >= operands_.size() || operands_[i].kind != ir::Operand::Kind::value)
-      return {};
-    return type(operands_[i].value()).dims;
+  size_t axis(int64_t number, size_t operand = 0) const {
+    return *ir::normalize_axis(number, rank(operand));
   }
-  bool has(size_t i) const {
-    return i < operands_.size() && operands_[i].kind == ir::Operand::Kind::value;
-  }
-  Padding padding(const ir::Operand &operand) const {
-    return operand.kind == ir::Operand::Kind::value ? values_[operand.value().index] : Padding();
+  size_t axis() const { return axis(integer("axis")); }
+
+  Status refuse(size_t operand, size_t dim, const char *how, bool may_choose = false) const;
+  /// Results do not depend on what is added along this dimension if that is `harmless`; with
+  /// Fill::any they always do.
+  Status take(size_t operand, size_t dim, Fill harmless);
+  /// It becomes a dimension of a result, in its order.
+  Status carry(size_t operand, size_t dim, size_t to, size_t result = 0);
+  /// Likewise, with other elements in it: those that callers bring must be in front.
+  Status follow(size_t operand, size_t dim, size_t to, size_t result = 0);
+  /// Aligned at the last dimension, as NumPy broadcasts; the last `without` ones are left out.
+  Status align(size_t operand, size_t without = 0);
+  /// What operand i has along dimension `to` of the result.
+  Fill fill(size_t i, size_t to, size_t result = 0) const;
+  Fill linear(size_t to) const;
+  Fill like_first(size_t to) const;
+  /// Sets the fills of all results' dimensions.
+  template <class F> void fills(F of) {
+    for (size_t r = 0; r < results_.size(); ++r)
+      for (size_t d = 0; d < results_[r].dims.size(); ++d)
+        results_[r].dims[d].fill = of(d, r);
   }
 
-  Status block(uint32_t number);
-  Status binding(const ir::Binding &b);
-  Status call(const ir::Binding &b);
-  void match(const ir::Binding &b);
-  Status op(const ir::Binding &b);
-  Status check(Op op);
-  Status check_along(size_t operand, int64_t axis, Harm harm);
-  Status check_axes(Op op, Harm harm);
-  Status check_from(size_t first, Harm harm, size_t unless = 0);
-  Status check_concat();
-  Status check_slice();
-  Status check_attention();
-  Status check_reshape();
-  Padding after(Op op, Symbols result) const;
-  Status refuse(Symbols symbols, const char *how, Harm harm) const;
+  Status elementwise();
+  Fill elementwise_fill(size_t to) const;
+  Status convolution(Fill harmless, size_t w_channels, size_t w_contracted);
+
+  // The rules, by families.
+#define CUGRT_FAMILY(name) Status name();
+#include "ops/table/op_families.def"
 
   ModulePadding &all_;
-  const ir::Module &module_;
-  const ir::Function &function_;
-  std::vector<Symbols> symbols_;
-  std::vector<Padding> values_;
-  const ir::Binding *at_ = nullptr; // the op at hand
-  std::span<const ir::Operand> operands_;
+  Op op_;
   std::span<const ir::Attribute> attributes_;
+  std::vector<PaddingOperand> operands_;
+  std::vector<std::vector<bool>> covered_; // by operand and dimension
+  std::vector<Facts> results_;
+  /// By result and dimension: which operands' dimensions it comes from.
+  std::vector<std::vector<std::vector<std::pair<size_t, size_t>>>> sources_;
 };
+
+/// What two choices have in common.
+Fill either(Fill a, Fill b);
 
 } // namespace cugrt::passes
