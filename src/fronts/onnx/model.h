@@ -94,6 +94,9 @@ struct Model {
 /// that are too old.
 Result<Model> read_model(std::string_view bytes);
 
+/// That every value is defined once and before it is read, in all graphs and functions.
+Status check_names(const Model &model);
+
 /// One TensorProto, as a file of its own.
 Result<TensorView> read_tensor(std::string_view bytes);
 
