@@ -350,6 +350,7 @@ Result<Model> read_model(std::string_view bytes) {
     return Status::error(Code::unsupported, "opset " + std::to_string(model.opset) +
                                                 "; 7 and later ones are read "
                                                 "(onnx.version_converter converts)");
+  CUGRT_TRY(sort_nodes(model));
   CUGRT_TRY(check_names(model));
   return model;
 }

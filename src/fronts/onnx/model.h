@@ -89,10 +89,14 @@ struct Model {
   std::vector<LocalFunction> functions;
 };
 
-/// Code::parse_error for bytes that are no model, or one that is not sound: nodes that are not in
-/// order (a cycle), values that are undefined or defined twice; Code::unsupported for versions
-/// that are too old.
+/// Nodes are in an order in which they can be computed. Code::parse_error for bytes that are no
+/// model, or one that is not sound: a cycle, values that are undefined or defined twice;
+/// Code::unsupported for versions that are too old.
 Result<Model> read_model(std::string_view bytes);
+
+/// Puts the nodes of all graphs and functions behind those whose results they read; they are in the
+/// file's order where that is possible. Code::parse_error names a node of a cycle.
+Status sort_nodes(Model &model);
 
 /// That every value is defined once and before it is read, in all graphs and functions.
 Status check_names(const Model &model);

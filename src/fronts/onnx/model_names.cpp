@@ -1,11 +1,118 @@
-// Whether a model is sound: every value is defined once, before it is read.
+// Names of a model: its nodes in the order in which they can be computed, and every value defined
+// once, before it is read.
 #include "import/onnx/model.h"
 
+#include <queue>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace cugrt::onnx {
 
 namespace {
+
+using NameList = std::vector<std::string_view>;
+
+std::string text_of(const Node &node) {
+  return "node '" + std::string(node.name.substr(0, kMaxNameBytes)) + "' (" +
+         std::string(node.op.substr(0, kMaxNameBytes)) + ")";
+}
+
+/// Puts nodes behind those whose results they or their subgraphs read; else they stay in order.
+class Order {
+public:
+  /// `outside`: gets the names that the graph reads from around it.
+  Status graph(Graph &graph, NameList &outside) {
+    std::unordered_set<std::string_view> own;
+    for (const TensorView &one : graph.initializers)
+      own.insert(one.name);
+    for (const ValueInfo &one : graph.inputs)
+      own.insert(one.name);
+    for (const Node &node : graph.nodes)
+      own.insert(node.outputs.begin(), node.outputs.end());
+    NameList read;
+    CUGRT_TRY(nodes(graph.nodes, "graph '" + std::string(graph.name) + "'", read));
+    for (const ValueInfo &one : graph.outputs)
+      read.push_back(one.name);
+    for (std::string_view name : read)
+      if (!own.count(name))
+        outside.push_back(name);
+    return {};
+  }
+  /// `read`: gets the names that the nodes read.
+  Status nodes(std::vector<Node> &nodes, const std::string &where, NameList &read) {
+    std::unordered_map<std::string_view, size_t> makers;
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (std::string_view name : nodes[i].outputs)
+        makers.try_emplace(name, i);
+    std::vector<NameList> reads(nodes.size()); // of each node: results of nodes of the list
+    bool in_order = true;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      NameList all = nodes[i].inputs;
+      for (AttributeView &attribute : nodes[i].attributes)
+        if (attribute.graph)
+          CUGRT_TRY(graph(*attribute.graph, all));
+      read.insert(read.end(), all.begin(), all.end());
+      for (std::string_view name : all)
+        if (auto maker = makers.find(name); !name.empty() && maker != makers.end()) {
+          reads[i].push_back(name);
+          in_order &= maker->second < i;
+        }
+    }
+    return in_order ? Status() : sort(nodes, where, makers, reads);
+  }
+
+private:
+  using Makers = std::unordered_map<std::string_view, size_t>;
+
+  static Status sort(std::vector<Node> &nodes, const std::string &where, const Makers &makers,
+                     const std::vector<NameList> &reads) {
+    std::vector<std::vector<size_t>> readers(nodes.size());
+    std::vector<size_t> waits(nodes.size());
+    std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready; // the file's first one
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (std::string_view name : reads[i])
+        readers[makers.at(name)].push_back(i);
+      if ((waits[i] = reads[i].size()) == 0)
+        ready.push(i);
+    }
+    std::vector<size_t> order;
+    while (!ready.empty()) {
+      order.push_back(ready.top());
+      ready.pop();
+      for (size_t reader : readers[order.back()])
+        if (--waits[reader] == 0)
+          ready.push(reader);
+    }
+    if (order.size() < nodes.size())
+      return cycle(nodes, where, makers, reads, waits);
+    std::vector<Node> sorted;
+    for (size_t i : order)
+      sorted.push_back(std::move(nodes[i]));
+    nodes = std::move(sorted);
+    return {};
+  }
+
+  /// Of nodes of which some wait for ever: from one to another that it waits for, until on a cycle.
+  static Status cycle(const std::vector<Node> &nodes, const std::string &where,
+                      const Makers &makers, const std::vector<NameList> &reads,
+                      const std::vector<size_t> &waits) {
+    size_t at = 0;
+    while (waits[at] == 0)
+      ++at;
+    std::string_view taken;
+    for (size_t steps = 0; steps <= nodes.size(); ++steps) {
+      if (steps)
+        at = makers.at(taken);
+      for (std::string_view name : reads[at])
+        if (waits[makers.at(name)])
+          taken = name;
+    }
+    return Status::error(Code::parse_error, where + " has a cycle: " + text_of(nodes[at]) +
+                                                " takes '" +
+                                                std::string(taken.substr(0, kMaxNameBytes)) +
+                                                "', which is computed from its own result");
+  }
+};
 
 /// Names that are visible, scope by scope.
 class Names {
@@ -43,8 +150,7 @@ private:
     for (const Node &node : nodes) {
       if (node.op.size() > kMaxNameBytes || node.domain.size() > kMaxNameBytes)
         return too_long("an op");
-      const std::string who =
-          "node '" + std::string(node.name) + "' (" + std::string(node.op) + ")";
+      const std::string who = text_of(node);
       for (std::string_view name : node.inputs)
         CUGRT_TRY(use(name, who));
       for (const AttributeView &attribute : node.attributes)
@@ -79,13 +185,21 @@ private:
     if (name.empty() || visible_.count(name))
       return {};
     return Status::error(Code::parse_error,
-                         who + " takes '" + std::string(name) +
-                             "', which is not defined before it (or the graph has a cycle)");
+                         who + " takes '" + std::string(name) + "', which is not defined");
   }
   std::unordered_set<std::string_view> visible_;
 };
 
 } // namespace
+
+Status sort_nodes(Model &model) {
+  NameList names;
+  CUGRT_TRY(Order().graph(model.graph, names));
+  for (LocalFunction &function : model.functions)
+    CUGRT_TRY(
+        Order().nodes(function.nodes, "function '" + std::string(function.name) + "'", names));
+  return {};
+}
 
 Status check_names(const Model &model) {
   Names names;
