@@ -21,6 +21,14 @@ constexpr size_t kMostBindings = size_t(1) << 18;
 /// Of such an input on the host.
 constexpr int64_t kMostInputInteger = INT32_MAX - 1;
 
+std::string interval_text(ir::Interval range) {
+  if (range.lower == range.upper)
+    return std::to_string(range.lower);
+  if (range.upper == INT64_MAX)
+    return std::to_string(range.lower) + " or more";
+  return std::to_string(range.lower) + " to " + std::to_string(range.upper);
+}
+
 } // namespace
 
 bool Importer::takes_bindings() {
@@ -111,6 +119,14 @@ void Importer::add_factors(E e, Dims &factors) {
   add_factors(right, factors);
 }
 
+/// Which input of the node at work a value is; else it is made of them.
+std::string Importer::operand_text(V x) {
+  for (size_t i = 0; node_ && i < node_->inputs.size(); ++i)
+    if (!node_->inputs[i].empty() && find(node_->inputs[i])->device == x)
+      return "input " + std::to_string(i);
+  return "a value made of its inputs";
+}
+
 V Importer::match(V x, const Dims &dims) {
   if (failed() || !x.valid())
     return {};
@@ -118,13 +134,15 @@ V Importer::match(V x, const Dims &dims) {
   if (from.dims == dims)
     return x;
   if (from.dims.size() != dims.size()) {
-    fail(Code::unsupported, "ranks differ");
+    fail(Code::unsupported, operand_text(x) + " has rank " + std::to_string(from.dims.size()) +
+                                ", where " + std::to_string(dims.size()) + " is wanted");
     return {};
   }
   for (size_t i = 0; i < dims.size(); ++i) {
     const ir::Interval a = range(from.dims[i]), b = range(dims[i]);
     if (a.lower > b.upper || b.lower > a.upper) {
-      fail(Code::unsupported, "dimension " + std::to_string(i) + " can never be as wanted");
+      fail(Code::unsupported, operand_text(x) + " has " + interval_text(a) + " in dimension " +
+                                  std::to_string(i) + ", where " + interval_text(b) + " is wanted");
       return {};
     }
   }

@@ -344,6 +344,7 @@ void Importer::node(const Node &node) {
         function != functions_.end()) {
       call_function(node, *function->second);
     } else if (Handler handler = find_handler(node.domain, node.op)) {
+      const Node *outer = std::exchange(node_, &node);
       try {
         Call typed(*this, node), known(*this, node);
         check_dtypes(typed);
@@ -356,6 +357,7 @@ void Importer::node(const Node &node) {
       } catch (const std::out_of_range &) {
         fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");
       }
+      node_ = outer;
     } else {
       fail(Code::unsupported, "there is no such op here");
     }

@@ -173,6 +173,7 @@ public:
   ir::TypeId tensor_type(DType dtype, const Dims &dims) {
     return result_.module.types.tensor(dtype, dims);
   }
+  std::string operand_text(V x);
   /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
   E count_on_host(V count, E most);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
@@ -340,3 +341,4 @@ private:
 };
 
 } // namespace cugrt::onnx
+  const Node *node_ = nullptr; // whose handler is at work
