@@ -228,6 +228,12 @@ void Call::result(V v, size_t i, size_t axis, V count) {
     w.set_counted(node.outputs[i], {count, axis, &node});
 }
 
+void Call::result(V v, Narrow narrow) {
+  result(v);
+  if (wants(0) && !failed())
+    w.find(node.outputs[0])->narrow = narrow;
+}
+
 // --- Types
 
 E Call::product(const Dims &dims) {

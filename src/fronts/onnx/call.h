@@ -75,6 +75,8 @@ public:
   void result(EntryPtr entry, size_t i = 0);
   /// Along the axis so much of it is there as the count says, where that is valid.
   void result(V v, size_t i, size_t axis, V count);
+  /// Of a dtype that is held as another one; `none` is every other.
+  void result(V v, Narrow narrow);
   void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
   bool failed() const { return w.failed(); }
 
@@ -183,4 +185,8 @@ int64_t stash_type_of_range(const Call &c, DType dtype);
 /// integers.
 void check_dtypes(Call &c);
 
+/// Fails where an input has a narrow dtype and the op is none that takes it.
+void check_narrow(Call &c);
+/// Gives the node's result the narrow dtype of its input, where the op only moves elements.
+void keep_narrow(Call &c);
 } // namespace cugrt::onnx

@@ -1,7 +1,7 @@
 // Which inputs of a node have one dtype, and which are indices: the type constraints of ONNX's
 // operator documents, for the ops whose handlers would cast or compute in one of two dtypes.
-#include "fronts/onnx/call.h"
 #include "base/type/element.h"
+#include "fronts/onnx/call.h"
 
 #include <algorithm>
 
@@ -59,6 +59,7 @@ constexpr Constraint kConstraints[] = {
 } // namespace
 
 void check_dtypes(Call &c) {
+  check_narrow(c);
   if (!c.node.domain.empty() && c.node.domain != "ai.onnx")
     return;
   const auto *rule = std::find_if(std::begin(kConstraints), std::end(kConstraints),

@@ -1,6 +1,6 @@
 // Bindings of the importer: ops, constants, shapes, blocks; see importer.h.
-#include "fronts/onnx/importer.h"
 #include "base/type/element.h"
+#include "fronts/onnx/importer.h"
 
 #include <algorithm>
 

@@ -223,6 +223,8 @@ bool Evaluation::unary() {
 }
 
 bool Evaluation::cast() {
+  if (c_.node.op == "CastLike" && c_.entry(1)->narrow != Narrow::none)
+    return false;
   const std::optional<DType> wanted = c_.node.op == "CastLike"
                                           ? std::optional(in_[1]->dtype)
                                           : dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
@@ -330,7 +332,7 @@ bool Evaluation::constant_of_shape() {
   double real = 0;
   if (const AttributeView *value = c_.attribute("value"); value && value->tensor) {
     auto loaded = c_.w.load(*value->tensor);
-    if (!loaded.ok() || loaded->bytes.empty())
+    if (!loaded.ok() || loaded->bytes.empty() || loaded->narrow != Narrow::none)
       return false;
     out.dtype = loaded->dtype;
     if (is_real(out.dtype))

@@ -18,12 +18,17 @@
 
 namespace cugrt::onnx {
 
+/// Dtypes of ONNX's whose elements are held as wider ones here, by their numbers: two integers a
+/// byte as i8 and u8, floats of 8 bits as f16, which has all their values.
+enum class Narrow : int32_t { none = 0, float8e4m3fn = 17, float8e5m2 = 19, uint4 = 21, int4 = 22 };
+
 /// A tensor on the host: bytes of a file, or its own.
 struct HostTensor {
   ir::DType dtype = ir::DType::f32;
   std::vector<int64_t> dims{};
   std::string_view bytes{};
   std::shared_ptr<const std::string> owned{}; // what `bytes` views, where it is no file's
+  Narrow narrow = Narrow::none;               // what the file says, where that is no `dtype`
 };
 
 struct Options {

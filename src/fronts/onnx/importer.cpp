@@ -365,6 +365,8 @@ void Importer::node(const Node &node) {
   if (restart_)
     return;
   if (!missing && !failed()) {
+    Call call(*this, node);
+    keep_narrow(call);
     return; // outputs that the handler leaves out are found when used
   }
   if (failed())
@@ -401,6 +403,7 @@ EntryPtr Importer::constant_entry(const TensorView &tensor, std::string_view nam
   }
   entry = std::make_shared<Entry>();
   entry->name = name;
+  entry->narrow = loaded->narrow;
   entry->constant = std::move(*loaded);
   return entry;
 }

@@ -87,6 +87,7 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::optional<Fractions> fractions{}; // never beside the two above
   V device{};
   std::optional<Counted> counted{}; // of `device`
+  Narrow narrow = Narrow::none;     // its dtype in the file, where it is held as another
   bool is_input = false;            // of the model, whose value is not known here
   bool missing = false;             // the result of a node that cannot be imported
   uint32_t origin = kNoOrigin;      // what it follows from: Importer::origins_
@@ -163,6 +164,7 @@ public:
   std::vector<V> emit(Op op, const std::vector<V> &operands, std::vector<ir::Attribute> attributes);
   V shape(const Dims &dims);
   V match(V x, const Dims &dims);
+  std::string operand_text(V x);
   /// The factors of a product, each by itself.
   void add_factors(E e, Dims &factors);
   V constant_tensor(const std::string &name, const HostTensor &tensor);
@@ -173,7 +175,6 @@ public:
   ir::TypeId tensor_type(DType dtype, const Dims &dims) {
     return result_.module.types.tensor(dtype, dims);
   }
-  std::string operand_text(V x);
   /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
   E count_on_host(V count, E most);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
@@ -329,6 +330,7 @@ private:
   std::vector<size_t> level_; // by value: how many blocks it is in
   uint32_t last_block_ = 0;
   int64_t opset_ = 0;
+  const Node *node_ = nullptr; // whose handler is at work
   Status error_;
   bool restart_ = false; // nothing more is looked at
   Status refused_;
@@ -341,4 +343,3 @@ private:
 };
 
 } // namespace cugrt::onnx
-  const Node *node_ = nullptr; // whose handler is at work

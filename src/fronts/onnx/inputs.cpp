@@ -1,7 +1,7 @@
 // Inputs of the model: their dimensions as symbols, what is bound, what options name; see
 // importer.h.
-#include "fronts/onnx/importer.h"
 #include "base/type/element.h"
+#include "fronts/onnx/importer.h"
 
 #include <algorithm>
 #include <charconv>
@@ -239,8 +239,12 @@ Status Importer::host_input(const std::string &name, DType dtype, const Dims &di
 Status Importer::input(const ValueInfo &info) {
   const std::string name(info.name);
   const std::optional<DType> dtype = dtype_of(info.data_type);
-  if (!info.is_tensor || !dtype)
-    return Status::error(Code::unsupported, "input '" + name + "' is no tensor of a dtype of ours");
+  if (!info.is_tensor)
+    return Status::error(Code::unsupported, "input '" + name + "' is no tensor");
+  if (!dtype)
+    return Status::error(Code::unsupported, "input '" + name + "' has dtype " +
+                                                dtype_name(info.data_type) +
+                                                ", which no input has here");
   auto found = options_.given.find(name);
   const HostTensor *given = found == options_.given.end() ? nullptr : &found->second;
   const auto wanted = options_.frames.find(name);

@@ -1,6 +1,6 @@
 // Names of a model: its nodes in the order in which they can be computed, and every value defined
 // once, before it is read.
-#include "import/onnx/model.h"
+#include "fronts/onnx/model.h"
 
 #include <queue>
 #include <unordered_map>

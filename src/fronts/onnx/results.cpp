@@ -65,6 +65,8 @@ Status Importer::result(std::string_view name, std::set<uint32_t> &returned) {
   takes_counted_ = true;
   V value = device(*entry);
   takes_counted_ = false;
+  if (entry->narrow != Narrow::none)
+    fail(Code::unsupported, "a result of dtype " + dtype_name(entry->narrow));
   if (entry->counted) {
     value = dense(value, *entry->counted);
     counted_results_.emplace_back(uint32_t(result_operands_.size()), *entry->counted);
@@ -91,8 +93,9 @@ Status Importer::every_value(std::set<uint32_t> &returned) {
     for (std::string_view name : node.outputs) {
       auto found = scopes_.front().find(name);
       const EntryPtr entry = found == scopes_.front().end() ? nullptr : found->second;
-      if (entry && entry->device.valid() && !entry->constant && !entry->host && !entry->is_input &&
-          is_real(type(entry->device).dtype) && !returned.count(entry->device.index))
+      if (entry && entry->device.valid() && entry->narrow == Narrow::none && !entry->constant &&
+          !entry->host && !entry->is_input && is_real(type(entry->device).dtype) &&
+          !returned.count(entry->device.index))
         CUGRT_TRY(result(name, returned));
     }
   return {};

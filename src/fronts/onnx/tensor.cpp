@@ -1,12 +1,13 @@
 // Reading of constant tensors; see tensor.h.
 #include "fronts/onnx/tensor.h"
 
-#include "fronts/onnx/wire.h"
-#include "base/type/element.h"
 #include "base/checked_math.h"
+#include "base/type/element.h"
+#include "fronts/onnx/wire.h"
 
-#include <cstring>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 namespace cugrt::onnx {
 
@@ -42,6 +43,40 @@ std::optional<ir::DType> dtype_of(int32_t data_type) {
   default:
     return std::nullopt;
   }
+}
+
+Narrow narrow_of(int32_t data_type) {
+  for (Narrow one : {Narrow::float8e4m3fn, Narrow::float8e5m2, Narrow::uint4, Narrow::int4})
+    if (static_cast<int32_t>(one) == data_type)
+      return one;
+  return Narrow::none;
+}
+
+ir::DType held_as(Narrow narrow) {
+  switch (narrow) {
+  case Narrow::int4:
+    return ir::DType::i8;
+  case Narrow::uint4:
+    return ir::DType::u8;
+  case Narrow::none:
+  case Narrow::float8e4m3fn:
+  case Narrow::float8e5m2:
+    break;
+  }
+  return ir::DType::f16;
+}
+
+std::string dtype_name(int32_t data_type) {
+  static constexpr std::string_view kNames[] = {
+      "UNDEFINED",      "FLOAT",    "UINT8",        "INT8",           "UINT16",
+      "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
+      "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
+      "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+      "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1",     "FLOAT8E8M0",
+      "UINT2",          "INT2"};
+  if (data_type >= 0 && size_t(data_type) < std::size(kNames))
+    return std::string(kNames[data_type]);
+  return "dtype " + std::to_string(data_type);
 }
 
 // --- Files ---------------------------------------------------------------------------------------
@@ -156,22 +191,70 @@ Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_
   return bytes;
 }
 
+/// Elements of a narrow dtype as what they are held as; the low half of a byte is the first of two.
+std::string widened(Narrow narrow, std::string_view bytes, size_t count) {
+  std::string out;
+  const ir::DType to = held_as(narrow);
+  for (size_t i = 0; i < count; ++i) {
+    const bool two = narrow == Narrow::int4 || narrow == Narrow::uint4;
+    const int byte = static_cast<unsigned char>(bytes[two ? i / 2 : i]);
+    const int half = i % 2 ? byte >> 4 : byte & 15;
+    switch (narrow) {
+    case Narrow::uint4:
+      ir::append_integer(to, half, out);
+      break;
+    case Narrow::int4:
+      ir::append_integer(to, half < 8 ? half : half - 16, out);
+      break;
+    case Narrow::float8e4m3fn: {
+      const int exponent = byte >> 3 & 15, fraction = byte & 7;
+      double value = exponent ? std::ldexp(8 + fraction, exponent - 10) : std::ldexp(fraction, -9);
+      if ((byte & 127) == 127)
+        value = std::numeric_limits<double>::quiet_NaN();
+      ir::append_float(to, byte & 128 ? -value : value, out);
+      break;
+    }
+    case Narrow::float8e5m2: // the upper half of an f16
+      out += '\0';
+      out += static_cast<char>(byte);
+      break;
+    case Narrow::none:
+      break;
+    }
+  }
+  return out;
+}
+
 } // namespace
 
 Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
   const std::string who = "tensor '" + std::string(tensor.name) + "'";
-  const std::optional<ir::DType> dtype = dtype_of(tensor.data_type);
+  const Narrow narrow = narrow_of(tensor.data_type);
+  std::optional<ir::DType> dtype = dtype_of(tensor.data_type);
+  if (narrow != Narrow::none)
+    dtype = held_as(narrow);
   if (!dtype)
-    return Status::error(Code::unsupported, who + " has ONNX's dtype number " +
-                                                std::to_string(tensor.data_type) +
-                                                ", which is not one of ours");
+    return Status::error(Code::unsupported, who + " has " + dtype_name(tensor.data_type) +
+                                                " elements, which are not taken");
   const std::optional<int64_t> count = element_count(tensor.dims);
   const size_t size = ir::info(*dtype).bytes_per_block;
   if (!count || static_cast<uint64_t>(*count) > UINT64_MAX / 16 / size || *count < 0 ||
       tensor.dims.size() > ir::kMaxRank)
     return Status::error(Code::parse_error, who + " has dimensions that are no tensor's here");
-  HostTensor out{*dtype, tensor.dims, {}, {}};
-  const size_t wanted = static_cast<size_t>(*count) * size;
+  HostTensor out{*dtype, tensor.dims, {}, {}, narrow};
+  size_t wanted = static_cast<size_t>(*count) * size;
+  switch (narrow) {
+  case Narrow::none:
+    break;
+  case Narrow::float8e4m3fn:
+  case Narrow::float8e5m2:
+    wanted = static_cast<size_t>(*count);
+    break;
+  case Narrow::uint4:
+  case Narrow::int4:
+    wanted = static_cast<size_t>(*count) / 2 + static_cast<size_t>(*count) % 2;
+    break;
+  }
   if (tensor.is_external) {
     CUGRT_ASSIGN(out.bytes, files.read(tensor));
     if (!tensor.has_length && out.bytes.size() > wanted)
@@ -179,7 +262,9 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
   } else if (tensor.has_raw) {
     out.bytes = tensor.raw;
   } else {
-    auto bytes = typed_bytes(tensor, *dtype, wanted);
+    // int32_data holds a byte of a narrow dtype in each number.
+    const ir::DType stored = narrow == Narrow::none ? *dtype : ir::DType::u8;
+    auto bytes = typed_bytes(tensor, stored, wanted);
     if (!bytes.ok())
       return bytes.take_status().in(who);
     out.owned = std::make_shared<const std::string>(std::move(*bytes));
@@ -189,6 +274,11 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
     return Status::error(Code::parse_error, who + " has " + std::to_string(out.bytes.size()) +
                                                 " bytes, its shape asks for " +
                                                 std::to_string(wanted));
+  if (narrow != Narrow::none) {
+    out.owned = std::make_shared<const std::string>(
+        widened(narrow, out.bytes, static_cast<size_t>(*count)));
+    out.bytes = *out.owned;
+  }
   return out;
 }
 

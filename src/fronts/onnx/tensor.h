@@ -7,8 +7,15 @@
 
 namespace cugrt::onnx {
 
-/// None for dtypes that are not ours (strings, complex numbers, 8-bit floats).
+/// None for dtypes that are not ours (strings, complex numbers, those of fewer than 8 bits).
 std::optional<ir::DType> dtype_of(int32_t data_type);
+/// Of ONNX's number of a dtype; `none` for all others.
+Narrow narrow_of(int32_t data_type);
+/// What elements of a narrow dtype, which is not `none`, are held as.
+ir::DType held_as(Narrow narrow);
+/// As ONNX writes it: "FLOAT8E4M3FNUZ"; "dtype 99" where it has no such dtype.
+std::string dtype_name(int32_t data_type);
+inline std::string dtype_name(Narrow narrow) { return dtype_name(static_cast<int32_t>(narrow)); }
 
 /// Files of external data, each mapped once. Paths stay inside of the folder.
 class ExternalFiles {

@@ -29,6 +29,7 @@ WITHOUT_CASE = {
     "repack_blocks.cu": "of weights, once when a session is opened",
     "frames.cu": "no op becomes it: the importer of ONNX files declares it; four bytes a channel of a place",
     "deform_columns.cu": "no op becomes it: the importer of ONNX files declares it; a thread an element",
+    "float8.cu": "no op becomes it: the importer of ONNX files declares it; a thread an element",
     "nms.cu": "no op becomes it: the importer of ONNX files declares it; a block a class",
     "pool_positions.cu": "no op becomes it: the importer of ONNX files declares it; a thread a window",
     "roi_align.cu": "no op becomes it: the importer of ONNX files declares it; a thread a bin",

@@ -24,6 +24,16 @@ bool is_float(unsigned dtype) {
   return dtype == 1 || dtype == 10 || dtype == 11 || dtype == 16 || dtype == 17;
 }
 
+/// The FLOAT8E4M3FN of a number that is one: a bit of sign, four of the exponent, three behind the
+/// point.
+int float8(double number) {
+  if (number == 0)
+    return 0;
+  const int exponent = std::ilogb(number);
+  const auto fraction = int(std::ldexp(std::fabs(number), 3 - exponent)) - 8;
+  return (number < 0 ? 128 : 0) | (exponent + 7) << 3 | fraction;
+}
+
 std::string tensor(const std::string &name, unsigned dtype, const Numbers &numbers) {
   std::string raw;
   if (const auto own = onnx::dtype_of(int32_t(dtype)); own && ir::scalar_bytes(*own))
@@ -32,8 +42,14 @@ std::string tensor(const std::string &name, unsigned dtype, const Numbers &numbe
         ir::append_float(*own, number, raw);
       else
         ir::append_integer(*own, dtype == kBool ? number != 0 : int64_t(number), raw);
-  else // 4 or 8 bits each
-    raw.assign(dtype == 17 ? numbers.size() : (numbers.size() + 1) / 2, '\1');
+  else
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (dtype == 17)
+        raw += char(float8(numbers[i]));
+      else if (i % 2) // the upper half of a byte
+        raw.back() = char(raw.back() | (int64_t(numbers[i]) & 15) << 4);
+      else
+        raw += char(int64_t(numbers[i]) & 15);
   return bytes(5, number(1, numbers.size()) + number(2, dtype) + bytes(8, name) + bytes(9, raw));
 }
 

@@ -1,5 +1,5 @@
 // Files whose nodes are not behind those whose results they read.
-#include "import/onnx/import.h"
+#include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"

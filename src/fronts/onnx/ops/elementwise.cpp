@@ -1,6 +1,6 @@
 // Ops that work element by element, and those that choose between elements.
-#include "fronts/onnx/call.h"
 #include "base/type/element.h"
+#include "fronts/onnx/ops/integers.h"
 
 #include <limits>
 
@@ -41,15 +41,27 @@ void optional(Call &c) {
 void cast(Call &c) {
   V x = c.value(0);
   std::optional<DType> to;
-  if (c.node.op == "CastLike")
+  Narrow narrow = Narrow::none;
+  if (c.node.op == "CastLike") {
     to = c.dtype(c.value(1));
-  else
-    to = dtype_of(static_cast<int32_t>(c.integer("to", 0)));
-  if (!to)
-    return c.unsupported("a cast to a dtype that is not one of ours");
+    narrow = c.required(1)->narrow;
+  } else {
+    const auto number = static_cast<int32_t>(c.integer("to", 0));
+    to = dtype_of(number);
+    narrow = narrow_of(number);
+    if (!to && narrow == Narrow::none)
+      return c.unsupported("a cast to " + dtype_name(number));
+  }
+  if (c.failed())
+    return;
+  if (narrow != Narrow::none)
+    return c.result(narrowed(c, x, narrow), narrow);
   ignore_rounding(c, *to);
   if (c.dtype(x) == *to) {
-    c.result(c.entry(0));
+    const EntryPtr own = c.required(0);
+    auto same = std::make_shared<Entry>(*own);
+    same->narrow = Narrow::none;
+    c.result(own->narrow == Narrow::none ? own : same);
     return;
   }
   c.result(c.cast(x, *to));

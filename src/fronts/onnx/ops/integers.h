@@ -15,6 +15,11 @@ V dequantize(Call &c, V x, V scale, V zero);
 /// The product of what is left of bytes without their zero points, i32.
 V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero);
 
+/// x as a narrow dtype that is not `none`, held as held_as says: integers keep their low bits, as
+/// Cast's do; floats are rounded to the nearest, and beyond the largest they become that one where
+/// the node's `saturate` says so, else infinity or NaN.
+V narrowed(Call &c, V x, Narrow to);
+
 /// A tensor of floats as u8: 0 is one of its numbers.
 struct Bytes {
   V values, scale, zero;

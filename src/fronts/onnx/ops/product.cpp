@@ -28,18 +28,22 @@ std::pair<double, double> limits(DType dtype) {
   }
 }
 
+V limited(Call &c, V x, double least, double most) {
+  return c.op(Op::clip, {x}, {attr("min", least), attr("max", most)});
+}
+
 V saturated(Call &c, V x, DType to) {
   const auto [least, most] = limits(to);
-  return c.cast(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}), to);
+  return c.cast(limited(c, x, least, most), to);
 }
 
 /// x rounded, and the zero point, which may be absent, added.
-V rounded(Call &c, V x, V zero, DType to) {
+V shifted(Call &c, V x, V zero) {
   V y = c.op(Op::round, {x});
-  if (zero.valid())
-    y = c.binary(Op::add, y, c.cast(zero, c.dtype(y)));
-  return saturated(c, y, to);
+  return zero.valid() ? c.binary(Op::add, y, c.cast(zero, c.dtype(y))) : y;
 }
+
+V rounded(Call &c, V x, V zero, DType to) { return saturated(c, shifted(c, x, zero), to); }
 
 /// x less its zero point, which may be one a row or one a column.
 V centered(Call &c, V x, V zero, bool rows) {
@@ -185,15 +189,36 @@ bool is_quantized(DType dtype) {
          dtype == DType::i32;
 }
 
+/// Of floats there is no zero point: it is 0, and only says the dtype.
+V quantize_narrow(Call &c, V x, V scale, V zero, Narrow to) {
+  switch (to) {
+  case Narrow::float8e4m3fn:
+  case Narrow::float8e5m2:
+    return narrowed(c, c.binary(Op::div, x, scale), to);
+  case Narrow::int4:
+    return c.cast(limited(c, shifted(c, c.binary(Op::div, x, scale), zero), -8, 7), held_as(to));
+  case Narrow::uint4:
+    return c.cast(limited(c, shifted(c, c.binary(Op::div, x, scale), zero), 0, 15), held_as(to));
+  case Narrow::none:
+    break;
+  }
+  return {};
+}
+
 void quantize_linear(Call &c) {
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
   if (c.failed())
     return;
   std::optional<DType> to = zero.valid() ? c.dtype(zero) : DType::u8;
-  if (c.integer("output_dtype", 0))
-    to = dtype_of(static_cast<int32_t>(c.integer("output_dtype", 0)));
-  if (!to || !is_quantized(*to))
-    return c.unsupported("quantised values that are not integers of 8 to 32 bits");
+  Narrow narrow = zero.valid() ? c.entry(2)->narrow : Narrow::none;
+  if (const auto number = static_cast<int32_t>(c.integer("output_dtype", 0))) {
+    to = dtype_of(number);
+    narrow = narrow_of(number);
+    if (narrow == Narrow::none && (!to || !is_quantized(*to)))
+      return c.unsupported("quantised values of dtype " + dtype_name(number));
+  } else if (narrow == Narrow::none && !is_quantized(*to)) {
+    return c.unsupported("quantised values of dtype " + std::string(ir::info(*to).name));
+  }
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   c.ignore({"saturate"}); // of floats of 8 bits
   if (const int64_t precision = c.integer("precision", 0); precision != 0 && precision != 1)
@@ -201,7 +226,9 @@ void quantize_linear(Call &c) {
   x = c.cast(x, DType::f32), scale = c.cast(along(c, scale, x, axis, block), DType::f32);
   if (zero.valid())
     zero = along(c, zero, x, axis, block);
-  c.result(quantize(c, x, scale, zero, *to));
+  c.result(narrow == Narrow::none ? quantize(c, x, scale, zero, *to)
+                                  : quantize_narrow(c, x, scale, zero, narrow),
+           narrow);
 }
 
 void dequantize_linear(Call &c) {
@@ -212,7 +239,8 @@ void dequantize_linear(Call &c) {
   scale = along(c, scale, x, axis, block);
   if (zero.valid())
     zero = along(c, zero, x, axis, block);
-  V y = dequantize(c, x, scale, zero);
+  V y = is_real(c.dtype(x)) ? c.binary(Op::mul, c.cast(x, c.dtype(scale)), scale)
+                            : dequantize(c, x, scale, zero);
   if (const auto to = dtype_of(static_cast<int32_t>(c.integer("output_dtype", 0))))
     y = c.cast(y, *to);
   c.result(y);

@@ -308,17 +308,19 @@ void tile(Call &c) {
 
 void constant_of_shape(Call &c) {
   const std::vector<E> dims = c.exprs(0);
+  Narrow narrow = Narrow::none;
   V value;
   if (const AttributeView *given = c.attribute("value"); given && given->tensor) {
     auto loaded = c.w.load(*given->tensor);
     if (!loaded.ok())
       return c.w.fail(loaded.status().code(), loaded.status().message());
     loaded->dims = {};
+    narrow = loaded->narrow;
     value = c.w.constant_tensor("", *loaded);
   } else {
     value = c.scalar(DType::f32, 0);
   }
-  c.result(c.broadcast(value, dims));
+  c.result(c.broadcast(value, dims), narrow);
 }
 
 /// From and to are floats, one of which depends on dimensions.
@@ -412,7 +414,8 @@ void eye_like(Call &c) {
   const std::optional<DType> to =
       c.attribute("dtype") ? dtype_of(static_cast<int32_t>(c.integer("dtype", 1))) : c.dtype(v);
   if (!to)
-    return c.unsupported("a dtype that is not one of ours");
+    return c.unsupported("a matrix of dtype " +
+                         dtype_name(static_cast<int32_t>(c.integer("dtype", 1))));
   auto axis = [&](size_t i, double start) {
     return c.op(Op::range, {c.w.shape({c.dims(v)[i]})},
                 {attr("start", start), attr("dtype", ir::DTypeLiteral(DType::i64))});
