@@ -179,8 +179,9 @@ bool Importer::never_negative(E e) {
 void Importer::require_at_least(E e, int64_t least) {
   std::vector<ir::SymbolId> symbols;
   exprs().collect_symbols(e, symbols);
-  if (symbols.size() != 1 || range(e).lower >= least)
-    return;
+  if (symbols.size() != 1 || range(e).lower >= least ||
+      builder_.function().symbols[symbols[0].index].source == ir::SymbolSource::match)
+    return; // what a match defines is bounded by nobody
   ir::Interval &bounds = builder_.function().symbols[symbols[0].index].bounds;
   std::vector<int64_t> values(symbols[0].index + 1, 0);
   auto enough = [&](int64_t value) {

@@ -41,13 +41,10 @@ Kept kept(Call &c, V flags) {
   if (c.failed())
     return {};
   const E n = c.dims(flags)[0];
-  c.w.require_at_least(n, 1);
-  if (c.w.range(n).lower < 1) {
-    c.unsupported("nothing to choose from");
-    return {};
-  }
   V set = c.cast(flags, DType::i64), sums = running(c, set);
-  V last = c.slice(sums, 0, c.w.exprs().sub(n, c.constant(1)), c.constant(1));
+  V last = c.w.range(n).lower < 1 // a dimension that may be 0 has no last element
+               ? c.reduce(Op::reduce_sum, set, {0}, true)
+               : c.slice(sums, 0, c.w.exprs().sub(n, c.constant(1)), c.constant(1));
   const bool stays = c.w.may_stay_counted(c.node);
   const E size = stays ? n : c.w.count_on_host(last, n);
   // Place 0 is for what is not kept.
@@ -136,9 +133,9 @@ Sorted sorted_elements(Call &c, V x, int64_t n) {
   return {both[1], is_new};
 }
 
-/// By comparing each row [n, m] with each.
-Sorted sorted_rows(Call &c, V x, int64_t n, int64_t m) {
-  const E rows = c.constant(n), one = c.constant(1), columns = c.constant(m);
+/// By comparing each row of x [rows, m] with each.
+Sorted sorted_rows(Call &c, V x, E rows, int64_t m) {
+  const E one = c.constant(1), columns = c.constant(m);
   V a = c.reshape(x, {rows, one, columns}), b = c.reshape(x, {one, rows, columns});
   V sign = c.binary(Op::sub, c.cast(c.binary(Op::greater, a, b), DType::i32),
                     c.cast(c.binary(Op::less, a, b), DType::i32));
@@ -155,7 +152,7 @@ Sorted sorted_rows(Call &c, V x, int64_t n, int64_t m) {
   V rank = c.reduce(Op::reduce_sum, c.cast(above, DType::i64), {1}, false);
   V positions = placed(c, rows, rank, at);
   V previous = c.gather(positions, earlier(c, at), 0);
-  V pairs = c.binary(Op::add, c.binary(Op::mul, positions, whole(c, n)), previous);
+  V pairs = c.binary(Op::add, c.binary(Op::mul, positions, c.whole(rows)), previous);
   V differs = c.gather(c.reshape(order, {c.w.exprs().mul(rows, rows)}), pairs, 0);
   V is_new = c.op(Op::logical_or,
                   {c.binary(Op::not_equal, differs, zero), c.binary(Op::equal, at, whole(c, 0))});
@@ -174,29 +171,40 @@ void unique(Call &c) {
     return;
   const size_t axis = flat ? 0 : c.axis(c.integer("axis", 0), c.rank(x));
   const Dims d = c.dims(x);
-  const int64_t n = c.number_of(d[axis], "the number of elements to choose from");
+  const E size = d[axis];
+  const auto number = c.known(size);
+  const int64_t n = c.w.range(size).upper;
   int64_t m = 1;
   for (size_t i = 0; i < d.size(); ++i)
     if (i != axis)
-      m *= std::min<int64_t>(c.number_of(d[i], "the size of what is compared"), kMostCompared);
+      m = std::min(m * std::min(c.number_of(d[i], "the size of what is compared"), kMostCompared),
+                   kMostCompared + 1);
   if (c.failed())
     return;
-  if (n < 1 || m < 1 || n > kMostCompared || m > kMostCompared)
-    return c.unsupported("none, or so many elements, to choose from");
-  if (!flat && double(n) * double(n) * double(m) > double(kMostCompared))
-    return c.unsupported("more than 4 million comparisons of rows");
+  if (number == 0) {
+    c.result(x);
+    for (size_t i = 1; i < 4; ++i)
+      c.result(Host{DType::i64, {0}, {}, {}}, i);
+    return;
+  }
+  if (m < 1)
+    return c.unsupported("rows without elements to choose from");
+  const bool by_rows = !flat || !number; // a sort's length must be a number
+  if (n > kMostCompared || m > kMostCompared ||
+      (by_rows && double(n) * double(n) * double(m) > double(kMostCompared)))
+    return c.unsupported("up to " + std::to_string(n) + " rows of " + std::to_string(m) +
+                         " to choose from");
   Sorted sorted;
-  if (flat) {
+  if (!by_rows) {
     sorted = sorted_elements(c, x, n);
   } else {
     Ints axes = {int64_t(axis)};
     for (size_t i = 0; i < d.size(); ++i)
       if (i != axis)
         axes.push_back(int64_t(i));
-    V rows = c.reshape(c.transpose(x, axes), {c.constant(n), c.constant(m)});
-    sorted = sorted_rows(c, c.dtype(x) == DType::boolean ? c.cast(rows, DType::u8) : rows, n, m);
+    V rows = c.reshape(c.transpose(x, axes), {size, c.constant(m)});
+    sorted = sorted_rows(c, c.dtype(x) == DType::boolean ? c.cast(rows, DType::u8) : rows, size, m);
   }
-  const E size = c.constant(n);
   V set = c.cast(sorted.is_new, DType::i64);
   V group = c.binary(Op::sub, running(c, set), whole(c, 1)); // of each sorted place
   Kept firsts;                                               // where each group occurs first
@@ -206,8 +214,8 @@ void unique(Call &c) {
   } else {
     V is_first = placed(c, size, sorted.positions, set);
     V first_of = placed(c, size, group, c.binary(Op::mul, sorted.positions, set));
-    V number = c.binary(Op::sub, running(c, is_first), whole(c, 1)); // among the firsts
-    group = c.gather(number, c.gather(first_of, group, 0), 0);
+    V among = c.binary(Op::sub, running(c, is_first), whole(c, 1)); // the firsts
+    group = c.gather(among, c.gather(first_of, group, 0), 0);
     firsts = kept(c, c.binary(Op::not_equal, is_first, whole(c, 0)));
   }
   c.result(c.gather(x, firsts.positions, axis), 0, axis, firsts.count);

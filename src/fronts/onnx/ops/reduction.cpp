@@ -85,20 +85,59 @@ void cumulative(Call &c) {
                  attr("reverse", c.integer("reverse", 0) != 0)}));
 }
 
+/// The number of a dtype that no other one is above, or below; an infinity of floats.
+V farthest(Call &c, DType dtype, bool above) {
+  if (is_real(dtype))
+    return c.scalar(dtype, above ? -kMinusInfinity : kMinusInfinity);
+  const auto bits = int(8 * ir::info(dtype).bytes_per_block);
+  const bool has_sign = ir::info(dtype).kind == ir::DTypeKind::signed_integer;
+  const uint64_t all = ~uint64_t(0) >> (64 - bits), most = has_sign ? all >> 1 : all;
+  const auto least = has_sign ? -int64_t(all >> 1) - 1 : int64_t(0);
+  return c.w.materialize({dtype, {}, {c.constant(above ? int64_t(most) : least)}, {}});
+}
+
+/// Where k is a symbol, so many elements are put in order whatever it is.
+constexpr int64_t kMostOfSymbol = 4096;
+
 void top_k(Call &c) {
   V x = c.value(0);
-  const Ints k = c.has(1) ? c.constants(1) : Ints{c.integer("k", 0)};
+  const std::vector<E> given =
+      c.has(1) ? c.exprs(1) : std::vector<E>{c.constant(c.integer("k", 0))};
   if (c.failed())
     return;
+  if (given.size() != 1)
+    return c.w.fail(Code::parse_error, "k has " + std::to_string(given.size()) + " elements");
+  const E k = given[0];
+  const auto number = c.known(k);
   const size_t axis = c.axis(c.integer("axis", -1), c.rank(x));
   c.ignore({"sorted"}); // unsorted ones may stand in any order
-  c.number_of(c.dims(x)[axis], "the axis of top_k");
-  const std::vector<V> both =
-      c.w.emit(Op::top_k, {x},
-               {attr("k", k.at(0)), attr("axis", static_cast<int64_t>(axis)),
-                attr("largest", c.integer("largest", 1) != 0)});
-  c.result(both[0], 0);
-  c.result(both[1], 1);
+  const E length = c.dims(x)[axis];
+  const int64_t most =
+      number.value_or(std::min(c.w.range(k).upper, c.known(length).value_or(INT64_MAX)));
+  if (most > kMostOfSymbol && !number)
+    return static_cast<void>(c.number_of(k, "k"));
+  if (number)
+    c.w.require_at_least(length, most);
+  const bool largest = c.integer("largest", 1) != 0;
+  const bool all_there = c.known(length) || c.w.range(length).lower >= most;
+  if (!all_there) { // behind its elements, such as come last
+    Dims room = c.dims(x);
+    room[axis] = c.constant(most);
+    x = c.concat({x, c.broadcast(farthest(c, c.dtype(x), !largest), room)}, axis);
+  }
+  std::vector<V> both = c.w.emit(
+      Op::top_k, {x},
+      {attr("k", most), attr("axis", static_cast<int64_t>(axis)), attr("largest", largest)});
+  for (size_t i = 0; i < 2; ++i) {
+    V y = both[i];
+    if (!number || !all_there) {
+      Dims wanted = c.dims(y);
+      wanted.at(axis) = k;
+      y = c.w.match(c.slice(y, axis, c.constant(0), number ? c.w.exprs().min(length, k) : k),
+                    wanted);
+    }
+    c.result(y, i);
+  }
 }
 
 void softmax(Call &c) {
