@@ -117,13 +117,14 @@ public:
   /// total / rest, where factors cancel.
   E quotient(const Dims &total, const Dims &rest);
 
+  /// What the node's results follow from: Importer::origins_.
+  uint32_t origin();
   /// The first attribute or input that nothing has read; empty: all of them were.
   std::string unread() const;
 
 private:
   mutable std::vector<bool> read_attributes_;
   std::vector<bool> read_inputs_;
-  uint32_t origin();
   std::optional<uint32_t> origin_;
 };
 
@@ -145,6 +146,22 @@ struct PoolWindow {
 /// Positions of the largest elements of x's windows, i64 of dimensions `y`.
 V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
 
+/// The tensor of a value that is to be one, of the dtype that it is held as.
+V wide(Call &c, Entry &entry);
+
+/// A value that a loop carries, a sequence without tensors at first, to which the body appends one
+/// in each turn, as the only thing that it does with it.
+struct Appended {
+  size_t place;         // among the values that are carried
+  std::string_view row; // what is appended
+};
+std::vector<Appended> appended_in(Call &loop, const Graph &body);
+/// The body that collects these rows in the place of the sequences, behind what it collects itself.
+const Graph &collecting(Call &loop, const Graph &body, const std::vector<Appended> &appended);
+
+/// Tensors of one shape, one or more, along a new axis.
+V stacked(Call &c, const std::vector<V> &parts, size_t axis);
+
 using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
 void add_reductions(HandlerTable &table);
@@ -162,6 +179,7 @@ void add_signals(HandlerTable &table);
 void add_states(HandlerTable &table);
 void add_counted(HandlerTable &table);
 void add_places(HandlerTable &table);
+void add_sequences(HandlerTable &table);
 /// Of com.microsoft.
 void add_microsoft(HandlerTable &table);
 void add_microsoft_attention(HandlerTable &table);
@@ -184,9 +202,9 @@ int64_t stash_type_of_range(const Call &c, DType dtype);
 /// Fails where inputs that have one dtype by the op's document have two, or indices are no
 /// integers.
 void check_dtypes(Call &c);
-
 /// Fails where an input has a narrow dtype and the op is none that takes it.
 void check_narrow(Call &c);
 /// Gives the node's result the narrow dtype of its input, where the op only moves elements.
 void keep_narrow(Call &c);
+
 } // namespace cugrt::onnx

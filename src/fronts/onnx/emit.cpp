@@ -289,6 +289,8 @@ V Importer::device(Entry &entry) {
     entry.device = materialize(*entry.host);
   else if (entry.fractions)
     entry.device = materialize_fractions(*entry.fractions);
+  else if (entry.sequence)
+    fail(Code::unsupported, "a sequence of tensors where one tensor is wanted");
   else
     fail(Code::internal, "value '" + entry.name + "' stands for nothing");
   if (!blocks_.empty() && entry.device.valid() && level_[entry.device.index] > 0)

@@ -79,6 +79,15 @@ inline constexpr uint32_t kNoOrigin = UINT32_MAX;
 /// Steps back from a value to inputs that decide it.
 inline constexpr size_t kMostSources = 64;
 
+struct Entry;
+using EntryPtr = std::shared_ptr<Entry>;
+
+/// Tensors in order: each by itself, or all of one shape along the first axis of `stacked`.
+struct Sequence {
+  std::vector<EntryPtr> parts{};
+  V stacked{};
+};
+
 /// What a name of the file stands for.
 struct Entry : std::enable_shared_from_this<Entry> {
   std::string name{};
@@ -86,13 +95,13 @@ struct Entry : std::enable_shared_from_this<Entry> {
   std::optional<Host> host{};           // elements, of constants when asked for
   std::optional<Fractions> fractions{}; // never beside the two above
   V device{};
-  std::optional<Counted> counted{}; // of `device`
-  Narrow narrow = Narrow::none;     // its dtype in the file, where it is held as another
-  bool is_input = false;            // of the model, whose value is not known here
-  bool missing = false;             // the result of a node that cannot be imported
-  uint32_t origin = kNoOrigin;      // what it follows from: Importer::origins_
+  std::optional<Sequence> sequence{}; // of tensors; never beside those above
+  std::optional<Counted> counted{};   // of `device`
+  Narrow narrow = Narrow::none;       // its dtype in the file, where it is held as another
+  bool is_input = false;              // of the model, whose value is not known here
+  bool missing = false;               // the result of a node that cannot be imported
+  uint32_t origin = kNoOrigin;        // what it follows from: Importer::origins_
 };
-using EntryPtr = std::shared_ptr<Entry>;
 
 /// A launch of one of the library's own kernels that no op becomes: pointers to what it reads and
 /// writes, then sizes as i64.
@@ -216,6 +225,9 @@ public:
   EntryPtr constant_of(std::string_view name);
   /// Nodes that the nodes before them have done the work of.
   std::set<const Node *> folded;
+  /// Bodies of loops that collect in place of some sequences, by the places of these; they stay as
+  /// long as what is known of them by their address.
+  std::map<std::pair<const Graph *, std::vector<size_t>>, Graph> collecting;
   void define(std::string_view name, EntryPtr entry);
   void nodes(const std::vector<Node> &nodes);
   /// The results of a subgraph with these inputs.

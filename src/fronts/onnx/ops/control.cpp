@@ -13,6 +13,25 @@
 
 namespace cugrt::onnx {
 
+V wide(Call &c, Entry &entry) {
+  if (entry.narrow != Narrow::none)
+    c.unsupported("values of dtype " + dtype_name(entry.narrow) +
+                  " that a branch or loop of the device has, or a sequence joins");
+  if (entry.sequence)
+    c.unsupported("a sequence of tensors that a branch or loop of the device has");
+  return c.w.device(entry);
+}
+
+V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
+  std::vector<V> wide;
+  for (V v : parts) {
+    Dims d = c.dims(v);
+    d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
+    wide.push_back(c.reshape(v, d));
+  }
+  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
+}
+
 namespace {
 
 const Graph *graph_of(Call &c, std::string_view name) {
@@ -33,7 +52,7 @@ Branch branch(Call &c, const Graph &graph) {
   std::vector<V> none;
   c.w.begin_block({}, none);
   for (const EntryPtr &entry : c.w.inlined(graph, {})) {
-    V v = c.failed() ? V() : c.w.device(*entry);
+    V v = c.failed() ? V() : wide(c, *entry);
     if (v.valid() && !c.failed()) // a value of its own
       v = c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))});
     out.results.push_back(v);
@@ -89,19 +108,22 @@ void if_(Call &c) {
     c.result(V{result.index + i}, i);
 }
 
-V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
-  std::vector<V> wide;
-  for (V v : parts) {
-    Dims d = c.dims(v);
-    d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
-    wide.push_back(c.reshape(v, d));
-  }
-  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
-}
-
 EntryPtr entry_of(V v) {
   auto entry = std::make_shared<Entry>();
   entry->device = v;
+  return entry;
+}
+
+/// The condition that a turn of a loop is given: there is no turn where it is not true.
+EntryPtr goes_on(Call &c) {
+  auto entry = std::make_shared<Entry>();
+  entry->host = Host{DType::boolean, {}, {c.constant(1)}, {}};
+  return entry;
+}
+
+EntryPtr number_of_turn(Call &c, int64_t turn) {
+  auto entry = std::make_shared<Entry>();
+  entry->host = Host{DType::i64, {}, {c.constant(turn)}, {}};
   return entry;
 }
 
@@ -112,8 +134,8 @@ struct DeviceLoop {
   std::vector<V> initial{};      // values that are carried
   bool has_condition = true;     // the body's first result
   std::vector<bool> backwards{}; // of what is collected: row 0 is that of the last turn
-  /// The body's inputs in a turn: its number (a scalar), whether it goes on, the values.
-  std::function<std::vector<EntryPtr>(V, V, const std::vector<V> &)> inputs{};
+  /// The body's inputs in a turn: its number (a scalar), the values.
+  std::function<std::vector<EntryPtr>(V, const std::vector<V> &)> inputs{};
 };
 
 /// The values at the end, and what was collected, along the first axis.
@@ -130,10 +152,9 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
                                              : c.broadcast(c.scalar(DType::boolean, 1), one)};
   begin.insert(begin.end(), loop.initial.begin(), loop.initial.end());
   if (!loop.backwards.empty() && !c.failed()) { // a turn beforehand tells the types of rows
-    const auto results = c.w.inlined(
-        body, loop.inputs(c.reshape(begin[0], {}), c.reshape(begin[1], {}), loop.initial));
+    const auto results = c.w.inlined(body, loop.inputs(c.reshape(begin[0], {}), loop.initial));
     for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
-      V row = c.w.device(*results.at(before + values + i));
+      V row = wide(c, *results.at(before + values + i));
       Dims d = c.dims(row);
       d.insert(d.begin(), loop.count);
       begin.push_back(c.broadcast(c.like(row, 0), d));
@@ -157,23 +178,23 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   params.clear();
   c.w.begin_block(types, params);
   const std::vector<V> now(params.begin() + 2, params.begin() + 2 + ptrdiff_t(values));
-  V number = c.reshape(params[0], {}), goes_on = c.reshape(params[1], {});
+  V number = c.reshape(params[0], {});
   std::vector<V> next = {c.binary(Op::add, params[0], c.like(params[0], 1)), params[1]};
   std::vector<EntryPtr> results;
   if (!c.failed())
-    results = c.w.inlined(body, loop.inputs(number, goes_on, now));
+    results = c.w.inlined(body, loop.inputs(number, now));
   if (!c.failed() && results.size() < before + values + loop.backwards.size())
     c.w.fail(Code::parse_error, "its subgraph has too few results");
   if (loop.has_condition && !c.failed())
-    next[1] = c.reshape(c.cast(c.w.device(*results[0]), DType::boolean), one);
+    next[1] = c.reshape(c.cast(wide(c, *results[0]), DType::boolean), one);
   for (size_t i = 0; i < values && !c.failed(); ++i) {
-    V v = c.w.device(*results[before + i]);
+    V v = wide(c, *results[before + i]);
     if (c.rank(v) != c.rank(now[i]) || c.dtype(v) != c.dtype(now[i]))
       c.unsupported("a loop whose values change their rank or dtype");
     next.push_back(c.w.match(v, c.dims(now[i])));
   }
   for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
-    V row = c.w.device(*results[before + values + i]), all = params[2 + values + i];
+    V row = wide(c, *results[before + values + i]), all = params[2 + values + i];
     Dims column(c.rank(all), c.constant(1));
     column[0] = loop.count;
     V place = params[0];
@@ -233,8 +254,11 @@ bool goes_on_always(Call &c, const Graph &body) {
 }
 
 /// By the device's count or condition, or of many turns.
-void loop_on_device(Call &c, const Graph &body, const Host *most) {
+void loop_on_device(Call &c, const Graph &given, const Host *most) {
   const Dims one = {c.constant(1)};
+  const std::vector<Appended> appended = appended_in(c, given);
+  const Graph &body = appended.empty() ? given : collecting(c, given, appended);
+  std::vector<size_t> places; // of the loop's results, in order of what on_device gives
   DeviceLoop loop;
   if (most) {
     loop.count = most->ints.at(0);
@@ -246,8 +270,12 @@ void loop_on_device(Call &c, const Graph &body, const Host *most) {
   }
   if (c.has(1))
     loop.go_on = c.reshape(c.cast(c.value(1), DType::boolean), one);
-  for (size_t i = 2; i < c.input_count(); ++i)
-    loop.initial.push_back(c.w.device(*c.required(i)));
+  for (size_t i = 0; i + 2 < c.input_count(); ++i)
+    if (std::none_of(appended.begin(), appended.end(),
+                     [i](const Appended &sequence) { return sequence.place == i; })) {
+      loop.initial.push_back(wide(c, *c.required(i + 2)));
+      places.push_back(i);
+    }
   const size_t values = loop.initial.size();
   if (body.outputs.size() > values + 1)
     loop.backwards.assign(body.outputs.size() - 1 - values, false);
@@ -258,15 +286,35 @@ void loop_on_device(Call &c, const Graph &body, const Host *most) {
       (!condition || (starts && starts->size() == 1 && c.known(starts->ints.at(0)) == 1));
   if (!loop.backwards.empty() && (!loop.count.valid() || !whole))
     return c.unsupported("a loop that collects results, as many as the device decides");
-  loop.inputs = [](V number, V goes_on, const std::vector<V> &now) {
-    std::vector<EntryPtr> inputs = {entry_of(number), entry_of(goes_on)};
+  loop.inputs = [&c](V number, const std::vector<V> &now) {
+    std::vector<EntryPtr> inputs = {entry_of(number), goes_on(c)};
     for (V v : now)
       inputs.push_back(entry_of(v));
     return inputs;
   };
   const std::vector<V> made = on_device(c, body, loop);
-  for (size_t i = 0; i < made.size(); ++i)
-    c.result(made[i], i);
+  for (size_t i = places.size() + appended.size(); i < c.node.outputs.size(); ++i)
+    places.push_back(i);
+  for (size_t i = 0; i < places.size() && i < made.size(); ++i)
+    c.result(made[i], places[i]);
+  for (size_t i = 0; i < appended.size() && !c.failed(); ++i) {
+    auto sequence = std::make_shared<Entry>();
+    sequence->sequence = Sequence{{}, made.at(made.size() - appended.size() + i)};
+    c.result(std::move(sequence), appended[i].place);
+  }
+}
+
+/// What a loop without turns collects: no row of the shape that the body would give one.
+V no_rows(Call &c, const Graph &body, const std::vector<EntryPtr> &carried, size_t which) {
+  std::vector<EntryPtr> inputs = {number_of_turn(c, 0), goes_on(c)};
+  inputs.insert(inputs.end(), carried.begin(), carried.end());
+  const std::vector<EntryPtr> results = c.w.inlined(body, inputs);
+  if (c.failed())
+    return {};
+  V row = wide(c, *results.at(1 + carried.size() + which));
+  Dims dims = c.dims(row);
+  dims.insert(dims.begin(), c.constant(0));
+  return c.broadcast(c.like(row, 0), dims);
 }
 
 void loop(Call &c) {
@@ -299,11 +347,7 @@ void loop(Call &c) {
     }
     if (turn == kMostSteps)
       return loop_on_device(c, *body, most);
-    auto number = std::make_shared<Entry>();
-    number->host = Host{DType::i64, {}, {c.constant(turn)}, {}};
-    auto goes_on = std::make_shared<Entry>();
-    goes_on->host = Host{DType::boolean, {}, {c.constant(1)}, {}};
-    std::vector<EntryPtr> inputs = {number, goes_on};
+    std::vector<EntryPtr> inputs = {number_of_turn(c, turn), goes_on(c)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
     if (c.failed() || results.size() < carried.size() + 1)
@@ -311,15 +355,14 @@ void loop(Call &c) {
     condition = c.has(1) || !c.has(0) ? results[0] : nullptr;
     carried.assign(results.begin() + 1, results.begin() + 1 + ptrdiff_t(carried.size()));
     for (size_t i = 0; i < scans.size(); ++i)
-      scans[i].push_back(c.w.device(*results[1 + carried.size() + i]));
+      scans[i].push_back(wide(c, *results[1 + carried.size() + i]));
   }
   for (size_t i = 0; i < carried.size(); ++i)
     c.result(carried[i], i);
   for (size_t i = 0; i < scans.size() && !c.failed(); ++i)
     if (c.wants(carried.size() + i)) {
-      if (scans[i].empty())
-        return c.unsupported("a loop without turns whose results are collected");
-      c.result(stacked(c, scans[i], 0), carried.size() + i);
+      c.result(scans[i].empty() ? no_rows(c, *body, carried, i) : stacked(c, scans[i], 0),
+               carried.size() + i);
     }
 }
 
@@ -357,10 +400,10 @@ void scan(Call &c) {
     loop.limit = c.w.materialize({DType::i64, {1}, {length}, {}});
     loop.has_condition = false;
     for (const EntryPtr &entry : carried)
-      loop.initial.push_back(c.w.device(*entry));
+      loop.initial.push_back(wide(c, *entry));
     for (int64_t one : out_backwards)
       loop.backwards.push_back(one != 0);
-    loop.inputs = [&](V number, V, const std::vector<V> &now) {
+    loop.inputs = [&](V number, const std::vector<V> &now) {
       std::vector<EntryPtr> inputs;
       for (V v : now)
         inputs.push_back(entry_of(v));
@@ -408,7 +451,7 @@ void scan(Call &c) {
       return;
     carried.assign(results.begin(), results.begin() + ptrdiff_t(states));
     for (size_t i = 0; i < outs; ++i)
-      scans[i].push_back(c.w.device(*results[states + i]));
+      scans[i].push_back(wide(c, *results[states + i]));
   }
   for (size_t i = 0; i < states; ++i)
     c.result(carried[i], i);

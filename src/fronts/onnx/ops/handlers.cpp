@@ -22,6 +22,7 @@ Handler find_handler(std::string_view domain, std::string_view op) {
     add_states(all);
     add_counted(all);
     add_places(all);
+    add_sequences(all);
     return all;
   }();
   static const HandlerTable microsoft = [] {
