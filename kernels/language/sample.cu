@@ -33,10 +33,23 @@
 //   sample_step     1024    places: after a step of all places
 //   sample_prompt   1024    1: after a part of a prompt, of the place that the request names
 //
+// sample_step also ends the step. The host has each token from a ring in pinned memory:
+//
+//   limits: [places]   ends: [places, ceil(vocabulary / 32)], bits   told: [2 + places]: rows that
+//   the host has taken, whether something is to change, and whether a place is cancelled
+//   steps: [2] u32: steps that were made, and blocks of this one that have come; of the session
+//   ring: [capacity, places]   published: [1] u32, steps that were made, for the host
+//
+// Row `made % capacity` of the ring gets the token of every place that was open, and -1 of others.
+// A place whose token ends a text, which stands at its limit or is cancelled is made empty. The
+// last block to come publishes the row. The loop over steps goes on while a place is open, the ring
+// has room for one more row and nothing is to change.
+//
 // Compiled with -fmad=false.
 
-#include "shared/programmatic.cuh"
+#include "language/publish.cuh"
 #include "language/vocabulary.cuh"
+#include "shared/programmatic.cuh"
 
 constexpr int kWarps = kThreads / 32, kDigits = 256, kWords = 8;
 
@@ -315,29 +328,57 @@ __device__ __forceinline__ int sample(const float *logits, const int *counts, co
   return s.few < 0 ? draw(s, kept, drawn, likely) : draw_few(s, kept, drawn, likely);
 }
 
+// Of `told`.
+constexpr int kTaken = 0, kChange = 1, kCancel = 2;
+// What a block adds to the counter: it has come, and its place is still open. Places are at most
+// 1024.
+constexpr unsigned kCome = 1, kOpen = 1 << 16;
+
 extern "C" __global__ void __launch_bounds__(kThreads)
     sample_step(const float *__restrict__ logits, const int *__restrict__ samplers,
                 int *__restrict__ counts, int *__restrict__ tokens, int *__restrict__ positions,
-                int *__restrict__ lengths, long long places, long long vocabulary) {
+                int *__restrict__ lengths, const int *__restrict__ limits,
+                const unsigned *__restrict__ ends, const int *__restrict__ told, unsigned *steps,
+                volatile int *ring, unsigned *published, int *__restrict__ goes_on,
+                long long places, long long vocabulary, long long capacity) {
   BEGIN_EARLY();
   const long long place = blockIdx.x;
   if (place >= places)
     return;
   const int *words = samplers + place * kWords;
   const First first = first_of(words); // asked for before it is known whether there is a sequence
-  const int position = positions[place] + 1;
-  if (lengths[place] == 0)
-    return;
+  const int position = positions[place] + 1, limit = limits[place];
+  const int cancelled = told[kCancel + place];
+  const unsigned made = steps[0];
+  const bool was_open = lengths[place] > 0;
   int *own = counts + place * vocabulary;
-  const int token =
-      sample(logits + place * vocabulary, own, first, words, int(vocabulary), position);
-  __syncthreads(); // the counts and the state have been read
-  if (threadIdx.x == 0) {
+  int token = -1;
+  if (was_open) {
+    token = sample(logits + place * vocabulary, own, first, words, int(vocabulary), position);
+    __syncthreads(); // the counts and the state have been read
+  }
+  if (threadIdx.x != 0)
+    return;
+  bool is_open = false;
+  if (was_open) {
+    const unsigned end = ends[place * ((vocabulary + 31) / 32) + token / 32] >> (token % 32) & 1;
+    is_open = !end && position < limit && !cancelled;
     tokens[place] = token;
     positions[place] = position;
-    lengths[place] = position + 1;
+    lengths[place] = is_open ? position + 1 : 0;
     atomicAdd(own + token, 1); // which nobody waits for
   }
+  ring[made % (unsigned long long)(capacity)*places + place] = token;
+  if (places > 1) {
+    const unsigned before = join(&steps[1], kCome + (is_open ? kOpen : 0));
+    if (before % kOpen + 1 != places)
+      return;
+    is_open = is_open || before >= kOpen;
+    steps[1] = 0;
+  }
+  steps[0] = made + 1;
+  goes_on[0] = is_open && !told[kChange] && made + 1 - unsigned(told[kTaken]) < capacity;
+  publish(published, made + 1);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads)

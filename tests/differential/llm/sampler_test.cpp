@@ -17,6 +17,53 @@ using namespace cugrt::test;
 namespace {
 
 constexpr int32_t kInPrompt = 1 << 30;
+constexpr int64_t kRing = 4; // rows
+
+/// What ends a step, and one launch of @sample_step: nothing ends a text unless it is said.
+struct Step {
+  const int64_t places, vocabulary;
+  std::vector<int32_t> limits, ends, told, steps, ring, published, goes_on;
+
+  Step(int64_t places, int64_t vocabulary)
+      : places(places), vocabulary(vocabulary), limits(size_t(places), INT32_MAX),
+        ends(size_t(places * ((vocabulary + 31) / 32))), told(size_t(2 + places)), steps(2),
+        ring(size_t(kRing * places), -7), published(1, -7), goes_on(1, -7) {}
+
+  void run(const cugrt_tensor &logits, const cugrt_tensor &samplers, const cugrt_tensor &counts,
+           const cugrt_tensor &tokens, const cugrt_tensor &positions, const cugrt_tensor &lengths) {
+    const std::string p = std::to_string(places), v = std::to_string(vocabulary);
+    const auto i32 = [](const std::string &name, const std::string &dims, bool is_written = false) {
+      return ", %" + name + ": " + (is_written ? "inout " : "") + "tensor<[" + dims + "], i32>";
+    };
+    const int64_t end_words = (vocabulary + 31) / 32;
+    const std::string text =
+        kStateKernels + ("func @main(%logits: tensor<[" + p + ", " + v + "], f32>") +
+        i32("samplers", p + ", 8") + i32("counts", p + ", " + v, true) + i32("tokens", p, true) +
+        i32("positions", p, true) + i32("lengths", p, true) + i32("limits", p) +
+        i32("ends", p + ", " + std::to_string(end_words)) +
+        i32("told", std::to_string(2 + places)) + i32("steps", "2", true) +
+        i32("ring", std::to_string(kRing) + ", " + p, true) + i32("published", "1", true) +
+        i32("goes_on", "1", true) +
+        ") {\n  launch @sample_step(%logits, %samplers, %counts, %tokens, %positions, %lengths, "
+        "%limits, %ends, %told, %steps, %ring, %published, %goes_on, " +
+        p + ", " + v + ", " + std::to_string(kRing) + ")\n  return\n}\n";
+    Executable executable(emulated_runtime(), Module::parse(text));
+    Session session(executable, emulated_runtime());
+    const Buffer l = upload(limits), e = upload(ends), t = upload(told), s = upload(steps),
+                 r = upload(ring), m = upload(published), g = upload(goes_on);
+    session.run(executable.function("main"),
+                {logits, samplers, counts, tokens, positions, lengths,
+                 l.tensor(CUGRT_I32, {places}), e.tensor(CUGRT_I32, {places, end_words}),
+                 t.tensor(CUGRT_I32, {2 + places}), s.tensor(CUGRT_I32, {2}),
+                 r.tensor(CUGRT_I32, {kRing, places}), m.tensor(CUGRT_I32, {1}),
+                 g.tensor(CUGRT_I32, {1})});
+    session.synchronize();
+    steps = download<int32_t>(s.address(), 2);
+    ring = download<int32_t>(r.address(), ring.size());
+    published = download<int32_t>(m.address(), 1);
+    goes_on = download<int32_t>(g.address(), 1);
+  }
+};
 
 /// Places of one vocabulary, and what is drawn in each by one launch of @sample_step.
 struct Places {
@@ -36,28 +83,16 @@ struct Places {
 
   std::vector<int32_t> draw() {
     const auto places = static_cast<int64_t>(positions.size());
-    const std::string p = std::to_string(places), v = std::to_string(vocabulary);
-    std::string text = kStateKernels;
-    text += "func @main(%logits: tensor<[" + p + ", " + v + "], f32>, %samplers: tensor<[" + p +
-            ", 8], i32>, %counts: inout tensor<[" + p + ", " + v + "], i32>";
-    for (const char *name : {"tokens", "positions", "lengths"})
-      text += std::string(", %") + name + ": inout tensor<[" + p + "], i32>";
-    text +=
-        ") {\n  launch @sample_step(%logits, %samplers, %counts, %tokens, %positions, %lengths, " +
-        p + ", " + v + ")\n  return\n}\n";
-    Executable executable(emulated_runtime(), Module::parse(text));
-    Session session(executable, emulated_runtime());
     std::vector<int32_t> lengths = positions;
     for (int32_t &length : lengths)
       ++length;
     const Buffer l = upload(logits), s = upload(samplers), c = upload(counts),
                  t = upload(std::vector<int32_t>(positions.size(), -1)), n = upload(positions),
                  k = upload(lengths);
-    session.run(executable.function("main"),
-                {l.tensor(CUGRT_F32, {places, vocabulary}), s.tensor(CUGRT_I32, {places, 8}),
-                 c.tensor(CUGRT_I32, {places, vocabulary}), t.tensor(CUGRT_I32, {places}),
-                 n.tensor(CUGRT_I32, {places}), k.tensor(CUGRT_I32, {places})});
-    session.synchronize();
+    Step step(places, vocabulary);
+    step.run(l.tensor(CUGRT_F32, {places, vocabulary}), s.tensor(CUGRT_I32, {places, 8}),
+             c.tensor(CUGRT_I32, {places, vocabulary}), t.tensor(CUGRT_I32, {places}),
+             n.tensor(CUGRT_I32, {places}), k.tensor(CUGRT_I32, {places}));
     const auto tokens = download<int32_t>(t.address(), positions.size());
     const auto after = download<int32_t>(c.address(), counts.size());
     const auto at = download<int32_t>(n.address(), positions.size());
@@ -255,23 +290,59 @@ TEST_CASE("tokens come as often as their probabilities say") {
 TEST_CASE("an empty place draws nothing") {
   Places places{3};
   places.add({0, 1, 2}, {}, 1);
-  std::string text = kStateKernels;
-  text +=
-      "func @main(%logits: tensor<[1, 3], f32>, %samplers: tensor<[1, 8], i32>, %counts: inout "
-      "tensor<[1, 3], i32>, %tokens: inout tensor<[1], i32>, %positions: inout tensor<[1], i32>, "
-      "%lengths: inout tensor<[1], i32>) {\n  launch @sample_step(%logits, %samplers, %counts, "
-      "%tokens, %positions, %lengths, 1, 3)\n  return\n}\n";
-  Executable executable(emulated_runtime(), Module::parse(text));
-  Session session(executable, emulated_runtime());
   const Buffer l = upload(places.logits), s = upload(places.samplers), c = upload(places.counts),
                state = upload(std::vector<int32_t>{9, 0, 0, 0, 8, 0, 0, 0, 0});
   const auto part = [&](uint64_t bytes) {
     return make_tensor(state.address() + bytes, CUGRT_I32, std::vector<int64_t>{1});
   };
-  session.run(executable.function("main"),
-              {l.tensor(CUGRT_F32, {1, 3}), s.tensor(CUGRT_I32, {1, 8}),
-               c.tensor(CUGRT_I32, {1, 3}), part(0), part(16), part(32)});
-  session.synchronize();
+  Step step(1, 3);
+  step.run(l.tensor(CUGRT_F32, {1, 3}), s.tensor(CUGRT_I32, {1, 8}), c.tensor(CUGRT_I32, {1, 3}),
+           part(0), part(16), part(32));
+  CHECK(step.ring[0] == -1);
+  CHECK(step.goes_on[0] == 0);
   CHECK(download<int32_t>(state.address(), 9) == std::vector<int32_t>{9, 0, 0, 0, 8, 0, 0, 0, 0});
   CHECK(download<int32_t>(c.address(), 3) == std::vector<int32_t>{0, 0, 0});
+}
+
+TEST_CASE("the last place of a step publishes its row, and tells whether the loop goes on") {
+  // Of three tokens the last is the most likely. Places: open, at the limit, ended by its token,
+  // cancelled, empty.
+  constexpr int64_t kPlaces = 5;
+  struct Case {
+    bool is_first_open, is_second_at_limit;
+    int32_t made, taken, change, goes_on;
+  };
+  for (const Case &c : {Case{true, true, 5, 3, 0, 1}, Case{false, false, 5, 3, 0, 1},
+                        Case{true, true, 5, 2, 0, 0}, // the ring is full
+                        Case{true, true, 5, 5, 1, 0}, Case{false, true, 6, 6, 0, 0},
+                        Case{true, true, -1, -2, 0, 1}}) {
+    INFO(c.made << " steps, " << c.taken << " taken");
+    std::vector<float> logits;
+    for (int64_t i = 0; i < kPlaces; ++i)
+      logits.insert(logits.end(), {0, 1, 2});
+    const std::vector<int32_t> words(kPlaces * 8), counts(kPlaces * 3), at(kPlaces, 6);
+    std::vector<int32_t> lengths(kPlaces, 7);
+    lengths[0] = c.is_first_open ? 7 : 0;
+    lengths[4] = 0;
+    Step step(kPlaces, 3);
+    step.limits[1] = c.is_second_at_limit ? 7 : 8;
+    step.ends[2] = 4;
+    step.told = {c.taken, c.change, 0, 0, 0, 1, 0};
+    step.steps = {c.made, 0};
+    const Buffer l = upload(logits), s = upload(words), n = upload(counts), t = upload(at),
+                 p = upload(at), k = upload(lengths);
+    step.run(l.tensor(CUGRT_F32, {kPlaces, 3}), s.tensor(CUGRT_I32, {kPlaces, 8}),
+             n.tensor(CUGRT_I32, {kPlaces, 3}), t.tensor(CUGRT_I32, {kPlaces}),
+             p.tensor(CUGRT_I32, {kPlaces}), k.tensor(CUGRT_I32, {kPlaces}));
+    const int32_t token = c.is_first_open ? 2 : -1;
+    const auto row = ptrdiff_t(uint32_t(c.made) % kRing) * kPlaces;
+    const std::vector<int32_t> wanted = {token, 2, 2, 2, -1};
+    CHECK(std::vector(step.ring.begin() + row, step.ring.begin() + row + kPlaces) == wanted);
+    CHECK(std::ranges::count(step.ring, -7) == (kRing - 1) * kPlaces);
+    CHECK(step.published[0] == c.made + 1);
+    CHECK(step.steps == std::vector<int32_t>{c.made + 1, 0});
+    CHECK(step.goes_on[0] == c.goes_on);
+    CHECK(download<int32_t>(k.address(), kPlaces) ==
+          std::vector<int32_t>{c.is_first_open ? 8 : 0, c.is_second_at_limit ? 0 : 8, 0, 0, 0});
+  }
 }

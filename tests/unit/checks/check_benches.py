@@ -23,7 +23,7 @@ LOOKUPS = ("embedding", "gather", "gather_elements")
 # Sources of kernels/ that no case runs.
 WITHOUT_CASE = {
     "cache_write.cu": "writes a parameter in place, which no case has; moves rows as copy.cu does",
-    "decode_end.cu": "no op becomes it: language models' modules name it; a thread a sequence",
+    "decode_words.cu": "no op becomes it: language models' modules name it; a thread a word",
     "embedding_blocks.cu": "a few rows a step; their bytes are those of matmul_blocks' weights",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",

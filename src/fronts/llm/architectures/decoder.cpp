@@ -6,11 +6,11 @@
 //                x += product of attention(q, caches, lengths)
 //                h = norm(x);  x += product of silu(gate of h) * (up of h)
 //   logits = product of norm(last row of x)
-#include "ir/text/text.h"
+#include "base/check.h"
 #include "fronts/llm/architectures/graph.h"
 #include "fronts/llm/architectures/rope.h"
 #include "fronts/llm/architectures/state_kernels.h"
-#include "base/check.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 
@@ -77,7 +77,8 @@ private:
   ValueId ids_;                                     // what is embedded, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
   ValueId samplers_, counts_;                       // [places, ..]
-  ValueId limits_, ends_, words_, cancel_, ring_;   // of a decode: what ends it, and the host's
+  ValueId limits_, ends_, steps_;                   // of a decode: what ends it
+  ValueId heard_, ring_, published_;                // pinned: what the host says, and hears
   ValueId goes_on_;                                 // [1]; of a decode
   ValueId embedding_factor_;                        // where embeddings are scaled
   ValueId request_, place_, last_;                  // of a prefill
@@ -114,9 +115,10 @@ void FunctionWriter::inputs() {
     return;
   limits_ = g_.input("limits", ir::DType::i32, {places}, Access::in);
   ends_ = g_.input("ends", ir::DType::i32, {places, c((vocabulary_ + 31) / 32)}, Access::in);
-  words_ = g_.input("words", ir::DType::i32, {c(kLoopWords)}, Access::inout);
-  cancel_ = g_.input("cancel", ir::DType::i32, {places}, Access::in);
+  steps_ = g_.input("steps", ir::DType::i32, {c(kStepWords)}, Access::inout);
+  heard_ = g_.input("heard", ir::DType::i32, {c(kHostWords + options_.places)}, Access::in);
   ring_ = g_.input("ring", ir::DType::i32, {c(options_.ring), places}, Access::inout);
+  published_ = g_.input("published", ir::DType::i32, {c(1)}, Access::inout);
 }
 
 // Row i of a prefill stands at the request's position + i.
@@ -231,6 +233,12 @@ ValueId FunctionWriter::last_row(ValueId x) {
 
 // What is taken in, up to the state that the next step begins with; gives the logits.
 ValueId FunctionWriter::step() {
+  ValueId told;
+  if (!is_prefill_) { // comes from the host while the step is computed
+    const int64_t count = kHostWords + options_.places;
+    told = g_.alloc(ir::DType::i32, {c(count)}, "told");
+    g_.launch("decode_hear", {Operand::of(heard_), Operand::of(told), size(count)});
+  }
   ValueId x = embedding();
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     x = feed_forward(attention(x, layer), layer);
@@ -241,27 +249,25 @@ ValueId FunctionWriter::step() {
   const ValueId logits = g_.cast(
       g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
   const ValueId last = options_.all_logits ? last_row(logits) : logits;
-  std::vector<Operand> sampled = {Operand::of(last),
-                                  Operand::of(samplers_),
-                                  Operand::of(counts_),
-                                  Operand::of(tokens_),
-                                  Operand::of(next_positions_),
-                                  Operand::of(state_lengths_),
-                                  size(options_.places),
-                                  size(vocabulary_)};
+  std::vector<Operand> sampled;
+  const auto add = [&](std::initializer_list<ValueId> values) {
+    for (const ValueId value : values)
+      sampled.push_back(Operand::of(value));
+  };
   if (is_prefill_)
-    sampled.insert(sampled.begin(), Operand::of(request_));
-  g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));
+    add({request_});
+  add({last, samplers_, counts_, tokens_, next_positions_, state_lengths_});
   if (!is_prefill_)
-    g_.launch("decode_end",
-              {Operand::of(tokens_), Operand::of(next_positions_), Operand::of(state_lengths_),
-               Operand::of(limits_), Operand::of(ends_), Operand::of(words_), Operand::of(cancel_),
-               Operand::of(ring_), Operand::of(goes_on_), size(options_.places), size(vocabulary_),
-               size(options_.ring)});
+    add({limits_, ends_, told, steps_, ring_, published_, goes_on_});
+  sampled.push_back(size(options_.places));
+  sampled.push_back(size(vocabulary_));
+  if (!is_prefill_)
+    sampled.push_back(size(options_.ring));
+  g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));
   return logits;
 }
 
-// Steps, one after the other, as long as decode_end says so.
+// Steps, one after the other, as long as sample_step says so.
 void FunctionWriter::loop(const FunctionWriter &other) {
   g_.launch("decode_begin", {Operand::of(goes_on_)});
   std::vector<ValueId> seen = {goes_on_};

@@ -12,8 +12,8 @@
 // gives no logits.
 #pragma once
 
-#include "fronts/gguf/gguf.h"
 #include "base/type/dtype.h"
+#include "fronts/gguf/gguf.h"
 
 #include <array>
 #include <functional>
@@ -55,12 +55,14 @@ struct DecoderOptions {
   ir::DType cache = ir::DType::f32; // of keys and values in the caches: a float or q8_0
   int64_t context = 0, places = 1, chunk = 64;
   int64_t ring = 64;        // steps whose tokens it holds; a power of two
-  bool device_loop = false; // @decode makes steps until decode_end.cu ends it, not one
+  bool device_loop = false; // @decode makes steps until sample.cu ends it, not one
   bool all_logits = false;  // @prefill gives those of every row, not of the last alone
 };
 
-/// Of the tensor `words` (kernels/language/decode_end.cu).
-inline constexpr size_t kLoopWords = 3;
+/// Of the tensor `heard`: what the host tells of no place (kernels/language/sample.cu).
+inline constexpr int64_t kHostWords = 2;
+/// Of the tensor `steps`.
+inline constexpr int64_t kStepWords = 2;
 
 /// A weight's bytes: the file's, or made here when a session opens: a plan needs none.
 struct Weight {

@@ -1,4 +1,4 @@
-// Declarations of kernels/language/prompt.cu, sample.cu and decode_end.cu.
+// Declarations of kernels/language/prompt.cu, sample.cu and decode_words.cu.
 #include "fronts/llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
@@ -24,22 +24,21 @@ kernel @sample_step {
   entry "sample_step"
   options ["-fmad=false"]
   params (logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32, positions: inout i32,
-          lengths: inout i32, places: symbol i64, vocabulary: symbol i64)
+          lengths: inout i32, limits: in i32, ends: in i32, told: in i32, steps: inout i32, ring: inout i32,
+          published: inout i32, goes_on: out i32, places: symbol i64, vocabulary: symbol i64, capacity: symbol i64)
   launch { grid (places, 1, 1) block (1024, 1, 1) }
 }
 kernel @decode_begin {
-  source "builtin:decode_end.cu"
+  source "builtin:decode_words.cu"
   entry "decode_begin"
   params (goes_on: out i32)
   launch { grid (1, 1, 1) block (1, 1, 1) }
 }
-kernel @decode_end {
-  source "builtin:decode_end.cu"
-  entry "decode_end"
-  params (tokens: in i32, positions: in i32, lengths: inout i32, limits: in i32, ends: in i32, words: inout i32,
-          cancel: in i32, ring: inout i32, goes_on: out i32, places: symbol i64, vocabulary: symbol i64,
-          capacity: symbol i64)
-  launch { grid (1, 1, 1) block (256, 1, 1) }
+kernel @decode_hear {
+  source "builtin:decode_words.cu"
+  entry "decode_hear"
+  params (heard: in i32, told: out i32, count: symbol i64)
+  launch { grid (ceildiv(count, 256), 1, 1) block (256, 1, 1) }
 }
 )";
 

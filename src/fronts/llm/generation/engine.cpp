@@ -19,7 +19,7 @@ constexpr uint64_t kAlignment = 256;
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
 constexpr uint64_t kTokenBytes = sizeof(int32_t);
 // Positions of tokens come between tokens and lengths.
-constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSamplers = 4;
+constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSteps = 4, kSamplers = 5;
 constexpr int64_t kSamplerWords = 8;
 constexpr size_t kRequest = 4; // numbers
 
@@ -189,7 +189,8 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder) {
       decode_arguments_.end(),
       {tensor_value(state_address(kLimits, 0), ir::DType::i32, {places_}),
        tensor_value(api().buffer_address(ends_.get()), ir::DType::i32, {places_, end_words()}),
-       ring_.words(), ring_.cancel(), ring_.rows()});
+       tensor_value(state_address(kSteps, 0), ir::DType::i32, {kStepWords}), ring_.heard(),
+       ring_.rows(), ring_.published()});
   return {};
 }
 
@@ -247,7 +248,21 @@ Status Engine::run(const cugrt_function *function, std::span<const cugrt_value> 
   options.results = &logits_;
   options.result_count = api().function_result_count(function);
   logits_ = {};
-  return call(api().session_run(session_.get(), function, &options));
+  return noted(call(api().session_run(session_.get(), function, &options)));
+}
+
+Status Engine::noted(Status status) {
+  has_failed_ = has_failed_ || !status.ok();
+  return status;
+}
+
+// A step that failed may have counted some of its blocks.
+Status Engine::count_steps_anew() {
+  CUGRT_TRY(settle());
+  const std::array<uint32_t, kStepWords> steps = {ring_.made(), 0};
+  CUGRT_TRY(write(state_address(kSteps, 0), steps.data(), sizeof steps));
+  has_failed_ = false;
+  return {};
 }
 
 // A part has so many rows that it takes few sizes, and none of them stands beyond the caches.
@@ -273,6 +288,8 @@ Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t>
 }
 
 Status Engine::start(bool only_one) {
+  if (has_failed_)
+    CUGRT_TRY(count_steps_anew());
   ring_.set_change(only_one);
   is_running_ = true;
   CUGRT_TRY(run(decode_, decode_arguments_));
@@ -302,7 +319,7 @@ Status Engine::settle() {
   if (is_running_)
     ring_.set_change(true);
   is_running_ = false;
-  return call(api().session_synchronize(session_.get()));
+  return noted(call(api().session_synchronize(session_.get())));
 }
 
 Status Engine::note_decode_nodes() {

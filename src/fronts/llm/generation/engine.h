@@ -71,7 +71,7 @@ public:
   /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one
   /// of every place, -1 of one that was not open. False where there are none.
   Result<bool> take_row(std::span<int32_t> tokens);
-  /// Ends steps behind the one that runs, and waits for it; their rows stay. Every other call but
+  /// Ends steps behind the next that begins, and waits for it; their rows stay. Every other call but
   /// those above does so too.
   Status settle();
   /// Steps that were made so far, modulo 2^32; none runs.
@@ -103,6 +103,8 @@ private:
   Status open_session(const DecoderModule &built, const gguf::File &file);
   Status make_state(const DecoderModule &built, const Decoder &decoder);
   Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
+  Status noted(Status status); // of a run
+  Status count_steps_anew();
   Status note_decode_nodes();
   Status write(uint64_t address, const void *from, uint64_t bytes);
   int64_t end_words() const { return (vocabulary_ + 31) / 32; }
@@ -120,6 +122,7 @@ private:
   std::vector<cugrt_value> decode_arguments_;  // state, caches, and what ends a step
   cugrt_value logits_{};                       // of the last run
   bool loops_on_device_ = false, is_running_ = false;
+  bool has_failed_ = false; // a run, since steps were counted anew
   ir::DType cache_dtype_ = ir::DType::f32;
   int64_t context_ = 0, places_ = 1, vocabulary_ = 0;
   uint64_t cache_count_ = 0, cache_row_bytes_ = 0, cache_stride_ = 0; // a row: of a position

@@ -51,8 +51,8 @@ cugrt_value TokenRing::value(size_t at, std::initializer_list<int64_t> dims) con
   return value;
 }
 
-cugrt_value TokenRing::words() const { return value(0, {int64_t(kLoopWords)}); }
-cugrt_value TokenRing::cancel() const { return value(kCancel, {places_}); }
+cugrt_value TokenRing::heard() const { return value(kTaken, {kHostWords + places_}); }
 cugrt_value TokenRing::rows() const { return value(first_row(), {kRows, places_}); }
+cugrt_value TokenRing::published() const { return value(kMade, {1}); }
 
 } // namespace cugrt::llm

@@ -1,10 +1,10 @@
 // What the host and the steps of a decoder share in pinned memory: the tokens of steps, and the
-// words that are told to them (kernels/language/decode_end.cu, docs/language_models.md). The host's side;
-// one thread at a time, while steps run or not.
+// words that are told to them (kernels/language/sample.cu, docs/language_models.md). The host's
+// side; one thread at a time, while steps run or not.
 #pragma once
 
-#include "base/type/dtype.h"
 #include "base/status.h"
+#include "base/type/dtype.h"
 
 #include <cugrt/cugrt.hpp>
 
@@ -24,21 +24,24 @@ public:
   /// where there is none.
   bool take(std::span<int32_t> tokens);
   void drop_all() { store(kTaken, made()); }
-  /// Whether a loop ends behind the step that it makes.
+  /// Whether a loop ends behind the next step that begins.
   void set_change(bool is_set) { store(kChange, is_set); }
-  /// Whether the place's next step makes it empty.
+  /// Whether the place's next step that begins makes it empty.
   void set_cancel(int64_t place, bool is_set) { store(kCancel + size_t(place), is_set); }
 
-  cugrt_value words() const;
-  cugrt_value cancel() const;
+  /// As arguments of a step: what it hears at its beginning, its rows, and how many there are.
+  cugrt_value heard() const;
   cugrt_value rows() const;
+  cugrt_value published() const;
 
 private:
-  // Positions of i32: the words, a word of each place, then the rows.
-  static constexpr size_t kMade = 0, kTaken = 1, kChange = 2, kCancel = 4;
+  // Positions of i32: what steps publish; what the host says, of each place last; the rows. Each
+  // begins at a line of its own.
+  static constexpr size_t kLine = 32, kMade = 0, kTaken = kLine, kChange = kTaken + 1,
+                          kCancel = kChange + 1;
   uint32_t load(size_t at) const;
   void store(size_t at, uint32_t value);
-  size_t first_row() const { return kCancel + (size_t(places_) + 3) / 4 * 4; }
+  size_t first_row() const { return (kCancel + size_t(places_) + kLine - 1) / kLine * kLine; }
   uint32_t *words_of_host() const;
   cugrt_value value(size_t at, std::initializer_list<int64_t> dims) const;
 
