@@ -1,9 +1,9 @@
 // Opening of a model on a device, and its steps; see engine.h.
 #include "fronts/llm/generation/engine.h"
 
+#include "base/checked_math.h"
 #include "fronts/llm/generation/call.h"
 #include "fronts/llm/generation/session_module.h"
-#include "base/checked_math.h"
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,8 @@ constexpr uint64_t kAlignment = 256;
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
 constexpr uint64_t kTokenBytes = sizeof(int32_t);
 // Positions of tokens come between tokens and lengths.
-constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSteps = 4, kSamplers = 5;
+constexpr uint64_t kTokens = 0, kLengths = 2, kStateTensors = 3, kLimits = 3, kSteps = 4,
+                   kSamplers = 5;
 constexpr int64_t kSamplerWords = 8;
 constexpr size_t kRequest = 4; // numbers
 

@@ -71,8 +71,8 @@ public:
   /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one
   /// of every place, -1 of one that was not open. False where there are none.
   Result<bool> take_row(std::span<int32_t> tokens);
-  /// Ends steps behind the next that begins, and waits for it; their rows stay. Every other call but
-  /// those above does so too.
+  /// Ends steps behind the next that begins, and waits for it; their rows stay. Every other call
+  /// but those above does so too.
   Status settle();
   /// Steps that were made so far, modulo 2^32; none runs.
   uint32_t steps_made() const { return ring_.made(); }
