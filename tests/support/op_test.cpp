@@ -2,9 +2,9 @@
 // the op's definition.
 #include "support/op_test.h"
 
-#include "ir/module/builder.h"
-#include "compiler/passes/pass.h"
 #include "base/check.h"
+#include "compiler/passes/pass.h"
+#include "ir/module/builder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -34,13 +34,16 @@ std::string text_of(const ir::AttributeValue &value) {
 
 // --- The module ----------------------------------------------------------------------------------
 
-// The name of the op's family, in which all ops have one form (ir/op_families.def).
+// The name of the op's family, in which all ops have one form (ops/table/families.def).
 std::string_view family_of(Op op) {
   switch (op) {
-#define CUGRT_OP_FAMILY(op, family)                                                                \
-  case Op::op:                                                                                     \
-    return #family;
-#include "ops/table/op_families.def"
+#define rule(family) #family
+#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
+  case Op::name:                                                                                   \
+    return RULE;
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+#undef rule
   }
   return "";
 }

@@ -66,8 +66,8 @@ template <class Element> Array looked_up(const Array &table, const Array &ids, E
 
 double binary(Op op, double a, double b);
 
-// By the names of ir/op_families.def.
+// By the names of ops/table/families.def.
 #define CUGRT_FAMILY(name) std::vector<Array> reference_##name(const Call &call);
-#include "ops/table/op_families.def"
+#include "ops/table/families.def"
 
 } // namespace cugrt::test

@@ -58,10 +58,13 @@ std::vector<Array> evaluate_op(Op op, std::span<const Array *const> operands,
                                std::span<const ir::Attribute> attributes, ir::DType dtype) {
   const Call call{op, operands, attributes, dtype};
   switch (op) {
-#define CUGRT_OP_FAMILY(op, family)                                                                \
-  case Op::op:                                                                                     \
-    return reference_##family(call);
-#include "ops/table/op_families.def"
+#define rule(family) reference_##family(call)
+#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
+  case Op::name:                                                                                   \
+    return RULE;
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+#undef rule
   }
   throw std::logic_error("no such op");
 }

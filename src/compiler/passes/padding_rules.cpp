@@ -31,11 +31,14 @@ OpPadding::OpPadding(ModulePadding &all, Op op, std::span<const ir::Attribute> a
 
 Result<std::vector<Facts>> OpPadding::run() {
   switch (op_) {
-#define CUGRT_OP_FAMILY(op, family)                                                                \
-  case Op::op:                                                                                     \
-    CUGRT_TRY(family());                                                                           \
+#define rule(family) family()
+#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
+  case Op::name:                                                                                   \
+    CUGRT_TRY(RULE);                                                                               \
     break;
-#include "ops/table/op_families.def"
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+#undef rule
   }
   for (size_t i = 0; i < operands_.size(); ++i)
     for (size_t d = 0; d < rank(i); ++d)

@@ -141,7 +141,7 @@ private:
 
   // The rules, by families.
 #define CUGRT_FAMILY(name) Status name();
-#include "ops/table/op_families.def"
+#include "ops/table/families.def"
 
   ModulePadding &all_;
   Op op_;

@@ -42,7 +42,7 @@ enum class OpZeros : uint8_t {
   first_zero,   // 0 where the first operand is
   chooses,      // where
   casts,        // cast
-  by_family,    // not elementwise: the rule of the op's family (ops/table/op_families.def) says it
+  by_family,    // not elementwise: the rule of the op's family (ops/table/families.def) says it
 };
 
 /// What ToMixedPrecision does with an op. Denied are those that square, invert or exponentiate, sum
@@ -82,6 +82,7 @@ struct OpAttribute {
   AttributeKind kind;
   bool required = false;
   AttributeValue default_value{}; // where not required
+  std::string_view words{};       // of a string: those that it may be, separated by spaces
 };
 
 size_t op_count();
@@ -98,6 +99,8 @@ int64_t op_integer(Op op, std::span<const Attribute> attributes, std::string_vie
 double op_float(Op op, std::span<const Attribute> attributes, std::string_view name);
 bool op_bool(Op op, std::span<const Attribute> attributes, std::string_view name);
 std::string op_string(Op op, std::span<const Attribute> attributes, std::string_view name);
+/// Of a word: its number among those that the op's row lists, by which kernels know it.
+size_t op_word(Op op, std::span<const Attribute> attributes, std::string_view name);
 std::vector<int64_t> op_integers(Op op, std::span<const Attribute> attributes,
                                  std::string_view name);
 DType op_dtype(Op op, std::span<const Attribute> attributes, std::string_view name);

@@ -5,11 +5,6 @@ namespace cugrt::ir {
 
 Types Inference::unary() const {
   CUGRT_TRY(check_float(0));
-  if (op == Op::gelu) {
-    std::string kind = op_string(op, attributes, "approximate");
-    if (kind != "none" && kind != "tanh")
-      return wrong("attribute 'approximate' is \"none\" or \"tanh\"");
-  }
   return one(type(0).dtype, dims(0));
 }
 

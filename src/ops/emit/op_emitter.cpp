@@ -11,10 +11,13 @@ using Family = Status (*)(OpEmitter &);
 
 Family family_of(ir::Op op) {
   switch (op) {
-#define CUGRT_OP_FAMILY(op, family)                                                                \
-  case ir::Op::op:                                                                                 \
-    return emit_##family;
-#include "ops/table/op_families.def"
+#define rule(family) emit_##family
+#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
+  case ir::Op::name:                                                                               \
+    return RULE;
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+#undef rule
   }
   return nullptr;
 }

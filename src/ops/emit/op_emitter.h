@@ -5,10 +5,10 @@
 // shapes; whoever calls has allocated the results.
 #pragma once
 
+#include "base/status.h"
 #include "ops/emit/index_space.h"
 #include "ops/emit/kernel_launch.h"
 #include "ops/table/ops.h"
-#include "base/status.h"
 
 namespace cugrt::codegen {
 
@@ -39,15 +39,17 @@ inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
 }
 /// Whether kernels/linear/block_sums.cuh has the format.
 bool has_plain_blocks(ir::DType dtype);
-/// kFormat of the kernels: a number where that has it, else a name of kernels/linear/block_formats.cuh.
+/// kFormat of the kernels: a number where that has it, else a name of
+/// kernels/linear/block_formats.cuh.
 std::string block_format(ir::DType dtype);
 /// Whether there is a kernel for the product of `x` with blocks of `w` that are repacked.
 bool takes_repacked_blocks(ir::DType x, ir::DType w, const Target &target);
 
-/// kLow of kernels/linear/repacked.cuh: the bits of a quant that lie together with those of its row.
+/// kLow of kernels/linear/repacked.cuh: the bits of a quant that lie together with those of its
+/// row.
 int64_t repacked_low_bits(ir::DType dtype);
-/// SLICES of kernels/linear/slices.cuh: the warps that share a column of k elements in blocks as they are
-/// stored. Sums of the same depth are in one order so, whichever kernel takes them.
+/// SLICES of kernels/linear/slices.cuh: the warps that share a column of k elements in blocks as
+/// they are stored. Sums of the same depth are in one order so, whichever kernel takes them.
 int64_t slices_of_blocks(int64_t depth);
 /// The rounds of 128 elements that each of them has.
 int64_t rounds_of_blocks(int64_t depth);
@@ -171,10 +173,10 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
 
-// The families of ops/table/op_families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
+// The families of ops/table/families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
 // convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
 // sampling.cpp, recurrent.cpp.
 #define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
-#include "ops/table/op_families.def"
+#include "ops/table/families.def"
 
 } // namespace cugrt::codegen

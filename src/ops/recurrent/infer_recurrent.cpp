@@ -68,11 +68,6 @@ Types Inference::recurrent() const {
   }
   if (*ways == 2 && op_bool(op, attributes, "reverse"))
     return wrong("attribute 'reverse' is of one direction; of two, the second is reversed");
-  if (op == Op::rnn) {
-    const std::string activation = op_string(op, attributes, "activation");
-    if (activation != "tanh" && activation != "relu" && activation != "sigmoid")
-      return wrong("attribute 'activation' is \"tanh\", \"relu\" or \"sigmoid\"");
-  }
   const DType dtype = type(0).dtype;
   std::vector<TypeId> types = {m.types.tensor(dtype, {steps, directions, batch, hidden}),
                                m.types.tensor(dtype, state)};

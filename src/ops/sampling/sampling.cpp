@@ -4,7 +4,6 @@
 #include "base/check.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 namespace cugrt::codegen {
@@ -15,14 +14,9 @@ ir::DType wide_type(ir::DType dtype) { // Acc of kernels/shared/floating.cuh
   return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
 }
 
-// The number by which a kernel knows a word of an attribute: its place among these.
-template <size_t N>
-std::string number_of(const OpEmitter &op, std::string_view attribute,
-                      const std::array<std::string_view, N> &words) {
-  const std::string word = ir::op_string(op.call().op, op.call().attributes, attribute);
-  const auto found = std::find(words.begin(), words.end(), word);
-  CUGRT_CHECK(found != words.end()); // inference has refused others
-  return std::to_string(found - words.begin());
+// The number by which a kernel knows the word of an attribute.
+std::string number_of(const OpEmitter &op, std::string_view attribute) {
+  return std::to_string(ir::op_word(op.call().op, op.call().attributes, attribute));
 }
 
 /// What the kernel takes the index apart over: axes that are resized, and between them one
@@ -65,11 +59,6 @@ Walk walk_of(OpEmitter &op) {
 } // namespace
 
 Status emit_interpolate(OpEmitter &op) {
-  static constexpr std::array<std::string_view, 7> kCoordinates = {
-      "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-      "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
-  static constexpr std::array<std::string_view, 4> kNearest = {
-      "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
   const ir::Type x = op.operand_type(0), y = op.result_type();
   const std::string mode = ir::op_string(op.call().op, op.call().attributes, "mode");
   const bool is_nearest = mode == "nearest";
@@ -83,10 +72,10 @@ Status emit_interpolate(OpEmitter &op) {
   KernelLaunch launch = is_nearest ? op.moving_launch("interpolate.cu", "interpolate", x.dtype)
                                    : op.floating_launch("interpolate.cu", "interpolate");
   launch.option(mode == "nearest" ? "-DTAPS=1" : mode == "linear" ? "-DTAPS=2" : "-DTAPS=4");
-  launch.option("-DCOORDINATES=" + number_of(op, "coordinates", kCoordinates));
+  launch.option("-DCOORDINATES=" + number_of(op, "coordinates"));
   if (is_nearest) {
     launch.option("-fmad=false"); // as of floats: which element is nearest
-    launch.option("-DNEAREST=" + number_of(op, "nearest", kNearest));
+    launch.option("-DNEAREST=" + number_of(op, "nearest"));
   }
   launch.option("-DMAX_RANK=" + std::to_string(rank));
   launch.option("-DRESIZED=" + std::to_string(walk.resized));
@@ -117,15 +106,13 @@ Status emit_interpolate(OpEmitter &op) {
 }
 
 Status emit_grid_sample(OpEmitter &op) {
-  static constexpr std::array<std::string_view, 3> kModes = {"nearest", "linear", "cubic"};
-  static constexpr std::array<std::string_view, 3> kPaddings = {"zeros", "border", "reflection"};
   const ir::Type x = op.operand_type(0), grid = op.operand_type(1), y = op.result_type();
   const size_t rank = x.dims.size();
 
   KernelLaunch launch = op.floating_launch("grid_sample.cu", "grid_sample");
   launch.option("-DDIMENSIONS=" + std::to_string(rank - 2));
-  launch.option("-DMODE=" + number_of(op, "mode", kModes));
-  launch.option("-DPADDING=" + number_of(op, "padding", kPaddings));
+  launch.option("-DMODE=" + number_of(op, "mode"));
+  launch.option("-DPADDING=" + number_of(op, "padding"));
   if (op.flag("align_corners"))
     launch.option("-DALIGN_CORNERS");
   launch.index_type({op.count(y)});

@@ -77,6 +77,15 @@ const char *kind_name(AttributeKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+/// "a", "b" or "c".
+std::string listed(std::string_view words) {
+  std::string list = "\"" + std::string(words) + "\"";
+  for (size_t at = list.rfind(' '), last = at; at != std::string::npos;
+       at = list.rfind(' ', at - 1))
+    list.replace(at, 1, at == last ? "\" or \"" : "\", \"");
+  return list;
+}
+
 } // namespace
 
 std::string Inference::known_names() const {
@@ -96,6 +105,8 @@ Status Inference::check_attributes() const {
       return wrong("has no attribute '" + a.name + "'; " + known_names());
     if (!fits(a.value, row->kind))
       return wrong("attribute '" + a.name + "' is " + kind_name(row->kind));
+    if (!row->words.empty() && !word_number(row->words, std::get<std::string>(a.value)))
+      return wrong("attribute '" + a.name + "' is " + listed(row->words));
     uint32_t bit = 1u << (row - table.begin());
     if (seen & bit)
       return wrong("attribute '" + a.name + "' is given twice");
@@ -113,10 +124,13 @@ using Rule = Types (Inference::*)() const;
 
 Rule rule_of(Op op) {
   switch (op) {
-#define CUGRT_OP_FAMILY(op, family)                                                                \
-  case Op::op:                                                                                     \
-    return &Inference::family;
-#include "ops/table/op_families.def"
+#define rule(family) &Inference::family
+#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
+  case Op::name:                                                                                   \
+    return RULE;
+#include "ops/table/ops.def"
+#undef CUGRT_OP
+#undef rule
   }
   return nullptr;
 }

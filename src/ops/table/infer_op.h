@@ -2,7 +2,7 @@
 //
 // A rule reads operands' types and attributes that have been checked against the op's table, and
 // gives the result types or an error that names what is wrong. Which rule an op has stands in
-// op_families.def; the rules lie in infer_*.cpp, by concern.
+// families.def; the rules lie in infer_*.cpp, by concern.
 #pragma once
 
 #include "ops/table/ops.h"
@@ -89,9 +89,9 @@ struct Inference {
 
   Types broadcasting(DType result, size_t first = 0) const;
 
-  // The rules, by the names of op_families.def.
+  // The rules, by the names of families.def.
 #define CUGRT_FAMILY(name) Types name() const;
-#include "ops/table/op_families.def"
+#include "ops/table/families.def"
 
 private:
   std::string known_names() const;

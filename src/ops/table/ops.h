@@ -1,5 +1,5 @@
-// Tensor-level ops. The table of names is ops.def, attributes stand in ops.cpp, the rules of result
-// types in infer_*.cpp, the reader's version in docs/ir.md.
+// Tensor-level ops. Their rows are ops.def, the rules of result types infer_*.cpp of the families,
+// the reader's version docs/ir.md.
 #pragma once
 
 #include "ir/module/op.h"
@@ -11,6 +11,9 @@ enum class Op : uint32_t {
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 };
+
+/// The place of `word` among `words`, which spaces separate.
+std::optional<size_t> word_number(std::string_view words, std::string_view word);
 
 /// `axis` counted from the front; negative ones count from the end. None outside the rank.
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank);
