@@ -368,14 +368,22 @@ void wait_at_barrier(Warp &w) {
 
 void wait_for_cluster(Warp &w) { park(w, w.at, PathState::at_cluster); }
 
+/// Lanes that wait join those that wait at the same operation already, which then execute it again
+/// together: what begins its turn at the operation was not stopped there.
 void wait_for_members(Warp &w) {
   const Op *at = w.at;
   uint32_t able = w.able, waiting = w.taken;
   Turn turn(running(w));
   CallFrame *call = w.current;
   detach(w, able | waiting, at + 1);
-  add_path(w, call, at, able, PathState::ready, turn);
   add_path(w, call, at, waiting, PathState::converging, turn);
+  if (waiting) {
+    w.running = w.path_count - 1;
+    join(w, true);
+    if (running(w).mask != waiting)
+      running(w).state = PathState::ready;
+  }
+  add_path(w, call, at, able, PathState::ready, turn);
 }
 
 /// What becomes of the path that has stopped, in a turn of `slice`. False at a fault.

@@ -161,6 +161,52 @@ TEST_CASE("lanes of one mask meet at barriers in different places") {
     REQUIRE(got[i] == (i < 16 ? (i ^ 16) * 3 : (i ^ 16) * 5));
 }
 
+TEST_CASE("lanes that meet at one operation over a backward branch go on together") {
+  struct Row {
+    const char *operation;
+    uint64_t (*result)(uint64_t lane, uint64_t turn); // what lane `lane` finds in %r3
+  };
+  const auto row = GENERATE(
+      Row{"shfl.sync.idx.b32 %r3, %i, %r2, 31, -1;", [](uint64_t, uint64_t turn) { return turn; }},
+      Row{"vote.sync.ballot.b32 %r3, %p0, -1; shr.u32 %r3, %r3, 12;",
+          [](uint64_t, uint64_t turn) { return (0xffffffff & ~(uint64_t(1) << turn)) >> 12; }},
+      Row{"match.any.sync.b32 %r3, %r5, -1; shr.u32 %r3, %r3, 8;",
+          [](uint64_t lane, uint64_t) { return (uint64_t(0xff) << lane / 8 * 8) >> 8; }},
+      Row{"redux.sync.add.u32 %r3, %i, -1;", [](uint64_t, uint64_t) { return uint64_t(31 * 16); }},
+      Row{"elect.sync %r3|%p3, -1; add.u32 %r3, %r3, 5;",
+          [](uint64_t, uint64_t) { return uint64_t(5); }},
+      Row{"bar.warp.sync -1; mov.u32 %r3, 3;", [](uint64_t, uint64_t) { return uint64_t(3); }},
+      Row{"mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%r3, %r8, %r10, %r11}, {%r6, %r6}, "
+          "{%r6}, "
+          "{%r9, %r9, %r9, %r9};",
+          [](uint64_t, uint64_t) { return uint64_t(16); }},
+      Row{"ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r7];",
+          [](uint64_t lane, uint64_t) { return lane; }});
+  const uint32_t idle_turns = GENERATE(1, 50, 2000); // so that turns of paths end in other places
+  INFO(row.operation << " after " << idle_turns);
+  // In each turn one lane goes another way, and those above it add what the operation gives.
+  auto sums = run_control(
+      "mov.u32 %r6, m; mad.lo.u32 %r7, %i, 4, %r6; st.shared.u32 [%r7], %i;\n"
+      "and.b32 %r7, %i, 7; mad.lo.u32 %r7, %r7, 16, %r6; bar.warp.sync -1;\n"
+      "shr.u32 %r5, %i, 3; mov.u32 %r6, 0x01010101; mov.u32 %r9, 0;\n"
+      "mov.u32 %r1, 0; mov.u32 %r2, 0; mov.u32 %r4, 0;\n"
+      "idle: add.u32 %r4, %r4, 1; setp.lt.u32 %p3, %r4, " +
+          std::to_string(idle_turns) +
+          "; @%p3 bra idle;\n"
+          "again: setp.ne.u32 %p0, %i, %r2; @%p0 bra skip;\nadd.u32 %r1, %r1, 1;\n"
+          "skip: setp.gt.u32 %p1, %i, %r2;\n" +
+          row.operation +
+          "\nadd.u32 %r2, %r2, 1; setp.eq.u32 %p2, %r2, 32; @%p2 bra done;\n@!%p1 bra again;\n"
+          "add.u32 %r1, %r1, %r3; bra.uni again;\ndone: st.global.u32 [%out], %r1; ret;",
+      32);
+  for (uint64_t lane = 0; lane < 32; ++lane) {
+    uint64_t expected = 1;
+    for (uint64_t turn = 0; turn < lane; ++turn)
+      expected += row.result(lane, turn);
+    CHECK(sums[lane] == uint32_t(expected));
+  }
+}
+
 TEST_CASE("clocks go on, and addresses know their space") {
   auto clocks = run_control(
       "mov.u64 %l0, %clock64;\nmov.u64 %l1, %clock64;\nsetp.ge.u64 %p0, %l1, %l0;\n"
