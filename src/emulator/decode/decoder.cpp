@@ -277,11 +277,19 @@ Status decode_module(const ptx::Module &module, const Placement &placement, Deco
   out.codes.resize(count);
   out.needs.resize(count);
   out.callees.resize(count);
+  out.missing.resize(count);
   for (auto &code : out.codes)
     code = std::make_unique<FunctionCode>();
-  for (uint32_t i = 0; i < count; ++i)
-    if (!module.functions[i].is_declaration)
-      CUGRT_TRY(Lowering(module, placement, out, i).run());
+  for (uint32_t i = 0; i < count; ++i) {
+    if (module.functions[i].is_declaration)
+      continue;
+    Status status = Lowering(module, placement, out, i).run();
+    if (!status.ok() && status.code() != Code::unsupported)
+      return status;
+    if (!status.ok())
+      *out.codes[i] = FunctionCode();
+    out.missing[i] = std::move(status);
+  }
   if (out.allocates) // a kernel may call what does
     for (auto &code : out.codes)
       code->allocates = true;

@@ -1,13 +1,13 @@
 // ptx::Module to Code: the one pass that gives meaning to opcodes.
 //
-// Whatever the executor cannot do is refused here, at load, with the opcode and its line.
+// Whatever the executor cannot do is found here, at load, with the opcode and its line.
 #pragma once
 
+#include "base/status.h"
 #include "emulator/exec/matrix.h"
 #include "emulator/exec/warp.h"
 #include "emulator/exec/wmma.h"
 #include "emulator/ptx/module.h"
-#include "base/status.h"
 
 #include <map>
 #include <memory>
@@ -32,9 +32,11 @@ struct KernelNeeds {
   bool uses_heap = false; // calls malloc or free
 };
 
-/// A module's functions, decoded. codes[i] belongs to module.functions[i]; declarations stay empty.
+/// A module's functions, decoded. codes[i] belongs to module.functions[i]; declarations, and
+/// functions with what is missing here, stay empty.
 struct Decoded {
   std::vector<std::unique_ptr<FunctionCode>> codes;
+  std::vector<Status> missing; // of each function: the first thing in it that is not executed
   std::vector<KernelNeeds> needs;
   std::vector<std::vector<uint32_t>> callees; // of each function
   std::vector<std::unique_ptr<CallSite>> call_sites;
@@ -48,6 +50,7 @@ struct Decoded {
   bool optimize = true;   // run the passes over decoded code
 };
 
+/// Errors: parse_error for what is malformed. What is legal and not executed stands in out.missing.
 Status decode_module(const ptx::Module &module, const Placement &placement, Decoded &out);
 
 } // namespace cugrt::emulator

@@ -66,6 +66,8 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
   if (std::string lacks = lacking(opcode, operand_count(), module_.target, module_.version);
       !lacks.empty())
     return error(lacks);
+  if (instruction.has_coordinates)
+    return unsupported(std::string(instruction.opcode) + " with coordinates");
   const Opcode whole = opcode; // lowering takes it apart
   auto lower = &Lowering::lower_arithmetic;
   for (const Row &row : kRows)

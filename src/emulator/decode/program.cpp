@@ -67,6 +67,7 @@ private:
   bool uses_heap(uint32_t kernel) const;
   Status check_shared(uint32_t kernel) const;
   void describe_kernels();
+  Status check_missing();
   void describe(uint32_t function);
   uint32_t local_bytes(uint32_t function, std::vector<uint8_t> &state, std::vector<uint32_t> &bytes,
                        bool &cyclic, uint32_t depth) const;
@@ -104,6 +105,16 @@ Status LoadedProgram::load(std::string_view ptx) {
   for (const auto &code : decoded_.codes)
     functions_.push_back(code->ops.empty() ? nullptr : code.get());
   describe_kernels();
+  return check_missing();
+}
+
+/// A module is of use while one of its kernels is executed, or nothing is missing.
+Status LoadedProgram::check_missing() {
+  auto executed = [](const auto &kernel) { return kernel->info.missing.empty(); };
+  if (std::any_of(kernels_.begin(), kernels_.end(), executed))
+    return {};
+  for (Status &status : decoded_.missing)
+    CUGRT_TRY(std::move(status));
   return {};
 }
 
@@ -359,6 +370,9 @@ void LoadedProgram::describe(uint32_t index) {
   info.required_cluster = function.required_cluster;
   info.max_cluster_rank = function.max_cluster_rank;
   info.explicit_cluster = function.explicit_cluster;
+  for (uint32_t reached : reached_from(index))
+    if (const Status &status = decoded_.missing[reached]; !status.ok() && info.missing.empty())
+      info.missing = status.to_string();
   kernel_by_name_.emplace(info.name, kernel.get());
   kernels_.push_back(std::move(kernel));
 }

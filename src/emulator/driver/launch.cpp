@@ -204,6 +204,10 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
                         KernelWork *out) {
   CUGRT_EMU_TRY(
       resolve_function(driver, request.function, request.kernel, context, &out->function));
+  if (const std::string &missing = out->function->info->missing; !missing.empty()) {
+    driver.report(Check::refused, missing);
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   if (driver.kernels.find(reinterpret_cast<CUkernel>(request.function)))
     out->kernel = reinterpret_cast<CUkernel>(request.function);
   else if (!request.function)

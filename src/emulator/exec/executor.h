@@ -48,6 +48,7 @@ struct KernelInfo {
   std::array<uint32_t, 3> required_cluster{}; // from .reqnctapercluster; zeros: none
   uint32_t max_cluster_rank = 0;              // from .maxclusterrank: blocks; 0: not stated
   bool explicit_cluster = false;              // .explicitcluster: no launch without
+  std::string missing; // what it, or a function that it calls, has and nothing executes: no launch
 };
 
 struct GlobalInfo {

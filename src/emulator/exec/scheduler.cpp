@@ -216,7 +216,7 @@ bool call(Warp &w) {
   if (!callee || callee->is_kernel || callee->parameters.size() != site->arguments.size() ||
       callee->returns.size() < site->results.size()) {
     raise_fault(w, w.at, FaultKind::illegal_instruction, first,
-                "a call through a register to no function of this signature");
+                "a call through a register to no function of this signature that is executed");
     return false;
   }
   const uint32_t local_base = caller->local_base + caller->code->stack_bytes();

@@ -83,6 +83,7 @@ struct Instruction {
   uint32_t file = 0, source_line = 0; // from .loc; 0: none
   int32_t guard = -1;                 // predicate register
   bool guard_negated = false;
+  bool has_coordinates = false;                  // in an address, behind a comma; they are not kept
   uint32_t first_operand = 0, operand_count = 0; // in Function::operands
 };
 

@@ -169,6 +169,7 @@ Status Parser::instruction() {
   }
   opcode_ = result.opcode;
   operand_total_ = 0;
+  has_coordinates_ = false;
   // Operands of an instruction are consecutive: nested ones go to `elements`.
   result.first_operand = uint32_t(current().operands.size());
   while (!token_.is(';')) {
@@ -180,13 +181,14 @@ Status Parser::instruction() {
       CUGRT_TRY(expect(','));
   }
   result.operand_count = uint32_t(current().operands.size()) - result.first_operand;
+  result.has_coordinates = has_coordinates_;
   current().instructions.push_back(result);
   return advance();
 }
 
 Status Parser::store(Operand &&operand, bool in_elements, uint32_t line) {
   if (++operand_total_ > kMaxOperands)
-    return error("more than 64 operands");
+    return error("more than " + std::to_string(kMaxOperands) + " operands");
   auto &list = in_elements ? current().elements : current().operands;
   if (operand.kind == Operand::Kind::label)
     pending_.push_back({in_elements, uint32_t(list.size()), scope_, line});
@@ -205,10 +207,12 @@ Status Parser::operand(Operand &out, bool in_elements, int depth) {
   if (token_.is('[')) {
     CUGRT_TRY(advance());
     CUGRT_TRY(address(out));
-    if (token_.is(',')) // coordinates of a texture, surface or tensor
-      return Status::error(Code::unsupported, "the emulated device does not execute " +
-                                                  std::string(opcode_) + " with coordinates")
-          .at("ptx line " + std::to_string(token_.line));
+    while (token_.is(',')) { // coordinates of a texture, surface or tensor, which nothing executes
+      has_coordinates_ = true;
+      Operand coordinate;
+      CUGRT_TRY(advance());
+      CUGRT_TRY(operand(coordinate, true, depth + 1));
+    }
     return expect(']');
   }
   if (token_.is('!')) {
@@ -315,7 +319,7 @@ Status Parser::group(Operand &out, char close, int depth) {
   uint32_t line = token_.line;
   while (!token_.is(close)) {
     if (inner.size() >= kMaxOperands)
-      return error("more than 64 operands");
+      return error("more than " + std::to_string(kMaxOperands) + " operands");
     CUGRT_TRY(operand(inner.emplace_back(), true, depth + 1));
     if (!token_.is(close))
       CUGRT_TRY(expect(','));

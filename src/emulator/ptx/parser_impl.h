@@ -136,8 +136,9 @@ private:
   int32_t scope_ = -1;        // innermost
   std::vector<PendingLabel> pending_;
   uint32_t file_ = 0, source_line_ = 0;
-  std::string_view opcode_;    // of the current instruction
-  uint32_t operand_total_ = 0; // likewise
+  std::string_view opcode_;      // of the current instruction
+  uint32_t operand_total_ = 0;   // likewise
+  bool has_coordinates_ = false; // likewise
 };
 
 } // namespace cugrt::emulator::ptx

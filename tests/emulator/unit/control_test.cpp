@@ -129,6 +129,27 @@ TEST_CASE("shuffles by index and upward stay within their segments") {
   }
 }
 
+TEST_CASE("a call has as many arguments as a function has parameters") {
+  std::string parameters, arguments, sum;
+  for (int i = 0; i < 200; ++i) {
+    const std::string comma = i ? ", " : "", name = "p" + std::to_string(i);
+    parameters += comma + ".reg .b32 " + name;
+    arguments += comma + "%r" + std::to_string(i % 2);
+    sum += "add.u32 r, r, " + name + ";";
+  }
+  Emulated device;
+  std::string text = control_kernel("mov.u32 %r0, 3; add.u32 %r1, %i, 5; call (%r2), total, (" +
+                                    arguments + "); st.global.u32 [%out], %r2; ret;");
+  text.insert(text.find(".visible"),
+              ".func (.reg .b32 r) total(" + parameters + ") { mov.u32 r, 0;" + sum + " ret; }\n");
+  device.load(text);
+  const uint64_t out = device.upload(std::vector<uint64_t>(32));
+  device.launch("k", {1, 1, 1}, {32, 1, 1}, 0, out);
+  const auto got = device.download<uint64_t>(out, 32);
+  for (uint64_t i = 0; i < got.size(); ++i)
+    CHECK(got[i] == 100 * 3 + 100 * (i + 5));
+}
+
 TEST_CASE("named barriers count arrivals, and reduce predicates over the block") {
   // The second warp waits at barrier 2 for what the first announces without waiting.
   auto produced = run_control(

@@ -163,6 +163,45 @@ TEST_CASE("What is no PTX is refused, with the reason in the log") {
   CHECK(load(nullptr) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE(
+    "Kernels run beside those with an instruction that is missing, whose launches are refused") {
+  Session session;
+  std::string accumulators;
+  for (int i = 0; i < 128; ++i)
+    accumulators += (i ? ", %f" : "%f") + std::to_string(i);
+  const std::string ptx = R"(
+.version 8.0
+.target sm_90a
+.address_size 64
+.func missing() { .reg .b64 %d; .reg .f32 %f<128>; mov.b64 %d, 0;
+  wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {)" +
+                          accumulators + R"(}, %d, %d, 0, 1, 1, 0, 0; ret; }
+.visible .entry calls_missing() { call missing; ret; }
+.visible .entry has_coordinates(.param .u64 map) { .reg .b64 %m; .reg .b32 %r<4>;
+  ld.param.u64 %m, [map]; tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%m, {%r0}]; ret; }
+.visible .entry whole() { ret; }
+)";
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
+  OK(launch(kernel(module, "whole"), 1, 32, nullptr));
+  uint64_t map = 0;
+  void *params[] = {&map};
+  for (auto [name, instruction, line] :
+       {std::tuple{"calls_missing", "wgmma.mma_async", "line 6"},
+        std::tuple{"has_coordinates", "tex.1d.v4.u32.s32", "line 9"}}) {
+    CHECK(launch(kernel(module, name), 1, 32, params) == CUDA_ERROR_NOT_SUPPORTED);
+    char message[512];
+    OK(CU(cuEmuGetLastMessage)(message, sizeof message));
+    CHECK(std::string(message).find(instruction) != std::string::npos);
+    CHECK(std::string(message).find(line) != std::string::npos);
+  }
+  OK(launch(kernel(module, "whole"), 1, 32, nullptr));
+  OK(CU(cuCtxSynchronize)());
+  // Without a kernel that runs the module is of no use.
+  const std::string rest = ptx.substr(0, ptx.find(".visible .entry whole"));
+  CHECK(CU(cuModuleLoadData)(&module, rest.c_str()) == CUDA_ERROR_NOT_SUPPORTED);
+}
+
 TEST_CASE("A library's kernel is loaded into the context that uses it") {
   Session session;
   const char *ptx = ".version 7.0\n.target sm_75\n.address_size 64\n"
