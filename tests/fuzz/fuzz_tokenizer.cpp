@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as a GGUF file with a tokenizer: what loads takes every text, gives tokens
 // of its vocabulary only, and has bytes for each of them.
-#include "fronts/llm/tokenizer/chat_template.h"
+#include "fronts/llm/chat/chat_template.h"
 
 #include <cstdlib>
 

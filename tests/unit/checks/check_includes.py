@@ -59,7 +59,7 @@ ARROWS = {
     # The Python package sees the public headers alone, the tool base as well.
     "fronts": {"gguf": [], "onnx": [], "llm": ["gguf"], "python": [], "tools": []},
     "fronts/llm": {
-        "tokenizer": [], "architectures": [], "generation": ["architectures", "tokenizer"], "api": ["generation"],
+        "tokenizer": [], "chat": ["tokenizer"], "architectures": [], "generation": ["architectures", "chat"], "api": ["generation"],
     },
     # The decoder writes what the executor runs, and so knows it.
     "emulator": {

@@ -1,5 +1,5 @@
 // Tokenizers over vocabularies made by hand, the scanners' pieces, UTF-8, and chat templates.
-#include "fronts/llm/tokenizer/chat_template.h"
+#include "fronts/llm/chat/chat_template.h"
 #include "support/catch.h"
 #include "support/gguf_bytes.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fronts/llm/architectures/decoder.h"
-#include "fronts/llm/tokenizer/chat_template.h"
+#include "fronts/llm/chat/chat_template.h"
 #include "base/digest.h"
 
 namespace cugrt::llm {

@@ -1,5 +1,5 @@
 // The chat templates; see chat_template.h.
-#include "fronts/llm/tokenizer/chat_template.h"
+#include "fronts/llm/chat/chat_template.h"
 
 namespace cugrt::llm {
 
