@@ -235,6 +235,11 @@ Status JsonReader::size(uint64_t &value) {
   return {};
 }
 
+Status JsonReader::boolean(bool &value) {
+  value = peek() == 't';
+  return word(value ? "true" : "false");
+}
+
 Status JsonReader::word(std::string_view word) {
   if (text_.substr(at_, word.size()) != word)
     return wrong("a value");

@@ -37,6 +37,9 @@ public:
   Status text(std::string &value);
   /// A number without sign, fraction and exponent.
   Status size(uint64_t &value);
+  /// Any number, as it is written; of the reader's text.
+  Status number(std::string_view &digits);
+  Status boolean(bool &value);
   /// Any value.
   Status skip();
   /// Nothing but blanks is left.
@@ -57,7 +60,6 @@ private:
   Result<bool> next();
   Status escape(std::string &value);
   Result<uint32_t> four_digits();
-  Status number(std::string_view &digits);
   Status word(std::string_view word);
 
   std::string_view text_;

@@ -59,7 +59,8 @@ ARROWS = {
     # The Python package sees the public headers alone, the tool base as well.
     "fronts": {"gguf": [], "onnx": [], "llm": ["gguf"], "python": [], "tools": []},
     "fronts/llm": {
-        "tokenizer": [], "chat": ["tokenizer"], "architectures": [], "generation": ["architectures", "chat"], "api": ["generation"],
+        "tokenizer": [], "jinja_values": ["tokenizer"], "jinja": ["jinja_values"], "chat": ["jinja"], "architectures": [],
+        "generation": ["architectures", "chat"], "api": ["generation"],
     },
     # The decoder writes what the executor runs, and so knows it.
     "emulator": {

@@ -1,0 +1,50 @@
+// Text of templates: code points, each with a mark of where it comes from. What a template writes
+// is trusted, what the caller's values hold is not, and the mark goes with the character through
+// every slice, replacement and filter. Comparisons do not see it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace cugrt::llm::jinja {
+
+inline constexpr char32_t kUntrusted = char32_t(1) << 31;
+
+constexpr char32_t code_of(char32_t c) { return c & ~kUntrusted; }
+constexpr bool is_trusted(char32_t c) { return !(c & kUntrusted); }
+
+struct TextTraits : std::char_traits<char32_t> {
+  static constexpr bool eq(char32_t a, char32_t b) { return code_of(a) == code_of(b); }
+  static constexpr bool lt(char32_t a, char32_t b) { return code_of(a) < code_of(b); }
+  static constexpr int compare(const char32_t *a, const char32_t *b, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      if (!eq(a[i], b[i]))
+        return lt(a[i], b[i]) ? -1 : 1;
+    return 0;
+  }
+  static constexpr const char32_t *find(const char32_t *text, size_t count, const char32_t &c) {
+    for (size_t i = 0; i < count; ++i)
+      if (eq(text[i], c))
+        return text + i;
+    return nullptr;
+  }
+};
+
+using Text = std::basic_string<char32_t, TextTraits>;
+using TextView = std::basic_string_view<char32_t, TextTraits>;
+
+/// Of valid UTF-8.
+Text text_of(std::string_view utf8, bool trusted = true);
+std::string utf8_of(TextView text);
+
+/// As Python's str.isspace has it.
+bool is_space(char32_t c);
+/// Digits, letters and '_' of ASCII, and every character beyond: what a name is of.
+bool is_name(char32_t c);
+
+enum class Side : uint8_t { left, right, both };
+/// Without the spaces, or the characters of `chars`, at its sides.
+TextView strip(TextView text, Side side, const Text *chars = nullptr);
+
+} // namespace cugrt::llm::jinja
