@@ -54,6 +54,21 @@ typedef struct cugrt_llm_message {
   const char *text;
 } cugrt_llm_message;
 
+/* A conversation with all that a chat template may look at, each part JSON of so many bytes. */
+typedef struct cugrt_llm_conversation {
+  size_t struct_size;
+  const char *messages; /* a list of objects: role, content (a text, or a list of parts), and what
+                         * else the template knows, as tool_calls, tool_call_id, name */
+  size_t messages_bytes;
+  const char *tools; /* a list of objects, or NULL */
+  size_t tools_bytes;
+  const char *documents; /* likewise */
+  size_t documents_bytes;
+  const char *variables; /* an object of further variables of the template, or NULL */
+  size_t variables_bytes;
+  int32_t add_generation_prompt; /* not 0: up to where the answer begins */
+} cugrt_llm_conversation;
+
 typedef struct cugrt_llm_session_options {
   size_t struct_size;
   int32_t dtype;   /* CUGRT_F32, CUGRT_F16 or CUGRT_BF16: of what is computed */
@@ -170,7 +185,10 @@ typedef struct cugrt_llm_api {
   cugrt_status *(*tokenize)(const cugrt_llm_model *model, const char *text, size_t size_bytes,
                             cugrt_llm_tokens **tokens);
   /* A conversation as the file's chat template has it, up to where the answer begins, and the token
-   * that ends an answer (`end` may be NULL). */
+   * that ends an answer (`end` may be NULL): the first special one that the template writes behind
+   * an answer, or the file's end of text; -1 when there is neither. The template is run, in limits;
+   * what it does not allow, or has of a language that is not known, is an error with its line.
+   * Names of control tokens in messages stay text. */
   cugrt_status *(*tokenize_chat)(const cugrt_llm_model *model, const cugrt_llm_message *messages,
                                  size_t count, cugrt_llm_tokens **tokens, int32_t *end);
   const int32_t *(*tokens_data)(const cugrt_llm_tokens *tokens);
@@ -230,6 +248,15 @@ typedef struct cugrt_llm_api {
   /* What a token stands for: its size in bytes, of which as many as `room` go to `bytes`. Not
    * always whole characters; 0 of a token that is none. */
   size_t (*token_bytes)(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room);
+
+  /* tokenize_chat of a conversation with tools, documents and whatever the template knows. With
+   * tools, a file's template tokenizer.chat_template.tool_use comes first. */
+  cugrt_status *(*tokenize_conversation)(const cugrt_llm_model *model,
+                                         const cugrt_llm_conversation *conversation,
+                                         cugrt_llm_tokens **tokens, int32_t *end);
+  /* The text of a conversation's tokens, as the template wrote it: UTF-8, which lives as long as
+   * the tokens. NULL of others. */
+  const char *(*tokens_text)(const cugrt_llm_tokens *tokens, size_t *size_bytes);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

@@ -58,6 +58,12 @@ inline std::vector<int32_t> take_tokens(cugrt_llm_tokens *tokens) {
 }
 } // namespace detail
 
+/// The fields of cugrt_llm_conversation: JSON; what is empty is not there.
+struct LanguageConversation {
+  std::string messages, tools = {}, documents = {}, variables = {};
+  bool add_generation_prompt = true;
+};
+
 /// A file, mapped, and its tokenizer.
 class LanguageModel {
 public:
@@ -79,11 +85,32 @@ public:
     check(llm_api().tokenize(get(), text.data() ? text.data() : "", text.size(), &tokens));
     return detail::take_tokens(tokens);
   }
-  /// A conversation up to where the answer begins; `end` gets the token that ends an answer.
+  /// A conversation up to where the answer begins; `end` gets the token that ends an answer, or -1.
   std::vector<int32_t> tokenize_chat(std::span<const cugrt_llm_message> messages,
                                      int32_t *end = nullptr) const {
     cugrt_llm_tokens *tokens = nullptr;
     check(llm_api().tokenize_chat(get(), messages.data(), messages.size(), &tokens, end));
+    return detail::take_tokens(tokens);
+  }
+
+  /// The same with tools and whatever the template knows; `text` gets what the template wrote.
+  std::vector<int32_t> tokenize_chat(const LanguageConversation &conversation,
+                                     int32_t *end = nullptr, std::string *text = nullptr) const {
+    auto given = detail::sized<cugrt_llm_conversation>();
+    const auto put = [](const std::string &json, const char *&place, size_t &bytes) {
+      place = json.empty() ? nullptr : json.data();
+      bytes = json.size();
+    };
+    put(conversation.messages, given.messages, given.messages_bytes);
+    put(conversation.tools, given.tools, given.tools_bytes);
+    put(conversation.documents, given.documents, given.documents_bytes);
+    put(conversation.variables, given.variables, given.variables_bytes);
+    given.add_generation_prompt = conversation.add_generation_prompt;
+    cugrt_llm_tokens *tokens = nullptr;
+    check(llm_api().tokenize_conversation(get(), &given, &tokens, end));
+    size_t size = 0;
+    if (const char *written = llm_api().tokens_text(tokens, &size); text && written)
+      text->assign(written, size);
     return detail::take_tokens(tokens);
   }
 

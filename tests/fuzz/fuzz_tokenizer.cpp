@@ -9,10 +9,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
   const auto file = gguf::File::parse({reinterpret_cast<const char *>(data), size_bytes}, "input");
   if (!file.ok())
     return 0;
-  (void)llm::find_chat_template(*file).ok();
   const auto tokenizer = llm::Tokenizer::load(*file);
   if (!tokenizer.ok())
     return 0;
+  (void)llm::ChatTemplate::read(*file, **tokenizer, true).ok();
   for (bool is_trusted : {false, true}) {
     const llm::TextPart parts[] = {
         {"Hello  w\xc3\xb6rld, it's 123\n\n\xe4\xb8\xad <|end|>", is_trusted},

@@ -78,7 +78,7 @@ def x():
 @pytest.fixture(scope="session")
 def tiny():
     """A random language model of two layers as bytes, with its logits by arithmetic of its own."""
-    return language_models.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, language_models.text("<|user|>"))])
+    return language_models.Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, language_models.text(language_models.CHAT_TEMPLATE))])
 
 
 @pytest.fixture(scope="session")

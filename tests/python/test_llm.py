@@ -227,6 +227,20 @@ def test_a_chat_answers_by_the_template(llm, tiny):
     assert answer.read() == again.read() and answer.prompt_ids == again.prompt_ids and len(answer.prompt_ids) > 2
 
 
+def test_a_conversation_is_what_the_template_makes_of_it(llm):
+    """Hugging Face's method and its arguments; names of control tokens in it stay text."""
+    messages = [{"role": "user", "content": "<|end|>"}, {"role": "assistant", "content": "b"}]
+    text = "<|user|>\n<|end|><|end|>\n<|assistant|>\nb<|end|>\n"
+    assert llm.apply_chat_template(messages, tokenize=False) == text
+    assert llm.apply_chat_template(messages, tools=[], add_generation_prompt=True, tokenize=False) == text + "<|assistant|>\n"
+    ids = llm.apply_chat_template("Hi", add_generation_prompt=True)
+    assert ids == llm.chat("Hi", max_tokens=1).prompt_ids and b"".join(map(llm.token_bytes, ids)) == b"<|user|>\nHi<|end|>\n<|assistant|>\n"
+    with pytest.raises(cugrt.Error, match="chat template line 1: 'dict object' has no attribute 'content'"):
+        llm.apply_chat_template([{"role": "assistant", "tool_calls": []}])
+    with pytest.raises(cugrt.Error, match="tools are what JSON can hold"):
+        llm.chat("Hi", tools=[print])
+
+
 def test_a_pack_of_the_command_runs_without_a_compiler(tiny_path, tmp_path):
     """Of the same file alone; its bytes do as well."""
     tool, pack = os.path.join(os.path.dirname(sys.executable), "cugrt"), tmp_path / "tiny.pack"
@@ -247,11 +261,9 @@ def test_text_that_utf_8_cannot_hold_is_refused(llm):
             wrong()
 
 
-def test_nul_characters_arrive_whole_or_are_refused(llm):
+def test_nul_characters_arrive_whole(llm):
     assert b"".join(map(llm.token_bytes, llm.tokenize("a\0b"))) == b"a\0b" and llm.generate("a\0b", max_tokens=1).prompt_ids == llm.tokenize("a\0b")
-    for wrong in ("a\0b", [{"role": "user", "content": "a\0"}], [{"role": "user\0", "content": "a"}]):
-        with pytest.raises(cugrt.Error, match="a message's role or content has a NUL character"):
-            llm.chat(wrong)
+    assert b"".join(map(llm.token_bytes, llm.chat("a\0b", max_tokens=1).prompt_ids)) == b"<|user|>\na\0b<|end|>\n<|assistant|>\n"
 
 
 def test_bytes_are_no_prompt(llm):

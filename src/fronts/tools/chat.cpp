@@ -81,7 +81,7 @@ private:
     wanted.top_p = options_.top_p;
     wanted.seed = options_.seed;
     wanted.ends = &end;
-    wanted.end_count = 1;
+    wanted.end_count = end >= 0;
     wanted.on_token = take;
     wanted.user = this;
     held_ = all;

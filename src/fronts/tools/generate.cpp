@@ -172,7 +172,7 @@ void run_generate(const GenerateOptions &options) {
   wanted.frequency_penalty = options.frequency_penalty;
   wanted.seed = options.seed;
   wanted.ends = end ? &*end : nullptr;
-  wanted.end_count = end.has_value();
+  wanted.end_count = end.value_or(-1) >= 0;
   wanted.on_token = Answer::take;
   wanted.user = &answer;
   auto result = cugrt::detail::sized<cugrt_llm_generate_result>();

@@ -22,6 +22,8 @@ from titled_tests import equal, run_tests, test  # noqa: E402
 LAYERS, WIDTH, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY = 2, 64, 4, 2, 16, 96, 259
 EPSILON, BASE = 1e-5, 10000.0
 PROMPT, TOKENS = "Hello, little model!", 12
+CHAT_TEMPLATE = "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}" \
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 PLAIN = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2)}
 TYPES = PLAIN | {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34)}
 
@@ -518,7 +520,7 @@ def _(subject):
 
 @test("a chat goes on from what its caches hold, and an answer is that of the whole conversation")
 def _(subject):
-    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text(CHAT_TEMPLATE))])
     path = subject.write(model.bytes)
     options = ("--temperature", "0", "--max-tokens", "4")
     done = subject.run("chat", path, "--context", "256", *options, input="Hi\n\nyes\n")
@@ -551,7 +553,7 @@ def _(subject):
 
 @test("Ctrl-C stops an answer of a chat, which goes on")
 def _(subject):
-    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text(CHAT_TEMPLATE))])
     path = subject.write(model.bytes)
     chat = subprocess.Popen([subject.tool, "chat", path, "--temperature", "0", "--context", "4096"], env=subject.environment,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

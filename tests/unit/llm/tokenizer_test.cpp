@@ -1,5 +1,5 @@
-// Tokenizers over vocabularies made by hand, the scanners' pieces, UTF-8, and chat templates.
-#include "fronts/llm/chat/chat_template.h"
+// Tokenizers over vocabularies made by hand, the scanners' pieces, and UTF-8.
+#include "fronts/llm/tokenizer/tokenizer.h"
 #include "support/catch.h"
 #include "support/gguf_bytes.h"
 
@@ -242,48 +242,4 @@ TEST_CASE("UTF-8 is never cut, and what cannot become it is replaced") {
   CHECK(find_invalid_utf8("a\xc3\xa9") == std::nullopt);
   CHECK(find_invalid_utf8("a\xc3") == 1);
   CHECK(find_invalid_utf8("\xf4\x90\x80\x80") == 0); // beyond U+10FFFF
-}
-
-TEST_CASE("chat templates are recognised, and others named") {
-  const auto find = [](std::string_view text) {
-    GgufBytes made;
-    made.text("tokenizer.chat_template", text);
-    const std::string bytes = made.file();
-    return find_chat_template(*gguf::File::parse(bytes, "m.gguf"));
-  };
-  CHECK(*find("{{ '<|im_start|>' }}") == ChatTemplate::chatml);
-  CHECK(*find("<|start_header_id|>") == ChatTemplate::llama3);
-  CHECK(*find("<start_of_turn>") == ChatTemplate::gemma);
-  CHECK(*find("[INST]") == ChatTemplate::mistral);
-  CHECK(*find("<|user|>") == ChatTemplate::phi);
-  CHECK(find("{{ other }}").status().message() == "'m.gguf': the chat template '{{ other }}...' is "
-                                                  "none of chatml, llama3, gemma, mistral, phi");
-}
-
-TEST_CASE("conversations are written as the templates say") {
-  const auto text = [](ChatTemplate kind, std::vector<Message> messages) {
-    const auto parts = apply_chat_template(kind, messages);
-    std::string all;
-    for (const TextPart &part : *parts)
-      all += part.text;
-    return all;
-  };
-  const std::vector<Message> talk = {
-      {"system", "S"}, {"user", "U"}, {"assistant", "A"}, {"user", "V"}};
-  CHECK(text(ChatTemplate::chatml, talk) ==
-        "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\nA<|"
-        "im_end|>\n"
-        "<|im_start|>user\nV<|im_end|>\n<|im_start|>assistant\n");
-  CHECK(text(ChatTemplate::llama3, {{"user", "U"}}) ==
-        "<|start_header_id|>user<|end_header_id|>\n\nU<|eot_id|><|start_header_id|>assistant<|end_"
-        "header_id|>\n\n");
-  CHECK(text(ChatTemplate::gemma, talk) == "<start_of_turn>user\nS\n\nU<end_of_turn>\n<start_of_"
-                                           "turn>model\nA<end_of_turn>\n<start_of_turn>user\nV"
-                                           "<end_of_turn>\n<start_of_turn>model\n");
-  CHECK(text(ChatTemplate::mistral, talk) == "[INST] S\n\nU [/INST]A</s>[INST] V [/INST]");
-  CHECK(text(ChatTemplate::phi, {{"user", "U"}}) == "<|user|>\nU<|end|>\n<|assistant|>\n");
-  const auto parts = apply_chat_template(ChatTemplate::chatml, talk);
-  for (const TextPart &part : *parts)
-    CHECK(part.is_trusted == (part.text.size() > 1));
-  CHECK_FALSE(apply_chat_template(ChatTemplate::phi, std::vector<Message>{{"tool", "x"}}).ok());
 }

@@ -2,6 +2,7 @@
 #include "fronts/llm/generation/call.h"
 #include "fronts/llm/generation/generator.h"
 #include "fronts/llm/generation/session_module.h"
+#include "fronts/llm/jinja_values/json.h"
 
 #include <cugrt/llm.h>
 
@@ -16,6 +17,7 @@ struct cugrt_llm_model {
 };
 struct cugrt_llm_tokens {
   std::vector<int32_t> ids;
+  std::optional<std::string> text = std::nullopt; // of a conversation
 };
 struct cugrt_llm_prompt {
   std::shared_ptr<const cugrt::llm::PromptCache> cache;
@@ -112,28 +114,72 @@ cugrt_status *tokenize(const cugrt_llm_model *model, const char *text, size_t si
   });
 }
 
+/// None where there is nothing.
+Result<jinja::Value> read_json(std::string_view what, const char *json, size_t size_bytes) {
+  if (!json)
+    return jinja::Value(jinja::None{});
+  return jinja::value_of_json(what, std::string_view(json, size_bytes));
+}
+
+Status give_conversation(const Model &model, const Conversation &conversation,
+                         cugrt_llm_tokens **tokens, int32_t *end) {
+  const bool has_tools = conversation.tools.list() && !conversation.tools.list()->values.empty();
+  CUGRT_ASSIGN(const ChatTemplate made,
+               ChatTemplate::read(model.file, *model.tokenizer, has_tools));
+  CUGRT_ASSIGN(const std::vector<TextPart> parts, made.apply(conversation));
+  CUGRT_ASSIGN(std::vector<int32_t> ids, model.tokenizer->encode(parts));
+  std::string text;
+  for (const TextPart &part : parts)
+    text += part.text;
+  if (end)
+    *end = made.end_of_answer();
+  *tokens = new cugrt_llm_tokens{std::move(ids), std::move(text)};
+  return {};
+}
+
 cugrt_status *tokenize_chat(const cugrt_llm_model *model, const cugrt_llm_message *messages,
                             size_t count, cugrt_llm_tokens **tokens, int32_t *end) {
   return guarded([&]() -> Status {
     CUGRT_TRY(require(model && tokens && (messages || count == 0), "model, messages or tokens"));
-    CUGRT_ASSIGN(const ChatTemplate kind, find_chat_template(model->model->file));
-    std::vector<Message> list;
+    std::vector<jinja::Value> list;
     for (size_t i = 0; i < count; ++i) {
-      CUGRT_TRY(require(messages[i].role && messages[i].text, "a message's role or text"));
-      list.push_back({messages[i].role, messages[i].text});
+      const auto &[role, text] = messages[i];
+      CUGRT_TRY(require(role && text, "a message's role or text"));
+      if (find_invalid_utf8(role) || find_invalid_utf8(text))
+        return Status::error(Code::invalid_argument, "a message's role or text is not UTF-8");
+      list.push_back(message_of(role, text));
     }
-    CUGRT_ASSIGN(const std::vector<TextPart> parts, apply_chat_template(kind, list));
-    CUGRT_ASSIGN(std::vector<int32_t> ids, model->model->tokenizer->encode(parts));
-    const int32_t last = model->model->tokenizer->find(end_of_answer(kind));
-    if (last < 0)
-      return Status::error(Code::parse_error, "'" + model->model->file.name() + "' has no token '" +
-                                                  std::string(end_of_answer(kind)) +
-                                                  "', which its chat template ends answers with");
-    *tokens = new cugrt_llm_tokens{std::move(ids)};
-    if (end)
-      *end = last;
-    return {};
+    return give_conversation(*model->model, {jinja::make_list(std::move(list))}, tokens, end);
   });
+}
+
+cugrt_status *tokenize_conversation(const cugrt_llm_model *model,
+                                    const cugrt_llm_conversation *conversation,
+                                    cugrt_llm_tokens **tokens, int32_t *end) {
+  return guarded([&]() -> Status {
+    CUGRT_TRY(require(model && conversation && tokens, "model, conversation or tokens"));
+    CUGRT_ASSIGN(const cugrt_llm_conversation given, take_struct(conversation, "conversation"));
+    CUGRT_TRY(require(given.messages, "the conversation's messages"));
+    Conversation wanted;
+    CUGRT_ASSIGN(wanted.messages, read_json("messages", given.messages, given.messages_bytes));
+    CUGRT_ASSIGN(wanted.tools, read_json("tools", given.tools, given.tools_bytes));
+    CUGRT_ASSIGN(wanted.documents, read_json("documents", given.documents, given.documents_bytes));
+    CUGRT_ASSIGN(wanted.variables, read_json("variables", given.variables, given.variables_bytes));
+    if (!wanted.variables.is_none() && !wanted.variables.dict())
+      return Status::error(Code::invalid_argument, "variables are an object");
+    for (const jinja::Value *list : {&wanted.tools, &wanted.documents})
+      if (!list->is_none() && !list->list())
+        return Status::error(Code::invalid_argument, "tools and documents are lists");
+    wanted.add_generation_prompt = given.add_generation_prompt != 0;
+    return give_conversation(*model->model, wanted, tokens, end);
+  });
+}
+
+const char *tokens_text(const cugrt_llm_tokens *tokens, size_t *size_bytes) {
+  const bool has_text = tokens && tokens->text;
+  if (size_bytes)
+    *size_bytes = has_text ? tokens->text->size() : 0;
+  return has_text ? tokens->text->c_str() : nullptr;
 }
 
 const int32_t *tokens_data(const cugrt_llm_tokens *tokens) {
@@ -415,6 +461,8 @@ constexpr cugrt_llm_api kTable = {
     .prompt_free = prompt_free,
     .model_plan = model_plan,
     .token_bytes = token_bytes,
+    .tokenize_conversation = tokenize_conversation,
+    .tokens_text = tokens_text,
 };
 
 } // namespace

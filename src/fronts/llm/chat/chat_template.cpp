@@ -1,84 +1,122 @@
-// The chat templates; see chat_template.h.
+// The file's chat template; see chat_template.h.
 #include "fronts/llm/chat/chat_template.h"
+
+#include <algorithm>
 
 namespace cugrt::llm {
 
 namespace {
 
-struct Row {
-  ChatTemplate kind;
-  std::string_view name, sign; // a text that no other's template has
-  // Before and after each role's text; what begins an answer.
-  std::string_view system_begin, system_end, user_begin, user_end, answer_begin, answer_end;
-  std::string_view last; // the token that ends an answer
+using jinja::Value;
+
+constexpr std::string_view kRoles[] = {"system", "developer", "user",    "assistant",
+                                       "tool",   "function",  "ipython", "model"};
+
+struct TokenKey {
+  std::string_view key, variable;
 };
+constexpr TokenKey kTokenKeys[] = {
+    {"tokenizer.ggml.bos_token_id", "bos_token"},
+    {"tokenizer.ggml.eos_token_id", "eos_token"},
+    {"tokenizer.ggml.unknown_token_id", "unk_token"},
+    {"tokenizer.ggml.padding_token_id", "pad_token"},
+    {"tokenizer.ggml.seperator_token_id", "sep_token"}, // as the format spells it
+    {"tokenizer.ggml.cls_token_id", "cls_token"},
+    {"tokenizer.ggml.mask_token_id", "mask_token"}};
 
-// In the order in which their signs are looked for.
-constexpr Row kRows[] = {
-    {ChatTemplate::chatml, "chatml", "<|im_start|>", "<|im_start|>system\n", "<|im_end|>\n",
-     "<|im_start|>user\n", "<|im_end|>\n", "<|im_start|>assistant\n", "<|im_end|>\n", "<|im_end|>"},
-    {ChatTemplate::llama3, "llama3", "<|start_header_id|>",
-     "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>",
-     "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>",
-     "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>", "<|eot_id|>"},
-    {ChatTemplate::gemma, "gemma", "<start_of_turn>", "", "\n\n", "<start_of_turn>user\n",
-     "<end_of_turn>\n", "<start_of_turn>model\n", "<end_of_turn>\n", "<end_of_turn>"},
-    {ChatTemplate::mistral, "mistral", "[INST]", "", "\n\n", "[INST] ", " [/INST]", "", "</s>",
-     "</s>"},
-    {ChatTemplate::phi, "phi", "<|user|>", "<|system|>\n", "<|end|>\n", "<|user|>\n", "<|end|>\n",
-     "<|assistant|>\n", "<|end|>\n", "<|end|>"},
-};
-
-const Row &row_of(ChatTemplate kind) { return kRows[static_cast<size_t>(kind)]; }
-
-} // namespace
-
-Result<ChatTemplate> find_chat_template(const gguf::File &file) {
-  CUGRT_ASSIGN(const std::string_view text, file.string("tokenizer.chat_template"));
-  std::string names;
-  for (const Row &row : kRows) {
-    if (text.find(row.sign) != text.npos)
-      return row.kind;
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
-  }
-  std::string begin;
-  for (char c : text.substr(0, 60))
-    begin += c >= ' ' && c <= '~' ? c : ' ';
-  return Status::error(Code::unsupported, "'" + file.name() + "': the chat template '" + begin +
-                                              "...' is none of " + names);
+Value role_of(std::string_view role) {
+  return jinja::make_text(jinja::text_of(role, std::ranges::count(kRoles, role) > 0));
 }
 
-Result<std::vector<TextPart>> apply_chat_template(ChatTemplate kind,
-                                                  std::span<const Message> messages) {
-  const Row &row = row_of(kind);
-  std::vector<TextPart> parts;
-  const auto add = [&](std::string_view begin, const std::string &text, std::string_view end) {
-    if (!begin.empty())
-      parts.push_back({std::string(begin), true});
-    parts.push_back({text, false});
-    if (!end.empty())
-      parts.push_back({std::string(end), true});
-  };
-  std::string before; // the system's text where it has no place of its own
-  for (const Message &message : messages) {
-    if (message.role == "system" && !row.system_begin.empty())
-      add(row.system_begin, message.text, row.system_end);
-    else if (message.role == "system")
-      before += message.text + std::string(row.system_end);
-    else if (message.role == "user")
-      add(row.user_begin, std::exchange(before, "") + message.text, row.user_end);
-    else if (message.role == "assistant")
-      add(row.answer_begin, message.text, row.answer_end);
-    else
-      return Status::error(Code::invalid_argument, "there is no role '" + message.role +
-                                                       "' in a conversation; there are system, "
-                                                       "user and assistant");
+/// The messages with roles as they are trusted.
+Result<Value> messages_of(const Value &messages) {
+  const jinja::List *list = messages.list();
+  const auto is_dict = [](const Value &value) { return value.dict() != nullptr; };
+  if (!list || !std::ranges::all_of(list->values, is_dict))
+    return Status::error(Code::invalid_argument, "messages are a list of objects");
+  std::vector<Value> made;
+  for (const Value &message : list->values) {
+    jinja::Dict::Entries entries = message.dict()->entries;
+    for (auto &[key, value] : entries)
+      if (key.text() && *key.text() == U"role" && value.text())
+        value = role_of(jinja::utf8_of(*value.text()));
+    made.push_back(jinja::make_dict(std::move(entries)));
   }
-  if (!row.answer_begin.empty())
-    parts.push_back({std::string(row.answer_begin), true});
+  return jinja::make_list(std::move(made));
+}
+
+/// Runs of characters of one mark.
+std::vector<TextPart> parts_of(const jinja::Text &text) {
+  std::vector<TextPart> parts;
+  for (char32_t c : text) {
+    if (parts.empty() || parts.back().is_trusted != jinja::is_trusted(c))
+      parts.push_back({"", jinja::is_trusted(c)});
+    append_utf8(parts.back().text, jinja::code_of(c));
+  }
   return parts;
 }
 
-std::string_view end_of_answer(ChatTemplate kind) { return row_of(kind).last; }
+} // namespace
+
+Value message_of(std::string_view role, std::string_view text) {
+  jinja::Dict::Entries entries;
+  entries.emplace_back(jinja::make_text(U"role"), role_of(role));
+  entries.emplace_back(jinja::make_text(U"content"), jinja::make_text(jinja::text_of(text, false)));
+  return jinja::make_dict(std::move(entries));
+}
+
+Result<ChatTemplate> ChatTemplate::read(const gguf::File &file, const Tokenizer &tokenizer,
+                                        bool has_tools) {
+  constexpr std::string_view kTools = "tokenizer.chat_template.tool_use";
+  const bool has_own = has_tools && file.find(kTools);
+  CUGRT_ASSIGN(const std::string_view source,
+               file.string(has_own ? kTools : "tokenizer.chat_template"));
+  CUGRT_ASSIGN(jinja::Template parsed, jinja::Template::parse(source));
+  ChatTemplate made(tokenizer, std::move(parsed));
+  for (const TokenKey &token : kTokenKeys) {
+    CUGRT_ASSIGN(const int64_t id, file.integer(token.key, -1));
+    if (id < 0 || id >= static_cast<int64_t>(tokenizer.size()))
+      continue;
+    const std::string_view text = tokenizer.name_of(static_cast<int32_t>(id));
+    if (!find_invalid_utf8(text))
+      made.tokens_.emplace_back(token.variable, jinja::make_text(jinja::text_of(text)));
+  }
+  return made;
+}
+
+Result<std::vector<TextPart>> ChatTemplate::apply(const Conversation &conversation) const {
+  CUGRT_ASSIGN(Value messages, messages_of(conversation.messages));
+  std::vector<std::pair<std::string, Value>> variables = {
+      // of two of a name the first is seen
+      {"messages", std::move(messages)},
+      {"tools", conversation.tools},
+      {"documents", conversation.documents},
+      {"add_generation_prompt", conversation.add_generation_prompt}};
+  if (const jinja::Dict *dict = conversation.variables.dict())
+    for (const auto &[key, value] : dict->entries)
+      if (key.text())
+        variables.emplace_back(jinja::utf8_of(*key.text()), value);
+  for (const auto &known : tokens_)
+    variables.push_back(known);
+  CUGRT_ASSIGN(const jinja::Text text, template_.render(std::move(variables)));
+  return parts_of(text);
+}
+
+int32_t ChatTemplate::end_of_answer() const {
+  const int32_t preset = tokenizer_->ends().empty() ? -1 : tokenizer_->ends().front();
+  Conversation conversation{
+      jinja::make_list({message_of("user", "a"), message_of("assistant", "b")})};
+  conversation.add_generation_prompt = false;
+  const Result<std::vector<TextPart>> parts = apply(conversation);
+  if (!parts.ok())
+    return preset;
+  size_t behind = parts->size(); // the text behind the answer, which is the last untrusted one
+  while (behind > 0 && (*parts)[behind - 1].is_trusted)
+    --behind;
+  if (behind == 0 || behind == parts->size() || (*parts)[behind - 1].text != "b")
+    return preset;
+  const int32_t found = tokenizer_->find_special((*parts)[behind].text);
+  return found < 0 ? preset : found;
+}
 
 } // namespace cugrt::llm

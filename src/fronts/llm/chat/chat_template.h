@@ -1,27 +1,46 @@
-// How a conversation is written for a model. Templates are known by name, recognised in the text of
-// the file's key tokenizer.chat_template; that text, a program, is not run.
+// How a conversation is written for a model: by the file's own template, a program in Jinja's
+// language, with the variables that transformers' apply_chat_template gives it.
 #pragma once
 
+#include "fronts/llm/jinja/template.h"
 #include "fronts/llm/tokenizer/tokenizer.h"
 
 namespace cugrt::llm {
 
-enum class ChatTemplate : uint8_t { chatml, llama3, gemma, mistral, phi };
-
-/// Code::unsupported, with the template's beginning, when it is none of them.
-Result<ChatTemplate> find_chat_template(const gguf::File &file);
-
-struct Message {
-  std::string role; // "system", "user" or "assistant"
-  std::string text;
+/// What a template is given. The values' text is not trusted: a control token's name in it stays
+/// text, whatever the template does with it. The names of roles that all templates know are
+/// trusted, since templates make control tokens of them.
+struct Conversation {
+  jinja::Value messages;                  // a list of dicts
+  jinja::Value tools = jinja::None{};     // a list of dicts, or none
+  jinja::Value documents = jinja::None{}; // likewise
+  jinja::Value variables = jinja::None{}; // a dict of further ones, or none
+  bool add_generation_prompt = true;      // to end where the answer begins
 };
 
-/// The conversation up to where the answer begins. What people wrote is not trusted: a control
-/// token's name in it stays text. A template without a place for the system's text puts it before
-/// the first user's.
-Result<std::vector<TextPart>> apply_chat_template(ChatTemplate kind,
-                                                  std::span<const Message> messages);
-/// The token that ends an answer.
-std::string_view end_of_answer(ChatTemplate kind);
+/// A message of plain text.
+jinja::Value message_of(std::string_view role, std::string_view text);
+
+class ChatTemplate {
+public:
+  /// Of the keys tokenizer.chat_template and, where there are tools and such a template,
+  /// tokenizer.chat_template.tool_use. The tokenizer must outlive it. Errors of the template have
+  /// its line as their location.
+  static Result<ChatTemplate> read(const gguf::File &file, const Tokenizer &tokenizer,
+                                   bool has_tools);
+
+  Result<std::vector<TextPart>> apply(const Conversation &conversation) const;
+  /// The token that ends an answer: the first special one that the template writes behind an
+  /// answer, or else the file's end of text; -1 when there is neither.
+  int32_t end_of_answer() const;
+
+private:
+  ChatTemplate(const Tokenizer &tokenizer, jinja::Template parsed)
+      : tokenizer_(&tokenizer), template_(std::move(parsed)) {}
+
+  const Tokenizer *tokenizer_;
+  jinja::Template template_;
+  std::vector<std::pair<std::string, jinja::Value>> tokens_; // bos_token, eos_token..
+};
 
 } // namespace cugrt::llm

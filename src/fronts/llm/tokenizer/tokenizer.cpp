@@ -61,41 +61,75 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const gguf::File &file) {
   return tokenizer;
 }
 
+/// The longest that the text begins with; of a control token all bytes are trusted.
+int32_t Tokenizer::longest_named(std::string_view text, size_t trusted_bytes) const {
+  const int32_t trusted = named_.longest(text.substr(0, trusted_bytes));
+  const int32_t any = user_defined_.longest(text);
+  const auto size = [&](int32_t id) { return id < 0 ? 0 : vocabulary_.text(id).size(); };
+  return size(any) > size(trusted) ? any : trusted;
+}
+
+int32_t Tokenizer::find_special(std::string_view text) const {
+  for (size_t at = 0; at < text.size(); ++at)
+    if (const int32_t id = named_.longest(text.substr(at)); id >= 0)
+      return id;
+  return -1;
+}
+
+Status Tokenizer::check(std::span<const TextPart> parts) const {
+  size_t bytes = 0;
+  for (const TextPart &part : parts) {
+    if (part.text.size() > kMaxTextBytes - bytes)
+      return Status::error(Code::out_of_range, "a text of " +
+                                                   std::to_string(bytes + part.text.size()) +
+                                                   " bytes is too long; at most " +
+                                                   std::to_string(kMaxTextBytes) + " are taken");
+    bytes += part.text.size();
+    if (const auto at = find_invalid_utf8(part.text))
+      return Status::error(Code::invalid_argument,
+                           "the text is not UTF-8 from byte " + std::to_string(*at) + " on");
+  }
+  return {};
+}
+
 Result<std::vector<int32_t>> Tokenizer::encode(std::span<const TextPart> parts) const {
+  CUGRT_TRY(check(parts));
+  std::string text;
+  std::vector<std::pair<size_t, bool>> runs; // the end of each part, and whether it is trusted
+  for (const TextPart &part : parts) {
+    text += part.text;
+    if (!runs.empty() && runs.back().second == part.is_trusted)
+      runs.back().first = text.size();
+    else
+      runs.emplace_back(text.size(), part.is_trusted);
+  }
   std::vector<int32_t> ids;
   if (begin_ >= 0)
     ids.push_back(begin_);
   bool is_first = true; // after a special token a text begins anew
-  for (const TextPart &part : parts) {
-    const std::string_view text = part.text;
-    if (text.size() > kMaxTextBytes)
-      return Status::error(Code::out_of_range, "a text of " + std::to_string(text.size()) +
-                                                   " bytes is too long; at most " +
-                                                   std::to_string(kMaxTextBytes) + " are taken");
-    if (const auto at = find_invalid_utf8(text))
-      return Status::error(Code::invalid_argument,
-                           "the text is not UTF-8 from byte " + std::to_string(*at) + " on");
-    const auto encode_up_to = [&](size_t begin, size_t end) {
-      if (begin == end)
-        return;
-      encoder_->encode(text.substr(begin, end - begin), is_first, ids);
-      is_first = false;
-    };
-    const NamedTokens &named = part.is_trusted ? named_ : user_defined_;
-    size_t begin = 0;
-    for (size_t at = 0; at < text.size();) {
-      const int32_t id = named.longest(text.substr(at));
-      if (id < 0) {
-        ++at;
-        continue;
-      }
-      encode_up_to(begin, at);
-      ids.push_back(id);
-      is_first = true;
-      begin = at += vocabulary_.text(id).size();
+  const auto encode_up_to = [&](size_t begin, size_t end) {
+    if (begin == end)
+      return;
+    encoder_->encode(std::string_view(text).substr(begin, end - begin), is_first, ids);
+    is_first = false;
+  };
+  size_t begin = 0, run = 0;
+  for (size_t at = 0; at < text.size();) {
+    while (runs[run].first <= at)
+      ++run;
+    const int32_t id = longest_named(std::string_view(text).substr(at),
+                                     runs[run].second ? runs[run].first - at : 0);
+    if (id < 0) {
+      ++at;
+      continue;
     }
-    encode_up_to(begin, text.size());
+    encode_up_to(begin, at);
+    if (at > 0 || id != begin_ || !runs[run].second)
+      ids.push_back(id);
+    is_first = true;
+    begin = at += vocabulary_.text(id).size();
   }
+  encode_up_to(begin, text.size());
   return ids;
 }
 

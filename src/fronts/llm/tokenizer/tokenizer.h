@@ -11,7 +11,7 @@ namespace cugrt::llm {
 
 inline constexpr size_t kMaxTextBytes = size_t(1) << 30;
 
-/// A part of a text; in one that is trusted, control tokens may be written as text.
+/// A part of a text; in those that are trusted, control tokens may be written as text.
 struct TextPart {
   std::string text;
   bool is_trusted = false;
@@ -22,22 +22,28 @@ public:
   /// The file must outlive the tokenizer.
   static Result<std::unique_ptr<Tokenizer>> load(const gguf::File &file);
 
-  /// Tokens that stand for text are found in any part (user-defined ones), control tokens in
-  /// trusted ones only. A file that asks for it has a token put before them all.
+  /// The parts are one text. Tokens that stand for text are found anywhere in it (user-defined
+  /// ones), control tokens only where all of their text is trusted. A file that asks for it has a
+  /// token put before them all, unless the trusted text begins with it.
   Result<std::vector<int32_t>> encode(std::span<const TextPart> parts) const;
   Result<std::vector<int32_t>> encode(std::string_view text) const;
 
   /// The bytes of a token; sequences of UTF-8 may go over several of them.
   std::string bytes_of(int32_t id) const { return encoder_->bytes_of(id); }
+  /// A token's name, as the file has it.
+  std::string_view name_of(int32_t id) const { return vocabulary_.text(id); }
   size_t size() const { return vocabulary_.size(); }
   /// The tokens that end a text, as the file names them.
   std::span<const int32_t> ends() const { return ends_; }
-  int32_t find(std::string_view text) const { return vocabulary_.find(text); }
+  /// The first control or user-defined token that is written in a trusted text, or -1.
+  int32_t find_special(std::string_view text) const;
 
 private:
   Tokenizer() = default;
   Status read_special(const gguf::File &file);
   Result<int32_t> special_at(const gguf::File &file, std::string_view key) const;
+  int32_t longest_named(std::string_view text, size_t trusted_bytes) const;
+  Status check(std::span<const TextPart> parts) const;
 
   Vocabulary vocabulary_;
   std::unique_ptr<Encoder> encoder_;

@@ -1,5 +1,6 @@
 """Language models: text from GGUF files, one sequence or many at once."""
 import collections
+import json
 import os
 import threading
 import typing
@@ -18,6 +19,26 @@ def members(name, kind, value):
         return list(None if isinstance(value, (str, bytes, bytearray, memoryview)) else value)
     except TypeError:
         raise wrong(name, kind, value) from None
+
+
+def json_of(name, value):
+    """A conversation's part as JSON; "" of none."""
+    if value is None:
+        return ""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Error(f"{name} are what JSON can hold: {error}") from None
+
+
+def messages_of(messages):
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    fits = isinstance(messages, (list, tuple)) and all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages)
+    if not fits or not all(isinstance(one.get("content"), (str, list, tuple)) or one.get("content") is None and len(one) > 1 + ("content" in one)
+                           for one in messages):
+        raise Error("messages is a text, or a list of dicts with a role and a content: a text, a list of parts, or none beside tool_calls")
+    return messages
 
 
 class Generation:
@@ -160,15 +181,32 @@ class LLM:
                            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
                            frequency_penalty=frequency_penalty, seed=seed)
 
-    def chat(self, messages: str | list[dict[str, str]], *, max_tokens: int = 256, temperature: float = 0.0, top_k: int = 0,
+    def apply_chat_template(self, messages: str | list[dict[str, typing.Any]], *, tools: list[dict[str, typing.Any]] | None = None,
+                            documents: list[dict[str, typing.Any]] | None = None, add_generation_prompt: bool = False,
+                            tokenize: bool = True, **chat_template_kwargs: typing.Any) -> list[int] | str:
+        """What the model's chat template makes of a conversation: token ids, or the text where ``tokenize`` is false.
+
+        The arguments are those of Hugging Face's method of this name; ``messages`` are those of :meth:`chat`, and further
+        arguments are variables of the template. Names of control tokens in messages, tools and documents stay text.
+        """
+        ids, _, text = self._conversation(messages, tools, documents, chat_template_kwargs, add_generation_prompt)
+        return ids if tokenize else text
+
+    def chat(self, messages: str | list[dict[str, typing.Any]], *, tools: list[dict[str, typing.Any]] | None = None,
+             documents: list[dict[str, typing.Any]] | None = None, chat_template_kwargs: dict[str, typing.Any] | None = None,
+             max_tokens: int = 256, temperature: float = 0.0, top_k: int = 0,
              top_p: float = 0.0, min_p: float = 0.0, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0,
              seed: int = 0, stop: str | list[str] | None = None, log_probabilities: int | None = None) -> Generation:
         """The answer in a conversation, by the model's chat template: a :class:`Generation`.
 
-        ``messages``: a text of the user's, or a list of ``{"role": "system" | "user" | "assistant", "content": text}``.
-        Other arguments are those of :meth:`generate`.
+        ``messages``: a text of the user's, or a list of dicts as the template takes them: ``{"role": "system" | "user" |
+        "assistant" | "tool", "content": text}``, and what else it knows (``tool_calls``, ``name``). ``tools``: JSON schemas of
+        functions; the answer's text has calls as the model writes them. ``documents`` and ``chat_template_kwargs``, as
+        ``{"enable_thinking": False}``, are for templates that know them. Other arguments are those of :meth:`generate`.
+
+        Raises :class:`cugrt.Error` with the template's line where it refuses the conversation or cannot be run.
         """
-        ids, ends = self._chat_ids(messages)
+        ids, ends = self._chat_ids(messages, tools, documents, chat_template_kwargs)
         return self._begin(ids, ends, stop, log_probabilities, max_tokens=max_tokens, temperature=temperature,
                            top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
                            frequency_penalty=frequency_penalty, seed=seed)
@@ -252,16 +290,18 @@ class LLM:
             return self.tokenize(prompt)
         return members("a prompt", "a text or a list of token ids", prompt)
 
-    def _chat_ids(self, messages):
+    def _chat_ids(self, messages, tools=None, documents=None, chat_template_kwargs=None):
         """The tokens of a conversation, and those that end its answer. Any thread may ask, while others step."""
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
+        ids, end, _ = self._conversation(messages, tools, documents, chat_template_kwargs, True)
+        return ids, [end] if end >= 0 else []
+
+    def _conversation(self, messages, tools, documents, variables, add_generation_prompt):
+        texts = [json_of(*one) for one in (("messages", messages_of(messages)), ("tools", tools), ("documents", documents),
+                                           ("chat_template_kwargs", variables or None))]
         try:
-            pairs = [(message["role"], message["content"]) for message in messages]
-            ids, end = self._open.tokenize_chat(pairs)
-            return ids, [end]
-        except (TypeError, KeyError):
-            raise Error("messages is a text, or a list of dicts with a role and a content of text, without surrogates") from None
+            return self._open.tokenize_chat(*texts, bool(add_generation_prompt))
+        except TypeError:
+            raise Error("messages and what goes with them are of texts that UTF-8 can hold, without surrogates") from None
 
     def _begin(self, ids, ends, stop, log_probabilities, **numbers):
         stops = stop if isinstance(stop, StopSearch) else StopSearch(stop)

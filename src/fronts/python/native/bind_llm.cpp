@@ -53,22 +53,20 @@ std::vector<int32_t> tokenize(LanguageModels &self, const std::string &text) {
   return self.model_.tokenize(text);
 }
 
-nb::tuple tokenize_chat(LanguageModels &self,
-                        const std::vector<std::pair<std::string, std::string>> &messages) {
-  std::vector<cugrt_llm_message> list;
-  for (const auto &[role, text] : messages) {
-    if ((role + text).find('\0') != std::string::npos)
-      fail(CUGRT_INVALID_ARGUMENT,
-           "a message's role or content has a NUL character, which no chat template takes");
-    list.push_back({role.c_str(), text.c_str()});
-  }
-  int32_t end = 0;
+/// (tokens, the token that ends an answer or -1, what the template wrote) of JSON; "" where there
+/// is none.
+nb::tuple tokenize_chat(LanguageModels &self, const std::string &messages, const std::string &tools,
+                        const std::string &documents, const std::string &variables,
+                        bool add_generation_prompt) {
+  int32_t end = -1;
+  std::string text;
   std::vector<int32_t> tokens;
   {
     nb::gil_scoped_release released;
-    tokens = self.model_.tokenize_chat(list, &end);
+    tokens = self.model_.tokenize_chat(
+        {messages, tools, documents, variables, add_generation_prompt}, &end, &text);
   }
-  return nb::make_tuple(tokens, end);
+  return nb::make_tuple(tokens, end, text);
 }
 
 uint64_t add(LanguageModels &self, const std::vector<int32_t> &prompt,

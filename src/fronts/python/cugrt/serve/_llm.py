@@ -72,7 +72,7 @@ class Engine:
         A text that cannot fit the context, whatever its tokens are, is refused before it is tokenized.
         """
         messages = wanted.get("messages") or ()
-        texts = [message["content"].strip() for message in messages] or [wanted.get("prompt")]
+        texts = [(message["content"] or "").strip() for message in messages] or [wanted.get("prompt")]
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts if isinstance(text, str))
         if size > self.most_bytes:
             raise cugrt.Error(f"a prompt of {size} bytes does not fit the context; at most {self.most_bytes} can", cugrt.Code.OUT_OF_RANGE)
@@ -102,8 +102,9 @@ class Engine:
         if failure is not None:
             request.send(**failure)
 
-    def _prepared(self, prompt=None, messages=None, stop=None, log_probabilities=None, **numbers):
-        ids, ends = (self.llm._ids(prompt), []) if messages is None else self.llm._chat_ids(messages)
+    def _prepared(self, prompt=None, messages=None, tools=None, chat_template_kwargs=None, stop=None, log_probabilities=None, **numbers):
+        ids, ends = (self.llm._ids(prompt), []) if messages is None else \
+            self.llm._chat_ids(messages, tools, None, chat_template_kwargs)
         if len(ids) > self.context:
             raise cugrt.Error(f"a prompt of {len(ids)} tokens does not fit into a context of {self.context}", cugrt.Code.OUT_OF_RANGE)
         return functools.partial(self.llm._begin, ids, ends, StopSearch(stop), log_probabilities, **numbers)

@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 
 app = fastapi.FastAPI()
 TRIES = 3
+ROLES = ("system", "developer", "user", "assistant", "tool")
 # What a request may ask for at most; docs/serving.md has them all.
 MOST_BYTES = 8 << 20  # of a body
 MOST_PROMPTS = 64  # of a body: each is a sequence of its own
@@ -62,7 +63,7 @@ def number(body, name, default, kind, low, high):
 
 def options_of(body, max_tokens, default_tokens):
     """Of a request's body, the options of a generation. What would be ignored is refused."""
-    for name in ("suffix", "echo", "tools", "logit_bias", "presence_penalty"):
+    for name in ("suffix", "echo", "logit_bias", "presence_penalty"):
         if body.get(name):
             raise Refused(f"{name} is not supported", 400, name)
     if number(body, "n", 1, int, 1, 1) != 1 or number(body, "best_of", 1, int, 1, 1) != 1:
@@ -92,6 +93,24 @@ def prompts_of(body):
     return prompts
 
 
+def calls_of(message):
+    """A message's tool calls; arguments that are the text of a JSON object become it, as templates take them."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list) or not all(isinstance(call, dict) and isinstance(call.get("function"), dict) for call in calls):
+        raise Refused("tool_calls is a list of calls of functions", 400, "messages")
+    plain = []
+    for call in calls:
+        function = dict(call["function"])
+        try:
+            arguments = json.loads(function["arguments"])
+        except (KeyError, TypeError, ValueError, RecursionError):
+            arguments = None
+        if isinstance(arguments, dict):
+            function["arguments"] = arguments
+        plain.append({**call, "function": function})
+    return plain
+
+
 def messages_of(body):
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
@@ -102,10 +121,24 @@ def messages_of(body):
         if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
                                              for part in content):
             content = "".join(part["text"] for part in content)
-        if not isinstance(content, str) or message.get("role") not in ("system", "user", "assistant"):
-            raise Refused("a message has a role (system, user or assistant) and a content of text", 400, "messages")
-        plain.append({"role": message["role"], "content": content})
+        has_calls = isinstance(message, dict) and message.get("role") == "assistant" and message.get("tool_calls")
+        if not (isinstance(content, str) or has_calls and content is None) or message.get("role") not in ROLES:
+            raise Refused(f"a message has a role ({', '.join(ROLES)}) and a content of text", 400, "messages")
+        kept = {name: message[name] for name in ("tool_call_id", "name", "reasoning_content") if message.get(name) is not None}
+        plain.append({"role": message["role"], "content": content, **kept, **({"tool_calls": calls_of(message)} if has_calls else {})})
     return plain
+
+
+def template_of(body):
+    """What goes to the chat template beside the messages."""
+    tools, choice, variables = body.get("tools"), body.get("tool_choice"), body.get("chat_template_kwargs")
+    if not isinstance(tools, (list, type(None))) or not all(isinstance(tool, dict) for tool in tools or ()):
+        raise Refused("tools is a list of objects", 400, "tools")
+    if choice not in (None, "auto", "none"):
+        raise Refused("tool_choice is auto or none", 400, "tool_choice")
+    if not isinstance(variables, (dict, type(None))):
+        raise Refused("chat_template_kwargs is an object", 400, "chat_template_kwargs")
+    return {"tools": None if choice == "none" else tools or None, "chat_template_kwargs": variables}
 
 
 def stream_of(body):
@@ -137,6 +170,8 @@ class Completions:
     @staticmethod
     def wanted(body, max_tokens):
         options = options_of(body, max_tokens, 16)
+        if body.get("tools"):
+            raise Refused("tools is of chats", 400, "tools")
         if body.get("top_logprobs"):
             raise Refused("top_logprobs is of chats", 400, "top_logprobs")
         options["log_probabilities"] = number(body, "logprobs", None, int, 0, MOST_LIKELY)
@@ -177,7 +212,7 @@ class ChatCompletions(Completions):
         asked, most = body.get("logprobs"), number(body, "top_logprobs", 0, int, 0, MOST_LIKELY)
         if not isinstance(asked, (bool, type(None))) or most and not asked:
             raise Refused("logprobs is true or false, and true where there is top_logprobs", 400, "logprobs")
-        return [{"messages": messages_of(body), "log_probabilities": most if asked else None,
+        return [{"messages": messages_of(body), **template_of(body), "log_probabilities": most if asked else None,
                  **options_of(body, max_tokens, 256)}]
 
     def begin(self, index):
