@@ -227,6 +227,21 @@ def test_bad_requests_are_refused_with_400(client, body, said):
         complete(client, **body, stream=True)
 
 
+def test_tools_and_their_answers_go_to_the_template(client):
+    """The tiny model's template writes contents alone; a call has none, and it refuses that by its line."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+    ask = lambda messages, **more: client.chat.completions.create(model="tiny", messages=messages, max_tokens=1, temperature=0, **more)
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "a", "content": "2"}]
+    plain = ask([{key: one[key] for key in ("role", "content")} for one in said])
+    assert ask(said, tools=tools, tool_choice="auto").usage.prompt_tokens == plain.usage.prompt_tokens
+    with pytest.raises(openai.BadRequestError, match="chat template line 1: '.' does not go with values of types str and NoneType"):
+        ask([said[0], {**said[1], "content": None}])
+    for more in ({"tools": [5]}, {"tool_choice": "required"}, {"extra_body": {"chat_template_kwargs": 5}}):
+        with pytest.raises(openai.BadRequestError, match="tools is|tool_choice is|chat_template_kwargs is"):
+            ask(said[:1], **more)
+
+
 @pytest.mark.parametrize("path, body, said", [
     ("completions", b"[" * 200000, "no JSON object"), ("completions", b"\xff{}", "no JSON object"), ("completions", b"[]", "no JSON object"),
     ("completions", b'{"prompt": "a", "stream": "no"}', "stream is"),
