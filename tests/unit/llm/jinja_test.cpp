@@ -174,6 +174,21 @@ TEST_CASE("a template that would take too much ends with one sentence") {
   CHECK(error("{{ '%999999d' % 1 }}") ==
         "chat template line 1: a width in a text to format is beyond 999");
   CHECK(limit("{{ 'a' | indent(4) }}{{ 'x'.zfill(999999999999) }}") == text);
+  // Lists whose elements are shared, and texts that are hard to search.
+  constexpr std::string_view kShared =
+      "{% set n = namespace(l=[], m=[]) %}{% for a in range(90) %}{% set n.l = [n.l, n.l] %}"
+      "{% set n.m = [n.m, n.m] %}{% endfor %}";
+  for (const char *use :
+       {"{{ n.l }}", "{{ n.l | tojson }}", "{{ n.l == n.m }}", "{{ n.l in [n.m] }}",
+        "{{ n.l < n.m }}", "{{ [n.l, n.m] | unique | list }}", "{{ [n.l, n.m] | sort }}",
+        "{{ [n.l, n.m] | max }}", "{{ [n.l].index(n.m) }}", "{{ n.l is sameas n.m }}"})
+    CHECK(limit(std::string(kShared) + use).ends_with(" than a template may"));
+  constexpr std::string_view kTexts = "{% set a = 'a' * 1000000 %}{% set b = 'a' * 500000 ~ 'b' %}";
+  for (const char *use :
+       {"{{ b in a }}", "{{ a.find(b) }}", "{{ a.rfind(b) }}", "{{ a.count(b) }}",
+        "{{ a.split(b) }}", "{{ a.rsplit(b) }}", "{{ a.partition(b) }}", "{{ a.strip(b) }}",
+        "{{ a | trim(b) }}", "{{ a.replace(b, '') }}", "{{ a | replace(b, '') }}"})
+    CHECK(limit(std::string(kTexts) + use) == steps);
   const std::string deep(1000, '[');
   CHECK(error("{{ " + deep + std::string(1000, ']') + " }}") ==
         "chat template line 1: it is nested too deeply");

@@ -134,9 +134,8 @@ Result<Value> Evaluator::make_dict_of(const Given &given) {
     entries = given.plain[0].dict()->entries;
   for (const auto &[name, value] : given.named) {
     const Value key = machine_.text(name);
-    machine_.work(entries.size() / 8);
     const auto old = std::ranges::find_if(
-        entries, [&](const auto &entry) { return is_equal(entry.first, key); });
+        entries, [&](const auto &entry) { return equal(machine_, entry.first, key); });
     if (old != entries.end())
       old->second = value;
     else

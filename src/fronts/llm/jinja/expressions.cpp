@@ -93,15 +93,16 @@ Result<Value> Evaluator::dict(const Expression &expression) {
   for (size_t i = 0; i < expression.operands.size(); i += 2) {
     CUGRT_ASSIGN(Value key, evaluate(*expression.operands[i]));
     CUGRT_ASSIGN(Value value, evaluate(*expression.operands[i + 1]));
+    machine_.work(weight_of(key) - 1);
+    CUGRT_TRY(machine_.check());
     if (!is_hashable(key))
       return wrong(std::string("a value of type ") + type_name(key) + " is no key of a dict");
     bool is_known = false;
     for (auto &[known, old] : entries)
-      if (is_equal(known, key)) {
+      if (equal(machine_, known, key)) {
         old = value;
         is_known = true;
       }
-    machine_.work(entries.size() / 8);
     if (!is_known)
       entries.emplace_back(std::move(key), std::move(value));
   }

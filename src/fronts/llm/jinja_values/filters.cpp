@@ -43,6 +43,8 @@ Result<Value> trim_filter(Machine &machine, const Value &of, const Arguments &gi
   if (!given.has(0))
     return machine.text(strip(text, Side::both));
   CUGRT_ASSIGN(const Text chars, given.text(0));
+  if (!machine.may_search(text.size(), chars.size()))
+    return machine.check();
   return machine.text(strip(text, Side::both, &chars));
 }
 

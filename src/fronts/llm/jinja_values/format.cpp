@@ -107,7 +107,7 @@ Result<Value> format_percent(Machine &machine, const Text &text, const Value &va
       const size_t end = text.find(U')', at);
       if (end == text.npos || !values.dict())
         return wrong("a text to format names a value, and there is no dict of them");
-      value = find(*values.dict(), make_text(text.substr(at + 1, end - at - 1)));
+      value = look_up(machine, *values.dict(), make_text(text.substr(at + 1, end - at - 1)));
       if (!value)
         return wrong("a text to format names a value that is not there");
       has_names = true;

@@ -91,6 +91,9 @@ private:
       entries.push_back(&entry);
     }
     if (form_.sorts_keys)
+      machine_.work(dict.weight);
+    CUGRT_TRY(machine_.check());
+    if (form_.sorts_keys)
       std::ranges::stable_sort(
           entries, {}, [](const auto *entry) -> const Text & { return *entry->first.text(); });
     begin(U'{');

@@ -31,13 +31,16 @@ Result<std::vector<Value>> keys_of(Machine &machine, const std::vector<Value> &v
 Result<std::vector<Value>> sorted(Machine &machine, const std::vector<Value> &values,
                                   const std::vector<Value> &keys, bool is_reverse) {
   for (size_t i = 1; i < keys.size(); ++i)
-    CUGRT_TRY(compare(keys[0], keys[i]).take_status());
+    if (machine.may_compare(keys[0], keys[i]))
+      CUGRT_TRY(compare(keys[0], keys[i]).take_status());
   std::vector<size_t> order(values.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
   Status status;
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     machine.work(1);
+    if (!machine.may_compare(keys[a], keys[b]))
+      return false;
     const auto compared = is_reverse ? compare(keys[b], keys[a]) : compare(keys[a], keys[b]);
     if (!compared.ok() && status.ok())
       status = compared.status().clone();
@@ -79,6 +82,8 @@ Result<Value> extreme_filter(Machine &machine, const Value &of, const Arguments 
                keys_of(machine, values, given.at(1), given.truth(0, false)));
   size_t best = 0;
   for (size_t i = 1; i < values.size(); ++i) {
+    if (!machine.may_compare(keys[i], keys[best]))
+      return machine.check();
     CUGRT_ASSIGN(const int order, compare(keys[i], keys[best]));
     best = (is_max ? order > 0 : order < 0) ? i : best;
   }
@@ -93,7 +98,7 @@ Result<Value> unique_filter(Machine &machine, const Value &of, const Arguments &
   for (size_t i = 0; i < values.size(); ++i) {
     machine.work(seen.size() / 8);
     CUGRT_TRY(machine.check());
-    if (std::ranges::any_of(seen, [&](const Value &one) { return is_equal(one, keys[i]); }))
+    if (std::ranges::any_of(seen, [&](const Value &one) { return equal(machine, one, keys[i]); }))
       continue;
     seen.push_back(keys[i]);
     made.push_back(values[i]);

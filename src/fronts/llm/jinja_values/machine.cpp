@@ -100,6 +100,8 @@ void print_list(TextBuilder &out, const List &list) {
   out.add(is_tuple ? U'(' : U'[');
   bool is_first = true;
   for (const Value &value : list.values) {
+    if (out.is_full())
+      return;
     if (!std::exchange(is_first, false))
       out.add(U", ");
     print_repr(out, value);
@@ -113,6 +115,8 @@ void print_dict(TextBuilder &out, const Dict &dict) {
   out.add(U'{');
   bool is_first = true;
   for (const auto &[key, value] : dict.entries) {
+    if (out.is_full())
+      return;
     if (!std::exchange(is_first, false))
       out.add(U", ");
     print_repr(out, key);
@@ -125,6 +129,7 @@ void print_dict(TextBuilder &out, const Dict &dict) {
 } // namespace
 
 void print_repr(TextBuilder &out, const Value &value) {
+  out.work();
   if (const Text *text = value.text())
     print_text(out, *text);
   else if (value.is_undefined())

@@ -4,6 +4,7 @@
 
 #include "fronts/llm/jinja_values/value.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace cugrt::llm::jinja {
@@ -29,6 +30,15 @@ public:
   }
   bool is_over() const {
     return steps_ > limits_.steps || meter_.is_exceeded || is_too_long_ || is_too_deep_;
+  }
+  /// Whether two values may be compared, or a text be looked for in another one; it is counted.
+  bool may_compare(const Value &a, const Value &b) {
+    work(std::min(weight_of(a), weight_of(b)));
+    return !is_over();
+  }
+  bool may_search(size_t text, size_t what) {
+    work(text / 64 + text * what / 256);
+    return !is_over();
   }
   /// Code::out_of_range once a limit is exceeded.
   Status check() const;
@@ -59,6 +69,9 @@ public:
     if (machine_.has_room(text_.size() + text.size()))
       text_ += text;
   }
+  void work() { machine_.work(1); }
+  /// Whether nothing more is taken.
+  bool is_full() const { return machine_.is_over(); }
   void add(char32_t c) { add(TextView(&c, 1)); }
   void add(size_t count, char32_t c) {
     if (count < SIZE_MAX / 2 && machine_.has_room(text_.size() + count))
@@ -84,6 +97,9 @@ Value to_text(Machine &machine, const Value &value);
 /// The elements that a loop goes over; those of a generator are taken out of it.
 Result<std::vector<Value>> elements_of(Machine &machine, const Value &value);
 Result<bool> contains(Machine &machine, const Value &container, const Value &value);
+/// is_equal and find, counted; what is not compared any more differs, and the rendering ends.
+bool equal(Machine &machine, const Value &a, const Value &b);
+const Value *look_up(Machine &machine, const Dict &dict, const Value &key);
 /// value.name and value[key]; undefined where there is none.
 Result<Value> attribute_of(Machine &machine, const Value &value, std::string_view name);
 Result<Value> item_of(Machine &machine, const Value &value, const Value &key);

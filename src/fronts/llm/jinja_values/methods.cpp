@@ -121,6 +121,8 @@ Value change_case(Machine &machine, const Text &text, Case to) {
 
 Result<Value> replace(Machine &machine, const Text &text, const Text &from, const Text &to,
                       int64_t count) {
+  if (!machine.may_search(text.size(), from.size()))
+    return machine.check();
   TextBuilder out(machine);
   size_t at = 0;
   for (int64_t done = 0; (count < 0 || done < count) && !machine.is_over(); ++done) {
@@ -145,6 +147,8 @@ Result<Value> strip_method(Machine &machine, const Text &text, const Arguments &
   if (!given.has(0))
     return machine.text(strip(text, side));
   CUGRT_ASSIGN(const Text chars, given.text(0));
+  if (!machine.may_search(text.size(), chars.size()))
+    return machine.check();
   return machine.text(strip(text, side, &chars));
 }
 
@@ -192,6 +196,8 @@ Result<Value> split_method(Machine &machine, const Text &text, const Arguments &
   CUGRT_ASSIGN(const Text mark, given.text(0));
   if (mark.empty())
     return wrong("the text to split at is empty");
+  if (!machine.may_search(text.size(), mark.size()))
+    return machine.check();
   std::vector<Value> parts;
   TextView rest = text;
   while (parts.size() < limit && !machine.is_over()) {
@@ -220,6 +226,8 @@ Result<Value> partition_method(Machine &machine, const Text &text, const Argumen
   CUGRT_ASSIGN(const Text mark, given.text(0));
   if (mark.empty())
     return wrong("the text to part at is empty");
+  if (!machine.may_search(text.size(), mark.size()))
+    return machine.check();
   const size_t at = from_end ? text.rfind(mark) : text.find(mark);
   const TextView all = text;
   if (at == text.npos && from_end)
@@ -245,11 +253,13 @@ Result<TextView> part_of(const Text &text, const Arguments &given, size_t first)
 }
 
 template <bool at_end>
-Result<Value> affix_method(Machine &, const Text &text, const Arguments &given) {
+Result<Value> affix_method(Machine &machine, const Text &text, const Arguments &given) {
   CUGRT_ASSIGN(const TextView part, part_of(text, given, 1));
   const auto fits = [&](const Text &one) {
     return at_end ? part.ends_with(one) : part.starts_with(one);
   };
+  machine.work(weight_of(*given.at(0)));
+  CUGRT_TRY(machine.check());
   if (const List *list = given.at(0)->list(); list && list->kind == ListKind::tuple)
     return Value(std::ranges::any_of(
         list->values, [&](const Value &one) { return one.text() && fits(*one.text()); }));
@@ -269,9 +279,11 @@ Result<Value> remove_method(Machine &machine, const Text &text, const Arguments 
 }
 
 template <bool from_end, bool must_be>
-Result<Value> find_method(Machine &, const Text &text, const Arguments &given) {
+Result<Value> find_method(Machine &machine, const Text &text, const Arguments &given) {
   CUGRT_ASSIGN(const Text what, given.text(0));
   CUGRT_ASSIGN(const TextView part, part_of(text, given, 1));
+  if (!machine.may_search(part.size(), what.size()))
+    return machine.check();
   const size_t at = from_end ? part.rfind(what) : part.find(what);
   if (at == part.npos && must_be)
     return wrong("the text does not hold what is looked for");
@@ -279,9 +291,11 @@ Result<Value> find_method(Machine &, const Text &text, const Arguments &given) {
                                : static_cast<int64_t>(at) + (part.data() - text.data()));
 }
 
-Result<Value> count_method(Machine &, const Text &text, const Arguments &given) {
+Result<Value> count_method(Machine &machine, const Text &text, const Arguments &given) {
   CUGRT_ASSIGN(const Text what, given.text(0));
   CUGRT_ASSIGN(const TextView part, part_of(text, given, 1));
+  if (!machine.may_search(part.size(), what.size()))
+    return machine.check();
   int64_t count = what.empty() ? static_cast<int64_t>(part.size()) + 1 : 0;
   for (size_t at = what.empty() ? part.npos : part.find(what); at != part.npos;
        at = part.find(what, at + what.size()))
@@ -394,8 +408,7 @@ Result<Value> dict_method(Machine &machine, const Dict &dict, std::string_view n
                           const Given &given) {
   if (name == "get") {
     CUGRT_ASSIGN(const Arguments bound, Arguments::bind(given, "key default", 1));
-    machine.work(dict.entries.size() / 8);
-    const Value *found = find(dict, *bound.at(0));
+    const Value *found = look_up(machine, dict, *bound.at(0));
     return found ? *found : bound.at(1) ? *bound.at(1) : Value(None{});
   }
   CUGRT_ASSIGN(const Arguments bound, Arguments::bind(given, "", 0));
@@ -407,12 +420,14 @@ Result<Value> dict_method(Machine &machine, const Dict &dict, std::string_view n
   return machine.list(ListKind::view, std::move(values));
 }
 
-Result<Value> list_method(const List &list, std::string_view name, const Given &given) {
+Result<Value> list_method(Machine &machine, const List &list, std::string_view name,
+                          const Given &given) {
   CUGRT_ASSIGN(const Arguments bound, Arguments::bind(given, "value", 1));
-  const auto equals = [&](const Value &one) { return is_equal(one, *bound.at(0)); };
+  const auto equals = [&](const Value &one) { return equal(machine, one, *bound.at(0)); };
   if (name == "count")
     return Value(static_cast<int64_t>(std::ranges::count_if(list.values, equals)));
   const auto at = std::ranges::find_if(list.values, equals);
+  CUGRT_TRY(machine.check());
   if (at == list.values.end())
     return wrong("the list does not hold what is looked for");
   return Value(static_cast<int64_t>(at - list.values.begin()));
@@ -445,7 +460,7 @@ Result<Value> call_method(Machine &machine, const Value &value, std::string_view
   if (const Dict *dict = value.dict())
     return dict_method(machine, *dict, name, given);
   if (const List *list = value.list())
-    return list_method(*list, name, given);
+    return list_method(machine, *list, name, given);
   if (given.plain.empty())
     return wrong("it wants an argument");
   return given.plain[value.loop()->index % given.plain.size()];

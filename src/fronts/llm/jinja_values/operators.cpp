@@ -142,19 +142,28 @@ Result<std::vector<Value>> elements_of(Machine &machine, const Value &value) {
   return values;
 }
 
+bool equal(Machine &machine, const Value &a, const Value &b) {
+  return machine.may_compare(a, b) && is_equal(a, b);
+}
+
+const Value *look_up(Machine &machine, const Dict &dict, const Value &key) {
+  const size_t count = dict.entries.size();
+  machine.work(count / 8 + std::min(count, size_t(1) << 20) * (weight_of(key) - 1));
+  return machine.is_over() ? nullptr : find(dict, key);
+}
+
 Result<bool> contains(Machine &machine, const Value &container, const Value &value) {
   if (const Text *text = container.text()) {
-    machine.work(text->size() / 64);
     if (!value.text())
       return types_wrong("in", value, container);
-    return text->find(*value.text()) != text->npos;
+    return machine.may_search(text->size(), value.text()->size()) &&
+           text->find(*value.text()) != text->npos;
   }
   if (const Dict *dict = container.dict()) {
-    machine.work(dict->entries.size() / 8);
-    return find(*dict, value) != nullptr;
+    return look_up(machine, *dict, value) != nullptr;
   }
   CUGRT_ASSIGN(const std::vector<Value> values, elements_of(machine, container));
-  return std::ranges::any_of(values, [&](const Value &one) { return is_equal(one, value); });
+  return std::ranges::any_of(values, [&](const Value &one) { return equal(machine, one, value); });
 }
 
 Result<bool> holds(Machine &machine, std::string_view sign, const Value &a, const Value &b) {
@@ -163,7 +172,9 @@ Result<bool> holds(Machine &machine, std::string_view sign, const Value &a, cons
     return is_in == (sign == "in");
   }
   if (sign == "==" || sign == "!=")
-    return is_equal(a, b) == (sign == "==");
+    return equal(machine, a, b) == (sign == "==");
+  if (!machine.may_compare(a, b))
+    return machine.check();
   CUGRT_ASSIGN(const int order, compare(a, b));
   return sign == "<" ? order < 0 : sign == "<=" ? order <= 0 : sign == ">" ? order > 0 : order >= 0;
 }
@@ -186,8 +197,7 @@ Result<Value> item_of(Machine &machine, const Value &value, const Value &key) {
     return list->values[static_cast<size_t>(at)];
   }
   if (const Dict *dict = value.dict()) {
-    machine.work(dict->entries.size() / 8);
-    if (const Value *found = find(*dict, key))
+    if (const Value *found = look_up(machine, *dict, key))
       return *found;
   }
   if (key.text())
@@ -201,6 +211,7 @@ Result<Value> attribute_of(Machine &machine, const Value &value, std::string_vie
   if (const Undefined *none = value.get<Undefined>())
     return wrong(none->what ? *none->what : "a value is undefined");
   if (const Value *field = nullptr; const Namespace *space = value.space()) {
+    machine.work(space->fields.size() / 16);
     for (const auto &[known, one] : space->fields)
       field = known == name ? &one : field;
     if (field)

@@ -99,8 +99,8 @@ Result<bool> is_divisible(Machine &machine, const Value &of, int64_t by, int64_t
   return is_equal(left, rest);
 }
 
-bool is_same(const Value &a, const Value &b) {
-  return a.held().index() == b.held().index() && is_equal(a, b);
+bool is_same(Machine &machine, const Value &a, const Value &b) {
+  return a.held().index() == b.held().index() && equal(machine, a, b);
 }
 
 Result<bool> has_case(Machine &machine, const Value &of, std::string_view method) {
@@ -153,7 +153,7 @@ Result<bool> passes(Machine &machine, const TestRow &test, const Value &of, cons
   case TestKind::upper:
     return has_case(machine, of, "isupper");
   case TestKind::same:
-    return is_same(of, *with);
+    return is_same(machine, of, *with);
   case TestKind::filter:
     return is_filter(of);
   case TestKind::test:

@@ -16,6 +16,9 @@ size_t depth_of(const Value &value) {
   return dict ? dict->depth : 0;
 }
 
+/// With a limit, since elements may be shared.
+size_t sum(size_t a, size_t b) { return std::min(a + b, SIZE_MAX / 4); }
+
 bool is_equal_list(const List &a, const List &b) {
   return a.kind == b.kind && std::ranges::equal(a.values, b.values, is_equal);
 }
@@ -33,15 +36,20 @@ bool is_equal_dict(const Dict &a, const Dict &b) {
 List::List(Meter *meter, ListKind list_kind, std::vector<Value> list)
     : Metered(meter, sizeof(List) + list.size() * sizeof(Value)), kind(list_kind),
       values(std::move(list)) {
-  for (const Value &value : values)
+  for (const Value &value : values) {
     depth = std::max(depth, depth_of(value) + 1);
+    weight = sum(weight, weight_of(value));
+  }
 }
 List::~List() = default;
 
 Dict::Dict(Meter *meter, Entries list)
     : Metered(meter, sizeof(Dict) + list.size() * 2 * sizeof(Value)), entries(std::move(list)) {
-  for (const auto &[key, value] : entries)
+  weight = std::min(entries.size(), size_t(1) << 30) * entries.size() / 8 + 1;
+  for (const auto &[key, value] : entries) {
     depth = std::max(depth, depth_of(value) + 1);
+    weight = sum(weight, sum(weight_of(key), weight_of(value)));
+  }
 }
 Dict::~Dict() = default;
 
@@ -81,6 +89,15 @@ bool is_true(const Value &value) {
   if (value.is_number())
     return value.as_double() != 0;
   return !value.is_undefined() && !value.is_none();
+}
+
+size_t weight_of(const Value &value) {
+  if (const Text *text = value.text())
+    return text->size() / 64 + 1;
+  if (const List *list = value.list())
+    return list->weight;
+  const Dict *dict = value.dict();
+  return dict ? dict->weight : 1;
 }
 
 bool is_equal(const Value &a, const Value &b) {

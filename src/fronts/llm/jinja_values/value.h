@@ -64,6 +64,7 @@ struct List : Metered {
   const ListKind kind;
   const std::vector<Value> values;
   size_t depth = 1;         // of the lists and dicts within each other
+  size_t weight = 1;        // see weight_of
   mutable size_t given = 0; // of a generator, how many elements are out
 };
 
@@ -72,7 +73,7 @@ struct Dict : Metered {
   Dict(Meter *meter, Entries entries);
   ~Dict();
   const Entries entries; // in the order in which they were put in; each key once
-  size_t depth = 1;
+  size_t depth = 1, weight = 1;
 };
 
 /// The one kind of object that a template can change. The rendering that made it empties it in the
@@ -153,6 +154,9 @@ Value make_dict(Dict::Entries entries);
 /// The kind's name in Python: "str", "list", "NoneType"..
 const char *type_name(const Value &value);
 bool is_true(const Value &value);
+/// What going through a value costs: its elements, those of elements, and 64 characters of texts
+/// are 1 each; of a dict also the square of its entries, an eighth of it. At most SIZE_MAX / 4.
+size_t weight_of(const Value &value);
 bool is_equal(const Value &a, const Value &b);
 /// Less than 0, 0, or more; Code::invalid_argument of values that have no order.
 Result<int> compare(const Value &a, const Value &b);
