@@ -290,22 +290,17 @@ V Call::op(std::string_view name, std::vector<V> operands, std::vector<ir::Attri
   return ops(name, operands, std::move(attributes)).front();
 }
 
-Dims Call::broadcast_dims(const Dims &a, const Dims &b) {
-  Dims out(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < out.size(); ++i) {
-    E &to = out[out.size() - 1 - i];
-    if (i >= a.size() || i >= b.size()) {
-      to = i >= a.size() ? b[b.size() - 1 - i] : a[a.size() - 1 - i];
-      continue;
-    }
-    const E x = a[a.size() - 1 - i], y = b[b.size() - 1 - i];
-    // Of two that may differ, the number is what they are; a symbol that is 1 then is refused.
-    to = known(x) == 1 ? y : known(y) == 1 || !known(y) ? x : y;
+namespace {
+
+/// Of two that may differ, the number is what they are; a symbol that is 1 then is refused.
+Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
+  Dims out = a.size() < b.size() ? b : a;
+  for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
+    const E x = a[a.size() - i], y = b[b.size() - i];
+    out[out.size() - i] = w.known(x) == 1 ? y : w.known(y) == 1 || !w.known(y) ? x : y;
   }
   return out;
 }
-
-namespace {
 
 /// What an operand of those result dimensions must have.
 Dims wanted_dims(Importer &w, const Dims &have, const Dims &all) {
@@ -323,7 +318,7 @@ V Call::binary(Op which, V a, V b) {
     return {};
   if (dtype(a) != dtype(b))
     b = cast(b, dtype(a));
-  const Dims all = broadcast_dims(dims(a), dims(b));
+  const Dims all = equal_dims(w, dims(a), dims(b));
   a = w.match(a, wanted_dims(w, dims(a), all));
   b = w.match(b, wanted_dims(w, dims(b), all));
   return op(which, {a, b});
@@ -413,22 +408,25 @@ V Call::matmul(V a, V b) {
   if (failed())
     return {};
   Dims left = dims(a), right = dims(b);
-  const Dims outer = broadcast_dims(left.first(left.size() - 2), right.first(right.size() - 2));
-  Dims left_outer = wanted_dims(w, left.first(left.size() - 2), outer);
-  Dims right_outer = wanted_dims(w, right.first(right.size() - 2), outer);
+  const E rows = left[left.size() - 2], columns = right.back();
   const E inner = known(right[right.size() - 2]) ? right[right.size() - 2] : left.back();
-  left_outer.push_back(left[left.size() - 2]);
-  left_outer.push_back(inner);
-  right_outer.push_back(inner);
-  right_outer.push_back(right.back());
-  V y = op(Op::matmul, {w.match(a, left_outer), w.match(b, right_outer)});
+  left.back() = right[right.size() - 2] = inner;
+  a = w.match(a, left), b = w.match(b, right);
+  const Dims outer = broadcast_dims(left.first(left.size() - 2), right.first(right.size() - 2));
+  auto behind_outer = [&](E first, E second) {
+    Dims all = outer;
+    all.push_back(first), all.push_back(second);
+    return all;
+  };
+  a = stretch(a, behind_outer(rows, inner)), b = stretch(b, behind_outer(inner, columns));
+  V y = op(Op::matmul, {a, b});
   if (failed() || (!row && !column))
     return y;
   Dims out = outer;
   if (!row)
-    out.push_back(left[left.size() - 2]);
+    out.push_back(rows);
   if (!column)
-    out.push_back(right.back());
+    out.push_back(columns);
   return reshape(y, out);
 }
 

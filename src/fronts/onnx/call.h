@@ -98,8 +98,12 @@ public:
   V op(std::string_view name, std::vector<V> operands, std::vector<ir::Attribute> attributes = {});
   std::vector<V> ops(std::string_view name, const std::vector<V> &operands,
                      std::vector<ir::Attribute> attributes = {});
-  /// Both operands' dimensions made equal where they are to be, then the op.
+  /// Both operands' dimensions are equal or known to be 1: made equal (a run sees whether they
+  /// are), then the op.
   V binary(Op op, V a, V b);
+  /// An op of ONNX that broadcasts: dimensions are equal or one of them is 1, which a run may
+  /// decide.
+  V broadcasting(Op op, V a, V b);
   V cast(V x, DType dtype);
   V scalar(DType dtype, double value);
   /// An i64 that may depend on symbols.
@@ -113,7 +117,15 @@ public:
   V concat(const std::vector<V> &parts, size_t axis);
   V matmul(V a, V b);
   V gather(V x, V ids, size_t axis);
+  /// What both are broadcast to by ONNX's rule, whichever of the dimensions are 1 in a run.
   Dims broadcast_dims(const Dims &a, const Dims &b);
+  /// Likewise of an operand and of a shape, which no tensor has: what is wanted and not 1 decides.
+  Dims expanded_dims(const Dims &have, const Dims &wanted);
+  /// x with each dimension that is not known to be 1 as that of `to`, aligned at the last: where a
+  /// run has 1 there, its one element repeated. A run in which it is another number is refused.
+  V stretch(V x, const Dims &to);
+  /// All of them stretched to what they are broadcast to together.
+  void spread(std::initializer_list<V *> operands);
   /// total / rest, where factors cancel.
   E quotient(const Dims &total, const Dims &rest);
 

@@ -420,10 +420,18 @@ TEST_CASE("a file of weights begins with what keeps the others at round places")
   }
 }
 
-TEST_CASE("dimensions that are equal only at run time are matched") {
-  const std::string text = text_of(model(node("Add", {"a", "b"}, {"y"}) + input("a", kF32, {"n"}) +
-                                         input("b", kF32, {"m"}) + output("y", kF32, {})));
-  check_holds(text, Holds("match %b : tensor<[n], f32>"));
+TEST_CASE("dimensions that are equal only at run time are matched, where bounds leave no 1") {
+  const std::string add = model(node("Add", {"a", "b"}, {"y"}) + input("a", kF32, {"n"}) +
+                                input("b", kF32, {"m"}) + output("y", kF32, {}));
+  onnx::Options options;
+  options.bounds["n"] = options.bounds["m"] = {2, 8};
+  check_holds(text_of(add, options), Holds("match %b : tensor<[n], f32>") && !Holds("gather"));
+  options.bounds["m"] = {1, 8};
+  check_holds(text_of(add, options),
+              Holds("match %b : tensor<[select(m == 1, 1, n)], f32>") && Holds("gather(%y,"));
+  options.dims["m"] = "n";
+  options.bounds.erase("m");
+  check_holds(text_of(add, options), !Holds("match") && !Holds("gather"));
 }
 
 TEST_CASE("an integer input that decides a branch is a host integer; bound, the branch is taken at "

@@ -108,6 +108,7 @@ V Attention::bias(V mask) {
   if (!allowed_.valid())
     return mask;
   V base = mask.valid() ? mask : c.scalar(dtype, 0);
+  c.spread({&allowed_, &base});
   return c.op(Op::where, {allowed_, base, c.scalar(dtype, kMinusInfinity)});
 }
 
@@ -147,6 +148,8 @@ void Attention::run() {
   if (const double cap = c.number("softcap", 0); cap > 0)
     scores = c.binary(Op::mul, c.op(Op::tanh, {c.binary(Op::div, scores, c.like(scores, cap))}),
                       c.like(scores, cap));
+  if (mask.valid())
+    mask = c.stretch(mask, c.dims(scores));
   V biased = mask.valid() ? c.binary(Op::add, scores, mask) : scores;
   V softmax = biased;
   if (const auto precision = dtype_of(static_cast<int32_t>(c.integer("softmax_precision", 0))))

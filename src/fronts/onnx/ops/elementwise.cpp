@@ -9,11 +9,9 @@ namespace cugrt::onnx {
 namespace {
 
 template <Op kOp> void unary(Call &c) { c.result(c.op(kOp, {c.value(0)})); }
-template <Op kOp> void two(Call &c) { c.result(c.binary(kOp, c.value(0), c.value(1))); }
+template <Op kOp> void two(Call &c) { c.result(c.broadcasting(kOp, c.value(0), c.value(1))); }
 
 bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::unsigned_integer; }
-
-void divide(Call &c) { c.result(c.binary(Op::div, c.value(0), c.value(1))); }
 
 void absolute(Call &c) {
   V x = c.value(0);
@@ -67,25 +65,31 @@ void cast(Call &c) {
   c.result(c.cast(x, *to));
 }
 
+void parametric_relu(Call &c) {
+  V x = c.value(0);
+  c.result(c.binary(Op::prelu, x, c.stretch(c.value(1), c.dims(x))));
+}
+
 void power(Call &c) {
   V a = c.value(0), b = c.value(1);
   if (c.failed())
     return;
   if (!is_real(c.dtype(a)) && is_real(c.dtype(b)))
-    c.result(c.cast(c.binary(Op::pow, c.cast(a, c.dtype(b)), b), c.dtype(a)));
+    c.result(c.cast(c.broadcasting(Op::pow, c.cast(a, c.dtype(b)), b), c.dtype(a)));
   else
-    c.result(c.binary(Op::pow, a, b));
+    c.result(c.broadcasting(Op::pow, a, b));
 }
 
 void modulo(Call &c) {
-  c.result(c.binary(c.integer("fmod", 0) ? Op::trunc_mod : Op::floor_mod, c.value(0), c.value(1)));
+  c.result(
+      c.broadcasting(c.integer("fmod", 0) ? Op::trunc_mod : Op::floor_mod, c.value(0), c.value(1)));
 }
 
 void variadic(Call &c) {
   const Op op = c.node.op == "Max" ? Op::maximum : c.node.op == "Min" ? Op::minimum : Op::add;
   V all = c.value(0);
   for (size_t i = 1; i < c.input_count(); ++i)
-    all = c.binary(op, all, c.value(i));
+    all = c.broadcasting(op, all, c.value(i));
   if (c.node.op == "Mean")
     all = c.binary(Op::div, all, c.like(all, static_cast<double>(c.input_count())));
   if (c.input_count() == 1 && c.node.op != "Mean")
@@ -95,16 +99,7 @@ void variadic(Call &c) {
 
 void where(Call &c) {
   V condition = c.value(0), a = c.value(1), b = c.value(2);
-  if (c.failed())
-    return;
-  const Dims all = c.broadcast_dims(c.dims(condition), c.broadcast_dims(c.dims(a), c.dims(b)));
-  for (V *v : {&condition, &a, &b}) {
-    Dims wanted = c.dims(*v);
-    for (size_t i = 0; i < wanted.size(); ++i)
-      if (c.known(wanted[i]) != 1)
-        wanted[i] = all[all.size() - wanted.size() + i];
-    *v = c.w.match(*v, wanted);
-  }
+  c.spread({&condition, &a, &b});
   c.result(c.op(Op::where, {condition, a, b}));
 }
 
@@ -258,6 +253,7 @@ void constant(Call &c) {
 
 /// Operands whose ranks are made equal for an op that is found by its name.
 V bits(Call &c, std::string_view name, V a, V b) {
+  c.spread({&a, &b});
   const Dims all = c.broadcast_dims(c.dims(a), c.dims(b));
   return c.op(name, {c.broadcast(a, all), c.broadcast(b, all)});
 }
@@ -329,8 +325,8 @@ void add_elementwise(HandlerTable &table) {
                                                        {"Add", two<Op::add>},
                                                        {"Sub", two<Op::sub>},
                                                        {"Mul", two<Op::mul>},
-                                                       {"Div", divide},
-                                                       {"PRelu", two<Op::prelu>},
+                                                       {"Div", two<Op::div>},
+                                                       {"PRelu", parametric_relu},
                                                        {"Equal", two<Op::equal>},
                                                        {"Less", two<Op::less>},
                                                        {"LessOrEqual", two<Op::less_equal>},

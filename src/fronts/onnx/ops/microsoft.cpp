@@ -104,7 +104,8 @@ void quick_gelu(Call &c) {
 /// The norm of input + skip (+ bias), whose sum is the fourth result.
 void skip_norm(Call &c) {
   const bool simple = c.node.op == "SkipSimplifiedLayerNormalization";
-  V sum = c.binary(Op::add, c.value(0), c.value(1));
+  V input = c.value(0);
+  V sum = c.binary(Op::add, input, c.stretch(c.value(1), c.dims(input)));
   if (const size_t bias = simple ? 3 : 4; c.has(bias))
     sum = c.binary(Op::add, sum, c.value(bias));
   if (c.wants(1) || c.wants(2))

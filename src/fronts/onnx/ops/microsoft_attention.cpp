@@ -41,7 +41,7 @@ V attend(Call &c, V q, V k, V v, V bias, double scale, double cap, V sink) {
     scores = c.binary(Op::mul, c.op(Op::tanh, {c.binary(Op::div, scores, c.like(scores, cap))}),
                       c.like(scores, cap));
   if (bias.valid())
-    scores = c.binary(Op::add, scores, bias);
+    scores = c.binary(Op::add, scores, c.stretch(bias, c.dims(scores)));
   if (sink.valid()) {
     const E one = c.constant(1);
     sink = c.reshape(c.cast(sink, c.dtype(scores)), {one, d[1], one, one});
@@ -61,7 +61,9 @@ V bias_where(Call &c, V holds, DType dtype, double masked) {
   return c.op(Op::where, {holds, c.scalar(dtype, 0), c.scalar(dtype, masked)});
 }
 
-V summed(Call &c, V a, V b) { return !a.valid() ? b : !b.valid() ? a : c.binary(Op::add, a, b); }
+V summed(Call &c, V a, V b) {
+  return !a.valid() ? b : !b.valid() ? a : c.broadcasting(Op::add, a, b);
+}
 
 V stretched(Call &c, V x, E keys) {
   if (!x.valid() || c.failed())

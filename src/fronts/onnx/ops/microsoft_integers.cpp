@@ -10,8 +10,9 @@ V real(Call &c, V x) { return c.cast(x, DType::f32); }
 
 /// A product of bytes as floats: by both scales, and a bias where there is one.
 V scaled(Call &c, V product, V a_scale, V b_scale, V bias) {
-  V y = c.binary(Op::mul, real(c, product), c.binary(Op::mul, a_scale, b_scale));
-  return bias.valid() ? c.binary(Op::add, y, bias) : y;
+  V factor = c.broadcasting(Op::mul, a_scale, b_scale);
+  V y = c.binary(Op::mul, real(c, product), c.stretch(factor, c.dims(product)));
+  return bias.valid() ? c.binary(Op::add, y, c.stretch(bias, c.dims(y))) : y;
 }
 
 void dynamic_matmul(Call &c) {
@@ -55,10 +56,10 @@ void output(Call &c, V y, size_t at, size_t like = 0) {
 }
 
 void two(Call &c) {
-  output(
-      c,
-      c.binary(c.node.op == "QLinearMul" ? Op::mul : Op::add, dequantized(c, 0), dequantized(c, 3)),
-      6);
+  output(c,
+         c.broadcasting(c.node.op == "QLinearMul" ? Op::mul : Op::add, dequantized(c, 0),
+                        dequantized(c, 3)),
+         6);
 }
 
 void sigmoid(Call &c) { output(c, c.op(Op::sigmoid, {dequantized(c, 0)}), 3); }

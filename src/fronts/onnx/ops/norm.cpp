@@ -119,7 +119,8 @@ void layer_norm(Call &c) {
   const bool plain = (!c.has(1) || c.rank(c.value(1)) == d.size() - axis) &&
                      (!c.has(2) || c.rank(c.value(2)) == d.size() - axis);
   if (c.node.op == "RMSNormalization" || c.node.op == "SimplifiedLayerNormalization") {
-    V scale = c.has(1) ? c.reshape(c.broadcast(c.value(1), d.from(axis)), {columns}) : V();
+    const Dims own = d.from(axis);
+    V scale = c.has(1) ? c.reshape(c.broadcast(c.stretch(c.value(1), own), own), {columns}) : V();
     return c.result(c.reshape(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)}), d));
   }
   if (!plain)

@@ -40,7 +40,7 @@ V saturated(Call &c, V x, DType to) {
 /// x rounded, and the zero point, which may be absent, added.
 V shifted(Call &c, V x, V zero) {
   V y = c.op(Op::round, {x});
-  return zero.valid() ? c.binary(Op::add, y, c.cast(zero, c.dtype(y))) : y;
+  return zero.valid() ? c.binary(Op::add, y, c.stretch(c.cast(zero, c.dtype(y)), c.dims(y))) : y;
 }
 
 V rounded(Call &c, V x, V zero, DType to) { return saturated(c, shifted(c, x, zero), to); }
@@ -53,25 +53,26 @@ V centered(Call &c, V x, V zero, bool rows) {
   zero = c.cast(zero, DType::f64);
   if (c.rank(zero) == 1 && rows)
     zero = c.reshape(zero, {c.dims(zero)[0], c.constant(1)});
-  return c.binary(Op::sub, x, zero);
+  return c.binary(Op::sub, x, c.stretch(zero, c.dims(x)));
 }
 
 } // namespace
 
 V quantize(Call &c, V x, V scale, V zero, DType to) {
-  return rounded(c, c.binary(Op::div, x, scale), zero, to);
+  return rounded(c, c.binary(Op::div, x, c.stretch(scale, c.dims(x))), zero, to);
 }
 
 V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
-  V factor = c.binary(Op::div, c.binary(Op::mul, a_scale, b_scale), scale);
-  return rounded(c, c.binary(Op::mul, c.cast(sums, DType::f32), factor), zero, to);
+  V factor = c.broadcasting(Op::div, c.broadcasting(Op::mul, a_scale, b_scale), scale);
+  return rounded(c, c.binary(Op::mul, c.cast(sums, DType::f32), c.stretch(factor, c.dims(sums))),
+                 zero, to);
 }
 
 V dequantize(Call &c, V x, V scale, V zero) {
   V y = c.cast(x, DType::i32);
   if (zero.valid())
-    y = c.binary(Op::sub, y, c.cast(zero, DType::i32));
-  return c.binary(Op::mul, c.cast(y, c.dtype(scale)), scale);
+    y = c.binary(Op::sub, y, c.stretch(c.cast(zero, DType::i32), c.dims(y)));
+  return c.binary(Op::mul, c.cast(y, c.dtype(scale)), c.stretch(scale, c.dims(y)));
 }
 
 Bytes dynamically_quantized(Call &c, V x) {
@@ -129,7 +130,7 @@ void matmul(Call &c) {
       if (c.rank(a) > 1) // beside a's rows
         right.insert_at(right.size() - 2, c.constant(1));
     }
-    V all = c.binary(Op::mul, c.reshape(a, left), c.reshape(b, right));
+    V all = c.broadcasting(Op::mul, c.reshape(a, left), c.reshape(b, right));
     return c.result(
         c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - (of_vector ? 1 : 2)}, false));
   }
@@ -152,7 +153,7 @@ void gemm(Call &c) {
   if (const double alpha = c.number("alpha", 1); alpha != 1)
     y = c.binary(Op::mul, y, c.like(y, alpha));
   if (const double beta = c.number("beta", 1); c.has(2) && beta != 0) {
-    V bias = c.cast(c.value(2), c.dtype(y));
+    V bias = c.stretch(c.cast(c.value(2), c.dtype(y)), c.dims(y));
     y = c.binary(Op::add, y, beta == 1 ? bias : c.binary(Op::mul, bias, c.like(bias, beta)));
   }
   c.result(c.cast(y, dtype));
@@ -357,7 +358,7 @@ void einsum(Call &c) {
         wide.push_back(c.constant(1));
       }
     x = c.reshape(c.transpose(x, order), wide);
-    all = all.valid() ? c.binary(Op::mul, all, x) : x;
+    all = all.valid() ? c.broadcasting(Op::mul, all, x) : x;
   }
   Ints summed;
   for (size_t i = out.size(); i < letters.size(); ++i)

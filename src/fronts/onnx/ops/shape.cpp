@@ -273,7 +273,8 @@ void expand(Call &c) {
       c.w.need_constant(e);
       return c.unsupported("a shape whose elements may be negative");
     }
-  c.result(c.broadcast(x, c.broadcast_dims(c.dims(x), wanted)));
+  const Dims all = c.expanded_dims(c.dims(x), wanted);
+  c.result(c.broadcast(c.stretch(x, all), all));
 }
 
 void tile(Call &c) {

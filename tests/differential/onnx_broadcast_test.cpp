@@ -1,0 +1,259 @@
+// Broadcasting and parts of dimensions that are symbols, each one of its own: a run tells which of
+// them are equal or 1. What is right follows from ONNX's rules on the shapes of that run.
+#include "support/onnx_run.h"
+
+#include <cmath>
+#include <functional>
+
+using namespace cugrt;
+using namespace cugrt::test;
+using namespace cugrt::test::onnx_bytes;
+using namespace cugrt::test::onnx_run;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+int64_t product(const Ints &dims) {
+  int64_t all = 1;
+  for (int64_t d : dims)
+    all *= d;
+  return all;
+}
+
+/// Every dimension a symbol of its own.
+Given own_names(Given given) {
+  for (size_t i = 0; i < given.dims.size(); ++i)
+    given.names.push_back(given.name + "_" + std::to_string(i));
+  return given;
+}
+
+Given drawn(const std::string &name, const Ints &dims) {
+  Floats values(size_t(product(dims)), 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = float((i * 7 + name[0] * 5) % 23) - 11;
+  return own_names(floats(name, dims, values));
+}
+
+Floats values_of(const Given &given) {
+  Floats out(given.bytes_of.size() / sizeof(float));
+  std::memcpy(out.data(), given.bytes_of.data(), given.bytes_of.size());
+  return out;
+}
+
+/// NumPy's rule, of shapes that broadcast.
+Ints together(const Ints &a, const Ints &b) {
+  Ints out(std::max(a.size(), b.size()), 1);
+  for (const Ints *dims : {&a, &b})
+    for (size_t i = 1; i <= dims->size(); ++i)
+      if ((*dims)[dims->size() - i] != 1)
+        out[out.size() - i] = (*dims)[dims->size() - i];
+  return out;
+}
+
+/// The values as they lie when stretched to `to`.
+Floats stretched(const Floats &values, const Ints &dims, const Ints &to) {
+  Floats out;
+  for (int64_t i = 0; i < product(to); ++i) {
+    int64_t rest = i, from = 0, stride = 1;
+    for (size_t d = 1; d <= to.size(); ++d) {
+      const int64_t at = rest % to[to.size() - d];
+      rest /= to[to.size() - d];
+      if (d > dims.size())
+        continue;
+      from += (dims[dims.size() - d] == 1 ? 0 : at) * stride;
+      stride *= dims[dims.size() - d];
+    }
+    out.push_back(values[size_t(from)]);
+  }
+  return out;
+}
+
+/// With dimensions from 1, where none of them is 0, and from 0: of one result.
+Ran<float> run_named(const std::string &nodes, const std::vector<Given> &given,
+                     uint64_t opset = 17) {
+  ImportOptions from_nothing;
+  bool has_nothing = false;
+  for (const Given &one : given)
+    for (size_t i = 0; i < one.dims.size(); ++i) {
+      from_nothing.bounds.push_back(one.names[i] + "=0..16");
+      has_nothing |= one.dims[i] == 0;
+    }
+  const Ran<float> y = run_model<float>(nodes, given, from_nothing, opset);
+  if (!has_nothing) {
+    const Ran<float> same = run_model<float>(nodes, given, {}, opset);
+    CHECK(same.dims == y.dims);
+    CHECK(same.values == y.values);
+  }
+  return y;
+}
+
+/// What a run or an import that is refused says.
+template <class F> std::string refusal(const F &run) {
+  try {
+    run();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+template <class F> void check_says(const std::string &part, const F &run) {
+  const std::string text = refusal(run);
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+const std::vector<std::pair<Ints, Ints>> kPairs = {
+    {{2, 3}, {2, 1}}, {{2, 1}, {2, 3}}, {{2, 1}, {2, 1}}, {{2, 3}, {2, 3}},
+    {{1, 3}, {4, 1}}, {{1, 1}, {4, 3}}, {{3}, {4, 1}},    {{4, 3}, {1}},
+    {{4, 3}, {3}},    {{4, 0}, {1, 1}}, {{1, 1}, {1, 0}}};
+
+} // namespace
+
+TEST_CASE("operands whose dimensions have names of their own broadcast by what a run brings") {
+  using Function = std::function<float(float, float)>;
+  const std::vector<std::pair<std::string, Function>> ops = {
+      {"Add", [](float a, float b) { return a + b; }},
+      {"Max", [](float a, float b) { return std::max(a, b); }},
+      {"Mul", [](float a, float b) { return a * b; }}};
+  for (const auto &[op, function] : ops)
+    for (const auto &[a, b] : kPairs) {
+      const Given x = drawn("x", a), z = drawn("z", b);
+      const Ints dims = together(a, b);
+      Floats want = stretched(values_of(x), a, dims);
+      const Floats other = stretched(values_of(z), b, dims);
+      for (size_t i = 0; i < want.size(); ++i)
+        want[i] = function(want[i], other[i]);
+      INFO(op << " of ranks " << a.size() << ", " << b.size() << ", " << want.size());
+      const auto y = run_named(node(op, {"x", "z"}, {"y"}), {x, z});
+      CHECK(y.dims == dims);
+      CHECK(y.values == want);
+    }
+}
+
+TEST_CASE("a chain of operands is stretched to what all of them have together") {
+  // ((x + z) * x) + w, where x and z are met twice.
+  for (const auto &[a, b] : kPairs)
+    for (const Ints &c : {Ints{1, 1}, Ints{1}}) {
+      const Given x = drawn("x", a), z = drawn("z", b), w = drawn("w", c);
+      const Ints dims = together(together(a, b), c);
+      const Floats p = stretched(values_of(x), a, dims), q = stretched(values_of(z), b, dims),
+                   r = stretched(values_of(w), c, dims);
+      Floats want;
+      for (size_t i = 0; i < p.size(); ++i)
+        want.push_back((p[i] + q[i]) * p[i] + r[i]);
+      const auto y = run_named(node("Add", {"x", "z"}, {"s"}) + node("Mul", {"s", "x"}, {"t"}) +
+                                   node("Add", {"t", "w"}, {"y"}),
+                               {x, z, w});
+      CHECK(y.dims == dims);
+      CHECK(y.values == want);
+    }
+}
+
+TEST_CASE("dimensions that neither are equal nor 1 are refused when they meet") {
+  for (const auto &[a, b] : std::vector<std::pair<Ints, Ints>>{
+           {{2, 3}, {2, 2}}, {{2, 3}, {3, 1}}, {{2}, {3}}, {{2, 0}, {2, 2}}}) {
+    const Given x = drawn("x", a), z = drawn("z", b);
+    CHECK_THROWS_AS(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, z}), Error);
+    CHECK_THROWS_AS(
+        run_model<float>(node("Shape", {"z"}, {"s"}) + node("Expand", {"x", "s"}, {"y"}), {x, z}),
+        Error);
+  }
+}
+
+TEST_CASE("a number beside a symbol: the symbol is that or 1") {
+  for (int64_t rows : {4, 1}) {
+    Given x = drawn("x", {4, 3}), z = drawn("z", {rows, 3});
+    x.names = {"4", "3"}, z.names = {"m", "3"};
+    Floats want = values_of(x);
+    const Floats other = stretched(values_of(z), {rows, 3}, {4, 3});
+    for (size_t i = 0; i < want.size(); ++i)
+      want[i] += other[i];
+    CHECK(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, z}).values == want);
+  }
+}
+
+TEST_CASE("Where of a condition and values of names of their own") {
+  const Ints of_c = {1, 3}, of_a = {4, 3}, of_b = {4, 1}, all = {4, 3};
+  Given c{"c", kBool, of_c, raw(std::vector<uint8_t>{1, 0, 1})};
+  c = own_names(c);
+  const Given a = drawn("a", of_a), b = drawn("b", of_b);
+  const Floats yes = values_of(a), no = stretched(values_of(b), of_b, all);
+  Floats want;
+  for (size_t i = 0; i < yes.size(); ++i)
+    want.push_back(i % 3 == 1 ? no[i] : yes[i]);
+  CHECK(run_model<float>(node("Where", {"c", "a", "b"}, {"y"}), {c, a, b}).values == want);
+}
+
+TEST_CASE("the outer dimensions of a product's factors broadcast, the inner ones do not") {
+  for (const auto &[outer_a, outer_b] :
+       std::vector<std::pair<int64_t, int64_t>>{{4, 1}, {1, 4}, {3, 3}, {1, 1}}) {
+    const Given a = drawn("a", {outer_a, 2, 3}), b = drawn("b", {outer_b, 3, 5});
+    const int64_t outer = std::max(outer_a, outer_b);
+    const Floats p = stretched(values_of(a), a.dims, {outer, 2, 3}),
+                 q = stretched(values_of(b), b.dims, {outer, 3, 5});
+    Floats want;
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < 2; ++i)
+        for (int64_t j = 0; j < 5; ++j) {
+          float sum = 0; // of whole numbers: exact
+          for (int64_t k = 0; k < 3; ++k)
+            sum += p[size_t((o * 2 + i) * 3 + k)] * q[size_t((o * 3 + k) * 5 + j)];
+          want.push_back(sum);
+        }
+    const auto y = run_model<float>(node("MatMul", {"a", "b"}, {"y"}), {a, b});
+    CHECK(y.dims == Ints{outer, 2, 5});
+    CHECK(y.values == want);
+  }
+  CHECK_THROWS_AS(
+      run_model<float>(node("MatMul", {"a", "b"}, {"y"}), {drawn("a", {2, 1}), drawn("b", {3, 2})}),
+      Error);
+}
+
+TEST_CASE("the bias of a Gemm and the slope of a PRelu stretch one way") {
+  for (const Ints &bias : {Ints{4, 2}, Ints{1, 2}, Ints{4, 1}, Ints{2}, Ints{1}}) {
+    const Given a = drawn("a", {4, 1}), b = drawn("b", {1, 2}), c = drawn("c", bias);
+    Floats want = stretched(values_of(c), bias, {4, 2});
+    for (size_t i = 0; i < want.size(); ++i)
+      want[i] += values_of(a)[i / 2] * values_of(b)[i % 2];
+    CHECK(run_model<float>(node("Gemm", {"a", "b", "c"}, {"y"}), {a, b, c}).values == want);
+    const Given x = drawn("x", {4, 2});
+    const Floats slopes = stretched(values_of(c), bias, {4, 2});
+    Floats bent = values_of(x);
+    for (size_t i = 0; i < bent.size(); ++i)
+      bent[i] *= bent[i] < 0 ? slopes[i] : 1;
+    CHECK(run_model<float>(node("PRelu", {"x", "c"}, {"y"}), {x, c}).values == bent);
+  }
+}
+
+TEST_CASE("Expand to the shape of another value, whichever of both is 1") {
+  for (const auto &[a, b] : kPairs) {
+    const Given x = drawn("x", a), t = drawn("t", b);
+    const Ints dims = together(a, b);
+    const Floats want = stretched(values_of(x), a, dims);
+    const std::string shape = node("Shape", {"t"}, {"s"});
+    const auto y = run_named(shape + node("Expand", {"x", "s"}, {"y"}), {x, t});
+    CHECK(y.dims == dims);
+    CHECK(y.values == want);
+    // .. and read by an op beside that value
+    const auto sum = run_named(
+        shape + node("Expand", {"x", "s"}, {"e"}) + node("Add", {"e", "t"}, {"y"}), {x, t});
+    Floats added = stretched(values_of(t), b, dims);
+    for (size_t i = 0; i < added.size(); ++i)
+      added[i] += want[i];
+    CHECK(sum.dims == dims);
+    CHECK(sum.values == added);
+  }
+}
+
+TEST_CASE("bounds that leave 1 out leave dimensions equal: nothing is stretched") {
+  ImportOptions options;
+  options.bounds = {"x_0=2..8", "z_0=2..8"};
+  const Given x = drawn("x", {3}), z = drawn("z", {3}), one = drawn("z", {1});
+  Floats want = values_of(x);
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] += values_of(z)[i];
+  CHECK(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, z}, options).values == want);
+  CHECK_THROWS_AS(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, one}, options), Error);
+}
