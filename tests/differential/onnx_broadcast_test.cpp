@@ -257,3 +257,44 @@ TEST_CASE("bounds that leave 1 out leave dimensions equal: nothing is stretched"
   CHECK(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, z}, options).values == want);
   CHECK_THROWS_AS(run_model<float>(node("Add", {"x", "z"}, {"y"}), {x, one}, options), Error);
 }
+
+TEST_CASE("Split into a number of parts: each the quotient rounded up, the last what is left") {
+  for (int64_t n : {10, 9, 7, 5, 4, 1, 0})
+    for (int64_t parts : {1, 2, 3, 4}) {
+      const Given x = drawn("x", {n});
+      const int64_t each = (n + parts - 1) / parts;
+      for (int64_t part = 0; part < parts; ++part) {
+        std::vector<std::string> outputs;
+        for (int64_t i = 0; i < parts; ++i)
+          outputs.push_back(i == part ? "p" : "q" + std::to_string(i));
+        const int64_t begin = std::min(n, part * each), end = std::min(n, begin + each);
+        const Floats all = values_of(x);
+        INFO(n << " in " << parts << ", part " << part);
+        const auto y = run_named(
+            node("Split", {"x"}, outputs, integer_attribute("num_outputs", uint64_t(parts))) +
+                node("Identity", {"p"}, {"y"}),
+            {x}, 18);
+        CHECK(y.values == Floats(all.begin() + begin, all.begin() + end));
+      }
+    }
+}
+
+TEST_CASE("Split without num_outputs has equal parts, and sizes come to the dimension") {
+  const std::string even = node("Split", {"x"}, {"y", "z"});
+  CHECK(run_model<float>(even, {drawn("x", {6})}).values.size() == 3);
+  CHECK_THROWS_AS(run_model<float>(even, {drawn("x", {7})}), Error);
+  Given seven = drawn("x", {7});
+  seven.names.clear();
+  check_says("equal parts", [&] { run_model<float>(even, {seven}); });
+  const std::string sizes = node("Split", {"x", "sizes"}, {"z", "y"});
+  CHECK(run_model<float>(sizes + integers("sizes", {2, 5}), {drawn("x", {7})}).values.size() == 5);
+  CHECK_THROWS_AS(run_model<float>(sizes + integers("sizes", {2, 4}), {drawn("x", {7})}), Error);
+  check_says("come to 6", [&] { run_model<float>(sizes + integers("sizes", {2, 4}), {seven}); });
+  check_says("negative", [&] { run_model<float>(sizes + integers("sizes", {8, -1}), {seven}); });
+  for (const Ints &list : {Ints{7}, Ints{2, 2, 3}})
+    check_says("2 outputs", [&] { run_model<float>(sizes + integers("sizes", list), {seven}); });
+  check_says("num_outputs", [&] {
+    run_model<float>(node("Split", {"x"}, {"y", "z"}, integer_attribute("num_outputs", 3)), {seven},
+                     {}, 18);
+  });
+}

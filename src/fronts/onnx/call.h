@@ -178,6 +178,7 @@ using HandlerTable = std::unordered_map<std::string_view, Handler>;
 void add_elementwise(HandlerTable &table);
 void add_reductions(HandlerTable &table);
 void add_shapes(HandlerTable &table);
+void add_splits(HandlerTable &table);
 void add_padding(HandlerTable &table);
 void add_indexing(HandlerTable &table);
 void add_products(HandlerTable &table);

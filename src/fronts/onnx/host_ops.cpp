@@ -340,6 +340,10 @@ Hosts split(Call &call, const std::vector<const Host *> &in) {
   if (call.integer("num_outputs", parts) != parts)
     return std::nullopt;
   if (!sections) {
+    if (in.size() > 1 && in[1])
+      return std::nullopt;
+    if (!call.attribute("num_outputs") && x.dims[0] % parts)
+      return std::nullopt; // the device's handler says so
     const int64_t each = (x.dims[0] + parts - 1) / parts;
     sections = Ints();
     for (int64_t left = x.dims[0], i = 0; i < parts; ++i, left -= sections->back())
@@ -355,7 +359,7 @@ Hosts split(Call &call, const std::vector<const Host *> &in) {
       from.push_back(at++);
     out.push_back(chosen(x, {size}, from));
   }
-  if (at != x.size())
+  if (at != x.size() || int64_t(out.size()) != parts || call.integer("num_outputs", parts) != parts)
     return std::nullopt;
   return out;
 }

@@ -1,5 +1,5 @@
 // Broadcasting of dimensions of which only a run tells which are 1; see call.h.
-#include "import/onnx/call.h"
+#include "fronts/onnx/call.h"
 
 #include <algorithm>
 

@@ -9,6 +9,7 @@ Handler find_handler(std::string_view domain, std::string_view op) {
     add_elementwise(all);
     add_reductions(all);
     add_shapes(all);
+    add_splits(all);
     add_padding(all);
     add_indexing(all);
     add_products(all);

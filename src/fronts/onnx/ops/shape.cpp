@@ -1,4 +1,4 @@
-// Ops that say anew how elements lie, or repeat them: reshapes, slices, pads, tiles.
+// Ops that say anew how elements lie, or repeat them: reshapes, slices, tiles.
 #include "fronts/onnx/call.h"
 
 #include <algorithm>
@@ -147,42 +147,6 @@ void concat(Call &c) {
     part = c.w.match(part, own);
   }
   c.result(c.concat(parts, axis));
-}
-
-void split(Call &c) {
-  V x = c.value(0);
-  if (c.failed())
-    return;
-  const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
-  const auto parts = static_cast<int64_t>(c.node.outputs.size());
-  c.expect("num_outputs", parts);
-  std::vector<E> sections;
-  if (c.has(1))
-    sections = c.exprs(1);
-  else if (c.attribute("split"))
-    for (int64_t size : c.integers("split", {}))
-      sections.push_back(c.constant(size));
-  if (c.failed())
-    return;
-  const E whole = c.dims(x)[axis];
-  if (sections.empty()) {
-    if (parts == 0)
-      return;
-    const auto number = c.known(whole);
-    const int64_t each = number ? *number / parts + (*number % parts != 0) : 0;
-    for (int64_t i = 0, left = number.value_or(0); i < parts; ++i) {
-      const int64_t size = std::min(each, left);
-      left -= size;
-      sections.push_back(number ? c.constant(size)
-                                : c.w.exprs().floordiv(whole, c.constant(parts)));
-    }
-  }
-  E at = c.constant(0);
-  for (size_t i = 0; i < sections.size(); ++i) {
-    if (c.wants(i))
-      c.result(sections.size() == 1 ? x : c.slice(x, axis, at, sections[i]), i);
-    at = c.w.exprs().add(at, sections[i]);
-  }
 }
 
 void slice(Call &c) {
@@ -458,7 +422,6 @@ void add_shapes(HandlerTable &table) {
                                                        {"Unsqueeze", unsqueeze},
                                                        {"Transpose", transpose},
                                                        {"Concat", concat},
-                                                       {"Split", split},
                                                        {"Slice", slice},
                                                        {"Expand", expand},
                                                        {"Tile", tile},

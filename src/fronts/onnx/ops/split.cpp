@@ -1,0 +1,82 @@
+// Split: parts of a tensor along an axis.
+#include "fronts/onnx/call.h"
+
+namespace cugrt::onnx {
+
+namespace {
+
+/// The sizes of a Split without a list of them. With num_outputs (opset 18) the last ones are
+/// smaller where it does not divide the dimension.
+std::vector<E> even_sections(Call &c, E whole) {
+  const auto parts = static_cast<int64_t>(c.node.outputs.size());
+  ir::ExprPool &exprs = c.w.exprs();
+  const E each = exprs.ceildiv(whole, c.constant(parts)),
+          less = exprs.floordiv(whole, c.constant(parts));
+  const bool uneven = c.attribute("num_outputs");
+  if (!uneven && c.known(whole) && each != less)
+    c.w.fail(Code::parse_error, "a dimension of " + std::to_string(*c.known(whole)) + " has no " +
+                                    std::to_string(parts) + " equal parts");
+  std::vector<E> sections(size_t(parts), uneven ? each : less);
+  if (!uneven || exprs.mul(each, c.constant(parts)) == whole)
+    return sections;
+  if (parts == 2) // the same as below, of fewer terms
+    sections[1] = less;
+  else
+    for (int64_t i = 1; i < parts; ++i)
+      sections[size_t(i)] = exprs.min(
+          each, exprs.max(exprs.sub(whole, exprs.mul(each, c.constant(i))), c.constant(0)));
+  return sections;
+}
+
+void split(Call &c) {
+  V x = c.value(0);
+  if (c.failed())
+    return;
+  const size_t axis = c.axis(c.integer("axis", 0), c.rank(x)), parts = c.node.outputs.size();
+  c.expect("num_outputs", int64_t(parts));
+  if (c.failed() || parts == 0)
+    return;
+  std::vector<E> sections;
+  const bool given = c.has(1) || c.attribute("split");
+  if (c.has(1))
+    sections = c.exprs(1);
+  else
+    for (int64_t size : c.integers("split", {}))
+      sections.push_back(c.constant(size));
+  if (c.failed())
+    return;
+  Dims wanted = c.dims(x);
+  if (!given)
+    sections = even_sections(c, wanted[axis]);
+  if (sections.size() != parts)
+    return c.w.fail(Code::parse_error, "there are " + std::to_string(sections.size()) +
+                                           " sizes of parts for " + std::to_string(parts) +
+                                           " outputs");
+  E all = c.constant(0);
+  for (E size : sections) {
+    if (c.w.range(size).upper < 0)
+      return c.w.fail(Code::parse_error, "the size of a part is negative");
+    all = c.w.exprs().add(all, size);
+  }
+  if (const auto sum = c.known(all), whole = c.known(wanted[axis]); sum && whole && *sum != *whole)
+    return c.w.fail(Code::parse_error, "the sizes of the parts come to " + std::to_string(*sum) +
+                                           ", and the dimension is " + std::to_string(*whole));
+  wanted[axis] = all; // the run sees whether it is that
+  V matched = c.w.match(x, wanted);
+  // Parts that lie together are parts of something whose size is known to be theirs: of a copy.
+  x = matched != x && c.known(c.product(wanted.first(axis))) == 1
+          ? c.op(Op::cast, {matched}, {attr("dtype", ir::DTypeLiteral(c.dtype(matched)))})
+          : matched;
+  E at = c.constant(0);
+  for (size_t i = 0; i < parts; ++i) {
+    if (c.wants(i))
+      c.result(parts == 1 ? x : c.slice(x, axis, at, sections[i]), i);
+    at = c.w.exprs().add(at, sections[i]);
+  }
+}
+
+} // namespace
+
+void add_splits(HandlerTable &table) { table["Split"] = split; }
+
+} // namespace cugrt::onnx
