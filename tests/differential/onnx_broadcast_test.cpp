@@ -298,3 +298,14 @@ TEST_CASE("Split without num_outputs has equal parts, and sizes come to the dime
                      {}, 18);
   });
 }
+
+TEST_CASE("a sum over a shape without axes, where that means no reduction") {
+  const auto sums = [](const std::string &attributes) {
+    return run_model<int64_t>(node("Shape", {"x"}, {"s"}) +
+                                  node("ReduceSum", {"s"}, {"r"}, attributes) +
+                                  node("Identity", {"r"}, {"y"}),
+                              {drawn("x", {3, 5})});
+  };
+  CHECK(sums(integer_attribute("noop_with_empty_axes", 1)).values == Ints{3, 5});
+  CHECK(sums("").values == Ints{8});
+}

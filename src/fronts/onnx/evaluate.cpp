@@ -383,12 +383,16 @@ bool Evaluation::reduce() {
   const Host &x = *in_[0];
   if (is_real(x.dtype) || x.dims.size() > 1 || x.ints.empty())
     return false;
-  // Of one axis: axes that are given can only be that one.
-  const bool noop = c_.integer("noop_with_empty_axes", 0) != 0;
-  const bool given =
-      (in_.size() > 1 && in_[1] && in_[1]->size()) || !c_.integers("axes", {}).empty();
-  if (noop && !given)
-    return false;
+  const Ints axes = c_.attribute("axes")       ? c_.integers("axes", {})
+                    : in_.size() > 1 && in_[1] ? c_.constants(1)
+                                               : Ints();
+  const bool keep = c_.integer("keepdims", 1) != 0;
+  if (const bool noop = c_.integer("noop_with_empty_axes", 0) != 0; noop && axes.empty()) {
+    c_.result(x);
+    return true;
+  }
+  for (int64_t axis : axes)
+    c_.axis(axis, x.dims.size());
   const std::string_view combine = op == "ReduceProd"  ? "Mul"
                                    : op == "ReduceSum" ? "Add"
                                    : op == "ReduceMax" ? "Max"
@@ -402,7 +406,7 @@ bool Evaluation::reduce() {
     all = number ? c_.constant(wrap(x.dtype, *number)) : *next;
   }
   Host out{x.dtype, {}, {all}, {}};
-  if (c_.integer("keepdims", 1))
+  if (keep)
     out.dims.assign(x.dims.size(), 1);
   c_.result(std::move(out));
   return true;
