@@ -309,3 +309,21 @@ TEST_CASE("a sum over a shape without axes, where that means no reduction") {
   CHECK(sums(integer_attribute("noop_with_empty_axes", 1)).values == Ints{3, 5});
   CHECK(sums("").values == Ints{8});
 }
+
+TEST_CASE("Clip: a NaN bounds nothing, and the upper bound wins") {
+  const float nan = std::nanf("");
+  const Floats x = {-3, 0, 5};
+  for (bool known : {true, false}) {
+    const auto clipped = [&](float least, float most) {
+      Given low = floats("low", {}, {least}), high = floats("high", {}, {most});
+      low.is_weight = high.is_weight = known;
+      return run<float>(node("Clip", {"x", "low", "high"}, {"y"}),
+                        {floats("x", {3}, x), low, high});
+    };
+    CHECK(clipped(nan, 1) == Floats{-3, 0, 1});
+    CHECK(clipped(-1, nan) == Floats{-1, 0, 5});
+    CHECK(clipped(nan, nan) == x);
+    CHECK(clipped(2, -2) == Floats{-2, -2, -2});
+    CHECK(clipped(-1, 1) == Floats{-1, 0, 1});
+  }
+}

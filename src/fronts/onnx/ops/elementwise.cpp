@@ -2,6 +2,7 @@
 #include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
 
+#include <cmath>
 #include <limits>
 
 namespace cugrt::onnx {
@@ -103,30 +104,39 @@ void where(Call &c) {
   c.result(c.op(Op::where, {condition, a, b}));
 }
 
+/// By ONNX's definition in simpler ops: where x is less than the least, that; then where it is more
+/// than the most, that. So a NaN limits nothing, and where the least is more than the most, that
+/// wins.
 void clip(Call &c) {
   V x = c.value(0);
-  if (c.node.op == "Clip" && (c.attribute("min") || c.attribute("max"))) { // opset below 11
-    c.result(c.op(Op::clip, {x},
-                  {attr("min", c.number("min", -std::numeric_limits<float>::infinity())),
-                   attr("max", c.number("max", std::numeric_limits<float>::infinity()))}));
+  if (c.failed())
     return;
-  }
-  const Host *low = c.host(1), *high = c.host(2);
-  const bool constant = is_real(c.dtype(x)) && (!c.has(1) || low) && (!c.has(2) || high) &&
-                        (!low || low->reals.size() == 1) && (!high || high->reals.size() == 1);
   const double inf = std::numeric_limits<double>::infinity();
-  const double least = low && constant ? low->reals[0] : -inf,
-               most = high && constant ? high->reals[0] : inf;
-  if (constant && least <= most) {
-    c.result(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}));
-    return;
+  const bool real = is_real(c.dtype(x));
+  auto number = [](double bound, double none) { return std::isnan(bound) ? none : bound; };
+  if (c.node.op == "Clip" && (c.attribute("min") || c.attribute("max"))) // opset below 11
+    return c.result(c.op(Op::clip, {x},
+                         {attr("min", number(c.number("min", -inf), -inf)),
+                          attr("max", number(c.number("max", inf), inf))}));
+  const Host *low = c.host(1), *high = c.host(2);
+  if (real && (!c.has(1) || (low && low->reals.size() == 1)) &&
+      (!c.has(2) || (high && high->reals.size() == 1))) {
+    const double least = low ? number(low->reals[0], -inf) : -inf,
+                 most = high ? number(high->reals[0], inf) : inf;
+    if (least <= most)
+      return c.result(c.op(Op::clip, {x}, {attr("min", least), attr("max", most)}));
   }
-  if (c.has(1))
-    x = c.binary(Op::maximum, x, c.value(1));
-  if (c.has(2))
-    x = c.binary(Op::minimum, x, c.value(2));
   if (!c.has(1) && !c.has(2))
     return c.result(c.entry(0));
+  auto limited = [&](size_t input, Op compare, Op integers) {
+    if (!c.has(input))
+      return;
+    V bound = c.value(input);
+    x = real ? c.op(Op::where, {c.binary(compare, x, bound), bound, x})
+             : c.binary(integers, x, bound);
+  };
+  limited(1, Op::less, Op::maximum);
+  limited(2, Op::greater, Op::minimum);
   c.result(x);
 }
 
