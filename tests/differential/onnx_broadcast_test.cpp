@@ -327,3 +327,46 @@ TEST_CASE("Clip: a NaN bounds nothing, and the upper bound wins") {
     CHECK(clipped(-1, 1) == Floats{-1, 0, 1});
   }
 }
+
+TEST_CASE(
+    "bytes that are made smaller with antialiasing are whole after each axis, the last first") {
+  // Halved, linear: element i of three taps apart by 1 from 2 i + 0.5 has weights 1/8 3/8 3/8 1/8.
+  const auto halved = [](const std::vector<double> &x) {
+    std::vector<double> out;
+    const auto at = [&](int64_t i) {
+      return x[size_t(std::min<int64_t>(std::max<int64_t>(i, 0), int64_t(x.size()) - 1))];
+    };
+    for (int64_t i = 0; i < int64_t(x.size()) / 2; ++i)
+      out.push_back(std::floor(
+          (at(2 * i - 1) + 3 * at(2 * i) + 3 * at(2 * i + 1) + at(2 * i + 2)) / 8 + 0.5));
+    return out;
+  };
+  for (int shift : {0, 128}) {
+    std::vector<uint8_t> image;
+    std::vector<double> rows; // of halved columns
+    for (int r = 0; r < 4; ++r) {
+      std::vector<double> row;
+      for (int column = 0; column < 4; ++column) {
+        const int value = (r * 67 + column * 101 + r * column * 31) % 256 - shift;
+        row.push_back(value);
+        image.push_back(uint8_t(value));
+      }
+      for (double one : halved(row))
+        rows.push_back(one);
+    }
+    Floats want(4);
+    for (size_t column = 0; column < 2; ++column) {
+      const auto made =
+          halved({rows[column], rows[2 + column], rows[4 + column], rows[6 + column]});
+      for (size_t r = 0; r < 2; ++r)
+        want[2 * r + column] = float(made[r]);
+    }
+    CHECK(run_model<float>(
+              node("Resize", {"x", "", "", "sizes"}, {"r"},
+                   text_attribute("mode", "linear") + integer_attribute("antialias", 1)) +
+                  node("Cast", {"r"}, {"y"}, integer_attribute("to", kF32)) +
+                  integers("sizes", {1, 1, 2, 2}),
+              {{"x", shift ? kI8 : kU8, {1, 1, 4, 4}, raw(image)}}, {}, 18)
+              .values == want);
+  }
+}

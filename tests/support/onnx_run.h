@@ -11,7 +11,7 @@ namespace cugrt::test::onnx_run {
 
 using namespace cugrt::test::onnx_bytes;
 
-constexpr unsigned kU8 = 2, kI32 = 6, kBool = 9; // ONNX's numbers of dtypes
+constexpr unsigned kU8 = 2, kI8 = 3, kI32 = 6, kBool = 9; // ONNX's numbers of dtypes
 
 /// A tensor of a model: an input of the run, or an initial value.
 struct Given {
@@ -51,6 +51,7 @@ inline std::string microsoft_node(const std::string &op, const std::vector<std::
 inline cugrt_dtype dtype_of(unsigned dtype) {
   return dtype == kF32    ? CUGRT_F32
          : dtype == kU8   ? CUGRT_U8
+         : dtype == kI8   ? CUGRT_I8
          : dtype == kI32  ? CUGRT_I32
          : dtype == kBool ? CUGRT_BOOL
                           : CUGRT_I64;

@@ -88,6 +88,19 @@ std::vector<double> matrix(const Mode &mode, const Axis &a) {
   return out;
 }
 
+/// The nearest integers of that dtype, halves up.
+V whole_numbers(Call &c, V x, DType dtype) {
+  x = c.op(Op::floor, {c.binary(Op::add, x, c.like(x, 0.5))});
+  const ir::DTypeInfo &info = ir::info(dtype);
+  if (info.bytes_per_block > 2) // a float has not all of them
+    return x;
+  const double values = std::exp2(8 * info.bytes_per_block);
+  const bool is_signed = info.kind == ir::DTypeKind::signed_integer;
+  return c.op(Op::clip, {x},
+              {attr("min", is_signed ? -values / 2 : 0),
+               attr("max", is_signed ? values / 2 - 1 : values - 1)});
+}
+
 V resize_axis(Call &c, V x, size_t axis, const Axis &a, const Mode &mode) {
   if (mode.kind == "nearest") {
     Host ids{DType::i64, {a.out}, {}, {}};
@@ -286,7 +299,16 @@ void resize(Call &c) {
   }
   if (on_device)
     return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
-  for (size_t i = 0; i < axes.size() && !c.failed(); ++i) {
+  // Antialiased integers are integers after each axis, the last one first, as in ONNX Runtime and
+  // PyTorch.
+  const bool rounds = mode.antialias && mode.kind != "nearest" && !is_real(dtype);
+  std::vector<size_t> order(axes.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  if (rounds)
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return axes[a] > axes[b]; });
+  for (size_t i : order) {
+    if (c.failed())
+      break;
     const auto axis = size_t(axes[i]);
     const E d = c.dims(x)[axis];
     if (!sizes.empty() && sizes[i] == d && kept == 0)
@@ -316,6 +338,8 @@ void resize(Call &c) {
     if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
     x = resize_axis(c, x, axis, a, mode);
+    if (rounds)
+      x = whole_numbers(c, x, dtype);
   }
   c.result(c.cast(x, dtype));
 }
