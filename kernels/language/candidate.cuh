@@ -1,6 +1,6 @@
 // Places along an axis in the order in which a search takes them: the largest value first (with
-// SMALLEST, the smallest), a NaN before any number, and of equal ones the first (with LAST, the
-// last).
+// SMALLEST, the smallest), a NaN before any number (with NAN_LAST, behind them), and of equal ones
+// the first (with LAST, the last).
 #pragma once
 
 #include "shared/number.cuh"
@@ -16,7 +16,11 @@ __device__ bool before(const Candidate &p, const Candidate &q) {
     return q.position < 0 && p.position >= 0;
   const bool p_nan = p.value != p.value, q_nan = q.value != q.value;
   if (p_nan != q_nan)
+#ifdef NAN_LAST
+    return q_nan;
+#else
     return p_nan;
+#endif
 #ifdef SMALLEST
   if (!p_nan && p.value != q.value)
     return p.value < q.value;

@@ -1,8 +1,8 @@
 // The k largest elements (with SMALLEST, the smallest) along one axis of x: [outer, axis, inner],
 // in order, and their positions; values and positions: [outer, k, inner].
 //
-// A NaN is larger than any number and wins in either order; of equal elements the first comes
-// first. One block a line.
+// A NaN is larger than any number: first of the largest, last of the smallest. Of equal elements the
+// first comes first. One block a line.
 //
 //   entry          threads   takes
 //   top_k_warp     32        lines of at most 256 elements of at most four bytes
@@ -17,6 +17,10 @@
 //
 // Options: SMALLEST; HELD for all entries, else there is only the last; those of number.cuh and
 // assume.cuh.
+
+#ifdef SMALLEST
+#define NAN_LAST
+#endif
 
 #include "shared/assume.cuh"
 #include "language/candidate.cuh"
@@ -49,9 +53,10 @@ __device__ __forceinline__ unsigned number_of(T value) {
   const unsigned bits = __float_as_uint(given);
   unsigned number = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 #ifdef SMALLEST
-  number = ~number;
-#endif
+  return given != given ? 0 : ~number; // no number is 0 here
+#else
   return given != given ? 0xffffffffu : number;
+#endif
 }
 #endif
 

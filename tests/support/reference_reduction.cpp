@@ -106,8 +106,9 @@ std::vector<Array> reference_top_k(const Call &call) {
     std::iota(order.begin(), order.end(), int64_t(0));
     auto at = [&](int64_t i) { return x.values[size_t(begin + i * stride)]; };
     std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
-      if (std::isnan(at(p)) || std::isnan(at(q)))
-        return std::isnan(at(p)) && !std::isnan(at(q));
+      const bool p_nan = std::isnan(at(p)), q_nan = std::isnan(at(q)); // larger than any number
+      if (p_nan || q_nan)
+        return p_nan != q_nan && p_nan == call.flag("largest");
       return call.flag("largest") ? at(p) > at(q) : at(p) < at(q);
     });
     const int64_t out = line / stride * k * stride + line % stride;
