@@ -9,6 +9,8 @@
 //
 // Options: DIMENSIONS 2 or 3 (size_d is 1 of two), MODE, PADDING, ALIGN_CORNERS; those of
 // floating.cuh and assume.cuh.
+//
+// Of cubic sampling each element around the place is limited or reflected, else the place itself is.
 
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"
@@ -60,7 +62,9 @@ __device__ __forceinline__ Acc place_of(Acc coordinate, long long size) {
 #if MODE == 0
   place = rint(place);
 #endif
-#if PADDING == 1
+#if MODE == 2
+  return place;
+#elif PADDING == 1
   return place < LOWER || place > UPPER(size) ? limited(place, size) : place;
 #elif PADDING == 2
   return reflected(place, LOWER, UPPER(size));

@@ -160,7 +160,7 @@ std::vector<Array> reference_grid_sample(const Call &call) {
           corners ? (given + 1) / 2 * double(size - 1) : ((given + 1) * double(size) - 1) / 2;
       if (mode == "nearest")
         place = std::nearbyint(place);
-      if (place < lower || place > upper) {
+      if (mode != "cubic" && (place < lower || place > upper)) { // of cubic each tap alone
         if (padding == "border")
           place = place < lower ? 0 : double(size - 1);
         if (padding == "reflection")
