@@ -41,12 +41,13 @@ using ir::ValueId;
 /// The symbols that have buckets, but no symbol for them yet.
 std::vector<SymbolId> symbols_to_pad(const ir::Function &function) {
   std::vector<SymbolId> found;
-  for (uint32_t s = 0; s < function.symbols.size(); ++s) {
-    bool has = std::any_of(function.symbols.begin(), function.symbols.end(),
-                           [&](const ir::Symbol &symbol) { return symbol.bucket_of == s; });
-    if (!function.symbols[s].buckets.empty() && !has)
+  std::vector<bool> has(function.symbols.size(), false);
+  for (const ir::Symbol &symbol : function.symbols)
+    if (symbol.bucket_of < has.size())
+      has[symbol.bucket_of] = true;
+  for (uint32_t s = 0; s < function.symbols.size(); ++s)
+    if (!function.symbols[s].buckets.empty() && !has[s])
       found.push_back({s});
-  }
   return found;
 }
 

@@ -315,14 +315,23 @@ std::string print_type(const Module &module, const Function *function, TypeId ty
   return printer.take();
 }
 
-std::string print_binding(const Module &module, const Function &function, const Binding &binding) {
-  Printer printer(module, kQuotedTypeBytes);
-  printer.enter(&function);
-  printer.binding(binding, 0, true);
-  std::string text = printer.take();
+BindingPrinter::BindingPrinter(const Module &module, const Function &function)
+    : printer_(std::make_unique<Printer>(module, kQuotedTypeBytes)) {
+  printer_->enter(&function);
+}
+
+BindingPrinter::~BindingPrinter() = default;
+
+std::string BindingPrinter::print(const Binding &binding) {
+  printer_->binding(binding, 0, true);
+  std::string text = printer_->take();
   if (!text.empty() && text.back() == '\n')
     text.pop_back();
   return text;
+}
+
+std::string print_binding(const Module &module, const Function &function, const Binding &binding) {
+  return BindingPrinter(module, function).print(binding);
 }
 
 } // namespace cugrt::ir

@@ -6,6 +6,8 @@
 
 #include "ir/text/text.h"
 
+#include <utility>
+
 namespace cugrt::ir {
 
 class Printer {
@@ -18,7 +20,7 @@ public:
   /// One binding at `indent`; nested blocks follow on their own lines or are elided.
   void binding(const Binding &b, uint32_t indent, bool elide_blocks);
   void enter(const Function *function);
-  std::string take() { return std::move(out_); }
+  std::string take() { return std::exchange(out_, {}); }
 
 private:
   // How a symbol that the parser has not met yet is treated where the next expressions stand.

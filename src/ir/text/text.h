@@ -1,9 +1,10 @@
 // Text form of modules: parser and printer. The grammar stands in docs/ir.md.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,17 @@ Status check_text_limits(const Module &module);
 std::string print_type(const Module &module, const Function *function, TypeId type);
 /// One binding on one line (nested blocks elided), as plans and messages quote it.
 std::string print_binding(const Module &module, const Function &function, const Binding &binding);
+/// The same for many bindings of one function: what its symbols are called is looked up once.
+/// Module and function outlive it, and their symbols stay as they are.
+class BindingPrinter {
+public:
+  BindingPrinter(const Module &module, const Function &function);
+  ~BindingPrinter();
+  std::string print(const Binding &binding);
+
+private:
+  std::unique_ptr<class Printer> printer_;
+};
 
 /// Checks every rule of docs/ir.md beyond grammar: single assignment and dominance, captures, types
 /// of operands against kernels, functions and ops, exactly one definition for every symbol, bounds.

@@ -40,8 +40,8 @@ public:
   Teller(const ir::Module &module, const ir::Function &function, const std::set<Place> &used,
          const std::map<Place, Told> &told, const plan::PlanReport &report, uint32_t number,
          std::vector<Untold> &out)
-      : module_(module), f_(function), used_(used), told_(told), report_(report), number_(number),
-        out_(out), user_(function.values.size()) {}
+      : f_(function), printer_(module, function), used_(used), told_(told), report_(report),
+        number_(number), out_(out), user_(function.values.size()) {}
 
   void run() {
     last_told_ = last_told();
@@ -75,7 +75,7 @@ private:
     plan::BindingNote note;
     note.function = has_user ? report_.bindings[user.last].function : number_;
     note.location = b.location;
-    note.binding = ir::print_binding(module_, f_, b);
+    note.binding = printer_.print(b);
     if (has_user) {
       note.region = report_.bindings[user.last].region;
       note.reason = "part of what line " +
@@ -109,8 +109,8 @@ private:
     return last;
   }
 
-  const ir::Module &module_;
   const ir::Function &f_;
+  ir::BindingPrinter printer_;
   const std::set<Place> &used_;
   const std::map<Place, Told> &told_;
   const plan::PlanReport &report_;

@@ -1,11 +1,11 @@
 // Elements of constants, attributes of ops, and text at its limits.
 #include "support/catch.h"
 
+#include "base/type/element.h"
 #include "ir/module/builder.h"
-#include "ops/table/ops.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
-#include "base/type/element.h"
+#include "ops/table/ops.h"
 
 #include <cmath>
 #include <cstring>
@@ -245,4 +245,28 @@ TEST_CASE("parse_and_verify names the file and the kind of error") {
   auto wrong = parse_and_verify("cugrt 1\nfunc @f() {\n  call @f()\n  return\n}\n", "m.cugrt");
   REQUIRE_FALSE(wrong.ok());
   CHECK(wrong.status().code() == Code::verify_error);
+}
+
+TEST_CASE("bindings that one printer prints after one another are as each by itself") {
+  const auto module = parse_and_verify(R"(cugrt 1
+func @f(%x: tensor<[n, 4], f32>, %p: tensor<[1], i32>) -> (tensor<[n, 4], f32>) {
+  read q = %p[0] in [0, 7]
+  %s = shape [n + 1, 2*n]
+  %m = match %x: tensor<[n, 4], f32>
+  %y = relu(%m)
+  return %y
+}
+)",
+                                       "m.cugrt");
+  REQUIRE(module.ok());
+  const Function &f = module->functions[0];
+  BindingPrinter printer(*module, f);
+  std::string all;
+  for (const Binding &b : f.body().bindings) {
+    const std::string one = printer.print(b);
+    CHECK(one == print_binding(*module, f, b));
+    all += one + "\n";
+  }
+  CHECK(all == "read q = %p[0] in [0, 7]\n%s = shape [n + 1, 2*n]\n"
+               "%m = match %x : tensor<[n, 4], f32>\n%y = relu(%m)\n");
 }

@@ -6,12 +6,14 @@
 // before it.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/lower/conditionals.h"
 #include "compiler/planner/lower/launch.h"
 #include "compiler/planner/lower/regions.h"
+#include "ir/module/module.h"
+#include "ir/text/text.h"
 
 #include <map>
+#include <optional>
 
 namespace cugrt::plan {
 
@@ -104,6 +106,7 @@ private:
   ModuleStorage &all_storage_;
   const uint32_t index_;
   const ir::Function &function_;
+  std::optional<ir::BindingPrinter> printer_; // where there is a report
   const Liveness &live_;
   const FunctionStorage &storage_;
   Function out_;

@@ -2,8 +2,8 @@
 // and where tensors lie.
 #include "compiler/planner/lower/function_planner.h"
 
-#include "ir/text/text.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 #include <tuple>
@@ -47,8 +47,9 @@ void FunctionPlanner::note(const Binding &b, const Decision &decision, uint32_t 
   if (!context_.report || again_ > 0)
     return;
   note_call_site(b.call_site);
-  context_.report->bindings.push_back({index_, b.location,
-                                       ir::print_binding(context_.module, function_, b), region,
+  if (!printer_)
+    printer_.emplace(context_.module, function_);
+  context_.report->bindings.push_back({index_, b.location, printer_->print(b), region,
                                        decision.reason.text(), calls_from(function_, b.call_site)});
 }
 

@@ -1,14 +1,14 @@
 // Inlining, callees first, so that what a callee calls is already in it.
 #include "compiler/planner/rewrite/inline_calls.h"
 
-#include "ir/module/function_cloner.h"
-#include "ir/module/located.h"
-#include "ir/module/infer.h"
-#include "ir/text/text.h"
 #include "compiler/planner/rewrite/inlined_body.h"
-#include "plan/symbols/bucket_boxes.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/infer.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 
@@ -45,9 +45,9 @@ public:
   Inliner(const ir::Function &source, uint32_t number, ir::Module &target,
           std::span<const Callee> callees, const Liveness &live, const InlineOptions &options,
           InlinedCalls &out)
-      : FunctionCloner(source, target), number_(number), callees_(callees), live_(live),
-        options_(options), bounds_(symbol_domain(target, source)), out_(out),
-        steps_(count_steps(source)), bindings_(count_bindings(source)) {
+      : FunctionCloner(source, target), printer_(target, source), number_(number),
+        callees_(callees), live_(live), options_(options), bounds_(symbol_domain(target, source)),
+        out_(out), steps_(count_steps(source)), bindings_(count_bindings(source)) {
     for (const Operand &result : source.results_of(source.body()))
       if (result.kind == Operand::Kind::value)
         returned_.push_back(live.alias_of[result.index]);
@@ -245,9 +245,8 @@ private:
         bounds_.add(f.symbols[s].bounds);
         symbols_[s] = module().exprs.symbol(builder().symbol(f.symbols[s]));
       }
-    InlinedBody body(
-        module(), builder(), callee, symbols_, bounds_,
-        {f.name, ir::print_binding(module(), source(), b), callee.steps, b.call_site, b.location});
+    InlinedBody body(module(), builder(), callee, symbols_, bounds_,
+                     {f.name, printer_.print(b), callee.steps, b.call_site, b.location});
     for (size_t p = 0; p < f.params.size(); ++p)
       body.map(f.params[p].value, arguments[p]);
     for (uint32_t i = 0; i < b.result_count; ++i) {
@@ -273,6 +272,7 @@ private:
                                       std::span(&type, 1)));
   }
 
+  ir::BindingPrinter printer_; // of the source
   const uint32_t number_;
   const std::span<const Callee> callees_;
   const Liveness &live_;
