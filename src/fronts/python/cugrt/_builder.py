@@ -193,6 +193,19 @@ class Module:
 
     def __init__(self) -> None:
         self._constants, self._kernels, self._functions = [], [], []
+        self._given, self._weights = None, None
+
+    @classmethod
+    def from_text(cls, text: str, weights: dict[str, typing.Any] | None = None) -> "Module":
+        """A module of a text, which is read when it is loaded. ``weights``: arrays that :func:`cugrt.load` takes where
+        it is given none."""
+        module = cls()
+        module._given, module._weights = string("text", text), table("weights", weights) if weights else None
+        return module
+
+    def _is_built(self):
+        if self._given is not None:
+            raise Error("a module of a text takes no further functions and kernels")
 
     def function(self, name: str = "main", *, lower_bounds: dict[str, int] | None = None,
                  upper_bounds: dict[str, int] | None = None) -> Function:
@@ -200,16 +213,20 @@ class Module:
         limits = [{named(symbol, f"a symbol of {what}"): whole(f"{what} of '{symbol}'", bound)
                    for symbol, bound in table(what, given).items()}
                   for what, given in (("lower_bounds", lower_bounds), ("upper_bounds", upper_bounds))]
+        self._is_built()
         self._functions.append(Function(self, named(name, "a function"), *limits))
         return self._functions[-1]
 
     def kernel(self, text: str) -> None:
         """A kernel in the textual form, ``kernel @name { ... }``, which functions launch."""
+        self._is_built()
         self._kernels.append(string("text", text))
 
     @property
     def text(self) -> str:
         """The module in its textual form."""
+        if self._given is not None:
+            return self._given
         parts = ["cugrt 1\n", *self._kernels, *(line + "\n" for line in self._constants),
                  *(function._text() for function in self._functions)]
         return "\n".join(parts)

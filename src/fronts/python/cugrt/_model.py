@@ -6,6 +6,7 @@ import os
 import typing
 
 from . import _native, _sources
+from ._builder import Module
 from ._errors import Error, called, flag, path_of, string, table, whole, wrong
 from ._files import WholeFile
 
@@ -199,7 +200,8 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
     ``source``: a path, bytes, or a :class:`cugrt.Module`. Content decides what it is: a module's text, a pack, ONNX or
     GGUF. What is no pack is compiled, which needs the extra ``cugrt[compile]`` or a CUDA toolkit.
 
-    ``weights``: a path of a safetensors file, or a dict of arrays, for text and for packs without weights.
+    ``weights``: a path of a safetensors file, or a dict of arrays, for text and for packs without weights; by default
+    those that a :class:`cugrt.Module` brings along.
     ``driver``: ``"system"``, ``"emulated"``, or a library's path; by default as CUGRT_DRIVER says. ``device``: a number.
     ``options``: settings of passes, as ``{"mixed.dtype": "f16"}``.
 
@@ -218,6 +220,8 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
         if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         return LLM(path, driver=driver, device=device, progress=progress)
+    if weights is None and isinstance(source, Module):
+        weights = source._weights
     return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                           options, progress))
 
