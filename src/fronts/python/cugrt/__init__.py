@@ -26,7 +26,9 @@ __version__: str = _native.version
 
 def __getattr__(name: str) -> _typing.Any:
     # What most programs never use is imported when it is asked for.
-    if name == "serve":
-        import importlib
-        return importlib.import_module("cugrt.serve")
+    import importlib
+    if name in ("serve", "relax"):
+        return importlib.import_module("cugrt." + name)
+    if name in ("from_relax", "to_relax", "transform"):
+        return getattr(importlib.import_module("cugrt.relax"), name)
     raise AttributeError(f"module 'cugrt' has no attribute {name!r}")

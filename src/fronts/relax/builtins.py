@@ -1,0 +1,114 @@
+"""Storage, views, host builtins and lifted regions."""
+
+from tvm import relax, tirx
+
+from .dims import refuse
+
+TABLE = {}
+
+
+def takes(*names):
+    def note(make):
+        TABLE.update(dict.fromkeys(names, make))
+        return make
+
+    return note
+
+
+def text_of(e):
+    return str(e.value) if hasattr(e, "value") else str(e)
+
+
+@takes("memory.alloc_storage", "vm.alloc_storage")
+def alloc_storage(f, e):
+    args = list(e.args)
+    strings = [str(a.value) for a in args if type(a).__name__ == "StringImm"]
+    size = args[0].values[0] if isinstance(args[0], relax.ShapeExpr) else args[0]
+    return f.let(f'alloc_storage "{strings[0] if strings else "global"}", {f.dims.text(size)}')
+
+
+@takes("memory.alloc_tensor", "vm.alloc_tensor")
+def alloc_tensor(f, e):
+    made = f.let(f"alloc_tensor {f.value(e.args[0])}, {f.dims.text(e.args[1])} : {f.dims.type(e.ty, 'a tensor')}")
+    f.fresh.add(made)
+    return made
+
+
+@takes("builtin.alloc_tensor")
+def builtin_alloc_tensor(f, e):
+    made = f.let(f"alloc : {f.dims.type(e.ty, 'a tensor')}")
+    f.fresh.add(made)
+    return made
+
+
+@takes("memory.kill_tensor", "memory.kill_storage", "vm.kill_object")
+def kill(f, e):
+    for value in (f.value(a) for a in e.args):
+        if isinstance(value, str):
+            f.lines.append(f"{f.indent}kill {value}")
+    return []
+
+
+@takes("memory.view")
+def view(f, e):
+    offset = f.dims.text(e.args[3]) if len(e.args) > 3 and isinstance(e.args[3], tirx.IntImm) else "0"
+    return f.let(f"view {f.operand(f.value(e.args[0]))}, {offset} : {f.dims.type(e.ty, 'a view')}")
+
+
+@takes("null_value")
+def null_value(f, e):
+    return []
+
+
+@takes("shape_of")
+def shape_of_tensor(f, e):
+    if e.args[0].ty.shape is None:
+        raise refuse("shape_of a tensor whose shape is not known is not supported")
+    return relax.ShapeExpr(list(e.args[0].ty.shape.values))
+
+
+@takes("size")
+def size(f, e):
+    dims = list(e.args[0].ty.shape.values)
+    if not all(isinstance(d, tirx.IntImm) for d in dims):
+        raise refuse("size of a tensor with symbolic dimensions is not supported")
+    total = 1
+    for d in dims:
+        total *= int(d)
+    return f.scalar(total, "int64")
+
+
+@takes("call_builtin_with_ctx")
+def with_context(f, e):
+    raise refuse(f"builtin '{named(e.args[0])}' is not supported")
+
+
+@takes(
+    "call_pure_packed",
+    "call_inplace_packed",
+    "call_dps_packed",
+    "call_py_func",
+    "invoke_closure",
+    "invoke_pure_closure",
+)
+def packed(f, e):
+    raise refuse(f"'{e.op.name.removeprefix('relax.')}' of the packed function '{named(e.args[0])}' is not supported")
+
+
+def extern(f, e):
+    name = named(e.op)
+    if name == "vm.builtin.reshape":
+        return f.reshape(f.value(e.args[0]), list(e.ty.shape.values))
+    if name in ("vm.builtin.copy",):
+        return f.value(e.args[0])
+    if f.reader.opaque:
+        types = list(e.ty.fields) if isinstance(e.ty, relax.TupleType) else [e.ty]
+        given = ", ".join(f.operand(f.value(a)) for a in e.args)
+        said = f" : ({', '.join(f.dims.type(t, name) for t in types)})" if types else ""
+        made = f.let(f'extern "{name}"({given}){said}', len(types))
+        return [made] if isinstance(e.ty, relax.TupleType) and len(types) == 1 else made
+    raise refuse(f"a call of the packed function '{name}' is not supported")
+
+
+def named(e):
+    return str(getattr(e, "global_symbol", None) or text_of(e))

@@ -1,0 +1,392 @@
+"""PrimFuncs as kernels: TVM's default schedules and CUDA code generator give the source, the host half the launches.
+
+A PrimFunc becomes one launch or several, and allocations in between. Of its symbols, what a size or launch needs is an
+expression of the sizes of the call's tensors.
+"""
+
+import re
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from cugrt import Error
+
+from .dims import Dims, dtype_text, refuse, shape_of
+
+PREAMBLE = """typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef short int16_t;
+typedef unsigned short uint16_t;
+typedef signed char int8_t;
+typedef unsigned char uint8_t;
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned char uchar;
+"""
+HALF = """#include <cuda_fp16.h>
+static __device__ half max(half a, half b) { return __hgt(a, b) ? a : b; }
+static __device__ half min(half a, half b) { return __hlt(a, b) ? a : b; }
+static __device__ half herf(half x) { return __float2half(erff(__half2float(x))); }
+static __device__ half htan(half x) { return __float2half(tanf(__half2float(x))); }
+static __device__ half hatan(half x) { return __float2half(atanf(__half2float(x))); }
+static __device__ half hpow(half x, half y) { return __float2half(powf(__half2float(x), __half2float(y))); }
+static __device__ unsigned __pack_half2(half x, half y) {
+  return unsigned(__half_as_ushort(y)) << 16 | __half_as_ushort(x);
+}
+struct __align__(8) half4 {
+  half x, y, z, w;
+  __device__ half4() {}
+  __device__ half4(half x, half y, half z, half w) : x(x), y(y), z(z), w(w) {}
+};
+static __device__ half4 make_half4(half x, half y, half z, half w) { return half4(x, y, z, w); }
+"""
+BFLOAT = "#include <cuda_bf16.h>\ntypedef __nv_bfloat16 nv_bfloat16;\n"
+HEAD = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
+
+
+class Lowered:
+    """A PrimFunc: its parameters, and its steps in order, ("launch", ...) or ("alloc", buffer)."""
+
+    def __init__(self, params, steps):
+        self.params, self.steps = params, steps
+
+
+class Launch:
+    def __init__(self, entry, pointers, scalars, extents, shared, source, loads, stores):
+        self.entry, self.pointers, self.scalars, self.extents, self.shared = entry, pointers, scalars, extents, shared
+        self.source, self.loads, self.stores = source, loads, stores
+
+
+def target_of(wanted):
+    if isinstance(wanted, tvm.target.Target):
+        return wanted
+    return tvm.target.Target(
+        {
+            "kind": "cuda",
+            "arch": wanted or "sm_80",
+            "max_threads_per_block": 1024,
+            "thread_warp_size": 32,
+            "max_shared_memory_per_block": 49152,
+        }
+    )
+
+
+def lower(prims, wanted, report):
+    """`Lowered` by GlobalVar; what cannot be lowered goes to the report."""
+    import tvm.s_tir  # noqa: F401: registers what Dlight needs
+    from tvm.s_tir import dlight as dl
+
+    names, named = {}, {}
+    for number, (var, f) in enumerate(prims.items()):
+        names[var] = re.sub(r"\W", "_", var.name_hint)
+        named[tvm.ir.GlobalVar(names[var])] = f.with_attr("global_symbol", names[var])
+    kept, target = {}, target_of(wanted)
+
+    @tvm.ir.instrument.pass_instrument
+    class Keep:
+        def run_after_pass(self, module, info):
+            if info.name == "tirx.SplitHostDevice":
+                kept["module"] = module
+
+    try:
+        with target:
+            scheduled = dl.ApplyDefaultSchedule(
+                dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()
+            )(tvm.IRModule(named))
+        with tvm.transform.PassContext(instruments=[Keep()]):
+            built = tvm.compile(scheduled, target=tvm.target.Target(target, host="llvm"))
+        sources = split("\n".join(one.inspect_source() for one in built.mod.imports))
+    except Exception as error:  # what TVM throws has no common class
+        said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        report.add(
+            f"TVM does not lower the PrimFuncs {', '.join(names.values())}: {said}",
+            "",
+        )
+        return {}
+    functions, made = {var.name_hint: f for var, f in kept["module"].functions.items()}, {}
+    for var, name in names.items():
+        try:
+            made[var] = read_host(functions[name], functions, sources)
+        except Error as error:
+            report.add(f"PrimFunc '{var.name_hint}': {error}", "")
+    return made
+
+
+def split(source):
+    """The text of each kernel, by name."""
+    found = {}
+    starts = [m for m in HEAD.finditer(source)]
+    for at, match in enumerate(starts):
+        text = source[match.start() : starts[at + 1].start() if at + 1 < len(starts) else len(source)]
+        if "{" in text:
+            found[match.group(1)] = text.rstrip() + "\n"
+    return found
+
+
+def complete(entry, text):
+    if include := re.search(r"#\s*include.*|\b(nvcuda|cutlass|cuda::std)\b.*", text):
+        raise refuse(f"its source needs {include.group(0).strip()!r}, which is not supported")
+    return (
+        PREAMBLE
+        + (HALF if re.search(r"\bhalf|hexp\b", text) else "")
+        + (BFLOAT if "nv_bfloat16" in text else "")
+        + text
+    )
+
+
+def read_host(f, functions, sources):
+    lets, steps, buffers = {}, [], {}
+
+    def root(var):
+        while var in buffers:
+            var = buffers[var]
+        return var
+
+    def inline(e):
+        return tvm.tirx.stmt_functor.substitute(e, lets) if hasattr(tirx, "stmt_functor") else substitute(e, lets)
+
+    def statement(s):
+        kind = type(s).__name__
+        if kind == "SeqStmt":
+            for one in s.seq:
+                statement(one)
+        elif kind == "Bind":
+            lets[s.var] = inline(s.value)
+        elif kind == "DeclBuffer":
+            buffers[s.buffer] = pointed(s.data)
+        elif kind in ("AttrStmt", "AssertStmt") and hasattr(s, "body"):
+            statement(s.body)
+        elif kind in ("AllocBuffer", "Allocate"):
+            steps.append(("alloc", s.buffer, [inline(d) for d in s.buffer.ty.shape], str(s.buffer.ty.dtype)))
+            if hasattr(s, "body") and s.body is not None:
+                statement(s.body)
+        elif kind == "Evaluate" and getattr(getattr(s.value, "op", None), "name", "") == "tirx.call_ffi_kernel":
+            steps.append(("launch", launch(s.value)))
+        elif kind != "AssertStmt":
+            raise refuse(f"after scheduling it has work for the host ({kind}), since it has no thread binding")
+
+    def launch(call):
+        entry, axes = str(call.args[0].value), [str(a) for a in call.attrs.launch_params]
+        given = list(call.args)[1:]
+        values, extents = given[: len(given) - len(axes)], given[len(given) - len(axes) :]
+        pointers = [root(pointed(v)) for v in values if is_pointer(v)]
+        scalars = [inline(v) for v in values if not is_pointer(v)]
+        sizes = dict(zip(axes, (inline(e) for e in extents)))
+        device = functions[entry]
+        loads, stores = accesses(device)
+        shared = sizes.pop("tirx.use_dyn_shared_memory", None)
+        return Launch(
+            entry,
+            list(zip(pointers, device.params)),
+            list(zip(scalars, device.params[len(pointers) :])),
+            sizes,
+            shared,
+            complete(entry, sources[entry]),
+            loads,
+            stores,
+        )
+
+    statement(f.body)
+    if not any(step[0] == "launch" for step in steps):
+        raise refuse("after scheduling it has no kernel")
+    return Lowered(list(f.params), steps)
+
+
+def substitute(e, lets):
+    """Expressions of sizes with their let-values put in."""
+    if not lets:
+        return e
+    return tvm_ffi.structural_map(e, (tirx.Var, lambda v: lets.get(v, v)))
+
+
+def is_pointer(e):
+    return (
+        type(e).__name__ == "Call"
+        and getattr(e.op, "name", "") == "tirx.buffer_data"
+        or "Pointer" in type(e.ty).__name__
+    )
+
+
+def pointed(e):
+    return e.args[0] if type(e).__name__ == "Call" else e
+
+
+def accesses(device):
+    """The parameters that a kernel loads, and that it stores."""
+    roots, loads, stores = {}, set(), set()
+
+    def visit(node):
+        kind = type(node).__name__
+        if kind == "DeclBuffer":
+            roots[node.buffer] = pointed(node.data)
+        elif kind == "BufferLoad":
+            loads.add(node.buffer)
+        elif kind == "BufferStore":
+            stores.add(node.buffer)
+        elif kind == "Call" and getattr(node.op, "name", "") in ("tirx.address_of", "tirx.tvm_access_ptr"):
+            for a in node.args:
+                stores.add(getattr(a, "buffer", a))
+
+    tvm_ffi.structural_walk(device.body, visit)
+
+    def of(buffers):
+        found = set()
+        for one in buffers:
+            while one in roots:
+                one = roots[one]
+            found.add(one)
+        return found
+
+    return of(loads), of(stores)
+
+
+class Sizes(Dims):
+    """A PrimFunc's sizes, of which each symbol is an expression of the caller's."""
+
+    def __init__(self, name, given):
+        super().__init__(name)
+        self.given = given
+
+    def symbol(self, var):
+        if var not in self.given:
+            raise refuse(f"PrimFunc '{self.function}' has the symbol '{var.name}', which no argument gives")
+        return self.given[var]
+
+
+def call_tir(f, e, in_place):
+    var, fields = e.args[0], list(e.args[1].fields) if isinstance(e.args[1], relax.Tuple) else [e.args[1]]
+    given = operands_of(f, fields)
+    if len(e.args) > 2 and isinstance(e.args[2], relax.ShapeExpr):
+        given += [(f.dims.text(d), None) for d in e.args[2].values]
+    types = [part for out in e.ty_args for part in (out.fields if isinstance(out, relax.TupleType) else [out])]
+    places = [int(i) for i in e.attrs.inplace_indices] if in_place else [-1] * len(types)
+    outputs, fresh = [], []
+    for t, place in zip(types, places):
+        if place >= 0:
+            outputs.append(given[place][0])
+            continue
+        outputs.append(f.let(f"alloc : {f.dims.type(t, f'a result of {var.name_hint}')}"))
+        f.fresh.add(outputs[-1])
+        fresh.append((outputs[-1], shape_of(t)))
+    launches(f, var, given + fresh)
+    return outputs if isinstance(e.ty, relax.TupleType) else outputs[0]
+
+
+def operands_of(f, args):
+    """Operands and the dimensions of those that are tensors."""
+    found = []
+    for a in args:
+        value = f.value(a)
+        parts = value if isinstance(value, list) else [value]
+        types = list(a.ty.fields) if isinstance(a.ty, relax.TupleType) else [a.ty]
+        found += [
+            (f.operand(part), shape_of(t) if isinstance(t, relax.TensorType) else None) for part, t in zip(parts, types)
+        ]
+    return found
+
+
+def call_in_place(f, e):
+    """A call in destination-passing form."""
+    launches(f, e.op, operands_of(f, e.args))
+    return []
+
+
+def opaque(f, var, operands):
+    """A launch of a kernel that stands for a PrimFunc, by its name."""
+    prim = f.reader.prims[var]
+    loads, stores = accesses(prim)
+
+    def text_of(name):
+        params = []
+        for i, p in enumerate(prim.params):
+            access = "in" if p not in stores else "inout" if p in loads else "out"
+            params.append(f"p{i}: " + (f"{access} any" if getattr(p.ty, "shape", None) is not None else "symbol i64"))
+        return (
+            f'kernel @{name} {{\n  inline "-"\n  entry "k"\n  params ({", ".join(params)})\n'
+            "  launch { grid (1, 1, 1) block (32, 1, 1) }\n}\n"
+        )
+
+    f.written.update(operand for p, (operand, _) in zip(prim.params, operands) if p in stores)
+    name = f.reader.kernel(var, var.name_hint, text_of)
+    f.lines.append(f"{f.indent}launch @{name}({', '.join(operand for operand, _ in operands)})")
+
+
+def launches(f, var, operands):
+    if f.reader.opaque:
+        return opaque(f, var, operands)
+    lowered, given, tensors = f.reader.launches[var], {}, {}
+    for param, (operand, dims) in zip(lowered.params, operands):
+        tensors[param] = operand
+        if dims is None:
+            given[param] = operand
+            continue
+        for d, actual in zip(param.ty.shape, dims):
+            if isinstance(d, tirx.Var):
+                given.setdefault(d, f.dims.text(actual))
+    sizes = Sizes(var.name_hint, given)
+    for step in lowered.steps:
+        if step[0] == "alloc":
+            dims = ", ".join(map(sizes.text, step[2]))
+            tensors[step[1]] = f.let(f"alloc : tensor<[{dims}], {dtype_text(step[3], 'a buffer')}>")
+            f.fresh.add(tensors[step[1]])
+            continue
+        launch(f, step[1], tensors, sizes)
+
+
+def launch(f, one, tensors, sizes):
+    params, operands, names, access = [], [], {}, []
+    for host, device in one.pointers:
+        operand = tensors[host]
+        if device in one.stores:
+            whole = device not in one.loads and operand in f.fresh
+            access.append("out" if whole else "inout")
+            f.written.add(operand)
+        else:
+            access.append("in")
+        f.fresh.discard(operand)
+        operands.append(operand)
+        params.append(f"{device.name}: {access[-1]} any")
+    for host, device in one.scalars:
+        kind = {"int64": "symbol i64", "int32": "symbol i32"}.get(str(device.ty.dtype))
+        if kind is None:
+            kind = f"scalar {dtype_text(device.ty.dtype, 'a scalar')}"
+        if isinstance(host, tirx.Var):
+            names.setdefault(host, device.name)
+        operands.append(sizes.text(host))
+        params.append(f"{device.name}: {kind}")
+    # A symbol that only the launch needs is one more parameter, which the kernel does not read.
+    rule, source = Rule(names), one.source
+    texts = {axis: rule.text(size) for axis, size in one.extents.items()}
+    shared = rule.text(one.shared) if one.shared is not None else None
+    for var in rule.missing:
+        operands.append(sizes.text(var))
+        params.append(f"{rule.names[var]}: symbol i64")
+        source = re.sub(r"(\b" + one.entry + r"\([^)]*)\)", rf"\1, int64_t {rule.names[var]})", source, count=1)
+    grid, block = (", ".join(texts.get(f"{kind}.{axis}", "1") for axis in "xyz") for kind in ("blockIdx", "threadIdx"))
+
+    def text_of(name):
+        return (
+            f'kernel @{name} {{\n  inline """\n{source}"""\n  entry "{one.entry}"\n  params ({", ".join(params)})\n'
+            f"  launch {{ grid ({grid}) block ({block}){f' shared {shared}' if shared else ''} }}\n}}\n"
+        )
+
+    name = f.reader.kernel((one.entry, tuple(access), source), one.entry.removesuffix("_kernel"), text_of)
+    f.lines.append(f"{f.indent}launch @{name}({', '.join(operands)})")
+
+
+class Rule(Dims):
+    """A launch's sizes in the names of the kernel's parameters."""
+
+    def __init__(self, names):
+        super().__init__("a launch")
+        self.names_taken, self.missing = set(names.values()), []
+        self.names = dict(names)
+
+    def symbol(self, var):
+        if var not in self.names:
+            self.names[var] = f"launch_{len(self.missing)}"
+            self.missing.append(var)
+        return self.names[var]

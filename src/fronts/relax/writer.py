@@ -1,0 +1,333 @@
+"""A cugrt.Module as a Relax module, which TVM's virtual machine runs on a CPU. Ops are in outward.py."""
+
+import numpy
+import tvm
+from tvm import relax, tirx
+
+import cugrt
+from cugrt import Code, Error
+
+from . import outward
+from .dims import DTYPES
+from .text import Function, Global, Parser, Text, Value
+
+RELAX_DTYPES = {ours: theirs for theirs, ours in DTYPES.items()}
+LIFTED = {
+    "cuda_graph.get_cached_alloc": "vm.builtin.cuda_graph.get_cached_alloc",
+    "cuda_graph.run_or_capture": "vm.builtin.cuda_graph.run_or_capture",
+}
+
+
+def to_relax(module):
+    """A ``tvm.IRModule`` of a :class:`cugrt.Module`, whose functions give the same results in TVM's virtual machine.
+
+    Raises :class:`cugrt.Error` for what Relax has no place for: loops, kernels, strides.
+    """
+    if not isinstance(module, cugrt.Module):
+        raise Error(f"to_relax takes a cugrt.Module, not a {type(module).__name__}")
+    return Writer(module.text, {}).write()
+
+
+def unsupported(message):
+    return Error(message, Code.UNSUPPORTED)
+
+
+class Writer:
+    """``prims``: by a kernel's name the GlobalVar and the PrimFunc that it stands for."""
+
+    def __init__(self, text, prims, opaque=False):
+        self.opaque = opaque  # packed functions are called
+        self.constants, _, self.functions = Parser(text).module()
+        self.prims, self.globals = prims, {f.name: tvm.ir.GlobalVar(f.name) for f in self.functions}
+        self.declared = {f.name: f for f in self.functions}
+        self.made = {}
+
+    def write(self):
+        for f in self.functions:
+            self.function(f.name)
+        out = {self.globals[f.name]: self.made[f.name] for f in self.functions}
+        out.update({var: f for var, f in self.prims.values()})
+        return tvm.IRModule(out)
+
+    def function(self, name):
+        if name not in self.made:
+            self.made[name] = None  # no function calls itself
+            self.made[name] = FunctionWriter(self, self.declared[name]).write()
+            relax.expr._update_type(self.globals[name], self.made[name].ty)
+        return self.made[name]
+
+
+class FunctionWriter:
+    def __init__(self, writer, function: Function):
+        self.writer, self.f = writer, function
+        self.symbols, self.values, self.types = {}, {}, {}
+        self.builder = relax.BlockBuilder()
+        self.pure = True
+
+    # --- Sizes and types ---
+
+    def dim(self, e):
+        if isinstance(e, int):
+            return tirx.IntImm("int64", e)
+        if isinstance(e, str):
+            if e not in self.symbols:
+                self.symbols[e] = tirx.Var(e, "int64")
+            return self.symbols[e]
+        a = [self.dim(one) for one in e[1:]]
+        make = {
+            "+": lambda a, b: a + b,
+            "-": lambda a, b: a - b,
+            "*": lambda a, b: a * b,
+            "floordiv": tirx.floordiv,
+            "mod": tirx.floormod,
+            "min": tirx.min,
+            "max": tirx.max,
+            "select": tirx.Select,
+            "ceildiv": lambda a, b: tirx.floordiv(a + b - 1, b),
+        }
+        if e[0] == "select":
+            return tirx.Select(self.condition(e[1]), a[1], a[2])
+        if e[0] in make:
+            return make[e[0]](*a)
+        return tirx.Select(self.condition(e), tirx.IntImm("int64", 1), tirx.IntImm("int64", 0))
+
+    def condition(self, e):
+        kinds = {"==": tirx.EQ, "!=": tirx.NE, "<": tirx.LT, "<=": tirx.LE, ">": tirx.GT, ">=": tirx.GE}
+        if isinstance(e, tuple) and e[0] in kinds:
+            return kinds[e[0]](self.dim(e[1]), self.dim(e[2]))
+        return tirx.NE(self.dim(e), tirx.IntImm("int64", 0))
+
+    def shape(self, dims):
+        return relax.ShapeExpr([self.dim(d) for d in dims])
+
+    def type(self, t):
+        if t.kind == "tensor":
+            if t.dtype not in RELAX_DTYPES:
+                raise unsupported(f"function '{self.f.name}' has a tensor of {t.dtype}, which Relax does not have")
+            return relax.TensorType(None if t.dims is None else self.shape(t.dims), RELAX_DTYPES[t.dtype])
+        if t.kind == "shape":
+            return relax.ShapeType([self.dim(d) for d in t.dims])
+        if t.kind == "tuple":
+            return relax.TupleType([self.type(one) for one in t.parts])
+        if t.kind in ("int", "float", "bool"):
+            return tvm.ir.PrimType({"int": "int64", "float": "float64", "bool": "bool"}[t.kind])
+        return relax.AnyType()
+
+    # --- Functions ---
+
+    def write(self):
+        f = self.f
+        params = []
+        for name, _, t in f.params:
+            self.values[name] = relax.Var(name, self.type(t))
+            params.append(self.values[name])
+        attrs = self.attributes()
+        self.pure = not any(self.impure(s) for s in f.body)
+        if not self.pure:
+            attrs["relax.force_pure"] = True
+        self.builder.begin_scope(params)  # else the symbols of the parameters are forgotten where an `if` ends
+        body = self.sequence(f.body, f.returned)
+        self.builder.end_scope()
+        result = body.ty
+        declared = [self.type(t) for t in f.results]
+        if declared:
+            result = declared[0] if len(declared) == 1 else relax.TupleType(declared)
+        made = relax.Function(params, body, result, True, tvm.ir.make_node("ir.DictAttrs", **attrs))
+        return made
+
+    def impure(self, s):
+        return s.kind in ("launch", "alloc", "alloc_tensor", "alloc_storage", "kill", "host") or any(
+            self.impure(one) for block in s.blocks for one in block[0]
+        )
+
+    def attributes(self):
+        given, out = self.f.attributes, {}
+        if not self.f.private:
+            out["global_symbol"] = self.f.name
+        names = {
+            "num_inputs": "num_input",
+            "upper_bounds": "tir_var_upper_bound",
+            "lower_bounds": "tir_var_lower_bound",
+            "capture_symbols": "relax.rewrite_cuda_graph.capture_symbolic_vars",
+            "primitive": "Primitive",
+            "plan_dynamic_results": "relax.memory_plan_dynamic_func_output",
+        }
+        for key, value in given.items():
+            if key in ("constraints", "buckets", "bucket_symbols", "counted_dims"):
+                raise unsupported(f"function '{self.f.name}' has {key}, which Relax has no place for")
+            if key in names:
+                out[names[key]] = value
+        return out
+
+    def sequence(self, statements, returned):
+        """Statements and what comes of them, as a SeqExpr."""
+        self.builder._begin_binding_block()
+        for s in statements:
+            self.bind(s)
+        values = [self.operand(one) for one in returned]
+        result = values[0] if len(values) == 1 else relax.Tuple(values)
+        result = self.builder.emit(result, "result") if not isinstance(result, relax.Var) and values else result
+        block = self.builder._end_block()
+        made = relax.SeqExpr([block], result)
+        with_type(made, result.ty if result.ty is not None else relax.TupleType([v.ty for v in values]))
+        return made
+
+    # --- Bindings ---
+
+    def operand(self, value):
+        if isinstance(value, Value):
+            return self.values[value]
+        if isinstance(value, Global):
+            self.writer.function(value)
+            return self.writer.globals[value]
+        if isinstance(value, Text):
+            return tvm.ir.StringImm(str(value))
+        if isinstance(value, (bool, float)):
+            return relax.const(value, "bool" if isinstance(value, bool) else "float64")
+        return self.dim(value)
+
+    def emit(self, value, name):
+        return self.builder.emit(value, name)
+
+    def call(self, op, args, t, type_args=None):
+        return tvm.ir.Call(
+            op if not isinstance(op, str) else tvm.ir.Op.get("relax." + op), args, None, type_args, None, t
+        )
+
+    def bind(self, s):
+        made = getattr(self, "make_" + s.kind)(s)
+        if len(s.results) > 1:
+            whole = made if isinstance(made, list) else None
+            if whole is None:
+                tuple_ = self.emit(made, s.results[0] + "_all")
+                whole = [relax.TupleGetItem(tuple_, i) for i in range(len(s.results))]
+            for name, part in zip(s.results, whole):
+                self.values[name] = self.emit(part, name)
+        elif s.results:
+            name = s.results[0]
+            t = s.types[0] if s.types else None
+            if s.kind == "match":
+                self.values[name] = self.builder.match_cast(made, self.type(t), name)
+            elif isinstance(made, (relax.ShapeExpr, relax.Var)):
+                self.values[name] = made
+            else:
+                self.values[name] = self.emit(made, name)
+        elif made is not None:
+            self.emit(made, "_")
+
+    def make_match(self, s):
+        return self.operand(s.operands[0])
+
+    def make_alias(self, s):
+        return self.operand(s.operands[0])
+
+    make_literal = make_alias
+
+    def make_shape(self, s):
+        return self.shape(s.operands)
+
+    def make_tuple(self, s):
+        fields = [self.operand(one) for one in s.operands]
+        return relax.Tuple(fields)
+
+    def make_get(self, s):
+        return relax.TupleGetItem(self.operand(s.operands[0]), s.operands[1])
+
+    def make_constant(self, s):
+        t, content = self.writer.constants[s.name]
+        dtype = RELAX_DTYPES[t.dtype]
+        if dtype == "bfloat16":
+            raw = numpy.frombuffer(content, "uint16").astype("uint32") << 16
+            return relax.op.astype(relax.const(raw.view("float32").reshape(t.dims), "float32"), "bfloat16")
+        array = numpy.frombuffer(content, dtype) if isinstance(content, bytes) else numpy.array(content, dtype)
+        return relax.const(array.reshape(t.dims), dtype)
+
+    def make_alloc(self, s):
+        t = s.types[0]
+        args = [self.shape(t.dims), dtype_constant(RELAX_DTYPES[t.dtype]), self.dim(0), tvm.ir.StringImm("global")]
+        return self.call("builtin.alloc_tensor", args, self.type(t))
+
+    def make_alloc_storage(self, s):
+        args = [self.shape(s.operands), self.dim(0), tvm.ir.StringImm(s.name), dtype_constant("uint8")]
+        return self.call("memory.alloc_storage", args, relax.AnyType())
+
+    def make_alloc_tensor(self, s):
+        t = s.types[0]
+        args = [
+            self.operand(s.operands[0]),
+            self.dim(s.operands[1]),
+            self.shape(t.dims),
+            dtype_constant(RELAX_DTYPES[t.dtype]),
+            self.dim(0),
+        ]
+        return self.call("memory.alloc_tensor", args, self.type(t))
+
+    def make_view(self, s):
+        t = s.types[0]
+        args = [
+            self.operand(s.operands[0]),
+            self.shape(t.dims),
+            dtype_constant(RELAX_DTYPES[t.dtype]),
+            self.dim(s.operands[1]),
+        ]
+        return self.call("memory.view", args, self.type(t))
+
+    def make_kill(self, s):
+        value = self.operand(s.operands[0])
+        storage = not isinstance(value.ty, relax.TensorType)
+        return self.call("memory.kill_storage" if storage else "memory.kill_tensor", [value], relax.TupleType([]))
+
+    def make_launch(self, s):
+        if s.name not in self.writer.prims:
+            raise unsupported(f"function '{self.f.name}' launches the kernel '{s.name}', which Relax has no place for")
+        return self.call(self.writer.prims[s.name][0], [self.operand(one) for one in s.operands], relax.TupleType([]))
+
+    def make_call(self, s):
+        callee = self.writer.function(s.name)
+        return tvm.ir.Call(self.writer.globals[s.name], [self.operand(one) for one in s.operands]) if callee else None
+
+    def make_host(self, s):
+        if s.name not in LIFTED:
+            raise unsupported(f"function '{self.f.name}' calls the host's '{s.name}', which Relax has no place for")
+        types = [self.type(t) for t in s.types]
+        t = relax.TupleType(types) if s.name.endswith("get_cached_alloc") or len(types) != 1 else types[0]
+        fields = [self.operand(one) for one in s.operands]
+        args = relax.Tuple(fields)
+        with_type(args, relax.TupleType([one.ty for one in fields]))
+        made = self.call("call_builtin_with_ctx", [relax.ExternFunc(LIFTED[s.name]), args], t, [t])
+        if isinstance(t, relax.TupleType) and len(s.results) == 1:
+            return relax.TupleGetItem(self.emit(made, s.results[0] + "_all"), 0)
+        return made
+
+    def make_extern(self, s):
+        if self.writer.opaque:
+            types = [self.type(t) for t in s.types]
+            t = types[0] if len(types) == 1 else relax.TupleType(types)
+            return self.call(relax.ExternFunc(s.name), [self.operand(one) for one in s.operands], t, [t])
+        raise unsupported(f"function '{self.f.name}' calls '{s.name}', which Relax has no place for")
+
+    def make_if(self, s):
+        if len(s.blocks) != 2 or not isinstance(s.operands[0], Value):
+            raise unsupported(f"function '{self.f.name}' has an if that Relax has no place for")
+        before = dict(self.values)
+        branches = []
+        for statements, given in s.blocks:
+            branches.append(self.sequence(statements, given))
+            self.values = dict(before)
+        return relax.If(self.operand(s.operands[0]), *branches)
+
+    def make_op(self, s):
+        if s.name not in outward.TABLE:
+            raise unsupported(f"op '{s.name}' of function '{self.f.name}' has no counterpart in Relax")
+        given = [None if one is None else self.operand(one) for one in s.operands]
+        return outward.TABLE[s.name](outward.Making(self), *given, **s.attributes)
+
+
+def with_type(expr, t):
+    """Gives an expression its type where it has none."""
+    if expr.ty is None or tvm.ir.Type.is_missing(expr.ty):
+        relax.expr._update_type(expr, t)
+
+
+def dtype_constant(name):
+    return tvm.ir.GenericConst(tvm.DataType(name), relax.AnyType())
