@@ -546,6 +546,7 @@ CHAIN = """
 
 
 def test_passes_on_relax():
+    import tvm
     import tvm_ffi
     from tvm import relax
 
@@ -564,8 +565,15 @@ def test_passes_on_relax():
     # The launch that reads the input and the one that writes the result stay outside.
     assert main.count("cuda_graph.run_or_capture") == 1 and " tir_exp(" in main and " add(" in main
     assert " tir_negative(" in capture and " tir_tanh(" in capture and " add(" not in capture
-    # What stays without regions runs as it did.
+    # TVM's regions come in as regions.
+    with tvm.ir.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
+        theirs = relax.transform.RewriteCUDAGraph()(relax.transform.StaticPlanBlockMemory()(module))
     x = floats(4, 8)
+    for one in (theirs, made):
+        regions = cugrt.from_relax(one)
+        assert "cuda_graph.run_or_capture" in regions.text and "cuda_graph.get_cached_alloc" in regions.text
+        np.testing.assert_allclose(run(regions, x)[0], 2 * np.tanh(-np.exp(x)), rtol=1e-5, atol=1e-5)
+    # What stays without regions runs as it did.
     np.testing.assert_allclose(in_tvm(planned, x)[0], 2 * np.tanh(-np.exp(x)), rtol=1e-5, atol=1e-5)
     relax.analysis.well_formed(made)
 

@@ -21,10 +21,10 @@ def text_of(e):
 
 @takes("memory.alloc_storage", "vm.alloc_storage")
 def alloc_storage(f, e):
-    args = list(e.args)
-    strings = [str(a.value) for a in args if type(a).__name__ == "StringImm"]
-    size = args[0].values[0] if isinstance(args[0], relax.ShapeExpr) else args[0]
-    return f.let(f'alloc_storage "{strings[0] if strings else "global"}", {f.dims.text(size)}')
+    text = storage_text(f, e)
+    made = f.let("alloc_storage " + text.removeprefix("storage<").removesuffix(">"))
+    f.storages[made] = text
+    return made
 
 
 @takes("memory.alloc_tensor", "vm.alloc_tensor")
@@ -80,7 +80,47 @@ def size(f, e):
 
 @takes("call_builtin_with_ctx")
 def with_context(f, e):
-    raise refuse(f"builtin '{named(e.args[0])}' is not supported")
+    name, fields = named(e.args[0]), list(e.args[1].fields)
+    if name == "vm.builtin.cuda_graph.get_cached_alloc":
+        callee = f.reader.functions[fields[0]]
+        types = [
+            storage_text(f, b.value) for block in callee.body.blocks for b in block.bindings if is_storage(b.value)
+        ]
+        call = f'host "cuda_graph.get_cached_alloc"(@{f.reader.names[fields[0]]}, {int(fields[1].value)})'
+        made = f.let(f"{call} : ({', '.join(types)})", len(types))
+        made = [made] if len(types) == 1 else made
+        f.storages.update(zip(made, types))
+        return made
+    if name == "vm.builtin.cuda_graph.run_or_capture":
+        given = [f.operand(part) for part in flatten(f.value(fields[1]))]
+        f.reader.storage_params[fields[0]] = [f.storages.get(one) for one in given]
+        key = [f.operand(f.value(one)) for one in fields[3:]]
+        types = list(e.ty.fields) if isinstance(e.ty, relax.TupleType) else [e.ty]
+        texts = [f.dims.type(t, "a result of a region") for t in types]
+        operands = [
+            f"@{f.reader.names[fields[0]]}",
+            f.let(f"tuple({', '.join(given + key)})"),
+            str(int(fields[2].value)),
+            *key,
+        ]
+        made = f.let(f'host "cuda_graph.run_or_capture"({", ".join(operands)}) : ({", ".join(texts)})', len(types))
+        return [made] if len(types) == 1 and isinstance(e.ty, relax.TupleType) else made
+    raise refuse(f"builtin '{name}' is not supported")
+
+
+def flatten(value):
+    return [part for one in value for part in flatten(one)] if isinstance(value, list) else [value]
+
+
+def is_storage(e):
+    return getattr(getattr(e, "op", None), "name", "") in ("relax.memory.alloc_storage", "relax.vm.alloc_storage")
+
+
+def storage_text(f, e):
+    """The type of the storage that a call allocates."""
+    strings = [str(a.value) for a in e.args if type(a).__name__ == "StringImm"]
+    size = e.args[0].values[0] if isinstance(e.args[0], relax.ShapeExpr) else e.args[0]
+    return f'storage<"{strings[0] if strings else "global"}", {f.dims.text(size)}>'
 
 
 @takes(

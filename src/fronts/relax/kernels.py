@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 from cugrt import Error
 
-from .dims import Dims, dtype_text, refuse, shape_of
+from .dims import Dims, Names, RESERVED, dtype_text, refuse, shape_of
 
 PREAMBLE = """typedef long long int64_t;
 typedef unsigned long long uint64_t;
@@ -101,10 +101,7 @@ def lower(prims, wanted, report):
         sources = split("\n".join(one.inspect_source() for one in built.mod.imports))
     except Exception as error:  # what TVM throws has no common class
         said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        report.add(
-            f"TVM does not lower the PrimFuncs {', '.join(names.values())}: {said}",
-            "",
-        )
+        report.add(f"TVM does not lower the PrimFuncs {', '.join(names.values())}: {said}", "")
         return {}
     functions, made = {var.name_hint: f for var, f in kept["module"].functions.items()}, {}
     for var, name in names.items():
@@ -337,7 +334,7 @@ def launches(f, var, operands):
 
 
 def launch(f, one, tensors, sizes):
-    params, operands, names, access = [], [], {}, []
+    params, operands, names, access, unique = [], [], {}, [], Names(RESERVED, dots=False)
     for host, device in one.pointers:
         operand = tensors[host]
         if device in one.stores:
@@ -348,15 +345,16 @@ def launch(f, one, tensors, sizes):
             access.append("in")
         f.fresh.discard(operand)
         operands.append(operand)
-        params.append(f"{device.name}: {access[-1]} any")
+        params.append(f"{unique.new(device.name)}: {access[-1]} any")
     for host, device in one.scalars:
         kind = {"int64": "symbol i64", "int32": "symbol i32"}.get(str(device.ty.dtype))
         if kind is None:
             kind = f"scalar {dtype_text(device.ty.dtype, 'a scalar')}"
-        if isinstance(host, tirx.Var):
-            names.setdefault(host, device.name)
+        own = unique.new(device.name)
+        if isinstance(host, tirx.Var) and kind.startswith("symbol"):
+            names.setdefault(host, own)
         operands.append(sizes.text(host))
-        params.append(f"{device.name}: {kind}")
+        params.append(f"{own}: {kind}")
     # A symbol that only the launch needs is one more parameter, which the kernel does not read.
     rule, source = Rule(names), one.source
     texts = {axis: rule.text(size) for axis, size in one.extents.items()}

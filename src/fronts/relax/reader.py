@@ -45,7 +45,7 @@ class Reader:
     """``opaque``: PrimFuncs and packed functions are not looked into, for passes whose result is Relax again."""
 
     def __init__(self, module, params, target, bounds, opaque=False):
-        self.opaque = opaque
+        self.opaque, self.storage_params = opaque, {}
         self.module, self.params, self.target, self.bounds = module, params, target, bounds
         self.report, self.constants, self.constant_names = Report(), [], {}
         self.functions = {var: f for var, f in module.functions.items() if isinstance(f, relax.Function)}
@@ -64,8 +64,10 @@ class Reader:
         self.plan_kernels()
         self.report.check()
         readers = []
-        for var, f in self.functions.items():
-            reader = FunctionReader(self, var, f)
+        # Lifted regions are read after who runs them, since that says which storages they take.
+        lifted = [var for var in self.functions if "_cuda_graph_capture" in var.name_hint]
+        for var in [*(var for var in self.functions if var not in lifted), *lifted]:
+            reader = FunctionReader(self, var, self.functions[var])
             try:
                 reader.read()
             except Error as error:
@@ -179,11 +181,12 @@ class FunctionReader:
 
     def __init__(self, reader, var, function):
         self.reader, self.function = reader, function
-        self.name = var.name_hint
+        self.var, self.name = var, var.name_hint
         self.text_name = reader.names[var]
         self.dims, self.names, self.values = Dims(self.name), Names(), {}
         self.lines, self.indent, self.hint = [], "  ", "v"
         self.written, self.fresh, self.matched = set(), set(), {}
+        self.storages = {}  # the types of operands that are storages
 
     def read(self):
         f = self.function
@@ -195,7 +198,11 @@ class FunctionReader:
                 self.names.new(p.name + (f".{i}" if isinstance(p.ty, relax.TupleType) else ""))
                 for i in range(len(types))
             ]
-            texts = [self.dims.type(t, f"parameter '{p.name}' of function '{self.name}'") for t in types]
+            texts = [
+                self.given_storage(len(self.params) + i, "%" + name)
+                or self.dims.type(t, f"parameter '{p.name}' of function '{self.name}'")
+                for i, (t, name) in enumerate(zip(types, names))
+            ]
             if any(re.fullmatch("int|float|bool", text) and isinstance(p.ty, tvm.ir.PrimType) for text in texts):
                 self.values[p] = "%" + names[0]
             self.params += [(p.name, name, text) for name, text in zip(names, texts)]
@@ -210,10 +217,10 @@ class FunctionReader:
             for t, own in zip(flat_types(f.ret_ty), flat_types(inner))
         ]
         given = [self.operand(part) for part in flat(result)]
-        plain = [self.dims.type(t, f"the result of function '{self.name}'") for t in types]
+        plain = [self.result_type(t, one) for t, one in zip(types, given)]
         # Declared types have the parameters' symbols alone.
         self.dims.stands_for = self.matched
-        self.results = [self.dims.type(t, f"the result of function '{self.name}'") for t in types]
+        self.results = [self.result_type(t, one) for t, one in zip(types, given)]
         given = [one if a == b else self.let(f"match {one} : {b}") for one, a, b in zip(given, plain, self.results)]
         self.lines.append(f"  return {', '.join(given)}".rstrip())
         self.is_private = "global_symbol" not in attrs
@@ -224,6 +231,17 @@ class FunctionReader:
                     "defines",
                     Code.VERIFY_ERROR,
                 )
+
+    def given_storage(self, number, operand):
+        """The type of a lifted region's parameter that is a storage: that of what it is given."""
+        given = self.reader.storage_params.get(self.var, ())
+        if number < len(given) and given[number]:
+            self.storages[operand] = given[number]
+            return given[number]
+        return None
+
+    def result_type(self, t, operand):
+        return self.storages.get(operand) or self.dims.type(t, f"the result of function '{self.name}'")
 
     def defined_symbols(self, types):
         found = set()
