@@ -235,7 +235,7 @@ def fuzz_programs(options):
         for folder in [corpora[0], artifacts]:
             os.makedirs(folder, exist_ok=True)
         command = [target, f"-max_total_time={seconds}", f"-seed={seed}",
-                   "-timeout=20", "-rss_limit_mb=2560",
+                   "-timeout=20", "-rss_limit_mb=2560", "-malloc_limit_mb=1024",
                    "-error_exitcode=1",  # its own default, 77, means a skip here
                    f"-artifact_prefix={artifacts}{name}-", "-verbosity=0",
                    *([f"-dict={dictionary}"] if os.path.isfile(dictionary) else []),
