@@ -537,7 +537,7 @@ def _(subject):
 @test("a line that a chat cannot take is told and left out, and the conversation goes on as without it")
 def _(subject):
     """One that is not UTF-8, one with a NUL, one that the context has no room for."""
-    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text("<|user|>"))])
+    model = Model("llama", ["q8_0"], True, 1, more=[("tokenizer.chat_template", 8, text(CHAT_TEMPLATE))])
     command = [subject.tool, "chat", subject.write(model.bytes), "--temperature", "0", "--max-tokens", "4", "--context", "128"]
     chat = lambda *lines: subprocess.run(command, env=subject.environment, capture_output=True, timeout=300, input=b"".join(line + b"\n" for line in lines))
     bad = (b"\xff", b"a\0b", b"He" * 400)
