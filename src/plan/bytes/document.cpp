@@ -70,7 +70,7 @@ private:
     return {};
   }
 
-  Status take(std::string &text, uint64_t length) {
+  Status take(std::string_view &text, uint64_t length) {
     if (length > bytes_.size() - at_)
       return error("it has " + std::to_string(length) + " bytes, more than are left");
     text = bytes_.substr(at_, length);
@@ -78,7 +78,7 @@ private:
     return {};
   }
 
-  Status key(std::string &name) {
+  Status key(std::string_view &name) {
     unsigned major = 0, info = 0;
     uint64_t length = 0;
     CUGRT_TRY(head(major, info, length));

@@ -15,16 +15,16 @@ struct Node {
   Kind kind = Kind::null;
   bool negative = false; // of an integer: `number` is its two's complement
   uint64_t number = 0;   // of an integer; 0 or 1 of a boolean
-  std::string key;       // of a member of an object
-  std::string text;      // of text and bytes
+  std::string_view key;  // of a member of an object
+  std::string_view text; // of text and bytes
   std::vector<Node> items;
 };
 
 /// Lists and objects nest no deeper.
 inline constexpr size_t kMaxDocumentNesting = 16;
 
-/// Parses one item of definite lengths and of the kinds above, which all bytes belong to. Errors
-/// name the byte.
+/// Parses one item of definite lengths and of the kinds above, which all bytes belong to; texts are
+/// views of them. Errors name the byte.
 Result<Node> parse_document(std::string_view bytes);
 
 /// Appends a document to a string; counts of lists and objects are known beforehand.

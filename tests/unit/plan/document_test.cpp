@@ -65,7 +65,8 @@ TEST_CASE("numbers, texts and constants are what RFC 8949 says") {
 
 TEST_CASE("lists and objects keep their order") {
   // [1, [2, 3], {"a": 1, "b": [2]}]
-  auto node = parse_document(bytes({0x83, 1, 0x82, 2, 3, 0xa2, 0x61, 'a', 1, 0x61, 'b', 0x81, 2}));
+  const std::string text = bytes({0x83, 1, 0x82, 2, 3, 0xa2, 0x61, 'a', 1, 0x61, 'b', 0x81, 2});
+  auto node = parse_document(text);
   REQUIRE(node.ok());
   REQUIRE(node->items.size() == 3);
   CHECK(node->items[1].items[1].number == 3);
