@@ -1,8 +1,9 @@
 // Stream-ordered allocation, with a fallback; see dynamic_memory.h.
 #include "device/context/dynamic_memory.h"
 
-#include "device/driver/driver_error.h"
 #include "base/check.h"
+#include "device/driver/driver_error.h"
+#include "device/driver/relaxed_capture.h"
 
 #include <algorithm>
 
@@ -44,6 +45,7 @@ Status DynamicMemory::release(uint64_t address, driver::StreamRef stream) {
   if (address == 0)
     return {};
   if (pooled_.erase(address)) {
+    driver::RelaxedCapture relaxed(device_.api());
     CUGRT_DRIVER(device_.api(), MemFreeAsync, (address, stream.get()), "an unplanned allocation");
     freed_ = pool_used_ = true;
     return {};
