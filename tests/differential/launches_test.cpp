@@ -198,8 +198,9 @@ func @main(%x: tensor<[m, 512], i32>) -> (tensor<[m, 512], i32>) attributes {upp
       }
       CHECK(download<int32_t>(results[0].as.tensor.address, expected.size()) == expected);
     }
-    CHECK(session.counters().regions_built == (eager ? 0 : 1));
-    CHECK(session.counters().regions_patched == (eager ? 0 : 3));
+    // A node with a cluster of 16 is neither disabled nor enabled again.
+    CHECK(session.counters().regions_built == (eager ? 0 : 3));
+    CHECK(session.counters().regions_patched == (eager ? 0 : 1));
     CHECK(session.counters().eager_steps == (eager ? 8 : 0));
   }
 }

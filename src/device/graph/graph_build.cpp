@@ -2,8 +2,8 @@
 // see graph_instance.h.
 #include "device/graph/graph_instance.h"
 
-#include "device/driver/driver_error.h"
 #include "device/code/loaded_code.h"
+#include "device/driver/driver_error.h"
 
 namespace cugrt::runtime {
 
@@ -72,15 +72,20 @@ bool GraphInstance::probes_bodies(const RunBinding &run, uint32_t node) const {
   const bool is_kernel = variant.kind != VariantKind::empty &&
                          variant.kind != VariantKind::left_out &&
                          (variant.kind == VariantKind::kernel || !variant.fixed);
-  return is_kernel && topology_->levels.level_of[node] != 0 && !topology_->left_out[node] &&
-         dims_[node].enabled && params_[node];
+  return is_kernel && can_disable(run, variant) && topology_->levels.level_of[node] != 0 &&
+         !topology_->left_out[node] && dims_[node].enabled && params_[node];
+}
+
+bool GraphInstance::is_fixed(const RunBinding &run, uint32_t node) const {
+  return (fixed_bodies_ && topology_->levels.level_of[node] != 0) ||
+         !can_disable(run, run.program.variants[topology_->variants[node]]);
 }
 
 /// Not whole afterwards: the driver does not disable nodes in bodies, and some are to be disabled.
 Status GraphInstance::disable_nodes(const RunBinding &run, const LoadedCode &code) {
   for (uint32_t node = 0; node < nodes_.size(); ++node) {
     const bool in_body = topology_->levels.level_of[node] != 0;
-    if (dims_[node].enabled || (in_body && fixed_bodies_))
+    if (dims_[node].enabled || is_fixed(run, node))
       continue;
     CUresult result = exec_.try_enabled(nodes_[node], false);
     if (result == CUDA_SUCCESS)

@@ -1,8 +1,8 @@
 // Launching of regions; see graph_cache.h.
 #include "device/graph/graph_cache.h"
 
-#include "device/code/loaded_code.h"
 #include "base/check.h"
+#include "device/code/loaded_code.h"
 
 #include <algorithm>
 
@@ -192,6 +192,15 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
     if (!instance.is_whole())
       drop(id);
     return counts.take_status();
+  }
+  if (counts->rebuild) [[unlikely]] {
+    const bool whole = instance.is_whole();
+    if (Status status = rebuild(number, id, stream); !status.ok()) {
+      if (!whole)
+        drop(id);
+      return status;
+    }
+    return Rebound{true, {}};
   }
   policy_.rebind(id, key_);
   region.last = &instance;

@@ -1,8 +1,8 @@
 // Evaluation and patching of instances; see graph_instance.h. Building stands in graph_build.cpp.
 #include "device/graph/graph_instance.h"
 
-#include "device/driver/driver_error.h"
 #include "device/code/loaded_code.h"
+#include "device/driver/driver_error.h"
 #include "device/program/symbol_binding.h"
 
 #include <bit>
@@ -218,6 +218,10 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
     whole_ = restore(run, code);
     return status;
   }
+  if (counts_.rebuild) [[unlikely]] {
+    whole_ = restore(run, code);
+    return PatchCounts{.rebuild = true};
+  }
   if (Status status = apply(run); !status.ok()) [[unlikely]] {
     whole_ = false;
     return status;
@@ -329,6 +333,7 @@ Status GraphInstance::reevaluate_dims(const RunBinding &run, const LoadedCode &c
   const bool switched = dims.enabled != before.enabled;
   for (const TopologyClass::Use &use : uses) {
     if (switched) {
+      counts_.rebuild |= is_fixed(run, use.node);
       touch(use.node, kEnabled);
       marks_[use.node] ^= kDisabled;
     }

@@ -5,8 +5,8 @@
 // one thread at a time: the session's.
 #pragma once
 
-#include "device/driver/graph.h"
 #include "device/context/instance_cost.h"
+#include "device/driver/graph.h"
 #include "device/graph/step_launch.h"
 #include "device/graph/topology_class.h"
 
@@ -18,6 +18,7 @@ namespace cugrt::runtime {
 struct PatchCounts {
   uint64_t fields = 0;    // node parameters that changed
   uint64_t evaluated = 0; // expressions and addresses that had to be computed for that
+  bool rebuild = false;   // nothing is set: the run needs an instance of its own
 };
 
 class GraphInstance {
@@ -28,8 +29,9 @@ public:
                                                       std::shared_ptr<const TopologyClass> topology,
                                                       driver::StreamRef stream);
 
-  /// Patches what differs between the run and what the instance is bound to. After an error it is
-  /// bound to what it was, where no node was set yet; else it is not whole.
+  /// Patches what differs between the run and what the instance is bound to. After an error, and
+  /// where the run needs an instance of its own (PatchCounts::rebuild), it is bound to what it was,
+  /// where no node was set yet; else it is not whole.
   Result<PatchCounts> rebind(const RunBinding &run, const LoadedCode &code);
   /// False: the instance is in no known state and must be destroyed.
   bool is_whole() const { return whole_; }
@@ -112,6 +114,8 @@ private:
   bool probes_bodies(const RunBinding &run, uint32_t node) const;
   Status probe_bodies(const RunBinding &run, const LoadedCode &code);
   Status instantiate(const RunBinding &run);
+  /// Whether the node is as it will stay: enabled, or with what does nothing in its place.
+  bool is_fixed(const RunBinding &run, uint32_t node) const;
   Status disable_nodes(const RunBinding &run, const LoadedCode &code);
   Status reevaluate(const RunBinding &run, const LoadedCode &code);
   bool restore(const RunBinding &run, const LoadedCode &code);

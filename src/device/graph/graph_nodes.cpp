@@ -18,10 +18,10 @@
 // the opposite condition follows the first. What comes after waits for the last.
 //
 //   ──▸ control_set ──▸ IF { then } ──▸ IF { else } ──▸
-#include "device/driver/driver_error.h"
-#include "device/code/loaded_code.h"
-#include "device/graph/graph_instance.h"
 #include "base/check.h"
+#include "device/code/loaded_code.h"
+#include "device/driver/driver_error.h"
+#include "device/graph/graph_instance.h"
 
 #include <map>
 
@@ -69,6 +69,10 @@ private:
   static bool is_empty(const StepVariant &variant) {
     return variant.kind == VariantKind::empty || variant.kind == VariantKind::left_out;
   }
+  /// Something else stands in the place of a kernel that is not to run and cannot be disabled.
+  bool stays_idle(uint32_t node) const {
+    return !instance_.dims_[node].enabled && instance_.is_fixed(run_, node);
+  }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
   /// Drivers before 12.8 hang in a body without work, and one may be left without by disabling.
@@ -86,8 +90,9 @@ private:
     for (uint32_t i = topology_.first_predecessor[node]; i < topology_.first_predecessor[node + 1];
          ++i) {
       uint32_t from = topology_.predecessors[i];
-      bool programmatic =
-          topology_.programmatic[i] && code_.begins_early(variant_of(from), variant_of(node));
+      bool programmatic = topology_.programmatic[i] &&
+                          code_.begins_early(variant_of(from), variant_of(node)) &&
+                          !stays_idle(from) && !stays_idle(node);
       (programmatic ? early_ : after_).push_back(ends_[from]);
       if (programmatic) {
         instance_.early_.resize(topology_.predecessors.size());
@@ -112,8 +117,9 @@ private:
       const bool own_kind = program.fixed && program.kind != VariantKind::kernel;
       if (is_empty(program) && (level(node) == 0 || empty_bodies_))
         return graph.add_empty(after, name);
-      if (instance_.fixed_bodies_ && level(node) != 0 && !instance_.dims_[node].enabled)
-        return graph.add_kernel(nothing_, after, name);
+      if (stays_idle(node))
+        return level(node) == 0 ? graph.add_empty(after, name)
+                                : graph.add_kernel(nothing_, after, name);
       if (!own_kind)
         return graph.add_kernel(instance_.launch_params(run_, code_, node), after, name);
       if (program.kind == VariantKind::copy)

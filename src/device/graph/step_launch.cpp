@@ -1,9 +1,10 @@
 // Evaluation and eager launches of steps; see step_launch.h.
 #include "device/graph/step_launch.h"
 
+#include "device/code/loaded_code.h"
 #include "device/driver/driver_error.h"
 #include "device/driver/memory.h"
-#include "device/code/loaded_code.h"
+#include "device/program/legality.h"
 
 #include <algorithm>
 
@@ -61,11 +62,17 @@ Result<LaunchDims> transfer_dims(const RunBinding &run, const StepVariant &varia
   return dims;
 }
 
+/// Of the variant's kernel; zeros: none.
+std::array<uint32_t, 3> cluster_of(const RunBinding &run, const StepVariant &variant) {
+  return variant.kind == VariantKind::kernel
+             ? run.plan.kernels[variant.kernel].clusters[variant.variant]
+             : std::array<uint32_t, 3>{};
+}
+
 /// Whole clusters, even where nothing runs: drivers refuse a node that has a part of one.
 LaunchDims disabled(const RunBinding &run, const StepVariant &variant) {
   LaunchDims dims{.enabled = false};
-  if (const auto &cluster = run.plan.kernels[variant.kernel].clusters[variant.variant];
-      cluster[0] != 0)
+  if (const auto cluster = cluster_of(run, variant); cluster[0] != 0)
     dims.grid = {cluster[0], cluster[1], cluster[2]};
   return dims;
 }
@@ -181,6 +188,14 @@ Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant
   if (threads == 0 || dims.grid.x == 0 || dims.grid.y == 0 || dims.grid.z == 0)
     return disabled(run, variant);
   return dims;
+}
+
+bool can_disable(const RunBinding &run, const StepVariant &variant) {
+  const auto cluster = cluster_of(run, variant);
+  const bool large =
+      uint64_t(cluster[0]) * cluster[1] * cluster[2] > driver::Kernel::kPortableClusterBlocks;
+  const Change change = large ? Change::large_cluster_becomes_empty : Change::becomes_empty;
+  return legality(NodeKind::kernel, change)->verdict == Verdict::disable;
 }
 
 std::string source_text(const RunBinding &run, const ValueSource &source) {

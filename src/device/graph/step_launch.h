@@ -2,8 +2,8 @@
 // them as they come; graphs are built from the same values, so that both do the same work.
 #pragma once
 
-#include "device/driver/kernel_module.h"
 #include "device/context/device.h"
+#include "device/driver/kernel_module.h"
 #include "device/program/run_binding.h"
 
 namespace cugrt::runtime {
@@ -27,6 +27,10 @@ Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executa
 /// Evaluated and checked against `limits`.
 Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant,
                                const DeviceLimits &limits);
+
+/// Whether the driver disables a node of the variant; where not, one that is to do nothing is built
+/// without the kernel, and an instance that has it otherwise is built anew.
+bool can_disable(const RunBinding &run, const StepVariant &variant);
 
 /// "%b" or "q with q = 5": where an argument's value comes from; for messages.
 std::string source_text(const RunBinding &run, const ValueSource &source);

@@ -27,8 +27,9 @@ enum class Change : uint8_t {
   address,
   value,
   size,
-  memory_kind,   // copies and fills
-  becomes_empty, // no threads, no bytes
+  memory_kind,                 // copies and fills
+  becomes_empty,               // no threads, no bytes
+  large_cluster_becomes_empty, // likewise, of a cluster that is not portable
   nodes,
   edges,
   node_kind, // of the graph

@@ -253,6 +253,8 @@ const std::map<std::pair<NodeKind, Change>, Edit> kEdits = {
     {{NodeKind::kernel, Change::function},
      [](Bench &bench, Parts &p) { p.kernel.function = bench.second.get(); }},
     {{NodeKind::kernel, Change::becomes_empty}, [](Bench &, Parts &p) { p.kernel.grid.x = 0; }},
+    {{NodeKind::kernel, Change::large_cluster_becomes_empty},
+     [](Bench &, Parts &p) { p.kernel.grid.x = 0; }},
     {{NodeKind::kernel, Change::cluster}, [](Bench &, Parts &p) { p.attributes = {cluster(4)}; }},
     {{NodeKind::kernel, Change::priority},
      [](Bench &, Parts &p) { p.attributes = {priority(-1)}; }},
@@ -297,14 +299,22 @@ TEST_CASE("the driver answers each change as the legality table says") {
     Parts after = before;
     edit->second(bench, after);
     after = Parts(after); // its pointers
+    const bool large = row.change == Change::large_cluster_becomes_empty;
     if (row.change == Change::cluster)
       before.attributes = {cluster(2)};
+    if (large) {
+      before.kernel.grid.x = 16;
+      before.attributes = after.attributes = {cluster(16)};
+      after = Parts(after);
+    }
     before = Parts(before);
-    if (row.change == Change::cluster && !clusters) {
+    if ((row.change == Change::cluster || large) && !clusters) {
       ++untested;
       continue;
     }
-    bool attribute = !after.attributes.empty();
+    if (large)
+      REQUIRE(bench.first.allow_large_clusters().ok());
+    bool attribute = !after.attributes.empty() && !large;
     Bench::Answers answers = bench.ask(before, after, attribute);
     switch (row.verdict) {
     case Verdict::node_patch:
@@ -331,11 +341,12 @@ TEST_CASE("the driver answers each change as the legality table says") {
     }
     case Verdict::rebuild:
       CHECK_FALSE(answers.setter);
-      CHECK_FALSE(answers.update);
+      // A graph may have a grid of 0, which no launch takes: the node would have to be disabled.
+      CHECK_FALSE((large ? answers.disabled : answers.update));
       break;
     }
   }
-  CHECK(untested == (clusters ? 0 : 1));
+  CHECK(untested == (clusters ? 0 : 2));
 }
 
 TEST_CASE("every row says why, and stands once") {
