@@ -93,15 +93,15 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
   *out = nullptr;
   if (capture->origin != stream->handle)
     return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this call
-  // must be from the same thread as cuStreamBeginCapture."
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-      capture->thread != std::this_thread::get_id())
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
   std::vector<Ref<Event>> events = driver.events.all();
   CUresult result = CUDA_SUCCESS;
-  if (capture->invalidated)
+  // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this call
+  // must be from the same thread as cuStreamBeginCapture." Another's ends the capture all the same.
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      capture->thread != std::this_thread::get_id())
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  else if (capture->invalidated)
     result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   else if (unjoined(driver, streams, *stream, *capture))
     result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;

@@ -1,4 +1,5 @@
 // Instances: instantiation, setters, updates, launches.
+#include "emulator/driver/launch.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
@@ -98,17 +99,6 @@ template <class Make> CUresult set(CUgraphExec exec_handle, CUgraphNode handle, 
                         });
 }
 
-// "All operations pushed into the stream will not be executed, but will instead be captured."
-CUresult capture_launch(Driver &driver, const GraphExec &exec, const Ref<Stream> &stream) {
-  CUGRT_EMU_TRY(capture_state(*stream));
-  // "The graph must not contain conditional nodes", says the node that embeds one.
-  if (std::any_of(exec.body.nodes.begin(), exec.body.nodes.end(),
-                  [](const ExecNode &node) { return !node.branches.empty(); }))
-    return refuse_capture(driver, stream);
-  Work work = ChildWork{make_embedded(driver, exec.body)};
-  return hand_over(driver, work, [&] { return run_in_stream(driver, stream, work); });
-}
-
 CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
   Lock lock(driver.mutex);
   Ref<GraphExec> exec = driver.execs.find(handle);
@@ -116,9 +106,8 @@ CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
     return CUDA_ERROR_INVALID_VALUE;
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
-  if (stream->capture)
-    return capture_launch(driver, *exec, stream);
-  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  CUGRT_EMU_TRY(capture_state(*stream));
+  CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
   return launch_exec(driver, exec, stream);
 }
 
@@ -315,6 +304,12 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode h
 
 namespace {
 
+bool has_large_cluster(const ExecNode &node) {
+  const auto *kernel = std::get_if<KernelWork>(&node.work);
+  const auto cluster = kernel ? cluster_of(*kernel) : std::array<uint32_t, 3>{};
+  return uint64_t(cluster[0]) * cluster[1] * cluster[2] > kPortableClusterBlocks;
+}
+
 bool can_disable(const ExecNode &node) {
   return node.type == CU_GRAPH_NODE_TYPE_KERNEL || node.type == CU_GRAPH_NODE_TYPE_MEMSET ||
          node.type == CU_GRAPH_NODE_TYPE_MEMCPY;
@@ -327,6 +322,8 @@ CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode handle, uns
     // "Currently only kernel, memset and memcpy nodes are supported."
     if (!can_disable(node))
       return CUDA_ERROR_INVALID_VALUE;
+    if (!enabled && has_large_cluster(node)) // measured
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     node.enabled = enabled != 0;
     return CUDA_SUCCESS;
   });

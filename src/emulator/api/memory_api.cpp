@@ -216,6 +216,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     if (stream->capture)
       return CUDA_ERROR_INVALID_VALUE;
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
+    CUGRT_EMU_TRY(refuse_unsafe(driver));
     CUGRT_EMU_TRY(driver.allocations->begin_free(address));
     try {
       free_in_stream(driver, stream, address);

@@ -23,5 +23,7 @@ constexpr int kProgrammaticCapability = 90;
 /// From here on there are clusters.
 constexpr int kClusterCapability = 90;
 constexpr uint32_t kMaxThreadsPerBlock = 1024;
+/// Larger ones take an attribute of the function.
+constexpr uint32_t kPortableClusterBlocks = 8;
 
 } // namespace cugrt::emulator::api

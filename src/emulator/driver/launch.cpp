@@ -113,8 +113,8 @@ std::array<uint32_t, 3> cluster_of(const KernelWork &work) {
 }
 
 uint32_t max_cluster_blocks(const Function &function) {
-  constexpr uint32_t kMaxPortable = 8, kMaxCluster = 16;
-  return function.non_portable_cluster ? kMaxCluster : kMaxPortable;
+  constexpr uint32_t kMaxCluster = 16;
+  return function.non_portable_cluster ? kMaxCluster : kPortableClusterBlocks;
 }
 
 CUresult check_known(Driver &driver, CUlaunchAttributeID id) {

@@ -333,31 +333,4 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
   return CUDA_SUCCESS;
 }
 
-std::shared_ptr<Graph> make_embedded(Driver &driver, const ExecGraph &exec) {
-  auto graph = make_graph(driver);
-  graph->embedded = true;
-  try {
-    for (const ExecNode &node : exec.nodes) {
-      CUgraphNode unused;
-      add_node(driver, *graph, nullptr, nullptr, 0, EmptyWork{}, &unused);
-      if (node.enabled)
-        graph->nodes.back()->work =
-            node.body ? Work(ChildWork{make_embedded(driver, *node.body)}) : node.work;
-    }
-    for (size_t i = 0; i < exec.nodes.size(); ++i)
-      for (size_t d = 0; d < exec.nodes[i].dependencies.size(); ++d) {
-        uint32_t before = exec.nodes[i].dependencies[d];
-        bool enabled = exec.nodes[i].enabled && exec.nodes[before].enabled;
-        add_edge(*graph->nodes[before], *graph->nodes[i],
-                 enabled ? exec.nodes[i].edge_data[d] : CUgraphEdgeData{});
-      }
-    graph->user_objects = exec.user_objects;
-  } catch (...) {
-    destroy_graph(driver, graph);
-    throw;
-  }
-  count_references(graph->user_objects);
-  return graph;
-}
-
 } // namespace cugrt::emulator::api

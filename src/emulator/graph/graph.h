@@ -127,9 +127,6 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
 /// run one after the other, whatever streams they are in.
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream);
-/// A graph of what the instance executes now, for a node that embeds it; disabled nodes are empty
-/// ones. The instance must have no conditional nodes.
-std::shared_ptr<Graph> make_embedded(Driver &driver, const ExecGraph &exec);
 /// The instance's node that was made from `node`, which may stand in the body of a conditional
 /// node; nullptr when there is none.
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node);
