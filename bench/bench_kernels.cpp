@@ -88,35 +88,19 @@ struct Measured {
 };
 
 uint64_t tensor_bytes(const cugrt_param_info &info) {
-  // Bits of an element, by the values of cugrt_dtype; block formats have 18, 20 and 34 bytes in 32.
-  double bits = 32;
-  switch (info.dtype) {
-  case CUGRT_BOOL:
-    bits = 8;
-    break;
-  case CUGRT_F16:
-  case CUGRT_BF16:
-    bits = 16;
-    break;
-  case CUGRT_I64:
-    bits = 64;
-    break;
-  case CUGRT_Q4_0:
-    bits = 18 * 8 / 32.0;
-    break;
-  case CUGRT_Q4_1:
-    bits = 20 * 8 / 32.0;
-    break;
-  case CUGRT_Q8_0:
-    bits = 34 * 8 / 32.0;
-    break;
-  default:
-    break;
-  }
-  double count = 1;
+  struct Row {
+    uint64_t elements, bytes;
+  };
+  static constexpr Row kRows[] = {
+#define CUGRT_DTYPE(name, kind, elements, bytes) {elements, bytes},
+#include "base/type/dtypes.def"
+#undef CUGRT_DTYPE
+  };
+  const Row &block = kRows[info.dtype];
+  uint64_t count = 1;
   for (uint32_t d = 0; d < info.rank; ++d)
-    count *= double(info.dims[d]);
-  return uint64_t(count * bits / 8);
+    count *= uint64_t(info.dims[d]);
+  return count / block.elements * block.bytes;
 }
 
 std::string shape_of(const cugrt_param_info &info) {

@@ -111,6 +111,22 @@ def _(benches):
             equal((row["bytes"], row["operations"]), ((first[0] * first[1] + first[0]) * each, None))
 
 
+@test("weights in blocks have the bytes of their blocks")
+def _(benches):
+    path = os.path.join(benches.folder, "blocks.json")
+    cases = {"matmul_q4_k_gemv": (256, 144), "matmul_q6_k_gemv_repacked": (256, 210), "matmul_q8_0_gemv": (32, 34),
+             "matmul_q4_1_gemv": (32, 20)}
+    benches.run(benches.kernels, "--only", ",".join(cases), "--json", path)
+    with open(path, encoding="utf-8") as file:
+        rows = [row for row in json.load(file) if row["case"] in cases]
+    equal({row["case"] for row in rows}, set(cases))
+    for row in rows:
+        (rows_of_x, k), (columns, _) = [[int(d) for d in shape.split("x")] for shape in row["shape"].split()]
+        elements, block = cases[row["case"]]
+        each = {"f32": 4, "f16": 2, "bf16": 2}[row["dtype"]]
+        equal(row["bytes"], columns * k // elements * block + (rows_of_x * k + rows_of_x * columns) * each)
+
+
 @test("of a table that ids are looked up in the bytes are those of what they name")
 def _(benches):
     path = os.path.join(benches.folder, "lookups.json")
