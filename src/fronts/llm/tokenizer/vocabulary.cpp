@@ -46,8 +46,10 @@ NamedTokens::NamedTokens(const Vocabulary &vocabulary, std::vector<int32_t> ids)
         !text.empty() && text.size() <= kMaxBytes && !find_invalid_utf8(text))
       sorted_.push_back({text, id});
   std::ranges::stable_sort(sorted_, {}, &Named::text);
-  const auto equal = std::ranges::unique(sorted_, {}, &Named::text);
-  sorted_.erase(equal.begin(), equal.end());
+  // Algorithms that give a subrange do not compile with clang 14.
+  sorted_.erase(std::unique(sorted_.begin(), sorted_.end(),
+                            [](const Named &a, const Named &b) { return a.text == b.text; }),
+                sorted_.end());
   for (const Named &one : sorted_)
     ++first_[static_cast<unsigned char>(one.text[0]) + 1u];
   for (size_t byte = 1; byte < first_.size(); ++byte)
@@ -69,9 +71,9 @@ int32_t NamedTokens::longest(std::string_view text) const {
     const auto byte_of = [same](const Named &one) {
       return static_cast<unsigned char>(one.text[same]);
     };
-    const auto part =
-        std::ranges::equal_range(begin, end, static_cast<unsigned char>(text[same]), {}, byte_of);
-    begin = part.begin(), end = part.end();
+    const auto wanted = static_cast<unsigned char>(text[same]);
+    begin = std::ranges::lower_bound(begin, end, wanted, {}, byte_of);
+    end = std::ranges::upper_bound(begin, end, wanted, {}, byte_of);
   }
   return found;
 }
