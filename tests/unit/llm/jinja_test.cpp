@@ -167,6 +167,9 @@ TEST_CASE("a template that would take too much ends with one sentence") {
               "10000 ~ a] %}{% endfor %}") == memory);
   CHECK(limit("{% for a in range(90000) %}{{ 'a' * 100000 }}{% endfor %}") == text);
   CHECK(limit("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}") == nested);
+  // 30 texts of a million characters that are written at the same time.
+  CHECK(limit("{% macro m(n) %}{{ 'a' * 1000000 }}{% if n %}{% set x = m(n - 1) %}{% endif %}"
+              "{% endmacro %}{% set x = m(30) %}") == memory);
   CHECK(limit("{% set n = namespace(l=[]) %}{% for a in range(999) %}{% set n.l = [n.l] %}{% "
               "endfor %}") ==
         "the chat template takes more lists within lists than a template may");

@@ -76,12 +76,7 @@ Result<Value> Evaluator::call_macro(const Macro &macro, const Given &given) {
       }
       assign(parameter.name, std::move(value));
     }
-    Text text;
-    Text *const out = std::exchange(out_, &text);
-    Result<Flow> flow = execute(statement.body);
-    out_ = out;
-    CUGRT_TRY(flow.take_status());
-    return machine_.text(std::move(text));
+    return written([&] { return execute(statement.body); });
   };
   Result<Value> made = run();
   scope_ = outer;

@@ -32,8 +32,10 @@ Result<Text> Evaluator::render(const Body &body,
 
 void Evaluator::write(TextView text) {
   machine_.work(text.size() / 64);
-  if (machine_.has_room(out_->size() + text.size()))
-    *out_ += text;
+  if (!machine_.has_room(out_->size() + text.size()))
+    return;
+  machine_.hold(text.size() * sizeof(char32_t));
+  *out_ += text;
 }
 
 Result<Evaluator::Flow> Evaluator::execute(const Body &body) {
@@ -228,12 +230,7 @@ Status Evaluator::set(const Statement &statement, Value value) {
 
 /// The text that a body writes, through the filters.
 Result<Value> Evaluator::captured(const Body &body, const Expression *filters) {
-  Text text;
-  Text *const outer = std::exchange(out_, &text);
-  Result<Flow> flow = in_scope(body);
-  out_ = outer;
-  CUGRT_TRY(flow.take_status());
-  Value value = machine_.text(std::move(text));
+  CUGRT_ASSIGN(Value value, written([&] { return in_scope(body); }));
   return filters ? filter(*filters, &value) : Result<Value>(std::move(value));
 }
 

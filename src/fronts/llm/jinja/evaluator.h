@@ -6,6 +6,8 @@
 #include "fronts/llm/jinja/tree.h"
 #include "fronts/llm/jinja_values/filters.h"
 
+#include <utility>
+
 namespace cugrt::llm::jinja {
 
 /// Variables that are seen together; others are looked for in the scope around.
@@ -44,6 +46,16 @@ private:
   Result<Flow> scope(const Statement &statement);
   Status capture(const Statement &statement);
   Result<Value> captured(const Body &body, const Expression *filters);
+  /// The text that is written while `run` gives a Result<Flow>.
+  template <class Run> Result<Value> written(const Run &run) {
+    Text text;
+    Text *const outer = std::exchange(out_, &text);
+    Result<Flow> flow = run();
+    out_ = outer;
+    machine_.release(text.size() * sizeof(char32_t));
+    CUGRT_TRY(flow.take_status());
+    return machine_.text(std::move(text));
+  }
   Status print_value(const Statement &statement);
   void write(TextView text);
 

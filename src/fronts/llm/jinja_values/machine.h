@@ -46,6 +46,13 @@ public:
   Status enter();
   void leave() { --depth_; }
 
+  /// Memory of what is written and is no value yet.
+  void hold(size_t bytes) {
+    meter_.used_bytes += bytes;
+    meter_.is_exceeded = meter_.is_exceeded || meter_.used_bytes > meter_.limit_bytes;
+  }
+  void release(size_t bytes) { meter_.used_bytes -= bytes; }
+
   Value text(Text text);
   Value text(TextView view) { return text(Text(view)); }
   Value text(std::string_view ascii) { return text(text_of(ascii)); }
