@@ -1,0 +1,125 @@
+// Products with repacked blocks.
+#include "kernels_check.h"
+
+#include "ir/text/text.h"
+#include "compiler/passes/pass.h"
+
+#include <cmath>
+
+namespace {
+
+/// Bytes of [n, k] in a block format: quants of any bits, scales of about 1 / 16.
+Array blocks_of(DType format, int64_t n, int64_t k) {
+  Array w{{n, k}, {}};
+  const ir::DTypeInfo &info = ir::info(format);
+  // Where halves are: d, and the least or m.
+  const std::vector<int64_t> halves = format == DType::q2_k   ? std::vector<int64_t>{80, 82}
+                                      : format == DType::q3_k ? std::vector<int64_t>{108}
+                                      : format == DType::q6_k ? std::vector<int64_t>{208}
+                                      : format == DType::q4_1 || format == DType::q5_1 ||
+                                              format == DType::q4_k || format == DType::q5_k
+                                          ? std::vector<int64_t>{0, 2}
+                                          : std::vector<int64_t>{0};
+  std::mt19937 random(uint32_t(n * 131 + k));
+  for (int64_t block = 0; block < n * k / info.elements_per_block; ++block) {
+    const size_t begin = w.values.size();
+    for (int64_t i = 0; i < info.bytes_per_block; ++i)
+      w.values.push_back(double(random() % 256));
+    for (size_t h = 0; h < halves.size(); ++h) // the exponents; scales of scales are smaller
+      w.values[begin + size_t(halves[h]) + 1] =
+          (info.elements_per_block == 32 ? 0x2c : 0x1c) + (h ? 0x80 : 0);
+  }
+  return w;
+}
+
+struct RepackedCase {
+  DType dtype, format;
+  int64_t rows, n, k;
+  bool bias;
+};
+
+void check_repacked(const RepackedCase &c) {
+  const std::string x_type =
+      "tensor<[" + std::to_string(c.rows) + ", " + std::to_string(c.k) + "], ";
+  const std::string dtype(ir::info(c.dtype).name), format(ir::info(c.format).name);
+  const std::string n = std::to_string(c.n), k = std::to_string(c.k);
+  const std::string w_type = "tensor<[" + n + ", " + k + "], " + format + ">";
+  const std::string text = "cugrt 1\nfunc @main(%x: " + x_type + dtype + ">, %w: " + w_type +
+                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (tensor<[" +
+                           std::to_string(c.rows) + ", " + n + "], " + dtype + ">, " + w_type +
+                           ") {\n  %p = repack_blocks(%w)\n  %y = matmul_blocks(%x, %p" +
+                           (c.bias ? ", %b" : "") + ") {repacked = true}\n  return %y, %p\n}\n";
+  INFO(text);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> number(-2, 2);
+  Array x{{c.rows, c.k}, {}}, b{{c.n}, {}};
+  for (int64_t i = 0; i < c.rows * c.k; ++i)
+    x.values.push_back(round_to(c.dtype, number(random)));
+  for (int64_t i = 0; i < c.n; ++i)
+    b.values.push_back(round_to(c.dtype, number(random)));
+  const Array w = blocks_of(c.format, c.n, c.k);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "op");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  REQUIRE(legal.ok());
+  const std::vector<Array> inputs = {x, w, b};
+  const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  const std::vector<const Array *> only = {&w};
+  const Array layout = evaluate_op(Op::repack_blocks, only, {}, c.format)[0];
+  REQUIRE(got->at(1).values.size() == layout.values.size());
+  size_t differ = 0;
+  for (size_t i = 0; i < layout.values.size(); ++i)
+    differ += got->at(1).values[i] != layout.values[i];
+  CHECK(differ == 0);
+  // The result's rounding, and that of sums in f32: their terms are quants of at most 8 bits, on
+  // tensor cores with what is added to them, by x and the scales.
+  const bool is_f32 = c.dtype == DType::f32;
+  const double unit = is_f32 ? 0x1p-24 : c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  const double added = is_f32 ? 0 : 1, rounding = is_f32 ? 0x1p-21 : 0x1p-18;
+  double most = 0;
+  for (int64_t row = 0; row < c.rows; ++row)
+    for (int64_t column = 0; column < c.n; ++column) {
+      double sum = c.bias ? b.values[size_t(column)] : 0, size = std::fabs(sum);
+      for (int64_t j = 0; j < c.k; ++j) {
+        const double term =
+            x.values[size_t(row * c.k + j)] * block_element(c.format, w.values, column * c.k + j);
+        sum += term, size += std::fabs(term) + added;
+      }
+      const double off = std::fabs(got->at(0).values[size_t(row * c.n + column)] - sum);
+      most = std::max(most, off / (unit * std::fabs(sum) + size * rounding));
+    }
+  INFO("off by " << most);
+  CHECK(most <= 1);
+}
+
+} // namespace
+
+TEST_CASE("products with repacked blocks agree with the formats' definitions") {
+  for (DType format :
+       {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl})
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 1, 16, 512, false}); // a unit for each warp
+      check_repacked({dtype, format, 1, 33, 1152, true}); // nine units
+      check_repacked({dtype, format, 3, 5, 96, true});    // less than one
+      check_repacked({dtype, format, 8, 17, 576, false}); // four and a half
+      check_repacked({dtype, format, 2, 3, 416, false});  // an odd number of blocks
+      check_repacked({dtype, format, 11, 40, 160, true});
+      check_repacked({dtype, format, 0, 8, 32, false});
+    }
+  for (DType dtype : {DType::f32, DType::f16}) // more strips than go together
+    check_repacked({dtype, DType::q4_0, 301, 40, 64, true});
+}
+
+TEST_CASE("products with repacked blocks of 256 elements agree with the formats' definitions") {
+  for (DType format : {DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k})
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 1, 16, 2048, false}); // a unit for each warp
+      check_repacked({dtype, format, 3, 33, 2304, true});  // nine, of an odd number of rows
+      check_repacked({dtype, format, 8, 6, 256, true});
+      check_repacked({dtype, format, 11, 18, 768, false});
+      check_repacked({dtype, format, 0, 8, 256, false});
+    }
+}
