@@ -4,20 +4,26 @@
 //   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
 // A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
-// Which ones tells strips.cuh.
+// Which ones tells strips.cuh. Where there are many rows, it computes 128 columns
+// (matmul_repacked_tiles.cuh).
 //
-//   entry               rows   block    grid                                for
-//   matmul_repacked     8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
-//   matmul_repacked_1   1      32 x 8   ceil(n / 16)                        one row of f32
+//   entry                   rows   block    grid                                for
+//   matmul_repacked         8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
+//   matmul_repacked_1       1      32 x 8   ceil(n / 16)                        one row of f32
+//   matmul_repacked_tiles   64     32 x 4   ceil(rows / 64) * ceil(n / 128)     HAS_TILES
 //
-// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; those of floating.cuh and
-// assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: k is whole
+// units, and words that hold a d of two bytes are within w; the third entry has two slots of each
+// warp and three steps of x as dynamic shared memory. Those of floating.cuh and assume.cuh.
 
+#include "linear/repacked_sums.cuh"
+#include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/programmatic.cuh"
-#include "linear/repacked_sums.cuh"
-#include "linear/strips.cuh"
+#ifdef HAS_TILES
+#include "linear/matmul_repacked_tiles.cuh"
+#endif
 
 constexpr int kColumns = 16, kWarps = 8;
 // So many blocks a multiprocessor leave the registers that all loads of a unit take, with every
@@ -72,4 +78,17 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
 ENTRY(matmul_repacked, kRows, kBlocks)
 #ifndef MULTIPLIES_BY_MMA
 ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
+#endif
+
+#ifdef HAS_TILES
+extern "C" __global__ void __launch_bounds__(128, 2)
+    matmul_repacked_tiles(const T *__restrict__ x, const Byte *__restrict__ w,
+                          BIAS_PARAMETER T *__restrict__ y, long long rows, long long n,
+                          long long k) {
+  BEGIN_EARLY();
+#ifdef MULTIPLIES_BY_MMA
+  extern __shared__ __align__(16) Byte shared_bytes[];
+  multiply_tile<FORMAT>(x, w, BIAS_ARGUMENT y, rows, n, k, shared_bytes);
+#endif
+}
 #endif

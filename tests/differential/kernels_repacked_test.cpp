@@ -1,8 +1,8 @@
 // Products with repacked blocks.
 #include "kernels_check.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
+#include "ir/text/text.h"
 
 #include <cmath>
 
@@ -36,17 +36,20 @@ struct RepackedCase {
   DType dtype, format;
   int64_t rows, n, k;
   bool bias;
+  bool tiles = false;                       // which shall compute it
+  bool symbolic = false;                    // the number of rows
+  int64_t multiprocessors = tiles ? 1 : 64; // of one, no tiles are too few
 };
 
 void check_repacked(const RepackedCase &c) {
-  const std::string x_type =
-      "tensor<[" + std::to_string(c.rows) + ", " + std::to_string(c.k) + "], ";
+  const std::string rows = c.symbolic ? "r" : std::to_string(c.rows);
+  const std::string x_type = "tensor<[" + rows + ", " + std::to_string(c.k) + "], ";
   const std::string dtype(ir::info(c.dtype).name), format(ir::info(c.format).name);
   const std::string n = std::to_string(c.n), k = std::to_string(c.k);
   const std::string w_type = "tensor<[" + n + ", " + k + "], " + format + ">";
   const std::string text = "cugrt 1\nfunc @main(%x: " + x_type + dtype + ">, %w: " + w_type +
-                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (tensor<[" +
-                           std::to_string(c.rows) + ", " + n + "], " + dtype + ">, " + w_type +
+                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (tensor<[" + rows + ", " +
+                           n + "], " + dtype + ">, " + w_type +
                            ") {\n  %p = repack_blocks(%w)\n  %y = matmul_blocks(%x, %p" +
                            (c.bias ? ", %b" : "") + ") {repacked = true}\n  return %y, %p\n}\n";
   INFO(text);
@@ -61,12 +64,20 @@ void check_repacked(const RepackedCase &c) {
   const Result<ir::Module> module = ir::parse_and_verify(text, "op");
   INFO((module.ok() ? "" : module.status().to_string()));
   REQUIRE(module.ok());
-  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, {});
+  passes::PassContext context;
+  REQUIRE(context.set("target.multiprocessors", std::to_string(c.multiprocessors)).ok());
+  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   REQUIRE(legal.ok());
   const std::vector<Array> inputs = {x, w, b};
   const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
+  std::vector<std::string> entries = {"repack_blocks"};
+  if (c.rows > 0)
+    entries.push_back(c.tiles                                ? "matmul_repacked_tiles"
+                      : c.rows == 1 && c.dtype == DType::f32 ? "matmul_repacked_1"
+                                                             : "matmul_repacked");
+  CHECK(runner().counters().entries == entries);
   const std::vector<const Array *> only = {&w};
   const Array layout = evaluate_op(Op::repack_blocks, only, {}, c.format)[0];
   REQUIRE(got->at(1).values.size() == layout.values.size());
@@ -80,12 +91,14 @@ void check_repacked(const RepackedCase &c) {
   const double unit = is_f32 ? 0x1p-24 : c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
   const double added = is_f32 ? 0 : 1, rounding = is_f32 ? 0x1p-21 : 0x1p-18;
   double most = 0;
+  std::vector<double> elements;
+  for (int64_t i = 0; i < c.n * c.k; ++i)
+    elements.push_back(block_element(c.format, w.values, i));
   for (int64_t row = 0; row < c.rows; ++row)
     for (int64_t column = 0; column < c.n; ++column) {
       double sum = c.bias ? b.values[size_t(column)] : 0, size = std::fabs(sum);
       for (int64_t j = 0; j < c.k; ++j) {
-        const double term =
-            x.values[size_t(row * c.k + j)] * block_element(c.format, w.values, column * c.k + j);
+        const double term = x.values[size_t(row * c.k + j)] * elements[size_t(column * c.k + j)];
         sum += term, size += std::fabs(term) + added;
       }
       const double off = std::fabs(got->at(0).values[size_t(row * c.n + column)] - sum);
@@ -122,4 +135,40 @@ TEST_CASE("products with repacked blocks of 256 elements agree with the formats'
       check_repacked({dtype, format, 11, 18, 768, false});
       check_repacked({dtype, format, 0, 8, 256, false});
     }
+}
+
+TEST_CASE("tiles of products with repacked blocks agree with the formats' definitions") {
+  for (DType format : {DType::q4_0, DType::q5_0, DType::q8_0, DType::iq4_nl})
+    for (DType dtype : {DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 9, 33, 128, true, true});
+      check_repacked({dtype, format, 65, 129, 384, false, true, true}); // an odd number of units
+    }
+  for (DType format : {DType::q4_k, DType::q5_k, DType::q6_k}) {
+    check_repacked({DType::f16, format, 9, 34, 256, true, true});
+    check_repacked({DType::f16, format, 65, 129, 512, false, true, true});
+    check_repacked({DType::f16, format, 63, 150, 768, true, true, true});
+  }
+}
+
+TEST_CASE("tiles have as many rows as there are") {
+  for (DType format : {DType::q4_0, DType::q4_k})
+    for (int64_t rows : {64, 128, 301, 512, 513})
+      check_repacked({DType::f16, format, rows, 40, 256, false, true, rows == 301});
+  check_repacked(
+      {DType::f16, DType::q4_0, 57, 1024, 128, false, true, false, 64}); // 8 strips, 8 tiles
+  check_repacked({DType::f16, DType::q4_0, 56, 1024, 128, false, false, false, 64});
+  check_repacked({DType::f16, DType::q8_0, 1100, 130, 128, true, true}); // more than go together
+}
+
+TEST_CASE("strips compute products that tiles have no form of") {
+  const auto strips = [](DType dtype, DType format, int64_t rows, int64_t n, int64_t k) {
+    check_repacked({dtype, format, rows, n, k, true, false, false, 1});
+  };
+  strips(DType::f16, DType::q4_0, 8, 34, 128);
+  strips(DType::f16, DType::q4_0, 9, 200, 160); // part of a unit
+  strips(DType::f16, DType::q6_k, 9, 33, 256);  // half a word at the end
+  for (DType format : {DType::q2_k, DType::q3_k, DType::q4_1, DType::q5_1})
+    strips(DType::f16, format, 9, 34, 256);
+  strips(DType::bf16, DType::q4_k, 9, 34, 256);
+  strips(DType::f32, DType::q4_0, 9, 34, 128);
 }

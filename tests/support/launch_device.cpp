@@ -1,10 +1,10 @@
 // The execution core by itself, and drivers.
 #include "support/launch_device.h"
 
+#include "base/check.h"
 #include "device/driver/kernel_module.h"
 #include "device/driver/memory.h"
 #include "emulator/decode/program.h"
-#include "base/check.h"
 #include "support/named_driver.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ public:
   }
 
   Result<uint64_t> launch(size_t code, const std::string &entry, Dim grid, Dim block,
-                          std::span<const std::string> arguments) override {
+                          uint32_t shared, std::span<const std::string> arguments) override {
     const emulator::KernelInfo *info = programs_[code]->find_kernel(entry);
     if (!info)
       return failed("the code has no entry " + entry);
@@ -60,6 +60,7 @@ public:
     emulator::LaunchConfig config;
     config.grid = grid;
     config.block = block;
+    config.dynamic_shared_bytes = shared;
     config.params = std::as_bytes(std::span(buffer));
     emulator::ExecutionCounters counted;
     config.counters = &counted;
@@ -110,7 +111,7 @@ public:
   }
 
   Result<uint64_t> launch(size_t code, const std::string &entry, Dim grid, Dim block,
-                          std::span<const std::string> arguments) override {
+                          uint32_t shared, std::span<const std::string> arguments) override {
     CUGRT_ASSIGN(const driver::Kernel kernel, modules_[code].kernel(entry));
     std::vector<size_t> sizes;
     std::vector<void *> values;
@@ -120,11 +121,12 @@ public:
     }
     CUGRT_TRY(kernel.check_params(sizes));
     CUGRT_ASSIGN(const driver::ContextGuard current, context_.enter());
+    CUGRT_TRY(kernel.allow_dynamic_shared(shared));
     CUGRT_TRY(driver::launch(stream_.ref(),
                              {kernel.get(),
                               {grid[0], grid[1], grid[2]},
                               {block[0], block[1], block[2]},
-                              0,
+                              shared,
                               values.data(),
                               {}},
                              entry));

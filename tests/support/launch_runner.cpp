@@ -1,8 +1,8 @@
 // Interpretation of straight kernel-level functions over a device's memory.
 #include "support/launch_runner.h"
 
-#include "kernels/builtin.h"
 #include "base/check.h"
+#include "kernels/builtin.h"
 
 #include <cmath>
 #include <cstring>
@@ -307,7 +307,12 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
     CUGRT_ASSIGN(const std::vector<std::string> bytes, arguments(kernel, operands, values));
     ++runner.counters_.launches;
     runner.counters_.entries.push_back(entry);
-    Result<uint64_t> counted = runner.device_->launch(code, entry, grid, block, bytes);
+    int64_t shared = 0;
+    if (variant.shared_bytes.valid()) {
+      CUGRT_ASSIGN(shared, module.exprs.evaluate(variant.shared_bytes, values));
+    }
+    Result<uint64_t> counted =
+        runner.device_->launch(code, entry, grid, block, uint32_t(shared), bytes);
     if (!counted.ok())
       return failed("@" + kernel.name + ": " + counted.status().message());
     runner.counters_.lane_operations += *counted;

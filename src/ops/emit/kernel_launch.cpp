@@ -191,13 +191,15 @@ void KernelLaunch::parameter(std::string name, ir::DType dtype, double argument)
 }
 
 void KernelLaunch::variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
-                           std::array<int64_t, 3> threads) {
+                           std::array<int64_t, 3> threads, int64_t shared_bytes) {
   ir::KernelVariant variant;
   variant.entry = std::move(entry);
   variant.predicate = predicate;
   variant.grid = {blocks, constant(1), constant(1)};
   for (size_t i = 0; i < 3; ++i)
     variant.block[i] = constant(threads[i]);
+  if (shared_bytes > 0)
+    variant.shared_bytes = constant(shared_bytes);
   kernel_.variants.push_back(std::move(variant));
 }
 

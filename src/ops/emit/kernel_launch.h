@@ -100,9 +100,9 @@ public:
   void parameter(std::string name, ir::DType dtype, double argument);
 
   /// The next launch variant: blocks and threads along x, y and z, over size()'s and count()'s
-  /// results; an invalid predicate holds always.
+  /// results; an invalid predicate holds always. `shared_bytes`: dynamic shared memory of a block.
   void variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
-               std::array<int64_t, 3> threads);
+               std::array<int64_t, 3> threads, int64_t shared_bytes = 0);
   /// The rule of kernels with a loop over the grid: 256 threads a block, a block for each 256 of
   /// `count` elements, or of vectors of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);

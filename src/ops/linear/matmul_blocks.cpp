@@ -2,6 +2,7 @@
 // matmul_repacked.cu, repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -38,6 +39,48 @@ int64_t repacked_low_bits(ir::DType dtype) {
          : dtype == ir::DType::q2_k || dtype == ir::DType::q3_k ? 2
                                                                 : 4;
 }
+
+namespace {
+
+/// The elements of k of which kernels/linear/matmul_repacked_tiles.cuh takes a whole number, for x
+/// of `dtype` and a matrix of `format`; 0 where it has no form: numbers with the scales of blocks
+/// of 256 are f16, of quants of 2 and 3 bits there are none, and q5_1 takes more registers than a
+/// thread has.
+int64_t unit_of_tiles(ir::DType dtype, ir::DType format) {
+  if (!has_tensor_cores(dtype))
+    return 0;
+  if (ir::info(format).elements_per_block == 32)
+    return format == ir::DType::q4_1 || format == ir::DType::q5_1 ? 0 : 128;
+  const bool has_numbers = format != ir::DType::q2_k && format != ir::DType::q3_k;
+  return has_numbers && dtype == ir::DType::f16 ? 256 : 0;
+}
+
+/// Whether tiles compute x of `dtype` times [n, depth] of `format`.
+bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
+  const int64_t unit = unit_of_tiles(dtype, format);
+  if (unit == 0 || depth == 0 || depth % unit != 0)
+    return false;
+  return format != ir::DType::q6_k || n * (depth / unit) % 2 == 0; // the last d is in a whole word
+}
+
+/// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and three
+/// steps of 64 x 64 elements of x.
+int64_t shared_bytes_of_tiles(ir::DType format) {
+  const ir::DTypeInfo &info = ir::info(format);
+  const int64_t unit = info.elements_per_block == 32 ? 4 : 1;
+  const int64_t row = unit * info.bytes_per_block + (format == ir::DType::q6_k ? 2 : 0);
+  return 4 * 2 * 32 * row + 3 * 64 * 64 * 2;
+}
+
+/// The fewest rows that take tiles. Each strip of 8 rows reads all weights, with all
+/// multiprocessors; a tile of 128 columns reads its own once, with one. So as many strips times
+/// tiles as there are multiprocessors; one strip is never a tile.
+int64_t rows_for_tiles(int64_t n, int64_t multiprocessors) {
+  const int64_t across = (n + 127) / 128;
+  return std::max<int64_t>(1, (multiprocessors - 1) / across) * 8 + 1;
+}
+
+} // namespace
 
 Status emit_repack_blocks(OpEmitter &op) {
   const ir::Type w = op.operand_type(0);
@@ -95,10 +138,27 @@ Status emit_matmul_blocks(OpEmitter &op) {
                      tiles(1, 16), threads);
     if (range.upper > 1)
       launch.variant("", {}, tiles(4, 16), threads);
-  } else if (repacked)
-    launch.variant("", {}, tiles(8, 16), threads);
-  else
+  } else if (repacked) {
+    const std::optional<int64_t> width = exprs.as_constant(w.dims[0]);
+    const ir::Interval range = exprs.range(rows, op.builder().function().symbol_domain(exprs));
+    const int64_t least = width && *width > 0
+                              ? rows_for_tiles(*width, op.table().choice().target.multiprocessors)
+                              : 0;
+    const bool some =
+        least > 0 && depth && range.upper >= least && has_tiles(x.dtype, w.dtype, *width, *depth);
+    if (some) {
+      launch.option("-DHAS_TILES");
+      launch.variant("matmul_repacked_tiles",
+                     range.lower >= least
+                         ? ir::ExprId()
+                         : exprs.make(ir::ExprKind::le, exprs.constant(least), rows),
+                     tiles(64, 128), {32, 4, 1}, shared_bytes_of_tiles(w.dtype));
+    }
+    if (!some || range.lower < least)
+      launch.variant("", {}, tiles(8, 16), threads);
+  } else {
     launch.variant("", {}, tiles(4, 8 / slices), threads);
+  }
   launch.emit(op.call().location);
   return {};
 }

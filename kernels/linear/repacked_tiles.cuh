@@ -1,0 +1,216 @@
+// What a warp has of a tile of repacked blocks (repacked.cuh): 32 columns of y, in two halves of
+// 16, and what it makes of 64 elements of k: fragments that tensor cores multiply with 64 rows of
+// x.
+//
+// A slot of the warp's ring in shared memory has a unit of its 32 rows of w. Quants lie as lanes
+// read them: lane 4 g + q has what is its own of rows g, g + 8, g + 16 and g + 24.
+//
+// clang-format off
+//   low bits   | row g: 16 bytes of each lane, the next 16 .. | row g + 8 | row g + 16 | row g + 24
+//   high bits  | likewise, kHighBytes of each lane
+//   scales     | row 0, row 1, .. row 31
+//   d          | likewise, of q6_k: the word of global memory that has it
+// clang-format on
+//
+// Numbers are exact. Formats of 256 elements are multiplied by their whole scales first: both
+// factors have few bits, and the product is a multiple of 2^-24 that f16 holds; d comes to the sum
+// over a unit. A quant of q6_k has too many bits for that: its lower four and its upper two are two
+// numbers. Other formats are multiplied by their scales as sums over a block.
+#pragma once
+
+#include "linear/repacked_sums.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+template <int kBytes> __device__ __forceinline__ void copy_bytes(unsigned to, const void *from) {
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
+                 : "memory");
+}
+
+// Bits of a word, as they lie.
+__device__ __forceinline__ __half2 masked(unsigned word, unsigned mask) {
+  return halves_of(word & mask);
+}
+
+template <int kFormat> struct WeightTile {
+  typedef Repacked<kFormat> Layout;
+  static constexpr int kUnit = Layout::kUnit, kLowBytes = kUnit * Layout::kLow,
+                       kHighBytes = kUnit * Layout::kHigh,
+                       kScaleBytes = Layout::kScaleBytes * (Layout::kIsLarge ? 1 : kUnit),
+                       kTailBytes = Layout::kTailBytes > 0 ? 4 : 0;
+  static constexpr int kHighAt = 4 * 32 * kLowBytes, kScalesAt = kHighAt + 4 * 32 * kHighBytes,
+                       kTailAt = kScalesAt + 32 * kScaleBytes, kSlot = kTailAt + 32 * kTailBytes;
+  static constexpr bool kFolds = Layout::kIsLarge;       // scales, into numbers
+  static constexpr int kNumbers = kFormat == 66 ? 2 : 1; // of a quant
+
+  const Byte *w, *high, *scales, *tail; // both bases, and of what the lane copies next
+  unsigned long long at; // of low bits, behind w; of high ones as far, but for their size
+  long long scale_step;
+  unsigned rows_apart[4]; // of its rows from the first of the tile, in blocks
+
+  // Of rows `first` to `first` + 31 of w; rows beyond the last repeat it.
+  __device__ __forceinline__ WeightTile(const Byte *w, long long first, long long n,
+                                        long long blocks, int lane)
+      : w(w), high(w + Layout::template high_at<true>(0, 0, 0, n, blocks)), scale_step(n) {
+    const long long last = n - 1, begin = first < last ? first : last;
+    const int left = int(last - begin < 31 ? last - begin : 31);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int own = lane / 4 + 8 * j;
+      rows_apart[j] = unsigned(own < left ? own : left) * unsigned(blocks);
+    }
+    const long long row = begin + (lane < left ? lane : left);
+    at = Layout::template low_at<true>(begin, 0, lane % 4, blocks);
+    scales = w + Layout::template scale_at<true>(row, 0, n, blocks);
+    tail = w + Layout::tail_at(row, 0, n, blocks);
+  }
+
+  // The next unit, into a slot.
+  __device__ __forceinline__ void copy(unsigned slot, int lane) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const unsigned long long own = at + (unsigned long long)(rows_apart[j]) * (4 * Layout::kLow);
+#pragma unroll
+      for (int c = 0; c < kLowBytes / 16; ++c)
+        copy_bytes<16>(slot + ((j * (kLowBytes / 16) + c) * 32 + lane) * 16, w + own + c * 16);
+      if constexpr (kHighBytes > 0)
+        copy_bytes<kHighBytes>(slot + kHighAt + (j * 32 + lane) * kHighBytes,
+                               high + own / Layout::kLow * Layout::kHigh);
+    }
+    copy_bytes<kScaleBytes>(slot + kScalesAt + lane * kScaleBytes, scales);
+    at += 4 * kLowBytes;
+    scales += scale_step * kScaleBytes;
+    if constexpr (kTailBytes > 0) {
+      copy_bytes<4>(slot + kTailAt + lane * 4, (const Byte *)((unsigned long long)(tail) & ~3ull));
+      tail += scale_step * Layout::kTailBytes;
+    }
+  }
+
+  // Words of blocks 2 p and 2 p + 1 of the unit, of the lane's row j.
+  struct Words {
+    unsigned low[Layout::kLow / 2], high[1];
+  };
+  static __device__ __forceinline__ Words words(const Byte *slot, int j, int p, int lane) {
+    Words own;
+    if constexpr (Layout::kLow == 8) {
+      const uint4 four = reinterpret_cast<const uint4 *>(slot)[(j * 2 + p) * 32 + lane];
+      own.low[0] = four.x, own.low[1] = four.y, own.low[2] = four.z, own.low[3] = four.w;
+    } else {
+      const Byte *chunk = slot + ((j * (kLowBytes / 16) + p / 2) * 32 + lane) * 16;
+      const uint2 two = reinterpret_cast<const uint2 *>(chunk)[p % 2];
+      own.low[0] = two.x, own.low[1] = two.y;
+    }
+    own.high[0] = 0;
+    if constexpr (Layout::kHigh > 0) {
+      const unsigned *bits =
+          reinterpret_cast<const unsigned *>(slot + kHighAt + (j * 32 + lane) * kHighBytes);
+      if constexpr (Layout::kHigh == 1)
+        own.high[0] = bits[p / 2] >> p % 2 * 8;
+      else
+        own.high[0] = bits[p];
+    }
+    return own;
+  }
+
+  // Of block 2 p + b: numbers to be multiplied by a scale, exact ones.
+  template <int b>
+  static __device__ __forceinline__ void plain_numbers(const Words &own, unsigned (&pair)[4]) {
+    typedef Numbers<kFormat> Numbers;
+    if constexpr (kFormat == 40 && Numbers::kBits == 0) { // nibbles where they lie, in f16
+      const __half2 less = halves_of(0x80088008u);        // 8 times 2^-24
+      const __half2 sixteenth = __float2half2_rn(0.0625f);
+      const unsigned word = own.low[b], upper = word >> 8;
+      pair[0] = pair_of(__hadd2(masked(word, 0x000f000fu), less));
+      pair[1] = pair_of(__hfma2(masked(word, 0x00f000f0u), sixteenth, less));
+      pair[2] = pair_of(__hadd2(masked(upper, 0x000f000fu), less));
+      pair[3] = pair_of(__hfma2(masked(upper, 0x00f000f0u), sixteenth, less));
+    } else {
+      pairs_of<kFormat, b>(own.low, own.high, pair);
+      if constexpr (!Numbers::kSubtracts && Numbers::kOff != 0)
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+          pair[j] = Numbers::subtracted(pair[j]);
+    }
+  }
+
+#ifdef DTYPE_F16
+  // Bytes that factors() takes, of the lane's row j.
+  static __device__ __forceinline__ unsigned scales_of(const Byte *slot, int j, int p, int lane) {
+    const unsigned *words =
+        reinterpret_cast<const unsigned *>(slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes);
+    if constexpr (kFormat == 66)
+      return words[p];
+    const unsigned six = words[1] >> p % 2 * 16;
+    return p < 2 ? six & 0x3f3fu : (words[3] >> p % 2 * 16 & 0x0f0fu) | (six >> 2 & 0x3030u);
+  }
+  // d, and m where there is one, of a unit.
+  static __device__ __forceinline__ unsigned d_of(const Byte *slot, int j, int unit,
+                                                  long long first, long long n, int lane) {
+    const int own = lane / 4 + 8 * j;
+    if constexpr (kTailBytes == 0)
+      return *reinterpret_cast<const unsigned *>(slot + kScalesAt + own * kScaleBytes);
+    const long long last = n - 1, row = first + own < last ? first + own : last;
+    const unsigned word = *reinterpret_cast<const unsigned *>(slot + kTailAt + own * 4);
+    return word >> (unit * n + row) % 2 * 16;
+  }
+  // The scales of blocks 2 p and 2 p + 1 as numbers: of both, or of the halves of each.
+  struct Factors {
+    __half2 of[2];
+  };
+  static __device__ __forceinline__ Factors factors(unsigned bytes) {
+    if constexpr (kFormat == 66) {
+      const unsigned over = bytes ^ 0x80808080u; // 128 more, without a sign
+      const __half2 less = __float2half2_rn(1024 + 128);
+      return {__hsub2(halves_of(__byte_perm(over, 0x64646464, 0x4140)), less),
+              __hsub2(halves_of(__byte_perm(over, 0x64646464, 0x4342)), less)};
+    } else {
+      const __half2 both =
+          __hsub2(halves_of(__byte_perm(bytes, 0x64646464, 0x4140)), __float2half2_rn(1024));
+      return {__low2half2(both), __high2half2(both)};
+    }
+  }
+
+  // Of block 2 p + b, numbers times scales, as multiples of 2^-24: pairs, and those of upper bits.
+  template <int b>
+  static __device__ __forceinline__ void scaled_numbers(const Words &own, const Factors &factors,
+                                                        unsigned (&pair)[kNumbers][4]) {
+    const unsigned word = own.low[b], upper = word >> 8, high = own.high[0];
+    const __half2 scale = factors.of[b], sixteenth = __hmul2(scale, __float2half2_rn(0.0625f));
+    if constexpr (kFormat == 66) {
+      constexpr float kStep = 1.0f / 16777216;
+      const unsigned bits = b == 0 ? high : high >> 8;
+      const __half2 eight = __hmul2(scale, __float2half2_rn(-8 * kStep)),
+                    many = __hmul2(scale, __float2half2_rn(-24 * kStep));
+      const __half2 by[4] = {__hmul2(scale, __float2half2_rn(16)),
+                             __hmul2(scale, __float2half2_rn(4)), scale,
+                             __hmul2(scale, __float2half2_rn(0.25f))};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const auto part = [&](__half2 both) {
+          return j < 2 ? __low2half2(both) : __high2half2(both);
+        };
+        const __half2 low = masked(j < 2 ? word : upper, j % 2 ? 0x00f000f0u : 0x000f000fu);
+        pair[0][j] = pair_of(__hfma2(low, part(j % 2 ? sixteenth : scale), part(eight)));
+        pair[1][j] = pair_of(__hfma2(masked(bits, 0x00030003u << 2 * j), part(by[j]), part(many)));
+      }
+    } else {
+      unsigned bits[4] = {word & 0x000f000fu, word & 0x00f000f0u, upper & 0x000f000fu,
+                          upper & 0x00f000f0u};
+      if constexpr (Layout::kHigh == 1) {
+        bits[0] = with_bits<1, 4 * b, 4>(high, bits[0]);
+        bits[1] = with_bits<1, 4 * b + 1, 8>(high, bits[1]);
+        bits[2] = with_bits<1, 4 * b + 2, 4>(high, bits[2]);
+        bits[3] = with_bits<1, 4 * b + 3, 8>(high, bits[3]);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        pair[0][j] = pair_of(__hmul2(halves_of(bits[j]), j % 2 ? sixteenth : scale));
+    }
+  }
+#endif
+};
+
+#endif
