@@ -94,7 +94,7 @@ class Dims:
             return {"And": "select({0}, {1}, 0)", "Or": "select({0}, 1, {1})", "Not": "({0} == 0)"}[kind].format(*parts)
         if kind == "Call":
             name, given = getattr(e.op, "name", ""), [self.text(one) for one in e.args]
-            if name in ("tirx.if_then_else", "tir.if_then_else"):
+            if name.endswith(".if_then_else"):
                 return f"select({', '.join(given)})"
             if name.endswith(".shift_right") and given[1].isdigit():
                 return f"floordiv({given[0]}, {2 ** int(given[1])})"
