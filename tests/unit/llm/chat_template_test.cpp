@@ -153,6 +153,34 @@ TEST_CASE("the token that ends an answer is the first special one behind it, or 
   CHECK(end("{{ raise_exception('no') }}") == Model::end);
 }
 
+TEST_CASE("a system message that the template leaves out is refused, and one that it only looks at "
+          "is not") {
+  const auto said = [](std::string_view source,
+                       std::initializer_list<std::pair<const char *, const char *>> list) {
+    std::vector<jinja::Value> messages;
+    for (const auto &[role, text] : list)
+      messages.push_back(message_of(role, text));
+    const auto parts = Model(source).chat().apply({jinja::make_list(std::move(messages))});
+    return parts.ok() ? "" : parts.status().message();
+  };
+  constexpr std::string_view kUsers =
+      "{% for m in messages if m.role == 'user' %}Q{{ m.content }}{% endfor %}";
+  constexpr std::string_view kBefore =
+      "{% set n = namespace(p='') %}{% for m in messages %}{% if m.role == 'system' %}{% set n.p = "
+      "m.content %}"
+      "{% else %}{{ n.p ~ m.content }}{% set n.p = '' %}{% endif %}{% endfor %}";
+  CHECK(said(kUsers, {{"user", "a"}, {"system", "Q"}}) ==
+        "the chat template leaves out message 2, a system message");
+  CHECK(said(kUsers, {{"developer", "Q"}, {"user", "a"}}) ==
+        "the chat template leaves out message 1, a system message");
+  CHECK(said(kUsers, {{"system", " \n"}, {"user", "a"}, {"assistant", "b"}}).empty());
+  CHECK(said(kBefore, {{"system", "Q"}, {"user", "a"}}).empty());
+  CHECK(said(kBefore, {{"user", "a"}, {"system", "Q"}}) ==
+        "the chat template leaves out message 2, a system message");
+  CHECK(said("{{ 'short' if '/no' in messages[0].content else 'long' }}", {{"system", "/no"}})
+            .empty());
+}
+
 TEST_CASE("a template's refusal, and a conversation of no form, are told") {
   const Model model("{{ raise_exception('take turns') }}");
   const Status refusal = model.chat().apply(saying("a")).take_status();

@@ -28,6 +28,13 @@ Value role_of(std::string_view role) {
   return jinja::make_text(jinja::text_of(role, std::ranges::count(kRoles, role) > 0));
 }
 
+Value *field_of(jinja::Dict::Entries &entries, jinja::TextView name) {
+  for (auto &[key, value] : entries)
+    if (key.text() && *key.text() == name)
+      return &value;
+  return nullptr;
+}
+
 /// The messages with roles as they are trusted.
 Result<Value> messages_of(const Value &messages) {
   const jinja::List *list = messages.list();
@@ -37,11 +44,27 @@ Result<Value> messages_of(const Value &messages) {
   std::vector<Value> made;
   for (const Value &message : list->values) {
     jinja::Dict::Entries entries = message.dict()->entries;
-    for (auto &[key, value] : entries)
-      if (key.text() && *key.text() == U"role" && value.text())
-        value = role_of(jinja::utf8_of(*value.text()));
+    if (Value *role = field_of(entries, U"role"); role && role->text())
+      *role = role_of(jinja::utf8_of(*role->text()));
     made.push_back(jinja::make_dict(std::move(entries)));
   }
+  return jinja::make_list(std::move(made));
+}
+
+/// The messages with nothing in the content of one of them, or none where it is no system message
+/// with a text.
+Value without_system(const jinja::List &messages, size_t index) {
+  jinja::Dict::Entries entries = messages.values[index].dict()->entries;
+  const Value *role = field_of(entries, U"role");
+  Value *content = field_of(entries, U"content");
+  const bool is_system =
+      role && role->text() && (*role->text() == U"system" || *role->text() == U"developer");
+  if (!is_system || !content || !content->text() ||
+      jinja::strip(*content->text(), jinja::Side::both).empty())
+    return jinja::None{};
+  *content = jinja::make_text({});
+  std::vector<Value> made = messages.values;
+  made[index] = jinja::make_dict(std::move(entries));
   return jinja::make_list(std::move(made));
 }
 
@@ -85,7 +108,31 @@ Result<ChatTemplate> ChatTemplate::read(const gguf::File &file, const Tokenizer 
 }
 
 Result<std::vector<TextPart>> ChatTemplate::apply(const Conversation &conversation) const {
-  CUGRT_ASSIGN(Value messages, messages_of(conversation.messages));
+  CUGRT_ASSIGN(const Value messages, messages_of(conversation.messages));
+  CUGRT_ASSIGN(const jinja::Text text, render(conversation, messages));
+  CUGRT_TRY(check_system(conversation, messages, text));
+  return parts_of(text);
+}
+
+Status ChatTemplate::check_system(const Conversation &conversation, const Value &messages,
+                                  const jinja::Text &text) const {
+  constexpr int kMaxLooks = 4; // each is a rendering
+  int looks = 0;
+  for (size_t i = 0; i < messages.list()->values.size() && looks < kMaxLooks; ++i) {
+    Value others = without_system(*messages.list(), i);
+    if (others.is_none())
+      continue;
+    ++looks;
+    if (const auto rendered = render(conversation, std::move(others));
+        rendered.ok() && *rendered == text)
+      return Status::error(Code::invalid_argument, "the chat template leaves out message " +
+                                                       std::to_string(i + 1) +
+                                                       ", a system message");
+  }
+  return {};
+}
+
+Result<jinja::Text> ChatTemplate::render(const Conversation &conversation, Value messages) const {
   std::vector<std::pair<std::string, Value>> variables = {
       // of two of a name the first is seen
       {"messages", std::move(messages)},
@@ -98,8 +145,7 @@ Result<std::vector<TextPart>> ChatTemplate::apply(const Conversation &conversati
         variables.emplace_back(jinja::utf8_of(*key.text()), value);
   for (const auto &known : tokens_)
     variables.push_back(known);
-  CUGRT_ASSIGN(const jinja::Text text, template_.render(std::move(variables)));
-  return parts_of(text);
+  return template_.render(std::move(variables));
 }
 
 int32_t ChatTemplate::end_of_answer() const {

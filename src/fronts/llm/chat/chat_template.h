@@ -29,6 +29,8 @@ public:
   static Result<ChatTemplate> read(const gguf::File &file, const Tokenizer &tokenizer,
                                    bool has_tools);
 
+  /// Code::invalid_argument also of a system message that the template leaves out: one that changes
+  /// nothing in the text. The first four of a conversation are looked at.
   Result<std::vector<TextPart>> apply(const Conversation &conversation) const;
   /// The token that ends an answer: the first special one that the template writes behind an
   /// answer, or else the file's end of text; -1 when there is neither.
@@ -37,6 +39,9 @@ public:
 private:
   ChatTemplate(const Tokenizer &tokenizer, jinja::Template parsed)
       : tokenizer_(&tokenizer), template_(std::move(parsed)) {}
+  Result<jinja::Text> render(const Conversation &conversation, jinja::Value messages) const;
+  Status check_system(const Conversation &conversation, const jinja::Value &messages,
+                      const jinja::Text &text) const;
 
   const Tokenizer *tokenizer_;
   jinja::Template template_;
