@@ -22,8 +22,8 @@ from titled_tests import equal, run_tests, test  # noqa: E402
 LAYERS, WIDTH, HEADS, KV_HEADS, HEAD, INNER, VOCABULARY = 2, 64, 4, 2, 16, 96, 259
 EPSILON, BASE = 1e-5, 10000.0
 PROMPT, TOKENS = "Hello, little model!", 12
-CHAT_TEMPLATE = "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '<|end|>\n' }}{% endfor %}" \
-    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+CHAT_TEMPLATE = "{% for m in messages %}{{ '<|' + m.role + '|>\\n' + m.content + '<|end|>\\n' }}{% endfor %}" \
+    "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}"
 PLAIN = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2)}
 TYPES = PLAIN | {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q8_0": (8, 32, 34)}
 
