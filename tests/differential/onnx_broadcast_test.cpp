@@ -271,13 +271,54 @@ TEST_CASE("Split into a number of parts: each the quotient rounded up, the last 
         const int64_t begin = std::min(n, part * each), end = std::min(n, begin + each);
         const Floats all = values_of(x);
         INFO(n << " in " << parts << ", part " << part);
-        const auto y = run_named(
-            node("Split", {"x"}, outputs, integer_attribute("num_outputs", uint64_t(parts))) +
-                node("Identity", {"p"}, {"y"}),
-            {x}, 18);
+        const std::string split =
+            node("Split", {"x"}, outputs, integer_attribute("num_outputs", uint64_t(parts)));
+        const auto y = run_named(split + node("Identity", {"p"}, {"y"}), {x}, 18);
         CHECK(y.values == Floats(all.begin() + begin, all.begin() + end));
       }
     }
+}
+
+TEST_CASE("Split into a number of parts has all of them as results") {
+  for (int64_t n : {7, 6, 5, 2, 1, 0})
+    for (uint64_t parts : {2, 3, 4}) {
+      const Given x = drawn("x", {n, 2});
+      std::vector<std::string> outputs;
+      std::string others; // declared before y: the first of them is what is read
+      for (uint64_t i = 1; i < parts; ++i) {
+        outputs.push_back("q" + std::to_string(i));
+        others += output(outputs.back(), kF32, {});
+      }
+      outputs.push_back("y");
+      INFO(n << " in " << parts);
+      const auto y = run_named(
+          node("Split", {"x"}, outputs, integer_attribute("num_outputs", parts)) + others, {x}, 18);
+      const int64_t each = (n + int64_t(parts) - 1) / int64_t(parts);
+      CHECK(y.dims == Ints{each, 2});
+      const Floats all = values_of(x);
+      CHECK(y.values == Floats(all.begin(), all.begin() + each * 2));
+    }
+}
+
+TEST_CASE("GatherElements takes positions for a part of the other dimensions, and of no more") {
+  const Given x = drawn("x", {3, 4});
+  const Given ids = own_names({"i", kI64, {2, 3}, raw(Ints{3, 0, 1, 2, 2, -1})});
+  const std::string gathered =
+      node("GatherElements", {"x", "i"}, {"y"}, integer_attribute("axis", 1));
+  const Floats v = values_of(x);
+  CHECK(run_named(gathered, {x, ids}).values == Floats{v[3], v[0], v[1], v[6], v[6], v[7]});
+  check_says("dimension 0", [&] { run_model<float>(gathered, {drawn("x", {1, 4}), ids}); });
+}
+
+TEST_CASE("GridSample takes as many grids as images, and a run tells") {
+  const Given x = drawn("x", {2, 1, 1, 1}),
+              grid = own_names(floats("g", {2, 1, 1, 2}, Floats(4, 0)));
+  const std::string sampled =
+      node("GridSample", {"x", "g"}, {"y"}, integer_attribute("align_corners", 1));
+  CHECK(run_model<float>(sampled, {x, grid}).values == values_of(x));
+  check_says("dimension 0", [&] {
+    run_model<float>(sampled, {x, own_names(floats("g", {1, 1, 1, 2}, Floats(2, 0)))});
+  });
 }
 
 TEST_CASE("Split without num_outputs has equal parts, and sizes come to the dimension") {

@@ -121,8 +121,12 @@ class Graph:
 
 
 def elementwise(g):
-    x = g.value()
-    return g.add(g.pick("Add", "Sub", "Mul", "Max", "Min", "PRelu", "Sum", "Mean"), [x, g.beside(x)])
+    x, op = g.value(), g.pick("Add", "Sub", "Mul", "Max", "Min", "PRelu", "Sum", "Mean")
+    other = g.beside(x)
+    if op == "PRelu":  # ONNX stretches the slope alone, ONNX Runtime both
+        shapes = [g.values[name].shape for name in (x, other)]
+        op = op if np.broadcast_shapes(*shapes) == shapes[0] else "Add"
+    return g.add(op, [x, other])
 
 
 def compared(g):
@@ -186,9 +190,12 @@ def split(g):
 def slices(g):
     x = g.value()
     axis = g.axis(x)
-    ends = g.pick(1, 2, 3, -1, np.iinfo(np.int64).max, np.iinfo(np.int32).max, -np.iinfo(np.int64).max)
+    step = g.pick(1, 1, 2, -1)
+    ends = g.pick(1, 2, 3, -1, -np.iinfo(np.int64).max, np.iinfo(np.int64).max, np.iinfo(np.int32).max)
+    if step < 0 < 3 < ends:  # which ONNX Runtime takes for the front, and ONNX for the end
+        ends = -ends
     return g.add("Slice", [x, g.constant(np.array([g.pick(0, 1, -1, -2, 5)])), g.constant(np.array([ends])),
-                           g.constant(np.array([axis])), g.constant(np.array([g.pick(1, 1, 2, -1)]))])
+                           g.constant(np.array([axis])), g.constant(np.array([step]))])
 
 
 def gather(g):

@@ -20,9 +20,13 @@ void gather_elements(Call &c) {
   if (c.failed())
     return;
   const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
-  for (size_t i = 0; i < c.rank(x) && i < c.rank(ids); ++i) // positions for a part of the tensor
-    if (i != axis && c.dims(x)[i] != c.dims(ids)[i])
-      x = c.slice(x, i, c.constant(0), c.dims(ids)[i]);
+  Dims wanted = c.dims(ids);
+  for (size_t i = 0; i < c.rank(x) && i < wanted.size(); ++i) // positions for a part of the tensor
+    if (i != axis && c.dims(x)[i] != wanted[i]) {
+      wanted[i] = c.w.exprs().min(wanted[i], c.dims(x)[i]);
+      x = c.slice(x, i, c.constant(0), wanted[i]);
+    }
+  ids = c.w.match(ids, wanted);
   c.result(c.op(Op::gather_elements, {x, ids}, {attr("axis", static_cast<int64_t>(axis))}));
 }
 

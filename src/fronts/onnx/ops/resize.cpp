@@ -229,7 +229,13 @@ void affine_grid(Call &c) {
 void grid_sample(Call &c) {
   std::string mode = c.text("mode", "linear");
   mode = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
-  c.result(c.op("grid_sample", {c.value(0), c.value(1)},
+  V x = c.value(0), grid = c.value(1);
+  if (c.failed())
+    return;
+  Dims wanted = c.dims(grid);
+  if (c.rank(x) > 2 && !wanted.empty()) // places of each image of the batch
+    wanted.front() = c.dims(x)[0], wanted.back() = c.constant(int64_t(c.rank(x)) - 2);
+  c.result(c.op("grid_sample", {x, c.w.match(grid, wanted)},
                 {attr("mode", mode), attr("padding", c.text("padding_mode", "zeros")),
                  attr("align_corners", c.integer("align_corners", 0) != 0)}));
 }

@@ -5,27 +5,37 @@ namespace cugrt::onnx {
 
 namespace {
 
-/// The sizes of a Split without a list of them. With num_outputs (opset 18) the last ones are
-/// smaller where it does not divide the dimension.
+/// Where a part begins along the axis, and how long it is.
+struct Part {
+  E at, size;
+};
+
+/// The parts of a Split without a list of their sizes: equal ones, which the dimension has to have.
 std::vector<E> even_sections(Call &c, E whole) {
   const auto parts = static_cast<int64_t>(c.node.outputs.size());
-  ir::ExprPool &exprs = c.w.exprs();
-  const E each = exprs.ceildiv(whole, c.constant(parts)),
-          less = exprs.floordiv(whole, c.constant(parts));
-  const bool uneven = c.attribute("num_outputs");
-  if (!uneven && c.known(whole) && each != less)
+  const E each = c.w.exprs().floordiv(whole, c.constant(parts));
+  if (c.known(whole) && *c.known(whole) % parts)
     c.w.fail(Code::parse_error, "a dimension of " + std::to_string(*c.known(whole)) + " has no " +
                                     std::to_string(parts) + " equal parts");
-  std::vector<E> sections(size_t(parts), uneven ? each : less);
-  if (!uneven || exprs.mul(each, c.constant(parts)) == whole)
-    return sections;
-  if (parts == 2) // the same as below, of fewer terms
-    sections[1] = less;
-  else
-    for (int64_t i = 1; i < parts; ++i)
-      sections[size_t(i)] = exprs.min(
-          each, exprs.max(exprs.sub(whole, exprs.mul(each, c.constant(i))), c.constant(0)));
-  return sections;
+  return std::vector<E>(size_t(parts), each);
+}
+
+/// With num_outputs (opset 18): each is the quotient rounded up, and the last ones are what is
+/// left. They are written so that each of them ends within the dimension whatever that is.
+std::vector<Part> uneven_parts(Call &c, E whole) {
+  const auto parts = static_cast<int64_t>(c.node.outputs.size());
+  ir::ExprPool &exprs = c.w.exprs();
+  const E each = exprs.ceildiv(whole, c.constant(parts)), zero = c.constant(0);
+  if (parts == 2) { // the same as below, of fewer terms
+    const E less = exprs.floordiv(whole, c.constant(2)), more = exprs.sub(whole, less);
+    return {{zero, more}, {more, less}};
+  }
+  std::vector<Part> out = {{zero, exprs.min(each, whole)}};
+  for (int64_t i = 1; i < parts; ++i) {
+    const E left = exprs.max(exprs.sub(whole, exprs.mul(each, c.constant(i))), zero);
+    out.push_back({exprs.sub(whole, left), exprs.min(each, left)});
+  }
+  return out;
 }
 
 void split(Call &c) {
@@ -36,6 +46,10 @@ void split(Call &c) {
   c.expect("num_outputs", int64_t(parts));
   if (c.failed() || parts == 0)
     return;
+  auto give = [&](size_t i, E at, E size) {
+    if (c.wants(i))
+      c.result(parts == 1 ? x : c.slice(x, axis, at, size), i);
+  };
   std::vector<E> sections;
   const bool given = c.has(1) || c.attribute("split");
   if (c.has(1))
@@ -46,6 +60,12 @@ void split(Call &c) {
   if (c.failed())
     return;
   Dims wanted = c.dims(x);
+  if (!given && c.attribute("num_outputs")) {
+    const std::vector<Part> uneven = uneven_parts(c, wanted[axis]);
+    for (size_t i = 0; i < parts; ++i)
+      give(i, uneven[i].at, uneven[i].size);
+    return;
+  }
   if (!given)
     sections = even_sections(c, wanted[axis]);
   if (sections.size() != parts)
@@ -74,8 +94,7 @@ void split(Call &c) {
   }
   E at = c.constant(0);
   for (size_t i = 0; i < parts; ++i) {
-    if (c.wants(i))
-      c.result(parts == 1 ? x : c.slice(x, axis, at, sections[i]), i);
+    give(i, at, sections[i]);
     at = c.w.exprs().add(at, sections[i]);
   }
 }
