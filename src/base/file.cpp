@@ -119,7 +119,7 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes) {
   return bytes;
 }
 
-Status write_file(const std::string &path, std::initializer_list<std::string_view> parts) {
+Status write_file(const std::string &path, std::span<const std::string_view> parts) {
   CUGRT_ASSIGN(const Target target, rename_target(path));
   std::string temporary;
   FileDescriptor file{open_beside(target.path, temporary)};

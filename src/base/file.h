@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,10 @@ Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 /// umask leaves of 0666; one that is replaced keeps its mode. A symbolic link to a file is
 /// followed; what is there and is no regular file (a folder, a device, a pipe) stays, and is an
 /// error.
-Status write_file(const std::string &path, std::initializer_list<std::string_view> parts);
+Status write_file(const std::string &path, std::span<const std::string_view> parts);
+inline Status write_file(const std::string &path, std::initializer_list<std::string_view> parts) {
+  return write_file(path, std::span(parts.begin(), parts.size()));
+}
 inline Status write_file(const std::string &path, std::string_view bytes) {
   return write_file(path, {bytes});
 }

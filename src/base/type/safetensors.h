@@ -1,0 +1,27 @@
+// Tensors written as a safetensors file: https://github.com/huggingface/safetensors, README,
+// "Format".
+#pragma once
+
+#include "base/status.h"
+#include "base/type/dtype.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cugrt {
+
+/// A view of a tensor on the host.
+struct StoredTensor {
+  std::string_view name;
+  ir::DType dtype = ir::DType::f32;
+  std::span<const int64_t> dims;
+  std::string_view bytes;
+};
+
+/// The file is written whole, or what was there stays. unsupported: a dtype that the format has no
+/// name for (packed blocks); invalid_argument: a name that is not of letters, digits, '_' and '.'.
+Status write_safetensors(const std::string &path, std::span<const StoredTensor> tensors);
+
+} // namespace cugrt
