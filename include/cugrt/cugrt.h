@@ -332,6 +332,19 @@ typedef struct cugrt_import_options {
   size_t preprocess_count;
 } cugrt_import_options;
 
+/* A module that is linked with others under a name of letters, digits and '_'. */
+typedef struct cugrt_link_part {
+  const char *name;
+  const cugrt_module *module;
+  const cugrt_weights *weights; /* NULL: those that it was imported with, if any */
+} cugrt_link_part;
+
+/* An input is another part's result: "PART.INPUT" and "PART.resultN", or the names that a file has
+ * for them. */
+typedef struct cugrt_link_join {
+  const char *input, *result;
+} cugrt_link_join;
+
 /* Device memory of the caller's. `allocate` returns an address aligned to 256 bytes, or 0 when
  * there is none; the device's work on a block has ended when it is handed to `free`. Called by the
  * threads that open, run and free sessions; must not call into cugrt. */
@@ -447,10 +460,9 @@ typedef struct cugrt_prepare_report {
  * steady clock (CLOCK_MONOTONIC). */
 typedef struct cugrt_launch_record {
   size_t struct_size;
-  uint64_t
-      sequence; /* counts from 0; numbers that are missing were overwritten unread */
-  uint64_t run; /* number of the session's run, from 0 */
-  int32_t kind; /* cugrt_launch_kind */
+  uint64_t sequence; /* counts from 0; numbers that are missing were overwritten unread */
+  uint64_t run;      /* number of the session's run, from 0 */
+  int32_t kind;      /* cugrt_launch_kind */
   int32_t reason;    /* cugrt_eager_reason */
   uint32_t frame;    /* 0 */
   uint32_t key_size; /* symbols of the region's key; the first CUGRT_MAX_KEY of them follow */
@@ -698,6 +710,17 @@ typedef struct cugrt_api {
   cugrt_status *(*weights_add_shared)(cugrt_weights *weights, const char *name,
                                       const cugrt_tensor *tensor, void (*release)(void *user),
                                       void *user);
+
+  /* Several modules as one: its main function calls theirs, so that passes plan one graph and one
+   * storage over all. Inputs and weights of it are named PART.NAME, symbols PART.SYMBOL, and are in
+   * the order of the parts; a joined input is gone, and so is a result that an input takes. Symbols
+   * that joined dimensions have in common become one. Weights that are equal byte for byte are one,
+   * under the first one's name. module_weights gives the weights that the parts brought along. */
+  cugrt_status *(*module_link)(const cugrt_link_part *parts, size_t part_count,
+                               const cugrt_link_join *joins, size_t join_count,
+                               cugrt_module **module);
+  /* Writes a safetensors file, whole or not at all. Packed blocks have no place in that format. */
+  cugrt_status *(*weights_save)(const cugrt_weights *weights, const char *safetensors_path);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -292,6 +292,8 @@ public:
     check(api().weights_add_shared(handle_, name.c_str(), &tensor, release, kept));
   }
   size_t count() const { return api().weights_count(handle_); }
+  /// A safetensors file, whole or not at all.
+  void save(const std::string &path) const { check(api().weights_save(handle_, path.c_str())); }
 
 private:
   friend class Module;
@@ -302,6 +304,15 @@ private:
 /// What a file of another format is read with; see cugrt_import_options.
 struct ImportOptions {
   std::vector<std::string> dims = {}, bounds = {}, bind = {}, preprocess = {};
+};
+
+class Module;
+
+/// A module that is linked with others. What it refers to outlives the call that is given it.
+struct LinkPart {
+  std::string name; // letters, digits and '_'
+  const Module &module;
+  const Weights *weights = nullptr; // null: those that the module was imported with, if any
 };
 
 /// Verified IR. Immutable.
@@ -331,6 +342,21 @@ public:
                       const std::string &base_folder = ".") {
     cugrt_module *module = nullptr;
     check(api().module_parse(text.data(), text.size(), name.c_str(), base_folder.c_str(), &module));
+    return Module(module);
+  }
+  /// Several modules as one graph; see module_link of cugrt_api. `connect` has "PART.INPUT" and the
+  /// "PART.resultN" that it is.
+  static Module link(const std::vector<LinkPart> &parts,
+                     const std::vector<std::pair<std::string, std::string>> &connect) {
+    std::vector<cugrt_link_part> c_parts;
+    for (const LinkPart &part : parts)
+      c_parts.push_back(
+          {part.name.c_str(), part.module.get(), part.weights ? part.weights->get() : nullptr});
+    std::vector<cugrt_link_join> joins;
+    for (const auto &[input, result] : connect)
+      joins.push_back({input.c_str(), result.c_str()});
+    cugrt_module *module = nullptr;
+    check(api().module_link(c_parts.data(), c_parts.size(), joins.data(), joins.size(), &module));
     return Module(module);
   }
   /// Those that came with the file; without tensors when there were none.

@@ -34,6 +34,7 @@ void add_lacking_entries(cugrt_api &table) {
   lack<Lacks::text>(table.module_plan_report);
   lack<Lacks::text>(table.module_import);
   lack<Lacks::text>(table.module_weights);
+  lack<Lacks::text>(table.module_link);
   table.module_input_name = table.module_result_name =
       [](const cugrt_module *, size_t) -> const char * { return nullptr; };
   lack<Lacks::compiler>(table.executable_compile);

@@ -16,6 +16,7 @@ void add_session_entries(cugrt_api &table);
 void add_pack_entries(cugrt_api &table);
 // Of the whole library alone.
 void add_module_entries(cugrt_api &table);
+void add_link_entries(cugrt_api &table);
 void add_compile_entries(cugrt_api &table);
 void add_cache_entries(cugrt_api &table);
 void add_report_entries(cugrt_api &table);

@@ -1,4 +1,5 @@
 // Weights of the C ABI.
+#include "base/type/safetensors.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"
@@ -77,6 +78,20 @@ cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
   });
 }
 
+cugrt_status *weights_save(const cugrt_weights *weights, const char *path) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(path);
+    std::vector<StoredTensor> tensors;
+    for (size_t i = 0; i < weights->set.size(); ++i) {
+      const HostTensor &tensor = weights->set.tensor(i);
+      tensors.push_back({weights->set.name(i), tensor.dtype, tensor.dims,
+                         std::string_view(tensor.data(), tensor.size_bytes)});
+    }
+    return write_safetensors(path, tensors);
+  });
+}
+
 size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
 
 cugrt_status *weights_at(const cugrt_weights *weights, size_t index, const char **name,
@@ -106,6 +121,7 @@ void add_weights_entries(cugrt_api &table) {
   table.weights_add_shared = weights_add_shared;
   table.weights_count = weights_count;
   table.weights_at = weights_at;
+  table.weights_save = weights_save;
   table.weights_free = weights_free;
 }
 

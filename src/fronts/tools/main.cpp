@@ -56,6 +56,7 @@ int main(int argc, char **argv) try {
   tool::add_generate(app);
   tool::add_chat(app);
   tool::add_import(app);
+  tool::add_link(app);
   tool::add_compare(app);
   try {
     app.parse(argc, argv);

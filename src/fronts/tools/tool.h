@@ -39,6 +39,7 @@ void add_tokenize(CLI::App &app);
 void add_generate(CLI::App &app);
 void add_chat(CLI::App &app);
 void add_import(CLI::App &app);
+void add_link(CLI::App &app);
 void add_compare(CLI::App &app);
 
 /// `command` is what emulate runs: the rest of the command line, which is the program's own and not

@@ -17,6 +17,7 @@ cugrt_api make_table() {
   add_session_entries(table);
   add_pack_entries(table);
   add_module_entries(table);
+  add_link_entries(table);
   add_compile_entries(table);
   add_cache_entries(table);
   add_report_entries(table);

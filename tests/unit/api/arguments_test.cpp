@@ -88,12 +88,14 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(module_plan_report);
   CHECK_NULLS(module_import);
   CHECK_NULLS(module_weights);
+  CHECK_NULLS(module_link);
   CHECK_NULLS(weights_create);
   CHECK_NULLS(weights_load);
   CHECK_NULLS(weights_add);
   CHECK_NULLS(weights_add_shared);
   CHECK_NULLS(weights_count);
   CHECK_NULLS(weights_at);
+  CHECK_NULLS(weights_save);
   CHECK_NULLS(weights_free);
   CHECK_NULLS(executable_compile);
   CHECK_NULLS(executable_free);

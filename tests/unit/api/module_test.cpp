@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 
 #include <fstream>
+#include <functional>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -99,4 +100,41 @@ TEST_CASE("text has no weights and no names of a file; what is no module says wh
   CHECK(error_of([&] { Module::load(written(folder, "d", text), ImportOptions{}); }).code() ==
         CUGRT_PARSE_ERROR);
   CHECK(error_of([&] { Module::load(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
+}
+
+TEST_CASE("modules of files are linked by the files' names, and their weights are saved and read") {
+  const TemporaryFolder folder;
+  const std::vector<float> w = whole_numbers(kInner * kColumns, 1);
+  const Module product = Module::load(written(folder, "a.onnx", product_model(w)));
+  const Module same = Module::load(written(folder, "b.onnx", product_model(w)));
+  const Module relu = Module::parse("cugrt 1\nfunc @main(%x: tensor<[m, 300], f32>) -> "
+                                    "(tensor<[m, 300], f32>) {\n  %y = relu(%x)\n  return %y\n}\n");
+  const Module linked =
+      Module::link({{"a", product}, {"b", same}, {"r", relu}}, {{"r.x", "b.y:0"}});
+  CHECK(linked.input_names() == std::vector<std::string>{"a.x:0", "b.x:0"});
+  CHECK(linked.result_names() == std::vector<std::string>{"a.y:0", "r.result0"});
+  CHECK(linked.run_passes().input_names() == linked.input_names());
+
+  const Weights weights = linked.weights();
+  REQUIRE(weights.count() == 1); // the same bytes
+  weights.save(folder.path + "/w.safetensors");
+  const Weights read = Weights::load(folder.path + "/w.safetensors");
+  REQUIRE(read.count() == 1);
+  const char *name = nullptr;
+  cugrt_tensor tensor{};
+  check(api().weights_at(read.get(), 0, &name, &tensor));
+  CHECK(std::string(name) == "a.w");
+  REQUIRE((tensor.rank == 2 && tensor.dims[0] == kInner && tensor.dims[1] == kColumns));
+  const auto *values = reinterpret_cast<const float *>(static_cast<uintptr_t>(tensor.address));
+  CHECK(std::vector<float>(values, values + w.size()) == w);
+
+  const auto message = [](const std::function<void()> &call) {
+    return std::string(error_of(call).what());
+  };
+  CHECK(message([&] { weights.save(folder.path + "/none/w"); }).find("none/w") !=
+        std::string::npos);
+  CHECK(message([&] { Module::link({}, {}); }).find("parts") != std::string::npos);
+  CHECK(message([&] {
+          Module::link({{"a", product}}, {{"a.x:1", "a.y:0"}});
+        }) == "part 'a' has no input 'x:1': it has 'x_0'");
 }

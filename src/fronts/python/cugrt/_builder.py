@@ -193,7 +193,7 @@ class Module:
 
     def __init__(self) -> None:
         self._constants, self._kernels, self._functions = [], [], []
-        self._given, self._weights = None, None
+        self._given, self._weights, self._linked = None, None, None
 
     @classmethod
     def from_text(cls, text: str, weights: dict[str, typing.Any] | None = None) -> "Module":

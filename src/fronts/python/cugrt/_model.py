@@ -275,7 +275,7 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
     """
     from ._progress import Bar
     kind, name, folder, path, content = _sources.read(source)
-    if kind not in ("text", "onnx"):
+    if kind not in ("text", "onnx", "linked"):
         raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX, and by the command cugrt compile of GGUF")
     wanted = [architectures] if isinstance(architectures, str) else listed(architectures)
     given = (path_of("output", output), [string("an architecture", one) for one in wanted],
@@ -288,6 +288,32 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
     finally:
         if bar:
             bar.close()
+
+
+def link(parts: dict[str, typing.Any], connect: dict[str, str] | None = None) -> Module:
+    """Several models as one, which runs as one graph over one plan of storage: a :class:`cugrt.Module`.
+
+    ``parts``: sources by name, as :func:`load` takes them, but for packs and GGUF. ``connect``: inputs that are other
+    parts' results, ``{"b.x": "a.result0"}``, by the names of the module or of its ONNX file. The linked module has the
+    inputs that are left, ``a.x``, and the results that no input takes, in the parts' order. Symbols are named ``a.n``;
+    those of connected dimensions become one. Weights that are equal byte for byte are kept once.
+
+    Raises :class:`cugrt.Error` that names the input, where shapes do not join.
+    """
+    opened, files = [], []
+    for part, source in table("parts", parts).items():
+        kind, name, folder, path, content = _sources.read(source)
+        if kind not in ("text", "onnx", "linked"):
+            raise Error(f"part '{string('parts', part)}' is a {kind} file; modules of text and of ONNX are linked")
+        files.append(path)  # a file of bytes is there as long as its path
+        weights = source._weights if isinstance(source, Module) else None
+        opened.append((string("parts", part), describe(kind, name, folder, path, content, weights, "none", 0, None, None,
+                                                       None, None, None, None)))
+    linked = _native.link(opened, [(string("connect", to), string(f"connect of '{to}'", result))
+                                   for to, result in table("connect", connect or {}).items()])
+    module = Module.from_text(linked.text)
+    module._linked = linked
+    return module
 
 
 def trace_events(sessions, device):

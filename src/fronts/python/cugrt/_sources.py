@@ -37,6 +37,8 @@ def read(source):
 
     ONNX and GGUF files stay on the disk, to be mapped: their content is None.
     """
+    if getattr(source, "_linked", None) is not None:
+        return "linked", "module", os.getcwd(), "", source._linked
     if hasattr(type(source), "__cugrt_text__"):
         return "text", "module", os.getcwd(), "", source.__cugrt_text__().encode()
     if isinstance(source, (bytes, bytearray, memoryview)):

@@ -67,7 +67,7 @@ class Model {
 public:
   struct Source {
     std::shared_ptr<Device> device;
-    std::optional<Module> module; // one of the two
+    std::shared_ptr<const Module> module; // one of the two
     std::optional<Pack> pack;
     Weights weights;
     std::vector<std::string> input_names, result_names; // of main, where a file says others

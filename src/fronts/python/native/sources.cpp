@@ -3,8 +3,8 @@
 #include "errors.h"
 #include "progress.h"
 
-#include <cugrt/onnx.h>
-
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace {
 
 /// A module with its weights, before it is compiled.
 struct Opened {
-  Module module;
+  std::shared_ptr<const Module> module;
   Weights weights;
 };
 
@@ -64,42 +64,30 @@ Opened import_onnx(nb::dict source) {
   const ImportOptions options{strings(source, "dims"), strings(source, "bounds"),
                               strings(source, "bind"), strings(source, "preprocess")};
   nb::gil_scoped_release released;
-  Module module = Module::load(path, options);
-  Weights weights = module.weights();
+  auto module = std::make_shared<const Module>(Module::load(path, options));
+  Weights weights = module->weights();
   return {std::move(module), std::move(weights)};
 }
 
-/// The weights of an ONNX file as a safetensors file, which a pack is made with.
-class OnnxWeights {
+/// Weights as a safetensors file, which a pack is made with, as long as this lives.
+class WeightsFile {
 public:
-  OnnxWeights(nb::dict source, std::string path) : path_(std::move(path)) {
-    const std::string model_path = string(source, "path");
-    const auto dims = strings(source, "dims"), bounds = strings(source, "bounds"),
-               bind = strings(source, "bind"), preprocess = strings(source, "preprocess");
-    const auto dim_list = detail::pointers(dims), bound_list = detail::pointers(bounds),
-               bind_list = detail::pointers(bind), preprocess_list = detail::pointers(preprocess);
-    auto options = detail::sized<cugrt_onnx_options>();
-    options.dims = dim_list.data(), options.dim_count = dim_list.size();
-    options.bounds = bound_list.data(), options.bound_count = bound_list.size();
-    options.bind = bind_list.data(), options.bind_count = bind_list.size();
-    options.preprocess = preprocess_list.data(), options.preprocess_count = preprocess_list.size();
+  WeightsFile(const Weights &weights, std::string path) : path_(std::move(path)) {
     nb::gil_scoped_release released;
-    cugrt_onnx_model *model = nullptr;
-    cugrt_code code = cugrt_onnx_import(model_path.c_str(), &options, &model);
-    if (code == CUGRT_OK)
-      code = cugrt_onnx_write_weights(model, path_.c_str());
-    const std::string message =
-        model ? cugrt_onnx_message(model) : "no memory to import '" + model_path + "'";
-    cugrt_onnx_free(model);
-    if (code != CUGRT_OK)
-      fail(code, message);
+    weights.save(path_);
   }
-  ~OnnxWeights() { std::remove(path_.c_str()); }
-  OnnxWeights(const OnnxWeights &) = delete;
-  OnnxWeights &operator=(const OnnxWeights &) = delete;
+  ~WeightsFile() { std::remove(path_.c_str()); }
+  WeightsFile(const WeightsFile &) = delete;
+  WeightsFile &operator=(const WeightsFile &) = delete;
 
 private:
   std::string path_;
+};
+
+/// A module that was linked: cugrt.Module keeps it, since text has neither the weights nor the
+/// files' names of inputs.
+struct Linked {
+  std::shared_ptr<const Module> module;
 };
 
 Opened open_source(nb::dict source, Device &device) {
@@ -107,10 +95,14 @@ Opened open_source(nb::dict source, Device &device) {
   Opened opened = [&] {
     if (kind == "onnx")
       return import_onnx(source);
+    if (kind == "linked") {
+      const auto module = nb::cast<const Linked &>(nb::object(source["content"])).module;
+      return Opened{module, module->weights()};
+    }
     const std::string_view text = content_of(source);
     const std::string folder = string(source, "folder");
     nb::gil_scoped_release released;
-    return Opened{Module::parse(text, name, folder), Weights()};
+    return Opened{std::make_shared<const Module>(Module::parse(text, name, folder)), Weights()};
   }();
   add_weights(opened.weights, source["weights"], device);
   return opened;
@@ -159,10 +151,10 @@ void write_pack(nb::dict source, const std::string &path,
   const std::shared_ptr<Device> device = open_device(source);
   const Opened opened = open_source(source, *device);
   std::string weights = weights_path;
-  std::optional<OnnxWeights> own; // into the pack, by way of a file
+  std::optional<WeightsFile> own; // into the pack, by way of a file
   if (weights.empty() && opened.weights.count() > 0) {
     weights = path + ".safetensors";
-    own.emplace(source, weights);
+    own.emplace(opened.weights, weights);
   }
   const auto settings = strings(source, "options");
   const auto list = detail::pointers(settings), wanted = detail::pointers(architectures);
@@ -176,13 +168,27 @@ void write_pack(nb::dict source, const std::string &path,
   try {
     {
       nb::gil_scoped_release released;
-      cugrt::write_pack(device->runtime(), opened.module, options, path);
+      cugrt::write_pack(device->runtime(), *opened.module, options, path);
     }
     progress.rethrow();
   } catch (const Error &error) {
     progress.rethrow();
     rethrow_with_extra(error);
   }
+}
+
+/// Modules as one. `parts`: names and sources, as of a model; `connect`: PART.INPUT and
+/// PART.RESULT.
+Linked link(const std::vector<std::pair<std::string, nb::dict>> &parts,
+            const std::vector<std::pair<std::string, std::string>> &connect) {
+  std::vector<Opened> opened;
+  for (const auto &[name, source] : parts)
+    opened.push_back(open_source(source, *open_device(source)));
+  std::vector<LinkPart> linked;
+  for (size_t i = 0; i < parts.size(); ++i)
+    linked.push_back({parts[i].first, *opened[i].module, &opened[i].weights});
+  nb::gil_scoped_release released;
+  return {std::make_shared<const Module>(Module::link(linked, connect))};
 }
 
 } // namespace
@@ -233,7 +239,7 @@ void open_model(Model *self, nb::dict source) {
     return;
   }
   Opened opened = open_source(source, *made.device);
-  made.module.emplace(std::move(opened.module));
+  made.module = opened.module;
   made.weights = std::move(opened.weights);
   made.input_names = made.module->input_names();
   made.result_names = made.module->result_names();
@@ -245,6 +251,10 @@ void bind_sources(nb::module_ &module) {
   module.def("kind_of", [](nb::bytes content, const std::string &name) {
     return kind_of({content.c_str(), content.size()}, name);
   });
+  nb::class_<Linked>(module, "Linked").def_prop_ro("text", [](const Linked &linked) {
+    return linked.module->print();
+  });
+  module.def("link", &link);
   module.def("write_pack", &write_pack);
   module.def("own_dtype", [](const std::string &name) { return own_name(dtype_from_name(name)); });
   module.def("doctor", [](const std::string &nvrtc) {

@@ -1,0 +1,47 @@
+// Several modules as one: a main function that calls theirs, one after the other.
+//
+// What their text calls @main becomes a private function of the linked module, and @main of that
+// calls each. A joined input is the result of another part; the inputs that are not joined are the
+// inputs, and the results that nobody takes the results. Symbols that joined dimensions have in
+// common become one. Passes inline the calls, so that regions and storage are planned over all
+// parts.
+#pragma once
+
+#include "base/status.h"
+#include "ir/module/module.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cugrt::ir {
+
+/// A module with a function @main, under a name.
+struct LinkPart {
+  std::string name; // letters, digits and '_'; a letter first
+  const Module *module = nullptr;
+  std::string base_folder; // that paths of kernels are relative to
+  /// Of each weight of @main: equal numbers, of any parts, are the same tensor; UINT32_MAX: its
+  /// own.
+  std::vector<uint32_t> weights;
+};
+
+/// Parameter `input` of part `to` is result `result` of part `from`.
+struct LinkJoin {
+  uint32_t to = 0, input = 0, from = 0, result = 0;
+};
+
+struct Linked {
+  /// A parameter or result of a part's @main.
+  struct Place {
+    uint32_t part = 0, index = 0;
+  };
+  Module module;
+  std::vector<Place> inputs, weights, results; // of @main, in order
+};
+
+/// The linked module is as the builder makes it: the verifier has not seen it. Parameters, results
+/// and symbols are named `part.name`. Errors are of Code::invalid_argument and name part and input.
+Result<Linked> link_modules(std::span<const LinkPart> parts, std::span<const LinkJoin> joins);
+
+} // namespace cugrt::ir
