@@ -300,6 +300,19 @@ TEST_CASE("Split into a number of parts has all of them as results") {
     }
 }
 
+TEST_CASE("the last rows of a symbol are a result of the model, without a copy") {
+  for (int64_t n : {1, 2, 5}) {
+    const Given x = drawn("x", {n, 3});
+    const auto y =
+        run_named(node("Slice", {"x", "from", "to", "axis"}, {"y"}) + integers("from", {-2}) +
+                      integers("to", {INT64_MAX}) + integers("axis", {0}),
+                  {x});
+    const Floats all = values_of(x);
+    CHECK(y.dims == Ints{std::min<int64_t>(n, 2), 3});
+    CHECK(y.values == Floats(all.end() - 3 * std::min<int64_t>(n, 2), all.end()));
+  }
+}
+
 TEST_CASE("GatherElements takes positions for a part of the other dimensions, and of no more") {
   const Given x = drawn("x", {3, 4});
   const Given ids = own_names({"i", kI64, {2, 3}, raw(Ints{3, 0, 1, 2, 2, -1})});

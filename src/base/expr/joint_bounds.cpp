@@ -338,20 +338,44 @@ Wide JointBounds::upper_by_quotient(const Terms &terms) {
   return kInfinity;
 }
 
-/// Writes the outermost min or max, the one made last, as its first operand and as its second: it
-/// is one of them. Where the sum grows with a min, or falls with a max, both are bounds.
+/// Whether either operand of that min or max bounds the sum: where it grows with a min, or falls
+/// with a max.
+bool JointBounds::either_bounds(const Terms &terms, uint32_t chosen) {
+  const bool is_min = exprs_[{chosen - kWhole}].kind == ExprKind::min;
+  return std::all_of(terms.begin(), terms.end(), [&](const Term &term) {
+    Atoms rest = term.atoms;
+    auto found = std::find(rest.begin(), rest.end(), chosen);
+    if (found == rest.end())
+      return true;
+    rest.erase(found);
+    return never_negative(rest) && (term.coefficient > 0) == is_min &&
+           std::find(rest.begin(), rest.end(), chosen) == rest.end();
+  });
+}
+
+/// Writes out the outermost min or max, the one made last. Where either of its operands bounds the
+/// sum, the better one depends on what others are: one that is its smaller or its larger operand,
+/// whichever is worse, comes first then.
 Wide JointBounds::upper_by_choice(const Terms &terms) {
-  uint32_t chosen = 0;
+  uint32_t last = 0, last_that_varies = 0;
   for (const Term &term : terms)
     for (uint32_t a : term.atoms)
-      if (a > chosen && a >= kWhole)
+      if (a >= kWhole && a > last_that_varies)
         if (const ExprKind kind = exprs_[{a - kWhole}].kind;
-            kind == ExprKind::min || kind == ExprKind::max)
-          chosen = a;
-  if (chosen == 0)
-    return kInfinity;
+            kind == ExprKind::min || kind == ExprKind::max) {
+          last = std::max(last, a);
+          if (!either_bounds(terms, a))
+            last_that_varies = a;
+        }
+  const Wide best = last == 0 ? kInfinity : upper_by_choice(terms, last);
+  return last_that_varies == 0 || last_that_varies == last
+             ? best
+             : std::min(best, upper_by_choice(terms, last_that_varies));
+}
+
+/// Writes a min or max as its first operand and as its second: it is one of them.
+Wide JointBounds::upper_by_choice(const Terms &terms, uint32_t chosen) {
   const ExprNode &node = exprs_[{chosen - kWhole}];
-  bool both_bound = true;
   Wide uppers[2];
   for (size_t side = 0; side < 2; ++side) {
     Terms operand, whole;
@@ -363,9 +387,6 @@ Wide JointBounds::upper_by_choice(const Terms &terms) {
       Terms product{rest};
       if (found != rest.atoms.end()) {
         rest.atoms.erase(found);
-        both_bound &= never_negative(rest.atoms) &&
-                      (term.coefficient > 0) == (node.kind == ExprKind::min) &&
-                      std::find(rest.atoms.begin(), rest.atoms.end(), chosen) == rest.atoms.end();
         if (!multiply(operand, {rest}, product))
           return kInfinity;
       }
@@ -374,7 +395,8 @@ Wide JointBounds::upper_by_choice(const Terms &terms) {
     }
     uppers[side] = upper(whole);
   }
-  return both_bound ? std::min(uppers[0], uppers[1]) : std::max(uppers[0], uppers[1]);
+  return either_bounds(terms, chosen) ? std::min(uppers[0], uppers[1])
+                                      : std::max(uppers[0], uppers[1]);
 }
 
 // --- What is asked for ---------------------------------------------------------------------------

@@ -83,7 +83,9 @@ private:
   Wide upper_by_limit(const Terms &terms, const Term &term, const JointLimit &limit,
                       const Monomial &monomial);
   Wide upper_by_quotient(const Terms &terms);
+  bool either_bounds(const Terms &terms, uint32_t chosen);
   Wide upper_by_choice(const Terms &terms);
+  Wide upper_by_choice(const Terms &terms, uint32_t chosen);
 
   const ExprPool &exprs_;
   const Domain &domain_;

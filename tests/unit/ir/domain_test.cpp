@@ -139,6 +139,13 @@ TEST_CASE("a part of a dimension ends within it, however min and max say where")
   CHECK(p.never_negative(p.sub(s.b, p.add(min1, between)), d));
   // of rows of s elements
   CHECK(p.never_negative(p.sub(p.mul(s.b, s.s), p.mul(p.add(min1, between), s.s)), d));
+  // The last two: from 2 before the end, of as many as there are, in whichever order they are made.
+  const auto from2 = p.max(p.sub(s.h, s.c(2)), s.c(0)), two = p.min(s.h, s.c(2));
+  CHECK(p.never_negative(p.sub(s.h, p.add(from2, two)), d));
+  const auto three = p.min(s.b, s.c(3));
+  CHECK(p.never_negative(p.sub(s.b, p.add(less3, three)), d));
+  CHECK(p.never_negative(p.sub(p.mul(s.b, s.s), p.mul(p.add(less3, three), s.s)), d));
+  CHECK_FALSE(p.never_negative(p.sub(s.b, p.add(less3, p.min(s.b, s.c(4)))), d));
   CHECK_FALSE(p.never_negative(p.sub(min8, s.b), d));
   CHECK_FALSE(p.never_negative(p.sub(less3, min1), d));
   CHECK_FALSE(p.never_negative(p.sub(p.sub(s.b, between), s.c(1)), d));
