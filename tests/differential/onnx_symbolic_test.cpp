@@ -243,6 +243,29 @@ TEST_CASE("one and a half times a dimension of any size") {
   }
 }
 
+TEST_CASE("Resize of opset 10 takes the place behind where an axis shrinks, the one before where "
+          "it grows") {
+  // Columns 0, 1/0.75 and 2/0.75, rounded up, are 0, 2 and 3; rows 0, 1/2, 2/2, 3/2, rounded down,
+  // 0, 0, 1, 1; columns 0, 1/1.5, ... 5/1.5, rounded down, 0, 0, 1, 2, 2, 3.
+  for (const bool is_symbol : {false, true}) {
+    Given image = floats("x", {1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+    if (is_symbol)
+      image.names = {"1", "1", "h", "w"};
+    const ImportOptions bounds{.bounds = {"h=1..4", "w=1..8"}};
+    const auto sized = [&](Floats scales) {
+      return run_model<float>(node("Resize", {"x", "scales"}, {"y"}),
+                              {image, weight(floats("scales", {4}, scales))},
+                              is_symbol ? bounds : ImportOptions{}, 10)
+          .values;
+    };
+    CHECK(sized({1, 1, 0.5, 0.75}) == Floats{1, 3, 4});
+    CHECK(sized({1, 1, 2, 0.75}) == Floats{1, 3, 4, 1, 3, 4, 5, 7, 8, 5, 7, 8});
+    CHECK(sized({1, 1, 0.5, 1.5}) == Floats{1, 1, 2, 3, 3, 4});
+    if (!is_symbol)
+      CHECK(sized({1, 1, 0.6F, 0.6F}) == Floats{1, 3}); // ONNX 1.5's own example
+  }
+}
+
 TEST_CASE("a tile along more axes than fit beside their repeats") {
   Given x = floats("x", {1, 2, 1, 1, 2}, {0, 1, 2, 3});
   x.names = {"1", "n", "1", "1", "m"};

@@ -303,6 +303,25 @@ void resize(Call &c) {
                  !(mode.kind == "nearest" && whole(i) && scales[i] <= 64 &&
                    repeats(mode, int64_t(scales[i])));
   }
+  // Before opset 11 nearest is the place before where an axis grows and the one behind where it
+  // shrinks: so are the examples of ONNX 1.5, whose text says nothing.
+  const auto of_axes = [&](bool shrink) {
+    Mode out = mode;
+    out.nearest = old && shrink ? "ceil" : out.nearest;
+    return out;
+  };
+  if (on_device && old && mode.kind == "nearest") {
+    for (bool shrink : {true, false}) {
+      Ints those;
+      std::vector<double> by;
+      for (size_t i = 0; i < axes.size(); ++i)
+        if (scales[i] != 1 && (scales[i] < 1) == shrink)
+          those.push_back(axes[i]), by.push_back(scales[i]);
+      if (!those.empty())
+        x = resize_on_device(c, x, of_axes(shrink), those, by, {});
+    }
+    return c.result(x);
+  }
   if (on_device)
     return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
   // Antialiased integers are integers after each axis, the last one first, as in ONNX Runtime and
@@ -343,7 +362,7 @@ void resize(Call &c) {
       a.out = int64_t(std::floor(double(a.in) * scales[i])), a.scale = scales[i];
     if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
-    x = resize_axis(c, x, axis, a, mode);
+    x = resize_axis(c, x, axis, a, of_axes(a.scale < 1));
     if (rounds)
       x = whole_numbers(c, x, dtype);
   }
