@@ -295,8 +295,14 @@ TEST_CASE("Split into a number of parts has all of them as results") {
           node("Split", {"x"}, outputs, integer_attribute("num_outputs", parts)) + others, {x}, 18);
       const int64_t each = (n + int64_t(parts) - 1) / int64_t(parts);
       CHECK(y.dims == Ints{each, 2});
-      const Floats all = values_of(x);
+      Floats all = values_of(x);
       CHECK(y.values == Floats(all.begin(), all.begin() + each * 2));
+      const std::string of_computed =
+          node("Neg", {"x"}, {"n"}) +
+          node("Split", {"n"}, outputs, integer_attribute("num_outputs", parts)) + others;
+      for (float &value : all)
+        value = -value;
+      CHECK(run_named(of_computed, {x}, 18).values == Floats(all.begin(), all.begin() + each * 2));
     }
 }
 

@@ -1,11 +1,11 @@
 // Buffers and host values of one function.
 #include "compiler/planner/lower/values.h"
 
-#include "ir/module/located.h"
-#include "plan/edges/hazards.h"
+#include "base/check.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/check.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
 
 #include <llvm/ADT/STLExtras.h>
 
@@ -127,7 +127,11 @@ Status ValueTable::check_within(const Origin &origin, const Base &base, ExprId o
       upper =
           std::max(upper, exprs.range(exprs.add(offset_bytes, buffer.bytes), boxes_[box]).upper);
   }
-  if (upper <= k.item.bytes)
+  const auto ends_within = [&](const ir::Domain &domain) {
+    const ExprId end = exprs.add(offset_bytes, buffer.bytes);
+    return exprs.never_negative(exprs.sub(exprs.constant(k.item.bytes), end), domain);
+  };
+  if (upper <= k.item.bytes || ends_within(bounds_))
     return {};
   if (std::string negative = negative_dims(buffer); !negative.empty())
     return located(Code::verify_error, function_, location,
