@@ -721,6 +721,17 @@ typedef struct cugrt_api {
                                cugrt_module **module);
   /* Writes a safetensors file, whole or not at all. Packed blocks have no place in that format. */
   cugrt_status *(*weights_save)(const cugrt_weights *weights, const char *safetensors_path);
+  /* The weights of `base`, those of `changes` in the place of the ones of their names. Bytes are
+   * shared, not copied. */
+  cugrt_status *(*weights_replace)(const cugrt_weights *base, const cugrt_weights *changes,
+                                   cugrt_weights **result);
+
+  /* From the next run on the session uses these weights, which are given whole, as to session_open;
+   * sessions that are given the same ones share one upload. Old and new are held until the
+   * session's work has ended, which is waited for. Instances stay and are patched; weights that are
+   * computed from others are computed anew. A failure leaves the old ones. Results of earlier runs
+   * that are weights themselves are gone. */
+  cugrt_status *(*session_update_weights)(cugrt_session *session, const cugrt_weights *weights);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -292,6 +292,12 @@ public:
     check(api().weights_add_shared(handle_, name.c_str(), &tensor, release, kept));
   }
   size_t count() const { return api().weights_count(handle_); }
+  /// These weights, with those of `changes` in the place of the ones of their names.
+  Weights replaced(const Weights &changes) const {
+    cugrt_weights *weights = nullptr;
+    check(api().weights_replace(handle_, changes.get(), &weights));
+    return Weights(weights);
+  }
   /// A safetensors file, whole or not at all.
   void save(const std::string &path) const { check(api().weights_save(handle_, path.c_str())); }
 
@@ -575,6 +581,10 @@ public:
     check(api().session_run(handle_, function.get(), &options));
   }
   void synchronize() { check(api().session_synchronize(handle_)); }
+  /// From the next run on; all weights, as the session was opened with. See session_update_weights.
+  void update_weights(const Weights &weights) {
+    check(api().session_update_weights(handle_, weights.get()));
+  }
   /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.
   cugrt_tensor counted(Runtime &runtime, Function function, std::span<const Value> results,

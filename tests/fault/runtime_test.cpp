@@ -276,6 +276,32 @@ struct CheckedScenario {
   void check_good_run() { run(); }
 };
 
+/// New weights for a session that has run. What fails leaves it with the ones that it had.
+struct UpdateScenario : Scenario {
+  std::vector<float> zeros = std::vector<float>(16, 0);
+  Weights empty;
+  UpdateScenario() { empty.add("w", zeros.data(), CUGRT_F32, std::vector<int64_t>{4, 4}); }
+
+  std::vector<float> run_once(Session &session) {
+    const auto results = session.run(executable.function(0), {input.tensor(CUGRT_F32, {9, 4})});
+    session.synchronize();
+    return download<float>(results[0].as.tensor.address, 36);
+  }
+  void run() {
+    Session session(executable, emulated_runtime(), weights);
+    run_once(session);
+    try {
+      session.update_weights(empty);
+    } catch (const Error &) {
+      check_close(run_once(session), expected_result(x, 9), 1e-5);
+      throw;
+    }
+    const std::vector<float> after = run_once(session); // relu(x times zeros) + x
+    CHECK(after == std::vector<float>(x.begin(), x.begin() + 36));
+  }
+  void check_good_run() { run(); }
+};
+
 template <class AnyScenario> void fail_every_call(AnyScenario &scenario) {
   EmulatorControl emulator;
   scenario.check_good_run();
@@ -331,6 +357,11 @@ TEST_CASE("likewise where a symbol decides which nodes a graph has") {
   CHECK(scenario.counters.regions_patched >= 2);
   CHECK(scenario.counters.instances_evicted >= 1);
   CHECK(scenario.counters.regions_eager == 0);
+  fail_every_call(scenario);
+}
+
+TEST_CASE("likewise where a session is given new weights") {
+  UpdateScenario scenario;
   fail_every_call(scenario);
 }
 

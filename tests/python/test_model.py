@@ -226,3 +226,43 @@ def test_a_closed_model_says_so(w, x):
 
 def test_the_doctor_reports():
     assert "driver" in cugrt.doctor()
+
+
+def test_new_weights_take_effect_in_all_sessions_and_what_does_not_fit_changes_nothing(x, w):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    entered = []
+    threads = [threading.Thread(target=lambda: entered.append(np.array_equal(model(x=x), expected(x, w)))) for _ in range(4)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    assert entered == [True] * 4
+    for _ in range(3):
+        model(x=x)
+    before, new = model.counters, w[::-1].copy()
+    model.update_weights({"w": new})
+    for _ in range(2):
+        assert np.array_equal(model(x=x), expected(x, new))
+    assert model.counters["regions_built"] == before["regions_built"]
+    for wrong, match in (({"w": w[:3].copy()}, "%w"), ({"v": w}, "'v'"), ({"w": w.astype("float64")}, "%w"), (3, "weights is")):
+        with pytest.raises(cugrt.Error, match=match):
+            model.update_weights(wrong)
+        assert np.array_equal(model(x=x), expected(x, new))
+    model.close()
+    with pytest.raises(cugrt.Error, match="closed"):
+        model.update_weights({"w": w})
+
+
+def test_calls_beside_an_update_see_old_weights_or_new_ones(x, w):
+    model, new = cugrt.load(CLASSIFY.encode(), weights={"w": w}), -w
+    mixed = []
+
+    def call():
+        for _ in range(40):
+            y = model(x=x)
+            if not (np.array_equal(y, expected(x, w)) or np.array_equal(y, expected(x, new))):
+                mixed.append(y)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    [thread.start() for thread in threads]
+    for turn in range(10):
+        model.update_weights({"w": (w, new)[turn % 2]})
+    [thread.join() for thread in threads]
+    assert not mixed and np.array_equal(model(x=x), expected(x, new))

@@ -121,6 +121,14 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
   });
 }
 
+cugrt_status *session_update_weights(cugrt_session *session, const cugrt_weights *weights) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(weights);
+    return session->session->update_weights(weights->set);
+  });
+}
+
 cugrt_status *session_synchronize(cugrt_session *session) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
@@ -247,6 +255,7 @@ void add_session_entries(cugrt_api &table) {
   table.session_open = session_open;
   table.session_run = session_run;
   table.session_synchronize = session_synchronize;
+  table.session_update_weights = session_update_weights;
   table.session_is_idle = session_is_idle;
   table.session_get_counters = session_get_counters;
   table.session_free = session_free;

@@ -92,6 +92,18 @@ cugrt_status *weights_save(const cugrt_weights *weights, const char *path) {
   });
 }
 
+cugrt_status *weights_replace(const cugrt_weights *base, const cugrt_weights *changes,
+                              cugrt_weights **result) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(base);
+    CUGRT_REQUIRE(changes);
+    CUGRT_REQUIRE(result);
+    CUGRT_ASSIGN(WeightSet set, base->set.replaced(changes->set));
+    *result = new cugrt_weights{std::move(set)};
+    return {};
+  });
+}
+
 size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
 
 cugrt_status *weights_at(const cugrt_weights *weights, size_t index, const char **name,
@@ -122,6 +134,7 @@ void add_weights_entries(cugrt_api &table) {
   table.weights_count = weights_count;
   table.weights_at = weights_at;
   table.weights_save = weights_save;
+  table.weights_replace = weights_replace;
   table.weights_free = weights_free;
 }
 

@@ -1,8 +1,8 @@
 // Weight sets and the safetensors reader; see weights.h.
 #include "device/code/weights.h"
 
-#include "device/program/symbol_binding.h"
 #include "base/json.h"
+#include "device/program/symbol_binding.h"
 
 #include <algorithm>
 #include <atomic>
@@ -177,6 +177,19 @@ Status WeightSet::add(std::string name, HostTensor tensor) {
   static std::atomic<uint64_t> last_identity = 0;
   identity_ = ++last_identity;
   return {};
+}
+
+Result<WeightSet> WeightSet::replaced(const WeightSet &changes) const {
+  for (const Named &changed : changes.tensors_)
+    if (!find(changed.name))
+      return Status::error(Code::invalid_argument,
+                           "there is no weight '" + changed.name + "' to be replaced");
+  WeightSet set;
+  for (const Named &own : tensors_) {
+    const HostTensor *changed = changes.find(own.name);
+    CUGRT_TRY(set.add(own.name, changed ? *changed : own.tensor));
+  }
+  return set;
 }
 
 const HostTensor *WeightSet::find(const std::string &name) const {

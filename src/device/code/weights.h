@@ -4,10 +4,10 @@
 // sessions of the same set share what was uploaded for it.
 #pragma once
 
-#include "cugrt/cugrt.h"
-#include "base/type/dtype.h"
 #include "base/mapped_file.h"
 #include "base/status.h"
+#include "base/type/dtype.h"
+#include "cugrt/cugrt.h"
 
 #include <memory>
 #include <string>
@@ -35,6 +35,9 @@ class WeightSet {
 public:
   /// invalid_argument when the name is taken.
   Status add(std::string name, HostTensor tensor);
+  /// This set, with tensors of `changes` in the place of those of their names; invalid_argument
+  /// when it has none of that name.
+  Result<WeightSet> replaced(const WeightSet &changes) const;
   /// Null when there is none.
   const HostTensor *find(const std::string &name) const;
   /// Of this content: equal for copies, new after every change.

@@ -37,7 +37,8 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
     }
     CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
     std::unique_ptr<Session> session(new Session(std::move(code), options));
-    CUGRT_TRY(session->load_weights(options));
+    CUGRT_ASSIGN(session->weights_,
+                 session->load_weights(options.weights ? *options.weights : WeightSet()));
     CUGRT_TRY(session->allocate(options));
     CUGRT_TRY(session->add_functions());
     return session;
@@ -47,10 +48,8 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
   return opened;
 }
 
-Status Session::load_weights(const SessionOptions &options) {
-  auto finish = [this](LoadedWeights &weights) { return compute_weights(weights); };
-  CUGRT_ASSIGN(weights_, code_->weights(options.weights ? *options.weights : WeightSet(), finish));
-  return {};
+Result<std::shared_ptr<const LoadedWeights>> Session::load_weights(const WeightSet &set) {
+  return code_->weights(set, [this](LoadedWeights &weights) { return compute_weights(weights); });
 }
 
 /// By a session of its own, step by step: what it needs besides the weights ends with it.

@@ -58,6 +58,10 @@ public:
     return symbol_flag_.raised() ? out_of_bounds(executable(), symbol_flag_.take()) : Status();
   }
 
+  /// Waits for the session's work, then takes these weights, all of them, for the runs that follow.
+  /// Where that fails, the ones before stay.
+  Status update_weights(const WeightSet &set);
+
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
 
@@ -82,7 +86,7 @@ public:
 private:
   friend class HostProgram;
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
-  Status load_weights(const SessionOptions &options);
+  Result<std::shared_ptr<const LoadedWeights>> load_weights(const WeightSet &set);
   Status compute_weights(LoadedWeights &weights);
   Status allocate(const SessionOptions &options);
   Status add_functions();
@@ -126,6 +130,7 @@ private:
   Status order_on(driver::StreamRef stream);
   Status record_end();
   Status wait_for_last() const;
+  Status finish_work();
   bool give_up_one();
   bool give_back_unplanned();
   Status in_unplanned_figures(Status status) const;

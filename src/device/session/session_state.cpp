@@ -34,8 +34,35 @@ Status Session::synchronize() {
   if (!use.taken())
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
+  CUGRT_TRY(finish_work());
+  return check_symbols();
+}
+
+Status Session::update_weights(const WeightSet &set) {
+  InUse use(in_use_);
+  if (!use.taken())
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  auto loaded = load_weights(set);
+  if (!loaded.ok())
+    return code_->device().note(loaded.take_status());
+  CUGRT_TRY(finish_work());
+  std::unique_lock lock(moving_); // who prepares reads the weights' addresses
+  weights_ = std::move(*loaded);
+  for (size_t f = 0; f < functions_.size(); ++f) {
+    const std::vector<cugrt_value> &params = weights_->params(f);
+    for (size_t i = 0; i < params.size(); ++i)
+      if (params[i].kind == CUGRT_VALUE_TENSOR)
+        functions_[f]->params[i] = params[i];
+    functions_[f]->last.forget(); // the next run is bound from the start, to the new addresses
+  }
+  return {};
+}
+
+/// Of the session's, queued earlier.
+Status Session::finish_work() {
   if (!in_flight_)
-    return check_symbols();
+    return {};
   auto finish = [&]() -> Status {
     CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
     return wait_for_last();
@@ -45,7 +72,7 @@ Status Session::synchronize() {
   in_flight_ = false;
   cache_.all_done();
   dynamic_memory_.all_done();
-  return check_symbols();
+  return {};
 }
 
 Result<Session::Totals> Session::totals() {

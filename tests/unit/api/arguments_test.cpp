@@ -96,6 +96,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(weights_count);
   CHECK_NULLS(weights_at);
   CHECK_NULLS(weights_save);
+  CHECK_NULLS(weights_replace);
   CHECK_NULLS(weights_free);
   CHECK_NULLS(executable_compile);
   CHECK_NULLS(executable_free);
@@ -113,6 +114,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_open);
   CHECK_NULLS(session_run);
   CHECK_NULLS(session_synchronize);
+  CHECK_NULLS(session_update_weights);
   CHECK_NULLS(session_is_idle);
   CHECK_NULLS(session_get_counters);
   CHECK_NULLS(session_graph_report);

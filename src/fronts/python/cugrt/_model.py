@@ -117,6 +117,17 @@ class Model(_native.Model):
                 total[key] = total.get(key, 0) + value
         return total
 
+    def update_weights(self, weights: typing.Any) -> None:
+        """Puts new weights in the place of those of the same names: a dict of arrays, or a path of a safetensors file.
+
+        Calls that begin afterwards take them; one that runs in another thread ends with those it began with. Dtypes and
+        shapes stay. Graphs are patched, not built again; old and new weights are held until the sessions' work has
+        ended, which is waited for. What fails leaves all as it was.
+        """
+        self._check_open()
+        self._update_weights(table("weights", weights) if isinstance(weights, (dict, type(None))) else
+                             path_of("weights", weights, "a path or a dict of arrays"))
+
     def state(self, function: str = "", **symbols: int) -> dict[str, _native.DeviceArray]:
         """Zeroed device arrays for the function's inout parameters, by name; for symbolic dimensions give values.
 

@@ -260,6 +260,13 @@ void bind_model(nb::module_ &module) {
       .def("_plan", &plan_of)
       .def("_prepare", &prepare)
       .def("_counters", &counters_of)
+      .def("_update_weights",
+           [](Model &self, nb::object given) {
+             Weights changes;
+             add_weights(changes, given, self.device());
+             nb::gil_scoped_release released;
+             self.update_weights(changes);
+           })
       .def("_begin_trace", &Model::begin_trace)
       .def("_end_trace", &end_trace)
       .def("_dims", &dims_of)

@@ -81,7 +81,12 @@ std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
   auto options = detail::sized<cugrt_session_options>();
   options.record_capacity = record_capacity;
   options.time_steps = record_capacity != 0;
-  auto opened = std::make_unique<OpenSession>(*executable_, *source_.device, source_.weights,
+  std::shared_ptr<const Weights> weights;
+  {
+    std::lock_guard lock(mutex_);
+    weights = source_.weights;
+  }
+  auto opened = std::make_unique<OpenSession>(*executable_, *source_.device, std::move(weights),
                                               options, functions_.size());
   opened->records = record_capacity != 0;
   for (size_t i = 0; i < functions_.size(); ++i) {
@@ -119,11 +124,30 @@ OpenSession *Model::take() {
       session = (tracing ? traced_ : sessions_).emplace_back(std::move(opened)).get();
     }
     session->busy.lock(); // at most until somebody has read its counters
-    return session;
   } catch (...) {
     end_lending();
     throw;
   }
+  try {
+    refresh(*session);
+    return session;
+  } catch (...) {
+    give_back(session);
+    throw;
+  }
+}
+
+/// Gives the session the model's weights, where it has older ones. The session is busy.
+void Model::refresh(OpenSession &session) {
+  std::shared_ptr<const Weights> weights;
+  {
+    std::lock_guard lock(mutex_);
+    if (session.weights == source_.weights)
+      return;
+    weights = source_.weights;
+  }
+  session.session.update_weights(*weights);
+  session.weights = std::move(weights);
 }
 
 void Model::give_back(OpenSession *session) {
@@ -160,16 +184,49 @@ cugrt_prepare_report Model::prepare(size_t function,
   return lease->session.prepare(Function(functions_[function].function), symbols);
 }
 
-cugrt_counters Model::counters() {
+/// The sessions, which stay until end_lending().
+std::vector<OpenSession *> Model::keep_all() {
   std::vector<OpenSession *> all;
-  {
-    std::lock_guard lock(mutex_);
-    if (closed_)
-      fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
-    ++lent_; // keeps them
-    for (auto &session : sessions_)
-      all.push_back(session.get());
+  std::lock_guard lock(mutex_);
+  if (closed_)
+    fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+  for (auto &session : sessions_)
+    all.push_back(session.get());
+  ++lent_;
+  return all;
+}
+
+void Model::update_weights(const Weights &changes) {
+  std::lock_guard one(updating_);
+  const std::vector<OpenSession *> all = keep_all();
+  try {
+    std::shared_ptr<const Weights> weights;
+    {
+      std::lock_guard lock(mutex_);
+      weights = source_.weights;
+    }
+    weights = std::make_shared<const Weights>(weights->replaced(changes));
+    // The first session shows whether they can be had; from then on they are the model's.
+    {
+      std::lock_guard lock(all.front()->busy);
+      all.front()->session.update_weights(*weights);
+      all.front()->weights = weights;
+      std::lock_guard publish(mutex_);
+      source_.weights = weights;
+    }
+    for (OpenSession *session : all) {
+      std::lock_guard lock(session->busy);
+      refresh(*session);
+    }
+  } catch (...) {
+    end_lending();
+    throw;
   }
+  end_lending();
+}
+
+cugrt_counters Model::counters() {
+  const std::vector<OpenSession *> all = keep_all();
   // All fields behind struct_size are counts of 64 bits.
   constexpr size_t kFirst = offsetof(cugrt_counters, runs),
                    kFields = (sizeof(cugrt_counters) - kFirst) / 8;

@@ -49,17 +49,18 @@ struct CallSpan { // nanoseconds of the steady clock
 };
 
 struct OpenSession {
-  OpenSession(Executable &executable, Device &device, const Weights &weights,
+  OpenSession(Executable &executable, Device &device, std::shared_ptr<const Weights> with,
               const cugrt_session_options &options, size_t functions)
-      : session(executable, device.runtime(), weights, options), stream(device.runtime()),
-        bound(functions) {}
+      : session(executable, device.runtime(), *with, options), stream(device.runtime()),
+        weights(std::move(with)), bound(functions) {}
 
   std::mutex busy; // held by the call that has it, and by who asks for its counters
   Session session;
   Stream stream;
-  std::vector<Bound> bound; // by function
-  bool records = false;     // launches and calls, for a trace
-  bool lent = false;        // to a call; guarded by the model's mutex
+  std::shared_ptr<const Weights> weights; // that the session has
+  std::vector<Bound> bound;               // by function
+  bool records = false;                   // launches and calls, for a trace
+  bool lent = false;                      // to a call; guarded by the model's mutex
   std::vector<CallSpan> spans;
 };
 
@@ -69,7 +70,7 @@ public:
     std::shared_ptr<Device> device;
     std::shared_ptr<const Module> module; // one of the two
     std::optional<Pack> pack;
-    Weights weights;
+    std::shared_ptr<const Weights> weights;             // the model's mutex guards which
     std::vector<std::string> input_names, result_names; // of main, where a file says others
   };
   /// Opens the first session. The GIL is held.
@@ -94,6 +95,9 @@ public:
   /// these over.
   void begin_trace();
   std::vector<std::unique_ptr<OpenSession>> end_trace();
+  /// Calls that begin when this has returned take the changed weights; one that runs ends with
+  /// those it began with. Waits for the sessions' work. A failure leaves the weights as they were.
+  void update_weights(const Weights &changes);
   /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
   void close();
   bool closed();
@@ -102,13 +106,16 @@ private:
   friend class Lease;
   std::unique_ptr<OpenSession> open_session(uint32_t record_capacity);
   OpenSession *take();
+  void refresh(OpenSession &session);
+  std::vector<OpenSession *> keep_all();
   void give_back(OpenSession *session);
   void end_lending();
 
   Source source_;
   std::optional<Executable> executable_;
   std::vector<FunctionInfo> functions_;
-  std::mutex mutex_; // of what follows
+  std::mutex updating_; // held while weights are updated
+  std::mutex mutex_;    // of what follows
   std::vector<std::unique_ptr<OpenSession>> sessions_, traced_;
   std::vector<OpenSession *> idle_;
   bool tracing_ = false, closed_ = false;

@@ -37,7 +37,8 @@ std::string_view content_of(nb::dict source) {
   return {data, static_cast<size_t>(size)};
 }
 
-/// A path of a safetensors file, a dict of arrays, or none.
+} // namespace
+
 void add_weights(Weights &weights, nb::object given, Device &device) {
   if (given.is_none())
     return;
@@ -58,6 +59,8 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
                 {tensor.dims, tensor.rank});
   }
 }
+
+namespace {
 
 Opened import_onnx(nb::dict source) {
   const std::string path = string(source, "path");
@@ -226,11 +229,13 @@ void open_model(Model *self, nb::dict source) {
       nb::gil_scoped_release released;
       made.pack.emplace(Pack::parse(std::as_bytes(std::span(content)), name, folder));
     }
+    Weights weights;
     if (nb::object(source["weights"]).is_none()) {
       nb::gil_scoped_release released;
-      made.weights = made.pack->weights();
+      weights = made.pack->weights();
     } else
-      add_weights(made.weights, source["weights"], *made.device);
+      add_weights(weights, source["weights"], *made.device);
+    made.weights = std::make_shared<const Weights>(std::move(weights));
     Executable executable = [&] {
       nb::gil_scoped_release released;
       return Executable(made.device->runtime(), *made.pack);
@@ -240,7 +245,7 @@ void open_model(Model *self, nb::dict source) {
   }
   Opened opened = open_source(source, *made.device);
   made.module = opened.module;
-  made.weights = std::move(opened.weights);
+  made.weights = std::make_shared<const Weights>(std::move(opened.weights));
   made.input_names = made.module->input_names();
   made.result_names = made.module->result_names();
   Executable executable = compile(*made.device, *made.module, source);
