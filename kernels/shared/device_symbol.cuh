@@ -31,3 +31,9 @@ __device__ long long cugrt_within(const cugrt_symbol<T> &symbol, long long value
 template <class T> __device__ T cugrt_read(const cugrt_symbol<T> &symbol) {
   return (T)cugrt_within(symbol, *symbol.value, symbol.lower, symbol.upper);
 }
+
+// A kernel whose blocks wait for one another has waited in vain and ends; the symbol's number with
+// its highest bit set says so.
+template <class T> __device__ void cugrt_gave_up(const cugrt_symbol<T> &symbol) {
+  *symbol.word = 0x80000000u | (unsigned)symbol.number;
+}

@@ -289,6 +289,12 @@ FakeFunction *FakeState::find_function(CUfunction function) const {
   return nullptr;
 }
 
+CUresult FakeState::OccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                              int threads, size_t) {
+  *blocks = 2048 / threads;
+  return find_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult FakeState::FuncGetAttribute(int *value, CUfunction_attribute attribute,
                                      CUfunction function) {
   FakeFunction *f = find_function(function);

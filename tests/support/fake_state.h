@@ -225,6 +225,8 @@ struct FakeState {
   CUGRT_FAKE(ModuleGetFunction, CUfunction *function, CUmodule module, const char *name);
   CUGRT_FAKE(ModuleGetGlobal, CUdeviceptr *address, size_t *bytes, CUmodule module,
              const char *name);
+  CUGRT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor, int *blocks, CUfunction function,
+             int threads, size_t dynamic_shared_bytes);
   CUGRT_FAKE(FuncGetAttribute, int *value, CUfunction_attribute attribute, CUfunction function);
   CUGRT_FAKE(FuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value);
   CUGRT_FAKE(FuncGetParamInfo, CUfunction function, size_t index, size_t *offset, size_t *bytes);

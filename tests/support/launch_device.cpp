@@ -44,7 +44,8 @@ public:
   }
 
   Result<uint64_t> launch(size_t code, const std::string &entry, Dim grid, Dim block,
-                          uint32_t shared, std::span<const std::string> arguments) override {
+                          uint32_t shared, bool, // blocks take turns whatever a launch is
+                          std::span<const std::string> arguments) override {
     const emulator::KernelInfo *info = programs_[code]->find_kernel(entry);
     if (!info)
       return failed("the code has no entry " + entry);
@@ -111,7 +112,8 @@ public:
   }
 
   Result<uint64_t> launch(size_t code, const std::string &entry, Dim grid, Dim block,
-                          uint32_t shared, std::span<const std::string> arguments) override {
+                          uint32_t shared, bool cooperative,
+                          std::span<const std::string> arguments) override {
     CUGRT_ASSIGN(const driver::Kernel kernel, modules_[code].kernel(entry));
     std::vector<size_t> sizes;
     std::vector<void *> values;
@@ -122,13 +124,16 @@ public:
     CUGRT_TRY(kernel.check_params(sizes));
     CUGRT_ASSIGN(const driver::ContextGuard current, context_.enter());
     CUGRT_TRY(kernel.allow_dynamic_shared(shared));
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attribute.value.cooperative = 1;
     CUGRT_TRY(driver::launch(stream_.ref(),
                              {kernel.get(),
                               {grid[0], grid[1], grid[2]},
                               {block[0], block[1], block[2]},
                               shared,
                               values.data(),
-                              {}},
+                              std::span(&attribute, size_t(cooperative))},
                              entry));
     CUGRT_TRY(stream_.ref().synchronize());
     return uint64_t(0);

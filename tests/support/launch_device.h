@@ -34,11 +34,12 @@ public:
   /// Keeps PTX text loaded as long as the device lives; a number for `launch`.
   virtual Result<size_t> load(const std::string &ptx, const std::string &name) = 0;
   using Dim = std::array<uint32_t, 3>;
-  /// One launch, waited for; `shared` bytes of dynamic shared memory a block. `arguments[i]` holds
-  /// the bytes of parameter i. How many operations lanes have executed, or 0 where that is not
-  /// counted.
+  /// One launch, waited for, whose blocks are resident at once where it is cooperative; `shared`
+  /// bytes of dynamic shared memory a block. `arguments[i]` holds the bytes of parameter i. How
+  /// many operations lanes have executed, or 0 where that is not counted.
   virtual Result<uint64_t> launch(size_t code, const std::string &entry, Dim grid, Dim block,
-                                  uint32_t shared, std::span<const std::string> arguments) = 0;
+                                  uint32_t shared, bool cooperative,
+                                  std::span<const std::string> arguments) = 0;
 };
 
 /// The execution core with a row of the emulated devices, such as "sm_90"; or, where

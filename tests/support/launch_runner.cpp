@@ -2,6 +2,7 @@
 #include "support/launch_runner.h"
 
 #include "base/check.h"
+#include "base/type/state_scope.h"
 #include "kernels/builtin.h"
 
 #include <cmath>
@@ -224,6 +225,9 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
   case ir::BindingKind::alloc_storage: {
     CUGRT_ASSIGN(const int64_t size, evaluate(function.exprs_of(binding)[0]));
     CUGRT_ASSIGN(addresses[binding.result().index], allocate(size));
+    if (module.types.scope_name(type(binding.result()).scope) == ir::kStateScope)
+      return runner.device_->write(addresses[binding.result().index],
+                                   std::string(size_t(size), '\0'));
     return {};
   }
   case ir::BindingKind::alloc_tensor:
@@ -311,8 +315,8 @@ Status LaunchRunner::Run::launch(const ir::Binding &binding) {
     if (variant.shared_bytes.valid()) {
       CUGRT_ASSIGN(shared, module.exprs.evaluate(variant.shared_bytes, values));
     }
-    Result<uint64_t> counted =
-        runner.device_->launch(code, entry, grid, block, uint32_t(shared), bytes);
+    Result<uint64_t> counted = runner.device_->launch(code, entry, grid, block, uint32_t(shared),
+                                                      variant.cooperative, bytes);
     if (!counted.ok())
       return failed("@" + kernel.name + ": " + counted.status().message());
     runner.counters_.lane_operations += *counted;

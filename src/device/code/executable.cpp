@@ -60,13 +60,20 @@ Result<std::shared_ptr<LoadedCode>> Executable::load(const std::shared_ptr<Devic
 
 Status out_of_bounds(const Executable &executable, uint32_t number) {
   const plan::Plan &plan = executable.plan();
-  uint64_t symbol = uint64_t(number) - 1;
+  const bool gave_up = number >> 31;
+  uint64_t symbol = uint64_t(number & 0x7fffffff) - 1;
   for (const plan::Function &function : plan.functions) {
     if (symbol >= function.symbols.size()) {
       symbol -= function.symbols.size();
       continue;
     }
     const plan::Symbol &row = function.symbols[symbol];
+    if (gave_up)
+      return Status::error(Code::internal,
+                           "a kernel of function @" + function.name +
+                               " gave up waiting for its other blocks in an earlier run (" +
+                               row.name + "); what that run wrote is undefined")
+          .at(executable.location(definition_of(plan, function, {uint32_t(symbol)})));
     return Status::error(Code::out_of_range,
                          "device symbol " + row.name + " of function @" + function.name +
                              " was out of its bounds, " + std::to_string(row.bounds.lower) +

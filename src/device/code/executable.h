@@ -76,8 +76,9 @@ private:
   mutable std::map<const Device *, std::weak_ptr<LoadedCode>> loaded_;
 };
 
-/// That a run was given `number`'s value out of its bounds. An error always, even if no symbol of
-/// the executable has this number.
+/// What a kernel left in the word of symbol_flag.h: that a run was given `number`'s value out of
+/// its bounds, or that it gave up waiting. An error always, even if no symbol of the executable has
+/// this number.
 Status out_of_bounds(const Executable &executable, uint32_t number);
 
 } // namespace cugrt::runtime

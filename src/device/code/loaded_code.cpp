@@ -1,11 +1,11 @@
 // Loading of code, constants and weights; see loaded_code.h.
 #include "device/code/loaded_code.h"
 
-#include "plan/symbols/bucket_boxes.h"
-#include "device/code/code_entries.h"
-#include "device/program/symbol_binding.h"
 #include "base/check.h"
 #include "base/checked_math.h"
+#include "device/code/code_entries.h"
+#include "device/program/symbol_binding.h"
+#include "plan/symbols/bucket_boxes.h"
 
 namespace cugrt::runtime {
 
@@ -83,7 +83,7 @@ Status LoadedCode::load_kernels() {
       auto loaded = modules_[executable_->image_of(k)].kernel(kernel.entries[v]);
       if (!loaded.ok())
         return loaded.take_status().in("kernel @" + kernel.name);
-      LoadedKernel row{std::move(*loaded), {}, device_->limits()};
+      LoadedKernel row{std::move(*loaded), {}, device_->limits(), {}};
       if (kernel.clusters[v][0] != 0) {
         CUlaunchAttribute attribute{};
         attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -137,6 +137,8 @@ Status LoadedCode::set_up_launches() {
         return std::move(status)
             .in("kernel @" + plan.kernels[variant.kernel].name)
             .at(executable_->location(step.location));
+      if (plan.kernels[variant.kernel].cooperative[variant.variant])
+        CUGRT_TRY(count_places(variant, domain, loaded));
       if (!variant.shared_bytes.valid())
         continue;
       // What the kernel has of its own counts too.
@@ -149,6 +151,31 @@ Status LoadedCode::set_up_launches() {
     }
   }
   return {};
+}
+
+Status LoadedCode::count_places(const StepVariant &variant, const ir::SymbolDomain &domain,
+                                LoadedKernel &loaded) const {
+  const plan::Plan &plan = executable_->plan();
+  int64_t threads = 1, shared = 0;
+  for (ExprId size : variant.block)
+    threads *= std::clamp<int64_t>(plan.exprs.range(size, domain).upper, 1,
+                                   device_->limits().threads_per_block);
+  threads = std::min<int64_t>(threads, device_->limits().threads_per_block);
+  if (variant.shared_bytes.valid())
+    shared = std::clamp<int64_t>(plan.exprs.range(variant.shared_bytes, domain).upper, 0,
+                                 device_->limits().shared_bytes_per_block);
+  CUGRT_ASSIGN(const int blocks, loaded.kernel.resident_blocks(int(threads), size_t(shared)));
+  CUGRT_ASSIGN(const int multiprocessors,
+               device_->context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  const uint64_t places = uint64_t(blocks) * uint64_t(multiprocessors);
+  loaded.places = std::min(places, loaded.places.value_or(UINT64_MAX));
+  return {};
+}
+
+std::optional<uint64_t> LoadedCode::places(const StepVariant &variant) const {
+  if (variant.kind != VariantKind::kernel)
+    return std::nullopt;
+  return kernels_[variant.kernel][variant.variant].places;
 }
 
 Status LoadedCode::upload_constants() {
@@ -193,8 +220,8 @@ bool LoadedCode::begins_early(const StepVariant &from, const StepVariant &to) co
   constexpr int kProgrammaticCapability = 90;
   return from.kind == VariantKind::kernel && to.kind == VariantKind::kernel &&
          device_->library().capabilities().edge_data &&
-         device_->context().capability() >= kProgrammaticCapability &&
-         executable_->programmatic(from.kernel, from.variant).triggers &&
+         device_->context().capability() >= kProgrammaticCapability && !places(from) &&
+         !places(to) && executable_->programmatic(from.kernel, from.variant).triggers &&
          executable_->programmatic(to.kernel, to.variant).waits_first;
 }
 

@@ -2,12 +2,12 @@
 // the same weights share. Loaded once, by the first session; reference-counted.
 #pragma once
 
-#include "device/driver/kernel_module.h"
-#include "device/driver/memory.h"
 #include "device/code/computed_weights.h"
 #include "device/code/executable.h"
 #include "device/code/weights.h"
 #include "device/code/weights_in_place.h"
+#include "device/driver/kernel_module.h"
+#include "device/driver/memory.h"
 #include "device/program/slot_check.h"
 
 #include <functional>
@@ -75,8 +75,12 @@ public:
   CUfunction nothing() const { return nothing_kernel_.get(); }
   /// Cluster shape and cooperative launch, where the kernel asks for them.
   std::span<const CUlaunchAttribute> attributes(const StepVariant &variant) const;
+  /// Of a cooperative launch: how many of its blocks the device holds at once, with the most
+  /// threads and dynamic shared memory that its symbols allow. None of others.
+  std::optional<uint64_t> places(const StepVariant &variant) const;
   /// Whether `to` may begin before `from`, its predecessor, has ended: both are kernels whose code
-  /// is written for it, on a device and driver that know such edges.
+  /// is written for it, and neither is a cooperative launch, on a device and driver that know such
+  /// edges.
   bool begins_early(const StepVariant &from, const StepVariant &to) const;
   uint64_t constant_address(uint32_t constant) const { return constant_addresses_[constant]; }
   const driver::DeviceBuffer &constants() const { return constants_; }
@@ -91,12 +95,15 @@ private:
     driver::Kernel kernel;
     std::vector<CUlaunchAttribute> attributes;
     DeviceLimits limits;
+    std::optional<uint64_t> places; // of a cooperative launch
   };
 
   LoadedCode() = default;
   Status load_images();
   Status load_kernels();
   Status set_up_launches();
+  Status count_places(const StepVariant &variant, const ir::SymbolDomain &domain,
+                      LoadedKernel &loaded) const;
   Status upload_constants();
 
   std::shared_ptr<const Executable> executable_;

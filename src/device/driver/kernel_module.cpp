@@ -77,6 +77,14 @@ Result<int> Kernel::attribute(CUfunction_attribute attribute) const {
   return value;
 }
 
+Result<int> Kernel::resident_blocks(int threads, size_t dynamic_shared_bytes) const {
+  int blocks = 0;
+  if (api_->OccupancyMaxActiveBlocksPerMultiprocessor)
+    CUGRT_DRIVER(*api_, OccupancyMaxActiveBlocksPerMultiprocessor,
+                 (&blocks, function_, threads, dynamic_shared_bytes), name_);
+  return blocks;
+}
+
 Status Kernel::allow_dynamic_shared(uint32_t bytes) const {
   CUGRT_ASSIGN(int allowed, attribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
   if (allowed >= 0 && bytes <= static_cast<uint32_t>(allowed))

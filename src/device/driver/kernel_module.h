@@ -47,6 +47,9 @@ public:
   Status check_params(std::span<const size_t> argument_bytes) const;
 
   Result<int> attribute(CUfunction_attribute attribute) const;
+  /// How many blocks of so many threads and bytes of dynamic shared memory a multiprocessor holds
+  /// at once; 0 where the driver cannot tell.
+  Result<int> resident_blocks(int threads, size_t dynamic_shared_bytes) const;
   /// Above 48 KiB of dynamic shared memory a kernel must opt in; does so when needed.
   Status allow_dynamic_shared(uint32_t bytes) const;
   /// Clusters of more blocks than every device can have.

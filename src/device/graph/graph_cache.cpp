@@ -84,13 +84,13 @@ Result<TopologyClasses::Known> GraphCache::find_class(CachedRegion &region) {
   const RunBinding &run = *region.run;
   chosen_.clear();
   for (uint32_t step : region.choices) {
-    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, code_.executable(), step));
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, code_.executable(), &code_, step));
     chosen_.push_back(variant);
   }
   if (auto known = region.classes->find(chosen_))
     return std::move(*known);
   CUGRT_ASSIGN(std::vector<uint32_t> variants,
-               choose_variants(run, code_.executable(), region.index));
+               choose_variants(run, code_.executable(), &code_, region.index));
   auto made = std::make_shared<const TopologyClass>(
       make_topology_class(run, region.index, std::move(variants)));
   return region.classes->add(chosen_, {classes_++, std::move(made)});

@@ -15,7 +15,7 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
     return {};
   }
   CUGRT_ASSIGN(std::vector<uint32_t> variants,
-               choose_variants(run, code_.executable(), region.index));
+               choose_variants(run, code_.executable(), &code_, region.index));
   auto topology = std::make_shared<const TopologyClass>(
       make_topology_class(run, region.index, std::move(variants)));
   uint64_t bytes = options_.cost.bytes(topology->graph_node_count());

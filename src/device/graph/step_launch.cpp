@@ -133,7 +133,21 @@ Status launch_kernel(const RunBinding &run, const LoadedCode &code, const StepVa
   return driver::launch(stream, params, run.function.steps[variant.step].name);
 }
 
-Result<uint32_t> choose(const RunBinding &run, uint32_t step) {
+/// Whether all blocks of a cooperative launch are resident at once; true of others.
+Result<bool> fits(const RunBinding &run, const LoadedCode *code, const StepVariant &variant) {
+  const std::optional<uint64_t> places = code ? code->places(variant) : std::nullopt;
+  if (!places)
+    return true;
+  uint64_t blocks = 1;
+  for (ExprId size : variant.grid) {
+    CUGRT_ASSIGN(const int64_t value, run.evaluate(size));
+    if (value < 0 || __builtin_mul_overflow(blocks, uint64_t(value), &blocks))
+      return false;
+  }
+  return blocks <= *places;
+}
+
+Result<uint32_t> choose(const RunBinding &run, const LoadedCode *code, uint32_t step) {
   Range range = run.program.step_variants[step];
   if (ExprId when = run.function.steps[step].when; when.valid()) {
     CUGRT_ASSIGN(int64_t runs, run.evaluate(when));
@@ -143,10 +157,14 @@ Result<uint32_t> choose(const RunBinding &run, uint32_t step) {
   }
   for (uint32_t i = range.begin; i < range.end(); ++i) {
     const StepVariant &variant = run.program.variants[i];
-    if (!variant.predicate.valid())
-      return i;
-    CUGRT_ASSIGN(int64_t holds, run.evaluate(variant.predicate));
-    if (holds)
+    if (variant.predicate.valid()) {
+      CUGRT_ASSIGN(int64_t holds, run.evaluate(variant.predicate));
+      if (!holds)
+        continue;
+    }
+    const bool is_last = i + 1 == range.end();
+    CUGRT_ASSIGN(const bool resident, is_last ? Result<bool>(true) : fits(run, code, variant));
+    if (resident)
       return i;
   }
   const StepVariant &last = run.program.variants[range.end() - 1];
@@ -158,8 +176,8 @@ Result<uint32_t> choose(const RunBinding &run, uint32_t step) {
 } // namespace
 
 Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable,
-                                uint32_t step) {
-  auto chosen = choose(run, step);
+                                const LoadedCode *code, uint32_t step) {
+  auto chosen = choose(run, code, step);
   if (!chosen.ok()) [[unlikely]]
     return chosen.take_status().at(executable.location(run.function.steps[step].location));
   return chosen;
@@ -228,7 +246,7 @@ Result<bool> read_condition(const RunBinding &run, const plan::Buffer &buffer,
 
 Status launch_step(const RunBinding &run, const LoadedCode &code, uint32_t step,
                    driver::StreamRef stream, LaunchScratch &scratch) {
-  CUGRT_ASSIGN(uint32_t index, choose_variant(run, code.executable(), step));
+  CUGRT_ASSIGN(uint32_t index, choose_variant(run, code.executable(), &code, step));
   const StepVariant &variant = run.program.variants[index];
   CUGRT_ASSIGN(LaunchDims dims, launch_dims(run, variant, code.limits(variant)));
   if (!dims.enabled || runs_nothing_alone(variant.kind))

@@ -20,9 +20,12 @@ struct LaunchDims {
   friend bool operator==(const LaunchDims &, const LaunchDims &) = default;
 };
 
-/// The step's variant whose predicate holds first: an index into FunctionProgram::variants. An
-/// error names the kernel and the symbols' values when there is none, and has the step's place.
-Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable, uint32_t step);
+/// The step's variant whose predicate holds first: an index into FunctionProgram::variants. One
+/// that is launched cooperatively gives way to those behind it where not all its blocks are
+/// resident at once on the device of `code` (null: not asked). An error names the kernel and the
+/// symbols' values when there is none, and has the step's place.
+Result<uint32_t> choose_variant(const RunBinding &run, const Executable &executable,
+                                const LoadedCode *code, uint32_t step);
 
 /// Evaluated and checked against `limits`.
 Result<LaunchDims> launch_dims(const RunBinding &run, const StepVariant &variant,

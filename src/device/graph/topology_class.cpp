@@ -1,10 +1,10 @@
 // Making of patch programs; see topology_class.h.
 #include "device/graph/topology_class.h"
 
+#include "base/check.h"
 #include "device/graph/lanes.h"
 #include "device/graph/step_launch.h"
 #include "device/program/legality.h"
-#include "base/check.h"
 
 #include <algorithm>
 #include <map>
@@ -348,12 +348,12 @@ private:
 } // namespace
 
 Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
-                                              uint32_t region) {
+                                              const LoadedCode *code, uint32_t region) {
   Range steps = run.function.regions[region].steps;
   std::vector<uint32_t> variants;
   variants.reserve(steps.count);
   for (uint32_t step = steps.begin; step < steps.end(); ++step) {
-    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, executable, step));
+    CUGRT_ASSIGN(uint32_t variant, choose_variant(run, executable, code, step));
     variants.push_back(variant);
   }
   return variants;

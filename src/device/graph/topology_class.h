@@ -13,12 +13,13 @@
 // so that patching an instance costs what depends on the changed inputs, not what the region has.
 #pragma once
 
-#include "plan/edges/region_levels.h"
 #include "device/program/run_binding.h"
+#include "plan/edges/region_levels.h"
 
 namespace cugrt::runtime {
 
 class Executable;
+class LoadedCode;
 
 struct TopologyClass {
   struct Use {
@@ -93,7 +94,7 @@ struct TopologyClass {
 /// The class that the run's symbols select: one launch for each step of the region. Errors have
 /// the step's place in the module.
 Result<std::vector<uint32_t>> choose_variants(const RunBinding &run, const Executable &executable,
-                                              uint32_t region);
+                                              const LoadedCode *code, uint32_t region);
 
 TopologyClass make_topology_class(const RunBinding &run, uint32_t region,
                                   std::vector<uint32_t> variants);

@@ -2,6 +2,9 @@
 // word of host memory that they leave the symbol's number in, and that the host looks at before it
 // runs again.
 //
+// A kernel whose blocks wait for one another leaves that it gave up there too: the number of a
+// symbol that is read in what they wait by, with the highest bit set.
+//
 // Numbers count the symbols of all functions of an executable, in their order, from 1 on; 0 is that
 // nothing was out of its bounds. The word is written by kernels while the host reads it: of several
 // symbols the last one is told.

@@ -102,7 +102,7 @@ Status Session::allocate(const SessionOptions &options) {
   }
   CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
   CUGRT_ASSIGN(order_event_, driver::Event::create(context));
-  return {};
+  return clear_state();
 }
 
 /// The last item of the body that defines one of the symbols; kNone: none does.

@@ -54,9 +54,7 @@ public:
   Status run(uint32_t function, const RunRequest &request);
   Status synchronize();
   /// Of earlier runs, as far as the device has got; an error is told once.
-  Status check_symbols() {
-    return symbol_flag_.raised() ? out_of_bounds(executable(), symbol_flag_.take()) : Status();
-  }
+  Status check_symbols() { return symbol_flag_.raised() ? take_flag() : Status(); }
 
   /// Waits for the session's work, then takes these weights, all of them, for the runs that follow.
   /// Where that fails, the ones before stay.
@@ -91,6 +89,8 @@ private:
   Status allocate(const SessionOptions &options);
   Status add_functions();
   void set_fixed_bases(RunBinding &run) const;
+  Status take_flag();
+  Status clear_state();
 
   Status run_exclusively(uint32_t function, const RunRequest &request);
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);

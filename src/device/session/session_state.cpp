@@ -1,4 +1,5 @@
 // What is asked of a session between runs: waits, totals, instances and records; see session.h.
+#include "base/type/state_scope.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"
 
@@ -11,6 +12,30 @@ Status earlier_failed(Device &device, Status status) {
 }
 
 } // namespace
+
+/// State (base/type/state_scope.h) becomes zeros, behind all work so far.
+Status Session::clear_state() {
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    const plan::Arena &arena = executable().plan().arenas[i];
+    if (arena.scope != ir::kStateScope || arena.bytes == 0)
+      continue;
+    const auto bytes = static_cast<uint64_t>(arena.bytes);
+    CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+    CUGRT_TRY(arenas_[i].commit(bytes));
+    CUGRT_TRY(wait_for_last());
+    CUGRT_TRY(driver::fill_async(own_stream_.ref(), arenas_[i].address(), 0, 1, bytes));
+    CUGRT_TRY(own_stream_.ref().synchronize());
+  }
+  return {};
+}
+
+/// Forgets what the flag says: the error for it. What blocks wait by is as it was when the session
+/// opened.
+Status Session::take_flag() {
+  Status said = out_of_bounds(executable(), symbol_flag_.take());
+  CUGRT_TRY(clear_state());
+  return said;
+}
 
 Result<bool> Session::is_idle() {
   InUse use(in_use_);

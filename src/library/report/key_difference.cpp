@@ -106,8 +106,8 @@ Result<RegionDifference> compare_region(const Executable &executable, const RunB
                                         const RunBinding &to, uint32_t index) {
   RegionDifference difference;
   difference.region = &from.function.regions[index];
-  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_variants(from, executable, index));
-  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_variants(to, executable, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> before, choose_variants(from, executable, nullptr, index));
+  CUGRT_ASSIGN(std::vector<uint32_t> after, choose_variants(to, executable, nullptr, index));
   difference.node_count = before.size();
   difference.same_class = before == after;
   for (uint32_t node = 0; node < before.size(); ++node) {

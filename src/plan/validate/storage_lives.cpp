@@ -1,6 +1,7 @@
 // The walk that finds lives; see storage_lives.h.
 #include "plan/validate/storage_lives.h"
 
+#include "base/type/state_scope.h"
 #include "plan/edges/step_conditions.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/validate/validate_parts.h"
@@ -204,6 +205,11 @@ private:
   void close(Life &life) const {
     if (life.touches.empty())
       return;
+    if (plan_.arenas[life.arena].scope == ir::kStateScope) { // from run to run
+      life.runs.push_back({0, UINT32_MAX});
+      life.block = 0;
+      return;
+    }
     life.block = life.touches.front().block;
     for (const Touch &touch : life.touches)
       life.block = common(life.block, touch.block);

@@ -3,7 +3,7 @@
 // touch to its last; one that is touched inside and outside a loop lives through the whole loop,
 // and so does one that a loop reads before it writes it. Its life has a gap before a step that
 // writes all of it, reading nothing of it, and runs whenever what touches it later does: others may
-// have its bytes from the touch before on.
+// have its bytes from the touch before on. State (base/type/state_scope.h) is always alive.
 #pragma once
 
 #include "plan/format/plan.h"

@@ -1,9 +1,11 @@
 // Arenas of plans: bytes that are live together are apart. Lifetimes are those of storage_lives.h.
 // Two tensors may share bytes at one time in one case: a launch whose kernel declares it writes a
 // tensor over all of one that it reads, element by element, where the one begins and the other
-// ends. Where offsets are a table by bucket, bytes are compared bucket by bucket.
+// ends. Where offsets are a table by bucket, bytes are compared bucket by bucket. State
+// (base/type/state_scope.h) is apart in all functions.
 #include "plan/validate/validate_parts.h"
 
+#include "base/type/state_scope.h"
 #include "plan/edges/hazards.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/validate/edge_points.h"
@@ -50,7 +52,8 @@ public:
     }
     for (const CallTime &call : found_.calls)
       for (size_t arena = 0; arena < own.size(); ++arena)
-        own[arena].add(callees_[call.callee][arena]);
+        if (plan_.arenas[arena].scope != ir::kStateScope)
+          own[arena].add(callees_[call.callee][arena]);
     return {};
   }
 
@@ -272,6 +275,20 @@ void post_order(const Plan &plan, uint32_t root, std::vector<bool> &seen,
   }
 }
 
+/// State of a function lies apart from that of every other one.
+Status state_apart(const Plan &plan, std::vector<uint32_t> order, std::span<const Extents> extents,
+                   size_t arena) {
+  std::erase_if(order, [&](uint32_t f) { return extents[f][arena].empty(); });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return extents[a][arena].begin < extents[b][arena].begin;
+  });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (extents[order[i]][arena].begin < extents[order[i - 1]][arena].end)
+      return plan_error(plan.functions[order[i]], "its state shares bytes with that of @" +
+                                                      plan.functions[order[i - 1]].name);
+  return {};
+}
+
 } // namespace
 
 Status validate_storage(const Plan &plan) {
@@ -283,6 +300,9 @@ Status validate_storage(const Plan &plan) {
   std::vector<Extents> extents(plan.functions.size(), Extents(plan.arenas.size()));
   for (uint32_t f : order)
     CUGRT_TRY(StorageCheck(plan, exprs, plan.functions[f], extents).run(extents[f]));
+  for (size_t arena = 0; arena < plan.arenas.size(); ++arena)
+    if (plan.arenas[arena].scope == ir::kStateScope)
+      CUGRT_TRY(state_apart(plan, order, extents, arena));
   return {};
 }
 

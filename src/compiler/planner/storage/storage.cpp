@@ -2,13 +2,14 @@
 // per function and scope, then shares (compiler/planner/storage/storage_shares.h).
 #include "compiler/planner/storage/storage.h"
 
-#include "ir/module/located.h"
+#include "base/checked_math.h"
+#include "base/type/state_scope.h"
 #include "compiler/planner/analysis/in_place.h"
 #include "compiler/planner/storage/storage_shares.h"
-#include "plan/symbols/bucket_boxes.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/checked_math.h"
+#include "ir/module/located.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 
@@ -128,6 +129,7 @@ private:
   const ir::Type &type_of(ir::ValueId value) const {
     return module_.types[function_.value(value).type];
   }
+  bool is_state(uint32_t scope) const { return module_.types.scope_name(scope) == ir::kStateScope; }
 
   void parameters() {
     for (uint32_t o = 0; o < live_.origins.size(); ++o) {
@@ -233,6 +235,10 @@ private:
       begin = defined;
       end = defined + 1;
     }
+    if (is_state(scope)) {
+      begin = 0;
+      end = live_.end_time + 1;
+    }
     auto sum = checked_add(out_.storage_bytes, bytes);
     if (!sum)
       return overflow();
@@ -305,7 +311,8 @@ private:
     if (out_.classes.size() < 2)
       return;
     for (const LifeGap &gap : storage_gaps(live_))
-      out_.gaps.push_back({out_.bases[gap.origin].index, gap.begin, gap.end});
+      if (!is_state(out_.classes[out_.bases[gap.origin].index].scope))
+        out_.gaps.push_back({out_.bases[gap.origin].index, gap.begin, gap.end});
     std::sort(out_.gaps.begin(), out_.gaps.end(), [](const PackingGap &a, const PackingGap &b) {
       return std::pair(a.item, a.begin) < std::pair(b.item, b.begin);
     });

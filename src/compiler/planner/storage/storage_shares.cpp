@@ -2,11 +2,12 @@
 // first.
 #include "compiler/planner/storage/storage_shares.h"
 
-#include "ir/module/located.h"
-#include "plan/symbols/bucket_boxes.h"
+#include "base/checked_math.h"
+#include "base/type/state_scope.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/checked_math.h"
+#include "ir/module/located.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 #include <map>
@@ -188,7 +189,11 @@ public:
         lower_bound(f, scope);
     for (auto f = out_.order.rbegin(); f != out_.order.rend(); ++f)
       for (uint32_t scope = 0; scope < scopes; ++scope)
-        CUGRT_TRY(raise_callees(*f, scope));
+        if (module_.types.scope_name(scope) != ir::kStateScope)
+          CUGRT_TRY(raise_callees(*f, scope));
+    for (uint32_t scope = 0; scope < scopes; ++scope)
+      if (module_.types.scope_name(scope) == ir::kStateScope)
+        CUGRT_TRY(one_after_the_other(scope));
     return arenas();
   }
 
@@ -249,6 +254,21 @@ private:
         return frames_overflow(function);
       int64_t &callee = out_.functions[sites[i].callee].shares[scope].base_bytes;
       callee = std::max(callee, *base);
+    }
+    return {};
+  }
+
+  /// State stays: the shares of all functions lie apart.
+  Status one_after_the_other(uint32_t scope) {
+    int64_t end = 0;
+    for (uint32_t f = 0; f < out_.functions.size(); ++f) {
+      Share &share = out_.functions[f].shares[scope];
+      auto base = checked_align(end, kArenaAlignment);
+      auto sum = base ? checked_add(*base, share.peak_bytes) : std::nullopt;
+      if (!sum)
+        return frames_overflow(module_.functions[f]);
+      share.base_bytes = *base;
+      end = *sum;
     }
     return {};
   }
