@@ -22,12 +22,15 @@
 // exact, and times both scales. Scales and zero points are one for each direction, or for each
 // column (EACH_COLUMN).
 //
+// With RESIDENT, and SEQUENCES, the entries with _resident stand beside these: see resident.cuh.
+//
 // Options: HAS_HIDDEN, HAS_CELL (else 0), HAS_PEEPHOLES, HAS_BIAS, HAS_LENGTHS, WIDE_LENGTHS for
 // i64; REVERSE; ACTIVATION; MAX_WIDTH, no less than hidden; those of floating.cuh and assume.cuh.
 
 #include "shared/assume.cuh"
 #include "shared/block_reduce.cuh"
 #include "elementwise/elementwise.cuh"
+#include "shared/device_symbol.cuh"
 #include "shared/floating.cuh"
 #include "shared/programmatic.cuh"
 
@@ -80,6 +83,12 @@ typedef int Id;
 #endif
 #ifndef MAX_WIDTH
 #define MAX_WIDTH 1024
+#endif
+
+#ifdef RESIDENT
+#define RESIDENT_PARAMETERS unsigned long long *__restrict__ words, cugrt_symbol<long long> turn,
+#else
+#define RESIDENT_PARAMETERS
 #endif
 
 #define SIZES long long steps, long long batch, long long directions, long long hidden
@@ -214,7 +223,7 @@ __device__ __forceinline__ int product(const int *state, const WEIGHTS *weights,
 extern "C" __global__ void __launch_bounds__(1024)
     lstm(const T *__restrict__ gates,
          RECURRENT_PARAMETERS HIDDEN_PARAMETER CELL_PARAMETER PEEPHOLES_PARAMETER LENGTHS_PARAMETER
-             T *__restrict__ y,
+             RESIDENT_PARAMETERS T *__restrict__ y,
          T *__restrict__ last_hidden, T *__restrict__ last_cell, SIZES) {
   PLACE;
   __shared__ Acc c[MAX_WIDTH], gate[4 * MAX_WIDTH];
@@ -258,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 #elif defined(CELL_GRU)
 extern "C" __global__ void __launch_bounds__(1024)
     gru(const T *__restrict__ gates, const T *__restrict__ recurrent,
-        HIDDEN_PARAMETER BIAS_PARAMETER LENGTHS_PARAMETER T *__restrict__ y,
+        HIDDEN_PARAMETER BIAS_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
         T *__restrict__ last_hidden, SIZES) {
   PLACE;
   __shared__ Acc gate[3 * MAX_WIDTH]; // s(z); s(r), or its product with h; of n, what h gives
@@ -300,7 +309,8 @@ extern "C" __global__ void __launch_bounds__(1024)
 #else
 extern "C" __global__ void __launch_bounds__(1024)
     rnn(const T *__restrict__ gates, const T *__restrict__ recurrent,
-        HIDDEN_PARAMETER LENGTHS_PARAMETER T *__restrict__ y, T *__restrict__ last_hidden, SIZES) {
+        HIDDEN_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
+        T *__restrict__ last_hidden, SIZES) {
   PLACE;
   __shared__ Acc next[MAX_WIDTH];
   recurrent += place.direction * hidden * hidden;
@@ -319,4 +329,8 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
   FINISH;
 }
+#endif
+
+#ifdef RESIDENT
+#include "recurrent/resident.cuh"
 #endif

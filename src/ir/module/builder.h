@@ -51,6 +51,8 @@ public:
                        std::span<const std::string> names = {});
   ValueId block_param(uint32_t block, uint32_t i) const;
   void end_block(std::span<const Operand> results, SourceLocation location = {});
+  /// Whether a nested block is open.
+  bool in_nested_block() const { return open_blocks_.size() > 1; }
 
   Module &module() { return module_; }
   Function &function() { return function_; } // attributes, result types, locations

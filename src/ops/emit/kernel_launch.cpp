@@ -1,8 +1,8 @@
 // Declaration and arguments of one launch.
 #include "ops/emit/kernel_launch.h"
 
-#include "base/type/element.h"
 #include "base/check.h"
+#include "base/type/element.h"
 
 #include <algorithm>
 #include <cmath>
@@ -248,7 +248,7 @@ void KernelLaunch::emit(SourceLocation location) {
   if (table_.programmatic()) { // kernels/shared/programmatic.cuh
     option("-DPROGRAMMATIC");
     for (ir::KernelVariant &variant : kernel_.variants)
-      variant.programmatic = true;
+      variant.programmatic = !variant.cooperative;
   }
   const uint32_t kernel =
       assumptions_.empty() ? table_.intern(std::move(kernel_))

@@ -7,13 +7,13 @@
 //
 // Sizes are passed as parameters always, also those that are known when the module is compiled;
 // these are told to the compiler besides, as an assumption (the option ASSUME, see
-// kernels/elementwise/unary.cu). The compiled function's signature is the same with and without, so that the
-// number of specialised kernels can be bounded at any time.
+// kernels/elementwise/unary.cu). The compiled function's signature is the same with and without, so
+// that the number of specialised kernels can be bounded at any time.
 #pragma once
 
+#include "ir/module/builder.h"
 #include "ops/emit/fusion.h"
 #include "ops/emit/kernel_table.h"
-#include "ir/module/builder.h"
 
 #include <initializer_list>
 #include <optional>
@@ -59,8 +59,8 @@ public:
   void number_type(ir::DType dtype);
   /// The option BYTES, for kernels that move elements of any type. Parameters then take any dtype.
   void element_bytes(uint32_t bytes);
-  /// The option VECTOR, for kernels that take vectors (kernels/shared/vectors.cuh) of tensors whose widest
-  /// elements have so many bytes; loop_variant then counts vectors. Stands before it.
+  /// The option VECTOR, for kernels that take vectors (kernels/shared/vectors.cuh) of tensors whose
+  /// widest elements have so many bytes; loop_variant then counts vectors. Stands before it.
   void vectors(uint32_t widest_bytes);
   /// How many elements a vector of these has.
   static uint32_t vector_size(uint32_t widest_bytes) { return 16 / widest_bytes; }
@@ -95,21 +95,24 @@ public:
   /// A number passed by value, as f32 or f64.
   void scalar(std::string name, ir::DType dtype, double argument);
 
-  /// A number passed by value to a kernel over `dtype` (Parameter of kernels/shared/number.cuh): as f32 or
-  /// f64, or for integers as i64, limited to what `dtype` holds.
+  /// A number passed by value to a kernel over `dtype` (Parameter of kernels/shared/number.cuh): as
+  /// f32 or f64, or for integers as i64, limited to what `dtype` holds.
   void parameter(std::string name, ir::DType dtype, double argument);
 
   /// The next launch variant: blocks and threads along x, y and z, over size()'s and count()'s
   /// results; an invalid predicate holds always. `shared_bytes`: dynamic shared memory of a block.
   void variant(std::string entry, ir::ExprId predicate, ir::ExprId blocks,
                std::array<int64_t, 3> threads, int64_t shared_bytes = 0);
+  /// The last variant's blocks wait for one another: it is launched cooperatively, where so many
+  /// blocks are resident at once; elsewhere the next one is taken.
+  void cooperative() { kernel_.variants.back().cooperative = true; }
   /// The rule of kernels with a loop over the grid: 256 threads a block, a block for each 256 of
   /// `count` elements, or of vectors of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);
   static constexpr int64_t kMaxLoopBlocks = 4096;
-  /// The rule of kernels with a block a row (kernels/shared/row.cuh), for `rows` of `length` elements of
-  /// `element_bytes`: where the length is known, a block whose registers hold the row; else a warp
-  /// for short ones and 256 threads for the others.
+  /// The rule of kernels with a block a row (kernels/shared/row.cuh), for `rows` of `length`
+  /// elements of `element_bytes`: where the length is known, a block whose registers hold the row;
+  /// else a warp for short ones and 256 threads for the others.
   void row_variants(ir::ExprId rows, ir::ExprId length, std::optional<int64_t> known,
                     uint32_t element_bytes);
 
