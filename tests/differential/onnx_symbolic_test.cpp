@@ -144,6 +144,24 @@ TEST_CASE("a reshape's -1 beside products of dimensions: what is in common goes"
   CHECK(y.values == Floats(24, 4));
 }
 
+TEST_CASE("a Split of a shape may name its axis, the only one") {
+  Given x = floats("x", {2, 3}, Floats(6, 2));
+  x.names = {"b", "n"};
+  for (const uint64_t axis : {uint64_t(0), uint64_t(-1)}) {
+    const std::string split = node("Shape", {"x"}, {"s"}) +
+                              node("Split", {"s"}, {"sb", "sn"}, integer_attribute("axis", axis)) +
+                              node("Concat", {"sn", "sb"}, {"t"}, integer_attribute("axis", 0)) +
+                              node("Reshape", {"x", "t"}, {"y"});
+    CHECK(run_model<float>(split, {x}).dims == Ints{3, 2});
+  }
+  CHECK_THROWS_AS(
+      run_model<float>(node("Shape", {"x"}, {"s"}) +
+                           node("Split", {"s"}, {"sb", "sn"}, integer_attribute("axis", 1)) +
+                           node("Reshape", {"x", "sb"}, {"y"}),
+                       {x}),
+      Error);
+}
+
 TEST_CASE("parts of a dimension of any size, from the first axis on and along another") {
   struct Part {
     int64_t from, to, step;

@@ -124,8 +124,9 @@ def elementwise(g):
     x, op = g.value(), g.pick("Add", "Sub", "Mul", "Max", "Min", "PRelu", "Sum", "Mean")
     other = g.beside(x)
     if op == "PRelu":  # ONNX stretches the slope alone, ONNX Runtime both
-        shapes = [g.values[name].shape for name in (x, other)]
-        op = op if np.broadcast_shapes(*shapes) == shapes[0] else "Add"
+        slope = g.values[other].shape
+        stretched = g.values[x].shape[-len(slope):] if slope else ()
+        op = op if len(slope) == len(stretched) and all(a in (1, b) for a, b in zip(slope, stretched)) else "Add"
     return g.add(op, [x, other])
 
 

@@ -331,6 +331,7 @@ Hosts split(Call &call, const std::vector<const Host *> &in) {
   const Host &x = *in[0];
   if (x.dims.size() != 1 || call.node.outputs.empty())
     return std::nullopt;
+  call.axis(call.integer("axis", 0), 1);
   std::optional<Ints> sections;
   if (in.size() > 1 && in[1])
     sections = numbers(call, *in[1]);
