@@ -329,6 +329,26 @@ TEST_CASE("GatherElements takes positions for a part of the other dimensions, an
   check_says("dimension 0", [&] { run_model<float>(gathered, {drawn("x", {1, 4}), ids}); });
 }
 
+TEST_CASE("ScatterElements and ScatterND have an update for each position, and a run tells") {
+  const Given x = drawn("x", {2, 3}), updates = drawn("u", {2, 1});
+  const Given ids = own_names({"i", kI64, {2, 1}, raw(Ints{2, 0})});
+  const Floats v = values_of(x), u = values_of(updates);
+  const std::string elements =
+      node("ScatterElements", {"x", "i", "u"}, {"y"}, integer_attribute("axis", 1));
+  CHECK(run_named(elements, {x, ids, updates}).values ==
+        Floats{v[0], v[1], u[0], u[1], v[4], v[5]});
+  check_says("dimension 0", [&] { run_model<float>(elements, {x, ids, drawn("u", {1, 1})}); });
+  // Rows 1 and 0, in this order.
+  Given rows = own_names({"i", kI64, {2, 1}, raw(Ints{1, 0})});
+  rows.names[1] = "1";
+  const Given of_rows = drawn("u", {2, 3});
+  const Floats r = values_of(of_rows);
+  const std::string nd = node("ScatterND", {"x", "i", "u"}, {"y"});
+  CHECK(run_model<float>(nd, {x, rows, of_rows}).values ==
+        Floats{r[3], r[4], r[5], r[0], r[1], r[2]});
+  check_says("dimension 1", [&] { run_model<float>(nd, {x, rows, drawn("u", {2, 2})}); });
+}
+
 TEST_CASE("GridSample takes as many grids as images, and a run tells") {
   const Given x = drawn("x", {2, 1, 1, 1}),
               grid = own_names(floats("g", {2, 1, 1, 2}, Floats(4, 0)));

@@ -64,8 +64,7 @@ Types Inference::scatter_elements() const {
   CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
   for (size_t i = 0; i < rank(0); ++i) {
     CUGRT_TRY(check_equal(dims(1)[i], dims(2)[i], "dimensions of indices and updates"));
-    const ExprId beyond = m.exprs.sub(dims(1)[i], dims(0)[i]);
-    if (i != axis && beyond != constant(0) && range_of(beyond).upper > 0)
+    if (i != axis && !never_negative(m.exprs.sub(dims(0)[i], dims(1)[i])))
       return wrong("dimension " + text(dims(1)[i]) + " of the indices cannot be shown to lie in " +
                    text(dims(0)[i]) + "; use match to require it");
   }

@@ -91,6 +91,23 @@ void scatter(Call &c) {
   const DType dtype = c.dtype(x);
   if (reduction != "none" && (dtype == DType::u8 || dtype == DType::i8)) // reduced as words
     x = c.cast(x, DType::i32), updates = c.cast(updates, DType::i32);
+  if (c.node.op != "ScatterND") { // positions for a part of the other dimensions
+    Dims part = c.dims(ids);
+    const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
+    for (size_t i = 0; i < c.rank(x) && i < part.size(); ++i)
+      if (i != axis && part[i] != c.dims(x)[i])
+        part[i] = c.w.exprs().min(part[i], c.dims(x)[i]);
+    ids = c.w.match(ids, part);
+  }
+  Dims wanted = c.dims(ids); // an update for each position
+  if (c.node.op == "ScatterND" && !wanted.empty()) {
+    const std::optional<int64_t> indexed = c.known(wanted.back());
+    wanted.pop_back();
+    for (size_t i = size_t(indexed.value_or(0)); indexed >= 0 && i < c.rank(x); ++i)
+      wanted.push_back(c.dims(x)[i]);
+  }
+  if (wanted.size() == c.rank(updates))
+    updates = c.w.match(updates, wanted);
   std::vector<ir::Attribute> attributes = {attr("reduction", reduction)};
   if (c.node.op != "ScatterND")
     attributes.push_back(attr("axis", c.integer("axis", 0)));
