@@ -101,13 +101,15 @@ template <int kWarpRows, int kWarpColumns, int kHigh, int kWide, bool kColumnsOf
       unsigned left[kHigh][4], right[kWide / 2][4];
 #pragma unroll
       for (int r = 0; r < kHigh; ++r)
-        load_fragments<false>(a_tile + A::at(warp_row + r * 16 + lane % 16, d + lane / 16 * 8),
+        load_fragments<false>(a_tile + A::at(warp_row + lane % 16, d + lane / 16 * 8) +
+                                  r * 16 * kMmaDepth, // chunks of rows so far apart lie alike
                               left[r]);
 #pragma unroll
       for (int q = 0; q < kWide / 2; ++q)
         if constexpr (kColumnsOfC)
           load_fragments<false>(
-              c_tile + C::at(warp_column + q * 16 + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8),
+              c_tile + C::at(warp_column + lane / 16 * 8 + lane % 8, d + lane / 8 % 2 * 8) +
+                  q * 16 * kMmaDepth,
               right[q]);
         else
           load_fragments<true>(c_tile + C::at(d + lane % 16, warp_column + q * 16 + lane / 16 * 8),
