@@ -1,6 +1,8 @@
-// Two-dimensional pooling over NCHW images.
+// Two-dimensional pooling over images.
 //
-//   x: [planes, height, width]   y: [planes, out_height, out_width]      planes = batch x channels
+//   x: [planes, height, width, inner]   y: [planes, out_height, out_width, inner]
+//
+// NCHW: planes = batch x channels, inner = 1. NHWC: planes = batch, inner = channels.
 //
 // A window's elements lie dilation_h rows and dilation_w columns apart. Windows may reach beyond
 // the padding (where y's size was rounded up): what lies there counts for nothing.
@@ -18,23 +20,24 @@
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, OUT *__restrict__ y, long long planes, long long height,                \
-      long long width, long long out_height, long long out_width, long long kernel_h,              \
-      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
-      long long pad_w, long long dilation_h, long long dilation_w, long long end_h,                \
-      long long end_w, long long count_padding FUSED_PARAMETERS
+      long long width, long long inner, long long out_height, long long out_width,                 \
+      long long kernel_h, long long kernel_w, long long stride_h, long long stride_w,              \
+      long long pad_h, long long pad_w, long long dilation_h, long long dilation_w,                \
+      long long end_h, long long end_w, long long count_padding FUSED_PARAMETERS
 #define ARGUMENTS                                                                                  \
-  x, y, planes, height, width, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w,      \
-      pad_h, pad_w, dilation_h, dilation_w, end_h, end_w, count_padding FUSED_ARGUMENTS
+  x, y, planes, height, width, inner, out_height, out_width, kernel_h, kernel_w, stride_h,         \
+      stride_w, pad_h, pad_w, dilation_h, dilation_w, end_h, end_w, count_padding FUSED_ARGUMENTS
 
 template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
   __builtin_assume(ASSUME);
-  const Index out_plane = Index(out_height) * Index(out_width);
+  const Index within = Index(inner), row_elements = Index(out_width) * within;
+  const Index out_plane = Index(out_height) * row_elements;
   const Index count = Index(planes) * out_plane, step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const Index pixel = i % out_plane;
-    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
-    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
-    const T *in = x + i / out_plane * (Index(height) * Index(width));
+    const Index place = i % out_plane;
+    const long long top = (long long)(place / row_elements) * stride_h - pad_h;
+    const long long left = (long long)(place % row_elements / within) * stride_w - pad_w;
+    const T *in = x + i / out_plane * (Index(height) * Index(width) * within) + place % within;
 
     Acc result = kMax ? lowest() : Acc(0);
     int counted = 0;
@@ -46,7 +49,7 @@ template <bool kMax> __device__ __forceinline__ void pool(PARAMETERS) {
           counted += count_padding != 0 && row < end_h && column < end_w;
           continue;
         }
-        const Acc value = Acc(in[row * width + column]);
+        const Acc value = Acc(in[(row * width + column) * inner]);
         if (kMax)
           result = value > result || value != value ? value : result;
         else

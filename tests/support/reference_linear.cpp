@@ -46,7 +46,8 @@ std::vector<Array> reference_matmul(const Call &call) {
 
 namespace {
 
-/// How a format is laid out by kernels/linear/repacked.cuh, and where its parts are in GGUF's blocks.
+/// How a format is laid out by kernels/linear/repacked.cuh, and where its parts are in GGUF's
+/// blocks.
 struct Repacking {
   int64_t low = 4, high = 0, unit = 4; // bits of quants, blocks of 32
   int64_t scales_at = 0, scales = 2, tail_at = 0, tail = 0;
@@ -292,9 +293,36 @@ static Array convolve(const Call &call, const Array &x, const Array &w, const Di
   return y;
 }
 
+// Dimension i of the result is dimension from[i] of x.
+static Array permuted(const Array &x, const std::array<size_t, 4> &from) {
+  Dims dims(4);
+  for (size_t i = 0; i < 4; ++i)
+    dims[i] = x.dims[from[i]];
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    Dims place(4);
+    for (size_t d = 0; d < 4; ++d)
+      place[from[d]] = at[d];
+    y.values[i] = x.values[size_t(index_of(place, x.dims))];
+  }
+  return y;
+}
+
+// An image, or weights, with channels second.
+static Array as_planes(const Call &call, size_t operand) {
+  const Array &x = call.operand(operand);
+  return call.flag("channels_last") ? permuted(x, {0, 3, 1, 2}) : x;
+}
+
+static Array from_planes(const Call &call, Array y) {
+  return call.flag("channels_last") ? permuted(y, {0, 2, 3, 1}) : y;
+}
+
 std::vector<Array> reference_conv2d(const Call &call) {
-  return {convolve(call, call.operand(0), call.operand(1), call.integers("strides"),
-                   call.integers("dilation"), {padding_of(call, 0, 2), padding_of(call, 1, 2)})};
+  return {from_planes(call, convolve(call, as_planes(call, 0), as_planes(call, 1),
+                                     call.integers("strides"), call.integers("dilation"),
+                                     {padding_of(call, 0, 2), padding_of(call, 1, 2)}))};
 }
 
 std::vector<Array> reference_conv1d(const Call &call) {
@@ -321,7 +349,7 @@ static int64_t window_count(int64_t size, std::pair<int64_t, int64_t> pad, int64
 }
 
 std::vector<Array> reference_pool2d(const Call &call) {
-  const Array &x = call.operand(0);
+  const Array x = as_planes(call, 0);
   const Dims kernel = call.integers("kernel"), stride = call.integers("strides");
   const Dims dilation = call.integers("dilation");
   const std::pair<int64_t, int64_t> pad[] = {padding_of(call, 0, 2), padding_of(call, 1, 2)};
@@ -351,7 +379,7 @@ std::vector<Array> reference_pool2d(const Call &call) {
       }
     y.values[i] = is_max ? result : result / double(counted);
   }
-  return {y};
+  return {from_planes(call, std::move(y))};
 }
 
 std::vector<Array> reference_softmax(const Call &call) {

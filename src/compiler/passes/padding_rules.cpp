@@ -248,19 +248,22 @@ Status OpPadding::matmul_blocks() {
 
 Status OpPadding::repack_blocks() { return {}; }
 
-/// x is [N, C, ..]; dimension 0 or 1 of w gives the result's channels, the other is summed with C.
-/// A window of one element leaves each position to itself.
+/// x is [N, C, ..], or with channels last [N, .., C]; dimension 0 or 1 of w gives the result's
+/// channels, w_contracted is summed with C. A window of one element leaves each position to itself.
 Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contracted) {
   const bool grouped = integer("groups") != 1;
+  const bool last = op_ == Op::conv2d && flag("channels_last");
+  const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
+  auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
   CUGRT_TRY(carry(0, 0, 0));
-  CUGRT_TRY(take(0, 1, grouped ? Fill::any : harmless));
+  CUGRT_TRY(take(0, channels, grouped ? Fill::any : harmless));
   CUGRT_TRY(take(1, w_contracted, grouped ? Fill::any : harmless));
-  if (is_padded(0, 1) &&
-      operands_[0].facts.dims[1].parts != operands_[1].facts.dims[w_contracted].parts)
-    return refuse(0, 1, "would mix with others");
-  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, 1));
+  if (is_padded(0, channels) &&
+      operands_[0].facts.dims[channels].parts != operands_[1].facts.dims[w_contracted].parts)
+    return refuse(0, channels, "would mix with others");
+  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, channels));
   std::vector<bool> alone(rank(0));
-  for (size_t d = 2; d < rank(0); ++d) {
+  for (size_t d = first; is_spanned(d); ++d) {
     alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer &&
                all_.exprs.as_constant(operands_[1].dims[d]) == 1;
     if (!alone[d])
@@ -269,12 +272,12 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   }
   const bool has_bias = op_ != Op::conv_integer && has(2);
   if (has_bias)
-    CUGRT_TRY(carry(2, 0, 1));
+    CUGRT_TRY(carry(2, 0, channels));
   else
-    CUGRT_TRY(carry(3, 0, 1));
+    CUGRT_TRY(carry(3, 0, channels));
   const bool numbers = operands_[0].is_number() && operands_[1].is_number();
   fills([&](size_t d, size_t) {
-    if (d >= 2 && !alone[d]) // windows there reach back over what is there
+    if (is_spanned(d) && !alone[d]) // windows there reach back over what is there
       return numbers && !has(2) ? Fill::finite : Fill::any;
     return has(2) || has(3) ? Fill::any : linear(d);
   });
@@ -282,7 +285,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
 }
 
 Status OpPadding::conv1d() { return convolution(Fill::zero, 0, 1); }
-Status OpPadding::conv2d() { return convolution(Fill::zero, 0, 1); }
+Status OpPadding::conv2d() { return convolution(Fill::zero, 0, flag("channels_last") ? 3 : 1); }
 Status OpPadding::conv3d() { return convolution(Fill::zero, 0, 1); }
 Status OpPadding::conv_transpose() { return convolution(Fill::zero, 1, 0); }
 Status OpPadding::conv_integer() { return convolution(Fill::any, 0, 1); }
@@ -293,12 +296,15 @@ Status OpPadding::pool2d() {
   const Fill harmless = is_max                                            ? Fill::lowest
                         : flag("count_include_pad") && !flag("ceil_mode") ? Fill::zero
                                                                           : Fill::any;
+  const size_t first = flag("channels_last") ? 1 : 2; // that windows span
+  auto is_spanned = [&](size_t d) { return d == first || d == first + 1; };
+  auto is_windowed = [&](size_t d) { return is_spanned(d) && kernel[d - first] != 1; };
   for (size_t d = 0; d < 4; ++d) {
-    if (d >= 2 && kernel[d - 2] != 1)
+    if (is_windowed(d))
       CUGRT_TRY(take(0, d, harmless));
-    CUGRT_TRY(d < 2 ? carry(0, d, d) : follow(0, d, d));
+    CUGRT_TRY(is_spanned(d) ? follow(0, d, d) : carry(0, d, d));
   }
-  fills([&](size_t d, size_t) { return d >= 2 && kernel[d - 2] != 1 ? Fill::any : like_first(d); });
+  fills([&](size_t d, size_t) { return is_windowed(d) ? Fill::any : like_first(d); });
   return {};
 }
 

@@ -42,7 +42,8 @@ std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t 
 // x.
 constexpr int64_t kFewestPointwise = 64;
 
-// kernels/convolution/conv2d_depthwise.cuh: what its loops are unrolled by, of a thread's kHigh elements.
+// kernels/convolution/conv2d_depthwise.cuh: what its loops are unrolled by, of a thread's kHigh
+// elements.
 constexpr int64_t kDepthwiseHigh = 4, kMostDepthwiseRows = 16, kMostDepthwiseTaps = 25;
 
 // The options of the depthwise form; none where it is not taken.
@@ -94,6 +95,8 @@ bool is_pointwise(OpEmitter &op) {
 
 Status emit_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
+  if (op.call().op == ir::Op::conv2d && op.flag("channels_last"))
+    return emit_convolution_last(op);
   if (is_pointwise(op))
     return emit_pointwise_convolution(op);
   const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));
@@ -168,23 +171,27 @@ Status emit_pool2d(OpEmitter &op) {
   launch.index_type({op.count(x), op.count(y)});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
-  const ir::ExprId planes = launch.count("planes", op.count(x, 0, 2));
-  launch.size("height", x.dims[2]);
-  launch.size("width", x.dims[3]);
-  const ir::ExprId out_height = launch.size("out_height", y.dims[2]);
-  const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
+  const bool last = op.flag("channels_last");
+  const size_t first = last ? 1 : 2; // dimension of rows
+  const ir::ExprId planes = launch.count("planes", op.count(x, 0, first));
+  launch.size("height", x.dims[first]);
+  launch.size("width", x.dims[first + 1]);
+  const ir::ExprId inner = launch.size("inner", last ? x.dims[3] : op.constant(1));
+  const ir::ExprId out_height = launch.size("out_height", y.dims[first]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[first + 1]);
   sides(op, launch, "kernel", kernel);
   sides(op, launch, "stride", op.integers("strides"));
   sides(op, launch, "pad", padding);
   sides(op, launch, "dilation", op.integers("dilation"));
   for (size_t i = 0; i < 2; ++i)
     launch.size("end" + std::string(kSides[i]),
-                op.exprs().add(x.dims[2 + i], op.constant(padding[padding.size() - 2 + i])));
+                op.exprs().add(x.dims[first + i], op.constant(padding[padding.size() - 2 + i])));
   const bool count_padding =
       op.call().op == ir::Op::avg_pool2d &&
       ir::op_bool(ir::Op::avg_pool2d, op.call().attributes, "count_include_pad");
   launch.size("count_padding", op.constant(count_padding));
-  launch.loop_variant(op.exprs().mul(planes, op.exprs().mul(out_height, out_width)));
+  launch.loop_variant(
+      op.exprs().mul(op.exprs().mul(planes, inner), op.exprs().mul(out_height, out_width)));
   launch.emit(op.call().location);
   return {};
 }

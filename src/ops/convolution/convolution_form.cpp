@@ -37,6 +37,28 @@ std::optional<ConvolutionForm> choose_tiles(OpEmitter &op, const ConvolutionSize
                          {128, 1, 1}};
 }
 
+// The forms that some number of pixels within the symbols' bounds takes, up to the one that takes
+// all of the rest.
+std::vector<ConvolutionForm> reachable(OpEmitter &op, std::vector<ConvolutionForm> &wanted,
+                                       ir::ExprId pixels) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  std::vector<ConvolutionForm> forms;
+  for (ConvolutionForm &form : wanted) {
+    if (form.most_pixels) {
+      const ir::Interval holds = exprs.range(at_most(exprs, pixels, *form.most_pixels), bounds);
+      if (holds.upper == 0)
+        continue;
+      if (holds.lower != 0)
+        form.most_pixels.reset();
+    }
+    forms.push_back(std::move(form));
+    if (!forms.back().most_pixels)
+      break;
+  }
+  return forms;
+}
+
 } // namespace
 
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
@@ -58,23 +80,7 @@ std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const Convo
   if (tiles)
     wanted.push_back(*tiles);
 
-  ir::ExprPool &exprs = op.exprs();
-  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
-  std::vector<ConvolutionForm> forms;
-  for (ConvolutionForm &form : wanted) {
-    if (form.most_pixels) {
-      const ir::Interval holds =
-          exprs.range(at_most(exprs, sizes.pixels, *form.most_pixels), bounds);
-      if (holds.upper == 0)
-        continue;
-      if (holds.lower != 0)
-        form.most_pixels.reset();
-    }
-    forms.push_back(std::move(form));
-    if (!forms.back().most_pixels)
-      break;
-  }
-  return forms;
+  return reachable(op, wanted, sizes.pixels);
 }
 
 std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
@@ -83,6 +89,27 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
       *sizes.taps > kMostTaps || op.table().choice().target.compute_capability < kTensorCoresSince)
     return {};
   return {{std::string(op.name()) + "_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}}};
+}
+
+std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
+  const Target &target = op.table().choice().target;
+  if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
+      !has_tensor_cores(op.operand_type(1).dtype, target))
+    return {};
+  const std::string name = std::string(op.name()) + "_last_";
+  std::vector<ConvolutionForm> wanted = {
+      {name + "64x32", "-DWITH_MMA", 32, 64, {32, 4, 1}},
+      {name + "64x64", "-DWITH_MMA", 64, 64, {32, 4, 1}},
+      {name + "128x64", "-DWITH_MMA", 64, 128, {32, 4, 1}},
+      {name + "128x128", "-DWITH_MMA", 128, 128, {32, 4, 1}},
+  };
+  while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)
+    wanted.pop_back(); // half of each tile would be empty
+  // Smaller tiles as long as the next ones would not occupy all of the device.
+  for (size_t i = 0; i + 1 < wanted.size(); ++i)
+    wanted[i].most_pixels =
+        (target.multiprocessors - 1) / tiles_down(wanted[i + 1], sizes) * wanted[i + 1].pixels;
+  return reachable(op, wanted, sizes.pixels);
 }
 
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {

@@ -1,11 +1,14 @@
 // Forms of the convolutions' kernels other than an element a thread, and when each is taken:
 //
-//   tensor cores   f16 and bf16, 16 channels of a group or more       kernels/convolution/conv2d_mma.cuh
-//   registers      8 channels or more                                 kernels/linear/register_tile.cuh
-//   slices         where tiles of those would not occupy half of      kernels/convolution/conv_slices.cuh
+//   tensor cores   f16 and bf16, 16 channels of a group or more kernels/convolution/conv2d_mma.cuh
+//   registers      8 channels or more kernels/linear/register_tile.cuh slices         where tiles
+//   of those would not occupy half of      kernels/convolution/conv_slices.cuh
 //                  the device, or cannot be had
 //
 // All want 16 products a sum or more, tiles 63 taps at most.
+//
+// With channels last (choose_last_forms) there are tiles on tensor cores of four sizes
+// (kernels/convolution/conv2d_last_mma.cuh): the largest of which each multiprocessor gets one.
 #pragma once
 
 #include "ops/emit/op_emitter.h"
@@ -34,9 +37,14 @@ struct ConvolutionSizes {
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                       bool mma, bool slices);
 
-/// The form of convolutions of bytes, on tensor cores (kernels/convolution/conv_integer_mma.cuh), where it is
-/// taken: by the same measures.
+/// The form of convolutions of bytes, on tensor cores (kernels/convolution/conv_integer_mma.cuh),
+/// where it is taken: by the same measures.
 std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
+
+/// The forms on tensor cores of convolutions with channels last
+/// (kernels/convolution/conv2d_last_mma.cuh), a group of x having a multiple of eight; none where
+/// they are not taken.
+std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes);
 
 /// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
 /// taken.

@@ -172,6 +172,8 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
+/// A conv2d with channels last.
+Status emit_convolution_last(OpEmitter &op);
 
 // The families of ops/table/families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
 // convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,

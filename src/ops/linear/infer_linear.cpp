@@ -76,12 +76,14 @@ Types Inference::convolution(size_t axes, DType result) const {
   CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
   int64_t groups = op_integer(op, attributes, "groups");
   const Dims x = dims(0), w = dims(1);
+  const bool last = op == Op::conv2d && op_bool(op, attributes, "channels_last");
+  const size_t channels = last ? 1 + axes : 1, first = last ? 1 : 2; // first: of the axes
   if (groups < 1 || groups > kMaxWindow)
     return wrong("attribute 'groups' is at least 1");
   if (auto out = known(w[0]); out && *out % groups != 0)
     return wrong("the weight's " + std::to_string(*out) + " output channels do not divide into " +
                  std::to_string(groups) + " groups");
-  CUGRT_TRY(check_equal(x[1], m.exprs.mul(w[1], constant(groups)),
+  CUGRT_TRY(check_equal(x[channels], m.exprs.mul(w[channels], constant(groups)),
                         "the input's channels and the weight's times groups"));
   if (op == Op::conv_integer) {
     CUGRT_TRY(check_zero_point(2, 0, constant(1)));
@@ -89,11 +91,11 @@ Types Inference::convolution(size_t axes, DType result) const {
   } else {
     CUGRT_TRY(check_vector(2, w[0]));
   }
-  Dims out = {x[0], w[0]};
+  Dims out = x;
+  out[channels] = w[0];
   for (size_t i = 0; i < axes; ++i) {
-    CUGRT_ASSIGN(const ExprId size,
-                 windowed(x[2 + i], w[2 + i], strides[i], padding[i], dilation[i]));
-    out.push_back(size);
+    CUGRT_ASSIGN(out[first + i],
+                 windowed(x[first + i], w[first + i], strides[i], padding[i], dilation[i]));
   }
   return one(result, std::move(out));
 }
@@ -199,7 +201,9 @@ Types Inference::pool2d() const {
   CUGRT_ASSIGN(const auto dilation, window_list("dilation", 2, 1));
   CUGRT_ASSIGN(const auto padding, paddings(2));
   const bool round_up = op_bool(op, attributes, "ceil_mode");
-  Dims out = {dims(0)[0], dims(0)[1]};
+  const Dims x = dims(0);
+  const size_t first = op_bool(op, attributes, "channels_last") ? 1 : 2; // of the axes
+  Dims out = x;
   for (size_t i = 0; i < 2; ++i) {
     const auto [before, after] = padding[i];
     const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
@@ -207,12 +211,12 @@ Types Inference::pool2d() const {
       return wrong("padding of a pool is smaller than its kernel");
     const std::array<int64_t, 2> padded = {before, after + (round_up ? strides[i] - 1 : 0)};
     CUGRT_ASSIGN(ExprId size,
-                 windowed(dims(0)[2 + i], constant(kernel[i]), strides[i], padded, dilation[i]));
+                 windowed(x[first + i], constant(kernel[i]), strides[i], padded, dilation[i]));
     // Of windows that are not whole, those which begin behind the image are none.
     if (round_up)
-      size = m.exprs.min(size, m.exprs.ceildiv(m.exprs.add(dims(0)[2 + i], constant(before)),
-                                               constant(strides[i])));
-    out.push_back(size);
+      size = m.exprs.min(
+          size, m.exprs.ceildiv(m.exprs.add(x[first + i], constant(before)), constant(strides[i])));
+    out[first + i] = size;
   }
   return one(type(0).dtype, std::move(out));
 }

@@ -1,0 +1,96 @@
+// Two-dimensional convolution (cross-correlation) with channels last, zero padding.
+//
+//   x: [batch, height, width, channels]     y: [batch, out_height, out_width, out_channels]
+//   w: [out_channels, kernel_h, kernel_w, channels / groups]
+//   bias: [out_channels], with HAS_BIAS
+//
+//   entry                pixels x channels   for
+//   conv2d_last          1 x 1 a thread      what no other takes
+//   conv2d_last_128x128  a block's           f16 and bf16, tensor cores: conv2d_last_mma.cuh
+//   conv2d_last_128x64   likewise
+//   conv2d_last_64x64    likewise
+//   conv2d_last_64x32    likewise
+//
+// Sums are in float (double for f64).
+//
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
+// WITH_MMA the forms on tensor cores, for indices of 32 bits, and leaves the direct one out;
+// WHOLE_STEPS where a group of x has a multiple of the channels that a step takes of k.
+
+#include "shared/assume.cuh"
+#include "shared/bias.cuh"
+#include "shared/floating.cuh"
+#include "shared/fusion.cuh"
+#include "shared/programmatic.cuh"
+
+#define PARAMETERS                                                                                 \
+  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
+      long long batch, long long channels, long long height, long long width,                      \
+      long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
+      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
+      long long pad_w, long long dilation_h, long long dilation_w,                                 \
+      long long groups FUSED_PARAMETERS
+
+#define ARGUMENTS                                                                                  \
+  x, w, BIAS_ARGUMENT y, batch, channels, height, width, out_channels, out_height, out_width,      \
+      kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
+      groups FUSED_ARGUMENTS
+
+#ifdef WITH_MMA
+#include "convolution/conv2d_last_mma.cuh"
+
+extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_128x128(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_last<2, 2, 4, 8>(ARGUMENTS);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 3) conv2d_last_128x64(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_last<2, 2, 4, 4>(ARGUMENTS);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x64(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_last<2, 2, 2, 4>(ARGUMENTS);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x32(PARAMETERS) {
+  BEGIN_EARLY();
+  convolve_last<2, 2, 2, 2>(ARGUMENTS);
+}
+#else
+
+extern "C" __global__ void conv2d_last(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  const Index out_plane = Index(out_height) * Index(out_width);
+  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
+  const Index count = Index(batch) * out_plane * Index(out_channels);
+  const Index step = Index(gridDim.x) * blockDim.x;
+
+  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const Index channel = i % Index(out_channels), pixel = i / Index(out_channels) % out_plane;
+    const Index image = i / Index(out_channels) / out_plane;
+    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
+    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
+    const T *in = x + image * (Index(height) * Index(width) * Index(channels)) +
+                  channel / out_group * in_group;
+    const T *filter = w + channel * (Index(kernel_h) * Index(kernel_w) * in_group);
+
+    Acc sum = BIAS_AT(channel);
+    for (int r = 0; r < kernel_h; ++r) {
+      const long long row = top + r * dilation_h;
+      for (int q = 0; q < kernel_w; ++q) {
+        const long long column = left + q * dilation_w;
+        if (row < 0 || row >= height || column < 0 || column >= width)
+          continue;
+        const T *in_tap = in + (row * width + column) * channels;
+        const T *filter_tap = filter + (r * kernel_w + q) * (long long)(in_group);
+        for (Index c = 0; c < in_group; ++c)
+          sum = fma(Acc(in_tap[c]), Acc(filter_tap[c]), sum);
+      }
+    }
+    STORE(i, sum);
+  }
+}
+#endif

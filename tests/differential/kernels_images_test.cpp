@@ -1,0 +1,79 @@
+// Images with channels last against the definitions: convolutions, each in the form that its sizes
+// take, and pools.
+#include "kernels_check.h"
+
+namespace {
+
+/// A convolution with a bias launches `entry` on a device of so many multiprocessors.
+void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
+                 const char *entry, int64_t multiprocessors = 1) {
+  OpTest test{.op = Op::conv2d,
+              .dtype = dtype,
+              .operands = {{x}, {w}, {{w[0]}}},
+              .attributes = std::move(attributes)};
+  test.multiprocessors = multiprocessors;
+  check_entry(test, entry);
+}
+
+} // namespace
+
+TEST_CASE("convolutions with channels last on tensor cores agree with their definition") {
+  const ir::Attribute last = flag("channels_last", true);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    // Tiles by their number: of the largest that occupy the device.
+    convolution(dtype, {1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_128x128");
+    convolution(dtype, {1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_128x64", 3);
+    convolution(dtype, {1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_64x64", 5);
+    convolution(dtype, {1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_64x32", 132);
+    // Steps of several taps, several channels of a tap, more channels than a step; few results.
+    convolution(dtype, {2, 9, 11, 8}, {24, 3, 3, 8}, {last, ints("padding", {1, 1})},
+                "conv2d_last_64x32");
+    convolution(dtype, {2, 9, 7, 24}, {40, 3, 2, 24},
+                {last, ints("padding", {1, 0}), ints("strides", {2, 1})}, "conv2d_last_128x64");
+    convolution(dtype, {1, 7, 6, 40}, {33, 2, 3, 40},
+                {last, ints("padding", {1, 0, 0, 2}), ints("dilation", {2, 1})},
+                "conv2d_last_128x64");
+    convolution(dtype, {3, 5, 5, 64}, {66, 3, 3, 64},
+                {last, ints("padding", {2, 1}), ints("strides", {2, 3})}, "conv2d_last_128x128");
+    // Rows of runs that are no multiple of eight, large kernels, a window beyond the image.
+    convolution(dtype, {1, 13, 14, 8}, {9, 7, 7, 8},
+                {last, ints("padding", {3, 3}), ints("strides", {2, 2})}, "conv2d_last_64x32");
+    convolution(dtype, {1, 3, 14, 8}, {16, 12, 12, 8},
+                {last, ints("padding", {5, 5}), ints("dilation", {1, 2})}, "conv2d_last_64x32");
+    // Groups.
+    convolution(dtype, {2, 6, 7, 32}, {140, 3, 3, 16},
+                {last, integer("groups", 2), ints("padding", {1, 1})}, "conv2d_last_128x128");
+    convolution(dtype, {1, 6, 7, 24}, {24, 1, 1, 8}, {last, integer("groups", 3)},
+                "conv2d_last_64x32");
+  }
+}
+
+TEST_CASE("images with channels last agree with the definitions") {
+  const ir::Attribute last = flag("channels_last", true);
+  auto conv = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes) {
+    attributes.push_back(last);
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+      check({.op = Op::conv2d,
+             .dtype = dtype,
+             .operands = {{x}, {w}, {{w[0]}}},
+             .attributes = attributes});
+  };
+  conv({3, 9, 11, 16}, {40, 3, 3, 16}, {ints("padding", {1, 1})});
+  // Channels of no multiple of eight, of x or in a group; depthwise; too large a kernel; nothing.
+  conv({2, 9, 11, 3}, {5, 3, 2, 3}, {ints("strides", {2, 3}), ints("padding", {2, 0})});
+  conv({2, 6, 6, 24}, {8, 3, 3, 12}, {integer("groups", 2), ints("dilation", {2, 1})});
+  conv({2, 5, 7, 16}, {16, 3, 3, 1}, {integer("groups", 16), ints("padding", {1, 1})});
+  conv({1, 15, 2, 8}, {16, 13, 1, 8}, {});
+  conv({0, 5, 5, 8}, {16, 3, 3, 8}, {});
+  conv({2, 5, 5, 0}, {16, 3, 3, 0}, {});
+  for (Op op : {Op::max_pool2d, Op::avg_pool2d}) {
+    auto pool = [&](Dims x, std::vector<ir::Attribute> attributes) {
+      attributes.push_back(last);
+      check({.op = op, .operands = {{x}}, .attributes = attributes});
+    };
+    pool({3, 8, 6, 5}, {ints("kernel", {2, 2}), ints("strides", {2, 2})});
+    pool({2, 9, 7, 16}, {ints("kernel", {3, 2}), ints("padding", {1, 0, 2, 1}),
+                         ints("strides", {2, 3}), flag("ceil_mode", true)});
+    pool({1, 9, 7, 3}, {ints("kernel", {2, 3}), ints("dilation", {2, 1})});
+  }
+}
