@@ -12,6 +12,8 @@
 
 namespace cugrt::passes {
 
+using ir::ValueId;
+
 // --- A whole walk --------------------------------------------------------------------------------
 
 ModulePadding::ModulePadding(const ir::Module &of, const ir::Function &root,
