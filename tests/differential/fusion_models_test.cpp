@@ -190,7 +190,7 @@ struct Opened {
   Session session;
 };
 
-std::vector<float> run(Opened &opened, const std::vector<Dims> &inputs) {
+std::vector<float> run(Opened &opened, const std::vector<Dims> &inputs, size_t result = 0) {
   std::vector<Buffer> buffers;
   std::vector<Value> arguments;
   for (const Dims &dims : inputs) {
@@ -202,16 +202,21 @@ std::vector<float> run(Opened &opened, const std::vector<Dims> &inputs) {
   }
   std::vector<Value> results = opened.session.run(opened.main, arguments);
   opened.session.synchronize();
-  return download<float>(results[0].as.tensor.address, elements(results[0].as.tensor));
+  const auto &tensor = results[result].as.tensor;
+  return download<float>(tensor.address, elements(tensor));
 }
 
-size_t launches(const Module &module, const std::vector<std::string> &settings) {
+std::string report(const Module &module, const std::vector<std::string> &settings) {
   auto options = detail::sized<cugrt_plan_options>();
   const std::vector<const char *> texts = detail::pointers(settings);
   options.pass_options = texts.data();
   options.pass_option_count = texts.size();
-  const std::string report = module.plan_report(options); // "plan of module: 16 launches of .."
-  return std::stoul(report.substr(report.find(": ") + 2));
+  return module.plan_report(options);
+}
+
+size_t launches(const Module &module, const std::vector<std::string> &settings) {
+  const std::string text = report(module, settings); // "plan of module: 16 launches of .."
+  return std::stoul(text.substr(text.find(": ") + 2));
 }
 
 void check_lifted(const Module &module, const std::vector<Dims> &inputs, size_t with,
@@ -246,6 +251,62 @@ TEST_CASE("casts of a mixed transformer layer's weights are no part of its runs"
 
 TEST_CASE("casts of a mixed convolutional net's weights are no part of its runs") {
   check_lifted(with_weights(kConvolutionalNet, 1), {{2, 3, 8, 8}}, 10, 10 + 5); // w1 w2 w3 b3 w4
+}
+
+TEST_CASE("images with channels last give what they give with channels second") {
+  // Residual blocks of one and of two groups; a mean, a window and parts of channels behind them.
+  const Module module = Module::parse(R"(cugrt 1
+func @main(%x: tensor<[n, 3, 15, 13], f32>, %w0: tensor<[32, 3, 3, 3], f32>, %w1: tensor<[16, 32, 1, 1], f32>,
+           %w2: tensor<[16, 16, 3, 3], f32>, %b2: tensor<[16], f32>, %w3: tensor<[32, 16, 1, 1], f32>,
+           %scale: tensor<[32, 1, 1], f32>, %w4: tensor<[32, 16, 3, 2], f32>, %wd: tensor<[32, 1, 3, 3], f32>,
+           %gate: tensor<[32, 32, 1, 1], f32>, %w: tensor<[32, 10], f32>)
+    -> (tensor<[n, 10], f32>, tensor<[n, 32, 4, 2], f32>) attributes {num_inputs = 1, upper_bounds = {n = 4}} {
+  %stem = conv2d(%x, %w0) {strides = [2, 2], padding = [1, 1]}
+  %first = relu(%stem)
+  %a = conv2d(%first, %w1)
+  %a_act = silu(%a)
+  %b = conv2d(%a_act, %w2, %b2) {padding = [1, 1]}
+  %b_act = relu(%b)
+  %c = conv2d(%b_act, %w3)
+  %scaled = mul(%c, %scale)
+  %sum = add(%first, %scaled)
+  %block = relu(%sum)
+  %g = conv2d(%block, %w4) {groups = 2, padding = [1, 0, 1, 1], strides = [2, 2]}
+  %d = conv2d(%g, %wd) {groups = 32, padding = [1, 1]}
+  %mean = reduce_mean(%d) {axes = [2, 3], keep_dims = true}
+  %gated = conv2d(%mean, %gate)
+  %open = sigmoid(%gated)
+  %excited = mul(%g, %open)
+  %left, %right = split(%excited) {axis = 1, sections = [8, 24]}
+  %parts = concat(%right, %left) {axis = -3}
+  %small = max_pool2d(%parts) {kernel = [2, 3], padding = [1, 1], strides = [1, 2]}
+  %pooled = avg_pool2d(%parts) {kernel = [2, 3], padding = [1, 1], strides = [1, 2], count_include_pad = false}
+  %both = sub(%small, %pooled)
+  %over = reduce_mean(%both) {axes = [2, 3]}
+  %y = matmul(%over, %w)
+  %window = slice(%both) {axes = [2, 3], starts = [0, 0], ends = [4, 2]}
+  return %y, %window
+}
+)");
+  for (const char *dtype : {"f16", "bf16"}) {
+    const std::string narrow = std::string("mixed.dtype=") + dtype;
+    const std::vector<std::string> last = {narrow, "target.compute_capability=80"};
+    const std::vector<std::string> second = {narrow, "target.compute_capability=75"};
+    CHECK(report(module, last).find("channels last") != std::string::npos);
+    CHECK(report(module, second).find("channels last") == std::string::npos);
+    Opened one(Executable(emulated_runtime(), module, last), 0.3f);
+    Opened other(Executable(emulated_runtime(), module, second), 0.3f);
+    const float unit = std::string(dtype) == "f16" ? 0x1p-11f : 0x1p-8f;
+    for (int64_t n : {1, 3})
+      for (size_t r : {0, 1}) {
+        const std::vector<float> got = run(one, {{n, 3, 15, 13}}, r),
+                                 want = run(other, {{n, 3, 15, 13}}, r);
+        REQUIRE(got.size() == want.size());
+        REQUIRE(!got.empty());
+        for (size_t j = 0; j < got.size(); ++j)
+          REQUIRE(std::abs(got[j] - want[j]) <= 12 * unit * std::max(1.0f, std::abs(want[j])));
+      }
+  }
 }
 
 TEST_CASE("what was computed belongs to the weights of a session, and is shared by those of one "

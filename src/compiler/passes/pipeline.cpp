@@ -12,6 +12,9 @@ constexpr Pass kPasses[] = {
     {"ToMixedPrecision",
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
+    {"LayOutImages",
+     "put images of f16 and bf16 between convolutions into the layout with channels last",
+     lay_out_images},
     {"LiftTransformParams",
      "put what depends on weights alone into functions that are run once, when a session is opened",
      lift_transform_params},
@@ -62,6 +65,7 @@ std::span<const Pass *const> default_pipeline() {
       find_pass("ToMixedPrecision"), // off unless asked for
       // What nothing uses would keep others apart.
       find_pass("EliminateDeadBindings"),
+      find_pass("LayOutImages"),
       find_pass("LiftTransformParams"),
       find_pass("FuseOpsByPattern"),
       find_pass("FuseOps"),

@@ -7,8 +7,24 @@ namespace {
 
 // kernels/convolution/conv2d_last_mma.cuh: elements of a copy, kMostSide, and kMmaDepth.
 constexpr int64_t kRun = 8, kMostSide = 12, kDepth = 32;
+// Of a group of y: of fewer most of a tile would be empty.
+constexpr int64_t kFewestToLayOut = 16;
 
 } // namespace
+
+bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::Type &w,
+                         int64_t groups, const Target &target) {
+  std::array<int64_t, 4> sizes{};
+  for (size_t d = 0; d < 4; ++d) {
+    const std::optional<int64_t> size = module.exprs.as_constant(w.dims[d]);
+    if (!size)
+      return false;
+    sizes[d] = *size;
+  }
+  const auto [out_channels, in_group, height, width] = sizes;
+  return has_tensor_cores(x.dtype, target) && in_group > 0 && in_group % kRun == 0 &&
+         out_channels / groups >= kFewestToLayOut && height <= kMostSide && width <= kMostSide;
+}
 
 Status emit_convolution_last(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();

@@ -1,0 +1,383 @@
+// LayOutImages: convolutions of f16 and bf16 read and write images with channels last, and so does
+// what lies between them. There they have the kernels of kernels/convolution/conv2d_last_mma.cuh.
+//
+//   %y = conv2d(%x, %w)            %x_last = transpose(%x) {axes = [0, 2, 3, 1]}
+//   %r = relu(%y)                  %w_last = transpose(%w) {axes = [0, 2, 3, 1]}
+//   %z = conv2d(%r, %v)            %y = conv2d(%x_last, %w_last) {channels_last = true}
+//   ..                             %r = relu(%y)
+//                                  %v_last = transpose(%v) {axes = [0, 2, 3, 1]}
+//                                  %z = conv2d(%r, %v_last) {channels_last = true}
+//                                  %z_first = transpose(%z) {axes = [0, 3, 1, 2]}
+//
+// Decided for the body of a function from front to back. A convolution is laid out where its kernel
+// takes it and its weights are fixed, so that LiftTransformParams transposes them once. Elementwise
+// ops, pools, concatenations, splits, reductions and depthwise convolutions follow an operand that
+// is laid out. All others read channels second: a value is transposed there and back at most once,
+// a single pixel is reshaped. Nested blocks, and values that something may write, stay as they are.
+#include "compiler/passes/all_passes.h"
+#include "compiler/passes/mixed_precision.h"
+#include "ir/module/function_cloner.h"
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Op;
+using ir::Operand;
+using ir::ValueId;
+
+constexpr size_t kRank = 4;
+// Of dimension d of one layout: the other's.
+constexpr std::array<int64_t, kRank> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
+
+class ImageLayouts : public ir::FunctionCloner {
+public:
+  ImageLayouts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+               const codegen::Target &device)
+      : FunctionCloner(source, target), device_(device), last_(source.values.size()),
+        is_only_last_(source.values.size()), is_fixed_(source.values.size()),
+        maker_(source.values.size()), written_(find_written_values(source_module, source)) {
+    find_fixed();
+  }
+
+  /// What stayed at the borders, in order, with how often.
+  const std::map<std::string, size_t> &borders() const { return borders_; }
+  size_t laid_out() const { return laid_out_; }
+
+protected:
+  Status enter_block(uint32_t) override {
+    ++depth_;
+    return {};
+  }
+  Status leave_block(uint32_t block) override {
+    --depth_;
+    if (depth_ == 0)
+      for (const Operand &result : source().results_of(source().blocks[block]))
+        if (result.kind == Operand::Kind::value)
+          to_first(result.value(), "the function's result");
+    return {};
+  }
+
+  Status visit(const Binding &binding) override {
+    if (depth_ > 1)
+      return copy(binding);
+    if (binding.kind == BindingKind::op && lay_out(binding))
+      return {};
+    for (const Operand &operand : source().operands_of(binding))
+      if (operand.kind == Operand::Kind::value)
+        to_first(operand.value(), binding.kind == BindingKind::op
+                                      ? std::string(ir::op_info(ir::op_of(binding)).name)
+                                      : "what is no op");
+    return copy(binding);
+  }
+
+private:
+  // --- What is known of values -------------------------------------------------------------------
+
+  /// Weights, constants, and what ops of the body make of these alone.
+  void find_fixed() {
+    for (size_t p = 0; p < source().params.size(); ++p)
+      is_fixed_[source().params[p].value.index] = source().is_weight(p);
+    for (const Binding &binding : source().body().bindings) {
+      for (uint32_t i = 0; i < binding.result_count; ++i)
+        maker_[binding.result(i).index] = &binding;
+      if (binding.kind == BindingKind::constant)
+        is_fixed_[binding.first_result] = true;
+      const auto operands = source().operands_of(binding);
+      if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty())
+        is_fixed_[binding.first_result] =
+            std::all_of(operands.begin(), operands.end(), [&](const Operand &operand) {
+              return operand.kind == Operand::Kind::none ||
+                     (operand.kind == Operand::Kind::value && is_fixed_[operand.index]);
+            });
+    }
+  }
+
+  std::optional<int64_t> known(ir::ExprId dim) const { return module().exprs.as_constant(dim); }
+  bool is_one(ir::ExprId dim) const { return known(dim) == 1; }
+
+  bool is_plain(ValueId value) const {
+    const ir::Type &type = type_of(value);
+    return type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
+           type.scope == 0 && !written_[value.index];
+  }
+  bool is_image(ValueId value) const {
+    return is_plain(value) && type_of(value).dims.size() == kRank;
+  }
+  /// Whether an image, or [C, 1, 1] that stretches over images, is one pixel of each.
+  bool is_pixel(ValueId value) const {
+    const std::vector<ir::ExprId> &dims = type_of(value).dims;
+    return dims.size() >= 3 && is_one(dims[dims.size() - 1]) && is_one(dims[dims.size() - 2]) &&
+           std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); }) <=
+               1;
+  }
+  /// Whether an elementwise op with images can read the value beside them.
+  bool can_follow(ValueId value) const {
+    const std::vector<ir::ExprId> &dims = type_of(value).dims;
+    return is_plain(value) &&
+           (dims.size() == kRank || (dims.size() == 3 && is_pixel(value)) ||
+            std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) { return is_one(dim); }));
+  }
+
+  // --- Versions of a value -----------------------------------------------------------------------
+
+  std::vector<ir::ExprId> permuted(const std::vector<ir::ExprId> &dims,
+                                   const std::array<int64_t, kRank> &axes) const {
+    std::vector<ir::ExprId> out;
+    for (int64_t axis : axes)
+      out.push_back(dims[size_t(axis)]);
+    return out;
+  }
+
+  ValueId bind(Op op, ValueId operand, ir::Attribute attribute, const std::string &name,
+               ir::TypeId type, SourceLocation location) {
+    Binding made{};
+    made.kind = BindingKind::op;
+    made.callee = static_cast<uint32_t>(op);
+    made.location = location;
+    const Operand read = Operand::of(operand);
+    return builder().bind(made, std::span(&read, 1), {}, std::span(&attribute, 1),
+                          std::span(&name, 1), std::span(&type, 1));
+  }
+
+  /// `from`, of the target, in the other layout: pixels are reshaped, others transposed.
+  ValueId turned(ValueId value, ValueId from, const std::array<int64_t, kRank> &axes,
+                 const std::string &suffix, SourceLocation location) {
+    const ir::Type type = type_of(value);
+    std::vector<ir::ExprId> dims = type.dims;
+    if (dims.size() < kRank)
+      dims.insert(dims.begin(), module().exprs.constant(1));
+    const std::vector<ir::ExprId> first = dims, last = permuted(dims, kToLast);
+    const bool back = axes == kToFirst;
+    const ir::TypeId result = module().types.tensor(type.dtype, back ? first : last);
+    const std::string name = source().value(value).name + suffix;
+    if (!is_pixel(value))
+      return bind(Op::transpose, from, {"axes", std::vector<int64_t>(axes.begin(), axes.end())},
+                  name, result, location);
+    std::vector<int64_t> shape;
+    for (ir::ExprId dim : back ? first : last)
+      shape.push_back(known(dim).value_or(-1));
+    return bind(Op::reshape, from, {"shape", shape}, name, result, location);
+  }
+
+  /// The value with channels last.
+  ValueId to_last(ValueId value, SourceLocation location) {
+    if (!last_[value.index].valid()) {
+      last_[value.index] = turned(value, mapped(value), kToLast, "_last", location);
+      if (!is_fixed_[value.index] && !is_pixel(value))
+        ++borders_["transposed to channels last: " + origin(value)];
+    }
+    return last_[value.index];
+  }
+
+  /// The value with channels second is there for what reads it, and what is behind that.
+  void to_first(ValueId value, const std::string &reader) {
+    if (!is_only_last_[value.index])
+      return;
+    is_only_last_[value.index] = false;
+    map(value,
+        turned(value, last_[value.index], kToFirst, "_first", source().value(value).location));
+    if (!is_pixel(value))
+      ++borders_["transposed back: " + origin(value) + ", for " + reader];
+  }
+
+  std::string origin(ValueId value) const {
+    const Binding *maker = maker_[value.index];
+    if (!maker)
+      return "a parameter";
+    return maker->kind == BindingKind::op ? std::string(ir::op_info(ir::op_of(*maker)).name)
+                                          : "what is no op";
+  }
+
+  // --- Ops ---------------------------------------------------------------------------------------
+
+  bool is_laid_out(ValueId value) const { return is_only_last_[value.index]; }
+  std::vector<int64_t> list(const Binding &binding, std::string_view name) const {
+    return ir::op_integers(ir::op_of(binding), source().attributes_of(binding), name);
+  }
+  int64_t integer(const Binding &binding, std::string_view name) const {
+    return ir::op_integer(ir::op_of(binding), source().attributes_of(binding), name);
+  }
+
+  /// Appends the op with channels last, where it can be and gains by it.
+  bool lay_out(const Binding &binding) {
+    const Op op = ir::op_of(binding);
+    for (uint32_t i = 0; i < binding.result_count; ++i)
+      if (!is_plain(binding.result(i)))
+        return false;
+    switch (ir::op_info(op).pattern) {
+    case ir::OpPattern::elementwise:
+    case ir::OpPattern::broadcast:
+      return op != Op::broadcast_to && lay_out_elementwise(binding);
+    case ir::OpPattern::injective:
+    case ir::OpPattern::reduction:
+    case ir::OpPattern::out_fusable:
+    case ir::OpPattern::opaque:
+      break;
+    }
+    if (op == Op::conv2d)
+      return lay_out_convolution(binding);
+    if (op == Op::max_pool2d || op == Op::avg_pool2d)
+      return lay_out_pool(binding);
+    if (op == Op::concat || op == Op::split)
+      return lay_out_parts(binding);
+    if (op == Op::reduce_mean || op == Op::reduce_sum || op == Op::reduce_max ||
+        op == Op::reduce_min)
+      return lay_out_reduction(binding);
+    return false;
+  }
+
+  /// Operands that can be laid out are; others are read as they are.
+  bool append(const Binding &binding, const std::vector<Operand> &operands,
+              std::optional<ir::Attribute> attribute, bool results_laid_out = true) {
+    std::vector<ir::Attribute> attributes;
+    for (const ir::Attribute &given : source().attributes_of(binding))
+      if (!attribute || given.name != attribute->name)
+        attributes.push_back(given);
+    if (attribute)
+      attributes.push_back(std::move(*attribute));
+    std::vector<std::string> names;
+    std::vector<ir::TypeId> types;
+    for (uint32_t i = 0; i < binding.result_count; ++i) {
+      const ir::Value &result = source().value(binding.result(i));
+      const ir::Type type = type_of(binding.result(i));
+      names.push_back(result.name);
+      types.push_back(results_laid_out
+                          ? module().types.tensor(type.dtype, permuted(type.dims, kToLast))
+                          : result.type);
+    }
+    const ValueId first =
+        builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
+    for (uint32_t i = 0; i < binding.result_count; ++i) {
+      const ValueId result = binding.result(i), made{first.index + i};
+      map(result, made);
+      if (results_laid_out) {
+        last_[result.index] = made;
+        is_only_last_[result.index] = true;
+      }
+    }
+    ++laid_out_;
+    return true;
+  }
+
+  bool lay_out_elementwise(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    bool any = false;
+    for (const Operand &operand : given) {
+      if (operand.kind == Operand::Kind::none)
+        continue;
+      if (operand.kind != Operand::Kind::value || !can_follow(operand.value()))
+        return false;
+      any = any || is_laid_out(operand.value());
+    }
+    if (!any || binding.result_count != 1 || !is_image(binding.result()))
+      return false;
+    std::vector<Operand> operands;
+    for (const Operand &operand : given)
+      operands.push_back(operand.kind == Operand::Kind::value &&
+                                 type_of(operand.value()).dims.size() >= 3
+                             ? Operand::of(to_last(operand.value(), binding.location))
+                             : mapped(operand));
+    return append(binding, operands, {});
+  }
+
+  bool lay_out_convolution(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value(), w = given[1].value();
+    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] ||
+        ir::op_bool(Op::conv2d, source().attributes_of(binding), "channels_last") ||
+        !codegen::takes_channels_last(module(), type_of(x), type_of(w), integer(binding, "groups"),
+                                      device_))
+      return false;
+    std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
+                                     Operand::of(to_last(w, binding.location))};
+    if (given.size() > 2)
+      operands.push_back(mapped(given[2]));
+    return append(binding, operands, ir::Attribute{"channels_last", true});
+  }
+
+  bool lay_out_pool(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value();
+    if (!is_laid_out(x))
+      return false;
+    return append(binding, {Operand::of(last_[x.index])}, ir::Attribute{"channels_last", true});
+  }
+
+  bool lay_out_parts(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    bool any = false;
+    for (const Operand &operand : given) {
+      if (!is_image(operand.value()))
+        return false;
+      any = any || is_laid_out(operand.value());
+    }
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kRank);
+    if (!any || !axis)
+      return false;
+    std::vector<Operand> operands;
+    for (const Operand &operand : given)
+      operands.push_back(Operand::of(to_last(operand.value(), binding.location)));
+    return append(binding, operands, ir::Attribute{"axis", kToFirst[*axis]});
+  }
+
+  /// Reductions over pixels keep channels in order.
+  bool lay_out_reduction(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value();
+    if (!is_laid_out(x))
+      return false;
+    std::vector<bool> over(kRank);
+    std::vector<int64_t> axes;
+    for (int64_t axis : list(binding, "axes")) {
+      const std::optional<size_t> d = ir::normalize_axis(axis, kRank);
+      if (!d)
+        return false;
+      over[*d] = true;
+      axes.push_back(kToFirst[*d]);
+    }
+    if (!over[2] || !over[3])
+      return false;
+    const bool keeps =
+        ir::op_bool(ir::op_of(binding), source().attributes_of(binding), "keep_dims");
+    return append(binding, {Operand::of(last_[x.index])}, ir::Attribute{"axes", axes}, keeps);
+  }
+
+  const codegen::Target device_;
+  std::vector<ValueId> last_;          // by value: of the target, with channels last
+  std::vector<bool> is_only_last_;     // by value: there is none with channels second
+  std::vector<bool> is_fixed_;         // by value
+  std::vector<const Binding *> maker_; // by value: the binding of the body
+  const std::vector<bool> written_;    // by value
+  std::map<std::string, size_t> borders_;
+  size_t laid_out_ = 0, depth_ = 0; // ops; open blocks
+};
+
+} // namespace
+
+Result<ir::Module> lay_out_images(const ir::Module &module, const PassContext &context) {
+  codegen::Target device;
+  device.compute_capability = context.number("target.compute_capability");
+  ir::Module target = ir::without_functions(module);
+  for (const ir::Function &function : module.functions) {
+    ImageLayouts layouts(module, function, target, device);
+    CUGRT_ASSIGN(ir::Function laid_out, layouts.run());
+    target.functions.push_back(std::move(laid_out));
+    if (layouts.laid_out() == 0)
+      continue;
+    context.note("@" + function.name + ": " + std::to_string(layouts.laid_out()) +
+                 " ops on images with channels last");
+    for (const auto &[text, times] : layouts.borders())
+      context.note("@" + function.name + ": " +
+                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+  }
+  return target;
+}
+
+} // namespace cugrt::passes
