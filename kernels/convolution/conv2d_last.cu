@@ -4,17 +4,18 @@
 //   w: [out_channels, kernel_h, kernel_w, channels / groups]
 //   bias: [out_channels], with HAS_BIAS
 //
-//   entry                pixels x channels   for
-//   conv2d_last          1 x 1 a thread      what no other takes
-//   conv2d_last_128x128  a block's           f16 and bf16, tensor cores: conv2d_last_mma.cuh
-//   conv2d_last_128x64   likewise
-//   conv2d_last_64x64    likewise
-//   conv2d_last_64x32    likewise
+//   entry                  pixels x channels   for
+//   conv2d_last            1 x 1 a thread      what no other takes
+//   conv2d_last_depthwise  4 x 8 a thread      a channel a group: conv2d_last_depthwise.cuh
+//   conv2d_last_128x128    a block's           f16 and bf16, tensor cores: conv2d_last_mma.cuh
+//   conv2d_last_128x64     likewise
+//   conv2d_last_64x64      likewise
+//   conv2d_last_64x32      likewise
 //
 // Sums are in float (double for f64).
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// WITH_MMA the forms on tensor cores, for indices of 32 bits, and leaves the direct one out;
+// WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one;
 // WHOLE_STEPS where a group of x has a multiple of the channels that a step takes of k.
 
 #include "shared/assume.cuh"
@@ -22,6 +23,7 @@
 #include "shared/floating.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
+#include "shared/vectors.cuh"
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
@@ -36,7 +38,15 @@
       kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
       groups FUSED_ARGUMENTS
 
-#ifdef WITH_MMA
+#if defined(WITH_DEPTHWISE)
+#include "convolution/conv2d_last_depthwise.cuh"
+
+extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETERS) {
+  BEGIN_EARLY();
+  __builtin_assume(ASSUME);
+  convolve_depthwise(ARGUMENTS);
+}
+#elif defined(WITH_MMA)
 #include "convolution/conv2d_last_mma.cuh"
 
 extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_128x128(PARAMETERS) {

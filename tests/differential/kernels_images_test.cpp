@@ -48,6 +48,31 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
   }
 }
 
+TEST_CASE("depthwise convolutions with channels last agree with their definition") {
+  const ir::Attribute last = flag("channels_last", true);
+  const char *entry = "conv2d_last_depthwise";
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    convolution(dtype, {2, 9, 7, 16}, {16, 3, 3, 1},
+                {last, integer("groups", 16), ints("padding", {1, 1})}, entry);
+    convolution(dtype, {1, 11, 6, 24}, {24, 3, 2, 1},
+                {last, integer("groups", 24), ints("padding", {1, 0, 2, 3}),
+                 ints("strides", {2, 3}), ints("dilation", {2, 1})},
+                entry);
+    convolution(dtype, {1, 3, 30, 8}, {8, 1, 4, 1}, {last, integer("groups", 8)}, entry);
+    // Channels of no multiple of eight, rows far apart, two channels of y for each of x.
+    convolution(dtype, {1, 9, 5, 12}, {12, 3, 3, 1}, {last, integer("groups", 12)}, "conv2d_last");
+    convolution(dtype, {1, 30, 3, 8}, {8, 3, 1, 1},
+                {last, integer("groups", 8), ints("strides", {5, 1})}, "conv2d_last");
+    convolution(dtype, {1, 5, 5, 8}, {16, 3, 3, 1}, {last, integer("groups", 8)}, "conv2d_last");
+  }
+  convolution(DType::f16, {1, 8, 9, 8}, {8, 5, 5, 1},
+              {last, integer("groups", 8), ints("padding", {2, 2})}, entry);
+  check({.op = Op::conv2d,
+         .dtype = DType::bf16,
+         .operands = {{{3, 9, 7, 16}}, {{16, 3, 3, 1}}},
+         .attributes = {last, integer("groups", 16), ints("padding", {1, 1})}});
+}
+
 TEST_CASE("images with channels last agree with the definitions") {
   const ir::Attribute last = flag("channels_last", true);
   auto conv = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes) {

@@ -10,10 +10,29 @@ constexpr int64_t kRun = 8, kMostSide = 12, kDepth = 32;
 // Of a group of y: of fewer most of a tile would be empty.
 constexpr int64_t kFewestToLayOut = 16;
 
+// kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
+// unrolled by, and the bytes of a channel's taps, of which registers hold eight.
+constexpr int64_t kHigh = 4, kMostRows = 16, kMostTapBytes = 50, kDepthwiseThreads = 128;
+
+bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
+                  std::optional<int64_t> out_channels) {
+  return groups > 1 && in_group == 1 && out_channels == groups;
+}
+
+// Whether a convolution with a channel of x and one of y a group has a form of eight channels a
+// thread.
+bool takes_depthwise(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
+                     int64_t stride, int64_t dilation) {
+  const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
+  return channels % kRun == 0 && height > 0 && width > 0 && height <= kMostSide &&
+         width <= kMostSide && height * width * ir::info(dtype).bytes_per_block <= kMostTapBytes &&
+         rows <= kMostRows;
+}
+
 } // namespace
 
 bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::Type &w,
-                         int64_t groups, const Target &target) {
+                         std::span<const ir::Attribute> attributes, const Target &target) {
   std::array<int64_t, 4> sizes{};
   for (size_t d = 0; d < 4; ++d) {
     const std::optional<int64_t> size = module.exprs.as_constant(w.dims[d]);
@@ -22,8 +41,15 @@ bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::
     sizes[d] = *size;
   }
   const auto [out_channels, in_group, height, width] = sizes;
-  return has_tensor_cores(x.dtype, target) && in_group > 0 && in_group % kRun == 0 &&
-         out_channels / groups >= kFewestToLayOut && height <= kMostSide && width <= kMostSide;
+  const int64_t groups = ir::op_integer(ir::Op::conv2d, attributes, "groups");
+  if (!has_tensor_cores(x.dtype, target))
+    return false;
+  if (is_depthwise(groups, in_group, out_channels))
+    return takes_depthwise(x.dtype, groups, height, width,
+                           ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
+                           ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]);
+  return in_group > 0 && in_group % kRun == 0 && out_channels / groups >= kFewestToLayOut &&
+         height <= kMostSide && width <= kMostSide;
 }
 
 Status emit_convolution_last(OpEmitter &op) {
@@ -44,6 +70,17 @@ Status emit_convolution_last(OpEmitter &op) {
   sizes.parts = groups;
   sizes.pixels = exprs.mul(y.dims[0], exprs.mul(y.dims[1], y.dims[2]));
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
+  const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
+  const bool depthwise = sizes.small_indices && is_depthwise(groups, in_group, out_channels) &&
+                         takes_depthwise(x.dtype, groups, kernel_h, kernel_w, stride_h, dilation_h);
+  if (depthwise) {
+    launch.option("-DWITH_DEPTHWISE");
+    launch.option("-DKERNEL_H=" + std::to_string(kernel_h));
+    launch.option("-DKERNEL_W=" + std::to_string(kernel_w));
+    launch.option("-DSTRIDE_H=" + std::to_string(stride_h));
+    launch.option("-DDILATION_H=" + std::to_string(dilation_h));
+    launch.entry("conv2d_last_depthwise");
+  }
   std::vector<ConvolutionForm> forms;
   if (in_group && *in_group > 0 && *in_group % kRun == 0 && kernel_h <= kMostSide &&
       kernel_w <= kMostSide)
@@ -80,8 +117,16 @@ Status emit_convolution_last(OpEmitter &op) {
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);
-  if (forms.empty())
+  if (depthwise) {
+    const ir::ExprId strips = exprs.ceildiv(out_height, exprs.constant(kHigh));
+    const ir::ExprId runs = exprs.ceildiv(outputs, exprs.constant(kRun));
+    launch.variant("conv2d_last_depthwise", {},
+                   exprs.ceildiv(exprs.mul(exprs.mul(batch, strips), exprs.mul(out_width, runs)),
+                                 exprs.constant(kDepthwiseThreads)),
+                   {kDepthwiseThreads, 1, 1});
+  } else if (forms.empty()) {
     launch.loop_variant(exprs.mul(pixels, outputs));
+  }
   launch.emit(op.call().location);
   return {};
 }

@@ -172,10 +172,10 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
-/// Whether a convolution of these NCHW and OIHW operands has a form on tensor cores with channels
-/// last.
+/// Whether a conv2d of these NCHW and OIHW operands has a form of its own with channels last: on
+/// tensor cores or, where each channel is a group, of eight channels a thread.
 bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::Type &w,
-                         int64_t groups, const Target &target);
+                         std::span<const ir::Attribute> attributes, const Target &target);
 /// A conv2d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 

@@ -292,10 +292,13 @@ private:
   bool lay_out_convolution(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
+    const auto attributes = source().attributes_of(binding);
     if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] ||
-        ir::op_bool(Op::conv2d, source().attributes_of(binding), "channels_last") ||
-        !codegen::takes_channels_last(module(), type_of(x), type_of(w), integer(binding, "groups"),
-                                      device_))
+        ir::op_bool(Op::conv2d, attributes, "channels_last") ||
+        !codegen::takes_channels_last(module(), type_of(x), type_of(w), attributes, device_))
+      return false;
+    const bool is_depthwise = integer(binding, "groups") > 1 && is_one(type_of(w).dims[1]);
+    if (is_depthwise && !is_laid_out(x)) // it would gain nothing
       return false;
     std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
                                      Operand::of(to_last(w, binding.location))};
