@@ -249,7 +249,8 @@ Result<Subject::Shape> Subject::shape(std::span<const int64_t> dims) {
   }));
   if (!run)
     return Status::error(Code::internal, "the run left no instance");
-  CUGRT_ASSIGN(std::vector<uint32_t> variants, runtime::choose_variants(*run, *executable_, 0));
+  CUGRT_ASSIGN(std::vector<uint32_t> variants,
+               runtime::choose_variants(*run, *executable_, code_.get(), 0));
   auto topology = std::make_shared<const runtime::TopologyClass>(
       runtime::make_topology_class(*run, 0, std::move(variants)));
   CUGRT_ASSIGN(LaunchList list, LaunchList::make(*run, *code_, *topology));
