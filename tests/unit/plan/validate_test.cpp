@@ -1,6 +1,6 @@
 // The validator finds what is wrong with a plan that was right: each case damages one thing.
-#include "plan/bytes/serialize.h"
 #include "compiler/planner/lower/planner.h"
+#include "plan/bytes/serialize.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include "plan/validate/validate.h"
@@ -450,4 +450,51 @@ TEST_CASE("boxes of buckets: labels, places and tables") {
   const std::vector<ir::Interval> wide = {{1, 70}, {0, 70}};
   const std::vector<Bucket> many = {{SymbolId{0}, SymbolId{1}, sizes}};
   CHECK(BucketBoxes(wide, many).count() == 1);
+}
+
+TEST_CASE("state lies apart from all other state, whenever it is used and in whatever function") {
+  PlanModule m;
+  const uint32_t scope = m.module.types.scope("state");
+  auto state = [&](FunctionBuilder &b, const std::string &name) {
+    const ValueId storage = b.alloc_storage("s_" + name, "state", m.constant(256));
+    return b.alloc_tensor(name, storage, m.constant(0),
+                          m.module.types.tensor(ir::DType::f32, {m.constant(64)}, scope));
+  };
+  for (const char *name : {"first", "second"}) { // s is written before t is read: lives do not meet
+    FunctionBuilder b(m.module, name);
+    ValueId x = b.param("x", m.floats(64)), y = b.param("y", m.floats(64), ir::Access::out);
+    m.launch(b, "io", {x, state(b, "s")});
+    m.launch(b, "io", {state(b, "t"), y});
+    m.finish(b);
+  }
+  auto made = make_plan(m.module, {});
+  REQUIRE(made.ok());
+  const Plan &plan = *made;
+  REQUIRE(validate(plan).ok());
+  REQUIRE(plan.arenas.size() == 1);
+  CHECK(plan.arenas[0].scope == "state");
+  CHECK(plan.arenas[0].bytes == 4 * 256);
+  std::vector<int64_t> offsets;
+  for (const Function &f : plan.functions)
+    for (const Buffer &buffer : f.buffers)
+      if (buffer.base == BufferBase::arena)
+        offsets.push_back(*plan.exprs.as_constant(buffer.offset_bytes));
+  std::sort(offsets.begin(), offsets.end());
+  CHECK(offsets == std::vector<int64_t>{0, 256, 512, 768});
+  auto refused = [&](size_t function, const char *name, int64_t offset) {
+    Plan damaged = plan;
+    for (Buffer &buffer : damaged.functions[function].buffers)
+      if (buffer.name == name)
+        buffer.offset_bytes = damaged.exprs.constant(offset);
+    damaged.functions[function].regions[0].edges = {{0, 1}};
+    return validate(damaged).message();
+  };
+  auto at = [&](size_t function, const char *name) {
+    for (const Buffer &buffer : plan.functions[function].buffers)
+      if (buffer.name == name)
+        return *plan.exprs.as_constant(buffer.offset_bytes);
+    return int64_t(-1);
+  };
+  CHECK(refused(0, "s", at(0, "t")).find("live together") != std::string::npos);
+  CHECK(refused(1, "s", at(0, "t")).find("its state shares bytes") != std::string::npos);
 }
