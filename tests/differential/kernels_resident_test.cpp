@@ -113,9 +113,9 @@ TEST_CASE("weights are read in each step where they do not stay on the chip") {
   check_whole(recurrent(Op::lstm, {2, 9, 1, 66}));  // sequences
   check_whole(recurrent(Op::rnn, {2, 1, 1, 130}, DType::f64));
   OpTest small = recurrent(Op::lstm, {2, 1, 2, 66}); // 18 blocks
-  small.multiprocessors = 18;
+  small.multiprocessors = 9;                         // two each
   check_resident(small);
-  small.multiprocessors = 17;
+  small.multiprocessors = 8;
   check_whole(small);
   small.multiprocessors = 132;
   small.compute_capability = 75;

@@ -50,7 +50,8 @@ constexpr int64_t kResidentSince = 80;
 std::optional<Resident> resident_of(OpEmitter &op, const ir::Type &gates, const ir::Type &weights) {
   constexpr int64_t kMostHidden = 768; // beyond, registers do not hold the rows of a warp
   constexpr int64_t kLeastWeightBytes =
-      64 << 10; // of a direction; fewer are read sooner than exchanged
+      64 << 10;                      // of a direction; fewer are read sooner than exchanged
+  constexpr int64_t kBlocksEach = 2; // of a multiprocessor, where registers let them be
   constexpr int64_t kMostSequences = 8, kStateBytes = 40 << 10;
   const Target &target = op.table().choice().target;
   const int64_t directions = *op.exprs().as_constant(weights.dims[0]);
@@ -59,7 +60,7 @@ std::optional<Resident> resident_of(OpEmitter &op, const ir::Type &gates, const 
   const int64_t blocks = directions * ((hidden + kResidentUnits - 1) / kResidentUnits);
   if (op.call().op == ir::Op::lstm_integer || gates.dtype == ir::DType::f64 ||
       target.compute_capability < kResidentSince || hidden > kMostHidden ||
-      hidden * columns * 4 <= kLeastWeightBytes || blocks > target.multiprocessors ||
+      hidden * columns * 4 <= kLeastWeightBytes || blocks > kBlocksEach * target.multiprocessors ||
       op.builder().in_nested_block())
     return std::nullopt;
   const int64_t pitch = (hidden + 127) / 128 * 128;
