@@ -24,7 +24,7 @@
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 
-constexpr int kStagedBytes = 48 << 10; // of shared memory
+constexpr int kStagedBytes = 48 << 10; // of shared memory, which all tiles take
 // A mask has 16 bits for rows of taps and as many for columns; a step goes up to three taps beyond
 // the last.
 constexpr int kMostSide = 12;
@@ -110,7 +110,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   typedef MmaTile<kWarpRows, kWarpColumns, kHigh, kWide, true> M;
   typedef LastCopies<M> Copies;
   constexpr int kRows = M::kRows, kColumns = M::kColumns, kThreads = M::kThreads;
-  constexpr int kStages = 4 * M::kStage * sizeof(T) > kStagedBytes ? 3 : 4;
+  constexpr int kStages = kStagedBytes / int(M::kStage * sizeof(T)); // 3, 4, 6, 8
   constexpr int kResultWidth = kColumns + kChunk; // in shared memory, off a single bank
   constexpr int kShared =
       kStages * M::kStage > kRows * kResultWidth ? kStages * M::kStage : kRows * kResultWidth;
