@@ -9,10 +9,10 @@
 //
 // The kernel is generated (compiler/fused/products.h); results have the same bits.
 #include "compiler/fused/products.h"
-#include "ir/module/function_cloner.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/kernel_choice.h"
 #include "compiler/passes/product_patterns.h"
+#include "ir/module/function_cloner.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -55,7 +55,7 @@ protected:
     if (&binding != match.bindings.back())
       return {};
     if (Status status = emit(match); !status.ok()) { // the allocations are dead
-      context_.note("@" + source().name + ": not fused after all: " + status.message());
+      context_.note("fusion in @" + source().name + ": not fused after all: " + status.message());
       for (const Binding *part : match.bindings)
         CUGRT_TRY(copy(*part));
     }
@@ -218,7 +218,7 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
   for (const ir::Function &function : module.functions) {
     const ProductMatches found = match_products(target, function, takes_matmul);
     for (const auto &[text, times] : found.notes)
-      context.note("@" + function.name + ": " +
+      context.note("fusion in @" + function.name + ": " +
                    (times > 1 ? std::to_string(times) + " times " : "") + text);
     CUGRT_ASSIGN(ir::Function fused,
                  PatternFuser(function, target, table, found.matches, context).run());

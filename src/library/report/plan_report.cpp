@@ -284,7 +284,7 @@ std::string plan_text(const PlanView &view) {
     text += "; without fusion " + counts_text(view.unfused);
   text += "\n";
   for (const std::string &line : view.fusion)
-    text += "fusion in " + line + "\n";
+    text += line + "\n";
   for (uint32_t i = 0; i < view.plan.functions.size(); ++i)
     add_function(text, view, i);
   text += "code\n" + code_summary_text(summarize_code(view.plan));

@@ -374,10 +374,10 @@ Result<ir::Module> lay_out_images(const ir::Module &module, const PassContext &c
     target.functions.push_back(std::move(laid_out));
     if (layouts.laid_out() == 0)
       continue;
-    context.note("@" + function.name + ": " + std::to_string(layouts.laid_out()) +
-                 " ops on images with channels last");
+    context.note("images in @" + function.name + ": " + std::to_string(layouts.laid_out()) +
+                 " ops with channels last");
     for (const auto &[text, times] : layouts.borders())
-      context.note("@" + function.name + ": " +
+      context.note("images in @" + function.name + ": " +
                    (times > 1 ? std::to_string(times) + " times " : "") + text);
   }
   return target;
