@@ -1,4 +1,5 @@
 // Recurrent ops: kernels/recurrent/recurrent.cu.
+#include "base/check.h"
 #include "base/type/state_scope.h"
 #include "ops/emit/op_emitter.h"
 
@@ -18,23 +19,21 @@ struct Optional {
 
 std::vector<Optional> optional_operands(ir::Op op) {
   const Optional hidden = {2, "first_hidden", "-DHAS_HIDDEN"};
-  switch (op) {
-  case ir::Op::lstm:
+  if (op == ir::Op::lstm)
     return {hidden,
             {3, "first_cell", "-DHAS_CELL"},
             {4, "peepholes", "-DHAS_PEEPHOLES"},
             {5, "lengths", "-DHAS_LENGTHS"}};
-  case ir::Op::lstm_integer:
+  if (op == ir::Op::lstm_integer)
     return {{3, "zeros", "-DHAS_ZEROS"},
             {4, "first_hidden", "-DHAS_HIDDEN"},
             {5, "first_cell", "-DHAS_CELL"},
             {6, "peepholes", "-DHAS_PEEPHOLES"},
             {7, "lengths", "-DHAS_LENGTHS"}};
-  case ir::Op::gru:
+  if (op == ir::Op::gru)
     return {hidden, {3, "bias", "-DHAS_BIAS"}, {4, "lengths", "-DHAS_LENGTHS"}};
-  default: // the family's other op, rnn
-    return {hidden, {3, "lengths", "-DHAS_LENGTHS"}};
-  }
+  CUGRT_CHECK(op == ir::Op::rnn);
+  return {hidden, {3, "lengths", "-DHAS_LENGTHS"}};
 }
 
 /// How a resident launch is made: kernels/recurrent/resident.cuh.
