@@ -62,7 +62,7 @@ inline const Given kParams[] = {
     {"cached", {2, 5, 2, 4}},
     {"grid", {2, 3, 4, 2}},
     {"zero_point", {1}, ir::DType::i8},
-    {"lengths", {2}, ir::DType::i64}, // at most n
+    {"lengths", {2}, ir::DType::i64},
 };
 constexpr size_t kParamCount = std::size(kParams);
 inline const double kConstants[] = {0, 1, 2, -1e9, -INFINITY, INFINITY};
@@ -73,6 +73,7 @@ inline const std::pair<Op, std::vector<std::string>> kForms[] = {
     {Op::attention, {"heads", "heads", "heads", "lengths"}},
     {Op::attention, {"heads", "cached", "cached"}},
     {Op::attention, {"cached", "heads", "heads", "lengths"}},
+    {Op::attention, {"heads", "heads", "heads", "lengths", "hiding"}},
     {Op::attention, {"cached", "heads", "heads"}},
     {Op::attention, {"many_heads", "many_heads", "many_heads"}},
     {Op::attention, {"heads", "heads", "heads", "-", "hiding"}},

@@ -104,11 +104,10 @@ Both Drawn::param(const Given &given) {
     array = Array::of(dims);
   }
   for (double &value : both.small.values)
-    value = given.name == std::string("lengths") ? double(below(size_t(n_) + 1))
-            : given.dtype == ir::DType::boolean  ? double(below(3) > 0)
-            : given.dtype == ir::DType::i64      ? double(below(24)) - 12
-            : given.dtype == ir::DType::i8       ? double(below(7)) - 3
-                                                 : (double(below(9)) - 4) / 2;
+    value = given.dtype == ir::DType::boolean ? double(below(3) > 0)
+            : given.dtype == ir::DType::i64   ? double(below(24)) - 12
+            : given.dtype == ir::DType::i8    ? double(below(7)) - 3
+                                              : (double(below(9)) - 4) / 2;
   // Zeros behind, along each dimension.
   for (size_t i = 0; i < both.small.values.size(); ++i) {
     size_t at = 0, rest = i, stride = 1;

@@ -397,11 +397,12 @@ Status OpPadding::cumsum() {
 
 // --- Sequences -----------------------------------------------------------------------------------
 
-/// Queries [B, Q, H, D] stand at the last positions, and see all of them but those that lengths, or
-/// their own place, keep from them. Lengths are the author's word that nothing lies behind them.
+/// Queries [B, Q, H, D] stand at the last positions, and see all of them but those that the mask,
+/// or their own place, keeps from them. Lengths keep nothing: one beyond the end is limited to it,
+/// which would be the bucket's, and causal queries count from there.
 Status OpPadding::attention() {
-  const bool lengths = has(3), places = has(5);
-  const bool aligned = !lengths && operands_[0].dims[1] == operands_[1].dims[1];
+  const bool places = has(5);
+  const bool aligned = !has(3) && operands_[0].dims[1] == operands_[1].dims[1];
   const bool causal = flag("causal");
   for (size_t i : {0, 1, 2})
     if (has(i) && (i == 0 || !places))
@@ -410,14 +411,14 @@ Status OpPadding::attention() {
   CUGRT_TRY(carry(5, 0, 0));
   if (causal && !aligned && is_padded(0, 1))
     return refuse(0, 1, "counts");
-  if (causal && !aligned && !lengths && is_padded(1, 1))
+  if (causal && !aligned && is_padded(1, 1))
     return refuse(1, 1, "counts");
   CUGRT_TRY(follow(0, 1, 1));
   const size_t mask = rank(4);
   constexpr size_t kTo[] = {0, 2, 1}; // of the mask's [B, H, Q, P]
   for (size_t d = 0; d + 1 < mask; ++d)
     CUGRT_TRY(carry(4, d, kTo[d + 4 - mask]));
-  const bool hidden = lengths || (causal && aligned);
+  const bool hidden = causal && aligned;
   for (size_t i : {1, 2}) {
     if (!is_padded(i, 1))
       continue;

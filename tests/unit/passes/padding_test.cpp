@@ -91,7 +91,10 @@ TEST_CASE("an op that would take added elements for given ones is refused at its
            "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k3) {padding = [1]}\n",
            "  %y = max_pool2d(%i) {kernel = [2, 1]}\n",
            "  %y = avg_pool2d(%i) {kernel = [3, 1], padding = [1, 0], count_include_pad = false}\n",
-           // Positions, negative or beyond the end, would be the bucket's.
+           // Positions, negative or beyond the end, would be the bucket's, and so would lengths.
+           "  %y = attention(%zc, %z, %z, %lengths)\n",
+           "  %y = attention(%z, %z, %z, %lengths)\n",
+           "  %y = attention(%zc, %z, %z, %lengths) {causal = true}\n",
            "  %p = range() {length = 2, dtype = i32}\n  %y = gather(%x, %p)\n",
            "  %p = range() {length = 2, dtype = i64}\n  %y = embedding(%x, %p)\n",
            "  %p = cast(%w) {dtype = i64}\n  %y = gather_elements(%t, %p) {axis = 1}\n",
@@ -169,7 +172,8 @@ TEST_CASE("what only carries the padded dimension, or adds zeros to sums, is leg
            "  %y = reshape(%h, %rows)\n  %p = matmul(%y, %w)\n  %q = reshape(%p, %back)\n",
            "  %y = attention(%z, %zc, %zc)\n",
            "  %y = attention(%z, %z, %z) {causal = true}\n",
-           "  %y = attention(%z, %z, %z, %lengths)\n",
+           "  %n = constant @low  %o = constant @nought  %e = where(%mask, %o, %n)\n"
+           "  %y = attention(%z, %z, %z, %lengths, %e)\n",
            "  %y = cumsum(%x) {axis = 0}\n",
            "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k1)\n",
            "  %y = max_pool2d(%i) {kernel = [1, 2]}\n",
