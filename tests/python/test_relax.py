@@ -309,6 +309,21 @@ def test_symbols_tuples_calls():
     assert model.counters["regions_built"] and not model.counters["eager_steps"]
 
 
+@pytest.mark.parametrize("least, first", [(1, 0), (3, 2)])
+def test_slice_to_before_the_end(least, first):
+    """The dimension of x[first : n - 1] has an if_then_else, since n - 1 may count from the end."""
+    from tvm import relax, tirx
+
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 4), "float32"))
+    relax_module = module_of(lambda x: relax.op.strided_slice(x, axes=[0], begin=[first], end=[n - 1]), [x])
+    assert "if_then_else" in relax_module.script()
+    module = cugrt.from_relax(relax_module, bounds={"n": (least, 16)})
+    for rows in (least, 5, 16):
+        given = floats(rows, 4)
+        np.testing.assert_array_equal(run(module, given)[0], given[first : rows - 1])
+
+
 CHOICE = """
     @R.function
     def main(x: R.Tensor((4, 6), "float32"), yes: R.Tensor((), "bool")) -> R.Tensor((4, 6), "float32"):
