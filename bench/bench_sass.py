@@ -63,20 +63,23 @@ def width(name):
 
 def is_call(line):
     """Whether a function or a slow path is called. ptxas writes the way out of some loops for sm_8x as a call of
-    the label behind them, which never returns."""
-    return opcode(line).startswith(("CALL", "FCHK")) and not re.search(r"`\(\.L_x_\d+\)", line)
+    the label behind them, which never returns; and joins lanes there, where they have parted, by a call."""
+    return (opcode(line).startswith(("CALL", "FCHK")) and "warpsync" not in line
+            and not re.search(r"`\(\.L_x_\d+\)", line))
 
 
 def count(body):
     """Facts of a list of instructions."""
     names = [opcode(line) for line in body]
     loads = [n for n in names if n.startswith("LDG") and not n.startswith("LDGDEPBAR")]
+    copies = [n for n in loads if n.startswith("LDGSTS")]
     starting = ("UBLKCP", "UTMALDG")
     return {
         "instructions": len(body), "loads": len(loads), "load_bytes": sum(map(width, loads)),
         "loads_16": sum(width(n) == 16 for n in loads) + sum(n.startswith(starting) for n in names),
         "loads_8": sum(width(n) == 8 for n in loads), "loads_4": sum(width(n) == 4 for n in loads),
         "loads_narrow": sum(width(n) < 4 for n in loads),
+        "copies": len(copies), "copy_bytes": sum(map(width, copies)),
         "mma": sum(n.startswith(("HMMA", "HGMMA", "IMMA")) for n in names),
         "fma": sum(n.startswith("FFMA") for n in names),
         "calls": sum(map(is_call, body)),
@@ -228,6 +231,9 @@ def broken_budgets(rows, budgets):
             want("bytes_an_instruction",
                  reading["load_bytes"] / reading["instructions"] if reading else 0, True)
             want("bytes_in_flight", max(r["bytes_in_flight"] for r in whole), True)
+            rings = multiplying if multiplying and multiplying["loads"] == multiplying["copies"] else None
+            want("copied_bytes", 32 * rings["copy_bytes"] / rings["instructions"]
+                 if rings and not rings["barriers"] else 0, True)
             want("mma_share", multiplying["mma"] / multiplying["instructions"] if multiplying else 0, True)
             for key in ("exchange_loads", "exchange_barriers"):
                 # Small devices have no room for all blocks at once; one of those that are asked for must.

@@ -11,12 +11,19 @@
 //   matmul_repacked         8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
 //   matmul_repacked_1       1      32 x 8   ceil(n / 16)                        one row of f32
 //   matmul_repacked_tiles   64     32 x 4   ceil(rows / 64) * ceil(n / 128)     HAS_TILES
+//   matmul_stream           8      32 x 8   at most n / 16                      f16, bf16: few rows
+//   matmul_stream_1         1      32 x 8   at most n / 16                      likewise: one row
+//
+// Blocks of matmul_stream stay for several tiles, and want whole units and 16 columns each
+// (repacked_stream.cuh).
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: k is whole
 // units, and words that hold a d of two bytes are within w; the third entry has two slots of each
-// warp and three steps of x as dynamic shared memory. Those of floating.cuh and assume.cuh.
+// warp and three steps of x as dynamic shared memory; SLOTS and SLOTS_1, of the rings of
+// matmul_stream and matmul_stream_1, without which they are left out; WITHOUT_STRIPS, which leaves
+// out matmul_repacked. Those of floating.cuh and assume.cuh.
 
-#include "linear/repacked_sums.cuh"
+#include "linear/repacked_stream.cuh"
 #include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
@@ -75,7 +82,9 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
     multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k);                                        \
   }
 
+#ifndef WITHOUT_STRIPS
 ENTRY(matmul_repacked, kRows, kBlocks)
+#endif
 #ifndef MULTIPLIES_BY_MMA
 ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
 #endif
@@ -91,4 +100,35 @@ extern "C" __global__ void __launch_bounds__(128, 2)
   multiply_tile<FORMAT>(x, w, BIAS_ARGUMENT y, rows, n, k, shared_bytes);
 #endif
 }
+#endif
+
+#ifdef MULTIPLIES_BY_MMA
+template <int kTall, int kSlots>
+__device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
+                                            long long rows, long long n, long long k) {
+  __builtin_assume(ASSUME);
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(16) Byte ring[];
+  if ((unsigned long long)(x) % 16 == 0)
+    stream_tiles<FORMAT, kTall, kSlots, kWarps, true>(x, w, BIAS_ARGUMENT y, int(rows), n, k, ring);
+  else
+    stream_tiles<FORMAT, kTall, kSlots, kWarps, false>(x, w, BIAS_ARGUMENT y, int(rows), n, k,
+                                                       ring);
+#endif
+}
+
+#define STREAM(name, tall, slots)                                                                  \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)                               \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
+           long long rows, long long n, long long k) {                                             \
+    BEGIN_EARLY();                                                                                 \
+    stream_rows<tall, slots>(x, w, BIAS_ARGUMENT y, rows, n, k);                                   \
+  }
+
+#ifdef SLOTS_1
+STREAM(matmul_stream_1, 1, SLOTS_1)
+#endif
+#ifdef SLOTS
+STREAM(matmul_stream, 8, SLOTS)
+#endif
 #endif

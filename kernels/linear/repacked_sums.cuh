@@ -279,6 +279,36 @@ __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &
     add_parts<i + 1>(lane, scales, sum, below);
 }
 
+// All of a whole unit that the lane has read.
+template <int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_read(const Lane<kFormat, kRows, kAligned> &lane,
+                                         float (&sum)[2 * kRows]) {
+  typedef Repacked<kFormat> Layout;
+  if constexpr (Layout::kIsLarge) {
+    const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0]),
+                                           UnitScales<kFormat>(lane.scales[1])};
+    // In the steps of the other sums, where leasts are in coarser ones.
+    constexpr float kLeast =
+        kMultipliesLeasts<kFormat> && !kFoldsScales<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
+    float parts[2 * kRows] = {}, below[2 * kRows] = {};
+#ifdef DTYPE_F16
+    if constexpr (kFoldsScales<kFormat>)
+      add_folded(lane, scales, parts, below);
+    else
+#endif
+      add_parts<0>(lane, scales, parts, below);
+#pragma unroll
+    for (int e = 0; e < 2 * kRows; ++e) {
+      const unsigned d = Layout::kTailBytes > 0 ? lane.tail[e / kRows] : lane.scales[e / kRows][0];
+      sum[e] = fma(parts[e], half_of(d, 0), sum[e]);
+      if constexpr (BlockFormat<kFormat>::kHasLeast)
+        sum[e] = fma(below[e], -half_of(d, 1) * kLeast, sum[e]);
+    }
+  } else {
+    add_scaled<0>(lane, sum);
+  }
+}
+
 // All of a whole unit; with kAligned rows of x begin at multiples of 16 bytes, and halves at the
 // end of w are in whole words.
 template <bool kAligned, int kFormat, int kRows>
@@ -305,30 +335,13 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
   }
   lane.x = at.x;
   lane.read_ahead();
-  if constexpr (Layout::kIsLarge) {
-    const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0]),
-                                           UnitScales<kFormat>(lane.scales[1])};
-    // In the steps of the other sums, where leasts are in coarser ones.
-    constexpr float kLeast =
-        kMultipliesLeasts<kFormat> && !kFoldsScales<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
-    float parts[2 * kRows] = {}, below[2 * kRows] = {};
-#ifdef DTYPE_F16
-    if constexpr (kFoldsScales<kFormat>)
-      add_folded(lane, scales, parts, below);
-    else
-#endif
-      add_parts<0>(lane, scales, parts, below);
-#pragma unroll
-    for (int e = 0; e < 2 * kRows; ++e) {
-      const unsigned d = Layout::kTailBytes > 0 ? lane.tail[e / kRows] : lane.scales[e / kRows][0];
-      sum[e] = fma(parts[e], half_of(d, 0), sum[e]);
-      if constexpr (BlockFormat<kFormat>::kHasLeast)
-        sum[e] = fma(below[e], -half_of(d, 1) * kLeast, sum[e]);
-    }
-  } else {
-    add_scaled<0>(lane, sum);
-  }
+  add_read(lane, sum);
 }
+
+// What sums are multiples of, as add_read leaves them.
+template <int kFormat>
+constexpr float kStepOfSums = Numbers<kFormat>::kFactor *(
+    !Repacked<kFormat>::kIsLarge || kFoldsScales<kFormat> ? 1.0f : UnitScales<kFormat>::kFactor);
 
 // Block i of a unit of whatever size of a small format.
 template <int kFormat, int kRows>
@@ -393,12 +406,9 @@ __device__ __forceinline__ void repacked_sums(const Places<kRows> &at, bool alig
     if (const int i = unit - whole; i < int(at.blocks) - whole * Layout::kUnit)
       add_block_alone<kFormat>(at, whole, i, sum);
   }
-  constexpr bool kHasWholeScales = !Layout::kIsLarge || kFoldsScales<kFormat>;
-  constexpr float kFactor =
-      Numbers<kFormat>::kFactor * (kHasWholeScales ? 1.0f : UnitScales<kFormat>::kFactor);
 #pragma unroll
   for (int e = 0; e < 2 * kRows; ++e)
-    sum[e] *= kFactor;
+    sum[e] *= kStepOfSums<kFormat>;
 }
 
 // What all warps of a block have of 16 columns, for `rows` rows of x, kTall at most, as

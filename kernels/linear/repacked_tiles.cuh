@@ -22,14 +22,6 @@
 
 #if __CUDA_ARCH__ >= 800
 
-template <int kBytes> __device__ __forceinline__ void copy_bytes(unsigned to, const void *from) {
-  if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
-                 : "memory");
-}
-
 // Bits of a word, as they lie.
 __device__ __forceinline__ __half2 masked(unsigned word, unsigned mask) {
   return halves_of(word & mask);

@@ -35,6 +35,15 @@ __device__ __forceinline__ void end_copies() {
 }
 
 #if __CUDA_ARCH__ >= 800
+// Asks for a copy to an address in shared memory.
+template <int kBytes> __device__ __forceinline__ void copy_bytes(unsigned to, const void *from) {
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
+                 : "memory");
+}
+
 // Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
 template <bool kTurned>
 __device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {
