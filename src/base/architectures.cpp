@@ -70,6 +70,23 @@ Result<Architecture> parse_architecture(std::string_view text) {
   return architecture;
 }
 
+Result<std::string> architecture_for(int device) {
+  if (is_known_architecture(std::to_string(device)))
+    return "sm_" + std::to_string(device);
+  int newest = 0;
+  for (const Row &row : kRows) {
+    int number = 0;
+    std::from_chars(row.number.data(), row.number.data() + row.number.size(), number);
+    if (number < device && number > newest && number != kFirstThor) // not by every NVRTC
+      newest = number;
+  }
+  if (!newest)
+    return Status::error(Code::unsupported, "cugrt does not compile for a device of sm_" +
+                                                std::to_string(device) + "; it knows " +
+                                                known_architectures());
+  return "compute_" + std::to_string(newest);
+}
+
 std::string architecture_text(const Architecture &architecture) {
   std::string text = (architecture.real ? "sm_" : "compute_") + std::to_string(architecture.number);
   return architecture.suffix ? text + architecture.suffix : text;

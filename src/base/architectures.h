@@ -23,6 +23,9 @@ std::string architecture_text(const Architecture &architecture);
 /// Whether a device of this number can load the code: machine code on its own architecture, PTX
 /// also on newer ones, unless a suffix ties it to one architecture or family.
 bool runs_on(const Architecture &code, int device);
+/// What to compile for, for a device of this number: "sm_90" where the table has it, else PTX of
+/// the newest architecture below, "compute_103" for 107. unsupported for a device older than all.
+Result<std::string> architecture_for(int device);
 /// "sm_75, sm_80, ...", for messages.
 std::string known_architectures();
 /// Whether the table has what follows "sm_" or "compute_", as "90a".

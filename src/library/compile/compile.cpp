@@ -1,9 +1,10 @@
 // Compilation of a plan's code; see compile.h.
 #include "library/compile/compile.h"
 
+#include "base/architectures.h"
+#include "base/file.h"
 #include "kernels/builtin.h"
 #include "library/compile/device_compiler.h"
-#include "base/file.h"
 
 #include <condition_variable>
 #include <filesystem>
@@ -95,7 +96,7 @@ private:
         return Status::error(Code::invalid_argument,
                              "the runtime has no device; name the architecture to compile for, "
                              "for example sm_90");
-      architecture = device_.context().architecture();
+      CUGRT_ASSIGN(architecture, jit::architecture_for(device_.context().capability()));
     }
     bool ptx = (device_.emulated() && !options_.for_other_machines) ||
                architecture.starts_with("compute_");

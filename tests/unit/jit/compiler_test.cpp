@@ -1,4 +1,5 @@
 // The compiler: keys, which NVRTC is opened and when, then real compilations (no GPU needed).
+#include "base/architectures.h"
 #include "jit/compiler.h"
 #include "jit/nvrtc.h"
 #include "support.h"
@@ -231,6 +232,15 @@ TEST_CASE("PTX and cubins are compiled without a GPU") {
   auto architectures = must(compiler.architectures());
   CHECK(std::find(architectures.begin(), architectures.end(), 90) != architectures.end());
   CHECK(must(compiler.identity()).major >= 12);
+}
+
+TEST_CASE("a device that the table does not have gets PTX of the newest architecture below") {
+  CHECK(jit::architecture_for(90).value() == "sm_90");
+  CHECK(jit::architecture_for(99).value() == "compute_90");
+  CHECK(jit::architecture_for(102).value() == "compute_100"); // 101 is unknown to NVRTC 13
+  CHECK(jit::architecture_for(107).value() == "compute_103");
+  CHECK(jit::architecture_for(990).value() == "compute_121");
+  CHECK(jit::architecture_for(70).status().code() == Code::unsupported);
 }
 
 TEST_CASE("kernels may include the half-precision headers") {
