@@ -456,6 +456,20 @@ def test_refused(name):
     assert said in str(error.value)
 
 
+@pytest.mark.parametrize("shape, dtype, said", [((4, 7), "float32", "[4, 7], f32"), ((4, 6), "int32", "[4, 6], i32")])
+def test_wrong_type(shape, dtype, said):
+    """A type that the op of the variable does not give: TVM checks none that a program writes."""
+    import tvm
+    from tvm import relax
+
+    x, y = relax.Var("x", relax.TensorType((4, 6), "float32")), relax.Var("y", relax.TensorType(shape, dtype))
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, relax.op.exp(x))])], y)
+    function = relax.Function([x], body, y.ty).with_attr("global_symbol", "main")
+    with pytest.raises(cugrt.Error) as error:
+        cugrt.load(cugrt.from_relax(tvm.IRModule({"main": function})))
+    assert f"has type tensor<[4, 6], f32>, tensor<{said}> is declared" in str(error.value)
+
+
 def test_free_variable():
     import tvm
     from tvm import relax
