@@ -22,10 +22,17 @@ struct EmulatorControl {
     inject = reinterpret_cast<decltype(inject)>(dlsym(library, "cuEmuSetFaultInjection"));
     REQUIRE(statistics);
     REQUIRE(inject);
-    // A pop that was made to fail leaves a context current; who enters it then has a call less.
+    // A pop that was made to fail leaves a context current, on top of those that earlier ones left;
+    // who enters it then has a call less.
     auto leave = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxSetCurrent"));
+    auto get = reinterpret_cast<CUresult (*)(CUcontext *)>(dlsym(library, "cuCtxGetCurrent"));
     REQUIRE(leave);
-    REQUIRE(leave(nullptr) == CUDA_SUCCESS);
+    REQUIRE(get);
+    CUcontext current = nullptr;
+    do {
+      REQUIRE(leave(nullptr) == CUDA_SUCCESS);
+      REQUIRE(get(&current) == CUDA_SUCCESS);
+    } while (current);
   }
   CUemuStatistics now() const {
     CUemuStatistics numbers{};
