@@ -4,8 +4,8 @@
 #include "support/catch.h"
 #include "support/launch_runner.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -501,7 +501,7 @@ TEST_CASE("rows without end, or more than eight, are left to other passes, and t
     const Ran ran = run(*module, true, t.inputs);
     CHECK_FALSE(is_fused(ran.entries));
     CHECK(ran.notes ==
-          std::vector<std::string>{"@main: matmul, matmul: not fused: up to " +
+          std::vector<std::string>{"fusion in @main: matmul, matmul: not fused: up to " +
                                    std::to_string(rows) + " rows; one launch takes at most 8"});
   }
 }
@@ -520,9 +520,9 @@ TEST_CASE("a norm whose result is read elsewhere stays apart, and that is noted"
   const Result<ir::Module> module = ir::parse_and_verify(text, "products");
   REQUIRE(module.ok());
   CHECK(run(*module, true, t.inputs).notes ==
-        std::vector<std::string>{
-            "@main: matmul_blocks, relu: one launch",
-            "@main: matmul_blocks, relu: rms_norm stays apart: its result is read elsewhere"});
+        std::vector<std::string>{"fusion in @main: matmul_blocks, relu: one launch",
+                                 "fusion in @main: matmul_blocks, relu: rms_norm stays apart: its "
+                                 "result is read elsewhere"});
   check_same(text, t.inputs);
 }
 
