@@ -534,6 +534,15 @@ constexpr KernelCase kCases[] = {
      {256, 256, 64},
      [](const int64_t *s) { return 2.0 * double(s[0] * s[1] * s[2]) * 9 * 32 * 32; },
      "tensor<[R, K, 32, 32], T>"},
+    {"conv2d_channels_last",
+     "f16",
+     "%x: tensor<[R, 32, 32, C], T>, %w: tensor<[K, 3, 3, C], T>",
+     "conv2d(%x, %w) {padding = [1, 1], channels_last = true}",
+     Ceiling::mma,
+     {1, 8, 16},
+     {256, 256, 64},
+     [](const int64_t *s) { return 2.0 * double(s[0] * s[1] * s[2]) * 9 * 32 * 32; },
+     "tensor<[R, 32, 32, K], T>"},
 };
 
 /// Dtypes and sizes put in: T, R, C and K stand alone as words.
