@@ -36,7 +36,8 @@
 // Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; SHARE, a
 // divisor of heads / kv_heads, 1 by default; those of cached.cuh for keys and values; CAUSAL;
 // SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_PLACES, with WIDE_PLACES
-// alike; WINDOW, with CAUSAL; HAS_MASK, with a stride for each of the mask's dimensions; WITH_MMA
+// alike; WINDOW, with CAUSAL; HAS_MASK, with a stride for each of the mask's dimensions, MASK_F32
+// where it is not of T; WITH_MMA
 // for that entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
 
 #include "shared/assume.cuh"
@@ -61,8 +62,13 @@ typedef int Length;
 #else
 #define LENGTHS_PARAMETER
 #endif
+#ifdef MASK_F32
+typedef float Mask;
+#else
+typedef T Mask;
+#endif
 #ifdef HAS_MASK
-#define MASK_PARAMETER const T *__restrict__ mask,
+#define MASK_PARAMETER const Mask *__restrict__ mask,
 #define MASK_STRIDES                                                                               \
   , long long mask_sequence, long long mask_head, long long mask_query, long long mask_position
 #else

@@ -88,6 +88,14 @@ __device__ __forceinline__ void copy_cached(T *to, const Cached *from, long long
 }
 #endif
 
+constexpr float kLog2e = 1.44269504088896340736f;
+
+// What a mask adds to the exponent of 2. The least finite number hides without being -infinity.
+__device__ __forceinline__ float exponent_of(float mask) {
+  const float exponent = mask * kLog2e;
+  return exponent == -infinity() && mask != exponent ? -3.402823466e38f : exponent;
+}
+
 __device__ __forceinline__ unsigned pair_of(float low, float high) {
 #ifdef DTYPE_F16
   const __half2 pair = __floats2half2_rn(low, high);
@@ -152,7 +160,14 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   copy_cached(key_tile, keys + first_at * stride, stride, most - first_at, int(width),
               is_cache_aligned);
 
-  const float factor = scale * 1.44269504088896340736f; // scores are powers of 2
+  const float factor = scale * kLog2e; // scores are powers of 2
+#ifdef HAS_MASK
+  const Mask *masks[2]; // of rows g and g + 8; those beyond the last read the first row of all
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    masks[h] = mask + sequence * mask_sequence + head * mask_head +
+               (warp_row + g + h * 8 < rows ? first + warp_row + g + h * 8 : first) * mask_query;
+#endif
   float sum[2] = {}, largest[2] = {-infinity(), -infinity()}, result[kMmaWidth / 8][4] = {};
 #pragma unroll 1
   for (int at = first_at; at < most; at += kMmaPositions) {
@@ -191,7 +206,13 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
       for (int e = 0; e < 4; ++e) {
         const int position = at + n * 8 + lane % 4 * 2 + e % 2;
         const bool is_seen = position < seen[e / 2] && position >= first_seen(seen[e / 2]);
+#ifdef HAS_MASK
+        score[n][e] = is_seen ? fmaf(score[n][e], factor,
+                                     exponent_of(float(masks[e / 2][position * mask_position])))
+                              : -infinity();
+#else
         score[n][e] = is_seen ? score[n][e] * factor : -infinity();
+#endif
         next[e / 2] = fmaxf(next[e / 2], score[n][e]);
       }
     float keep[2];
@@ -245,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int h = 0; h < 2; ++h) {
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
-    inverse[h] = largest[h] == -infinity() ? 0.0f : 1 / sum[h];
+    inverse[h] = sum[h] == 0 ? 0.0f : 1 / sum[h]; // of rows of NaN it is NaN
   }
   // Through shared memory, each warp its rows, so that runs of eight elements are stored.
   const int thread = thread_anew(), me = thread % 32, first_row = thread / 32 * 16;

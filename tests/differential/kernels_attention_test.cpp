@@ -2,10 +2,10 @@
 // padding on four sides.
 #include "kernels_check.h"
 
+#include "compiler/passes/pass.h"
 #include "ir/text/text.h"
 #include "jit/compiler.h"
 #include "kernels/builtin.h"
-#include "compiler/passes/pass.h"
 
 #include <cmath>
 
@@ -204,6 +204,15 @@ TEST_CASE("attention of many queries takes tensor cores") {
   OpTest lengths = attention({9, 17, 4, 10, 2, 32}, {kCausal}, DType::f16);
   lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
   check(lengths, 3);
+  // Masks in the dtype of queries, and in f32.
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (const Dims &mask : {Dims{70, 90}, Dims{2, 1, 1, 90}, Dims{4, 70, 1}, Dims{}})
+      for (DType of_mask : {dtype, DType::f32}) {
+        OpTest masked = attention({2, 70, 4, 90, 2, 40}, {}, dtype);
+        masked.operands.push_back(kAbsent);
+        masked.operands.push_back({mask, of_mask});
+        CHECK(entry(masked) == "attention_mma");
+      }
 }
 
 TEST_CASE("attention within a window sees that many positions, up to its own") {

@@ -236,6 +236,11 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
     addresses[binding.result().index] = addresses[operands[0].index] + uint64_t(offset);
     return {};
   }
+  case ir::BindingKind::constant: {
+    const std::string &data = module.constants[binding.callee].bytes;
+    CUGRT_ASSIGN(addresses[binding.result().index], allocate(int64_t(data.size())));
+    return runner.device_->write(addresses[binding.result().index], data);
+  }
   case ir::BindingKind::alias:
     addresses[binding.result().index] = addresses[operands[0].index];
     return {};

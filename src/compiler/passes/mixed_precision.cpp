@@ -64,6 +64,20 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
       if (binding.kind == BindingKind::constant)
         constant_[binding.first_result] = true;
     }
+  // What masks are made of stays in f32 with them.
+  std::vector<bool> of_mask(count, false);
+  for (auto block = function.blocks.rbegin(); block != function.blocks.rend(); ++block)
+    for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
+      const bool makes = b->kind == BindingKind::op && b->result_count == 1 &&
+                         of_mask[b->first_result] &&
+                         precision_[b->first_result] == Precision::follow;
+      const std::span<const Operand> operands = function.operands_of(*b);
+      for (size_t i = 0; i < operands.size(); ++i)
+        if (operands[i].kind == Operand::Kind::value && (makes || stays_f32(*b, i)))
+          of_mask[operands[i].index] = true;
+      if (makes)
+        precision_[b->first_result] = Precision::deny;
+    }
   choose(0);
   count_uses(0);
 }
@@ -98,7 +112,7 @@ bool PrecisionChoices::can_be_narrow(const Binding &op) {
   bool any = false;
   for (const Operand &operand : function_.operands_of(op)) {
     const bool is_value = operand.kind == Operand::Kind::value;
-    const bool narrows = is_value && is_f32(operand.value());
+    const bool narrows = is_value && is_f32(operand.value()) && !stays_f32(op, operands.size());
     any = any || narrows;
     operands.push_back(narrows    ? narrow_type(operand.value())
                        : is_value ? function_.value(operand.value()).type
@@ -149,10 +163,10 @@ void PrecisionChoices::choose(uint32_t number) {
   }
 }
 
-bool PrecisionChoices::reads_narrow(const Binding &binding, ValueId operand) const {
+bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) const {
   if (binding.kind == BindingKind::op)
-    return is_narrow_op(binding);
-  return renames(binding) && is_narrow(operand);
+    return is_narrow_op(binding) && !stays_f32(binding, operand);
+  return renames(binding) && is_narrow(function_.operands_of(binding)[operand].value());
 }
 
 void PrecisionChoices::count_uses(uint32_t number) {

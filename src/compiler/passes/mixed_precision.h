@@ -12,9 +12,9 @@
 // uses it.
 #pragma once
 
+#include "compiler/passes/pass.h"
 #include "ir/module/module.h"
 #include "ops/table/ops.h"
-#include "compiler/passes/pass.h"
 
 #include <vector>
 
@@ -22,8 +22,8 @@ namespace cugrt::passes {
 
 using Precision = ir::OpPrecision;
 
-/// What is done with each op: the table ops/table/ops.def, overridden by the options mixed.allow and
-/// so on.
+/// What is done with each op: the table ops/table/ops.def, overridden by the options mixed.allow
+/// and so on.
 class PrecisionTable {
 public:
   /// invalid_argument when several of the options name one op.
@@ -53,6 +53,12 @@ public:
   bool is_written(ir::ValueId value) const { return written_[value.index]; }
   /// Whether an op is computed in the narrow dtype.
   bool is_narrow_op(const ir::Binding &op) const { return narrow_op_[op.first_result]; }
+  /// Whether an operand stays in f32, whatever the op is computed in: masks, whose finite numbers
+  /// hide, and have no like in f16.
+  static bool stays_f32(const ir::Binding &binding, size_t operand) {
+    return binding.kind == ir::BindingKind::op && ir::op_of(binding) == ir::Op::attention &&
+           operand == 4;
+  }
   /// Whether a binding gives another name to its operand, in the operand's dtype.
   bool renames(const ir::Binding &binding) const;
   /// The type of a narrow copy of an f32 value.
@@ -65,7 +71,7 @@ public:
     const size_t count = own_operands(binding);
     for (size_t i = 0; i < count; ++i)
       if (operands[i].kind == ir::Operand::Kind::value && is_f32(operands[i].value()))
-        use(operands[i].value(), reads_narrow(binding, operands[i].value()));
+        use(operands[i].value(), reads_narrow(binding, i));
   }
   /// Operands of a binding before those that its blocks capture.
   size_t own_operands(const ir::Binding &binding) const;
@@ -73,7 +79,7 @@ public:
 private:
   Precision precision_of(const ir::Binding &op, const PrecisionTable &table);
   bool can_be_narrow(const ir::Binding &op);
-  bool reads_narrow(const ir::Binding &binding, ir::ValueId operand) const;
+  bool reads_narrow(const ir::Binding &binding, size_t operand) const;
   void choose(uint32_t block);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;

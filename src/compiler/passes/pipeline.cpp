@@ -9,6 +9,8 @@ constexpr Pass kPasses[] = {
     {"PadToBuckets",
      "let functions whose symbols have buckets run at the least bucket that holds the value",
      pad_to_buckets},
+    {"FuseAttention", "make products with a softmax and masks between them the op attention",
+     fuse_attention},
     {"ToMixedPrecision",
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
@@ -62,6 +64,7 @@ Result<const Pass *> require_pass(std::string_view name) {
 std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
+      find_pass("FuseAttention"),
       find_pass("ToMixedPrecision"), // off unless asked for
       // What nothing uses would keep others apart.
       find_pass("EliminateDeadBindings"),

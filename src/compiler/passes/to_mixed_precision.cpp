@@ -14,11 +14,11 @@
 // constant, and go where nothing names them any more. In it a number that is too large becomes the
 // largest finite one: -1e9, written for what a softmax is not to see, would be -infinity in f16,
 // and a row of nothing else NaN.
-#include "ir/module/function_cloner.h"
-#include "ir/module/names.h"
 #include "base/type/element.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/mixed_precision.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <cmath>
@@ -280,8 +280,10 @@ void Narrower::saturate_pad(std::vector<ir::Attribute> &attributes) const {
 Status Narrower::rewrite_op(const Binding &binding) {
   std::vector<Operand> operands;
   for (const Operand &operand : source().operands_of(binding)) {
-    const bool narrow = binding.kind == BindingKind::op ? choices_.is_narrow_op(binding)
-                                                        : choices_.is_narrow(operand.value());
+    const bool narrow = binding.kind == BindingKind::op
+                            ? choices_.is_narrow_op(binding) &&
+                                  !PrecisionChoices::stays_f32(binding, operands.size())
+                            : choices_.is_narrow(operand.value());
     operands.push_back(read(operand, binding, narrow));
   }
   std::vector<std::string> names;

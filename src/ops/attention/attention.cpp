@@ -1,4 +1,5 @@
-// Attention, caches and rotary embedding: kernels/attention/attention.cu, cache_write.cu, rotary.cu.
+// Attention, caches and rotary embedding: kernels/attention/attention.cu, cache_write.cu,
+// rotary.cu.
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 256;
 
 TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
   if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||
-      width > kMostMmaWidth || op.has_operand(4))
+      width > kMostMmaWidth)
     return TensorCores::no;
   const ir::Interval queries =
       op.exprs().range(q.dims[1], op.builder().function().symbol_domain(op.exprs()));
@@ -147,6 +148,8 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DWIDE_LENGTHS");
   if (has_mask)
     launch.option("-DHAS_MASK");
+  if (has_mask && op.operand_type(4).dtype != q.dtype)
+    launch.option("-DMASK_F32");
   if (has_places)
     launch.option("-DHAS_PLACES");
   if (has_places && op.operand_type(5).dtype == ir::DType::i64)

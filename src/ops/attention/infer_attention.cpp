@@ -49,7 +49,9 @@ Types Inference::attention() const {
     CUGRT_TRY(check_equal(dims(3)[0], q[0], "lengths and sequences"));
   }
   if (has(4)) {
-    CUGRT_TRY(check_same_dtype(4));
+    const bool is_narrow = type(0).dtype == DType::f16 || type(0).dtype == DType::bf16;
+    if (!is_narrow || type(4).dtype != DType::f32)
+      CUGRT_TRY(check_same_dtype(4));
     const Dims scores = {q[0], q[2], q[1], keys[1]};
     CUGRT_ASSIGN(const Dims out, broadcast(dims(4), scores));
     if (out != scores)

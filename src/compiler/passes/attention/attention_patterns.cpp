@@ -1,0 +1,383 @@
+// Matches of attention; see attention_patterns.h.
+#include "compiler/passes/attention/attention_patterns.h"
+
+#include "base/type/element.h"
+#include "compiler/passes/attention/mask_facts.h"
+#include "compiler/passes/attention/value_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Binding;
+using ir::DType;
+using ir::ExprId;
+using ir::Op;
+using ir::ValueId;
+
+using Dims = std::vector<ExprId>;
+
+constexpr int64_t kMostWidth = 1024, kMostMmaWidth = 256, kFewQueries = 16;
+// Bytes of keys and values that queries may read again and again without tensor cores, some 20
+// microseconds from a cache of the second level; products share what they read.
+constexpr int64_t kMostRead = int64_t(64) << 20;
+constexpr double kHides = -1e4, kLosesScores = -1e9;
+
+class AttentionMatcher {
+public:
+  AttentionMatcher(ir::Module &module, const ir::Function &function, const AttentionTarget &target)
+      : module_(module), function_(function), target_(target), read_(module, function),
+        masks_(read_), domain_(function.symbol_domain(module.exprs)) {}
+
+  AttentionMatches run() {
+    for (uint32_t b = 0; b < function_.blocks.size(); ++b) {
+      read_.enter(b);
+      for (const Binding &binding : function_.blocks[b].bindings)
+        if (read_.is_op(&binding, Op::softmax))
+          look_at(binding);
+    }
+    return std::move(found_);
+  }
+
+private:
+  const ir::Type &type(ValueId value) const { return read_.type(value); }
+  ValueId operand(const Binding &b, size_t i) const { return read_.operand(b, i); }
+
+  void look_at(const Binding &softmax) {
+    match_ = {};
+    is_guarded_ = is_scaled_ = is_mask_scaled_ = is_mask_mixed_ = false;
+    guarded_by_ = {};
+    parts_.clear();
+    split_.clear();
+    why_.clear();
+    const size_t rank = type(softmax.result()).dims.size();
+    const int64_t axis = ir::op_integer(Op::softmax, function_.attributes_of(softmax), "axis");
+    if (ir::normalize_axis(axis, rank) != rank - 1 || !find_second(softmax) ||
+        !find_first(operand(softmax, 0), &softmax))
+      return; // no attention at all
+    match_.members.push_back(&softmax);
+    if (finish())
+      found_.matches.push_back(std::move(match_));
+    else
+      ++found_.notes["softmax between products stays: " + why_];
+  }
+
+  bool no(std::string why) {
+    why_ = std::move(why);
+    return false;
+  }
+
+  // --- From the softmax to the second product ----------------------------------------------------
+
+  bool find_second(const Binding &softmax) {
+    ValueId weights = softmax.result();
+    const Binding *b = guard_of(weights);
+    if (b) {
+      is_guarded_ = true;
+      weights = b->result();
+    }
+    for (b = read_.only_reader(weights); b; b = read_.only_reader(weights)) {
+      if (read_.is_op(b, Op::matmul)) {
+        if (operand(*b, 0) != weights || operand(*b, 1) == weights || operand(*b, 2).valid())
+          return false;
+        match_.product = b;
+        return true;
+      }
+      if (!(read_.is_op(b, Op::reshape) && operand(*b, 0) == weights && splits(b)) &&
+          !(read_.is_op(b, Op::cast) && read_.is_floating(b->result())))
+        return false;
+      match_.members.push_back(b);
+      weights = b->result();
+    }
+    return false;
+  }
+
+  /// where() that makes rows of which nothing is seen 0; null: none.
+  const Binding *guard_of(ValueId weights) {
+    const Binding *guard = nullptr, *test = nullptr;
+    for (const Binding *b : read_.readers(weights)) {
+      if (read_.is_op(b, Op::where) && operand(*b, 2) == weights &&
+          read_.scalar(operand(*b, 1)) == 0.0)
+        guard = b;
+      else if (read_.is_op(b, Op::is_nan))
+        test = b;
+      else
+        return nullptr;
+    }
+    if (!guard || read_.is_yielded(weights) || type(guard->result()).dims != type(weights).dims)
+      return nullptr;
+    const ValueId condition = operand(*guard, 0);
+    if (test) {
+      if (condition != test->result() || !read_.only_reader(condition))
+        return nullptr;
+      match_.members.push_back(test);
+    } else {
+      guarded_by_ = masks_.largest_is_minus_infinity(condition);
+      if (!guarded_by_.valid())
+        return nullptr;
+    }
+    match_.members.push_back(guard);
+    return guard;
+  }
+
+  /// Whether a reshape joins or parts sequences and heads alone; then dimensions are noted.
+  bool splits(const Binding *reshape) {
+    const Dims &a = type(operand(*reshape, 0)).dims, &b = type(reshape->result()).dims;
+    if (a == b)
+      return true;
+    const Dims &four = a.size() == 4 ? a : b, &three = a.size() == 4 ? b : a;
+    if (four.size() != 4 || three.size() != 3 ||
+        !std::equal(four.begin() + 2, four.end(), three.begin() + 1) ||
+        (!split_.empty() && (split_[0] != four[0] || split_[1] != four[1])))
+      return false;
+    split_ = {four[0], four[1]};
+    return true;
+  }
+
+  // --- From the softmax back to the first product ------------------------------------------------
+
+  bool find_first(ValueId scores, const Binding *reader) {
+    const Binding *b = read_.maker(scores);
+    if (!b || read_.only_reader(scores) != reader)
+      return false;
+    const bool found = read_.is_op(b, Op::matmul)    ? take_product(*b)
+                       : read_.is_op(b, Op::reshape) ? splits(b) && find_first(operand(*b, 0), b)
+                       : read_.is_op(b, Op::cast)
+                           ? read_.is_floating(b->result()) && find_first(operand(*b, 0), b)
+                       : read_.is_op(b, Op::add)   ? take_added(*b)
+                       : read_.is_op(b, Op::where) ? take_condition(*b)
+                                                   : take_scale(*b);
+    if (found)
+      match_.members.push_back(b);
+    return found;
+  }
+
+  bool take_product(const Binding &b) {
+    if (operand(b, 2).valid() || operand(b, 0) == operand(b, 1))
+      return false;
+    first_ = &b;
+    return true;
+  }
+
+  bool take_scale(const Binding &b) {
+    double factor = 1;
+    const ValueId scaled = read_.scaled(b, factor);
+    if (!scaled.valid() || !read_.is_floating(scaled))
+      return false;
+    const bool before = std::exchange(is_scaled_, true);
+    if (find_first(scaled, &b)) {
+      match_.scale *= factor;
+      return true;
+    }
+    is_scaled_ = before;
+    return false;
+  }
+
+  bool take_added(const Binding &b) {
+    for (size_t i : {0, 1}) {
+      const ValueId scores = operand(b, i), mask = operand(b, 1 - i);
+      if (type(scores).dims == type(b.result()).dims &&
+          try_part({mask, false, false, 0, type(mask).dims}, b, scores))
+        return true;
+    }
+    return false;
+  }
+
+  bool take_condition(const Binding &b) {
+    for (size_t i : {1, 2}) {
+      const ValueId scores = operand(b, i), condition = operand(b, 0);
+      const std::optional<double> fill = read_.scalar(operand(b, 3 - i));
+      if (fill && *fill <= kHides && type(scores).dims == type(b.result()).dims &&
+          try_part({condition, true, i == 2, *fill, type(condition).dims}, b, scores))
+        return true;
+    }
+    return false;
+  }
+
+  bool try_part(MaskPart part, const Binding &b, ValueId scores) {
+    const size_t parts = parts_.size(), members = match_.members.size();
+    const bool scaled = is_scaled_, mask_scaled = is_mask_scaled_, mixed = is_mask_mixed_;
+    const std::vector<ExprId> split = split_;
+    const DType dtype = type(b.result()).dtype;
+    is_mask_scaled_ = is_mask_scaled_ || is_scaled_;
+    is_mask_mixed_ = is_mask_mixed_ || (parts > 0 && dtype != match_.mask_dtype);
+    match_.mask_dtype = dtype;
+    parts_.push_back(std::move(part));
+    if (find_first(scores, &b))
+      return true;
+    parts_.resize(parts);
+    match_.members.resize(members);
+    is_scaled_ = scaled, is_mask_scaled_ = mask_scaled, is_mask_mixed_ = mixed;
+    split_ = split;
+    return false;
+  }
+
+  // --- All of it ---------------------------------------------------------------------------------
+
+  bool finish() {
+    const Binding &first = *first_, &second = *match_.product;
+    const ValueId y = second.result();
+    if (is_mask_scaled_)
+      return no("the mask is scaled with the scores");
+    if (is_mask_mixed_)
+      return no("masks are of several dtypes");
+    const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(first), "transpose_b");
+    const bool turned = ir::op_bool(Op::matmul, function_.attributes_of(second), "transpose_b");
+    const size_t rank = type(first.result()).dims.size();
+    if (rank < 3 || rank > 4 || type(y).dims.size() < 3 || type(y).dims.size() > 4)
+      return no("it has other dimensions than sequences, heads, queries and positions");
+    for (ValueId value : {operand(first, 0), operand(first, 1), operand(second, 1), y})
+      if (type(value).dims.size() !=
+              (value == y || value == operand(second, 1) ? type(y).dims.size() : rank) ||
+          type(value).dtype != type(y).dtype)
+        return no("its operands have other dimensions or dtypes");
+    if (rank != type(y).dims.size() && split_.empty())
+      return no("sequences and heads are not told apart");
+    match_.q = read_.peeled(operand(first, 0), false);
+    match_.k = read_.peeled(operand(first, 1), !kept);
+    match_.v = read_.peeled(operand(second, 1), turned);
+    if (!tell_heads(operand(first, 0)))
+      return false;
+    for (HeadsOperand *x : {&match_.q, &match_.k, &match_.v})
+      if (!read_.part_heads(*x, match_.sequences, match_.heads))
+        return no("its operands are of other sequences or heads");
+    const Dims q = read_.dims_of(match_.q), k = read_.dims_of(match_.k),
+               v = read_.dims_of(match_.v);
+    match_.queries = q[2];
+    match_.positions = k[2];
+    const auto width = constant(q[3]), heads = constant(q[1]), groups = constant(k[1]);
+    if (q[0] != match_.sequences || q[1] != match_.heads || q[0] != k[0] || k != v || q[3] != k[3])
+      return no("keys and values have other dimensions than each other, or than queries");
+    if (!width || !heads || !groups || *heads < 1 || *groups < 1 || *heads % *groups ||
+        *width < 1 || *width > kMostWidth)
+      return no("heads and their elements are no constants, or too wide");
+    match_.scale *= match_.q.scale * match_.k.scale;
+    if (match_.v.scale != 1)
+      return no("values are scaled");
+    if (match_.scale == 0 || !std::isfinite(match_.scale))
+      return no("the scale is 0 or infinite");
+    std::ranges::reverse(parts_);
+    match_.mask = std::move(parts_);
+    return take_mask() && pays(*width);
+  }
+
+  /// Sequences and heads of products of rank 3: as a reshape of scores has them, or that of
+  /// queries, else each is a sequence of one head.
+  bool tell_heads(ValueId q) {
+    const Dims &dims = type(q).dims;
+    if (dims.size() == 4) {
+      match_.sequences = dims[0], match_.heads = dims[1];
+      return split_.empty() || (split_[0] == dims[0] && split_[1] == dims[1]) ||
+             no("sequences and heads are told apart in two ways");
+    }
+    if (split_.empty())
+      if (const auto parted = read_.heads_before(match_.q);
+          parted &&
+          read_.parts_alike({&match_.q, &match_.k, &match_.v}, (*parted)[0], (*parted)[1]))
+        split_ = {(*parted)[0], (*parted)[1]};
+    match_.sequences = split_.empty() ? dims[0] : split_[0];
+    match_.heads = split_.empty() ? module_.exprs.constant(1) : split_[1];
+    return true;
+  }
+
+  bool take_mask() {
+    std::vector<MaskPart> &mask = match_.mask;
+    if (mask.empty())
+      return true;
+    const Dims scores = {match_.sequences, match_.heads, match_.queries, match_.positions};
+    for (MaskPart &part : mask) {
+      if (part.dims.empty() || !stretch(part.dims, scores))
+        return no("a mask does not stretch to sequences, heads, queries and positions");
+    }
+    const DType computed = type(match_.product->result()).dtype;
+    if (match_.mask_dtype != computed && match_.mask_dtype != DType::f32)
+      return no("the mask is of another dtype");
+    // What hides by a finite number does so beside another mask as long as scores are lost in it.
+    const bool several = mask.size() > 1;
+    bool hides = false;
+    for (const MaskPart &part : mask) {
+      if (part.is_condition && several && std::isfinite(part.fill) && part.fill > kLosesScores)
+        return no("of several masks one hides by " + std::to_string(part.fill));
+      hides = hides || masks_.may_hide(part);
+    }
+    if (mask.size() == 1 && match_.queries == match_.positions &&
+        masks_.is_causal(mask.front(), match_.queries, kHides)) {
+      match_.causal = true; // each query sees itself
+      mask.clear();
+      return true;
+    }
+    const bool by_mask = guarded_by_.valid();
+    if (by_mask && (several || mask.front().is_condition || mask.front().value != guarded_by_))
+      return no("rows are made 0 by another mask");
+    match_.hidden_rows_are_nan = hides && !is_guarded_;
+    return true;
+  }
+
+  /// The dimensions of a mask of scores [B H, Q, P] as of those of [B, H, Q, P].
+  bool stretch(Dims &dims, const Dims &scores) {
+    const ExprId one = module_.exprs.constant(1);
+    if (dims.size() == 3 && type(first_->result()).dims.size() == 3) {
+      const bool each = dims[0] == module_.exprs.mul(scores[0], scores[1]);
+      if (!each && dims[0] != one)
+        return false;
+      const ExprId row = dims[1], column = dims[2];
+      dims = {each ? scores[0] : one, each ? scores[1] : one, row, column};
+    }
+    if (dims.size() > 4)
+      return false;
+    for (size_t i = 1; i <= dims.size(); ++i)
+      if (dims[dims.size() - i] != one && dims[dims.size() - i] != scores[4 - i])
+        return false;
+    return true;
+  }
+
+  /// Whether the op is at least as fast as products and a softmax. Tensor cores share what they
+  /// read among 64 queries; else each query reads all keys and values.
+  bool pays(int64_t width) {
+    const DType dtype = type(match_.product->result()).dtype;
+    const bool narrow = dtype == DType::f16 || dtype == DType::bf16 ||
+                        (dtype == DType::f32 && target_.becomes_narrow);
+    if (narrow && target_.has_tensor_cores && width % 8 == 0 && width <= kMostMmaWidth)
+      return true;
+    const auto upper = [&](ExprId e) { return module_.exprs.range(e, domain_).upper; };
+    if (upper(match_.queries) <= kFewQueries)
+      return true;
+    const ExprId factors[] = {match_.sequences, match_.heads, match_.queries, match_.positions};
+    const int64_t rows = module_.exprs.product_upper(factors, 1, domain_);
+    const int64_t bytes = 2 * width * ir::info(dtype).bytes_per_block;
+    return rows <= kMostRead / bytes ||
+           no("without tensor cores each query would read all keys and values");
+  }
+
+  std::optional<int64_t> constant(ExprId e) const { return module_.exprs.as_constant(e); }
+
+  ir::Module &module_;
+  const ir::Function &function_;
+  const AttentionTarget target_;
+  ValueReader read_;
+  MaskFacts masks_;
+  const ir::SymbolDomain domain_;
+  AttentionMatch match_; // that is looked for, as all below
+  const Binding *first_ = nullptr;
+  std::vector<MaskPart> parts_; // from the softmax on
+  std::vector<ExprId> split_;   // sequences and heads
+  ValueId guarded_by_;          // the mask whose largest element makes rows 0
+  bool is_guarded_ = false, is_scaled_ = false, is_mask_scaled_ = false, is_mask_mixed_ = false;
+  std::string why_;
+  AttentionMatches found_;
+};
+
+} // namespace
+
+AttentionMatches match_attention(ir::Module &module, const ir::Function &function,
+                                 const AttentionTarget &target) {
+  return AttentionMatcher(module, function, target).run();
+}
+
+} // namespace cugrt::passes

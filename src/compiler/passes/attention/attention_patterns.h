@@ -1,0 +1,73 @@
+// Which products and softmaxes FuseAttention makes the op `attention`:
+//
+//   q --> [x scale] --> matmul --> [x scale] --> [+ mask, where] --> softmax --> [guard] --> matmul
+//   k --> [x scale] ----'                                                             v ----'
+//
+//   q, k, v   [B, H, length, D] or [B H, length, D], k also with its last two dimensions exchanged;
+//             transposes, scales and reshapes before them are looked through, a slice of a product
+//             of all three likewise, and the broadcast that repeats heads of keys and values
+//   mask      what is added, or what where() chooses in the place of scores, scalars of at most
+//             -10,000 or -infinity
+//   guard     where() that makes rows 0 of which nothing is seen: by is_nan of the softmax, or by
+//             the mask's largest element
+//
+// All of it lies in one block, and what is computed between the products is read by nothing else.
+#pragma once
+
+#include "ops/table/ops.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace cugrt::passes {
+
+/// An operand of the products as [B, H, length, D]: of `value` the slice, if any, reshaped, if
+/// `reshaped` is not empty, and then read through `axes`.
+struct HeadsOperand {
+  ir::ValueId value;
+  double scale = 1;
+  std::vector<ir::ExprId> begin, size; // of the slice; empty: none
+  std::vector<ir::ExprId> reshaped;
+  std::vector<int64_t> axes;
+};
+
+/// A step of the mask, from the product on.
+struct MaskPart {
+  ir::ValueId value;            // what is added, or a condition
+  bool is_condition;            // scores that are not seen become `fill`
+  bool hides_where_true;        // of a condition
+  double fill;                  // of a condition
+  std::vector<ir::ExprId> dims; // of the value, as it stretches to [B, H, Q, P]
+};
+
+/// Values and bindings are those of the function that was looked at.
+struct AttentionMatch {
+  const ir::Binding *product = nullptr;     // the second one, where the op is computed
+  std::vector<const ir::Binding *> members; // all others that are computed no more
+  HeadsOperand q, k, v;
+  ir::ExprId sequences, heads, queries, positions;
+  double scale = 1;
+  bool causal = false;
+  std::vector<MaskPart> mask;
+  ir::DType mask_dtype = ir::DType::f32;
+  /// A row that the mask hides whole by -infinity has NaN as result, where the op has 0.
+  bool hidden_rows_are_nan = false;
+};
+
+struct AttentionMatches {
+  std::vector<AttentionMatch> matches;
+  std::map<std::string, int> notes; // softmaxes between products that stay, with the reason
+};
+
+/// What the op costs where tensor cores do not take it, and which dtype it will have.
+struct AttentionTarget {
+  bool has_tensor_cores = false; // of a device
+  bool becomes_narrow = false;   // f32 will be f16 or bf16
+};
+
+/// Of a function whose expressions and types are those of `module`, to whose pool some are added.
+AttentionMatches match_attention(ir::Module &module, const ir::Function &function,
+                                 const AttentionTarget &target);
+
+} // namespace cugrt::passes

@@ -1,0 +1,275 @@
+// FuseAttention: products, masks and softmaxes that are attention become the op `attention`
+// (attention_patterns.h says which):
+//
+//   %s = matmul(%q, %kt)                      %y = attention(%q_t, %k_t, %v_t)
+//   %p = softmax(%s)                          %o = transpose(%y) {axes = [0, 2, 1, 3]}
+//   %o = matmul(%p, %v)
+//
+// The op reads heads beside each other, [B, length, H, D], as they mostly lie before a transpose
+// that is dead then; so is the one behind. Masks become one, added in the dtype in which they were
+// added to the scores. Where it may hide a whole row by -infinity, whose softmax is NaN, that row
+// of the mask becomes NaN: the op alone would give 0. What is dead is left to
+// EliminateDeadBindings.
+#include "base/type/element.h"
+#include "compiler/passes/all_passes.h"
+#include "compiler/passes/attention/attention_patterns.h"
+#include "compiler/passes/kernel_choice.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Attribute;
+using ir::Binding;
+using ir::BindingKind;
+using ir::DType;
+using ir::ExprId;
+using ir::Op;
+using ir::Operand;
+using ir::TypeId;
+using ir::ValueId;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+const std::vector<int64_t> kExchange = {0, 2, 1, 3}; // length and heads
+
+/// The least finite number of a dtype: below all scores, and equal to itself with one added.
+double lowest(DType dtype) {
+  return dtype == DType::f16    ? -65504.0
+         : dtype == DType::bf16 ? -0x1.fep127
+         : dtype == DType::f32  ? double(std::numeric_limits<float>::lowest())
+                                : std::numeric_limits<double>::lowest();
+}
+
+class AttentionFuser : public ir::FunctionCloner {
+public:
+  AttentionFuser(const ir::Function &source, ir::Module &target,
+                 std::span<const AttentionMatch> matches,
+                 std::unordered_map<std::string, uint32_t> &names)
+      : FunctionCloner(source, target), names_(names) {
+    for (const AttentionMatch &match : matches) {
+      match_of_[match.product] = &match;
+      gone_.insert(match.members.begin(), match.members.end());
+    }
+  }
+
+protected:
+  Status enter_block(uint32_t) override { return forget_block(); }
+  Status leave_block(uint32_t) override { return forget_block(); }
+  Status visit(const Binding &binding) override {
+    if (gone_.contains(&binding))
+      return {};
+    if (const auto at = match_of_.find(&binding); at != match_of_.end())
+      return emit(*at->second);
+    if (binding.kind == BindingKind::op && binding.result_count == 1) {
+      const Operand x = source().operands_of(binding)[0];
+      const auto known =
+          x.kind == Operand::Kind::value ? heads_last_.find(x.index) : heads_last_.end();
+      if (known != heads_last_.end()) {
+        if (ir::op_of(binding) == Op::transpose &&
+            ir::op_integers(Op::transpose, source().attributes_of(binding), "axes") == kExchange) {
+          map(binding.result(), known->second);
+          return {};
+        }
+        if (ir::op_of(binding) == Op::reshape &&
+            type_of(binding.result()).dims == exchanged(known->second))
+          heads_last_.emplace(binding.first_result, ValueId(known->second));
+      }
+    }
+    return copy(binding);
+  }
+
+private:
+  using Dims = std::vector<ExprId>;
+
+  Status forget_block() {
+    masks_.clear();
+    heads_last_.clear();
+    return {};
+  }
+
+  const ir::Type &made_type(ValueId value) {
+    return module().types[builder().function().value(value).type];
+  }
+  Dims exchanged(ValueId value) {
+    const Dims &dims = made_type(value).dims;
+    return {dims[0], dims[2], dims[1], dims[3]};
+  }
+
+  /// Appends an op of the target's values; absent ones are invalid. The first error stays in
+  /// status_, and what is made of it then is not used.
+  ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes,
+             std::string_view hint) {
+    std::vector<Operand> given;
+    std::vector<TypeId> types;
+    for (ValueId value : operands) {
+      given.push_back(value.valid() ? Operand::of(value) : Operand{});
+      types.push_back(value.valid() ? builder().function().value(value).type : TypeId());
+    }
+    if (!status_.ok())
+      return {};
+    auto results = ir::infer_op(module(), op, types, attributes, &builder().function());
+    if (!results.ok()) {
+      status_ = results.take_status();
+      return {};
+    }
+    Binding made{};
+    made.kind = BindingKind::op;
+    made.callee = uint32_t(op);
+    made.location = location_;
+    const std::string name(hint);
+    return builder().bind(made, given, {}, attributes, std::span(&name, 1), *results);
+  }
+  ValueId shape(const Dims &dims) {
+    return bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims), location_);
+  }
+  ValueId scalar(DType dtype, double value) {
+    ir::Constant constant{.name = ir::unique_name(names_, "attention_mask", "_"),
+                          .type = module().types.tensor(dtype, {}),
+                          .bytes = {},
+                          .location = location_};
+    ir::append_float(dtype, value, constant.bytes);
+    const TypeId type = constant.type;
+    module().constants.push_back(std::move(constant));
+    Binding made{};
+    made.kind = BindingKind::constant;
+    made.callee = uint32_t(module().constants.size() - 1);
+    made.location = location_;
+    const std::string name = "fill";
+    return builder().bind(made, {}, {}, {}, std::span(&name, 1), std::span(&type, 1));
+  }
+  ValueId reshaped(ValueId x, const Dims &dims) {
+    return !status_.ok() || made_type(x).dims == dims ? x
+                                                      : op(Op::reshape, {x, shape(dims)}, {}, "");
+  }
+
+  /// [B, length, H, D]
+  ValueId heads_last(const HeadsOperand &x, std::string_view hint) {
+    ValueId y = mapped(x.value);
+    if (!x.begin.empty())
+      y = op(Op::slice, {y, shape(x.begin), shape(x.size)}, {}, hint);
+    if (!x.reshaped.empty())
+      y = reshaped(y, x.reshaped);
+    const std::vector<int64_t> axes = {x.axes[0], x.axes[2], x.axes[1], x.axes[3]};
+    return axes == std::vector<int64_t>{0, 1, 2, 3}
+               ? y
+               : op(Op::transpose, {y}, {{"axes", axes}}, hint);
+  }
+
+  ValueId mask_of(const AttentionMatch &match) {
+    std::vector<int64_t> key = {int64_t(match.mask_dtype), match.hidden_rows_are_nan};
+    for (const MaskPart &part : match.mask) {
+      key.insert(key.end(), {part.value.index, part.hides_where_true, std::isfinite(part.fill)});
+      for (ExprId dim : part.dims)
+        key.push_back(dim.index);
+    }
+    ValueId &known = masks_[key];
+    if (!known.valid())
+      known = make_mask(match);
+    return known;
+  }
+
+  ValueId make_mask(const AttentionMatch &match) {
+    const DType dtype = match.mask_dtype;
+    const bool alone = match.mask.size() == 1;
+    ValueId mask;
+    for (const MaskPart &part : match.mask) {
+      const ValueId value = reshaped(mapped(part.value), part.dims);
+      if (!part.is_condition) {
+        mask = mask.valid() ? op(Op::add, {mask, value}, {}, "mask") : value;
+        continue;
+      }
+      // Alone, whatever number hides leaves equal weights where nothing is seen.
+      const double fill = alone && std::isfinite(part.fill) ? lowest(dtype) : part.fill;
+      const ValueId seen = mask.valid() ? mask : scalar(dtype, 0), hidden = scalar(dtype, fill);
+      mask = part.hides_where_true ? op(Op::where, {value, hidden, seen}, {}, "mask")
+                                   : op(Op::where, {value, seen, hidden}, {}, "mask");
+    }
+    if (!match.hidden_rows_are_nan)
+      return mask;
+    const ValueId largest =
+        op(Op::reduce_max, {mask}, {{"axes", std::vector<int64_t>{-1}}, {"keep_dims", true}},
+           "largest");
+    const ValueId hidden = op(Op::equal, {largest, scalar(dtype, -kInfinity)}, {}, "hidden");
+    return op(Op::where, {hidden, scalar(dtype, std::nan("")), mask}, {}, "mask");
+  }
+
+  Status emit(const AttentionMatch &match) {
+    const ValueId result = match.product->result();
+    const std::string &name = source().value(result).name;
+    location_ = match.product->location;
+    const ValueId q = heads_last(match.q, name + "_q"), k = heads_last(match.k, name + "_k"),
+                  v = heads_last(match.v, name + "_v"),
+                  mask = match.mask.empty() ? ValueId() : mask_of(match);
+    std::vector<Attribute> attributes = {{"scale", match.scale}};
+    if (match.causal)
+      attributes.push_back({"causal", true});
+    const ValueId y = mask.valid() ? op(Op::attention, {q, k, v, ValueId(), mask}, attributes, name)
+                                   : op(Op::attention, {q, k, v}, attributes, name);
+    if (!status_.ok())
+      return std::move(status_);
+    heads_last_.emplace(result.index, y);
+    const ValueId first = op(Op::transpose, {y}, {{"axes", kExchange}}, "");
+    map(result, reshaped(first, type_of(result).dims));
+    return std::move(status_);
+  }
+
+  std::unordered_map<std::string, uint32_t> &names_; // of constants
+  std::unordered_map<const Binding *, const AttentionMatch *> match_of_;
+  std::unordered_set<const Binding *> gone_;
+  std::map<std::vector<int64_t>, ValueId> masks_;    // that were made in the block
+  std::unordered_map<uint32_t, ValueId> heads_last_; // by [B, H, Q, D] of the source
+  SourceLocation location_{};
+  Status status_;
+};
+
+} // namespace
+
+Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &context) {
+  if (!context.flag("fuse.patterns"))
+    return module;
+  ir::Module target = ir::without_functions(module);
+  const std::vector<Op> denied = context.ops("mixed.deny");
+  codegen::Target device;
+  device.compute_capability = context.number("target.compute_capability");
+  const AttentionTarget costs{codegen::has_tensor_cores(DType::f16, device),
+                              context.choice("mixed.dtype") != "none" &&
+                                  std::ranges::find(denied, Op::attention) == denied.end()};
+  std::unordered_map<std::string, uint32_t> names;
+  for (const ir::Constant &constant : module.constants)
+    names.try_emplace(constant.name, 1);
+  for (const ir::Function &function : module.functions) {
+    const AttentionMatches found = match_attention(target, function, costs);
+    const auto note = [&](const std::string &text, size_t times) {
+      context.note("@" + function.name + ": " +
+                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+    };
+    std::map<std::string, size_t> made;
+    for (const AttentionMatch &match : found.matches)
+      ++made[std::string("softmax between products became attention") + (match.causal ? ", causal"
+                                                                         : match.mask.empty()
+                                                                             ? ""
+                                                                             : ", with a mask")];
+    for (const auto &[text, times] : made)
+      note(text, times);
+    for (const auto &[text, times] : found.notes)
+      note(text, size_t(times));
+    if (found.matches.empty()) {
+      target.functions.push_back(function);
+      continue;
+    }
+    CUGRT_ASSIGN(ir::Function fused, AttentionFuser(function, target, found.matches, names).run());
+    target.functions.push_back(std::move(fused));
+  }
+  return target;
+}
+
+} // namespace cugrt::passes

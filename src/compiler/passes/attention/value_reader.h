@@ -1,0 +1,79 @@
+// What the values of a function are, for matches of attention: scalars, and operands of products
+// behind transposes, scales, reshapes, slices and repeated heads.
+#pragma once
+
+#include "compiler/passes/attention/attention_patterns.h"
+#include "compiler/passes/value_uses.h"
+
+#include <array>
+#include <optional>
+#include <unordered_set>
+
+namespace cugrt::passes {
+
+class ValueReader {
+public:
+  ValueReader(ir::Module &module, const ir::Function &function)
+      : module_(module), function_(function), uses_(function) {}
+  /// Bindings of this block are looked at from now on.
+  void enter(uint32_t block);
+
+  ir::Module &module() const { return module_; }
+  const ir::Type &type(ir::ValueId value) const {
+    return module_.types[function_.value(value).type];
+  }
+  bool is_floating(ir::ValueId value) const;
+  /// Invalid: absent, or no value.
+  ir::ValueId operand(const ir::Binding &b, size_t i) const;
+  std::span<const ir::Attribute> attributes(const ir::Binding &b) const {
+    return function_.attributes_of(b);
+  }
+  bool is_op(const ir::Binding *b, ir::Op op) const {
+    return b && b->kind == ir::BindingKind::op && ir::op_of(*b) == op;
+  }
+  /// In the block, else null.
+  const ir::Binding *maker(ir::ValueId value) const;
+  /// In any block.
+  const ir::Binding *maker_anywhere(ir::ValueId value) const { return uses_.maker(value); }
+  const std::vector<const ir::Binding *> &readers(ir::ValueId value) const {
+    return uses_.readers(value);
+  }
+  bool is_yielded(ir::ValueId value) const { return uses_.is_yielded(value); }
+  /// In the block, else null.
+  const ir::Binding *only_reader(ir::ValueId value) const;
+
+  /// The bytes of a constant of the module; null: it is none.
+  const ir::Constant *constant(ir::ValueId value) const;
+  /// A constant of one element.
+  std::optional<double> scalar(ir::ValueId value) const;
+  /// What `b` multiplies by a scalar, or divides by one, by which `factor` is multiplied; invalid:
+  /// it does neither.
+  ir::ValueId scaled(const ir::Binding &b, double &factor) const;
+
+  /// An operand of a product as [.., length, width], of which it has the last two dimensions
+  /// `exchanged` or not.
+  HeadsOperand peeled(ir::ValueId value, bool exchanged) const;
+  /// The dimensions of an operand, read through its axes.
+  std::vector<ir::ExprId> dims_of(const HeadsOperand &x) const;
+  /// Sequences and heads of an operand of rank 3 before a reshape joined them.
+  std::optional<std::array<ir::ExprId, 2>> heads_before(const HeadsOperand &x) const;
+  /// Whether all operands have these sequences and heads there.
+  bool parts_alike(std::initializer_list<const HeadsOperand *> operands, ir::ExprId sequences,
+                   ir::ExprId heads) const;
+  /// Gives an operand of rank 3 its sequences and heads. False where it has others.
+  bool part_heads(HeadsOperand &x, ir::ExprId sequences, ir::ExprId heads) const;
+
+private:
+  std::vector<ir::ExprId> present_dims(const HeadsOperand &x) const;
+  void peel(HeadsOperand &x) const;
+  bool peel_repeated_heads(HeadsOperand &x, const ir::Binding &reshape) const;
+  bool peel_slice(HeadsOperand &x, const ir::Binding &b) const;
+  std::optional<std::vector<ir::ExprId>> shape(ir::ValueId value) const;
+
+  ir::Module &module_; // expressions are added
+  const ir::Function &function_;
+  const ValueUses uses_;
+  std::unordered_set<const ir::Binding *> here_; // bindings of the block
+};
+
+} // namespace cugrt::passes

@@ -1,0 +1,344 @@
+// Attention that is written as products and a softmax: which forms FuseAttention takes, and that
+// their results are those of the rule in double precision, rows of NaN included.
+#include "support/catch.h"
+#include "support/launch_runner.h"
+
+#include "compiler/passes/pass.h"
+#include "ir/text/text.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+LaunchRunner &runner() {
+  static LaunchRunner runner;
+  return runner;
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kB = 2, kH = 4, kWidth = 8;
+
+/// What is added to a score, of sequence, head, query and position.
+using Bias = std::function<double(int64_t, int64_t, int64_t, int64_t)>;
+
+struct Form {
+  std::string name;
+  std::string scores; // from %q, %k and %v [2, H, length, 8] to %y [2, 4, Q, 8]
+  Bias bias = [](auto...) { return 0.0; };
+  bool is_found = true;
+  std::string attribute{}; // of the op
+  std::string params{}, constants{};
+  std::vector<Array> more{}; // for params
+  int64_t queries = 5, positions = 7, groups = kH;
+  double scale = 0.25;
+};
+
+std::string with_sizes(std::string text, const Form &form) {
+  for (const auto &[name, size] : {std::pair{"Q", form.queries}, {"P", form.positions}})
+    for (size_t at; (at = text.find("{" + std::string(name) + "}")) != std::string::npos;)
+      text.replace(at, 3, std::to_string(size));
+  return text;
+}
+
+Array numbers(std::vector<int64_t> dims, uint32_t seed) {
+  std::mt19937 random(seed);
+  Array x = Array::of(dims);
+  for (double &value : x.values)
+    value = double(int(random() % 257) - 128) / 64; // which f16 has
+  return x;
+}
+
+std::vector<double> expected(const Form &form, const std::vector<Array> &in) {
+  const int64_t share = kH / form.groups;
+  const auto at = [&](const Array &x, int64_t b, int64_t h, int64_t i, int64_t e) {
+    return x.values[size_t(((b * x.dims[1] + h) * x.dims[2] + i) * kWidth + e)];
+  };
+  std::vector<double> y;
+  for (int64_t b = 0; b < kB; ++b)
+    for (int64_t h = 0; h < kH; ++h)
+      for (int64_t i = 0; i < form.queries; ++i) {
+        std::vector<double> weights;
+        double largest = -kInfinity, sum = 0;
+        for (int64_t j = 0; j < form.positions; ++j) {
+          double score = 0;
+          for (int64_t e = 0; e < kWidth; ++e)
+            score += at(in[0], b, h, i, e) * at(in[1], b, h / share, j, e);
+          // Sums with the least numbers are those of f32.
+          weights.push_back(double(float(form.scale * score + form.bias(b, h, i, j))));
+          largest = std::max(largest, weights.back());
+        }
+        for (double &weight : weights)
+          sum += weight = std::exp(weight - largest); // NaN where all are -infinity
+        for (int64_t e = 0; e < kWidth; ++e) {
+          double value = 0;
+          for (int64_t j = 0; j < form.positions; ++j)
+            value += weights[size_t(j)] / sum * at(in[2], b, h / share, j, e);
+          y.push_back(value);
+        }
+      }
+  return y;
+}
+
+ir::Module after(ir::Module module, const passes::PassContext &context,
+                 std::initializer_list<const char *> passes) {
+  for (const char *name : passes) {
+    Result<ir::Module> next = passes::find_pass(name)->run(module, context);
+    INFO(name << ": " << (next.ok() ? "" : next.status().to_string()));
+    REQUIRE(next.ok());
+    module = std::move(next).value();
+  }
+  return module;
+}
+
+void check(const Form &form, const std::string &precision = "none") {
+  const auto lengths = [](int64_t heads, const std::string &length) {
+    return "tensor<[2, " + std::to_string(heads) + ", " + length + ", 8], f32>";
+  };
+  const std::string text = with_sizes(
+      "cugrt 1\n\nconstant @quarter : tensor<[], f32> = [0.25]\n"
+      "constant @half : tensor<[], f32> = [0.5]\nconstant @zero : tensor<[], f32> = [0.0]\n"
+      "constant @hides : tensor<[], f32> = [-inf]\nconstant @least : tensor<[], f32> = "
+      "[-3.4028234663852886e38]\n" +
+          form.constants + "\nfunc @main(%q: " + lengths(kH, "{Q}") +
+          ", %k: " + lengths(form.groups, "{P}") + ", %v: " + lengths(form.groups, "{P}") +
+          form.params + ") -> (" + lengths(kH, "{Q}") +
+          ") {\n  %quarter = constant @quarter\n  %half = constant @half\n  %zero = constant "
+          "@zero\n"
+          "  %hides = constant @hides\n  %least = constant @least\n" +
+          form.scores + "  return %y\n}\n",
+      form);
+  INFO(form.name << ", " << precision << "\n" << text);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "form");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  passes::PassContext context;
+  REQUIRE(context.set("mixed.dtype", precision).ok());
+  const ir::Module fused = after(*module, context, {"FuseAttention", "EliminateDeadBindings"});
+  const std::string written = ir::print(fused);
+  INFO(written);
+  CHECK((written.find("= attention(") != std::string::npos) == form.is_found);
+  CHECK((written.find("softmax") == std::string::npos) == form.is_found);
+  CHECK(written.find(form.attribute) != std::string::npos);
+  const ir::Module legal =
+      after(fused, context,
+            {"ToMixedPrecision", "EliminateDeadBindings", "LegalizeOps", "EliminateDeadBindings"});
+  std::vector<Array> inputs = {numbers({kB, kH, form.queries, kWidth}, 1),
+                               numbers({kB, form.groups, form.positions, kWidth}, 2),
+                               numbers({kB, form.groups, form.positions, kWidth}, 3)};
+  const std::vector<double> want = expected(form, inputs);
+  inputs.insert(inputs.end(), form.more.begin(), form.more.end());
+  const Result<std::vector<Array>> got = runner().run(legal, legal.functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  const double unit = precision == "none" ? 2e-6 : precision == "f16" ? 2e-3 : 2e-2;
+  REQUIRE(got->at(0).values.size() == want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double y = got->at(0).values[i];
+    CAPTURE(i, y, want[i]);
+    CHECK((std::isnan(want[i]) ? std::isnan(y) : std::fabs(y - want[i]) <= unit * 2));
+  }
+}
+
+/// In f32, and for 20 queries over 20 positions in f16 and bf16, which tensor cores take.
+void check_all(Form form) {
+  check(form);
+  if (form.params.find("{") == std::string::npos && form.more.empty() && form.queries == 5) {
+    form.queries = form.positions = 20;
+    check(form, "f16");
+    check(form, "bf16");
+  }
+}
+
+const std::string kProduct = "  %kt = transpose(%k) {axes = [0, 1, 3, 2]}\n"
+                             "  %s = matmul(%q, %kt)\n",
+                  kScaled = kProduct + "  %t = mul(%s, %quarter)\n",
+                  kEnd = "  %y = matmul(%p, %v)\n", kSoftmax = "  %p = softmax(%u)\n" + kEnd;
+
+/// A condition of [2, 1, 1, P]: sequence 0 sees the first positions, sequence 1 as many as said.
+Array lengths_of(int64_t positions, int64_t first, int64_t second) {
+  Array seen = Array::of({kB, 1, 1, positions});
+  for (int64_t j = 0; j < positions; ++j) {
+    seen.values[size_t(j)] = j < first;
+    seen.values[size_t(positions + j)] = j < second;
+  }
+  return seen;
+}
+
+std::string matrix(int64_t n, const std::function<std::string(int64_t, int64_t)> &element) {
+  std::string text = "[";
+  for (int64_t i = 0; i < n * n; ++i)
+    text += (i ? ", " : "") + element(i / n, i % n);
+  return text + "]\n";
+}
+
+} // namespace
+
+TEST_CASE("products with a softmax between them become attention, wherever the scale stands") {
+  check_all({.name = "after the product", .scores = kScaled + "  %p = softmax(%t)\n" + kEnd});
+  check_all({.name = "a quotient",
+             .scores = kProduct +
+                       "  %c = constant @four\n  %t = div(%s, %c)\n"
+                       "  %p = softmax(%t)\n" +
+                       kEnd,
+             .constants = "constant @four : tensor<[], f32> = [4.0]\n"});
+  check_all({.name = "on both sides",
+             .scores = "  %kt = transpose(%k) {axes = [0, 1, 3, 2]}\n"
+                       "  %q2 = mul(%q, %half)\n  %k2 = mul(%half, %kt)\n"
+                       "  %s = matmul(%q2, %k2)\n  %p = softmax(%s) {axis = 3}\n" +
+                       kEnd});
+  check_all({.name = "none",
+             .scores = "  %s = matmul(%q, %k) {transpose_b = true}\n  %p = softmax(%s)\n" + kEnd,
+             .attribute = "scale = 1.0",
+             .scale = 1});
+  check_all(
+      {.name = "sequences and heads in one dimension",
+       .scores =
+           "  %d3 = shape [8, {Q}, 8]\n  %e3 = shape [8, {P}, 8]\n  %f = shape [2, 4, {Q}, 8]\n"
+           "  %q3 = reshape(%q, %d3)\n  %k3 = reshape(%k, %e3)\n  %v3 = reshape(%v, %e3)\n"
+           "  %q4 = mul(%q3, %quarter)\n  %s = matmul(%q4, %k3) {transpose_b = true}\n"
+           "  %p = softmax(%s)\n  %y3 = matmul(%p, %v3)\n  %y = reshape(%y3, %f)\n"});
+  check_all(
+      {.name = "repeated heads",
+       .scores =
+           "  %u5 = shape [2, 2, 1, {P}, 8]\n  %w5 = shape [2, 2, 2, {P}, 8]\n"
+           "  %f = shape [2, 4, {P}, 8]\n"
+           "  %k5 = reshape(%k, %u5)\n  %kw = broadcast_to(%k5, %w5)\n  %kr = reshape(%kw, %f)\n"
+           "  %v5 = reshape(%v, %u5)\n  %vw = broadcast_to(%v5, %w5)\n  %vr = reshape(%vw, %f)\n"
+           "  %kt = transpose(%kr) {axes = [0, 1, 3, 2]}\n  %s = matmul(%q, %kt)\n"
+           "  %t = mul(%s, %quarter)\n  %p = softmax(%t)\n  %y = matmul(%p, %vr)\n",
+       .groups = 2});
+}
+
+TEST_CASE("masks that are added or chosen become that of attention") {
+  const std::string param = ",\n    %m: tensor<[2, 1, 1, {P}], bool>";
+  const auto lengths = [](int64_t first, int64_t second, double fill) {
+    return [=](int64_t b, int64_t, int64_t, int64_t j) {
+      return j < (b == 0 ? first : second) ? 0.0 : fill;
+    };
+  };
+  const double least = std::numeric_limits<float>::lowest();
+  for (const char *precision : {"none", "f16", "bf16"}) {
+    const int64_t n = precision == std::string("none") ? 7 : 20;
+    // Sequence 1 sees nothing: the average of all, or NaN, as the softmax has it.
+    for (const auto &[name, fill] : {std::pair{"%least", least}, {"%hides", -kInfinity}}) {
+      const std::string number = name;
+      check({.name = "where" + number,
+             .scores = kScaled + "  %u = where(%m, %t, " + number + ")\n" + kSoftmax,
+             .bias = lengths(3, 0, fill),
+             .params = param,
+             .more = {lengths_of(n, 3, 0)},
+             .queries = n,
+             .positions = n},
+            precision);
+      check({.name = "a bias that is chosen" + number,
+             .scores = kScaled + "  %b = where(%m, %zero, " + number + ")\n  %u = add(%b, %t)\n" +
+                       kSoftmax,
+             .bias = lengths(3, 0, fill),
+             .params = param,
+             .more = {lengths_of(n, 3, 0)},
+             .queries = n,
+             .positions = n},
+            precision);
+    }
+    check({.name = "hidden where true",
+           .scores = kScaled + "  %u = where(%m, %least, %t)\n" + kSoftmax,
+           .bias = [](int64_t b, int64_t, int64_t,
+                      int64_t j) { return b == 0 && j < 3 ? -1e30 : 0.0; },
+           .params = param,
+           .more = {lengths_of(n, 3, 0)},
+           .queries = n,
+           .positions = n},
+          precision);
+  }
+  // By the numbers of the mask, of which rows may be -infinity whole.
+  Array bias = numbers({1, kH, 5, 7}, 9);
+  for (size_t j = 0; j < 7; ++j)
+    bias.values[7 + j] = -kInfinity;
+  check({.name = "a bias that is given",
+         .scores = kScaled + "  %u = add(%t, %m)\n" + kSoftmax,
+         .bias = [=](int64_t, int64_t h, int64_t i,
+                     int64_t j) { return bias.values[size_t((h * 5 + i) * 7 + j)]; },
+         .params = ",\n    %m: tensor<[1, 4, {Q}, {P}], f32>",
+         .more = {bias}});
+}
+
+TEST_CASE("rows that a guard makes 0 where nothing is seen are those of attention") {
+  const std::string param = ",\n    %m: tensor<[2, 1, 1, {P}], bool>",
+                    masked = kScaled + "  %b = where(%m, %zero, %hides)\n  %u = add(%t, %b)\n"
+                                       "  %w = softmax(%u)\n";
+  for (const std::string &guard :
+       {std::string("  %n = is_nan(%w)\n"),
+        std::string("  %l = reduce_max(%b) {axes = [3], keep_dims = true}\n"
+                    "  %n = equal(%l, %hides)\n")})
+    for (const char *precision : {"none", "f16"}) {
+      Form form{
+          .name = "guard",
+          .scores = masked + guard + "  %p = where(%n, %zero, %w)\n" + kEnd,
+          .bias = [](int64_t, int64_t, int64_t, int64_t j) { return j < 3 ? 0.0 : -kInfinity; },
+          .params = param,
+          .more = {lengths_of(20, 3, 3)},
+          .queries = 20,
+          .positions = 20};
+      check(form, precision);
+    }
+}
+
+TEST_CASE("masks that hide what comes later become causal where that is certain") {
+  for (const std::string hidden : {"-inf", "-1e9"}) {
+    Form form{
+        .name = "constant",
+        .scores = kScaled + "  %m = constant @m\n  %u = add(%t, %m)\n" + kSoftmax,
+        .bias = [](int64_t, int64_t, int64_t i, int64_t j) { return j > i ? -kInfinity : 0.0; },
+        .attribute = "causal = true",
+        .queries = 20,
+        .positions = 20};
+    form.constants = "constant @m : tensor<[1, 1, 20, 20], f32> = " +
+                     matrix(20, [&](int64_t i, int64_t j) { return j > i ? hidden : "0.0"; });
+    check(form);
+    check(form, "f16");
+    // One position more is a mask.
+    form.attribute = "";
+    form.constants = "constant @m : tensor<[1, 1, 20, 20], f32> = " +
+                     matrix(20, [&](int64_t i, int64_t j) { return j > i + 1 ? hidden : "0.0"; });
+    form.bias = [](int64_t, int64_t, int64_t i, int64_t j) { return j > i + 1 ? -1e9 : 0.0; };
+    check(form);
+  }
+  Form counted{
+      .name = "counted",
+      .scores = kScaled +
+                "  %i = range() {length = {Q}, dtype = i64}\n"
+                "  %d = shape [{Q}, 1]\n  %r = reshape(%i, %d)\n"
+                "  %c = greater_equal(%r, %i)\n  %u = where(%c, %t, %hides)\n" +
+                kSoftmax,
+      .bias = [](int64_t, int64_t, int64_t i, int64_t j) { return j > i ? -kInfinity : 0.0; },
+      .attribute = "causal = true",
+      .positions = 5};
+  check_all(counted);
+}
+
+TEST_CASE("what is not attention, or may differ from it, stays") {
+  check({.name = "weights that are read",
+         .scores = kScaled + "  %p = softmax(%t)\n  %o = matmul(%p, %v)\n"
+                             "  %l = reduce_max(%p) {axes = [3], keep_dims = true}\n"
+                             "  %z = mul(%l, %zero)\n  %y = add(%o, %z)\n",
+         .is_found = false});
+  check({.name = "a mask that is scaled",
+         .scores = kProduct + "  %m = mul(%s, %zero)\n  %n = add(%s, %m)\n"
+                              "  %p = softmax(%n)\n  %y2 = matmul(%p, %v)\n"
+                              "  %y = add(%y2, %zero)\n",
+         .is_found = false,
+         .scale = 1});
+  check({.name = "a number that hides little",
+         .scores = kScaled +
+                   "  %c = constant @c\n  %few = constant @few\n  %u = where(%c, %t, %few)\n" +
+                   kSoftmax,
+         .is_found = false,
+         .constants = "constant @c : tensor<[1], bool> = [true]\n"
+                      "constant @few : tensor<[], f32> = [-100.0]\n"});
+}
