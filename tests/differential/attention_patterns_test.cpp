@@ -323,6 +323,26 @@ TEST_CASE("masks that hide what comes later become causal where that is certain"
 }
 
 TEST_CASE("what is not attention, or may differ from it, stays") {
+  // Rows that another mask than that of the scores makes 0.
+  const std::string guard = "  %b = where(%m, %zero, %hides)\n"
+                            "  %l = reduce_max(%b) {axes = [3], keep_dims = true}\n"
+                            "  %n = equal(%l, %hides)\n  %p = where(%n, %zero, %w)\n";
+  check({.name = "a guard without a mask",
+         .scores = kScaled + "  %w = softmax(%t)\n" + guard + kEnd,
+         .is_found = false,
+         .params = ",\n    %m: tensor<[2, 1, 1, {P}], bool>",
+         .more = {lengths_of(7, 3, 7)}});
+  check({.name = "a guard beside a causal mask",
+         .scores = kScaled + "  %a = constant @a\n  %u = add(%t, %a)\n  %w = softmax(%u)\n" +
+                   guard + kEnd,
+         .bias = [](int64_t, int64_t, int64_t i, int64_t j) { return j > i ? -1e9 : 0.0; },
+         .is_found = false,
+         .params = ",\n    %m: tensor<[2, 1, 1, {P}], bool>",
+         .constants = "constant @a : tensor<[5, 5], f32> = " +
+                      matrix(5, [](int64_t i, int64_t j) { return j > i ? "-1e9" : "0.0"; }),
+         .more = {lengths_of(5, 3, 5)},
+         .queries = 5,
+         .positions = 5});
   check({.name = "weights that are read",
          .scores = kScaled + "  %p = softmax(%t)\n  %o = matmul(%p, %v)\n"
                              "  %l = reduce_max(%p) {axes = [3], keep_dims = true}\n"

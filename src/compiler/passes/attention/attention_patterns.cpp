@@ -288,6 +288,10 @@ private:
 
   bool take_mask() {
     std::vector<MaskPart> &mask = match_.mask;
+    const bool by_mask = guarded_by_.valid();
+    if (by_mask &&
+        (mask.size() != 1 || mask.front().is_condition || mask.front().value != guarded_by_))
+      return no("rows are made 0 by another mask");
     if (mask.empty())
       return true;
     const Dims scores = {match_.sequences, match_.heads, match_.queries, match_.positions};
@@ -312,9 +316,6 @@ private:
       mask.clear();
       return true;
     }
-    const bool by_mask = guarded_by_.valid();
-    if (by_mask && (several || mask.front().is_condition || mask.front().value != guarded_by_))
-      return no("rows are made 0 by another mask");
     match_.hidden_rows_are_nan = hides && !is_guarded_;
     return true;
   }
