@@ -320,6 +320,17 @@ TEST_CASE("masks that hide what comes later become causal where that is certain"
       .attribute = "causal = true",
       .positions = 5};
   check_all(counted);
+  // The same numbers by head, not by query.
+  check({.name = "counted by head",
+         .scores = kScaled +
+                   "  %i = range() {length = 4, dtype = i64}\n"
+                   "  %d = shape [4, 1]\n  %r = reshape(%i, %d)\n"
+                   "  %c = greater_equal(%r, %i)\n  %e = shape [4, 1, 4]\n"
+                   "  %h = reshape(%c, %e)\n  %u = where(%h, %t, %hides)\n" +
+                   kSoftmax,
+         .bias = [](int64_t, int64_t h, int64_t, int64_t j) { return j > h ? -kInfinity : 0.0; },
+         .queries = 4,
+         .positions = 4});
 }
 
 TEST_CASE("what is not attention, or may differ from it, stays") {

@@ -122,6 +122,9 @@ bool MaskFacts::is_causal_bias(ValueId mask, ExprId size, double most) const {
 
 /// Whether a condition holds where the position is at most the query.
 bool MaskFacts::is_lower_triangle(ValueId condition, ExprId size, int depth) const {
+  const std::vector<ExprId> &dims = read_.type(condition).dims;
+  if (dims.size() < 2 || dims.back() != size || dims[dims.size() - 2] != size)
+    return false; // a reshape may have made queries another dimension
   if (const ir::Constant *constant = read_.constant(condition)) {
     const auto n = square(condition, size);
     for (int64_t i = 0; n && i < *n * *n; ++i)
@@ -131,8 +134,7 @@ bool MaskFacts::is_lower_triangle(ValueId condition, ExprId size, int depth) con
   }
   const Binding *b = read_.maker_anywhere(condition);
   const bool above = read_.is_op(b, Op::greater_equal), below = read_.is_op(b, Op::less_equal);
-  if ((read_.is_op(b, Op::reshape) || read_.is_op(b, Op::broadcast_to)) && depth > 0 &&
-      read_.type(read_.operand(*b, 0)).dims.size() >= 2)
+  if ((read_.is_op(b, Op::reshape) || read_.is_op(b, Op::broadcast_to)) && depth > 0)
     return is_lower_triangle(read_.operand(*b, 0), size, depth - 1);
   if (!above && !below)
     return false;
