@@ -37,9 +37,12 @@ struct Form {
   std::vector<Array> more{}; // for params
   int64_t queries = 5, positions = 7, groups = kH;
   double scale = 0.25;
+  std::string dtype = "f32"; // of the graph as it is written
 };
 
 std::string with_sizes(std::string text, const Form &form) {
+  for (size_t at; form.dtype != "f32" && (at = text.find(", f32>")) != std::string::npos;)
+    text.replace(at, 6, ", " + form.dtype + ">");
   for (const auto &[name, size] : {std::pair{"Q", form.queries}, {"P", form.positions}})
     for (size_t at; (at = text.find("{" + std::string(name) + "}")) != std::string::npos;)
       text.replace(at, 3, std::to_string(size));
@@ -103,11 +106,10 @@ void check(const Form &form, const std::string &precision = "none") {
   const std::string text = with_sizes(
       "cugrt 1\n\nconstant @quarter : tensor<[], f32> = [0.25]\n"
       "constant @half : tensor<[], f32> = [0.5]\nconstant @zero : tensor<[], f32> = [0.0]\n"
-      "constant @hides : tensor<[], f32> = [-inf]\nconstant @least : tensor<[], f32> = "
-      "[-3.4028234663852886e38]\n" +
-          form.constants + "\nfunc @main(%q: " + lengths(kH, "{Q}") +
-          ", %k: " + lengths(form.groups, "{P}") + ", %v: " + lengths(form.groups, "{P}") +
-          form.params + ") -> (" + lengths(kH, "{Q}") +
+      "constant @hides : tensor<[], f32> = [-inf]\nconstant @least : tensor<[], f32> = [" +
+          std::string(form.dtype == "f16" ? "-65504.0" : "-3.3895e38") + "]\n" + form.constants +
+          "\nfunc @main(%q: " + lengths(kH, "{Q}") + ", %k: " + lengths(form.groups, "{P}") +
+          ", %v: " + lengths(form.groups, "{P}") + form.params + ") -> (" + lengths(kH, "{Q}") +
           ") {\n  %quarter = constant @quarter\n  %half = constant @half\n  %zero = constant "
           "@zero\n"
           "  %hides = constant @hides\n  %least = constant @least\n" +
@@ -136,7 +138,8 @@ void check(const Form &form, const std::string &precision = "none") {
   const Result<std::vector<Array>> got = runner().run(legal, legal.functions[0], inputs);
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
-  const double unit = precision == "none" ? 2e-6 : precision == "f16" ? 2e-3 : 2e-2;
+  const std::string &computed = precision == "none" ? form.dtype : precision;
+  const double unit = computed == "f32" ? 2e-6 : computed == "f16" ? 2e-3 : 2e-2;
   REQUIRE(got->at(0).values.size() == want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     const double y = got->at(0).values[i];
@@ -256,6 +259,17 @@ TEST_CASE("masks that are added or chosen become that of attention") {
            .positions = n},
           precision);
   }
+  // The graph's own narrow numbers: its least one does not take scores away.
+  for (const char *dtype : {"f16", "bf16"})
+    for (int64_t n : {7, 20})
+      check({.name = "where, narrow",
+             .scores = kScaled + "  %u = where(%m, %t, %least)\n" + kSoftmax,
+             .bias = lengths(3, 0, -1e30),
+             .params = param,
+             .more = {lengths_of(n, 3, 0)},
+             .queries = n,
+             .positions = n,
+             .dtype = dtype});
   // By the numbers of the mask, of which rows may be -infinity whole.
   Array bias = numbers({1, kH, 5, 7}, 9);
   for (size_t j = 0; j < 7; ++j)

@@ -41,12 +41,11 @@ using ir::ValueId;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<int64_t> kExchange = {0, 2, 1, 3}; // length and heads
 
-/// The least finite number of a dtype: below all scores, and equal to itself with one added.
+/// The least finite number of a dtype, equal to itself with a score added. f16 has none such.
 double lowest(DType dtype) {
-  return dtype == DType::f16    ? -65504.0
-         : dtype == DType::bf16 ? -0x1.fep127
-         : dtype == DType::f32  ? double(std::numeric_limits<float>::lowest())
-                                : std::numeric_limits<double>::lowest();
+  return dtype == DType::bf16  ? -0x1.fep127
+         : dtype == DType::f32 ? double(std::numeric_limits<float>::lowest())
+                               : std::numeric_limits<double>::lowest();
 }
 
 class AttentionFuser : public ir::FunctionCloner {
@@ -178,8 +177,10 @@ private:
   }
 
   ValueId make_mask(const AttentionMatch &match) {
-    const DType dtype = match.mask_dtype;
-    const bool alone = match.mask.size() == 1;
+    const MaskPart &first = match.mask.front();
+    // Alone, whatever number hides leaves equal weights where nothing is seen.
+    const bool alone = match.mask.size() == 1 && first.is_condition && std::isfinite(first.fill);
+    const DType dtype = alone && match.mask_dtype == DType::f16 ? DType::f32 : match.mask_dtype;
     ValueId mask;
     for (const MaskPart &part : match.mask) {
       const ValueId value = reshaped(mapped(part.value), part.dims);
@@ -187,8 +188,7 @@ private:
         mask = mask.valid() ? op(Op::add, {mask, value}, {}, "mask") : value;
         continue;
       }
-      // Alone, whatever number hides leaves equal weights where nothing is seen.
-      const double fill = alone && std::isfinite(part.fill) ? lowest(dtype) : part.fill;
+      const double fill = alone ? lowest(dtype) : part.fill;
       const ValueId seen = mask.valid() ? mask : scalar(dtype, 0), hidden = scalar(dtype, fill);
       mask = part.hides_where_true ? op(Op::where, {value, hidden, seen}, {}, "mask")
                                    : op(Op::where, {value, seen, hidden}, {}, "mask");
