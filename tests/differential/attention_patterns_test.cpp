@@ -387,3 +387,63 @@ TEST_CASE("what is not attention, or may differ from it, stays") {
          .constants = "constant @c : tensor<[1], bool> = [true]\n"
                       "constant @few : tensor<[], f32> = [-100.0]\n"});
 }
+
+TEST_CASE("graphs that the op cannot stand for are left, whatever else lies between the products") {
+  const auto found = [](const std::string &text) {
+    INFO(text.substr(0, 2000));
+    const Result<ir::Module> module = ir::parse_and_verify("cugrt 1\n\n" + text, "form");
+    INFO((module.ok() ? "" : module.status().to_string()));
+    REQUIRE(module.ok());
+    const std::string written = ir::print(after(*module, {}, {"FuseAttention"}));
+    size_t times = 0;
+    for (size_t at = 0; (at = written.find("= attention(", at)) != std::string::npos; ++at)
+      ++times;
+    return times;
+  };
+  // The write between the products would come before the op; without it nothing stands against it.
+  const std::string write = "  %c2 = cache_write(%c, %n, none, %i, %l)\n";
+  for (const std::string &between : {std::string(), write})
+    CHECK(found("func @main(%q: tensor<[2, 4, 1, 8], f32>, %c: inout tensor<[2, 7, 4, 8], f32>,\n"
+                "    %n: tensor<[2, 1, 4, 8], f32>, %i: tensor<[2], i32>, %l: tensor<[2], i32>)\n"
+                "    -> (tensor<[2, 4, 1, 8], f32>) {\n"
+                "  %kt = transpose(%c) {axes = [0, 2, 3, 1]}\n  %s = matmul(%q, %kt)\n"
+                "  %v = transpose(%c) {axes = [0, 2, 1, 3]}\n" +
+                between + "  %p = softmax(%s)\n  %y = matmul(%p, %v)\n  return %y\n}\n") ==
+          (between.empty() ? 1 : 0));
+  // What is written before it is read, and after the op, is no matter.
+  CHECK(found("func @main(%q: tensor<[2, 4, 1, 8], f32>, %c: inout tensor<[2, 7, 4, 8], f32>,\n"
+              "    %n: tensor<[2, 1, 4, 8], f32>, %i: tensor<[2], i32>, %l: tensor<[2], i32>)\n"
+              "    -> (tensor<[2, 4, 1, 8], f32>) {\n" +
+              write +
+              "  %kt = transpose(%c2) {axes = [0, 2, 3, 1]}\n  %s = matmul(%q, %kt)\n"
+              "  %v = transpose(%c2) {axes = [0, 2, 1, 3]}\n"
+              "  %p = softmax(%s)\n  %y = matmul(%p, %v)\n"
+              "  %c3 = cache_write(%c2, %n, none, %i, %l)\n  return %y\n}\n") == 1);
+  // The second product of the first softmax is the first of the second one.
+  CHECK(found("func @main(%q: tensor<[2, 4, 5, 8], f32>, %k: tensor<[2, 4, 8, 7], f32>,\n"
+              "    %v: tensor<[2, 4, 7, 8], f32>, %w: tensor<[2, 4, 8, 7], f32>)\n"
+              "    -> (tensor<[2, 4, 5, 7], f32>) {\n"
+              "  %s = matmul(%q, %k)\n  %p = softmax(%s)\n  %o = matmul(%p, %v)\n"
+              "  %r = softmax(%o)\n  %y = matmul(%r, %w)\n  return %y\n}\n") == 1);
+  // The op adds masks of f32 to narrow products alone.
+  for (const char *dtype : {"f16", "f64"})
+    CHECK(found("constant @c : tensor<[], f32> = [-1e30]\n\nfunc @main(%q: tensor<[2, 4, 5, 8], " +
+                std::string(dtype) + ">, %k: tensor<[2, 4, 8, 7], " + dtype +
+                ">,\n    %v: tensor<[2, 4, 7, 8], " + dtype +
+                ">, %m: tensor<[2, 1, 1, 7], bool>)\n    -> (tensor<[2, 4, 5, 8], " + dtype +
+                ">) {\n  %c = constant @c\n"
+                "  %s = matmul(%q, %k)\n  %t = cast(%s) {dtype = f32}\n"
+                "  %u = where(%m, %t, %c)\n  %w = softmax(%u)\n"
+                "  %p = cast(%w) {dtype = " +
+                dtype + "}\n  %y = matmul(%p, %v)\n  return %y\n}\n") ==
+          (dtype == std::string("f16") ? 1 : 0));
+  // A long way from product to softmax is not followed to its end.
+  std::string steps;
+  for (int i = 0; i < 200000; ++i)
+    steps += "  %s" + std::to_string(i + 1) + " = mul(%s" + std::to_string(i) + ", %c)\n";
+  CHECK(found("constant @c : tensor<[], f32> = [1.0]\n\nfunc @main(%q: tensor<[2, 4, 5, 8], f32>, "
+              "%k: tensor<[2, 4, 8, 7], f32>,\n    %v: tensor<[2, 4, 7, 8], f32>)\n"
+              "    -> (tensor<[2, 4, 5, 8], f32>) {\n  %c = constant @c\n"
+              "  %s0 = matmul(%q, %k)\n" +
+              steps + "  %p = softmax(%s200000)\n  %y = matmul(%p, %v)\n  return %y\n}\n") == 0);
+}

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 namespace cugrt::passes {
@@ -23,17 +24,49 @@ using ir::ValueId;
 
 using Dims = std::vector<ExprId>;
 
+constexpr size_t kMostSteps = 64; // between the products: each is on the stack
 constexpr int64_t kMostWidth = 1024, kMostMmaWidth = 256, kFewQueries = 16;
 // Bytes of keys and values that queries may read again and again without tensor cores, some 20
 // microseconds from a cache of the second level; products share what they read.
 constexpr int64_t kMostRead = int64_t(64) << 20;
 constexpr double kHides = -1e4, kLosesScores = -1e9;
 
+/// Of memory that others read; what is killed there is gone, too.
+bool may_write(const Binding &binding) {
+  switch (binding.kind) {
+  case ir::BindingKind::op:
+    return ir::writes_operand(binding);
+  case ir::BindingKind::kill:
+  case ir::BindingKind::launch:
+  case ir::BindingKind::call:
+  case ir::BindingKind::host_call:
+  case ir::BindingKind::extern_call:
+  case ir::BindingKind::if_:
+  case ir::BindingKind::while_:
+    return true;
+  case ir::BindingKind::alloc_storage:
+  case ir::BindingKind::alloc_tensor:
+  case ir::BindingKind::alloc:
+  case ir::BindingKind::alias:
+  case ir::BindingKind::view:
+  case ir::BindingKind::tuple:
+  case ir::BindingKind::tuple_element:
+  case ir::BindingKind::constant:
+  case ir::BindingKind::shape:
+  case ir::BindingKind::literal:
+  case ir::BindingKind::match_shape:
+  case ir::BindingKind::read_symbol:
+    return false;
+  }
+  return true;
+}
+
 class AttentionMatcher {
 public:
-  AttentionMatcher(ir::Module &module, const ir::Function &function, const AttentionTarget &target)
-      : module_(module), function_(function), target_(target), read_(module, function),
-        masks_(read_), domain_(function.symbol_domain(module.exprs)) {}
+  AttentionMatcher(ir::Module &module, const ir::Function &function, const AttentionTarget &target,
+                   const std::vector<bool> &written)
+      : module_(module), function_(function), target_(target), written_(written),
+        read_(module, function), masks_(read_), domain_(function.symbol_domain(module.exprs)) {}
 
   AttentionMatches run() {
     for (uint32_t b = 0; b < function_.blocks.size(); ++b) {
@@ -53,6 +86,7 @@ private:
     match_ = {};
     is_guarded_ = is_scaled_ = is_mask_scaled_ = is_mask_mixed_ = false;
     guarded_by_ = {};
+    steps_ = 0;
     parts_.clear();
     split_.clear();
     why_.clear();
@@ -62,10 +96,31 @@ private:
         !find_first(operand(softmax, 0), &softmax))
       return; // no attention at all
     match_.members.push_back(&softmax);
-    if (finish())
+    if (finish() && is_apart()) {
+      taken_.insert(match_.product);
+      taken_.insert(match_.members.begin(), match_.members.end());
       found_.matches.push_back(std::move(match_));
-    else
+    } else
       ++found_.notes["softmax between products stays: " + why_];
+  }
+
+  /// Whether its bytes may be written between the first op here that reads it and the second
+  /// product, where attention does.
+  bool is_overtaken(ValueId value) const {
+    const Binding *first = match_.product;
+    for (const Binding *reader : read_.readers(value)) {
+      if (reader->kind == ir::BindingKind::kill)
+        return true;
+      if (reader->kind == ir::BindingKind::op && read_.is_here(reader))
+        first = std::min(first, reader);
+    }
+    return written_[value.index] && std::any_of(first, match_.product, may_write);
+  }
+
+  /// A second product may be the first one of what follows.
+  bool is_apart() {
+    return std::ranges::none_of(match_.members, [&](auto *b) { return taken_.contains(b); }) ||
+           no("one of the products belongs to other attention");
   }
 
   bool no(std::string why) {
@@ -144,7 +199,7 @@ private:
 
   bool find_first(ValueId scores, const Binding *reader) {
     const Binding *b = read_.maker(scores);
-    if (!b || read_.only_reader(scores) != reader)
+    if (!b || read_.only_reader(scores) != reader || ++steps_ > kMostSteps)
       return false;
     const bool found = read_.is_op(b, Op::matmul)    ? take_product(*b)
                        : read_.is_op(b, Op::reshape) ? splits(b) && find_first(operand(*b, 0), b)
@@ -264,6 +319,10 @@ private:
       return no("the scale is 0 or infinite");
     std::ranges::reverse(parts_);
     match_.mask = std::move(parts_);
+    if (is_overtaken(match_.q.value) || is_overtaken(match_.k.value) ||
+        is_overtaken(match_.v.value) ||
+        std::ranges::any_of(match_.mask, [&](auto &part) { return is_overtaken(part.value); }))
+      return no("what it reads is written before the second product");
     return take_mask() && pays(*width);
   }
 
@@ -300,7 +359,8 @@ private:
         return no("a mask does not stretch to sequences, heads, queries and positions");
     }
     const DType computed = type(match_.product->result()).dtype;
-    if (match_.mask_dtype != computed && match_.mask_dtype != DType::f32)
+    const bool is_narrow = computed == DType::f16 || computed == DType::bf16;
+    if (match_.mask_dtype != computed && !(is_narrow && match_.mask_dtype == DType::f32))
       return no("the mask is of another dtype");
     // What hides by a finite number does so beside another mask as long as scores are lost in it.
     const bool several = mask.size() > 1;
@@ -361,10 +421,13 @@ private:
   ir::Module &module_;
   const ir::Function &function_;
   const AttentionTarget target_;
+  const std::vector<bool> &written_; // by value
   ValueReader read_;
   MaskFacts masks_;
   const ir::SymbolDomain domain_;
-  AttentionMatch match_; // that is looked for, as all below
+  std::unordered_set<const Binding *> taken_; // by matches
+  size_t steps_ = 0;                          // back from the softmax
+  AttentionMatch match_;                      // that is looked for, as all below
   const Binding *first_ = nullptr;
   std::vector<MaskPart> parts_; // from the softmax on
   std::vector<ExprId> split_;   // sequences and heads
@@ -377,8 +440,8 @@ private:
 } // namespace
 
 AttentionMatches match_attention(ir::Module &module, const ir::Function &function,
-                                 const AttentionTarget &target) {
-  return AttentionMatcher(module, function, target).run();
+                                 const AttentionTarget &target, const std::vector<bool> &written) {
+  return AttentionMatcher(module, function, target, written).run();
 }
 
 } // namespace cugrt::passes

@@ -66,8 +66,9 @@ struct AttentionTarget {
   bool becomes_narrow = false;   // f32 will be f16 or bf16
 };
 
-/// Of a function whose expressions and types are those of `module`, to whose pool some are added.
+/// Of a function whose expressions and types are those of `module`, to whose pool some are added;
+/// `written`: of each value, whether its bytes may be written after it is defined.
 AttentionMatches match_attention(ir::Module &module, const ir::Function &function,
-                                 const AttentionTarget &target);
+                                 const AttentionTarget &target, const std::vector<bool> &written);
 
 } // namespace cugrt::passes

@@ -14,6 +14,7 @@
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/attention_patterns.h"
 #include "compiler/passes/kernel_choice.h"
+#include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"
 #include "ops/emit/op_emitter.h"
@@ -247,7 +248,8 @@ Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &c
   for (const ir::Constant &constant : module.constants)
     names.try_emplace(constant.name, 1);
   for (const ir::Function &function : module.functions) {
-    const AttentionMatches found = match_attention(target, function, costs);
+    const AttentionMatches found =
+        match_attention(target, function, costs, find_written_values(module, function));
     const auto note = [&](const std::string &text, size_t times) {
       context.note("@" + function.name + ": " +
                    (times > 1 ? std::to_string(times) + " times " : "") + text);

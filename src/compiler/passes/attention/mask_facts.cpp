@@ -17,14 +17,23 @@ using ir::ValueId;
 
 namespace {
 constexpr int kDeepest = 16; // ops that are looked through
+constexpr int kMostSums = 4; // of sums in sums, whose terms are each looked at
 constexpr double kHidden = std::numeric_limits<double>::infinity();
 } // namespace
 
-bool MaskFacts::may_hide(const MaskPart &part) const {
+bool MaskFacts::may_hide(const MaskPart &part) {
   return part.is_condition ? !std::isfinite(part.fill) : !is_finite(part.value, kDeepest);
 }
 
-bool MaskFacts::is_finite(ValueId value, int depth) const {
+bool MaskFacts::is_finite(ValueId value, int depth) {
+  if (const auto known = finite_.find(value.index); known != finite_.end())
+    return known->second;
+  const bool finite = find_finite(value, depth);
+  finite_[value.index] = finite;
+  return finite;
+}
+
+bool MaskFacts::find_finite(ValueId value, int depth) {
   if (!read_.is_floating(value))
     return true;
   if (const ir::Constant *constant = read_.constant(value)) {
@@ -138,8 +147,8 @@ bool MaskFacts::is_lower_triangle(ValueId condition, ExprId size, int depth) con
     return is_lower_triangle(read_.operand(*b, 0), size, depth - 1);
   if (!above && !below)
     return false;
-  const auto a = places(read_.operand(*b, above ? 0 : 1), size, depth),
-             c = places(read_.operand(*b, above ? 1 : 0), size, depth);
+  const auto a = places(read_.operand(*b, above ? 0 : 1), size, kMostSums),
+             c = places(read_.operand(*b, above ? 1 : 0), size, kMostSums);
   return a && c && a->row - c->row == 1 && a->column - c->column == -1 && a->rest == c->rest;
 }
 
@@ -174,7 +183,9 @@ std::optional<MaskFacts::Places> MaskFacts::counted(ValueId value, ExprId size) 
       along = dims.size() - 1 - i, ++longer;
   if (longer != 1 || along > 1 || dims[dims.size() - 1 - along] != size)
     return std::nullopt;
-  for (const Binding *b = read_.maker_anywhere(value); b; b = read_.maker_anywhere(value)) {
+  int steps = 0;
+  for (const Binding *b = read_.maker_anywhere(value); b && steps < kDeepest;
+       b = read_.maker_anywhere(value), ++steps) {
     if (read_.is_op(b, Op::reshape)) {
       value = read_.operand(*b, 0);
       continue;

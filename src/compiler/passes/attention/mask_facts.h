@@ -3,6 +3,8 @@
 
 #include "compiler/passes/attention/value_reader.h"
 
+#include <unordered_map>
+
 namespace cugrt::passes {
 
 class MaskFacts {
@@ -11,7 +13,7 @@ public:
 
   /// Whether it may hide positions by -infinity, so that of a row nothing may be left. Overflow of
   /// finite numbers is left out of account.
-  bool may_hide(const MaskPart &part) const;
+  bool may_hide(const MaskPart &part);
   /// Whether it hides, of `size` positions from `size` queries, all behind the query's own and
   /// nothing else, by at most `most`.
   bool is_causal(const MaskPart &part, ir::ExprId size, double most) const;
@@ -24,7 +26,8 @@ private:
   struct Places {
     int64_t row = 0, column = 0, rest = 0;
   };
-  bool is_finite(ir::ValueId value, int depth) const;
+  bool is_finite(ir::ValueId value, int depth);
+  bool find_finite(ir::ValueId value, int depth);
   bool is_lower_triangle(ir::ValueId condition, ir::ExprId size, int depth) const;
   bool is_causal_bias(ir::ValueId mask, ir::ExprId size, double most) const;
   std::optional<Places> places(ir::ValueId value, ir::ExprId size, int depth) const;
@@ -32,6 +35,7 @@ private:
   std::optional<int64_t> square(ir::ValueId value, ir::ExprId size) const;
 
   const ValueReader &read_;
+  std::unordered_map<uint32_t, bool> finite_; // by value: sums may share their terms
 };
 
 } // namespace cugrt::passes

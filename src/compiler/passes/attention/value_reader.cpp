@@ -17,6 +17,10 @@ using ir::Op;
 using ir::Operand;
 using ir::ValueId;
 
+namespace {
+constexpr int kMostPeeled = 64;
+} // namespace
+
 void ValueReader::enter(uint32_t block) {
   here_.clear();
   for (const Binding &binding : function_.blocks[block].bindings)
@@ -36,12 +40,12 @@ ValueId ValueReader::operand(const Binding &b, size_t i) const {
 
 const Binding *ValueReader::maker(ValueId value) const {
   const Binding *made = uses_.maker(value);
-  return here_.contains(made) ? made : nullptr;
+  return is_here(made) ? made : nullptr;
 }
 
 const Binding *ValueReader::only_reader(ValueId value) const {
   const Binding *reader = uses_.only_reader(value);
-  return here_.contains(reader) ? reader : nullptr;
+  return is_here(reader) ? reader : nullptr;
 }
 
 const ir::Constant *ValueReader::constant(ValueId value) const {
@@ -102,7 +106,8 @@ HeadsOperand ValueReader::peeled(ValueId value, bool exchanged) const {
 
 /// Goes back as far as what is read stays the same; x has no slice and no reshape yet.
 void ValueReader::peel(HeadsOperand &x) const {
-  for (const Binding *b = maker(x.value); b; b = maker(x.value)) {
+  int steps = 0; // a chain may be read by many products
+  for (const Binding *b = maker(x.value); b && steps < kMostPeeled; b = maker(x.value), ++steps) {
     if (const ValueId other = scaled(*b, x.scale); other.valid()) {
       x.value = other;
     } else if (is_op(b, Op::transpose)) {

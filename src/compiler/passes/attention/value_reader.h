@@ -31,6 +31,7 @@ public:
   bool is_op(const ir::Binding *b, ir::Op op) const {
     return b && b->kind == ir::BindingKind::op && ir::op_of(*b) == op;
   }
+  bool is_here(const ir::Binding *b) const { return here_.contains(b); }
   /// In the block, else null.
   const ir::Binding *maker(ir::ValueId value) const;
   /// In any block.
