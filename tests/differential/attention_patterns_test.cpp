@@ -270,6 +270,22 @@ TEST_CASE("masks that are added or chosen become that of attention") {
              .queries = n,
              .positions = n,
              .dtype = dtype});
+  // Large numbers of f64 are -infinity in other dtypes.
+  for (const char *dtype : {"f32", "f16", "bf16"})
+    check({.name = "a bias that a cast makes infinite",
+           .scores = kScaled +
+                     "  %c = constant @c\n  %o = constant @o\n  %w = where(%m, %o, %c)\n"
+                     "  %b = cast(%w) {dtype = " +
+                     dtype +
+                     "}\n"
+                     "  %u = add(%b, %t)\n" +
+                     kSoftmax,
+           .bias = lengths(3, 0, -kInfinity),
+           .params = param,
+           .constants = "constant @c : tensor<[1], f64> = [-1e300]\n"
+                        "constant @o : tensor<[1], f64> = [0.0]\n",
+           .more = {lengths_of(7, 3, 0)},
+           .dtype = dtype});
   // By the numbers of the mask, of which rows may be -infinity whole.
   Array bias = numbers({1, kH, 5, 7}, 9);
   for (size_t j = 0; j < 7; ++j)

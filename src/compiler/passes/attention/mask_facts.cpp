@@ -19,6 +19,13 @@ namespace {
 constexpr int kDeepest = 16; // ops that are looked through
 constexpr int kMostSums = 4; // of sums in sums, whose terms are each looked at
 constexpr double kHidden = std::numeric_limits<double>::infinity();
+
+/// Whether a cast makes no large number infinite; f32's least is -infinity in bf16, too.
+bool keeps_finite(ir::DType from, ir::DType to) {
+  const bool is_floating = ir::info(from).kind == ir::info(to).kind;
+  return !is_floating || from == to ||
+         ir::info(from).bytes_per_block < ir::info(to).bytes_per_block;
+}
 } // namespace
 
 bool MaskFacts::may_hide(const MaskPart &part) {
@@ -53,8 +60,10 @@ bool MaskFacts::find_finite(ValueId value, int depth) {
         return false;
     return true;
   };
-  for (Op op :
-       {Op::cast, Op::reshape, Op::transpose, Op::slice, Op::broadcast_to, Op::gather, Op::neg})
+  if (read_.is_op(b, Op::cast))
+    return are_finite(0, 1) &&
+           keeps_finite(read_.type(read_.operand(*b, 0)).dtype, read_.type(value).dtype);
+  for (Op op : {Op::reshape, Op::transpose, Op::slice, Op::broadcast_to, Op::gather, Op::neg})
     if (read_.is_op(b, op))
       return are_finite(0, 1);
   for (Op op : {Op::add, Op::sub, Op::mul})

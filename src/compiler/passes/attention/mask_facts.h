@@ -12,7 +12,7 @@ public:
   explicit MaskFacts(const ValueReader &read) : read_(read) {}
 
   /// Whether it may hide positions by -infinity, so that of a row nothing may be left. Overflow of
-  /// finite numbers is left out of account.
+  /// finite numbers is left out of account, but for casts of floats.
   bool may_hide(const MaskPart &part);
   /// Whether it hides, of `size` positions from `size` queries, all behind the query's own and
   /// nothing else, by at most `most`.
