@@ -266,7 +266,11 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   for (int h = 0; h < 2; ++h) {
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
     sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
+#ifdef HAS_MASK
     inverse[h] = sum[h] == 0 ? 0.0f : 1 / sum[h]; // of rows of NaN it is NaN
+#else
+    inverse[h] = largest[h] == -infinity() ? 0.0f : 1 / sum[h];
+#endif
   }
   // Through shared memory, each warp its rows, so that runs of eight elements are stored.
   const int thread = thread_anew(), me = thread % 32, first_row = thread / 32 * 16;
