@@ -1,5 +1,5 @@
 // The walk over a function's bindings; see padding_effects.h. The rule of each op is in
-// padding_rules.cpp and padding_moves.cpp.
+// the op's file in src/ops.
 #include "compiler/passes/padding_effects.h"
 
 #include "base/type/element.h"
@@ -18,7 +18,7 @@ using ir::ValueId;
 
 ModulePadding::ModulePadding(const ir::Module &of, const ir::Function &root,
                              const std::vector<bool> &padded)
-    : module(of), exprs(of.exprs), root_(root), padded_(padded) {
+    : PaddedSymbols(of.exprs, root, padded), module(of), root_(root) {
   auto next = static_cast<uint32_t>(root.symbols.size());
   for (const ir::Function &function : module.functions) {
     first_symbol_.push_back(&function == &root ? 0 : next);
@@ -27,57 +27,9 @@ ModulePadding::ModulePadding(const ir::Module &of, const ir::Function &root,
   }
 }
 
-bool ModulePadding::is_padded(ExprId expr) const {
-  std::vector<ir::SymbolId> used;
-  exprs.collect_symbols(expr, used);
-  return std::any_of(used.begin(), used.end(), [&](ir::SymbolId symbol) {
-    return symbol.index < padded_.size() && padded_[symbol.index];
-  });
-}
-
-std::string ModulePadding::names_of(std::span<const ExprId> list) const {
-  std::vector<ir::SymbolId> used;
-  for (ExprId expr : list)
-    exprs.collect_symbols(expr, used);
-  std::string names;
-  for (size_t s = 0; s < padded_.size(); ++s)
-    if (padded_[s] && std::find(used.begin(), used.end(), ir::SymbolId{uint32_t(s)}) != used.end())
-      names += (names.empty() ? "" : ", ") + root_.symbols[s].name;
-  return names;
-}
-
 ExprId ModulePadding::own_symbol(const ir::Function &function, size_t symbol) {
   const auto number = static_cast<size_t>(&function - module.functions.data());
   return exprs.symbol({first_symbol_[number] + static_cast<uint32_t>(symbol)});
-}
-
-Facts ModulePadding::plain(std::vector<ExprId> dims) const {
-  Facts facts;
-  for (ExprId dim : dims)
-    facts.dims.push_back({{dim}, is_padded(dim) ? Fill::any : Fill::zero});
-  return facts;
-}
-
-ExprId ModulePadding::quotient(ExprId a, ExprId b) {
-  if (a == b)
-    return exprs.constant(1);
-  if (const std::optional<int64_t> divisor = exprs.as_constant(b)) {
-    if (*divisor <= 0)
-      return {};
-    const ExprId whole = exprs.floordiv(a, b);
-    return exprs.mul(whole, b) == a ? whole : ExprId();
-  }
-  const ir::ExprNode by = exprs[b], of = exprs[a];
-  if (by.kind == ir::ExprKind::mul) {
-    const ExprId part = quotient(a, by.a);
-    return part.valid() ? quotient(part, by.b) : part;
-  }
-  if (of.kind != ir::ExprKind::mul)
-    return {};
-  if (const ExprId part = quotient(of.a, b); part.valid())
-    return exprs.mul(part, of.b);
-  const ExprId part = quotient(of.b, b);
-  return part.valid() ? exprs.mul(of.a, part) : part;
 }
 
 namespace {

@@ -1,52 +1,28 @@
-// What padding_effects.cpp, which walks through a function's bindings, shares with the rules of the
-// ops: padding_rules.cpp (products, reductions, attention, elementwise ops) and padding_moves.cpp
-// (what moves elements). Internal to padding_effects.h.
+// What padding_effects.cpp, which walks through a function's bindings, knows of the whole walk.
+// Internal to padding_effects.h.
 #pragma once
 
 #include "compiler/passes/padding_effects.h"
 
-#include "ops/table/ops.h"
+#include "ops/table/op_padding.h"
 
 #include <map>
 
 namespace cugrt::passes {
 
-using ir::ExprId;
-using ir::Op;
-
-/// What the elements are that a bucket adds along one dimension, whatever their other coordinates.
-enum class Fill : uint8_t {
-  zero,
-  one,
-  finite,  // numbers
-  lowest,  // -inf, or a number so low that it counts for nothing beside others
-  highest, // likewise
-  place,   // numbers that follow from positions (range). As the condition of where, the author's
-           // word that it hides what is added.
-  any,
-};
-inline bool is_number(Fill fill) { return fill <= Fill::finite || fill == Fill::place; }
-
-/// One dimension of a value. What callers bring stands in front, what is added behind, along each
-/// of `parts`: one, or several that a reshape joined, the outermost first. Parts but the first are
-/// padded.
-struct Dim {
-  std::vector<ExprId> parts;
-  Fill fill = Fill::any;
-  auto operator<=>(const Dim &) const = default;
-};
-
-/// Of one value. `all` says what every element is, of constants that are all alike; else `finite`.
-struct Facts {
-  std::vector<Dim> dims;
-  Fill all = Fill::finite;
-  auto operator<=>(const Facts &) const = default;
-};
+using padding::Dim;
+using padding::ExprId;
+using padding::Facts;
+using padding::Fill;
+using padding::Op;
+using padding::OpPadding;
+using padding::PaddedSymbols;
+using padding::PaddingOperand;
 
 /// What is known of a whole walk, from the function that has buckets through all that it calls.
 /// Expressions are in terms of that function's symbols; those that other functions define have
 /// numbers behind them.
-class ModulePadding {
+class ModulePadding : public PaddedSymbols {
 public:
   using Results = std::vector<Facts>;
 
@@ -56,104 +32,16 @@ public:
   /// `symbols`: what the callee's symbols are; invalid ones are its own.
   Result<Results> effects_of(const ir::Function &function, std::vector<ExprId> symbols,
                              const std::vector<Facts> &params);
-  bool is_padded(ExprId expr) const;
-  /// The names of the padded symbols in `exprs`, with commas.
-  std::string names_of(std::span<const ExprId> exprs) const;
   ExprId own_symbol(const ir::Function &function, size_t symbol);
-  /// Nothing is known but where what callers bring stands.
-  Facts plain(std::vector<ExprId> dims) const;
-  /// The quotient of what `b` divides for all values of the symbols; else invalid.
-  ExprId quotient(ExprId a, ExprId b);
 
   const ir::Module &module;
-  ir::ExprPool exprs; // the module's, and what the walk adds
 
 private:
   const ir::Function &root_;
-  const std::vector<bool> &padded_;
   std::vector<uint32_t> first_symbol_; // by function
   /// Callees by what they were given.
   std::map<std::tuple<const ir::Function *, std::vector<ExprId>, std::vector<Facts>>, Results>
       known_;
 };
-
-/// One operand of an op.
-struct PaddingOperand {
-  bool present = false;
-  std::string name;
-  ir::DType dtype = ir::DType::f32;
-  std::vector<ExprId> dims; // of a tensor or a shape
-  Facts facts;              // of a tensor
-  bool is_number() const;   // all that was added, along whichever dimension
-};
-
-/// The rule of one op. Each padded dimension of an operand must be carried to a dimension of a
-/// result, or be declared harmless; what no rule speaks of is refused.
-class OpPadding {
-public:
-  OpPadding(ModulePadding &all, Op op, std::span<const ir::Attribute> attributes,
-            std::vector<PaddingOperand> operands, std::vector<std::vector<ExprId>> results);
-
-  /// The facts of the results. An error is a sentence that begins behind the op's name, such as
-  /// "runs along ..".
-  Result<std::vector<Facts>> run();
-
-private:
-  bool has(size_t i) const { return i < operands_.size() && operands_[i].present; }
-  size_t rank(size_t i) const { return has(i) ? operands_[i].dims.size() : 0; }
-  bool is_padded(size_t i, size_t dim) const {
-    return dim < rank(i) && all_.is_padded(operands_[i].dims[dim]);
-  }
-  int64_t integer(const char *name) const { return ir::op_integer(op_, attributes_, name); }
-  bool flag(const char *name) const { return ir::op_bool(op_, attributes_, name); }
-  std::vector<int64_t> list(const char *name) const {
-    return ir::op_integers(op_, attributes_, name);
-  }
-  size_t axis(int64_t number, size_t operand = 0) const {
-    return *ir::normalize_axis(number, rank(operand));
-  }
-  size_t axis() const { return axis(integer("axis")); }
-
-  Status refuse(size_t operand, size_t dim, const char *how, bool may_choose = false) const;
-  /// Results do not depend on what is added along this dimension if that is `harmless`; with
-  /// Fill::any they always do.
-  Status take(size_t operand, size_t dim, Fill harmless);
-  /// It becomes a dimension of a result, in its order.
-  Status carry(size_t operand, size_t dim, size_t to, size_t result = 0);
-  /// Likewise, with other elements in it: those that callers bring must be in front.
-  Status follow(size_t operand, size_t dim, size_t to, size_t result = 0);
-  /// Aligned at the last dimension, as NumPy broadcasts; the last `without` ones are left out.
-  Status align(size_t operand, size_t without = 0);
-  /// What operand i has along dimension `to` of the result.
-  Fill fill(size_t i, size_t to, size_t result = 0) const;
-  Fill linear(size_t to) const;
-  Fill like_first(size_t to) const;
-  /// Sets the fills of all results' dimensions.
-  template <class F> void fills(F of) {
-    for (size_t r = 0; r < results_.size(); ++r)
-      for (size_t d = 0; d < results_[r].dims.size(); ++d)
-        results_[r].dims[d].fill = of(d, r);
-  }
-
-  Status elementwise();
-  Fill elementwise_fill(size_t to) const;
-  Status convolution(Fill harmless, size_t w_channels, size_t w_contracted);
-
-  // The rules, by families.
-#define CUGRT_FAMILY(name) Status name();
-#include "ops/table/families.def"
-
-  ModulePadding &all_;
-  Op op_;
-  std::span<const ir::Attribute> attributes_;
-  std::vector<PaddingOperand> operands_;
-  std::vector<std::vector<bool>> covered_; // by operand and dimension
-  std::vector<Facts> results_;
-  /// By result and dimension: which operands' dimensions it comes from.
-  std::vector<std::vector<std::vector<std::pair<size_t, size_t>>>> sources_;
-};
-
-/// What two choices have in common.
-Fill either(Fill a, Fill b);
 
 } // namespace cugrt::passes

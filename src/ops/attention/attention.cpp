@@ -1,18 +1,160 @@
-// Attention, caches and rotary embedding: kernels/attention/attention.cu, cache_write.cu,
-// rotary.cu.
+// Attention and its caches: kernels/attention/attention.cu, cache_write.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
+namespace cugrt::ir {
+
+/// Of keys and values as they are computed, or of a dtype of their own.
+Status Inference::check_cache(size_t i, size_t computed) const {
+  const DType cache = type(i).dtype, dtype = type(computed).dtype;
+  if (cache == dtype)
+    return {};
+  const auto is_one_of_many = [](DType given) {
+    return given == DType::f32 || given == DType::f16 || given == DType::bf16;
+  };
+  if (!is_one_of_many(dtype) || (!is_one_of_many(cache) && cache != DType::q8_0))
+    return wrong("keys and values of " + std::string(info(cache).name) + " do not go with " +
+                 std::string(info(dtype).name) + "; they are of its dtype, f32, f16, bf16 or q8_0");
+  const std::optional<int64_t> width = known(dims(i)[3]);
+  if (cache == DType::q8_0 && (!width || *width % info(cache).elements_per_block != 0))
+    return wrong("heads in q8_0 have a multiple of 32 elements");
+  return {};
+}
+
+Types Inference::attention() const {
+  CUGRT_TRY(check_float(0));
+  for (size_t i = 0; i < 3; ++i)
+    CUGRT_TRY(check_rank(i, 4));
+  CUGRT_TRY(check_cache(1, 0));
+  if (type(2).dtype != type(1).dtype)
+    return wrong("keys and values are of one dtype");
+  const Dims q = dims(0), keys = dims(1), values = dims(2);
+  for (size_t i = 0; i < 4; ++i)
+    CUGRT_TRY(check_equal(keys[i], values[i], "dimensions of keys and values"));
+  if (!has(5))
+    CUGRT_TRY(check_equal(q[0], keys[0], "sequences of queries and keys"));
+  CUGRT_TRY(check_equal(q[3], keys[3], "elements of a head in queries and keys"));
+  const std::optional<int64_t> heads = known(q[2]), kv_heads = known(keys[2]), width = known(q[3]);
+  if (!heads || !kv_heads || !width || *heads < 1 || *kv_heads < 1 || *heads % *kv_heads != 0)
+    return wrong("heads and their elements are constants, and the heads of keys and values divide "
+                 "those of the queries");
+  if (*width < 1 || *width > 1024)
+    return wrong("a head has from 1 to 1024 elements, not " + std::to_string(*width));
+  if (!std::isfinite(op_float(op, attributes, "scale")))
+    return wrong("attribute 'scale' is finite");
+  if (has(3)) {
+    CUGRT_TRY(check_ids(3));
+    CUGRT_TRY(check_rank(3, 1));
+    CUGRT_TRY(check_equal(dims(3)[0], q[0], "lengths and sequences"));
+  }
+  if (has(4)) {
+    const bool is_narrow = type(0).dtype == DType::f16 || type(0).dtype == DType::bf16;
+    if (!is_narrow || type(4).dtype != DType::f32)
+      CUGRT_TRY(check_same_dtype(4));
+    const Dims scores = {q[0], q[2], q[1], keys[1]};
+    CUGRT_ASSIGN(const Dims out, broadcast(dims(4), scores));
+    if (out != scores)
+      return wrong("the mask does not stretch to [sequences, heads, queries, positions]");
+  }
+  if (has(5)) {
+    CUGRT_TRY(check_ids(5));
+    CUGRT_TRY(check_rank(5, 1));
+    CUGRT_TRY(check_equal(dims(5)[0], q[0], "places and sequences"));
+  }
+  const int64_t window = op_integer(op, attributes, "window");
+  if (window < 0 || (window > 0 && !op_bool(op, attributes, "causal")))
+    return wrong("attribute 'window' is not negative, and goes with 'causal'");
+  return one(type(0).dtype, q);
+}
+
+Types Inference::cache_write() const {
+  CUGRT_TRY(check_float(1));
+  for (size_t i = 0; i < 2; ++i)
+    CUGRT_TRY(check_rank(i, 4));
+  CUGRT_TRY(check_cache(0, 1));
+  if (!type(0).strides.empty())
+    return wrong("the cache is written in place, and contiguous");
+  const Dims cache = dims(0), x = dims(1);
+  CUGRT_TRY(check_equal(cache[2], x[2], "heads of the cache and of what is written"));
+  CUGRT_TRY(check_equal(cache[3], x[3], "elements of a head"));
+  if (!has(2))
+    CUGRT_TRY(check_equal(cache[0], x[0], "sequences of the cache and of what is written"));
+  // The first position is read for the session's flag.
+  if (range_of(x[0]).lower < 1)
+    return wrong("writes rows of at least one sequence; give the symbol a lower bound");
+  for (size_t i = 2; i < 5; ++i) {
+    if (!has(i))
+      continue;
+    CUGRT_TRY(check_ids(i));
+    if (type(i).dtype != type(3).dtype)
+      return wrong("sequences, positions and lengths are of one dtype");
+    CUGRT_TRY(check_rank(i, 1));
+    CUGRT_TRY(check_equal(dims(i)[0], x[0], "sequences of " + number(i)));
+  }
+  return one(type(0).dtype, cache);
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+/// Queries [B, Q, H, D] stand at the last positions, and see all of them but those that the mask,
+/// or their own place, keeps from them. Lengths keep nothing: one beyond the end is limited to it,
+/// which would be the bucket's, and causal queries count from there.
+Status OpPadding::attention() {
+  const bool places = has(5);
+  const bool aligned = !has(3) && operands_[0].dims[1] == operands_[1].dims[1];
+  const bool causal = flag("causal");
+  for (size_t i : {0, 1, 2})
+    if (has(i) && (i == 0 || !places))
+      CUGRT_TRY(carry(i, 0, 0));
+  CUGRT_TRY(carry(3, 0, 0));
+  CUGRT_TRY(carry(5, 0, 0));
+  if (causal && !aligned && is_padded(0, 1))
+    return refuse(0, 1, "counts");
+  if (causal && !aligned && is_padded(1, 1))
+    return refuse(1, 1, "counts");
+  CUGRT_TRY(follow(0, 1, 1));
+  const size_t mask = rank(4);
+  constexpr size_t kTo[] = {0, 2, 1}; // of the mask's [B, H, Q, P]
+  for (size_t d = 0; d + 1 < mask; ++d)
+    CUGRT_TRY(carry(4, d, kTo[d + 4 - mask]));
+  const bool hidden = causal && aligned;
+  for (size_t i : {1, 2}) {
+    if (!is_padded(i, 1))
+      continue;
+    if (operands_[i].facts.dims[1].parts.size() > 1)
+      return refuse(i, 1, "sees");
+    if (!hidden && (mask == 0 || !is_padded(4, mask - 1)))
+      return refuse(i, 1, "sees", true);
+    if (!hidden && !padding::is_number(operands_[i].facts.dims[1].fill))
+      return refuse(i, 1, "sees");
+    covered_[i][1] = true;
+  }
+  if (mask && !hidden)
+    CUGRT_TRY(take(4, mask - 1, Fill::lowest));
+  if (mask && is_padded(4, mask - 1)) {
+    if (operands_[4].facts.dims[mask - 1].parts.size() > 1)
+      return refuse(4, mask - 1, "sees");
+    covered_[4][mask - 1] = true;
+  }
+  fills([](size_t, size_t) { return Fill::any; });
+  return {};
+}
+
+/// What is added would be written too.
+Status OpPadding::cache_write() { return {}; }
+
+} // namespace cugrt::padding
+
 namespace cugrt::codegen {
 
 namespace {
-
-ir::DType wide_type(ir::DType dtype) { // Acc of kernels/shared/floating.cuh
-  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
-}
 
 // --- Attention over a cache that is split --------------------------------------------------------
 
@@ -239,41 +381,6 @@ Status emit_cache_write(OpEmitter &op) {
   const ir::ExprId width = launch.size("width", op.count(cache, 2, 4));
   const ir::ExprId elements = op.exprs().mul(op.exprs().mul(sequences, each), width);
   launch.variant("", {}, op.exprs().ceildiv(elements, op.constant(256)), {256, 1, 1});
-  launch.emit(op.call().location);
-  return {};
-}
-
-Status emit_rotary(OpEmitter &op) {
-  const ir::Type x = op.operand_type(0);
-  const size_t rank = x.dims.size();
-  const bool has_tables = op.has_operand(2);
-  const int64_t width = *op.exprs().as_constant(x.dims.back()), dims = op.integer("dims");
-  const int64_t turned = dims == 0 ? width : dims;
-
-  KernelLaunch launch = op.floating_launch("rotary.cu", "rotary");
-  if (op.flag("interleaved"))
-    launch.option("-DINTERLEAVED");
-  if (has_tables)
-    launch.option("-DHAS_TABLES");
-  if (op.operand_type(1).dtype == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
-  launch.index_type({op.count(x)});
-  launch.input("x", op.operand(0));
-  launch.input("positions", op.operand(1));
-  if (has_tables) {
-    launch.input("cosines", op.operand(2));
-    launch.input("sines", op.operand(3));
-  }
-  launch.output("y", op.result());
-  const ir::ExprId rows = launch.count("rows", op.count(x, 0, rank - 2));
-  const ir::ExprId heads = launch.size("heads", x.dims[rank - 2]);
-  launch.size("width", x.dims.back());
-  launch.size("turned", op.constant(turned));
-  launch.count("table_rows", has_tables ? op.operand_type(2).dims[0] : op.constant(0));
-  launch.scalar("base", wide_type(x.dtype), op.number("base"));
-  launch.scalar("scale", wide_type(x.dtype), op.number("scale"));
-  const ir::ExprId items = op.constant(width - turned / 2);
-  launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, heads), items));
   launch.emit(op.call().location);
   return {};
 }

@@ -1,9 +1,161 @@
 // Convolution and pooling: kernels/convolution/conv2d.cu, pool2d.cu.
 #include "ops/convolution/convolution_form.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+namespace cugrt::ir {
+
+Result<ExprId> Inference::windowed(ExprId size, ExprId window, int64_t stride,
+                                   const std::array<int64_t, 2> &padding, int64_t dilation) const {
+  ExprPool &e = m.exprs;
+  ExprId reach = e.add(e.mul(e.sub(window, constant(1)), constant(dilation)), constant(1));
+  ExprId steps = e.sub(e.add(size, constant(padding[0] + padding[1])), reach);
+  if (auto last = known(steps); last && *last < 0)
+    return wrong("the window is larger than the padded input by " + std::to_string(-*last));
+  return e.add(e.floordiv(steps, constant(stride)), constant(1));
+}
+
+Types Inference::convolution(size_t axes, DType result) const {
+  CUGRT_TRY(check_rank(0, 2 + axes));
+  CUGRT_TRY(check_rank(1, 2 + axes));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", axes, 1));
+  CUGRT_ASSIGN(const auto padding, paddings(axes));
+  CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
+  int64_t groups = op_integer(op, attributes, "groups");
+  const Dims x = dims(0), w = dims(1);
+  const bool last = op == Op::conv2d && op_bool(op, attributes, "channels_last");
+  const size_t channels = last ? 1 + axes : 1, first = last ? 1 : 2; // first: of the axes
+  if (groups < 1 || groups > kMaxWindow)
+    return wrong("attribute 'groups' is at least 1");
+  if (auto out = known(w[0]); out && *out % groups != 0)
+    return wrong("the weight's " + std::to_string(*out) + " output channels do not divide into " +
+                 std::to_string(groups) + " groups");
+  CUGRT_TRY(check_equal(x[channels], m.exprs.mul(w[channels], constant(groups)),
+                        "the input's channels and the weight's times groups"));
+  if (op == Op::conv_integer) {
+    CUGRT_TRY(check_zero_point(2, 0, constant(1)));
+    CUGRT_TRY(check_zero_point(3, 1, w[0]));
+  } else {
+    CUGRT_TRY(check_vector(2, w[0]));
+  }
+  Dims out = x;
+  out[channels] = w[0];
+  for (size_t i = 0; i < axes; ++i) {
+    CUGRT_ASSIGN(out[first + i],
+                 windowed(x[first + i], w[first + i], strides[i], padding[i], dilation[i]));
+  }
+  return one(result, std::move(out));
+}
+
+static Types of_floats(const Inference &op, size_t axes) {
+  CUGRT_TRY(op.check_float(0));
+  CUGRT_TRY(op.check_same_dtype(1));
+  return op.convolution(axes, op.type(0).dtype);
+}
+
+Types Inference::conv1d() const { return of_floats(*this, 1); }
+
+Types Inference::conv2d() const { return of_floats(*this, 2); }
+
+Types Inference::conv3d() const { return of_floats(*this, 3); }
+
+Types Inference::pool2d() const {
+  CUGRT_TRY(op == Op::avg_pool2d ? check_float(0) : check_number(0));
+  CUGRT_TRY(check_rank(0, 4));
+  CUGRT_ASSIGN(const auto kernel, window_list("kernel", 2, 1));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", 2, 1));
+  CUGRT_ASSIGN(const auto dilation, window_list("dilation", 2, 1));
+  CUGRT_ASSIGN(const auto padding, paddings(2));
+  const bool round_up = op_bool(op, attributes, "ceil_mode");
+  const Dims x = dims(0);
+  const size_t first = op_bool(op, attributes, "channels_last") ? 1 : 2; // of the axes
+  Dims out = x;
+  for (size_t i = 0; i < 2; ++i) {
+    const auto [before, after] = padding[i];
+    const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
+    if (std::max(before, after) >= reach)
+      return wrong("padding of a pool is smaller than its kernel");
+    const std::array<int64_t, 2> padded = {before, after + (round_up ? strides[i] - 1 : 0)};
+    CUGRT_ASSIGN(ExprId size,
+                 windowed(x[first + i], constant(kernel[i]), strides[i], padded, dilation[i]));
+    // Of windows that are not whole, those which begin behind the image are none.
+    if (round_up)
+      size = m.exprs.min(
+          size, m.exprs.ceildiv(m.exprs.add(x[first + i], constant(before)), constant(strides[i])));
+    out[first + i] = size;
+  }
+  return one(type(0).dtype, std::move(out));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+/// x is [N, C, ..], or with channels last [N, .., C]; dimension 0 or 1 of w gives the result's
+/// channels, w_contracted is summed with C. A window of one element leaves each position to itself.
+Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contracted) {
+  const bool grouped = integer("groups") != 1;
+  const bool last = op_ == Op::conv2d && flag("channels_last");
+  const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
+  auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
+  CUGRT_TRY(carry(0, 0, 0));
+  CUGRT_TRY(take(0, channels, grouped ? Fill::any : harmless));
+  CUGRT_TRY(take(1, w_contracted, grouped ? Fill::any : harmless));
+  if (is_padded(0, channels) &&
+      operands_[0].facts.dims[channels].parts != operands_[1].facts.dims[w_contracted].parts)
+    return refuse(0, channels, "would mix with others");
+  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, channels));
+  std::vector<bool> alone(rank(0));
+  for (size_t d = first; is_spanned(d); ++d) {
+    alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer &&
+               all_.exprs.as_constant(operands_[1].dims[d]) == 1;
+    if (!alone[d])
+      CUGRT_TRY(take(0, d, harmless));
+    CUGRT_TRY(follow(0, d, d));
+  }
+  const bool has_bias = op_ != Op::conv_integer && has(2);
+  if (has_bias)
+    CUGRT_TRY(carry(2, 0, channels));
+  else
+    CUGRT_TRY(carry(3, 0, channels));
+  const bool numbers = operands_[0].is_number() && operands_[1].is_number();
+  fills([&](size_t d, size_t) {
+    if (is_spanned(d) && !alone[d]) // windows there reach back over what is there
+      return numbers && !has(2) ? Fill::finite : Fill::any;
+    return has(2) || has(3) ? Fill::any : linear(d);
+  });
+  return {};
+}
+
+Status OpPadding::conv1d() { return convolution(Fill::zero, 0, 1); }
+
+Status OpPadding::conv2d() { return convolution(Fill::zero, 0, flag("channels_last") ? 3 : 1); }
+
+Status OpPadding::conv3d() { return convolution(Fill::zero, 0, 1); }
+
+Status OpPadding::pool2d() {
+  const std::vector<int64_t> kernel = list("kernel");
+  const bool is_max = op_ == Op::max_pool2d;
+  const Fill harmless = is_max                                            ? Fill::lowest
+                        : flag("count_include_pad") && !flag("ceil_mode") ? Fill::zero
+                                                                          : Fill::any;
+  const size_t first = flag("channels_last") ? 1 : 2; // that windows span
+  auto is_spanned = [&](size_t d) { return d == first || d == first + 1; };
+  auto is_windowed = [&](size_t d) { return is_spanned(d) && kernel[d - first] != 1; };
+  for (size_t d = 0; d < 4; ++d) {
+    if (is_windowed(d))
+      CUGRT_TRY(take(0, d, harmless));
+    CUGRT_TRY(is_spanned(d) ? follow(0, d, d) : carry(0, d, d));
+  }
+  fills([&](size_t d, size_t) { return is_windowed(d) ? Fill::any : like_first(d); });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

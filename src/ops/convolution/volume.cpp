@@ -1,8 +1,67 @@
 // Convolutions over volumes, transposed ones, and those of bytes: kernels/convolution/conv3d.cu,
 // conv_transpose.cu. What has fewer than three dimensions has 1s in front.
 #include "ops/convolution/convolution_form.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <string>
+
+namespace cugrt::ir {
+
+Types Inference::conv_transpose() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_same_dtype(1));
+  if (rank(0) < 3 || rank(0) > 5)
+    return wrong("operand 1 has rank 3 to 5: batch, channels, and one to three dimensions");
+  const size_t axes = rank(0) - 2;
+  CUGRT_TRY(check_rank(1, rank(0)));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", axes, 1));
+  CUGRT_ASSIGN(const auto padding, paddings(axes));
+  CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
+  CUGRT_ASSIGN(const auto added, window_list("output_padding", axes, 0));
+  const int64_t groups = op_integer(op, attributes, "groups");
+  const Dims x = dims(0), w = dims(1);
+  if (groups < 1 || groups > kMaxWindow)
+    return wrong("attribute 'groups' is at least 1");
+  CUGRT_TRY(check_equal(x[1], w[0], "the input's channels and the weight's"));
+  if (auto in = known(x[1]); in && *in % groups != 0)
+    return wrong("the " + std::to_string(*in) + " input channels do not divide into " +
+                 std::to_string(groups) + " groups");
+  ExprPool &e = m.exprs;
+  const ExprId channels = e.mul(w[1], constant(groups));
+  CUGRT_TRY(check_vector(2, channels));
+  Dims out = {x[0], channels};
+  for (size_t i = 0; i < axes; ++i) {
+    if (added[i] >= std::max(strides[i], dilation[i]))
+      return wrong("attribute 'output_padding' is less than the stride or the dilation");
+    const ExprId reach = e.mul(e.sub(w[2 + i], constant(1)), constant(dilation[i]));
+    const ExprId steps = e.mul(e.sub(x[2 + i], constant(1)), constant(strides[i]));
+    const int64_t more = 1 + added[i] - padding[i][0] - padding[i][1];
+    const ExprId size = e.add(e.add(steps, reach), constant(more));
+    if (auto wrong_size = known(size); wrong_size && *wrong_size < 0)
+      return wrong("the padding is larger than the result by " + std::to_string(-*wrong_size));
+    out.push_back(size);
+  }
+  return one(type(0).dtype, std::move(out));
+}
+
+Types Inference::conv_integer() const {
+  CUGRT_TRY(check_byte(0));
+  CUGRT_TRY(check_byte(1));
+  if (rank(0) < 3 || rank(0) > 5)
+    return wrong("operand 1 has rank 3 to 5: batch, channels, and one to three dimensions");
+  return convolution(rank(0) - 2, DType::i32);
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::conv_transpose() { return convolution(Fill::zero, 1, 0); }
+
+Status OpPadding::conv_integer() { return convolution(Fill::any, 0, 1); }
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

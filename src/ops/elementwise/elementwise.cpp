@@ -1,10 +1,187 @@
 // Elementwise ops: kernels/elementwise/unary.cu, binary.cu, where.cu, cast.cu.
+#include "base/check.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/op_emitter.h"
-
-#include "base/check.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
+
+namespace cugrt::ir {
+
+Types Inference::unary() const {
+  CUGRT_TRY(check_float(0));
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::unary_number() const {
+  CUGRT_TRY(check_number(0));
+  if (op == Op::clip && !(op_float(op, attributes, "min") <= op_float(op, attributes, "max")))
+    return wrong("attribute 'min' is not above 'max'");
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::test() const {
+  CUGRT_TRY(check_float(0));
+  return one(DType::boolean, dims(0));
+}
+
+Types Inference::logical_not() const {
+  CUGRT_TRY(check_dtype(0, DType::boolean));
+  return one(DType::boolean, dims(0));
+}
+
+/// Of the operands from number `first` on, which have one dtype.
+Types Inference::broadcasting(DType result, size_t first) const {
+  if (type(first + 1).dtype != type(first).dtype)
+    return wrong(number(first + 1) + " has dtype " + std::string(info(type(first + 1).dtype).name) +
+                 " and " + number(first) + " has " + std::string(info(type(first).dtype).name) +
+                 "; insert a cast");
+  CUGRT_ASSIGN(Dims out, broadcast(dims(first), dims(first + 1)));
+  return one(result, std::move(out));
+}
+
+Types Inference::binary() const {
+  CUGRT_TRY(check_number(0));
+  return broadcasting(type(0).dtype);
+}
+
+Types Inference::binary_float() const {
+  CUGRT_TRY(check_float(0));
+  return broadcasting(type(0).dtype);
+}
+
+Types Inference::compare() const {
+  const bool of_bools = op == Op::equal || op == Op::not_equal;
+  if (!of_bools || type(0).dtype != DType::boolean)
+    CUGRT_TRY(check_number(0));
+  return broadcasting(DType::boolean);
+}
+
+Types Inference::logical() const {
+  CUGRT_TRY(check_dtype(0, DType::boolean));
+  return broadcasting(DType::boolean);
+}
+
+Types Inference::bitwise_not() const {
+  CUGRT_TRY(check_integer(0));
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::bitwise() const {
+  CUGRT_TRY(check_integer(0));
+  return broadcasting(type(0).dtype);
+}
+
+Types Inference::where() const {
+  CUGRT_TRY(check_dtype(0, DType::boolean));
+  CUGRT_TRY(check_whole_bytes(1));
+  CUGRT_ASSIGN(const std::vector<TypeId> chosen, broadcasting(type(1).dtype, 1));
+  const Dims both = m.types[chosen[0]].dims;
+  CUGRT_ASSIGN(Dims out, broadcast(dims(0), both));
+  return one(type(1).dtype, std::move(out));
+}
+
+Types Inference::cast() const {
+  DType to = op_dtype(op, attributes, "dtype");
+  if (info(to).elements_per_block != 1 || info(type(0).dtype).elements_per_block != 1)
+    return wrong("cast is between dtypes of whole bytes; packed and block dtypes cannot be cast");
+  return one(to, dims(0));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Fill OpPadding::elementwise_fill(size_t to) const {
+  std::vector<Fill> all;
+  for (size_t i = 0; i < operands_.size(); ++i)
+    all.push_back(fill(i, to));
+  auto any = [&](Fill wanted) { return std::find(all.begin(), all.end(), wanted) != all.end(); };
+  auto zeros = std::count(all.begin(), all.end(), Fill::zero);
+  const bool every = zeros == static_cast<ptrdiff_t>(all.size());
+  const bool numbers = std::all_of(all.begin(), all.end(), padding::is_number);
+  const Fill number = any(Fill::place) ? Fill::place : numbers ? Fill::finite : Fill::any;
+  const bool both_infinite = any(Fill::lowest) && any(Fill::highest);
+  switch (ir::op_info(op_).zeros) {
+  case ir::OpZeros::zero_stays:
+    return every ? Fill::zero : number;
+  case ir::OpZeros::zero_only:
+    return every ? Fill::zero : any(Fill::place) ? Fill::place : Fill::any;
+  case ir::OpZeros::finite_stays:
+    return number;
+  case ir::OpZeros::unbounded:
+  case ir::OpZeros::by_family:
+    return any(Fill::place) ? Fill::place : Fill::any;
+  case ir::OpZeros::tests:
+    return any(Fill::place) ? Fill::place : Fill::finite;
+  case ir::OpZeros::unequal:
+    return every ? Fill::zero : any(Fill::place) ? Fill::place : Fill::finite;
+  case ir::OpZeros::clips:
+    return every && ir::op_float(op_, attributes_, "min") <= 0 &&
+                   ir::op_float(op_, attributes_, "max") >= 0
+               ? Fill::zero
+               : number;
+  case ir::OpZeros::sums:
+    for (Fill infinite : {Fill::lowest, Fill::highest})
+      if (any(infinite) && !both_infinite && !any(Fill::any))
+        return infinite;
+    return every ? Fill::zero : number;
+  case ir::OpZeros::all_zero:
+    return every ? Fill::zero : number;
+  case ir::OpZeros::any_zero:
+    return zeros && numbers ? Fill::zero : number;
+  case ir::OpZeros::first_zero:
+    return all[0] == Fill::zero ? Fill::zero : number;
+  case ir::OpZeros::chooses:
+    if (all[0] == Fill::zero) // false: the last operand's
+      return all[2];
+    for (Fill hides : {Fill::lowest, Fill::highest})
+      if (all[0] == Fill::place && (all[1] == hides || all[2] == hides))
+        return hides; // the author hides what is there by its position
+    return either(all[1], all[2]);
+  case ir::OpZeros::casts:
+    return all[0] == Fill::one ? Fill::finite
+           : (all[0] == Fill::lowest || all[0] == Fill::highest) &&
+                   ir::info(ir::op_dtype(op_, attributes_, "dtype")).kind != ir::DTypeKind::floating
+               ? Fill::any
+               : all[0];
+  }
+  return Fill::any;
+}
+
+Status OpPadding::elementwise() {
+  for (size_t i = 0; i < operands_.size(); ++i)
+    CUGRT_TRY(align(i));
+  fills([&](size_t d, size_t) { return elementwise_fill(d); });
+  return {};
+}
+
+Status OpPadding::unary() { return elementwise(); }
+
+Status OpPadding::unary_number() { return elementwise(); }
+
+Status OpPadding::test() { return elementwise(); }
+
+Status OpPadding::logical_not() { return elementwise(); }
+
+Status OpPadding::binary() { return elementwise(); }
+
+Status OpPadding::binary_float() { return elementwise(); }
+
+Status OpPadding::compare() { return elementwise(); }
+
+Status OpPadding::logical() { return elementwise(); }
+
+Status OpPadding::bitwise_not() { return elementwise(); }
+
+Status OpPadding::bitwise() { return elementwise(); }
+
+Status OpPadding::where() { return elementwise(); }
+
+Status OpPadding::cast() { return elementwise(); }
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

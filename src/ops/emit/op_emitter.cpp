@@ -48,10 +48,6 @@ ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
   return counters;
 }
 
-Status emit_reshape(OpEmitter &op) {
-  return op.unsupported(op.operand_type(0).dtype, "it has no kernel: it is a view");
-}
-
 ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {
   const std::span<const ir::ExprId> dims(type.dims);
   return element_count(exprs(), dims.subspan(begin, std::min(end, dims.size()) - begin));

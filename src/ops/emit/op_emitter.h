@@ -155,6 +155,11 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 /// Appends a launch that copies a contiguous tensor to another of the same type.
 void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 
+/// What kernels of `dtype` add in: Acc of kernels/shared/floating.cuh.
+inline ir::DType wide_type(ir::DType dtype) {
+  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
 /// `count` counters of i32 that are 0: those that KernelTable::counters has of this block, or new
 /// ones, with a launch that makes them 0. Whoever counts leaves them 0.
 ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
@@ -179,9 +184,7 @@ bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::
 /// A conv2d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 
-// The families of ops/table/families.def: elementwise.cpp, matmul.cpp, matmul_integer.cpp,
-// convolution.cpp, normalization.cpp, reduction.cpp, movement.cpp, indexing.cpp, scatter.cpp,
-// sampling.cpp, recurrent.cpp.
+// The families of ops/table/families.def, each in the file of its ops.
 #define CUGRT_FAMILY(name) Status emit_##name(OpEmitter &op);
 #include "ops/table/families.def"
 

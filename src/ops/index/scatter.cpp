@@ -1,9 +1,118 @@
 // Elements and slices at places that are read: kernels/index/scatter.cu, gather_nd.cu.
-#include "ops/emit/op_emitter.h"
-
 #include "base/check.h"
+#include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <string>
+
+namespace cugrt::ir {
+
+Types Inference::gather_nd() const {
+  CUGRT_TRY(check_whole_bytes(0));
+  CUGRT_TRY(check_ids(1));
+  const int64_t batch = op_integer(op, attributes, "batch_dims");
+  if (rank(1) == 0)
+    return wrong("operand 2 has rank 1 or more");
+  const std::optional<int64_t> places = known(dims(1).back());
+  if (batch < 0 || batch >= static_cast<int64_t>(rank(1)) || !places || *places < 0 ||
+      *places > static_cast<int64_t>(rank(0)) - batch)
+    return wrong("the last dimension of operand 2 is a constant, and with 'batch_dims' at most the "
+                 "rank of operand 1");
+  const auto outer = static_cast<size_t>(batch);
+  for (size_t i = 0; i < outer; ++i)
+    CUGRT_TRY(check_equal(dims(0)[i], dims(1)[i], "dimensions of the batch"));
+  Dims out(dims(1).begin(), dims(1).end() - 1);
+  out.insert(out.end(), dims(0).begin() + batch + *places, dims(0).end());
+  return one(type(0).dtype, std::move(out));
+}
+
+Status Inference::check_reduction() const {
+  const std::string reduction = op_string(op, attributes, "reduction");
+  if (reduction == "none")
+    return check_whole_bytes(0);
+  CUGRT_TRY(check_number(0));
+  return info(type(0).dtype).bytes_per_block == 1
+             ? wrong("elements of one byte cannot be reduced in place; insert a cast")
+             : Status();
+}
+
+Types Inference::scatter_elements() const {
+  CUGRT_TRY(check_reduction());
+  CUGRT_TRY(check_ids(1));
+  CUGRT_TRY(check_same_dtype(2));
+  CUGRT_TRY(check_rank(1, rank(0)));
+  CUGRT_TRY(check_rank(2, rank(0)));
+  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  for (size_t i = 0; i < rank(0); ++i) {
+    CUGRT_TRY(check_equal(dims(1)[i], dims(2)[i], "dimensions of indices and updates"));
+    if (i != axis && !never_negative(m.exprs.sub(dims(0)[i], dims(1)[i])))
+      return wrong("dimension " + text(dims(1)[i]) + " of the indices cannot be shown to lie in " +
+                   text(dims(0)[i]) + "; use match to require it");
+  }
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::scatter_nd() const {
+  CUGRT_TRY(check_reduction());
+  CUGRT_TRY(check_ids(1));
+  CUGRT_TRY(check_same_dtype(2));
+  const std::optional<int64_t> places = rank(1) == 0 ? std::nullopt : known(dims(1).back());
+  if (!places || *places < 0 || *places > static_cast<int64_t>(rank(0)))
+    return wrong("the last dimension of operand 2 is a constant, at most the rank of operand 1");
+  Dims wanted(dims(1).begin(), dims(1).end() - 1);
+  wanted.insert(wanted.end(), dims(0).begin() + *places, dims(0).end());
+  CUGRT_TRY(check_rank(2, wanted.size()));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    CUGRT_TRY(check_equal(wanted[i], dims(2)[i], "dimensions of what is written and the updates"));
+  return one(type(0).dtype, dims(0));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::gather_nd() {
+  const auto batch = static_cast<size_t>(integer("batch_dims"));
+  const size_t inner = rank(1) - 1;
+  const auto places = static_cast<size_t>(*all_.exprs.as_constant(operands_[1].dims[inner]));
+  for (size_t d = 0; d < rank(0); ++d)
+    if (d < batch)
+      CUGRT_TRY(carry(0, d, d));
+    else if (d < batch + places)
+      CUGRT_TRY(take(0, d, Fill::any));
+    else
+      CUGRT_TRY(carry(0, d, inner + d - batch - places));
+  for (size_t d = 0; d < inner; ++d)
+    CUGRT_TRY(carry(1, d, d));
+  fills([&](size_t d, size_t) { return d >= inner ? fill(0, d) : Fill::any; });
+  return {};
+}
+
+Status OpPadding::scatter_elements() {
+  for (size_t i : {0, 1, 2})
+    for (size_t d = 0; d < rank(i); ++d)
+      CUGRT_TRY(i == 0 && d != axis() ? carry(0, d, d) : take(i, d, Fill::any));
+  fills([](size_t, size_t) { return Fill::any; });
+  return {};
+}
+
+Status OpPadding::scatter_nd() {
+  const size_t inner = rank(1) - 1;
+  const auto places = static_cast<size_t>(*all_.exprs.as_constant(operands_[1].dims[inner]));
+  for (size_t d = 0; d < rank(0); ++d)
+    CUGRT_TRY(d < places ? take(0, d, Fill::any) : carry(0, d, d));
+  for (size_t d = 0; d < inner; ++d) { // what is added to the updates goes to places too
+    CUGRT_TRY(take(1, d, Fill::any));
+    CUGRT_TRY(take(2, d, Fill::any));
+  }
+  for (size_t d = inner; d < rank(2); ++d)
+    CUGRT_TRY(carry(2, d, places + d - inner));
+  fills([](size_t, size_t) { return Fill::any; });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

@@ -1,7 +1,62 @@
 // Matrix multiplication: kernels/linear/matmul.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
+
+namespace cugrt::ir {
+
+Types Inference::matmul() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_same_dtype(1));
+  if (rank(0) < 2 || rank(1) < 2)
+    return wrong("matmul needs operands of rank 2 or more");
+  const Dims &a = dims(0);
+  Dims b = dims(1);
+  if (op_bool(op, attributes, "transpose_b"))
+    std::swap(b.back(), b[b.size() - 2]);
+  CUGRT_TRY(check_equal(a[a.size() - 1], b[b.size() - 2], "inner dimensions of matmul"));
+  CUGRT_ASSIGN(Dims out,
+               broadcast(std::span(a).first(a.size() - 2), std::span(b).first(b.size() - 2)));
+  CUGRT_TRY(check_vector(2, b.back()));
+  out.push_back(a[a.size() - 2]);
+  out.push_back(b.back());
+  return one(type(0).dtype, std::move(out));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::matmul() {
+  const bool transposed = op_ == Op::matmul && flag("transpose_b");
+  const size_t last = results_[0].dims.size() - 1, a = rank(0), b = rank(1);
+  const size_t contracted = transposed ? b - 1 : b - 2, columns = transposed ? b - 2 : b - 1;
+  const Fill harmless = op_ == Op::matmul_integer && (has(2) || has(3)) ? Fill::any : Fill::zero;
+  CUGRT_TRY(take(0, a - 1, harmless));
+  CUGRT_TRY(take(1, contracted, harmless));
+  if (is_padded(0, a - 1) &&
+      operands_[0].facts.dims[a - 1].parts != operands_[1].facts.dims[contracted].parts)
+    return refuse(0, a - 1, "would mix with others");
+  CUGRT_TRY(align(0, 1));
+  for (size_t d = 0; d + 2 < b; ++d)
+    CUGRT_TRY(carry(1, d, last + 1 - b + d));
+  CUGRT_TRY(carry(1, columns, last));
+  if (op_ == Op::matmul) {
+    CUGRT_TRY(carry(2, 0, last));
+  } else {
+    CUGRT_TRY(carry(2, 0, last - 1));
+    CUGRT_TRY(carry(3, 0, last));
+  }
+  fills([&](size_t d, size_t) {
+    const Fill product = linear(d);
+    return product == Fill::zero && (has(2) || has(3)) ? Fill::finite : product;
+  });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

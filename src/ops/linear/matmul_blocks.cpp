@@ -1,10 +1,62 @@
 // Products with matrices of blocks: kernels/linear/matmul_blocks.cu, matmul_formats.cu,
 // matmul_repacked.cu, repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
+
+namespace cugrt::ir {
+
+Status Inference::check_blocks(size_t i) const {
+  CUGRT_TRY(check_rank(i, 2));
+  if (info(type(i).dtype).kind != DTypeKind::block)
+    return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
+                 ", a block format, as q4_0, is needed");
+  return {};
+}
+
+Status Inference::check_whole_blocks(ExprId dim, DType dtype) const {
+  const int64_t elements = info(dtype).elements_per_block;
+  if (std::optional<int64_t> k = known(dim); !k || *k % elements != 0)
+    return wrong("the inner dimension is a constant multiple of the " + std::to_string(elements) +
+                 " elements of a block, not " + text(dim));
+  return {};
+}
+
+Types Inference::repack_blocks() const {
+  CUGRT_TRY(check_blocks(0));
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::matmul_blocks() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(check_blocks(1));
+  if (rank(0) == 0)
+    return wrong("operand 1 has rank 1 or more");
+  CUGRT_TRY(check_equal(dims(0).back(), dims(1)[1], "inner dimensions"));
+  CUGRT_TRY(check_whole_blocks(dims(1)[1], type(1).dtype));
+  CUGRT_TRY(check_vector(2, dims(1)[0]));
+  Dims out = dims(0);
+  out.back() = dims(1)[0];
+  return one(type(0).dtype, std::move(out));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::repack_blocks() { return {}; }
+
+Status OpPadding::matmul_blocks() {
+  CUGRT_TRY(align(0, 1));
+  fills([&](size_t d, size_t) { return has(2) ? Fill::any : like_first(d); });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

@@ -1,7 +1,57 @@
 // Products of bytes: kernels/linear/matmul_integer.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <string>
+
+namespace cugrt::ir {
+
+// --- Products of bytes ---------------------------------------------------------------------------
+
+Status Inference::check_byte(size_t i) const {
+  if (type(i).dtype == DType::i8 || type(i).dtype == DType::u8)
+    return {};
+  return wrong(number(i) + " has dtype " + std::string(info(type(i).dtype).name) +
+               ", i8 or u8 is needed");
+}
+
+Status Inference::check_zero_point(size_t i, size_t of, ExprId length) const {
+  if (!has(i))
+    return {};
+  CUGRT_TRY(check_dtype(i, type(of).dtype));
+  if (rank(i) == 0 || (rank(i) == 1 && known(dims(i)[0]) == 1))
+    return {};
+  CUGRT_TRY(check_rank(i, 1));
+  return check_equal(dims(i)[0], length,
+                     "the zero points of " + number(of) + " and what they go with");
+}
+
+Types Inference::matmul_integer() const {
+  CUGRT_TRY(check_byte(0));
+  CUGRT_TRY(check_byte(1));
+  if (rank(0) < 2 || rank(1) < 2)
+    return wrong("matmul_integer needs operands of rank 2 or more");
+  const Dims &a = dims(0), &b = dims(1);
+  CUGRT_TRY(check_equal(a[a.size() - 1], b[b.size() - 2], "inner dimensions"));
+  if (rank(1) > 2)
+    for (size_t i = 0; i + 2 < std::max(rank(0), rank(1)); ++i)
+      if (rank(0) != rank(1) || a[i] != b[i])
+        return wrong("operand 2 has rank 2, or the outer dimensions of operand 1");
+  CUGRT_TRY(check_zero_point(2, 0, a[a.size() - 2]));
+  CUGRT_TRY(check_zero_point(3, 1, b.back()));
+  Dims out = a;
+  out.back() = b.back();
+  return one(DType::i32, std::move(out));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::matmul_integer() { return matmul(); }
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

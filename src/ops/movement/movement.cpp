@@ -1,8 +1,116 @@
-// Ops that move elements: kernels/movement/transpose.cu, copy.cu, embedding.cu,
-// embedding_blocks.cu.
-#include "ops/emit/op_emitter.h"
-
+// Ops that move elements: kernels/movement/transpose.cu, copy.cu.
 #include "base/check.h"
+#include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
+
+#include <algorithm>
+
+namespace cugrt::ir {
+
+Types Inference::transpose() const {
+  std::vector<int64_t> axes = op_integers(op, attributes, "axes");
+  if (info(type(0).dtype).elements_per_block != 1)
+    return wrong("packed and block dtypes cannot be transposed");
+  Dims out;
+  if (axes.empty()) {
+    out.assign(dims(0).rbegin(), dims(0).rend());
+    return one(type(0).dtype, std::move(out));
+  }
+  std::vector<bool> used(rank(0), false);
+  for (int64_t axis : axes) {
+    CUGRT_ASSIGN(size_t a, axis_of(axis, 0));
+    if (used[a])
+      return wrong("axis " + std::to_string(axis) + " is given twice");
+    used[a] = true;
+    out.push_back(dims(0)[a]);
+  }
+  if (out.size() != rank(0))
+    return wrong("attribute 'axes' lists every axis once");
+  return one(type(0).dtype, std::move(out));
+}
+
+Types Inference::concat() const {
+  CUGRT_ASSIGN(size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  Dims out = dims(0);
+  for (size_t i = 1; i < operands.size(); ++i) {
+    CUGRT_TRY(check_same_dtype(i));
+    CUGRT_TRY(check_rank(i, rank(0)));
+    for (size_t d = 0; d < out.size(); ++d)
+      if (d != axis)
+        CUGRT_TRY(check_equal(out[d], dims(i)[d], "dimensions beside the axis of concat"));
+    out[axis] = m.exprs.add(out[axis], dims(i)[axis]);
+  }
+  return one(type(0).dtype, std::move(out));
+}
+
+Types Inference::split() const {
+  CUGRT_ASSIGN(size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  std::vector<int64_t> sections = op_integers(op, attributes, "sections");
+  if (sections.empty() || sections.size() > op_info(op).most_results)
+    return wrong("attribute 'sections' has 1 to " + std::to_string(op_info(op).most_results) +
+                 " sizes");
+  ExprId total = constant(0);
+  for (int64_t s : sections) {
+    if (s < 0)
+      return wrong("sections are not negative");
+    total = m.exprs.add(total, constant(s));
+  }
+  Dims out = dims(0);
+  CUGRT_TRY(check_equal(out[axis], total, "the split dimension and the sum of the sections"));
+  std::vector<TypeId> types;
+  for (int64_t s : sections) {
+    out[axis] = constant(s);
+    types.push_back(m.types.tensor(m.types[operands[0]].dtype, out));
+  }
+  return types;
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::transpose() {
+  std::vector<int64_t> axes = list("axes");
+  for (size_t i = axes.size(); i < rank(0); ++i) // none given: all, last first
+    axes.push_back(static_cast<int64_t>(rank(0) - 1 - i));
+  for (size_t d = 0; d < rank(0); ++d)
+    CUGRT_TRY(carry(0, axis(axes[d]), d));
+  fills([&](size_t d, size_t) { return fill(0, d); });
+  results_[0].all = operands_[0].facts.all;
+  return {};
+}
+
+/// Padding of the last operand stays behind what was brought.
+Status OpPadding::concat() {
+  const size_t along = axis();
+  for (size_t i = 0; i < operands_.size(); ++i)
+    for (size_t d = 0; d < rank(i); ++d)
+      if (d != along)
+        CUGRT_TRY(carry(i, d, d));
+      else if (i + 1 < operands_.size())
+        CUGRT_TRY(take(i, d, Fill::any));
+      else
+        CUGRT_TRY(follow(i, d, d));
+  fills([&](size_t d, size_t) {
+    Fill all = fill(operands_.size() - 1, d);
+    for (size_t i = 0; i < operands_.size() && d != along; ++i)
+      all = either(all, fill(i, d));
+    return all;
+  });
+  return {};
+}
+
+Status OpPadding::split() {
+  for (size_t r = 0; r < results_.size(); ++r)
+    for (size_t d = 0; d < rank(0); ++d)
+      if (d != axis())
+        CUGRT_TRY(carry(0, d, d, r));
+  fills([&](size_t d, size_t r) { return fill(0, d, r); });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 
@@ -45,19 +153,6 @@ ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::E
   if (op.exprs().as_constant(op.count(type, 0, axis)) != 1)
     type.strides = strides;
   return op.builder().view("part", whole, offset, op.builder().module().types.intern(type));
-}
-
-/// Rows of a table by their ids, whatever the table's elements are.
-void emit_rows(OpEmitter &op, KernelLaunch &launch) {
-  const ir::Type table = op.operand_type(0);
-  launch.input("table", op.operand(0));
-  launch.input("ids", op.operand(1));
-  launch.output("y", op.result());
-  const ir::ExprId count = launch.count("count", op.count(op.operand_type(1)));
-  launch.size("rows", table.dims[0]);
-  const ir::ExprId width = launch.size("width", table.dims[1]);
-  launch.loop_variant(op.exprs().mul(count, width));
-  launch.emit(op.call().location);
 }
 
 } // namespace
@@ -206,42 +301,6 @@ Status emit_split(OpEmitter &op) {
     emit_section(op, op.operand(0), part, axis, begin);
     begin = op.exprs().add(begin, op.type(part).dims[axis]);
   }
-  return {};
-}
-
-Status emit_embedding(OpEmitter &op) {
-  const ir::Type table = op.operand_type(0), ids = op.operand_type(1);
-  CUGRT_TRY(op.require_whole_bytes(table.dtype));
-  if (ids.dtype != ir::DType::i32 && ids.dtype != ir::DType::i64)
-    return op.unsupported(ids.dtype, "ids are i32 or i64; cast them");
-  const bool wide = ids.dtype == ir::DType::i64;
-
-  KernelLaunch launch = op.launch("embedding.cu", "embedding", bytes_suffix(table.dtype));
-  launch.element_bytes(ir::info(table.dtype).bytes_per_block);
-  if (wide)
-    launch.option("-DWIDE_IDS");
-  const uint32_t bytes = ir::info(table.dtype).bytes_per_block;
-  if (op.divides(KernelLaunch::vector_size(bytes), table.dims[1]))
-    launch.vectors(bytes);
-  launch.index_type({op.count(table), op.count(op.result_type())});
-  emit_rows(op, launch);
-  return {};
-}
-
-Status emit_embedding_blocks(OpEmitter &op) {
-  const ir::Type table = op.operand_type(0), ids = op.operand_type(1), y = op.result_type();
-  const bool repacked = op.flag("repacked");
-  if (repacked && !takes_repacked_blocks(ir::DType::f32, table.dtype, op.table().choice().target))
-    return op.unsupported(table.dtype, "repacked blocks are read from compute capability 8.0 on");
-  KernelLaunch launch =
-      op.launch("embedding_blocks.cu", "embedding_blocks", std::string(ir::info(table.dtype).name));
-  launch.floating_type(y.dtype);
-  launch.option("-DFORMAT=" + block_format(table.dtype));
-  if (repacked)
-    launch.option("-DREPACKED");
-  if (ids.dtype == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
-  emit_rows(op, launch);
   return {};
 }
 

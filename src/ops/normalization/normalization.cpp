@@ -1,5 +1,55 @@
 // Softmax and norms: kernels/normalization/softmax.cu, norm.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
+
+namespace cugrt::ir {
+
+Types Inference::softmax() const {
+  CUGRT_TRY(check_float(0));
+  CUGRT_TRY(axis_of(op_integer(op, attributes, "axis"), 0).take_status());
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::norm() const {
+  CUGRT_TRY(check_float(0));
+  if (rank(0) == 0)
+    return wrong("a norm needs at least rank 1");
+  double epsilon = op_float(op, attributes, "epsilon");
+  if (!(epsilon >= 0 && epsilon <= 1))
+    return wrong("attribute 'epsilon' is from 0 to 1");
+  CUGRT_TRY(check_vector(1, dims(0).back()));
+  CUGRT_TRY(check_vector(2, dims(0).back()));
+  return one(type(0).dtype, dims(0));
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::softmax() {
+  const size_t along = axis();
+  CUGRT_TRY(take(0, along, Fill::lowest));
+  CUGRT_TRY(align(0));
+  fills([&](size_t d, size_t) {
+    return padding::is_number(fill(0, d)) || (d == along && op_ == Op::softmax) ? Fill::finite
+                                                                               : Fill::any;
+  });
+  return {};
+}
+
+Status OpPadding::norm() {
+  CUGRT_TRY(take(0, rank(0) - 1, Fill::any));
+  CUGRT_TRY(align(0));
+  const bool defined = ir::op_float(op_, attributes_, "epsilon") > 0; // of rows of equal numbers
+  fills([&](size_t d, size_t) {
+    const Fill same = defined ? like_first(d) : Fill::any;
+    return same == Fill::zero && has(2) ? Fill::finite : same;
+  });
+  return {};
+}
+
+} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

@@ -1,17 +1,141 @@
-// Reductions, searches and running sums: kernels/reduction/reduce.cu, argmax.cu, top_k.cu, cumsum.cu.
-#include "ops/emit/op_emitter.h"
-
+// Reductions, searches and running sums: kernels/reduction/reduce.cu, argmax.cu, top_k.cu,
+// cumsum.cu.
 #include "base/check.h"
+#include "ops/emit/op_emitter.h"
+#include "ops/table/infer_op.h"
+#include "ops/table/op_padding.h"
 
 #include <array>
 #include <initializer_list>
 #include <utility>
 
+namespace cugrt::ir {
+
+Types Inference::without_axes(DType result, std::vector<int64_t> axes) const {
+  bool keep = op_bool(op, attributes, "keep_dims");
+  std::vector<bool> reduced(rank(0), axes.empty());
+  for (int64_t axis : axes) {
+    CUGRT_ASSIGN(size_t a, axis_of(axis, 0));
+    if (reduced[a])
+      return wrong("axis " + std::to_string(axis) + " is given twice");
+    reduced[a] = true;
+  }
+  Dims out;
+  for (size_t i = 0; i < rank(0); ++i)
+    if (!reduced[i])
+      out.push_back(dims(0)[i]);
+    else if (keep)
+      out.push_back(constant(1));
+  return one(result, std::move(out));
+}
+
+Types Inference::reduce() const {
+  CUGRT_TRY(op == Op::reduce_mean ? check_float(0) : check_number(0));
+  return without_axes(type(0).dtype, op_integers(op, attributes, "axes"));
+}
+
+Types Inference::argmax() const {
+  CUGRT_TRY(check_number(0));
+  return without_axes(DType::i64, {op_integer(op, attributes, "axis")});
+}
+
+Types Inference::cumsum() const {
+  CUGRT_TRY(check_number(0));
+  CUGRT_TRY(axis_of(op_integer(op, attributes, "axis"), 0).take_status());
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::top_k() const {
+  CUGRT_TRY(check_number(0));
+  CUGRT_ASSIGN(const size_t axis, axis_of(op_integer(op, attributes, "axis"), 0));
+  const int64_t k = op_integer(op, attributes, "k");
+  Dims out = dims(0);
+  if (const std::optional<int64_t> size = known(out[axis]); k < 0 || (size && k > *size))
+    return wrong("attribute 'k' is " + std::to_string(k) + ", of a dimension of " +
+                 text(out[axis]));
+  if (range_of(out[axis]).lower < k)
+    return wrong("the dimension that top_k searches, " + text(out[axis]) +
+                 ", cannot be shown to have k elements; bound it from below");
+  out[axis] = constant(k);
+  const DType dtype = type(0).dtype;
+  return std::vector<TypeId>{m.types.tensor(dtype, out), m.types.tensor(DType::i64, out)};
+}
+
+} // namespace cugrt::ir
+
+namespace cugrt::padding {
+
+Status OpPadding::reduce() {
+  std::vector<bool> along(rank(0), list("axes").empty());
+  for (int64_t number : list("axes"))
+    along[axis(number)] = true;
+  const Fill harmless = op_ == Op::reduce_sum    ? Fill::zero
+                        : op_ == Op::reduce_max  ? Fill::lowest
+                        : op_ == Op::reduce_min  ? Fill::highest
+                        : op_ == Op::reduce_prod ? Fill::one
+                                                 : Fill::any;
+  bool some = op_ == Op::reduce_sum; // else what is over nothing is no 0
+  for (size_t d = 0, to = 0; d < rank(0); ++d) {
+    if (!along[d]) {
+      CUGRT_TRY(carry(0, d, to++));
+      continue;
+    }
+    CUGRT_TRY(take(0, d, harmless));
+    some = some || all_.exprs.as_constant(operands_[0].dims[d]).value_or(0) > 0;
+    to += flag("keep_dims");
+  }
+  fills([&](size_t d, size_t) { return some ? like_first(d) : Fill::any; });
+  return {};
+}
+
+Status OpPadding::argmax() {
+  const size_t along = axis();
+  // Of equal elements the first one wins, and is no added one.
+  const Fill harmless = flag("last") ? Fill::any : op_ == Op::argmax ? Fill::lowest : Fill::highest;
+  CUGRT_TRY(take(0, along, harmless));
+  for (size_t d = 0, to = 0; d < rank(0); ++d)
+    if (d != along)
+      CUGRT_TRY(carry(0, d, to++));
+    else
+      to += flag("keep_dims");
+  fills([](size_t, size_t) { return Fill::finite; });
+  return {};
+}
+
+Status OpPadding::cumsum() {
+  const size_t along = axis();
+  if (flag("reverse")) // forwards, what is added comes last
+    CUGRT_TRY(take(0, along, Fill::zero));
+  CUGRT_TRY(follow(0, along, along));
+  for (size_t d = 0; d < rank(0); ++d)
+    if (d != along)
+      CUGRT_TRY(carry(0, d, d));
+  fills([&](size_t d, size_t) {
+    const Fill same = like_first(d);
+    return d == along && !flag("reverse") && same == Fill::zero ? Fill::finite : same;
+  });
+  return {};
+}
+
+Status OpPadding::top_k() {
+  const size_t along = axis();
+  CUGRT_TRY(take(0, along, flag("largest") ? Fill::lowest : Fill::highest));
+  for (size_t result : {0, 1})
+    for (size_t d = 0; d < rank(0); ++d)
+      if (d != along)
+        CUGRT_TRY(carry(0, d, d, result));
+  fills([&](size_t d, size_t r) { return r == 1 ? Fill::finite : fill(0, d); });
+  return {};
+}
+
+} // namespace cugrt::padding
+
 namespace cugrt::codegen {
 
 namespace {
 
-// Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduction/reduce.cu for at most four dimensions.
+// Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduction/reduce.cu for at most four
+// dimensions.
 void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &prefix,
                      std::vector<Dimension> walk) {
   CUGRT_CHECK(walk.size() <= 4);

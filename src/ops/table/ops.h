@@ -1,5 +1,5 @@
-// Tensor-level ops. Their rows are ops.def, the rules of result types infer_*.cpp of the families,
-// the reader's version docs/ir.md.
+// Tensor-level ops. Their rows are ops.def, the rules of result types the files of the families
+// beside them, the reader's version docs/ir.md.
 #pragma once
 
 #include "ir/module/op.h"
