@@ -261,7 +261,7 @@ CUresult CUDAAPI cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNod
 CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                               const CUDA_HOST_NODE_PARAMS *params) {
   return set(exec, node, [&](Driver &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 

@@ -106,6 +106,13 @@ CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_a
   }
 }
 
+CUresult get_param_count(const Function &function, size_t *out) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = function.info->params.size();
+  return CUDA_SUCCESS;
+}
+
 CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes) {
   // "CUDA_ERROR_INVALID_VALUE [...] if paramIndex is out of range"
   if (!offset || index >= function.info->params.size())
@@ -219,6 +226,12 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *off
                                     size_t *bytes) {
   return function_call(handle, [&](Driver &, const Ref<Function> &function) {
     return get_param_info(*function, index, offset, bytes);
+  });
+}
+
+CUresult CUDAAPI cuFuncGetParamCount(CUfunction handle, size_t *out) {
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
+    return get_param_count(*function, out);
   });
 }
 

@@ -298,3 +298,9 @@ CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *off
     return get_param_info(*function, index, offset, bytes);
   });
 }
+
+CUresult CUDAAPI cuKernelGetParamCount(CUkernel handle, size_t *out) {
+  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) {
+    return get_param_count(*function, out);
+  });
+}

@@ -27,7 +27,7 @@ template <class Make> CUresult set(CUgraphNode handle, CUgraphNodeType type, Mak
       return CUDA_ERROR_INVALID_VALUE;
     Work work;
     CUGRT_EMU_TRY(make(driver, node.work, &work));
-    node.work = std::move(work);
+    replace_work(node, std::move(work));
     return CUDA_SUCCESS;
   });
 }
@@ -76,12 +76,32 @@ CUDA_CHILD_GRAPH_NODE_PARAMS child_params(CUgraph graph) {
   return {graph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE};
 }
 
+// What the forms of CUDA 13.4 look at besides: the bytes that the type does not use, and "if both
+// the kernel node's CUfunction and ctx are non-NULL, the underlying device context of ctx must
+// match the device context that the CUfunction was loaded into".
+enum class Strictness { before_13_4, from_13_4 };
+
+CUresult check_strictly(Driver &driver, const CUgraphNodeParams &params, Strictness strictness) {
+  if (strictness == Strictness::before_13_4)
+    return CUDA_SUCCESS;
+  if (!rest_zero(params))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (params.type != CU_GRAPH_NODE_TYPE_KERNEL || !params.kernel.ctx)
+    return CUDA_SUCCESS;
+  Ref<Function> function = driver.functions.find(params.kernel.func);
+  return function && function->context != driver.contexts.find(params.kernel.ctx)
+             ? CUDA_ERROR_INVALID_CONTEXT
+             : CUDA_SUCCESS;
+}
+
 CUresult add_conditional(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependencies,
-                         const CUgraphEdgeData *data, size_t count, CUgraphNodeParams &params) {
+                         const CUgraphEdgeData *data, size_t count, CUgraphNodeParams &params,
+                         Strictness strictness) {
   CUgraph *bodies = nullptr;
   auto make = [&](Driver &driver, Work *work) -> CUresult {
     if (driver.config.driver_version < kConditionalNodes)
       return CUDA_ERROR_NOT_SUPPORTED;
+    CUGRT_EMU_TRY(check_strictly(driver, params, strictness));
     if (!reserved_zero(params))
       return CUDA_ERROR_INVALID_VALUE;
     Ref<Graph> graph = driver.graphs.find(graph_handle);
@@ -95,11 +115,25 @@ CUresult add_conditional(CUgraphNode *out, CUgraph graph_handle, const CUgraphNo
 }
 
 CUresult add_generic(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                     const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
+                     const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params,
+                     Strictness strictness = Strictness::before_13_4) {
   if (params && params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-    return add_conditional(out, graph, dependencies, data, count, *params);
-  return add(out, graph, dependencies, data, count, [&](Driver &driver, Work *work) {
-    return params ? params_to_work(driver, *params, nullptr, work) : CUDA_ERROR_INVALID_VALUE;
+    return add_conditional(out, graph, dependencies, data, count, *params, strictness);
+  return add(out, graph, dependencies, data, count, [&](Driver &driver, Work *work) -> CUresult {
+    if (!params)
+      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_TRY(check_strictly(driver, *params, strictness));
+    return params_to_work(driver, *params, nullptr, work);
+  });
+}
+
+CUresult set_generic(CUgraphNode handle, CUgraphNodeParams *params, Strictness strictness) {
+  // A child graph node's own graph is edited instead.
+  if (!params || params->type == CU_GRAPH_NODE_TYPE_GRAPH)
+    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
+  return set(handle, params->type, [&](Driver &driver, const Work &old, Work *work) -> CUresult {
+    CUGRT_EMU_TRY(check_strictly(driver, *params, strictness));
+    return params_to_work(driver, *params, &old, work);
   });
 }
 
@@ -237,8 +271,9 @@ CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph,
 
 CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle,
                                                 CUDA_BATCH_MEM_OP_NODE_PARAMS *out) {
-  return get<MemoryOpsWork>(handle, out, [&](GraphNode &, MemoryOpsWork &work) {
-    *out = {work.context->handle, unsigned(work.ops.size()), work.ops.data(), 0};
+  return get<MemoryOpsWork>(handle, out, [&](GraphNode &node, MemoryOpsWork &) {
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 ops = params_of(node).memOp;
+    *out = {ops.ctx, ops.count, ops.paramArray, ops.flags};
   });
 }
 
@@ -254,7 +289,7 @@ CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph,
                                     const CUgraphNode *dependencies, size_t count,
                                     const CUDA_HOST_NODE_PARAMS *params) {
   return add(out, graph, dependencies, nullptr, count, [&](Driver &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -266,7 +301,7 @@ CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PAR
 
 CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params) {
   return set(handle, CU_GRAPH_NODE_TYPE_HOST, [&](Driver &, const Work &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, work) : CUDA_ERROR_INVALID_VALUE;
+    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -340,12 +375,26 @@ CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgrap
   return add_generic(out, graph, dependencies, data, count, params);
 }
 
+CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                                   const CUgraphEdgeData *data, size_t count,
+                                   CUgraphNodeParams *params) {
+  return add_generic(out, graph, dependencies, data, count, params, Strictness::from_13_4);
+}
+
 CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams *params) {
-  // A child graph node's own graph is edited instead.
-  if (!params || params->type == CU_GRAPH_NODE_TYPE_GRAPH)
-    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
-  return set(handle, params->type, [&](Driver &driver, const Work &old, Work *work) {
-    return params_to_work(driver, *params, &old, work);
+  return set_generic(handle, params, Strictness::before_13_4);
+}
+
+CUresult CUDAAPI cuGraphNodeSetParams_v2(CUgraphNode handle, CUgraphNodeParams *params) {
+  return set_generic(handle, params, Strictness::from_13_4);
+}
+
+CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode handle, CUgraphNodeParams *out) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = params_of(node);
+    return CUDA_SUCCESS;
   });
 }
 

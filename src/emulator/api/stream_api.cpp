@@ -1,4 +1,5 @@
 // Streams: creation, synchronisation, attributes, host functions.
+#include "emulator/graph/node_params.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>
@@ -175,13 +176,18 @@ CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
 }
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
+  return cuLaunchHostFunc_v2(handle, function, user, 0);
+}
+
+CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream handle, CUhostFn function, void *user,
+                                     unsigned int sync_mode) {
   return call([&](Driver &driver) -> CUresult {
-    if (!function)
-      return CUDA_ERROR_INVALID_VALUE;
+    Work work;
+    CUGRT_EMU_TRY(host_to_work(function, user, sync_mode, &work));
     Lock lock(driver.mutex);
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
-    return run_in_stream(driver, stream, HostWork{function, user});
+    return run_in_stream(driver, stream, std::move(work));
   });
 }
 

@@ -1,9 +1,9 @@
 // Reads the environment; see config.h.
 #include "emulator/driver/config.h"
 
+#include "base/whole_number.h"
 #include "emulator/driver/error_names.h"
 #include "emulator/exec/draws.h"
-#include "base/whole_number.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,8 +14,10 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-constexpr std::string_view kVersions[] = {"12.2", "12.3", "12.4", "12.6", "12.8", "13.0"};
-constexpr int kVersionNumbers[] = {12020, 12030, 12040, 12060, 12080, 13000};
+constexpr std::string_view kVersions[] = {"12.2", "12.3", "12.4", "12.6", "12.8", "13.0",
+                                          "13.1", "13.2", "13.3", "13.4", "13.5"};
+constexpr int kVersionNumbers[] = {12020, 12030, 12040, 12060, 12080, 13000,
+                                   13010, 13020, 13030, 13040, 13050};
 
 std::optional<uint64_t> bytes(std::string_view text) {
   unsigned shift = 0;
@@ -90,7 +92,7 @@ Config Config::from_environment() {
     config.report = text;
     return true;
   });
-  variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.3, 12.4, 12.6, 12.8 or 13.0",
+  variable(config, "CUGRT_EMU_DRIVER_VERSION", "12.2, 12.3, 12.4, 12.6, 12.8 or 13.0 to 13.5",
            [&](auto text) { return read_version(text, config); });
   variable(config, "CUGRT_EMU_DEVICE", "a device profile such as sm_80 or sm_90", [&](auto text) {
     const DeviceProfile *profile = find_profile(text);

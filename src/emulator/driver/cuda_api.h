@@ -9,6 +9,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #pragma GCC visibility push(default)
 #include "emulator/driver/cuda_emulator.h"
+#include "emulator/driver/cuda_newer.h"
 #pragma GCC visibility pop
 
 #define CUGRT_EMU_TRY(expression)                                                                  \

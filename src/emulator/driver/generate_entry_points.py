@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 HEADER = """\
-// Every function that cuda.h of CUDA 13.0 declares, and those of cudaProfiler.h, cudaGL.h, cudaEGL.h
+// Every function that cuda.h of CUDA 13.5 declares, and those of cudaProfiler.h, cudaGL.h, cudaEGL.h
 // and cudaVDPAU.h, one row for each ABI; written by generate_entry_points.py. This table makes the
 // exports, cuGetProcAddress and the list in docs/emulator.md; change a row's kind by hand when a
 // function gets its implementation.

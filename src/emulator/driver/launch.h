@@ -52,6 +52,7 @@ CUresult get_function_attribute(Driver &driver, const Function &function,
                                 CUfunction_attribute attribute, int *value);
 CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_attribute attribute,
                                 int value);
+CUresult get_param_count(const Function &function, size_t *out);
 CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes);
 
 /// How many blocks fit on a multiprocessor, as the occupancy calculator reckons; 0 when none does.

@@ -43,6 +43,7 @@ struct FillWork {
 struct HostWork {
   CUhostFn function = nullptr;
   void *user = nullptr;
+  unsigned sync_mode = 0; // CUhostTaskSyncMode of CUDA 13.2; how the host waits is no matter here
 };
 
 struct ChildWork {

@@ -47,6 +47,11 @@ CUresult CUDAAPI cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *user
   return cuLaunchHostFunc(per_thread(hStream), fn, userData);
 }
 
+CUresult CUDAAPI cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData,
+                                          unsigned int syncMode) {
+  return cuLaunchHostFunc_v2(per_thread(hStream), fn, userData, syncMode);
+}
+
 CUresult CUDAAPI cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f,
                                        void **kernelParams, void **extra) {
   return cuLaunchKernelEx(config, f, kernelParams, extra);

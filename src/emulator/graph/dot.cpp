@@ -68,7 +68,7 @@ std::string describe(const Work &work, bool verbose) {
 
 std::string name(const GraphNode &node) {
   std::string graph = "graph_" + std::to_string(node.graph->id);
-  return "\"" + graph + "_node_" + std::to_string(node.id) + "\"";
+  return "\"" + graph + "_node_" + std::to_string(node.local_id) + "\"";
 }
 
 void print(const Graph &graph, bool verbose, std::string &out) {

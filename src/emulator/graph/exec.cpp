@@ -277,6 +277,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   CUGRT_EMU_TRY(snapshot(driver, graph, exec.body, error));
   exec.flags = flags;
   exec.graph_id = graph.id;
+  exec.id = driver.next_id++;
   error->result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return CUDA_SUCCESS;
 }

@@ -178,6 +178,7 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
     return CUDA_ERROR_INVALID_VALUE;
   node->id = driver.next_id++;
+  node->local_id = graph.next_local_id++;
   node->dependencies.reserve(before.size());
   for (const auto &dependency : before)
     reserve_one(dependency->dependents);
@@ -187,6 +188,13 @@ CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
   for (size_t i = 0; i < before.size(); ++i)
     add_edge(*before[i], *node, data_of(i));
   return CUDA_SUCCESS;
+}
+
+void replace_work(GraphNode &node, Work work) {
+  if (node.param_pointers)
+    node.earlier.emplace_back(std::move(node.work), std::move(node.param_pointers));
+  node.work = std::move(work);
+  node.param_pointers = nullptr;
 }
 
 void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
@@ -210,12 +218,14 @@ namespace {
 
 void clone_nodes(Driver &driver, const Graph &graph, const std::shared_ptr<Graph> &clone) {
   clone->clone_of = graph.id;
+  clone->next_local_id = graph.next_local_id;
   clone->nodes.reserve(graph.nodes.size());
   std::unordered_map<const GraphNode *, GraphNode *> copies;
   for (const auto &node : graph.nodes) {
     auto copy = std::make_shared<GraphNode>();
     copy->id = driver.next_id++;
     copy->clone_of = node->id;
+    copy->local_id = node->local_id;
     copy->graph = clone.get();
     copy->work = node->work;
     if (auto *child = std::get_if<ChildWork>(&copy->work)) {

@@ -29,10 +29,14 @@ struct GraphNode {
   CUgraphNode handle = nullptr;
   uint64_t id = 0;        // never used again
   uint64_t clone_of = 0;  // the id of the node that this one is a copy of
+  uint32_t local_id = 0;  // by order of creation in its graph; copies have the original's
   Graph *graph = nullptr; // owns the node
   Work work;
   std::vector<GraphEdge> dependencies, dependents;
-  std::vector<void *> param_pointers; // what GetParams hands out
+  // What GetParams hands out, if not null, and what it has handed out of earlier parameters: "this
+  // memory remains valid until the node is destroyed."
+  std::shared_ptr<std::vector<void *>> param_pointers;
+  std::vector<std::pair<Work, std::shared_ptr<std::vector<void *>>>> earlier;
 
   CUgraphNodeType type() const { return work_type(work); }
 };
@@ -40,6 +44,7 @@ struct GraphNode {
 struct Graph {
   CUgraph handle = nullptr;
   uint64_t id = 0, clone_of = 0;
+  uint32_t next_local_id = 0;
   bool embedded = false;   // in a child graph or conditional node, which destroys it
   bool is_body = false;    // of a conditional node
   Graph *parent = nullptr; // of a body: the graph of its node
@@ -75,7 +80,7 @@ struct ExecGraph {
 
 struct GraphExec {
   CUgraphExec handle = nullptr;
-  uint64_t flags = 0, graph_id = 0, launches = 0;
+  uint64_t id = 0, flags = 0, graph_id = 0, launches = 0;
   ExecGraph body;
   std::shared_ptr<Context> context;
   TaskPtr last_launch; // the end of the newest launch
@@ -89,6 +94,8 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph);
 /// Adds a node that depends on `dependencies`, which must be distinct nodes of the graph.
 CUresult add_node(Driver &driver, Graph &graph, const CUgraphNode *dependencies,
                   const CUgraphEdgeData *edge_data, size_t count, Work work, CUgraphNode *out);
+/// Puts parameters of the same type in the place of the node's; what was handed out stays.
+void replace_work(GraphNode &node, Work work);
 /// An edge that exists, and data that its nodes cannot have, are INVALID_VALUE. Cycles show when
 /// the graph is instantiated.
 CUresult check_edge(const Driver &driver, const GraphNode &from, const GraphNode &to,

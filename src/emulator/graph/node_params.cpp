@@ -65,10 +65,11 @@ CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcon
   return CUDA_SUCCESS;
 }
 
-CUresult host_to_work(CUhostFn function, void *user, Work *out) {
-  if (!function)
+CUresult host_to_work(CUhostFn function, void *user, unsigned sync_mode, Work *out) {
+  constexpr unsigned kSpinWait = 1; // CU_HOST_TASK_SPINWAIT
+  if (!function || sync_mode > kSpinWait)
     return CUDA_ERROR_INVALID_VALUE;
-  *out = HostWork{function, user};
+  *out = HostWork{function, user, sync_mode};
   return CUDA_SUCCESS;
 }
 
@@ -103,6 +104,13 @@ CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &param
   return CUDA_SUCCESS;
 }
 
+constexpr int kHostSyncMode = 13020, kSyncModeWord = 2; // of the union: behind fn and userData
+
+unsigned sync_mode(const Driver &driver, const CUgraphNodeParams &params) {
+  return driver.config.driver_version < kHostSyncMode ? 0
+                                                      : unsigned(params.reserved1[kSyncModeWord]);
+}
+
 const Attributes &attributes_of(const Work *work) {
   static const Attributes none;
   auto *kernel = work ? std::get_if<KernelWork>(work) : nullptr;
@@ -132,7 +140,7 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
                         out);
   }
   case CU_GRAPH_NODE_TYPE_HOST:
-    return host_to_work(params.host.fn, params.host.userData, out);
+    return host_to_work(params.host.fn, params.host.userData, sync_mode(driver, params), out);
   case CU_GRAPH_NODE_TYPE_GRAPH:
     return child_to_work(driver, params.graph, out);
   case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -157,13 +165,108 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
   }
 }
 
+namespace {
+
+// Marks what the node holds as handed out.
+std::vector<void *> *hand_out(GraphNode &node) {
+  if (!node.param_pointers)
+    node.param_pointers = std::make_shared<std::vector<void *>>();
+  return node.param_pointers.get();
+}
+
+struct Describe {
+  GraphNode &node;
+  CUgraphNodeParams &out;
+
+  void operator()(EmptyWork &) const {}
+  void operator()(KernelWork &) const { out.kernel = kernel_params(node); }
+  void operator()(CopyWork &work) const {
+    out.memcpy.copyCtx = work.context->handle;
+    out.memcpy.copyParams = work.copy;
+  }
+  void operator()(FillWork &work) const {
+    const CUDA_MEMSET_NODE_PARAMS &f = work.fill;
+    out.memset = {f.dst, f.pitch, f.value, f.elementSize, f.width, f.height, work.context->handle};
+  }
+  void operator()(HostWork &work) const {
+    out.host.fn = work.function;
+    out.host.userData = work.user;
+    out.reserved1[kSyncModeWord] = work.sync_mode;
+  }
+  void operator()(ChildWork &work) const {
+    out.graph = {work.graph->handle, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE};
+  }
+  void operator()(EventRecordWork &work) const { out.eventRecord.event = work.event->handle; }
+  void operator()(EventWaitWork &work) const { out.eventWait.event = work.event->handle; }
+  void operator()(ConditionalWork &work) const {
+    out.conditional = {work.conditional->handle, work.type, unsigned(work.body_handles->size()),
+                       work.body_handles->data(), work.conditional->context->handle};
+  }
+  void operator()(MemoryOpsWork &work) const {
+    hand_out(node);
+    out.memOp = {work.context->handle, unsigned(work.ops.size()), work.ops.data(), 0};
+  }
+};
+
+// Of the union, in the layout of CUDA 13.5.
+size_t utilized_bytes(CUgraphNodeType type) {
+  switch (int(type)) {
+  case CU_GRAPH_NODE_TYPE_KERNEL:
+    return sizeof(CUDA_KERNEL_NODE_PARAMS_v3);
+  case CU_GRAPH_NODE_TYPE_MEMCPY:
+    return sizeof(CUDA_MEMCPY_NODE_PARAMS);
+  case CU_GRAPH_NODE_TYPE_MEMSET:
+    return sizeof(CUDA_MEMSET_NODE_PARAMS_v2);
+  case CU_GRAPH_NODE_TYPE_HOST:
+    return 32; // fn, userData, syncMode, ctx
+  case CU_GRAPH_NODE_TYPE_GRAPH:
+    return sizeof(CUDA_CHILD_GRAPH_NODE_PARAMS);
+  case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+  case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    return sizeof(CUDA_EVENT_WAIT_NODE_PARAMS);
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    return sizeof(CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2);
+  case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    return sizeof(CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2);
+  case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    return sizeof(CUDA_MEM_ALLOC_NODE_PARAMS_v2);
+  case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    return sizeof(CUDA_MEM_FREE_NODE_PARAMS);
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+    return sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2);
+  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+    return sizeof(CUDA_CONDITIONAL_NODE_PARAMS);
+  case CU_GRAPH_NODE_TYPE_EMPTY:
+    return 0;
+  default: // refused for its type
+    return sizeof(CUgraphNodeParams::reserved1);
+  }
+}
+
+} // namespace
+
+bool rest_zero(const CUgraphNodeParams &params) {
+  auto *bytes = reinterpret_cast<const unsigned char *>(params.reserved1);
+  return std::all_of(bytes + utilized_bytes(params.type), bytes + sizeof params.reserved1,
+                     [](unsigned char byte) { return byte == 0; });
+}
+
+CUgraphNodeParams params_of(GraphNode &node) {
+  CUgraphNodeParams out{};
+  out.type = node.type();
+  std::visit(Describe{node, out}, node.work);
+  return out;
+}
+
 CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node) {
   auto &work = std::get<KernelWork>(node.work);
   const KernelInfo &info = *work.function->info;
-  node.param_pointers.clear();
-  for (const KernelParam &param : info.params)
-    node.param_pointers.push_back(work.params.data() + param.offset);
-  node.param_pointers.push_back(nullptr); // so that the array is never null
+  std::vector<void *> &pointers = *hand_out(node);
+  if (pointers.empty()) {
+    for (const KernelParam &param : info.params)
+      pointers.push_back(work.params.data() + param.offset);
+    pointers.push_back(nullptr); // so that the array is never null
+  }
   return {work.kernel ? nullptr : work.function->handle,
           work.grid[0],
           work.grid[1],
@@ -172,7 +275,7 @@ CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node) {
           work.block[1],
           work.block[2],
           work.dynamic_shared_bytes,
-          node.param_pointers.data(),
+          pointers.data(),
           nullptr,
           work.kernel,
           work.function->context ? work.function->context->handle : nullptr};

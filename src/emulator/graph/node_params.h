@@ -12,7 +12,7 @@ CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &params
 CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out);
 CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
                       Work *out);
-CUresult host_to_work(CUhostFn function, void *user, Work *out);
+CUresult host_to_work(CUhostFn function, void *user, unsigned sync_mode, Work *out);
 CUresult event_to_work(Driver &driver, CUevent event, bool record, Work *out);
 /// "Reserved. Must be zero."
 bool reserved_zero(const CUgraphNodeParams &params);
@@ -21,8 +21,11 @@ bool reserved_zero(const CUgraphNodeParams &params);
 CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const Work *old,
                         Work *out);
 
-/// Arguments are handed out as pointers into the node, which stay valid until its parameters
-/// change.
+/// "All bytes past the utilized union member [...] must be set to zero", in the layout of
+/// CUDA 13.5.
+bool rest_zero(const CUgraphNodeParams &params);
+/// The generic struct from a node. Pointers lead to what the node holds, until it is destroyed.
+CUgraphNodeParams params_of(GraphNode &node);
 CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node);
 
 inline CUDA_KERNEL_NODE_PARAMS_v3 widen(const CUDA_KERNEL_NODE_PARAMS_v1 &p) {

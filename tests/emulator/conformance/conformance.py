@@ -23,7 +23,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 SKIPPED = 77
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped$")
 NEWEST_PROFILE = "sm_100"
-OLDER_DRIVERS = ("12.2", "12.4", "12.6", "12.8")
+NEWEST_DRIVER = "13.5"
+OLDER_DRIVERS = ("12.2", "12.4", "12.6", "12.8", "13.0", "13.2")
 
 
 class Tally:
@@ -130,16 +131,19 @@ def check_citations(program, tally):
     found = subprocess.run([sys.executable, os.path.join(ROOT, "src", "device", "driver", "find_cuda.py"), "--include"],
                            stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
     with open(os.path.join(found, "cuda.h"), encoding="utf-8") as file:
-        comments = comments_of(file.read())
+        header = file.read()
+    comments, version = comments_of(header), int(re.search(r"#define CUDA_VERSION (\d+)", header)[1])
     cited = subprocess.run([program, "--citations"], stdout=subprocess.PIPE, text=True,
                            check=True).stdout.splitlines()
-    problems = []
+    problems, later = [], 0
     for line in cited:
-        script, name, words = line.split("\t")
-        if plain(words) not in comments.get(name, ""):
+        script, needed, name, words = line.split("\t")
+        if int(needed) > version:
+            later += 1
+        elif plain(words) not in comments.get(name, ""):
             problems.append(f"{script}: {name} does not say: {words}")
     tally.check("every citation is in cuda.h", problems or ([] if cited else ["no citation"]))
-    tally.notes.append(f"{len(cited)} citations of cuda.h")
+    tally.notes.append(f"{len(cited)} citations of cuda.h, {later} of them of one newer than {version}")
 
 
 def check_recording(program, tally):
@@ -194,7 +198,9 @@ def main():
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         coverage = os.path.join(folder, "coverage")
-        environment = {"CUGRT_EMU_COVERAGE": coverage} if emulated else {}
+        environment = {}
+        if emulated:
+            environment = {"CUGRT_EMU_COVERAGE": coverage, "CUGRT_EMU_DRIVER_VERSION": NEWEST_DRIVER}
         if not run_program(command, environment, tally):
             return SKIPPED
         if emulated and not options.only and not options.record:

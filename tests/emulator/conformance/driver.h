@@ -7,7 +7,7 @@
 // left out and counted.
 #pragma once
 
-#include <cuda.h>
+#include "emulator/driver/cuda_newer.h"
 
 #include <string>
 

@@ -16,8 +16,8 @@ std::vector<const ScriptCase *> all_scripts() {
   std::vector<const ScriptCase *> all;
   for (const auto *list :
        {&context_scripts(), &memory_scripts(), &code_scripts(), &stream_scripts(), &graph_scripts(),
-        &update_scripts(), &conditional_scripts(), &memory_op_scripts(), &handle_scripts(),
-        &check_scripts()})
+        &update_scripts(), &conditional_scripts(), &memory_op_scripts(), &newer_scripts(),
+        &handle_scripts(), &check_scripts()})
     for (const ScriptCase &script : *list)
       all.push_back(&script);
   return all;
@@ -228,7 +228,7 @@ int run_child(const Driver &driver, const std::string &id) {
 void print_citations() {
   for (const ScriptCase *script : all_scripts())
     for (const Stated &stated : script->stated)
-      std::printf("%s\t%s\t%s\n", script->id, stated.function, stated.words);
+      std::printf("%s\t%d\t%s\t%s\n", script->id, script->version, stated.function, stated.words);
 }
 
 } // namespace cugrt::conformance

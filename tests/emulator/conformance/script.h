@@ -86,6 +86,7 @@ const std::vector<ScriptCase> &graph_scripts();
 const std::vector<ScriptCase> &update_scripts();
 const std::vector<ScriptCase> &conditional_scripts();
 const std::vector<ScriptCase> &memory_op_scripts();
+const std::vector<ScriptCase> &newer_scripts();
 const std::vector<ScriptCase> &handle_scripts();
 const std::vector<ScriptCase> &check_scripts();
 
@@ -96,7 +97,8 @@ std::vector<Outcome> run_scripts(const Driver &driver, const std::string &driver
                                  const std::string &only);
 /// Runs one script and prints its outcome for the process that waits for it.
 int run_child(const Driver &driver, const std::string &id);
-/// FUNCTION, a tab and words of each sentence that a script cites, a line each.
+/// A line each sentence that a script cites: the script, the driver's version that it needs, the
+/// function and words, with tabs between.
 void print_citations();
 
 } // namespace cugrt::conformance

@@ -41,9 +41,9 @@ std::string read(const char *path) {
 
 TEST_CASE("Every function of cuda.h and of the headers beside it is exported under the name that "
           "the real library has") {
-  // cuda.h has 634 declarations, one of a moved name; cudaProfiler.h 3, cudaGL.h 18, cudaEGL.h 12
+  // cuda.h has 685 declarations, one of a moved name; cudaProfiler.h 3, cudaGL.h 18, cudaEGL.h 12
   // and cudaVDPAU.h 5.
-  CHECK(std::size(kTable) == 634 + 1 + 3 + 18 + 12 + 5);
+  CHECK(std::size(kTable) == 685 + 1 + 3 + 18 + 12 + 5);
   for (const Entry &row : kTable)
     if (!symbol(row.symbol.data()))
       FAIL_CHECK(row.symbol);
@@ -123,6 +123,24 @@ TEST_CASE("cuGetProcAddress refuses a version above the driver's") {
   CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
   CHECK(look_up("cuNoSuchFunction", 12020, &status) == nullptr);
   CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+}
+
+TEST_CASE("Each driver from 13.1 to 13.5 knows the names that its version brought, and no later") {
+  struct Row {
+    const char *base, *symbol;
+    int since;
+  };
+  const Row row =
+      GENERATE(Row{"cuGraphNodeGetToolsId", "cuGraphNodeGetToolsId", 13010},
+               Row{"cuGraphNodeGetParams", "cuGraphNodeGetParams", 13020},
+               Row{"cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph", 13030},
+               Row{"cuGraphAddNode", "cuGraphAddNode_v3", 13040},
+               Row{"cuFabricCpyBatchAsync", "cuFabricCpyBatchAsync", 13050});
+  for (int version = 13000; version <= 13050; version += 10) {
+    FreshDriver driver{"CUGRT_EMU_DRIVER_VERSION=13." + std::to_string(version % 1000 / 10)};
+    INFO(row.symbol << " of a driver of version " << version);
+    CHECK((look_up(row.base, version) == symbol(row.symbol)) == (version >= row.since));
+  }
 }
 
 TEST_CASE("Calls before cuInit answer CUDA_ERROR_NOT_INITIALIZED") {
@@ -216,7 +234,9 @@ TEST_CASE("Modules and libraries are loaded where their target says: older every
 TEST_CASE("Every version that can be chosen is what the driver says of itself") {
   const auto [name, number] =
       GENERATE(std::pair("12.2", 12020), std::pair("12.4", 12040), std::pair("12.6", 12060),
-               std::pair("12.8", 12080), std::pair("13.0", 13000));
+               std::pair("12.8", 12080), std::pair("13.0", 13000), std::pair("13.1", 13010),
+               std::pair("13.2", 13020), std::pair("13.3", 13030), std::pair("13.4", 13040),
+               std::pair("13.5", 13050));
   FreshDriver driver{std::string("CUGRT_EMU_DRIVER_VERSION=") + name};
   int version = 0;
   OK(CU(cuDriverGetVersion)(&version));

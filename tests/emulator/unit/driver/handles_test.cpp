@@ -155,6 +155,7 @@ struct Sink {
   CUstreamCaptureStatus status{};
   CUgraphExecUpdateResultInfo update{};
   CUDA_KERNEL_NODE_PARAMS params{};
+  CUgraphNodeParams generic{};
 } sink;
 
 constexpr CUresult kGood = CUDA_SUCCESS, kHandle = CUDA_ERROR_INVALID_HANDLE,
@@ -223,6 +224,7 @@ const Row kRows[] = {
     ROW(function, CUfunction, cuFuncGetModule, kHandle, &sink.module, h),
     ROW(function, CUfunction, cuFuncGetName, kHandle, &sink.text, h),
     ROW(function, CUfunction, cuFuncGetParamInfo, kHandle, h, 0, &sink.offset, &sink.bytes),
+    ROW(function, CUfunction, cuFuncGetParamCount, kHandle, h, &sink.bytes),
     ROW(function, CUfunction, cuFuncSetSharedMemConfig, kHandle, h,
         CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE),
     ROW(function, CUfunction, cuOccupancyMaxActiveBlocksPerMultiprocessor, kHandle, &sink.number, h,
@@ -238,6 +240,7 @@ const Row kRows[] = {
     ROW(library, CUlibrary, cuLibraryGetManaged, kHandle, &sink.address, &sink.bytes, h, "x"),
     ROW(library, CUlibrary, cuLibraryGetUnifiedFunction, kHandle, &sink.image, h, "x"),
     ROW(kernel, CUkernel, cuKernelGetFunction, kHandle, &sink.function, h),
+    ROW(kernel, CUkernel, cuKernelGetParamCount, kHandle, h, &sink.bytes),
     ROW(kernel, CUkernel, cuKernelGetName, kHandle, &sink.text, h),
     ROW(kernel, CUkernel, cuKernelGetAttribute, kHandle, &sink.number, CU_FUNC_ATTRIBUTE_NUM_REGS,
         h, 0),
@@ -260,6 +263,15 @@ const Row kRows[] = {
     ROW(node, CUgraphNode, cuGraphDestroyNode, kValue, h),
     ROW(node, CUgraphNode, cuGraphNodeGetType, kValue, h, &sink.type),
     ROW(node, CUgraphNode, cuGraphKernelNodeGetParams_v2, kValue, h, &sink.params),
+    ROW(node, CUgraphNode, cuGraphNodeGetParams, kValue, h, &sink.generic),
+    ROW(node, CUgraphNode, cuGraphNodeSetParams_v2, kValue, h, &sink.generic),
+    ROW(graph, CUgraph, cuGraphAddNode_v3, kValue, &sink.node, h, nullptr, nullptr, 0,
+        &sink.generic),
+    ROW(node, CUgraphNode, cuGraphNodeGetContainingGraph, kValue, h, &sink.graph),
+    ROW(node, CUgraphNode, cuGraphNodeGetLocalId, kValue, h, &sink.count),
+    ROW(node, CUgraphNode, cuGraphNodeGetToolsId, kValue, h, &sink.id),
+    ROW(graph, CUgraph, cuGraphGetId, kValue, h, &sink.count),
+    ROW(exec, CUgraphExec, cuGraphExecGetId, kValue, h, &sink.count),
     ROW(exec, CUgraphExec, cuGraphExecDestroy, kValue, h),
     ROW(exec, CUgraphExec, cuGraphLaunch, kValue, h, w.stream),
     ROW(exec, CUgraphExec, cuGraphUpload, kValue, h, w.stream),

@@ -1,0 +1,57 @@
+// The numbers that tools call graphs, instances and nodes by; CUDA 13.1 asks for them.
+//
+// An instance has a number of its own, and its nodes keep the local numbers of the graph's: what a
+// profiler reports of an instance's node is its instance's number and the node's local one.
+#include "emulator/graph/graph_call.h"
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+CUresult CUDAAPI cuGraphGetId(CUgraph handle, unsigned int *out) {
+  return graph_call(handle, [&](Driver &, Graph &graph) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = unsigned(graph.id);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphExecGetId(CUgraphExec handle, unsigned int *out) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    Ref<GraphExec> exec = driver.execs.find(handle);
+    if (!exec || !out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = unsigned(exec->id);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode handle, CUgraph *out) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = node.graph->handle;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode handle, unsigned int *out) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = node.local_id;
+    return CUDA_SUCCESS;
+  });
+}
+
+// No document says how it is made. PyTorch takes the graph's number from its upper half, and puts
+// an instance's there (torch/cuda/_graph_annotations.py of 2.12).
+CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode handle, unsigned long long *out) {
+  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    *out = node.graph->id << 32 | node.local_id;
+    return CUDA_SUCCESS;
+  });
+}
