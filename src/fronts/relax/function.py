@@ -1,0 +1,346 @@
+"""One function of a Relax module as text: bindings, control flow. Ops are in ops.py, kernels in kernels.py."""
+
+import re
+
+import numpy
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Call, Op
+
+import cugrt
+from cugrt import Code, Error
+
+from . import builtins, kernels, ops
+from .dims import Dims, Names, dtype_text, refuse, shape_of
+
+# What a function's symbols without an upper bound get, by how many there are: storage is planned at the bounds.
+DEFAULT_BOUNDS = {0: 0, 1: 4096, 2: 1024}
+MANY_SYMBOLS_BOUND = 128
+
+
+def flat(value):
+    """The parts of a value that is a tuple, of tuples too."""
+    return [part for one in value for part in flat(one)] if isinstance(value, list) else [value]
+
+
+def flat_types(t):
+    return [part for field in t.fields for part in flat_types(field)] if isinstance(t, relax.TupleType) else [t]
+
+
+def shaped(t, parts):
+    """Parts, an iterator, as a value of the type."""
+    return [shaped(field, parts) for field in t.fields] if isinstance(t, relax.TupleType) else next(parts)
+
+
+class FunctionReader:
+    """One function. Tensors are their names in the text, tuples lists of their parts, shapes lists of sizes."""
+
+    def __init__(self, reader, var, function):
+        self.reader, self.function = reader, function
+        self.var, self.name = var, var.name_hint
+        self.text_name = reader.names[var]
+        self.dims, self.names, self.values = Dims(self.name), Names(), {}
+        self.lines, self.indent, self.hint = [], "  ", "v"
+        self.written, self.fresh, self.matched = set(), set(), {}
+        self.storages = {}  # the types of operands that are storages
+
+    def read(self):
+        f = self.function
+        attrs = dict(f.attrs.items()) if f.attrs else {}
+        self.params = []
+        for p in f.params:
+            types = flat_types(p.ty)
+            names = [
+                self.names.new(p.name + (f".{i}" if isinstance(p.ty, relax.TupleType) else ""))
+                for i in range(len(types))
+            ]
+            texts = [
+                self.given_storage(len(self.params) + i, "%" + name)
+                or self.dims.type(t, f"parameter '{p.name}' of function '{self.name}'")
+                for i, (t, name) in enumerate(zip(types, names))
+            ]
+            if any(re.fullmatch("int|float|bool", text) and isinstance(p.ty, tvm.ir.PrimType) for text in texts):
+                self.values[p] = "%" + names[0]
+            self.params += [(p.name, name, text) for name, text in zip(names, texts)]
+            self.values[p] = shaped(p.ty, iter("%" + name for name in names))
+        self.defined = self.defined_symbols([p.ty for p in f.params])
+        self.attributes = self.attribute_texts(attrs)
+        result = self.body(f.body)
+        # Relax forgets symbols that a match defines where the function ends; the value's own type has them.
+        inner = f.body.body.ty if isinstance(f.body, relax.SeqExpr) else f.body.ty
+        types = [
+            own if isinstance(t, relax.TensorType) and shape_of(t) is None else t
+            for t, own in zip(flat_types(f.ret_ty), flat_types(inner))
+        ]
+        given = [self.operand(part) for part in flat(result)]
+        plain = [self.result_type(t, one) for t, one in zip(types, given)]
+        # Declared types have the parameters' symbols alone.
+        self.dims.stands_for = self.matched
+        self.results = [self.result_type(t, one) for t, one in zip(types, given)]
+        given = [one if a == b else self.let(f"match {one} : {b}") for one, a, b in zip(given, plain, self.results)]
+        self.lines.append(f"  return {', '.join(given)}".rstrip())
+        self.is_private = "global_symbol" not in attrs
+        for var, text in self.dims.symbols.items():
+            if var not in self.defined:
+                raise Error(
+                    f"function '{self.name}' uses the symbol '{var.name}', which no parameter and no match_cast "
+                    "defines",
+                    Code.VERIFY_ERROR,
+                )
+
+    def given_storage(self, number, operand):
+        """The type of a lifted region's parameter that is a storage: that of what it is given."""
+        given = self.reader.storage_params.get(self.var, ())
+        if number < len(given) and given[number]:
+            self.storages[operand] = given[number]
+            return given[number]
+        return None
+
+    def result_type(self, t, operand):
+        return self.storages.get(operand) or self.dims.type(t, f"the result of function '{self.name}'")
+
+    def defined_symbols(self, types):
+        found = set()
+        for t in types:
+            for part in flat_types(t):
+                dims = shape_of(part) if isinstance(part, relax.TensorType) else getattr(part, "values", None)
+                found |= {d for d in dims or () if isinstance(d, tirx.Var)}
+        return found
+
+    def attribute_texts(self, attrs):
+        out, inputs = {}, attrs.get("num_input")
+        bound_here = [p for p in self.params if self.name == "main" and p[0] in self.reader.params]
+        if bound_here:
+            rest = [p for p in self.params if p not in bound_here]
+            first = [p for p in rest if inputs is None or p[0] in {q.name for q in self.function.params[: int(inputs)]}]
+            self.params = first + [p for p in rest if p not in first] + bound_here
+            inputs = len(first)
+        if inputs is not None:
+            whole = len([None for p in self.function.params[: int(inputs)] for _ in flat_types(p.ty)])
+            out["num_inputs"] = str(inputs if bound_here else whole)
+        upper = {str(k): int(v) for k, v in dict(attrs.get("tir_var_upper_bound") or {}).items()}
+        lower = {str(k): int(v) for k, v in dict(attrs.get("tir_var_lower_bound") or {}).items()}
+        mine = {var.name: self.dims.symbol(var) for var in self.dims.symbols}
+        for name, (low, high) in self.reader.bounds.items():
+            if name in mine:
+                lower[name], upper[name] = int(low), int(high)
+        if "global_symbol" in attrs and not self.reader.opaque:
+            free = [name for name in mine if name not in upper]
+            bound = DEFAULT_BOUNDS.get(len(free), MANY_SYMBOLS_BOUND)
+            upper.update({name: max(bound, lower.get(name, 0)) for name in free})
+        for key, limits in (("lower_bounds", lower), ("upper_bounds", upper)):
+            pairs = [f"{mine[name]} = {bound}" for name, bound in limits.items() if name in mine]
+            if pairs:
+                out[key] = "{" + ", ".join(pairs) + "}"
+        captured = [
+            mine[str(n)] for n in attrs.get("relax.rewrite_cuda_graph.capture_symbolic_vars") or () if str(n) in mine
+        ]
+        if captured:
+            out["capture_symbols"] = f"[{', '.join(captured)}]"
+        if attrs.get("relax.memory_plan_dynamic_func_output"):
+            out["plan_dynamic_results"] = "true"
+        if attrs.get("Primitive"):
+            out["primitive"] = "true"
+        return out
+
+    def text(self):
+        params = ", ".join(
+            f"%{name}: {'inout ' if '%' + name in self.written else ''}{text}" for _, name, text in self.params
+        )
+        settings = ", ".join(f"{key} = {value}" for key, value in self.attributes.items())
+        # A symbol's first place in the text defines it, so the order is that of the parameters.
+        return (
+            f"{'private ' if self.is_private else ''}func @{self.text_name}({params})"
+            + (f" -> ({', '.join(self.results)})" if self.results else "")
+            + (f" attributes {{{settings}}}" if settings else "")
+            + " {\n"
+            + "\n".join(self.lines)
+            + "\n}\n"
+        )
+
+    # --- Lines ---
+
+    def let(self, right, results=1):
+        names = [self.names.new(self.hint) for _ in range(results)]
+        left = ", ".join("%" + name for name in names)
+        self.lines.append(f"{self.indent}{left + ' = ' if names else ''}{right}")
+        return "%" + names[0] if results == 1 else ["%" + name for name in names]
+
+    def op(self, name, *operands, results=1, **attributes):
+        settings = ", ".join(f"{key} = {attribute(value)}" for key, value in attributes.items() if value is not None)
+        given = ", ".join(self.operand(one) for one in operands)
+        return self.let(f"{name}({given})" + (f" {{{settings}}}" if settings else ""), results)
+
+    def operand(self, value):
+        """As an operand: what is not in the text yet gets a line."""
+        if isinstance(value, relax.ShapeExpr):
+            return self.let("shape " + self.dims.list(value.values))
+        if isinstance(value, list):
+            raise refuse(f"function '{self.name}' has a tuple where a tensor is wanted")
+        return value
+
+    def reshape(self, x, dims):
+        """`dims`: Relax's expressions."""
+        return self.let(f"reshape({self.operand(x)}, {self.let('shape ' + self.dims.list(dims))})")
+
+    def broadcast(self, x, dims):
+        return self.let(f"broadcast_to({self.operand(x)}, {self.let('shape ' + self.dims.list(dims))})")
+
+    def scalar(self, value, dtype):
+        """A constant of rank 0."""
+        name = str(dtype)
+        if name == "bfloat16":
+            bits = int(numpy.asarray(value, "float32").view("uint32"))
+            content = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, "little")
+        else:
+            dtype_text(name, f"a constant of function '{self.name}'")
+            content = numpy.asarray(value).astype(name).tobytes()
+        return self.let(f"constant @{self.reader.constant_name(content, (), name)}")
+
+    # --- Expressions ---
+
+    def value(self, e):
+        """What the expression is, with lines for what it needs."""
+        if isinstance(e, relax.Var):
+            if e not in self.values:
+                if isinstance(e.ty, tvm.ir.PrimType):
+                    return self.dims.text(e)
+                raise Error(
+                    f"function '{self.name}' uses the variable '{e.name}', which nothing defines", Code.VERIFY_ERROR
+                )
+            return self.values[e]
+        if isinstance(e, relax.Tuple):
+            return [self.value(field) for field in e.fields]
+        if isinstance(e, relax.TupleGetItem):
+            return self.value(e.tuple_value)[e.index]
+        if isinstance(e, relax.ShapeExpr):
+            return e
+        if isinstance(e, relax.SeqExpr):
+            return self.body(e)
+        if isinstance(e, relax.If):
+            return self.branch(e)
+        if isinstance(e, tvm.ir.GenericConst):
+            if isinstance(e.value, tvm.runtime.Tensor):
+                dtype_text(e.ty.dtype, f"a constant of function '{self.name}'")
+                if str(e.ty.dtype) == "bfloat16":
+                    raw = e.value.numpy()
+                    return self.let(f"constant @{self.reader.constant_name(raw.tobytes(), raw.shape, 'bfloat16')}")
+                return self.let(f"constant @{self.reader.constant(e.value)}")
+            return str(e.value)
+        if isinstance(e, Call):
+            return self.call(e)
+        if isinstance(e, (tirx.IntImm, tirx.FloatImm, tvm.ir.StringImm)):
+            return str(e.value)
+        if isinstance(e, tvm.ir.Expr):
+            return self.dims.text(e)
+        raise refuse(f"function '{self.name}' has a {type(e).__name__}, which is not supported")
+
+    def body(self, seq):
+        if not isinstance(seq, relax.SeqExpr):
+            return self.value(seq)
+        for block in seq.blocks:
+            for binding in block.bindings:
+                self.hint = binding.var.name
+                try:
+                    self.bind(binding)
+                except Error as error:
+                    if error.code != Code.UNSUPPORTED:
+                        raise
+                    self.reader.report.add(str(error), f"'{binding.var.name}' of '{self.name}'")
+                    self.values[binding.var] = shaped(binding.var.ty, iter(lambda: "%unknown", None))
+        return self.value(seq.body)
+
+    def bind(self, binding):
+        if isinstance(binding, relax.MatchCast):
+            t = binding.ty
+            value = self.value(binding.value)
+            if isinstance(t, relax.TupleType) or isinstance(t, tvm.ir.PrimType):
+                self.values[binding.var] = value
+                return
+            self.defined |= self.defined_symbols([t])
+            source = self.operand(value)
+            have = shape_of(binding.value.ty) if isinstance(binding.value.ty, relax.TensorType) else None
+            for d, was in zip(shape_of(t) or () if have else (), have or ()):
+                if isinstance(d, tirx.Var) and d not in self.dims.symbols:
+                    self.matched[d] = self.dims.text(was)
+            if isinstance(t, relax.TensorType) and shape_of(t) is None:
+                self.values[binding.var] = value
+                return
+            self.values[binding.var] = self.let(f"match {source} : {self.dims.type(t, self.of(binding.var))}")
+            return
+        self.values[binding.var] = self.value(binding.value)
+
+    def of(self, var):
+        return f"'{var.name}' of function '{self.name}'"
+
+    def branch(self, e):
+        condition = self.operand(self.value(e.cond))
+        types = [self.dims.type(t, f"an if of function '{self.name}'") for t in flat_types(e.ty)]
+        outer, indent, hint = self.lines, self.indent, self.hint
+        known = (
+            set(re.findall(r"%[\w.]+", " ".join(outer)))
+            | {"%" + name for _, name, _ in self.params}
+            | set(getattr(self, "visible", ()))
+        )
+        visible, self.visible = getattr(self, "visible", set()), known
+        blocks, symbols = [], set(self.defined)
+        for branch in (e.true_branch, e.false_branch):
+            self.lines, self.indent, self.defined = [], indent + "  ", set(symbols)
+            parts = flat(self.body(branch))
+            parts = [self.operand(part) for part in parts]
+            self.lines.append(f"{self.indent}yield {', '.join(parts)}")
+            blocks.append(self.lines)
+            symbols |= self.defined
+        self.defined = symbols
+        used = list(
+            dict.fromkeys(
+                name for lines in blocks for name in re.findall(r"%[\w.]+", "\n".join(lines)) if name in known
+            )
+        )
+        self.lines, self.indent, self.hint, self.visible = outer, indent, hint, visible
+        names = [self.names.new(hint) for _ in types]
+        left = ", ".join("%" + name for name in names)
+        self.lines += [
+            f"{indent}{left + ' = ' if names else ''}if {condition} using ({', '.join(used)}) -> "
+            f"({', '.join(types)}) {{",
+            *blocks[0],
+            indent + "} else {",
+            *blocks[1],
+            indent + "}",
+        ]
+        return shaped(e.ty, iter("%" + name for name in names))
+
+    def call(self, e):
+        if isinstance(e.op, tvm.ir.GlobalVar):
+            if e.op in self.reader.prims:
+                return kernels.call_in_place(self, e)
+            callee = self.reader.functions[e.op]
+            given = [self.operand(part) for arg in e.args for part in flat(self.value(arg))]
+            types = flat_types(callee.ret_ty)
+            made = self.let(f"call @{self.reader.names[e.op]}({', '.join(given)})", len(types))
+            return shaped(callee.ret_ty, iter([made] if len(types) == 1 else made))
+        if isinstance(e.op, relax.ExternFunc):
+            return builtins.extern(self, e)
+        if not isinstance(e.op, Op):
+            raise refuse(f"a call of a {type(e.op).__name__} is not supported")
+        name = e.op.name.removeprefix("relax.")
+        if name in ("call_tir", "call_tir_inplace"):
+            return kernels.call_tir(self, e, name == "call_tir_inplace")
+        if name in builtins.TABLE:
+            return builtins.TABLE[name](self, e)
+        if name in ops.TABLE:
+            return ops.TABLE[name](self, e)
+        raise refuse(f"op '{e.op.name}' is not supported")
+
+
+def attribute(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(attribute, value)) + "]"
+    if isinstance(value, float):
+        text = repr(value)
+        return text if re.search(r"[.en]", text) else text + ".0"
+    if isinstance(value, cugrt.dtype("f32").__class__):
+        return str(value)
+    return f'"{value}"' if isinstance(value, str) else str(int(value))
