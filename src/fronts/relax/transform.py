@@ -5,14 +5,13 @@ with cugrt.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
     module = seq(module)
 """
 
-import os
-import subprocess
 import sys
 import threading
 import typing
 
 import cugrt
 
+from .. import _native
 from .._errors import Code, Error, string, table, whole
 
 CUDA_GRAPH = "relax.backend.use_cuda_graph"
@@ -46,22 +45,7 @@ class PassContext:
 
 
 def run_passes(text, passes, options):
-    """The text that the package's tool makes of a text."""
-    tool = os.path.join(os.path.dirname(os.path.abspath(cugrt.__file__)), "prefix", "bin", "cugrt")
-    command = [
-        tool,
-        "opt",
-        "-",
-        *(part for one in passes for part in ("--pass", one)),
-        *(part for name, value in options.items() for part in ("--option", f"{name}={setting(value)}")),
-    ]
-    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise Error(
-            said.removeprefix("cugrt: ").removeprefix("error: ") or f"{passes[0]} failed", Code.INVALID_ARGUMENT
-        )
-    return done.stdout.decode()
+    return _native.run_passes(text, passes, [f"{name}={setting(value)}" for name, value in options.items()])
 
 
 def setting(value):

@@ -260,6 +260,15 @@ void bind_sources(nb::module_ &module) {
     return linked.module->print();
   });
   module.def("link", &link);
+  module.def("verify", [](const std::string &text) {
+    nb::gil_scoped_release released;
+    Module::parse(text);
+  });
+  module.def("run_passes", [](const std::string &text, const std::vector<std::string> &passes,
+                              const std::vector<std::string> &options) {
+    nb::gil_scoped_release released;
+    return Module::parse(text).run_passes(passes, options).print();
+  });
   module.def("write_pack", &write_pack);
   module.def("own_dtype", [](const std::string &name) { return own_name(dtype_from_name(name)); });
   module.def("doctor", [](const std::string &nvrtc) {
