@@ -18,9 +18,10 @@ pytestmark = pytest.mark.skipif(
 
 
 def tensors(given):
+    from cugrt.relax.dialect import TensorType
     from tvm import relax
 
-    return [relax.Var(f"a{i}", relax.TensorType(x.shape, x.dtype.name)) for i, x in enumerate(given)]
+    return [relax.Var(f"a{i}", TensorType(x.shape, x.dtype.name)) for i, x in enumerate(given)]
 
 
 def module_of(make, params, **attributes):
@@ -59,6 +60,14 @@ def erf(x):
     import math
 
     return np.vectorize(math.erf)(x)
+
+
+def scalar(value):
+    """A number as an operand of an op."""
+    from cugrt.relax.dialect import number
+    from tvm import tirx
+
+    return number(tirx.FloatImm("float32", value))
 
 
 def softmax(x, axis=-1):
@@ -230,7 +239,7 @@ CASES = {
         lambda x: np.pad(x, ((1, 2), (0, 3)), constant_values=1.5),
     ),
     "one_hot": (
-        lambda R, i: R.one_hot(i, 2.0, -1.0, 5),
+        lambda R, i: R.one_hot(i, scalar(2), scalar(-1), 5),
         [IDS],
         lambda i: np.where(np.arange(5) == i[:, None], 2.0, -1.0),
     ),
@@ -267,9 +276,12 @@ def test_op(name):
 
 
 def parsed(text):
-    """The module of a script, whose functions stand below `@I.ir_module class Module`."""
+    """The module of a script, whose functions stand below `@I.ir_module class Module`, in the words of 0.27."""
     import tvm.script
     from tvm.script import ir, relax, tirx
+
+    if tvm.__version__.startswith("0.25."):
+        text = text.replace("ty_args=", "sinfo_args=").replace("out_ty=", "out_sinfo=").replace("R.Any", "R.Object")
 
     return tvm.script.from_source("@I.ir_module\nclass Module:\n" + text, {"I": ir, "R": relax, "T": tirx})
 
@@ -312,10 +324,11 @@ def test_symbols_tuples_calls():
 @pytest.mark.parametrize("least, first", [(1, 0), (3, 2)])
 def test_slice_to_before_the_end(least, first):
     """The dimension of x[first : n - 1] has an if_then_else, since n - 1 may count from the end."""
+    from cugrt.relax.dialect import TensorType
     from tvm import relax, tirx
 
     n = tirx.Var("n", "int64")
-    x = relax.Var("x", relax.TensorType((n, 4), "float32"))
+    x = relax.Var("x", TensorType((n, 4), "float32"))
     relax_module = module_of(lambda x: relax.op.strided_slice(x, axes=[0], begin=[first], end=[n - 1]), [x])
     assert "if_then_else" in relax_module.script()
     module = cugrt.from_relax(relax_module, bounds={"n": (least, 16)})
@@ -431,11 +444,11 @@ REFUSED = {
         """
     @R.function
     def main(x: R.Tensor((4, 4), "float32")):
-        y = R.cumprod(x, 0)
-        z = R.atan2(y, y)
+        y = R.ccl.allreduce(x, "sum", True)
+        z = R.ccl.broadcast_from_worker0(y)
         return z
 """,
-        "2 things are not supported\nop 'relax.cumprod' is not supported: 1 time, at 'y' of 'main'\nop 'relax.atan2'",
+        "2 things are not supported\nop 'relax.ccl.allreduce' is not supported: 1 time, at 'y' of 'main'\nop 'relax.ccl.broadcast_from_worker0'",
     ),
     "shape": (
         """
@@ -456,28 +469,75 @@ def test_refused(name):
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize("shape, dtype, said", [((4, 7), "float32", "[4, 7], f32"), ((4, 6), "int32", "[4, 6], i32")])
-def test_wrong_type(shape, dtype, said):
+@pytest.mark.parametrize("shape, dtype", [((4, 7), "float32"), ((4, 6), "int32"), ((4, 6, 1), "float32")])
+def test_wrong_type(shape, dtype):
     """A type that the op of the variable does not give: TVM checks none that a program writes."""
     import tvm
+    from cugrt.relax.dialect import TensorType, type_of
     from tvm import relax
 
-    x, y = relax.Var("x", relax.TensorType((4, 6), "float32")), relax.Var("y", relax.TensorType(shape, dtype))
+    x, y = relax.Var("x", TensorType((4, 6), "float32")), relax.Var("y", TensorType(shape, dtype))
     body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, relax.op.exp(x))])], y)
-    function = relax.Function([x], body, y.ty).with_attr("global_symbol", "main")
+    function = relax.Function([x], body, type_of(y)).with_attr("global_symbol", "main")
     with pytest.raises(cugrt.Error) as error:
-        cugrt.load(cugrt.from_relax(tvm.IRModule({"main": function})))
-    assert f"has type tensor<[4, 6], f32>, tensor<{said}> is declared" in str(error.value)
+        cugrt.from_relax(tvm.IRModule({"main": function}))
+    said = f"'y' of function 'main' is declared as {type_of(y)}, and 'relax.exp' gives {type_of(x)}"
+    assert str(error.value) == said and error.value.code == cugrt.Code.VERIFY_ERROR
+
+
+def test_wrong_result():
+    """TVM takes any declared type of a result; the text's verifier does not."""
+    import tvm
+    from cugrt.relax.dialect import TensorType
+    from tvm import relax
+
+    x, y = (relax.Var(name, TensorType((4, 6), "float32")) for name in "xy")
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(y, relax.op.exp(x))])], y)
+    function = relax.Function([x], body, TensorType((4, 7), "float32")).with_attr("global_symbol", "main")
+    with pytest.raises(cugrt.Error) as error:
+        cugrt.from_relax(tvm.IRModule({"main": function}))
+    assert "function 'main': " in str(error.value) and "tensor<[4, 7], f32> is declared" in str(error.value)
+    assert error.value.code == cugrt.Code.VERIFY_ERROR
 
 
 def test_free_variable():
     import tvm
+    from cugrt.relax.dialect import TensorType
     from tvm import relax
 
-    x, y = (relax.Var(name, relax.TensorType([4], "float32")) for name in "xy")
-    function = relax.Function([x], relax.SeqExpr([], y), relax.TensorType([4], "float32"), True)
+    x, y = (relax.Var(name, TensorType([4], "float32")) for name in "xy")
+    function = relax.Function([x], relax.SeqExpr([], y), TensorType([4], "float32"), True)
     with pytest.raises(cugrt.Error, match="function 'main' uses the variable 'y', which nothing defines"):
         cugrt.from_relax(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}))
+
+
+@pytest.mark.parametrize(
+    "tvm, ffi, said",
+    [
+        ("0.24.0", "0.1.12", "cugrt.relax works with apache-tvm 0.25, 0.26 and 0.27, and 0.24.0 is installed"),
+        (
+            "0.27.0.post1",
+            "0.1.15.post2",
+            "0.27.0.post1 works with apache-tvm-ffi 0.1.14, and 0.1.15.post2 is installed",
+        ),
+        ("0.26.0", "0.1.12", "0.26.0 works with apache-tvm-ffi 0.1.13 and 0.1.14, and 0.1.12 is installed"),
+        ("0.25.0.post1", "0.1.12", None),
+        ("0.26.0", "0.1.14.post0", None),
+    ],
+)
+def test_versions(monkeypatch, tvm, ffi, said):
+    import importlib.metadata
+
+    import cugrt.relax
+
+    installed = {"apache-tvm": tvm, "apache-tvm-ffi": ffi}
+    monkeypatch.setattr(importlib.metadata, "version", installed.get)
+    if said is None:
+        cugrt.relax._check()
+        return
+    with pytest.raises(cugrt.Error) as error:
+        cugrt.from_relax
+    assert said in str(error.value) and error.value.code == cugrt.Code.UNSUPPORTED
 
 
 def test_import_is_light():

@@ -4,7 +4,7 @@
     model = cugrt.load(module)
     relax_module = cugrt.to_relax(module)
 
-Needs the extra ``cugrt[relax]``, PyPI's apache-tvm 0.27. See docs/relax.md.
+Needs the extra ``cugrt[relax]``, PyPI's apache-tvm 0.27; 0.25 and 0.26 work too. See docs/relax.md.
 """
 
 import importlib.metadata
@@ -14,22 +14,26 @@ from .._errors import Code, Error
 
 __all__ = ["from_relax", "to_relax", "transform"]
 
-TVM, FFI = "0.27.", "0.1.14."
+FITS = {"0.25.": ("0.1.12",), "0.26.": ("0.1.13", "0.1.14"), "0.27.": ("0.1.14",)}  # apache-tvm: apache-tvm-ffi
 
 
 def _check():
     """An error where TVM is not installed, or not in versions that fit."""
-    for package, wanted in (("apache-tvm", TVM), ("apache-tvm-ffi", FFI)):
+    found = {}
+    for package in ("apache-tvm", "apache-tvm-ffi"):
         try:
-            found = importlib.metadata.version(package)
+            found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             raise Error(f"{package} is not installed; pip install 'cugrt[relax]' brings it", Code.NOT_FOUND) from None
-        if not found.startswith(wanted):
-            raise Error(
-                f"cugrt.relax works with {package} {wanted}*, and {found} is installed; pip install 'cugrt[relax]' "
-                "brings one that fits",
-                Code.UNSUPPORTED,
-            )
+    tvm, ffi = found.values()
+    fits = next((fits for version, fits in FITS.items() if tvm.startswith(version)), None)
+    if fits is None:
+        said = f"cugrt.relax works with apache-tvm 0.25, 0.26 and 0.27, and {tvm} is installed"
+    elif not ffi.startswith(fits):
+        said = f"apache-tvm {tvm} works with apache-tvm-ffi {' and '.join(fits)}, and {ffi} is installed"
+    else:
+        return
+    raise Error(f"{said}; pip install 'cugrt[relax]' brings versions that fit", Code.UNSUPPORTED)
 
 
 def __getattr__(name: str) -> _typing.Any:

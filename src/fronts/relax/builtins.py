@@ -2,6 +2,7 @@
 
 from tvm import relax, tirx
 
+from .dialect import TupleType, type_of
 from .dims import refuse
 
 TABLE = {}
@@ -29,14 +30,14 @@ def alloc_storage(f, e):
 
 @takes("memory.alloc_tensor", "vm.alloc_tensor")
 def alloc_tensor(f, e):
-    made = f.let(f"alloc_tensor {f.value(e.args[0])}, {f.dims.text(e.args[1])} : {f.dims.type(e.ty, 'a tensor')}")
+    made = f.let(f"alloc_tensor {f.value(e.args[0])}, {f.dims.text(e.args[1])} : {f.dims.type(type_of(e), 'a tensor')}")
     f.fresh.add(made)
     return made
 
 
 @takes("builtin.alloc_tensor")
 def builtin_alloc_tensor(f, e):
-    made = f.let(f"alloc : {f.dims.type(e.ty, 'a tensor')}")
+    made = f.let(f"alloc : {f.dims.type(type_of(e), 'a tensor')}")
     f.fresh.add(made)
     return made
 
@@ -52,7 +53,7 @@ def kill(f, e):
 @takes("memory.view")
 def view(f, e):
     offset = f.dims.text(e.args[3]) if len(e.args) > 3 and isinstance(e.args[3], tirx.IntImm) else "0"
-    return f.let(f"view {f.operand(f.value(e.args[0]))}, {offset} : {f.dims.type(e.ty, 'a view')}")
+    return f.let(f"view {f.operand(f.value(e.args[0]))}, {offset} : {f.dims.type(type_of(e), 'a view')}")
 
 
 @takes("null_value")
@@ -62,14 +63,14 @@ def null_value(f, e):
 
 @takes("shape_of")
 def shape_of_tensor(f, e):
-    if e.args[0].ty.shape is None:
+    if type_of(e.args[0]).shape is None:
         raise refuse("shape_of a tensor whose shape is not known is not supported")
-    return relax.ShapeExpr(list(e.args[0].ty.shape.values))
+    return relax.ShapeExpr(list(type_of(e.args[0]).shape.values))
 
 
 @takes("size")
 def size(f, e):
-    dims = list(e.args[0].ty.shape.values)
+    dims = list(type_of(e.args[0]).shape.values)
     if not all(isinstance(d, tirx.IntImm) for d in dims):
         raise refuse("size of a tensor with symbolic dimensions is not supported")
     total = 1
@@ -95,7 +96,7 @@ def with_context(f, e):
         given = [f.operand(part) for part in flatten(f.value(fields[1]))]
         f.reader.storage_params[fields[0]] = [f.storages.get(one) for one in given]
         key = [f.operand(f.value(one)) for one in fields[3:]]
-        types = list(e.ty.fields) if isinstance(e.ty, relax.TupleType) else [e.ty]
+        types = list(type_of(e).fields) if isinstance(type_of(e), TupleType) else [type_of(e)]
         texts = [f.dims.type(t, "a result of a region") for t in types]
         operands = [
             f"@{f.reader.names[fields[0]]}",
@@ -104,7 +105,7 @@ def with_context(f, e):
             *key,
         ]
         made = f.let(f'host "cuda_graph.run_or_capture"({", ".join(operands)}) : ({", ".join(texts)})', len(types))
-        return [made] if len(types) == 1 and isinstance(e.ty, relax.TupleType) else made
+        return [made] if len(types) == 1 and isinstance(type_of(e), TupleType) else made
     raise refuse(f"builtin '{name}' is not supported")
 
 
@@ -138,15 +139,15 @@ def packed(f, e):
 def extern(f, e):
     name = named(e.op)
     if name == "vm.builtin.reshape":
-        return f.reshape(f.value(e.args[0]), list(e.ty.shape.values))
+        return f.reshape(f.value(e.args[0]), list(type_of(e).shape.values))
     if name in ("vm.builtin.copy",):
         return f.value(e.args[0])
     if f.reader.opaque:
-        types = list(e.ty.fields) if isinstance(e.ty, relax.TupleType) else [e.ty]
+        types = list(type_of(e).fields) if isinstance(type_of(e), TupleType) else [type_of(e)]
         given = ", ".join(f.operand(f.value(a)) for a in e.args)
         said = f" : ({', '.join(f.dims.type(t, name) for t in types)})" if types else ""
         made = f.let(f'extern "{name}"({given}){said}', len(types))
-        return [made] if isinstance(e.ty, relax.TupleType) and len(types) == 1 else made
+        return [made] if isinstance(type_of(e), TupleType) and len(types) == 1 else made
     raise refuse(f"a call of the packed function '{name}' is not supported")
 
 

@@ -3,9 +3,10 @@
 import re
 
 from tvm import relax, tirx
-from tvm.ir import PrimType
 
 from cugrt import Code, Error
+
+from .dialect import PrimType, ShapeType, TensorType, TupleType, is_typed, name_of, type_of
 
 DTYPES = {
     "bool": "bool",
@@ -70,7 +71,7 @@ class Dims:
         if var in self.stands_for:
             return self.stands_for[var]
         if var not in self.symbols:
-            self.symbols[var] = self.names.new(var.name)
+            self.symbols[var] = self.names.new(name_of(var))
         return self.symbols[var]
 
     def text(self, e):
@@ -110,14 +111,14 @@ class Dims:
 
     def type(self, t, of):
         """`of` names the value, for errors."""
-        if isinstance(t, relax.TensorType):
+        if isinstance(t, TensorType):
             dims = shape_of(t)
             if dims is None:
                 raise refuse(f"{of} has a shape that is not known ({t}); R.match_cast can say it")
             return self.tensor(dims, t.dtype, of)
-        if isinstance(t, relax.TupleType):
+        if isinstance(t, TupleType):
             return "tuple<" + ", ".join(self.type(field, of) for field in t.fields) + ">"
-        if isinstance(t, relax.ShapeType):
+        if isinstance(t, ShapeType):
             return f"shape<{'?' if t.values is None else self.list(t.values)}>"
         if isinstance(t, PrimType):
             name = str(t.dtype)
@@ -129,10 +130,7 @@ def shape_of(t):
     """A tensor type's dimensions, or None where they are not known."""
     if isinstance(t.shape, relax.ShapeExpr):
         return list(t.shape.values)
-    if (
-        t.shape is not None
-        and isinstance(getattr(t.shape, "ty", None), relax.ShapeType)
-        and t.shape.ty.values is not None
-    ):
-        return list(t.shape.ty.values)
+    if t.shape is not None and is_typed(t.shape) and isinstance(type_of(t.shape), ShapeType):
+        if type_of(t.shape).values is not None:
+            return list(type_of(t.shape).values)
     return [] if t.ndim == 0 else None

@@ -1,16 +1,19 @@
 """One function of a Relax module as text: bindings, control flow. Ops are in ops.py, kernels in kernels.py."""
 
+import itertools
 import re
 
 import numpy
 import tvm
 from tvm import relax, tirx
-from tvm.ir import Call, Op
+from tvm.ir import Op
 
 import cugrt
 from cugrt import Code, Error
 
 from . import builtins, kernels, ops
+from .dialect import Constant, Number, PrimType, StringImm, TensorType, TupleType
+from .dialect import bare, content, is_typed, name_of, plain, result_type, type_args, type_of
 from .dims import Dims, Names, dtype_text, refuse, shape_of
 
 # What a function's symbols without an upper bound get, by how many there are: storage is planned at the bounds.
@@ -24,12 +27,24 @@ def flat(value):
 
 
 def flat_types(t):
-    return [part for field in t.fields for part in flat_types(field)] if isinstance(t, relax.TupleType) else [t]
+    return [part for field in t.fields for part in flat_types(field)] if isinstance(t, TupleType) else [t]
+
+
+def may_be(declared, inferred):
+    """Whether two types have equal dtypes, ranks, and sizes where both are numbers."""
+    if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
+        return type(declared) is type(inferred)
+    dims = shape_of(declared), shape_of(inferred)
+    if str(declared.dtype) != str(inferred.dtype) or None not in dims and len(dims[0]) != len(dims[1]):
+        return False
+    return None in dims or not any(
+        isinstance(a, tirx.IntImm) and isinstance(b, tirx.IntImm) and int(a) != int(b) for a, b in zip(*dims)
+    )
 
 
 def shaped(t, parts):
     """Parts, an iterator, as a value of the type."""
-    return [shaped(field, parts) for field in t.fields] if isinstance(t, relax.TupleType) else next(parts)
+    return [shaped(field, parts) for field in t.fields] if isinstance(t, TupleType) else next(parts)
 
 
 class FunctionReader:
@@ -49,28 +64,28 @@ class FunctionReader:
         attrs = dict(f.attrs.items()) if f.attrs else {}
         self.params = []
         for p in f.params:
-            types = flat_types(p.ty)
+            types = flat_types(type_of(p))
             names = [
-                self.names.new(p.name + (f".{i}" if isinstance(p.ty, relax.TupleType) else ""))
+                self.names.new(name_of(p) + (f".{i}" if isinstance(type_of(p), TupleType) else ""))
                 for i in range(len(types))
             ]
             texts = [
                 self.given_storage(len(self.params) + i, "%" + name)
-                or self.dims.type(t, f"parameter '{p.name}' of function '{self.name}'")
+                or self.dims.type(t, f"parameter '{name_of(p)}' of function '{self.name}'")
                 for i, (t, name) in enumerate(zip(types, names))
             ]
-            if any(re.fullmatch("int|float|bool", text) and isinstance(p.ty, tvm.ir.PrimType) for text in texts):
+            if any(re.fullmatch("int|float|bool", text) and isinstance(type_of(p), PrimType) for text in texts):
                 self.values[p] = "%" + names[0]
-            self.params += [(p.name, name, text) for name, text in zip(names, texts)]
-            self.values[p] = shaped(p.ty, iter("%" + name for name in names))
-        self.defined = self.defined_symbols([p.ty for p in f.params])
+            self.params += [(name_of(p), name, text) for name, text in zip(names, texts)]
+            self.values[p] = shaped(type_of(p), iter("%" + name for name in names))
+        self.defined = self.defined_symbols([type_of(p) for p in f.params])
         self.attributes = self.attribute_texts(attrs)
         result = self.body(f.body)
         # Relax forgets symbols that a match defines where the function ends; the value's own type has them.
-        inner = f.body.body.ty if isinstance(f.body, relax.SeqExpr) else f.body.ty
+        inner = type_of(f.body.body) if isinstance(f.body, relax.SeqExpr) else type_of(f.body)
         types = [
-            own if isinstance(t, relax.TensorType) and shape_of(t) is None else t
-            for t, own in zip(flat_types(f.ret_ty), flat_types(inner))
+            own if isinstance(t, TensorType) and shape_of(t) is None else t
+            for t, own in zip(flat_types(result_type(f)), flat_types(inner))
         ]
         given = [self.operand(part) for part in flat(result)]
         plain = [self.result_type(t, one) for t, one in zip(types, given)]
@@ -83,7 +98,7 @@ class FunctionReader:
         for var, text in self.dims.symbols.items():
             if var not in self.defined:
                 raise Error(
-                    f"function '{self.name}' uses the symbol '{var.name}', which no parameter and no match_cast "
+                    f"function '{self.name}' uses the symbol '{name_of(var)}', which no parameter and no match_cast "
                     "defines",
                     Code.VERIFY_ERROR,
                 )
@@ -103,7 +118,7 @@ class FunctionReader:
         found = set()
         for t in types:
             for part in flat_types(t):
-                dims = shape_of(part) if isinstance(part, relax.TensorType) else getattr(part, "values", None)
+                dims = shape_of(part) if isinstance(part, TensorType) else getattr(part, "values", None)
                 found |= {d for d in dims or () if isinstance(d, tirx.Var)}
         return found
 
@@ -112,15 +127,17 @@ class FunctionReader:
         bound_here = [p for p in self.params if self.name == "main" and p[0] in self.reader.params]
         if bound_here:
             rest = [p for p in self.params if p not in bound_here]
-            first = [p for p in rest if inputs is None or p[0] in {q.name for q in self.function.params[: int(inputs)]}]
+            first = [
+                p for p in rest if inputs is None or p[0] in {name_of(q) for q in self.function.params[: int(inputs)]}
+            ]
             self.params = first + [p for p in rest if p not in first] + bound_here
             inputs = len(first)
         if inputs is not None:
-            whole = len([None for p in self.function.params[: int(inputs)] for _ in flat_types(p.ty)])
+            whole = len([None for p in self.function.params[: int(inputs)] for _ in flat_types(type_of(p))])
             out["num_inputs"] = str(inputs if bound_here else whole)
         upper = {str(k): int(v) for k, v in dict(attrs.get("tir_var_upper_bound") or {}).items()}
         lower = {str(k): int(v) for k, v in dict(attrs.get("tir_var_lower_bound") or {}).items()}
-        mine = {var.name: self.dims.symbol(var) for var in self.dims.symbols}
+        mine = {name_of(var): self.dims.symbol(var) for var in self.dims.symbols}
         for name, (low, high) in self.reader.bounds.items():
             if name in mine:
                 lower[name], upper[name] = int(low), int(high)
@@ -201,12 +218,13 @@ class FunctionReader:
 
     def value(self, e):
         """What the expression is, with lines for what it needs."""
+        e = bare(e)
         if isinstance(e, relax.Var):
             if e not in self.values:
-                if isinstance(e.ty, tvm.ir.PrimType):
+                if isinstance(type_of(e), PrimType):
                     return self.dims.text(e)
                 raise Error(
-                    f"function '{self.name}' uses the variable '{e.name}', which nothing defines", Code.VERIFY_ERROR
+                    f"function '{self.name}' uses the variable '{name_of(e)}', which nothing defines", Code.VERIFY_ERROR
                 )
             return self.values[e]
         if isinstance(e, relax.Tuple):
@@ -219,19 +237,20 @@ class FunctionReader:
             return self.body(e)
         if isinstance(e, relax.If):
             return self.branch(e)
-        if isinstance(e, tvm.ir.GenericConst):
-            if isinstance(e.value, tvm.runtime.Tensor):
-                dtype_text(e.ty.dtype, f"a constant of function '{self.name}'")
-                if str(e.ty.dtype) == "bfloat16":
-                    raw = e.value.numpy()
+        if isinstance(e, Constant):
+            held = content(e)
+            if isinstance(held, tvm.runtime.Tensor):
+                dtype_text(type_of(e).dtype, f"a constant of function '{self.name}'")
+                if str(type_of(e).dtype) == "bfloat16":
+                    raw = held.numpy()
                     return self.let(f"constant @{self.reader.constant_name(raw.tobytes(), raw.shape, 'bfloat16')}")
-                return self.let(f"constant @{self.reader.constant(e.value)}")
-            return str(e.value)
-        if isinstance(e, Call):
+                return self.let(f"constant @{self.reader.constant(held)}")
+            return str(held)
+        if isinstance(e, relax.Call):
             return self.call(e)
-        if isinstance(e, (tirx.IntImm, tirx.FloatImm, tvm.ir.StringImm)):
+        if isinstance(e, (tirx.IntImm, tirx.FloatImm, StringImm)):
             return str(e.value)
-        if isinstance(e, tvm.ir.Expr):
+        if isinstance(e, Number):
             return self.dims.text(e)
         raise refuse(f"function '{self.name}' has a {type(e).__name__}, which is not supported")
 
@@ -240,42 +259,46 @@ class FunctionReader:
             return self.value(seq)
         for block in seq.blocks:
             for binding in block.bindings:
-                self.hint = binding.var.name
+                self.hint = name_of(binding.var)
                 try:
                     self.bind(binding)
                 except Error as error:
                     if error.code != Code.UNSUPPORTED:
                         raise
-                    self.reader.report.add(str(error), f"'{binding.var.name}' of '{self.name}'")
-                    self.values[binding.var] = shaped(binding.var.ty, iter(lambda: "%unknown", None))
+                    self.reader.report.add(str(error), f"'{name_of(binding.var)}' of '{self.name}'")
+                    self.values[binding.var] = shaped(type_of(binding.var), iter(lambda: "%unknown", None))
         return self.value(seq.body)
 
     def bind(self, binding):
         if isinstance(binding, relax.MatchCast):
-            t = binding.ty
+            t = type_of(binding)
             value = self.value(binding.value)
-            if isinstance(t, relax.TupleType) or isinstance(t, tvm.ir.PrimType):
+            if isinstance(t, TupleType) or isinstance(t, PrimType):
                 self.values[binding.var] = value
                 return
             self.defined |= self.defined_symbols([t])
             source = self.operand(value)
-            have = shape_of(binding.value.ty) if isinstance(binding.value.ty, relax.TensorType) else None
+            have = shape_of(type_of(binding.value)) if isinstance(type_of(binding.value), TensorType) else None
             for d, was in zip(shape_of(t) or () if have else (), have or ()):
                 if isinstance(d, tirx.Var) and d not in self.dims.symbols:
                     self.matched[d] = self.dims.text(was)
-            if isinstance(t, relax.TensorType) and shape_of(t) is None:
+            if isinstance(t, TensorType) and shape_of(t) is None:
                 self.values[binding.var] = value
                 return
             self.values[binding.var] = self.let(f"match {source} : {self.dims.type(t, self.of(binding.var))}")
             return
-        self.values[binding.var] = self.value(binding.value)
+        e = binding.value
+        if isinstance(e, relax.Call) and isinstance(e.op, Op) and e.op.name.removeprefix("relax.") in ops.TABLE:
+            if not self.reader.opaque:
+                self.check_type(type_of(binding.var), e)
+        self.values[binding.var] = self.value(e)
 
     def of(self, var):
-        return f"'{var.name}' of function '{self.name}'"
+        return f"'{name_of(var)}' of function '{self.name}'"
 
     def branch(self, e):
         condition = self.operand(self.value(e.cond))
-        types = [self.dims.type(t, f"an if of function '{self.name}'") for t in flat_types(e.ty)]
+        types = [self.dims.type(t, f"an if of function '{self.name}'") for t in flat_types(type_of(e))]
         outer, indent, hint = self.lines, self.indent, self.hint
         known = (
             set(re.findall(r"%[\w.]+", " ".join(outer)))
@@ -308,17 +331,35 @@ class FunctionReader:
             *blocks[1],
             indent + "}",
         ]
-        return shaped(e.ty, iter("%" + name for name in names))
+        return shaped(type_of(e), iter("%" + name for name in names))
+
+    def inferred(self, e):
+        """A call with the type that TVM gives it."""
+        try:
+            return self.reader.builder.normalize(relax.Call(e.op, e.args, e.attrs, type_args(e)))
+        except Exception as error:  # what TVM throws has no common class
+            said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            raise Error(f"'{self.hint}' of function '{self.name}': {said}", Code.VERIFY_ERROR) from None
+
+    def check_type(self, declared, e):
+        """An error where the declared type is not what TVM gives an op; sizes that are expressions are not compared."""
+        inferred = type_of(self.inferred(e))
+        if not all(may_be(a, b) for a, b in itertools.zip_longest(flat_types(declared), flat_types(inferred))):
+            raise Error(
+                f"'{self.hint}' of function '{self.name}' is declared as {declared}, and '{e.op.name}' gives {inferred}",
+                Code.VERIFY_ERROR,
+            )
 
     def call(self, e):
+        e = plain(e if is_typed(e) else self.inferred(e))
         if isinstance(e.op, tvm.ir.GlobalVar):
             if e.op in self.reader.prims:
                 return kernels.call_in_place(self, e)
             callee = self.reader.functions[e.op]
             given = [self.operand(part) for arg in e.args for part in flat(self.value(arg))]
-            types = flat_types(callee.ret_ty)
+            types = flat_types(result_type(callee))
             made = self.let(f"call @{self.reader.names[e.op]}({', '.join(given)})", len(types))
-            return shaped(callee.ret_ty, iter([made] if len(types) == 1 else made))
+            return shaped(result_type(callee), iter([made] if len(types) == 1 else made))
         if isinstance(e.op, relax.ExternFunc):
             return builtins.extern(self, e)
         if not isinstance(e.op, Op):

@@ -7,11 +7,12 @@ expression of the sizes of the call's tensors.
 import re
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from cugrt import Error
 
+from .dialect import TensorType, TupleType, buffer_of, buffer_type, declared_over, is_pointer, kernel_call
+from .dialect import name_of, pointer, scalar_dtype, substitute, type_args, type_of, walk
 from .dims import Dims, Names, RESERVED, dtype_text, refuse, shape_of
 
 PREAMBLE = """typedef long long int64_t;
@@ -137,13 +138,8 @@ def complete(entry, text):
 def read_host(f, functions, sources):
     lets, steps, buffers = {}, [], {}
 
-    def root(var):
-        while var in buffers:
-            var = buffers[var]
-        return var
-
     def inline(e):
-        return tvm.tirx.stmt_functor.substitute(e, lets) if hasattr(tirx, "stmt_functor") else substitute(e, lets)
+        return substitute(e, lets)
 
     def statement(s):
         kind = type(s).__name__
@@ -153,23 +149,22 @@ def read_host(f, functions, sources):
         elif kind == "Bind":
             lets[s.var] = inline(s.value)
         elif kind == "DeclBuffer":
-            buffers[s.buffer] = pointed(s.data)
+            buffers[pointer(s.buffer)] = pointed(declared_over(s))
         elif kind in ("AttrStmt", "AssertStmt") and hasattr(s, "body"):
             statement(s.body)
         elif kind in ("AllocBuffer", "Allocate"):
-            steps.append(("alloc", s.buffer, [inline(d) for d in s.buffer.ty.shape], str(s.buffer.ty.dtype)))
+            t = buffer_type(s.buffer)
+            steps.append(("alloc", pointer(s.buffer), [inline(d) for d in t.shape], str(t.dtype)))
             if hasattr(s, "body") and s.body is not None:
                 statement(s.body)
-        elif kind == "Evaluate" and getattr(getattr(s.value, "op", None), "name", "") == "tirx.call_ffi_kernel":
-            steps.append(("launch", launch(s.value)))
+        elif kind == "Evaluate" and kernel_call(s, functions):
+            steps.append(("launch", launch(*kernel_call(s, functions))))
         elif kind != "AssertStmt":
             raise refuse(f"after scheduling it has work for the host ({kind}), since it has no thread binding")
 
-    def launch(call):
-        entry, axes = str(call.args[0].value), [str(a) for a in call.attrs.launch_params]
-        given = list(call.args)[1:]
+    def launch(entry, given, axes):
         values, extents = given[: len(given) - len(axes)], given[len(given) - len(axes) :]
-        pointers = [root(pointed(v)) for v in values if is_pointer(v)]
+        pointers = [root_of(buffers, pointed(v)) for v in values if is_pointer(v)]
         scalars = [inline(v) for v in values if not is_pointer(v)]
         sizes = dict(zip(axes, (inline(e) for e in extents)))
         device = functions[entry]
@@ -189,22 +184,14 @@ def read_host(f, functions, sources):
     statement(f.body)
     if not any(step[0] == "launch" for step in steps):
         raise refuse("after scheduling it has no kernel")
-    return Lowered(list(f.params), steps)
+    return Lowered([(p, buffer_of(f, p)) for p in f.params], steps)
 
 
-def substitute(e, lets):
-    """Expressions of sizes with their let-values put in."""
-    if not lets:
-        return e
-    return tvm_ffi.structural_map(e, (tirx.Var, lambda v: lets.get(v, v)))
-
-
-def is_pointer(e):
-    return (
-        type(e).__name__ == "Call"
-        and getattr(e.op, "name", "") == "tirx.buffer_data"
-        or "Pointer" in type(e.ty).__name__
-    )
+def root_of(above, pointer):
+    """What a pointer was made of, over any number of declarations; one of 0.25 is declared as itself."""
+    while pointer in above and not above[pointer].same_as(pointer):
+        pointer = above[pointer]
+    return pointer
 
 
 def pointed(e):
@@ -218,23 +205,21 @@ def accesses(device):
     def visit(node):
         kind = type(node).__name__
         if kind == "DeclBuffer":
-            roots[node.buffer] = pointed(node.data)
+            roots[pointer(node.buffer)] = pointed(declared_over(node))
         elif kind == "BufferLoad":
-            loads.add(node.buffer)
+            loads.add(pointer(node.buffer))
         elif kind == "BufferStore":
-            stores.add(node.buffer)
+            stores.add(pointer(node.buffer))
         elif kind == "Call" and getattr(node.op, "name", "") in ("tirx.address_of", "tirx.tvm_access_ptr"):
             for a in node.args:
                 stores.add(getattr(a, "buffer", a))
 
-    tvm_ffi.structural_walk(device.body, visit)
+    walk(device.body, visit)
 
     def of(buffers):
         found = set()
         for one in buffers:
-            while one in roots:
-                one = roots[one]
-            found.add(one)
+            found.add(root_of(roots, one))
         return found
 
     return of(loads), of(stores)
@@ -249,16 +234,15 @@ class Sizes(Dims):
 
     def symbol(self, var):
         if var not in self.given:
-            raise refuse(f"PrimFunc '{self.function}' has the symbol '{var.name}', which no argument gives")
+            raise refuse(f"PrimFunc '{self.function}' has the symbol '{name_of(var)}', which no argument gives")
         return self.given[var]
 
 
 def call_tir(f, e, in_place):
     var, fields = e.args[0], list(e.args[1].fields) if isinstance(e.args[1], relax.Tuple) else [e.args[1]]
     given = operands_of(f, fields)
-    if len(e.args) > 2 and isinstance(e.args[2], relax.ShapeExpr):
-        given += [(f.dims.text(d), None) for d in e.args[2].values]
-    types = [part for out in e.ty_args for part in (out.fields if isinstance(out, relax.TupleType) else [out])]
+    symbols = e.args[2].values if len(e.args) > 2 and isinstance(e.args[2], relax.ShapeExpr) else []
+    types = [part for out in type_args(e) for part in (out.fields if isinstance(out, TupleType) else [out])]
     places = [int(i) for i in e.attrs.inplace_indices] if in_place else [-1] * len(types)
     outputs, fresh = [], []
     for t, place in zip(types, places):
@@ -268,8 +252,8 @@ def call_tir(f, e, in_place):
         outputs.append(f.let(f"alloc : {f.dims.type(t, f'a result of {var.name_hint}')}"))
         f.fresh.add(outputs[-1])
         fresh.append((outputs[-1], shape_of(t)))
-    launches(f, var, given + fresh)
-    return outputs if isinstance(e.ty, relax.TupleType) else outputs[0]
+    launches(f, var, given + fresh + [(f.dims.text(d), None) for d in symbols])
+    return outputs if isinstance(type_of(e), TupleType) else outputs[0]
 
 
 def operands_of(f, args):
@@ -278,9 +262,9 @@ def operands_of(f, args):
     for a in args:
         value = f.value(a)
         parts = value if isinstance(value, list) else [value]
-        types = list(a.ty.fields) if isinstance(a.ty, relax.TupleType) else [a.ty]
+        types = list(type_of(a).fields) if isinstance(type_of(a), TupleType) else [type_of(a)]
         found += [
-            (f.operand(part), shape_of(t) if isinstance(t, relax.TensorType) else None) for part, t in zip(parts, types)
+            (f.operand(part), shape_of(t) if isinstance(t, TensorType) else None) for part, t in zip(parts, types)
         ]
     return found
 
@@ -295,18 +279,20 @@ def opaque(f, var, operands):
     """A launch of a kernel that stands for a PrimFunc, by its name."""
     prim = f.reader.prims[var]
     loads, stores = accesses(prim)
+    buffers = [buffer_of(prim, p) for p in prim.params]
+    pointers = [buffer if buffer is None else pointer(buffer) for buffer in buffers]
 
     def text_of(name):
         params = []
-        for i, p in enumerate(prim.params):
+        for i, p in enumerate(pointers):
             access = "in" if p not in stores else "inout" if p in loads else "out"
-            params.append(f"p{i}: " + (f"{access} any" if getattr(p.ty, "shape", None) is not None else "symbol i64"))
+            params.append(f"p{i}: " + ("symbol i64" if p is None else f"{access} any"))
         return (
             f'kernel @{name} {{\n  inline "-"\n  entry "k"\n  params ({", ".join(params)})\n'
             "  launch { grid (1, 1, 1) block (32, 1, 1) }\n}\n"
         )
 
-    f.written.update(operand for p, (operand, _) in zip(prim.params, operands) if p in stores)
+    f.written.update(operand for p, (operand, _) in zip(pointers, operands) if p in stores)
     name = f.reader.kernel(var, var.name_hint, text_of)
     f.lines.append(f"{f.indent}launch @{name}({', '.join(operand for operand, _ in operands)})")
 
@@ -315,12 +301,12 @@ def launches(f, var, operands):
     if f.reader.opaque:
         return opaque(f, var, operands)
     lowered, given, tensors = f.reader.launches[var], {}, {}
-    for param, (operand, dims) in zip(lowered.params, operands):
-        tensors[param] = operand
+    for (param, buffer), (operand, dims) in zip(lowered.params, operands):
         if dims is None:
             given[param] = operand
             continue
-        for d, actual in zip(param.ty.shape, dims):
+        tensors[pointer(buffer)] = operand
+        for d, actual in zip(buffer_type(buffer).shape, dims):
             if isinstance(d, tirx.Var):
                 given.setdefault(d, f.dims.text(actual))
     sizes = Sizes(var.name_hint, given)
@@ -345,12 +331,12 @@ def launch(f, one, tensors, sizes):
             access.append("in")
         f.fresh.discard(operand)
         operands.append(operand)
-        params.append(f"{unique.new(device.name)}: {access[-1]} any")
+        params.append(f"{unique.new(name_of(device))}: {access[-1]} any")
     for host, device in one.scalars:
-        kind = {"int64": "symbol i64", "int32": "symbol i32"}.get(str(device.ty.dtype))
+        kind = {"int64": "symbol i64", "int32": "symbol i32"}.get(scalar_dtype(device))
         if kind is None:
-            kind = f"scalar {dtype_text(device.ty.dtype, 'a scalar')}"
-        own = unique.new(device.name)
+            kind = f"scalar {dtype_text(scalar_dtype(device), 'a scalar')}"
+        own = unique.new(name_of(device))
         if isinstance(host, tirx.Var) and kind.startswith("symbol"):
             names.setdefault(host, own)
         operands.append(sizes.text(host))

@@ -5,10 +5,11 @@ Each takes the reader of the function and the call, and gives the value: an oper
 
 import math
 
-from tvm import relax, tirx
+from tvm import tirx
 
 from cugrt import dtype as dtype_attribute
 
+from .dialect import TensorType, type_of
 from .dims import DTYPES, refuse, shape_of
 
 TABLE = {}
@@ -24,10 +25,10 @@ def takes(*names):
 
 def dims_of(e):
     """The dimensions of an operand or a call, which must be known."""
-    dims = shape_of(e.ty)
+    dims = shape_of(type_of(e))
     if dims is None:
         raise refuse(
-            f"'{e.op.name if hasattr(e, 'op') else e}' has a shape that is not known ({e.ty}); R.match_cast can say it"
+            f"'{e.op.name if hasattr(e, 'op') else e}' has a shape that is not known ({type_of(e)}); R.match_cast can say it"
         )
     return dims
 
@@ -41,18 +42,18 @@ def constant(e, what):
 
 
 def is_float(e):
-    return "float" in str(e.ty.dtype)
+    return "float" in str(type_of(e).dtype)
 
 
 def arg(f, e, like=None):
     """An operand; a number becomes a constant of the dtype of `like`."""
     if isinstance(e, (tirx.IntImm, tirx.FloatImm)):
-        return f.scalar(e.value, like.ty.dtype)
+        return f.scalar(e.value, type_of(like).dtype)
     return f.value(e)
 
 
 def args(f, e):
-    tensors = [a for a in e.args if isinstance(a.ty, relax.TensorType)]
+    tensors = [a for a in e.args if isinstance(type_of(a), TensorType)]
     return [arg(f, a, tensors[0] if tensors else None) for a in e.args]
 
 
@@ -119,7 +120,7 @@ def trunc(f, e):
     x = f.value(e.args[0])
     if not is_float(e):
         return x
-    return f.op("where", f.op("less", x, f.scalar(0, e.ty.dtype)), f.op("ceil", x), f.op("floor", x))
+    return f.op("where", f.op("less", x, f.scalar(0, type_of(e).dtype)), f.op("ceil", x), f.op("floor", x))
 
 
 @takes("floor_divide")
@@ -151,16 +152,16 @@ def leaky_relu(f, e):
 @takes("nn.selu")
 def selu(f, e):
     x = f.op("elu", f.value(e.args[0]), alpha=1.6732632423543772)
-    return f.op("mul", x, f.scalar(1.0507009873554805, e.ty.dtype))
+    return f.op("mul", x, f.scalar(1.0507009873554805, type_of(e).dtype))
 
 
 @takes("nn.softplus")
 def softplus(f, e):
     x, beta, limit = f.value(e.args[0]), float(e.attrs.beta), float(e.attrs.threshold)
-    scaled = x if beta == 1 else f.op("mul", x, f.scalar(beta, e.ty.dtype))
+    scaled = x if beta == 1 else f.op("mul", x, f.scalar(beta, type_of(e).dtype))
     soft = f.op("softplus", scaled)
-    soft = soft if beta == 1 else f.op("div", soft, f.scalar(beta, e.ty.dtype))
-    return f.op("where", f.op("greater", scaled, f.scalar(limit, e.ty.dtype)), x, soft)
+    soft = soft if beta == 1 else f.op("div", soft, f.scalar(beta, type_of(e).dtype))
+    return f.op("where", f.op("greater", scaled, f.scalar(limit, type_of(e).dtype)), x, soft)
 
 
 @takes("nn.prelu")
@@ -174,7 +175,7 @@ def prelu(f, e):
 @takes("nn.dropout")
 def dropout(f, e):
     x = f.value(e.args[0])
-    return [x, f.broadcast(f.scalar(1, e.args[0].ty.dtype), dims_of(e.args[0]))]
+    return [x, f.broadcast(f.scalar(1, type_of(e.args[0]).dtype), dims_of(e.args[0]))]
 
 
 @takes("astype")
@@ -193,8 +194,8 @@ def clip(f, e):
 def matmul(f, e):
     a, b = f.value(e.args[0]), f.value(e.args[1])
     ranks = [len(dims_of(x)) for x in e.args]
-    if str(e.args[0].ty.dtype) != str(e.ty.dtype):  # sums in the wider dtype, of operands as they are
-        a, b = (cast(f, x, e.ty.dtype) for x in (a, b))
+    if str(type_of(e.args[0]).dtype) != str(type_of(e).dtype):  # sums in the wider dtype, of operands as they are
+        a, b = (cast(f, x, type_of(e).dtype) for x in (a, b))
     if ranks[0] == 1:
         a = f.reshape(a, [1, *dims_of(e.args[0])])
     if ranks[1] == 1:
@@ -243,8 +244,8 @@ def flattened(f, e, x):
 @takes("cumsum")
 def cumsum(f, e):
     x, axis = f.value(e.args[0]), e.attrs.axis
-    if str(e.ty.dtype) != str(e.args[0].ty.dtype):
-        x = cast(f, x, e.ty.dtype)
+    if str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
+        x = cast(f, x, type_of(e).dtype)
     if axis is None:
         x = flattened(f, e.args[0], x)
     return f.op("cumsum", x, axis=0 if axis is None else int(axis), exclusive=bool(e.attrs.exclusive))
@@ -274,7 +275,7 @@ def scaled(f, x, variance, epsilon, dtype):
 
 @takes("nn.group_norm", "nn.instance_norm")
 def group_norm(f, e):
-    dims, dtype, given = dims_of(e.args[0]), e.ty.dtype, [f.value(a) for a in e.args]
+    dims, dtype, given = dims_of(e.args[0]), type_of(e).dtype, [f.value(a) for a in e.args]
     channel = axis_in(e.attrs.channel_axis, len(dims))
     spread = [*dims_of(e.args[1]), *[1] * (len(dims) - channel - 1)]
     if e.op.name == "relax.nn.group_norm":
@@ -294,7 +295,7 @@ def group_norm(f, e):
 def batch_norm(f, e):
     if e.attrs.training:
         raise refuse("nn.batch_norm of training is not supported; training=False is")
-    dims, dtype, given = dims_of(e.args[0]), e.args[0].ty.dtype, [f.value(a) for a in e.args]
+    dims, dtype, given = dims_of(e.args[0]), type_of(e.args[0]).dtype, [f.value(a) for a in e.args]
     after = len(dims) - axis_in(e.attrs.axis, len(dims)) - 1
     gamma, beta, mean, variance = (f.reshape(one, [*dims_of(a), *[1] * after]) for one, a in zip(given[1:], e.args[1:]))
     made = scaled(f, f.op("sub", given[0], mean), variance, float(e.attrs.epsilon), dtype)
@@ -324,8 +325,8 @@ def convolution(rank, transposed):
             (a.kernel_layout, ("IO" if transposed else "OI") + space),
         )
         x, w = (f.value(one) for one in e.args)
-        if str(e.ty.dtype) != str(e.args[0].ty.dtype):
-            x, w = cast(f, x, e.ty.dtype), cast(f, w, e.ty.dtype)
+        if str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
+            x, w = cast(f, x, type_of(e).dtype), cast(f, w, type_of(e).dtype)
         more = {"output_padding": numbers(a.output_padding)} if transposed else {}
         return f.op(
             "conv_transpose" if transposed else name,

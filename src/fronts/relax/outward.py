@@ -5,6 +5,7 @@ from tvm import relax, tirx
 
 from cugrt import Code, Error
 
+from .dialect import number, type_of
 from .dims import DTYPES
 
 R = relax.op
@@ -22,7 +23,7 @@ class Making:
         return self.writer.emit(expr, "v")
 
     def numbers(self, x, value):
-        return relax.const(value, str(x.ty.dtype))
+        return relax.const(value, str(type_of(x).dtype))
 
 
 def takes(*names):
@@ -93,7 +94,7 @@ def elu(m, x, alpha=1.0):
 
 @takes("clip")
 def clip(m, x, min=float("-inf"), max=float("inf")):
-    whole = "int" in str(x.ty.dtype)
+    whole = "int" in str(type_of(x).dtype)
     if min != float("-inf"):
         x = m(R.maximum(x, m.numbers(x, int(min) if whole else min)))
     return x if max == float("inf") else R.minimum(x, m.numbers(x, int(max) if whole else max))
@@ -102,7 +103,7 @@ def clip(m, x, min=float("-inf"), max=float("inf")):
 @takes("matmul")
 def matmul(m, a, b, bias=None, transpose_b=False):
     if transpose_b:
-        rank = b.ty.ndim
+        rank = type_of(b).ndim
         b = m(R.permute_dims(b, [*range(rank - 2), rank - 1, rank - 2]))
     made = R.matmul(a, b)
     return made if bias is None else R.add(m(made), bias)
@@ -157,7 +158,7 @@ def slice_(m, x, begin=None, size=None, starts=None, ends=None, axes=None, steps
 
 @takes("gather")
 def gather(m, x, at, axis=0):
-    dims, dtype = x.ty.shape.values, str(at.ty.dtype)
+    dims, dtype = type_of(x).shape.values, str(type_of(at).dtype)
     size = dims[axis]
     if isinstance(size, tirx.IntImm):
         end = relax.const(int(size), dtype)
@@ -177,7 +178,7 @@ def pad(m, x, before, after, mode="constant", value=0.0):
 @takes("one_hot")
 def one_hot(m, ids, depth, axis=-1, on=1.0, off=0.0, dtype="f32"):
     kind = dtype_of(dtype)
-    on, off = (tirx.FloatImm(kind, v) if "float" in kind else tirx.IntImm(kind, int(v)) for v in (on, off))
+    on, off = (number(tirx.FloatImm(kind, v) if "float" in kind else tirx.IntImm(kind, int(v))) for v in (on, off))
     return R.one_hot(ids, on, off, depth, axis)
 
 
@@ -208,7 +209,7 @@ for spatial in (1, 2, 3):
 
 @takes("conv_transpose")
 def conv_transpose(m, x, w, bias=None, strides=None, padding=None, dilation=None, groups=1, output_padding=None):
-    rank = x.ty.ndim - 2
+    rank = type_of(x).ndim - 2
     one, zero = [1] * rank, [0] * rank
     made = getattr(R.nn, f"conv{rank}d_transpose")(
         x, w, strides or one, padding or zero, output_padding or zero, dilation or one, groups

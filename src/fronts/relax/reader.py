@@ -1,14 +1,16 @@
 """A Relax module as a cugrt.Module. Functions are in function.py, ops in ops.py, kernels in kernels.py."""
 
+import re
+
 import numpy
 import tvm
 from tvm import relax, tirx
-from tvm.ir import Call
 
 import cugrt
-from cugrt import Code, Error
+from cugrt import Code, Error, _native
 
 from . import kernels
+from .dialect import name_of
 from .dims import Names, dtype_text
 from .function import FunctionReader
 from .report import Report
@@ -40,6 +42,7 @@ class Reader:
         names = Names()
         self.names = {var: names.new(var.name_hint) for var in self.functions}
         self.kernel_names, self.kernels, self.names_of_kernels = names, {}, {}
+        self.builder = relax.BlockBuilder()
 
     def read(self):
         if not self.functions:
@@ -58,7 +61,7 @@ class Reader:
             try:
                 reader.read()
             except Error as error:
-                self.report.add(str(error), "")
+                self.report.add(str(error), "", error.code)
             readers.append(reader)
         self.report.check()
         # A launch that writes to a parameter is found when the function is read.
@@ -70,14 +73,31 @@ class Reader:
                 *(reader.text() for reader in readers),
             ]
         )
-        made = cugrt.Module.from_text(text, weights=self.weights())
-        return made
+        if not self.opaque:  # the passes verify too
+            self.verify(text)
+        return cugrt.Module.from_text(text, weights=self.weights())
+
+    def verify(self, text):
+        """Errors of the text, under Relax's names."""
+        try:
+            _native.verify(text)
+        except Error as error:
+            place, _, message = str(error).partition(": error: ")
+            message = message.partition("\n")[0] or str(error)
+            lines = text.splitlines()
+            at = int(re.findall(r":(\d+)", place + ":1")[0])
+            above = [re.match(r"(?:private )?func @([\w.]+)", line) for line in lines[at - 1 :: -1]]
+            of = next((m[1] for m in above if m), None)
+            names = {own: var.name_hint for var, own in self.names.items()}
+            made = re.match(r"\s*%([\w.]+)[^=]* = ", lines[at - 1])
+            what = f"'{made[1]}' of " if made else ""
+            raise Error(f"{what}function '{names.get(of, of)}': {message}" if of else message, error.code) from None
 
     def weights(self):
         if not self.params:
             return None
         main = next((f for var, f in self.functions.items() if var.name_hint == "main"), None)
-        known = {p.name for p in main.params} if main is not None else set()
+        known = {name_of(p) for p in main.params} if main is not None else set()
         for name in self.params:
             if name not in known:
                 raise Error(f"params has '{name}', which is no parameter of 'main'")
@@ -88,7 +108,10 @@ class Reader:
         for var, f in self.functions.items():
             called = calls[var] = []
             relax.analysis.post_order_visit(
-                f, lambda e: called.append(e.op) if isinstance(e, Call) and isinstance(e.op, tvm.ir.GlobalVar) else None
+                f,
+                lambda e: (
+                    called.append(e.op) if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar) else None
+                ),
             )
             for other in called:
                 if other not in self.functions and other not in self.prims:

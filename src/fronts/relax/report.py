@@ -5,17 +5,19 @@ from cugrt import Code, Error
 
 class Report:
     def __init__(self):
-        self.found = {}  # sentence: places
+        self.found = {}  # sentence and code: places
 
-    def add(self, what, place):
-        self.found.setdefault(what, []).append(place)
+    def add(self, what, place, code=Code.UNSUPPORTED):
+        self.found.setdefault((what, code), []).append(place)
 
     def check(self):
         if not self.found:
             return
-        lines = []
-        for what, places in self.found.items():
+        lines, codes = [], {code for _, code in self.found}
+        for (what, _), places in self.found.items():
             shown = ", ".join(places[:4]) + (", ..." if len(places) > 4 else "")
             lines.append(what if not places[0] else f"{what}: {len(places)} time{'s' * (len(places) > 1)}, at {shown}")
-        message = lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} things are not supported", *lines])
-        raise Error(message, Code.UNSUPPORTED)
+        if len(lines) > 1:
+            kind = "not supported" if codes == {Code.UNSUPPORTED} else "wrong or not supported"
+            lines.insert(0, f"{len(lines)} things are {kind}")
+        raise Error("\n".join(lines), codes.pop() if len(codes) == 1 else Code.VERIFY_ERROR)

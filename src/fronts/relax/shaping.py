@@ -6,8 +6,9 @@ from tvm import relax, tirx
 
 from cugrt import dtype as dtype_attribute
 
+from .dialect import TensorType, bare, type_of
 from .dims import DTYPES, refuse
-from .ops import TABLE, arg, axis_in, cast, check_layout, constant, dims_of, flattened, numbers, takes
+from .ops import axis_in, cast, check_layout, constant, dims_of, flattened, numbers, takes
 
 ONE = tirx.IntImm("int64", 1)
 
@@ -31,7 +32,7 @@ def broadcast_to(f, e):
 
 def listed(f, e):
     """The parts of a tuple operand, and their types."""
-    return f.value(e), list(e.ty.fields)
+    return f.value(e), list(type_of(e).fields)
 
 
 @takes("concat")
@@ -51,7 +52,7 @@ def stack(f, e):
 def split(f, e):
     axis = int(e.attrs.axis)
     at = axis_in(axis, len(dims_of(e.args[0])))
-    types = list(e.ty.fields)
+    types = list(type_of(e).fields)
     sizes = [t.shape.values[at] for t in types]
     if len(types) == 1:
         return [f.value(e.args[0])]
@@ -73,7 +74,11 @@ def part(f, x, begin, size):
 @takes("strided_slice")
 def strided_slice(f, e):
     x, lists = f.value(e.args[0]), [
-        list(a.fields) if isinstance(a, relax.Tuple) else list(a.values) if isinstance(a, relax.ShapeExpr) else None
+        (
+            [bare(field) for field in a.fields]
+            if isinstance(a, relax.Tuple)
+            else list(a.values) if isinstance(a, relax.ShapeExpr) else None
+        )
         for a in e.args[1:]
     ]
     axes, begin, end = lists[:3]
@@ -132,11 +137,11 @@ def take(f, e):
     if axis is None:
         x, axis, dims = flattened(f, e.args[0], x), 0, [math.prod(dims, start=ONE)]
     axis = axis_in(axis, len(dims))
-    if isinstance(ids, (relax.expr.ShapeExpr, tirx.IntImm)) or not isinstance(ids.ty, relax.TensorType):
+    if isinstance(ids, (relax.expr.ShapeExpr, tirx.IntImm)) or not isinstance(type_of(ids), TensorType):
         at, dtype = constant(ids, "an index of take"), "int64"
         at += int(dims[axis]) if at < 0 else 0
         return f.op("gather", x, f.scalar(at, dtype), axis=axis)
-    at, dtype = f.value(ids), str(ids.ty.dtype)
+    at, dtype = f.value(ids), str(type_of(ids).dtype)
     if dtype not in ("int32", "int64"):
         at, dtype = cast(f, at, "int64"), "int64"
     if mode == "clip":
@@ -201,21 +206,21 @@ def one_hot(f, e):
         axis=int(e.attrs.axis),
         on=on,
         off=off,
-        dtype=dtype_attribute(DTYPES[str(e.ty.dtype)]),
+        dtype=dtype_attribute(DTYPES[str(type_of(e).dtype)]),
     )
 
 
 @takes("full", "full_like")
 def full(f, e):
     value = f.value(e.args[1])
-    if str(e.args[1].ty.dtype) != str(e.ty.dtype):
-        value = cast(f, value, e.ty.dtype)
+    if str(type_of(e.args[1]).dtype) != str(type_of(e).dtype):
+        value = cast(f, value, type_of(e).dtype)
     return f.broadcast(value, dims_of(e))
 
 
 @takes("zeros", "ones", "zeros_like", "ones_like")
 def filled(f, e):
-    return f.broadcast(f.scalar(int(".ones" in e.op.name), e.ty.dtype), dims_of(e))
+    return f.broadcast(f.scalar(int(".ones" in e.op.name), type_of(e).dtype), dims_of(e))
 
 
 def counted(f, size, dtype, start=0, step=1):
@@ -234,7 +239,7 @@ def arange(f, e):
     start, _, step = e.args
     if not all(isinstance(a, (tirx.IntImm, tirx.FloatImm)) for a in (start, step)):
         raise refuse("arange that begins or steps by a symbol is not supported")
-    return counted(f, dims_of(e)[0], e.ty.dtype, start.value, step.value)
+    return counted(f, dims_of(e)[0], type_of(e).dtype, start.value, step.value)
 
 
 @takes("triu", "tril")
@@ -246,14 +251,14 @@ def triangle(f, e):
     )
     rows, columns = f.reshape(counted(f, dims[-2], "int64", shift), [dims[-2], 1]), counted(f, dims[-1], "int64")
     keep = f.op("less_equal" if e.op.name.endswith("triu") else "greater_equal", rows, columns)
-    return f.op("where", keep, x, f.scalar(0, e.ty.dtype))
+    return f.op("where", keep, x, f.scalar(0, type_of(e).dtype))
 
 
-@takes("eye")
+@takes("eye", "eye_like")
 def eye(f, e):
-    dims, shift = dims_of(e), constant(e.args[2], "the diagonal")
+    dims, shift = dims_of(e), constant(e.args[-1], "the diagonal")
     rows = f.reshape(counted(f, dims[0], "int64", shift), [dims[0], 1])
-    return cast(f, f.op("equal", rows, counted(f, dims[1], "int64")), e.ty.dtype)
+    return cast(f, f.op("equal", rows, counted(f, dims[1], "int64")), type_of(e).dtype)
 
 
 @takes("topk", "sort", "argsort")
@@ -293,7 +298,7 @@ def resize(f, e):
     a = e.attrs
     check_layout("image.resize2d", (a.layout, "NCHW"))
     method, rounding = str(a.method), str(a.rounding_method)
-    if method not in ("nearest_neighbor", "linear", "cubic") or str(e.ty.dtype) != str(e.args[0].ty.dtype):
+    if method not in ("nearest_neighbor", "linear", "cubic") or str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
         raise refuse(f"image.resize2d with method '{method}' is not supported")
     nearest = {"round": "round_prefer_ceil", "": "round_prefer_floor"}.get(rounding, rounding)
     mode = {"nearest_neighbor": "nearest"}.get(method, method)
@@ -301,7 +306,7 @@ def resize(f, e):
     return f.op(
         "resize",
         f.value(e.args[0]),
-        f.let("shape " + f.dims.list(dims_of(e)[2:])),
+        f.let("shape " + f.dims.list(dims_of(e))),
         mode=mode,
         axes=[2, 3],
         coordinates=str(a.coordinate_transformation_mode),

@@ -8,6 +8,8 @@ import cugrt
 from cugrt import Code, Error
 
 from . import outward
+from .dialect import AnyType, PrimType, ShapeType, StringImm, TensorType, TupleType
+from .dialect import call, dtype_constant, is_typed, number, set_type, type_of
 from .dims import DTYPES
 from .text import Function, Global, Parser, Text, Value
 
@@ -53,7 +55,7 @@ class Writer:
         if name not in self.made:
             self.made[name] = None  # no function calls itself
             self.made[name] = FunctionWriter(self, self.declared[name]).write()
-            relax.expr._update_type(self.globals[name], self.made[name].ty)
+            set_type(self.globals[name], type_of(self.made[name]))
         return self.made[name]
 
 
@@ -104,14 +106,14 @@ class FunctionWriter:
         if t.kind == "tensor":
             if t.dtype not in RELAX_DTYPES:
                 raise unsupported(f"function '{self.f.name}' has a tensor of {t.dtype}, which Relax does not have")
-            return relax.TensorType(None if t.dims is None else self.shape(t.dims), RELAX_DTYPES[t.dtype])
+            return TensorType(None if t.dims is None else self.shape(t.dims), RELAX_DTYPES[t.dtype])
         if t.kind == "shape":
-            return relax.ShapeType([self.dim(d) for d in t.dims])
+            return ShapeType([self.dim(d) for d in t.dims])
         if t.kind == "tuple":
-            return relax.TupleType([self.type(one) for one in t.parts])
+            return TupleType([self.type(one) for one in t.parts])
         if t.kind in ("int", "float", "bool"):
-            return tvm.ir.PrimType({"int": "int64", "float": "float64", "bool": "bool"}[t.kind])
-        return relax.AnyType()
+            return PrimType({"int": "int64", "float": "float64", "bool": "bool"}[t.kind])
+        return AnyType()
 
     # --- Functions ---
 
@@ -128,10 +130,10 @@ class FunctionWriter:
         self.builder.begin_scope(params)  # else the symbols of the parameters are forgotten where an `if` ends
         body = self.sequence(f.body, f.returned)
         self.builder.end_scope()
-        result = body.ty
+        result = type_of(body)
         declared = [self.type(t) for t in f.results]
         if declared:
-            result = declared[0] if len(declared) == 1 else relax.TupleType(declared)
+            result = declared[0] if len(declared) == 1 else TupleType(declared)
         made = relax.Function(params, body, result, True, tvm.ir.make_node("ir.DictAttrs", **attrs))
         return made
 
@@ -162,15 +164,20 @@ class FunctionWriter:
     def sequence(self, statements, returned):
         """Statements and what comes of them, as a SeqExpr."""
         self.builder._begin_binding_block()
+        try:
+            result = self.bound(statements, returned)
+        finally:  # else the builder prints a warning
+            block = self.builder._end_block()
+        made = relax.SeqExpr([block], result)
+        with_type(made, type_of(result) if is_typed(result) else TupleType([type_of(v) for v in result.fields]))
+        return made
+
+    def bound(self, statements, returned):
         for s in statements:
             self.bind(s)
         values = [self.operand(one) for one in returned]
         result = values[0] if len(values) == 1 else relax.Tuple(values)
-        result = self.builder.emit(result, "result") if not isinstance(result, relax.Var) and values else result
-        block = self.builder._end_block()
-        made = relax.SeqExpr([block], result)
-        with_type(made, result.ty if result.ty is not None else relax.TupleType([v.ty for v in values]))
-        return made
+        return self.builder.emit(result, "result") if not isinstance(result, relax.Var) and values else result
 
     # --- Bindings ---
 
@@ -181,18 +188,16 @@ class FunctionWriter:
             self.writer.function(value)
             return self.writer.globals[value]
         if isinstance(value, Text):
-            return tvm.ir.StringImm(str(value))
+            return StringImm(str(value))
         if isinstance(value, (bool, float)):
             return relax.const(value, "bool" if isinstance(value, bool) else "float64")
-        return self.dim(value)
+        return number(self.dim(value))
 
     def emit(self, value, name):
         return self.builder.emit(value, name)
 
     def call(self, op, args, t, type_args=None):
-        return tvm.ir.Call(
-            op if not isinstance(op, str) else tvm.ir.Op.get("relax." + op), args, None, type_args, None, t
-        )
+        return call(tvm.ir.Op.get("relax." + op) if isinstance(op, str) else op, args, t, type_args)
 
     def bind(self, s):
         made = getattr(self, "make_" + s.kind)(s)
@@ -244,21 +249,21 @@ class FunctionWriter:
 
     def make_alloc(self, s):
         t = s.types[0]
-        args = [self.shape(t.dims), dtype_constant(RELAX_DTYPES[t.dtype]), self.dim(0), tvm.ir.StringImm("global")]
+        args = [self.shape(t.dims), dtype_constant(RELAX_DTYPES[t.dtype]), number(self.dim(0)), StringImm("global")]
         return self.call("builtin.alloc_tensor", args, self.type(t))
 
     def make_alloc_storage(self, s):
-        args = [self.shape(s.operands), self.dim(0), tvm.ir.StringImm(s.name), dtype_constant("uint8")]
-        return self.call("memory.alloc_storage", args, relax.AnyType())
+        args = [self.shape(s.operands), number(self.dim(0)), StringImm(s.name), dtype_constant("uint8")]
+        return self.call("memory.alloc_storage", args, AnyType())
 
     def make_alloc_tensor(self, s):
         t = s.types[0]
         args = [
             self.operand(s.operands[0]),
-            self.dim(s.operands[1]),
+            number(self.dim(s.operands[1])),
             self.shape(t.dims),
             dtype_constant(RELAX_DTYPES[t.dtype]),
-            self.dim(0),
+            number(self.dim(0)),
         ]
         return self.call("memory.alloc_tensor", args, self.type(t))
 
@@ -268,41 +273,41 @@ class FunctionWriter:
             self.operand(s.operands[0]),
             self.shape(t.dims),
             dtype_constant(RELAX_DTYPES[t.dtype]),
-            self.dim(s.operands[1]),
+            number(self.dim(s.operands[1])),
         ]
         return self.call("memory.view", args, self.type(t))
 
     def make_kill(self, s):
         value = self.operand(s.operands[0])
-        storage = not isinstance(value.ty, relax.TensorType)
-        return self.call("memory.kill_storage" if storage else "memory.kill_tensor", [value], relax.TupleType([]))
+        storage = not isinstance(type_of(value), TensorType)
+        return self.call("memory.kill_storage" if storage else "memory.kill_tensor", [value], TupleType([]))
 
     def make_launch(self, s):
         if s.name not in self.writer.prims:
             raise unsupported(f"function '{self.f.name}' launches the kernel '{s.name}', which Relax has no place for")
-        return self.call(self.writer.prims[s.name][0], [self.operand(one) for one in s.operands], relax.TupleType([]))
+        return self.call(self.writer.prims[s.name][0], [self.operand(one) for one in s.operands], TupleType([]))
 
     def make_call(self, s):
         callee = self.writer.function(s.name)
-        return tvm.ir.Call(self.writer.globals[s.name], [self.operand(one) for one in s.operands]) if callee else None
+        return relax.Call(self.writer.globals[s.name], [self.operand(one) for one in s.operands]) if callee else None
 
     def make_host(self, s):
         if s.name not in LIFTED:
             raise unsupported(f"function '{self.f.name}' calls the host's '{s.name}', which Relax has no place for")
         types = [self.type(t) for t in s.types]
-        t = relax.TupleType(types) if s.name.endswith("get_cached_alloc") or len(types) != 1 else types[0]
+        t = TupleType(types) if s.name.endswith("get_cached_alloc") or len(types) != 1 else types[0]
         fields = [self.operand(one) for one in s.operands]
         args = relax.Tuple(fields)
-        with_type(args, relax.TupleType([one.ty for one in fields]))
+        with_type(args, TupleType([type_of(one) for one in fields]))
         made = self.call("call_builtin_with_ctx", [relax.ExternFunc(LIFTED[s.name]), args], t, [t])
-        if isinstance(t, relax.TupleType) and len(s.results) == 1:
+        if isinstance(t, TupleType) and len(s.results) == 1:
             return relax.TupleGetItem(self.emit(made, s.results[0] + "_all"), 0)
         return made
 
     def make_extern(self, s):
         if self.writer.opaque:
             types = [self.type(t) for t in s.types]
-            t = types[0] if len(types) == 1 else relax.TupleType(types)
+            t = types[0] if len(types) == 1 else TupleType(types)
             return self.call(relax.ExternFunc(s.name), [self.operand(one) for one in s.operands], t, [t])
         raise unsupported(f"function '{self.f.name}' calls '{s.name}', which Relax has no place for")
 
@@ -325,9 +330,5 @@ class FunctionWriter:
 
 def with_type(expr, t):
     """Gives an expression its type where it has none."""
-    if expr.ty is None or tvm.ir.Type.is_missing(expr.ty):
-        relax.expr._update_type(expr, t)
-
-
-def dtype_constant(name):
-    return tvm.ir.GenericConst(tvm.DataType(name), relax.AnyType())
+    if not is_typed(expr):
+        set_type(expr, t)
