@@ -412,4 +412,4 @@ def attention(f, e):
     return f.op("attention", q, k, v, *mask, scale=scale, causal=True if causal else None)
 
 
-from . import shaping  # noqa: E402, F401: fills the table too
+from . import composed, shaping  # noqa: E402, F401: fill the table too
