@@ -80,8 +80,8 @@ enum class WarpState : uint8_t { ready, cut, blocked, finished, fault };
 /// drawn order lets others go first (cut).
 WarpState run_warp(Warp &w);
 
-/// bar.warp.sync may stand at different places for different lanes of one mask. When nothing else
-/// can run, those whose members all wait at one go on; whether there are any.
+/// bar.warp.sync may stand at different places for different lanes of one mask. Those whose
+/// members all wait at one go on; whether there are any.
 bool release_warp_barriers(Warp &w);
 
 /// Counts threads of the warp at a barrier and releases it when complete.

@@ -383,8 +383,20 @@ void InitCheck::copy_cells(const CallFrame &from, uint32_t from_cell, const Call
   }
 }
 
+void InitCheck::move_cell(const CallFrame &from, const CallFrame &to, uint32_t cell,
+                          uint32_t lanes) {
+  if (auto call = calls_.find(&to); call != calls_.end())
+    if (auto it = call->second.find(cell); it != call->second.end())
+      it->second.lanes &= ~lanes;
+  copy_cells(from, cell, to, cell, 1, lanes);
+}
+
 void InitCheck::called(const CallFrame &callee, uint32_t lanes) {
-  calls_.erase(&callee); // of an earlier call frame at this address
+  if (callee.lanes == lanes)
+    calls_.erase(&callee); // of an earlier call frame at this address
+  else if (auto call = calls_.find(&callee); call != calls_.end())
+    for (auto &[cell, taint] : call->second) // of the lanes' earlier turn in it
+      taint.lanes &= ~lanes;
   for (size_t i = 0; i < callee.site->arguments.size(); ++i) {
     const Argument &argument = callee.site->arguments[i];
     copy_cells(*callee.caller, argument.cell, callee, callee.code->parameters[i].cell,

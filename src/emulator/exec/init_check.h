@@ -54,6 +54,10 @@ public:
   /// Lanes have entered a callee, or are about to return from it.
   void called(const CallFrame &callee, uint32_t lanes);
   void returned(const CallFrame &callee, uint32_t lanes);
+  /// Lanes of one cell of `to` become what they are in `from`, a call frame of the same function.
+  void move_cell(const CallFrame &from, const CallFrame &to, uint32_t cell, uint32_t lanes);
+  /// The call frame is no more.
+  void forget(const CallFrame &call) { calls_.erase(&call); }
   /// A cp.async arrives.
   void land(const Warp &w, const PendingCopy &copy);
   void land(const BulkCopy &copy);

@@ -11,9 +11,11 @@
 // short and grows for as long as registers change and nothing such is read.
 #include "emulator/exec/async_copy.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/call_frames.h"
 #include "emulator/exec/cluster.h"
 #include "emulator/exec/control.h"
 #include "emulator/exec/execute.h"
+#include "emulator/exec/meeting.h"
 
 #include <algorithm>
 #include <cstring>
@@ -199,14 +201,6 @@ const FunctionCode *indirect_callee(Warp &w, uint32_t &lanes) {
   return number - 1 < functions.size() ? functions[number - 1] : nullptr;
 }
 
-uint64_t lowest_stack_top(const Warp &w, uint32_t lanes) {
-  uint64_t lowest = w.local_stride;
-  for (uint32_t i = 0; i < kLanes; ++i)
-    if (lanes >> i & 1)
-      lowest = std::min(lowest, w.stack_top[i]);
-  return lowest;
-}
-
 bool call(Warp &w) {
   const auto *site = static_cast<const CallSite *>(w.at->extra);
   CallFrame *caller = w.current;
@@ -229,28 +223,15 @@ bool call(Warp &w) {
                     " bytes a thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)");
     return false;
   }
-  block.call_bytes += callee->register_bytes;
   if (callee->local_bytes && stack_end > block.launch->known_stack_bytes)
     for (uint32_t rest = lanes; rest; rest &= rest - 1)
       std::memset(w.local + uint32_t(__builtin_ctz(rest)) * w.local_stride + local_base,
                   AddressSpace::kPoison, callee->local_bytes);
-  auto call = std::make_unique<CallFrame>();
-  call->code = callee;
-  call->storage.reset(new std::byte[callee->register_bytes + 64]);
-  auto raw = reinterpret_cast<uintptr_t>(call->storage.get());
-  call->registers = reinterpret_cast<std::byte *>((raw + 63) & ~uintptr_t(63));
-  call->local_base = local_base;
-  call->caller = caller;
-  call->site = site;
-  call->return_to = w.at + 1;
-  call->lanes = lanes;
-  call->depth = caller->depth + 1;
-  if (callee->allocates) {
-    call->stack_top.reset(new uint64_t[kLanes]);
-    std::copy_n(w.stack_top, kLanes, call->stack_top.get());
-  }
-  fill_constants(*callee, call->registers);
-  fill_specials(w, *callee, call->registers, true);
+  CallFrame *call = frame_of_call(w, site, callee);
+  call->lanes |= lanes;
+  if (callee->allocates)
+    copy_lanes(reinterpret_cast<const std::byte *>(w.stack_top), sizeof(uint64_t),
+               reinterpret_cast<std::byte *>(call->stack_top.get()), sizeof(uint64_t), lanes);
   for (size_t i = 0; i < site->arguments.size(); ++i)
     copy_lanes(caller->registers + site->arguments[i].cell, site->arguments[i].bytes,
                call->registers + callee->parameters[i].cell, callee->parameters[i].bytes, lanes);
@@ -261,22 +242,8 @@ bool call(Warp &w) {
   uint32_t again = w.taken & ~lanes;
   detach(w, w.taken, w.at + 1);
   add_path(w, caller, w.at, again, PathState::ready, turn);
-  add_path(w, call.get(), callee->ops.data(), lanes, PathState::ready, turn);
-  w.calls.push_back(std::move(call));
+  add_path(w, call, callee->ops.data(), lanes, PathState::ready, turn);
   return true;
-}
-
-/// Lanes leave `call` for good; a call frame that none is in any more goes away.
-void leave_call(Warp &w, CallFrame *call, uint32_t lanes) {
-  call->lanes &= ~lanes;
-  if (call->lanes || call == &w.base)
-    return;
-  auto it = std::find_if(w.calls.begin(), w.calls.end(),
-                         [&](const auto &owned) { return owned.get() == call; });
-  if (it == w.calls.end())
-    return;
-  w.block->call_bytes -= call->code->register_bytes;
-  w.calls.erase(it);
 }
 
 void exit_lanes(Warp &w, uint32_t lanes) {
@@ -437,6 +404,12 @@ bool settle(Warp &w, int32_t slice) {
   return false;
 }
 
+/// Lanes that wait for one another, at different barriers of the warp or in different calls, and
+/// are all there go on, whatever else is ready: that may wait for them.
+Meeting release_waiting(Warp &w) {
+  return release_warp_barriers(w) ? Meeting::met : meet_across_calls(w);
+}
+
 } // namespace
 
 WarpState run_warp(Warp &w) {
@@ -449,9 +422,10 @@ WarpState run_warp(Warp &w) {
     if (!pick(w)) {
       if (w.path_count == 0)
         return WarpState::finished;
-      if (!release_warp_barriers(w))
-        return WarpState::blocked;
-      continue;
+      const Meeting meeting = release_waiting(w);
+      if (meeting == Meeting::met)
+        continue;
+      return meeting == Meeting::none ? WarpState::blocked : WarpState::fault;
     }
     int32_t slice = enter(w, lone);
     w.leave = Leave::none;
@@ -480,7 +454,8 @@ WarpState run_warp(Warp &w) {
       }
       w.polled = false;
     }
-    if (!settle(w, slice))
+    const bool waits = w.leave == Leave::waiting;
+    if (!settle(w, slice) || (waits && release_waiting(w) == Meeting::fault))
       return WarpState::fault;
     if (cut)
       return WarpState::cut;

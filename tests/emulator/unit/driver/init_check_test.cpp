@@ -491,3 +491,29 @@ TEST_CASE("A copy to the host of nothing but undefined bytes is a finding") {
   OK(CU(cuMemcpyDtoH_v2)(values, device.out, 8));
   CHECK(statistics().findings == 1);
 }
+
+TEST_CASE("What lanes exchange in different calls of a function is followed through it") {
+  const std::string function =
+      ".func (.param .b32 result) swap(.param .b32 value) { .reg .b32 %r<4>; "
+      "ld.param.b32 %r1, [value]; shfl.sync.bfly.b32 %r2, %r1, 16, 31, -1; "
+      "st.param.b32 [result], %r2; ret; }";
+  const std::string call =
+      "{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call (b), swap, (a); "
+      "ld.param.b32 %r2, [b]; }";
+  const std::string body = "ld.global.u32 %r2, [%rd1];\nsetp.lt.u32 %p0, %r1, 16; @%p0 bra low;\n" +
+                           call + " bra done;\nlow: " + call +
+                           "\ndone: add.u32 %r2, %r2, 1;\nst.global.u32 [%rd2], %r2;";
+  Checked written;
+  written.write(written.in, 128);
+  written.run(around(body, function), 32);
+  CHECK(findings().empty());
+  const CUdeviceptr fresh = [] {
+    CUdeviceptr address = 0;
+    OK(CU(cuMemAlloc_v2)(&address, 128));
+    return address;
+  }();
+  written.in = fresh;
+  written.write(fresh, 64); // of the lower half of the warp
+  written.run(around(body, function), 32);
+  CHECK(findings() == kComputed + of(fresh, 64, 128) + "ptx line 9" + kThread + "14\n");
+}
