@@ -2,6 +2,8 @@
 // errors.
 #include "tool.h"
 
+#include "commit.h"
+
 #include <cstdio>
 #include <iostream>
 
@@ -41,7 +43,8 @@ int finish(int status) {
 
 int main(int argc, char **argv) try {
   CLI::App app("cugrt runs, plans and transforms modules on CUDA graphs built node by node.");
-  app.set_version_flag("--version", cugrt::api().version_string);
+  app.set_version_flag("--version", std::string("cugrt ") + cugrt::api().version_string +
+                                        " (commit " CUGRT_COMMIT ")");
   app.require_subcommand(1);
   tool::add_run(app);
   tool::add_plan(app);
