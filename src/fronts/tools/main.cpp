@@ -44,7 +44,7 @@ int finish(int status) {
 int main(int argc, char **argv) try {
   CLI::App app("cugrt runs, plans and transforms modules on CUDA graphs built node by node.");
   app.set_version_flag("--version", std::string("cugrt ") + cugrt::api().version_string +
-                                        " (commit " CUGRT_COMMIT ")");
+                                        " (commit " + tool::commit() + ")");
   app.require_subcommand(1);
   tool::add_run(app);
   tool::add_plan(app);
