@@ -119,7 +119,8 @@ typedef enum cugrt_report_format {
   CUGRT_REPORT_TEXT = 0,
   CUGRT_REPORT_JSON = 1,
   CUGRT_REPORT_DOT = 2,
-  CUGRT_REPORT_SVG = 3
+  CUGRT_REPORT_SVG = 3,
+  CUGRT_REPORT_HTML = 4 /* of plans: one page for a browser, which needs no network */
 } cugrt_report_format;
 
 typedef enum cugrt_access { CUGRT_IN = 0, CUGRT_OUT = 1, CUGRT_INOUT = 2 } cugrt_access;

@@ -11,7 +11,7 @@ namespace tool {
 namespace {
 
 struct PlanOptions {
-  std::string module;
+  std::string module, html;
   PlanningOptions planning;
   ImportOptions import;
   LanguageOptions language;
@@ -19,15 +19,24 @@ struct PlanOptions {
   bool json = false, dot = false, svg = false;
 };
 
+/// To the file of the page, or to standard output.
+void write(const PlanOptions &options, const std::string &report) {
+  if (options.html.empty())
+    std::cout << report;
+  else
+    write_whole(options.html, report);
+}
+
 void plan(const PlanOptions &options) {
-  cugrt_report_format format = options.json  ? CUGRT_REPORT_JSON
-                               : options.dot ? CUGRT_REPORT_DOT
-                               : options.svg ? CUGRT_REPORT_SVG
-                                             : CUGRT_REPORT_TEXT;
+  cugrt_report_format format = options.json            ? CUGRT_REPORT_JSON
+                               : options.dot           ? CUGRT_REPORT_DOT
+                               : options.svg           ? CUGRT_REPORT_SVG
+                               : !options.html.empty() ? CUGRT_REPORT_HTML
+                                                       : CUGRT_REPORT_TEXT;
   if (is_pack(options.module)) {
     options.planning.require_none();
-    std::cout << cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings));
-    return;
+    return write(options,
+                 cugrt::Pack::load(options.module).report(format, parse_symbols(options.settings)));
   }
   std::vector<std::string> inputs;
   auto memory = cugrt::detail::sized<cugrt_llm_memory>();
@@ -51,7 +60,7 @@ void plan(const PlanOptions &options) {
   else if (memory.context > 0 && format == CUGRT_REPORT_JSON)
     std::cout << with_memory(report, memory) << "\n";
   else
-    std::cout << report;
+    write(options, report);
 }
 
 } // namespace
@@ -73,9 +82,15 @@ void add_plan(CLI::App &app) {
   auto *json = command->add_flag("--json", options->json, "The plan and the report as JSON");
   auto *dot =
       command->add_flag("--dot", options->dot, "The regions' graphs for Graphviz")->excludes(json);
-  command->add_flag("--svg", options->svg, "Storage as a drawing, offset against time")
+  auto *svg = command->add_flag("--svg", options->svg, "Storage as a drawing, offset against time")
+                  ->excludes(json)
+                  ->excludes(dot);
+  command
+      ->add_option("--html", options->html,
+                   "Writes this file: one page for a browser, with graph, storage and reasons")
       ->excludes(json)
-      ->excludes(dot);
+      ->excludes(dot)
+      ->excludes(svg);
   command->callback([options] { plan(*options); });
 }
 

@@ -2,12 +2,13 @@
 // module_report.h.
 #include "library/report/module_report.h"
 
+#include "base/source_errors.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "device/code/computed_weights.h"
+#include "library/report/plan_page.h"
 #include "library/report/plan_report.h"
 #include "library/report/untold_bindings.h"
-#include "base/source_errors.h"
 
 #include <algorithm>
 
@@ -262,6 +263,8 @@ Result<std::string> show(PlanView view, const PlanReportOptions &options) {
     return plan_dot(view);
   case CUGRT_REPORT_SVG:
     return plan_svg(view);
+  case CUGRT_REPORT_HTML:
+    return plan_page(view);
   default:
     return Status::error(Code::invalid_argument,
                          "unknown report format " + std::to_string(options.format));

@@ -14,7 +14,7 @@ struct PlanReportOptions {
 };
 
 /// Regions and why each binding is in one or not, storage, edges, memory needed: as text, JSON, DOT
-/// (regions' graphs) or SVG (offset against time).
+/// (regions' graphs), SVG (offset against time) or HTML (all of it, for a browser).
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options);
 /// Of a plan without the planner's notes, as of a pack: no reasons and no tensors are shown, and

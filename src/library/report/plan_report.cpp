@@ -1,8 +1,8 @@
 // Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
 #include "library/report/plan_report.h"
 
-#include "ops/emit/kernel_table.h"
 #include "library/report/code_summary.h"
+#include "ops/emit/kernel_table.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -142,23 +142,6 @@ void add_storage(std::string &text, const PlanView &view) {
             (note.from.calls.empty() ? "" : " " + calls_text(note.from)) + "\n";
 }
 
-void add_memory(std::string &text, const MemoryRow &row) {
-  text += "device memory for @" + row.function;
-  const bool joint = !row.constraints.empty();
-  for (size_t i = 0; i < row.symbols.size(); ++i)
-    text += (i       ? ", "
-             : joint ? " within "
-                     : " at ") +
-            row.symbols[i].first + (joint ? " <= " : " = ") +
-            (row.symbols[i].second ? std::to_string(*row.symbols[i].second) : "?");
-  for (const std::string &constraint : row.constraints)
-    text += ", " + constraint;
-  text += ", in bytes\n";
-  text += "  arena " + bytes_text(row.arena) + ", arguments " + bytes_text(row.arguments) +
-          ", weights " + bytes_text(row.weights) + ", results " + bytes_text(row.results) +
-          ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
-}
-
 std::string counts_text(const KernelCounts &counts) {
   return std::to_string(counts.launches) + " launches of " + std::to_string(counts.kernels) +
          " kernels";
@@ -247,6 +230,24 @@ std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Fu
   return texts;
 }
 
+std::string memory_text(const MemoryRow &row) {
+  std::string text = "device memory for @" + row.function;
+  const bool joint = !row.constraints.empty();
+  for (size_t i = 0; i < row.symbols.size(); ++i)
+    text += (i       ? ", "
+             : joint ? " within "
+                     : " at ") +
+            row.symbols[i].first + (joint ? " <= " : " = ") +
+            (row.symbols[i].second ? std::to_string(*row.symbols[i].second) : "?");
+  for (const std::string &constraint : row.constraints)
+    text += ", " + constraint;
+  text += ", in bytes\n";
+  text += "  arena " + bytes_text(row.arena) + ", arguments " + bytes_text(row.arguments) +
+          ", weights " + bytes_text(row.weights) + ", results " + bytes_text(row.results) +
+          ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
+  return text;
+}
+
 std::string calls_text(const plan::CallChain &chain) {
   std::string text;
   for (const plan::CallNote &call : chain.calls)
@@ -290,7 +291,7 @@ std::string plan_text(const PlanView &view) {
   text += "code\n" + code_summary_text(summarize_code(view.plan));
   add_storage(text, view);
   for (const MemoryRow &row : view.memory)
-    add_memory(text, row);
+    text += memory_text(row);
   return text;
 }
 

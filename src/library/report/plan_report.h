@@ -40,6 +40,8 @@ std::string plan_dot(const PlanView &view);
 /// The arenas: offset against time, one rectangle a tensor.
 std::string plan_svg(const PlanView &view);
 
+/// "device memory for @main at n = 8, in bytes" and, in a line of its own, what it is made of.
+std::string memory_text(const MemoryRow &row);
 /// "body of 'while %more'", "then of 'if %c'": a level of a region that is not its own graph.
 std::string body_name(const plan::Function &function, const plan::Region &region,
                       const plan::RegionLevel &level);
