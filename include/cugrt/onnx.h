@@ -66,6 +66,13 @@ int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index, const cha
                           const char **symbol);
 /* All weights as a safetensors file; the message of a failure is the model's. */
 cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, const char *path);
+/* The way back: a module's text, as module_print gives it before it is lowered, as an ONNX file.
+ * Ops are nodes of ONNX where it has them and else of the domain "cugrt"; private functions are
+ * local functions. `imported` gives weights and the names of inputs and results; null: weights are
+ * inputs. The file is whole or stays what it was. The code, and in `*problem` (freed by free()) the
+ * message. */
+cugrt_code cugrt_onnx_export(const char *text, size_t size, const cugrt_onnx_model *imported,
+                             const char *path, char **problem);
 void cugrt_onnx_free(cugrt_onnx_model *model);
 
 #ifdef __cplusplus

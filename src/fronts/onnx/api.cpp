@@ -1,6 +1,8 @@
 // The C interface of libcugrt-onnx; see cugrt/onnx.h.
 #include "cugrt/onnx.h"
 
+#include "base/file.h"
+#include "fronts/onnx/export/export.h"
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 
@@ -198,6 +200,43 @@ CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, c
   if (!model || !path)
     return CUGRT_INVALID_ARGUMENT;
   return guarded(model, [&] { return onnx::write_weights(path, model->imported); });
+}
+
+namespace {
+
+Status write_export(std::string_view text, const cugrt_onnx_model *imported, const char *path) {
+  CUGRT_ASSIGN(const cugrt::ir::Module module, cugrt::ir::parse_and_verify(text, "the module"));
+  onnx::ExportOptions options;
+  if (imported) {
+    for (const auto &weight : imported->imported.weights)
+      options.weights[weight.name] = {weight.tensor.dtype, weight.tensor.dims, weight.tensor.bytes};
+    for (const onnx::Input &input : imported->imported.inputs)
+      if (!input.parameter.empty())
+        options.names[input.parameter] = input.name;
+    for (const auto &output : imported->imported.outputs)
+      options.results.push_back(output.name);
+  }
+  CUGRT_ASSIGN(const onnx::ExportedFile file, onnx::export_module(module, options));
+  return cugrt::write_file(path, file.parts);
+}
+
+} // namespace
+
+CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_export(const char *text, size_t size,
+                                               const cugrt_onnx_model *imported, const char *path,
+                                               char **problem) {
+  if (problem)
+    *problem = nullptr;
+  if (!text || !path)
+    return CUGRT_INVALID_ARGUMENT;
+  try {
+    const Status status = write_export({text, size}, imported, path);
+    if (!status.ok() && problem)
+      *problem = strdup(status.message().c_str());
+    return static_cast<cugrt_code>(status.code());
+  } catch (...) { // memory ran out
+    return CUGRT_OUT_OF_HOST_MEMORY;
+  }
 }
 
 CUGRT_ONNX_EXPORT void cugrt_onnx_free(cugrt_onnx_model *model) { delete model; }

@@ -163,6 +163,22 @@ void OnnxModel::write_weights(const std::string &path) const {
     throw UserError(cugrt_onnx_message(model_.get()));
 }
 
+void write_onnx(const cugrt::Module &module, const cugrt_onnx_model *model,
+                const std::string &path) {
+  const std::string text = module.print();
+  char *problem = nullptr;
+  const cugrt_code code =
+      cugrt_onnx_export(text.data(), text.size(), model, path.c_str(), &problem);
+  const std::string message = problem ? problem : "out of memory";
+  std::free(problem);
+  if (code != CUGRT_OK)
+    throw UserError(message);
+}
+
+void OnnxModel::write_onnx(const cugrt::Module &module, const std::string &path) const {
+  tool::write_onnx(module, model_.get(), path);
+}
+
 std::vector<std::string> OnnxModel::rename(const std::vector<std::string> &inputs) const {
   std::vector<std::string> out;
   for (const std::string &input : inputs) {

@@ -50,6 +50,8 @@ public:
     size_t place = 0;           // of the node in its graph
   };
   std::vector<Output> outputs() const;
+  /// `module`, made from this model, as an ONNX file with the model's weights and names.
+  void write_onnx(const cugrt::Module &module, const std::string &path) const;
   /// The map from dimensions to symbols, one a line.
   std::string symbols_text() const;
 
@@ -60,6 +62,10 @@ private:
   std::vector<std::string> given_names_;
   std::shared_ptr<cugrt_onnx_model> model_;
 };
+
+/// A module before it is lowered as an ONNX file; weights are inputs, or `model`'s.
+void write_onnx(const cugrt::Module &module, const cugrt_onnx_model *model,
+                const std::string &path);
 
 /// A module with its weights: those of the model, or of --weights.
 struct LoadedModule {

@@ -11,7 +11,7 @@ namespace tool {
 namespace {
 
 struct PlanOptions {
-  std::string module, html;
+  std::string module, html, onnx;
   PlanningOptions planning;
   ImportOptions import;
   LanguageOptions language;
@@ -27,7 +27,26 @@ void write(const PlanOptions &options, const std::string &report) {
     write_whole(options.html, report);
 }
 
+/// What ops become before they are kernels: those that nothing uses are gone, those that become one
+/// kernel are one function.
+cugrt::Module optimised(const cugrt::Module &module, const PlanOptions &options) {
+  const std::vector<std::string> passes = {"EliminateDeadBindings", "FuseOps"};
+  return module.run_passes(passes, options.planning.pass_options);
+}
+
+void write_optimised(const PlanOptions &options) {
+  if (is_pack(options.module) || is_gguf(options.module))
+    throw UserError("--onnx takes a module or an ONNX file: a pack has no ops left, and a language "
+                    "model's are of formats that ONNX does not have");
+  if (!is_onnx(options.module))
+    return write_onnx(optimised(load_module(options.module), options), nullptr, options.onnx);
+  const OnnxModel model(options.module, options.import);
+  model.write_onnx(optimised(model.module(), options), options.onnx);
+}
+
 void plan(const PlanOptions &options) {
+  if (!options.onnx.empty())
+    return write_optimised(options);
   cugrt_report_format format = options.json            ? CUGRT_REPORT_JSON
                                : options.dot           ? CUGRT_REPORT_DOT
                                : options.svg           ? CUGRT_REPORT_SVG
@@ -91,6 +110,8 @@ void add_plan(CLI::App &app) {
       ->excludes(json)
       ->excludes(dot)
       ->excludes(svg);
+  command->add_option("--onnx", options->onnx,
+                      "Writes this file alone: the module with its ops fused, as ONNX, for Netron");
   command->callback([options] { plan(*options); });
 }
 
