@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Checks that docs/ops.md says what the rows of ops say; --write makes it so.
+
+  check_op_table.py ROOT [--write]
+"""
+import glob
+import os
+import re
+import sys
+
+from check_op_rows import fields_of
+
+HEAD = """# Ops by their rows
+
+Made from the `.def` files of the families in `src/ops` by `tests/unit/checks/check_op_table.py ROOT --write`; a test
+holds it. Ops of one family with equal facts share a line. Types of operands and results stand in [ir.md](ir.md); what
+the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
+
+- **operands**: how many; those beyond the least may be absent.
+- **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
+- **fuses**: how FuseOps takes it. **16 bits**: what ToMixedPrecision does. **zeros**: what it makes of zeros that a
+  bucket adds. **storage**: whose bytes its results are.
+"""
+COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "16 bits", "zeros", "storage")
+
+
+def inner(field):
+    return field[field.index("(") + 1:field.rindex(")")].strip()
+
+
+def attribute(text):
+    kind = text.split("(")[0]
+    name, *rest = [part.strip() for part in re.findall(r'"[^"]*"|[^,]+', inner(text))]
+    name = name.strip('"')
+    if kind.startswith("needs_"):
+        return f"`{name}`"
+    if kind == "integers":
+        return f"`{name} = [{', '.join(rest)}]`"
+    if kind == "word":
+        return f"`{name} = {rest[0][1:-1]}` of {rest[1][1:-1]}"
+    return f"`{name} = {rest[0].replace('kInfinity', 'inf')}`"
+
+
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"^//.*\n", "", file.read(), flags=re.MULTILINE)
+    lines = {}
+    for row in re.findall(r"^CUGRT_OP\(.*?\)\n(?=CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
+        row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
+        name, takes, gives, _, fuse, zeros, precision, storage, _, has = fields_of(row)
+        least, most = inner(takes).split(", ")
+        attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
+        facts = (least if least == most else f"{least} to {most}", inner(gives), "; ".join(attributes),
+                 *(inner(field).replace("_", " ") for field in (fuse, precision, zeros, storage)))
+        lines.setdefault(facts, []).append(name)
+    return lines
+
+
+def page(root):
+    out = [HEAD]
+    for path in sorted(glob.glob(os.path.join(root, "src/ops/*/*.def"))):
+        family = os.path.basename(os.path.dirname(path))
+        if family != "table":
+            out += [f"## {family}", "", f"| {' | '.join(COLUMNS)} |", "|" + " --- |" * len(COLUMNS)]
+            out += [f"| `{' '.join(names)}` | {' | '.join(facts)} |".replace("|  |", "| |")
+                    for facts, names in lines_of(path).items()]
+            out.append("")
+    return "\n".join(out)
+
+
+def main():
+    root = sys.argv[1]
+    path, text = os.path.join(root, "docs/ops.md"), page(root)
+    if "--write" in sys.argv:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    with open(path, encoding="utf-8") as file:
+        same = file.read() == text
+    print(f"docs/ops.md {'says' if same else 'does not say'} what the rows say")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
