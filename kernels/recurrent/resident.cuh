@@ -18,7 +18,7 @@
 // zeros when it opens, never shared.
 //
 // The grid is launched cooperatively, since blocks wait for one another. A thread that has asked
-// kMostTries times says so in `turn`, and its block ends; so do the others after as many.
+// MOST_TRIES times says so in `turn`, and its block ends; so do the others after as many.
 //
 // Options: SEQUENCES, the most there may be, up to 8; MOST_TRIES.
 #pragma once
