@@ -1,5 +1,5 @@
-// Running sums along one axis of x: [outer, axis, inner]. With REVERSE they run from the end; with
-// EXCLUSIVE a place's sum leaves out its own element.
+// Running sums along one axis of x: [outer, axis, inner], with PRODUCT products. With REVERSE they
+// run from the end; with EXCLUSIVE a place's sum leaves out its own element.
 //
 // cumsum_rows: inner is 1; one block of 256 threads a row, which takes 256 elements at a time and
 // carries their sum. cumsum_columns: one thread a column, so that neighbours read neighbouring
@@ -11,11 +11,19 @@
 #include "shared/number.cuh"
 #include "shared/programmatic.cuh"
 
-__device__ Acc plus(Acc a, Acc b) {
-#ifdef INTEGER
-  return Acc(Bits(a) + Bits(b));
+#ifdef PRODUCT
+constexpr int kOfNone = 1;
+#define JOIN(a, b) ((a) * (b))
 #else
-  return a + b;
+constexpr int kOfNone = 0;
+#define JOIN(a, b) ((a) + (b))
+#endif
+
+__device__ Acc join(Acc a, Acc b) {
+#ifdef INTEGER
+  return Acc(JOIN(Bits(a), Bits(b)));
+#else
+  return JOIN(a, b);
 #endif
 }
 
@@ -37,14 +45,14 @@ extern "C" __global__ void __launch_bounds__(256)
   x += blockIdx.x * axis;
   y += blockIdx.x * axis;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  Acc carry = 0;
+  Acc carry = Acc(kOfNone);
   for (long long begin = 0; begin < axis; begin += 256) {
     const long long i = begin + threadIdx.x;
-    Acc sum = i < axis ? Acc(x[place(i, axis)]) : Acc(0);
+    Acc sum = i < axis ? Acc(x[place(i, axis)]) : Acc(kOfNone);
 #pragma unroll
     for (int distance = 1; distance < 32; distance *= 2) {
       const Acc before = __shfl_up_sync(0xffffffffu, sum, distance);
-      sum = lane >= distance ? plus(before, sum) : sum;
+      sum = lane >= distance ? join(before, sum) : sum;
     }
     if (lane == 31)
       totals[warp] = sum;
@@ -53,14 +61,14 @@ extern "C" __global__ void __launch_bounds__(256)
     for (int w = 0; w < kWarps; ++w) {
       if (w == warp)
         base = carry;
-      carry = plus(carry, totals[w]);
+      carry = join(carry, totals[w]);
     }
 #ifdef EXCLUSIVE
     const Acc before = __shfl_up_sync(0xffffffffu, sum, 1);
-    sum = lane == 0 ? Acc(0) : before;
+    sum = lane == 0 ? Acc(kOfNone) : before;
 #endif
     if (i < axis)
-      y[place(i, axis)] = T(plus(base, sum));
+      y[place(i, axis)] = T(join(base, sum));
     __syncthreads(); // the totals are read before they are written again
   }
 }
@@ -73,15 +81,15 @@ extern "C" __global__ void cumsum_columns(const T *__restrict__ x, T *__restrict
   if (column >= outer * inner)
     return;
   const long long begin = column / inner * axis * inner + column % inner;
-  Acc sum = 0;
+  Acc sum = Acc(kOfNone);
   for (long long i = 0; i < axis; ++i) {
     const long long at = begin + place(i, axis) * inner;
     const Acc value = Acc(x[at]);
 #ifdef EXCLUSIVE
     y[at] = T(sum);
-    sum = plus(sum, value);
+    sum = join(sum, value);
 #else
-    sum = plus(sum, value);
+    sum = join(sum, value);
     y[at] = T(sum);
 #endif
   }

@@ -123,6 +123,23 @@ TEST_CASE("running sums along any axis, from either end") {
   check({.op = Op::cumsum, .operands = {{{3, 300}}}, .attributes = {}, .specials = true});
 }
 
+TEST_CASE("running products along any axis, from either end") {
+  for (bool exclusive : {false, true})
+    for (bool reverse : {false, true}) {
+      const ir::Attribute e = flag("exclusive", exclusive), r = flag("reverse", reverse);
+      for (const Dims &dims : {Dims{1}, Dims{3, 257}, Dims{0, 4}, Dims{4, 0}})
+        check({.op = Op::cumprod, .operands = {{dims}}, .attributes = {e, r}});
+      check({.op = Op::cumprod,
+             .operands = {{{5, 40, 3}}},
+             .attributes = {integer("axis", 1), e, r}});
+      check({.op = Op::cumprod, .dtype = DType::i64, .operands = {{{3, 9}}}, .attributes = {e, r}});
+    }
+  check({.op = Op::cumprod, .dtype = DType::u8, .operands = {{{9, 7}}}}); // wraps
+  for (DType dtype : {DType::f16, DType::bf16, DType::f64})
+    check({.op = Op::cumprod, .dtype = dtype, .operands = {{{6, 30}}}});
+  check({.op = Op::cumprod, .operands = {{{3, 300}}}, .attributes = {}, .specials = true});
+}
+
 TEST_CASE("top_k gives the largest or smallest in order, with their places") {
   for (bool largest : {true, false}) {
     const ir::Attribute order = flag("largest", largest);

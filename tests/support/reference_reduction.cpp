@@ -82,13 +82,15 @@ std::vector<Array> reference_cumsum(const Call &call) {
   Array y = Array::of(x.dims);
   each_line(x, call.axis(), [&](int64_t begin, int64_t stride, int64_t length) {
     for (int64_t i = 0; i < length; ++i) {
-      double sum = 0;
+      double sum = 0, product = 1;
       for (int64_t j = 0; j < length; ++j) {
         const bool earlier = call.flag("reverse") ? j > i : j < i;
-        if (earlier || (j == i && !call.flag("exclusive")))
+        if (earlier || (j == i && !call.flag("exclusive"))) {
           sum += x.values[size_t(begin + j * stride)];
+          product *= x.values[size_t(begin + j * stride)];
+        }
       }
-      y.values[size_t(begin + i * stride)] = call.stored(sum);
+      y.values[size_t(begin + i * stride)] = call.stored(call.op == Op::cumsum ? sum : product);
     }
   });
   return {y};

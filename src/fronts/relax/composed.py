@@ -28,28 +28,6 @@ def atan2(f, e):
     return f.op("where", f.op("equal", x, zero), on_axis, beside)
 
 
-@takes("cumprod")
-def cumprod(f, e):
-    """Each step multiplies by what lies 1, 2, 4, .. places before."""
-    x, axis, dims = f.value(e.args[0]), e.attrs.axis, dims_of(e.args[0])
-    if str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
-        x = cast(f, x, type_of(e).dtype)
-    if axis is None:
-        x, axis, dims = flattened(f, e.args[0], x), 0, [math.prod(dims, start=ONE)]
-    axis = axis_in(axis, len(dims))
-    size = constant(dims[axis], "the dimension of cumprod")
-
-    def shifted(x, by):
-        before = [by * (i == axis) for i in range(len(dims))]
-        kept = f.op("slice", x, starts=[0], ends=[size - by], axes=[axis])
-        return f.op("pad", kept, before=before, after=[0] * len(dims), value=1.0)
-
-    by = 1
-    while by < size:
-        x, by = f.op("mul", x, shifted(x, by)), 2 * by
-    return shifted(x, 1) if e.attrs.exclusive and size else x
-
-
 def spread(f, e, rank, axis):
     """A scale or zero point so that it stretches along the axis."""
     x, dims = f.value(e), dims_of(e)

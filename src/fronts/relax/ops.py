@@ -241,14 +241,14 @@ def flattened(f, e, x):
     return f.reshape(x, [math.prod(dims_of(e), start=tirx.IntImm("int64", 1))])
 
 
-@takes("cumsum")
-def cumsum(f, e):
+@takes("cumsum", "cumprod")
+def running(f, e):
     x, axis = f.value(e.args[0]), e.attrs.axis
     if str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
         x = cast(f, x, type_of(e).dtype)
     if axis is None:
         x = flattened(f, e.args[0], x)
-    return f.op("cumsum", x, axis=0 if axis is None else int(axis), exclusive=bool(e.attrs.exclusive))
+    return f.op(e.op.name.removeprefix("relax."), x, axis=0 if axis is None else int(axis), exclusive=bool(e.attrs.exclusive))
 
 
 @takes("nn.softmax", "nn.log_softmax")

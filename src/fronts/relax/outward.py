@@ -125,11 +125,13 @@ for reduction in ("sum", "prod", "max", "min", "mean"):
     )
 
 
-@takes("cumsum")
-def cumsum(m, x, axis=-1, exclusive=False, reverse=False):
-    if reverse:
-        raise unsupported("a cumsum from the end")
-    return R.cumsum(x, axis, exclusive=exclusive)
+for running in ("cumsum", "cumprod"):
+
+    @takes(running)
+    def from_the_front(m, x, axis=-1, exclusive=False, reverse=False, op=getattr(R, running), name=running):
+        if reverse:
+            raise unsupported(f"a {name} from the end")
+        return op(x, axis, exclusive=exclusive)
 
 
 @takes("top_k")

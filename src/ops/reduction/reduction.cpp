@@ -104,15 +104,18 @@ Status OpPadding::argmax() {
 
 Status OpPadding::cumsum() {
   const size_t along = axis();
+  const bool is_sum = op_ == Op::cumsum;
   if (flag("reverse")) // forwards, what is added comes last
-    CUGRT_TRY(take(0, along, Fill::zero));
+    CUGRT_TRY(take(0, along, is_sum ? Fill::zero : Fill::one));
   CUGRT_TRY(follow(0, along, along));
   for (size_t d = 0; d < rank(0); ++d)
     if (d != along)
       CUGRT_TRY(carry(0, d, d));
   fills([&](size_t d, size_t) {
     const Fill same = like_first(d);
-    return d == along && !flag("reverse") && same == Fill::zero ? Fill::finite : same;
+    // An added 0 stands behind a sum, or makes a product 0 unless that leaves it out.
+    const bool keeps_zero = is_sum ? d != along || flag("reverse") : !flag("exclusive");
+    return same == Fill::zero && !keeps_zero ? Fill::finite : same;
   });
   return {};
 }
@@ -290,7 +293,9 @@ Status emit_argmax(OpEmitter &op) {
 
 Status emit_cumsum(OpEmitter &op) {
   return emit_along_axis(op, "cumsum",
-                         {{op.flag("exclusive"), "-DEXCLUSIVE"}, {op.flag("reverse"), "-DREVERSE"}},
+                         {{op.call().op == ir::Op::cumprod, "-DPRODUCT"},
+                          {op.flag("exclusive"), "-DEXCLUSIVE"},
+                          {op.flag("reverse"), "-DREVERSE"}},
                          {256, 1, 1}, {128, 1, 1});
 }
 

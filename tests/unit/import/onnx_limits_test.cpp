@@ -105,9 +105,11 @@ TEST_CASE("constants that ops make are bounded all together") {
 }
 
 TEST_CASE("the ops that a module's nodes become are bounded") {
-  std::string graph = kRelu + input("s", kF32, {"64"}) + ints("axis", {}, {0});
-  for (size_t i = 0; i < 2000; ++i) // each of 64 factors
-    graph += node("CumProd", {"s", "axis"}, {name("g", i)});
+  std::string graph = kRelu + input("s", kF32, {"1", "64", "4"});
+  for (size_t i = 0; i < 2000; ++i) // each of 64 steps
+    graph += node("LinearAttention", {"s", "s", "s"}, {name("g", i)},
+                  integer_attribute("q_num_heads", 1) + integer_attribute("kv_num_heads", 1) +
+                      text_attribute("update_rule", "linear"));
   CHECK(holds(error_of(graph), "have more than 262144 values"));
 }
 

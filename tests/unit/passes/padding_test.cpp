@@ -134,6 +134,8 @@ TEST_CASE("an op that would take added elements for given ones is refused at its
            "  %e = exp(%t)\n  %y = matmul(%e, %x)\n",
            "  %e = sigmoid(%x)\n  %y = matmul(%t, %e)\n",
            "  %e = exp(%x)\n  %y = cumsum(%e) {axis = 0, reverse = true}\n",
+           "  %y = cumprod(%x) {axis = 0, reverse = true}\n",
+           "  %e = cumprod(%x) {axis = 1, exclusive = true}\n  %y = reduce_sum(%e) {axes = [0]}\n",
            // An additive mask has zeros where it is padded, and masks nothing there.
            "  %e = add(%t, %t)\n  %y = softmax(%e) {axis = 1}\n",
            "  %e = match %x : tensor<[j, 4], f32>\n  %y = softmax(%e) {axis = 0}\n",
@@ -175,6 +177,8 @@ TEST_CASE("what only carries the padded dimension, or adds zeros to sums, is leg
            "  %n = constant @low  %o = constant @nought  %e = where(%mask, %o, %n)\n"
            "  %y = attention(%z, %z, %z, %lengths, %e)\n",
            "  %y = cumsum(%x) {axis = 0}\n",
+           "  %y = cumprod(%x) {axis = 0}\n",
+           "  %e = cumprod(%x) {axis = 0}\n  %y = reduce_sum(%e) {axes = [0]}\n",
            "  %e = sigmoid(%l)\n  %y = conv1d(%e, %k1)\n",
            "  %y = max_pool2d(%i) {kernel = [1, 2]}\n",
            "  %s = shape [n, 9]\n  %y = resize(%x, %s) {axes = [1]}\n",

@@ -469,6 +469,7 @@ Names OpWriter::nodes() {
   // ONNX's own take what these have computed before, or ONNX has none.
   case Op::attention:
   case Op::cache_write:
+  case Op::cumprod: // an operator from opset 26 on
   case Op::rotary:
   case Op::embedding_blocks:
   case Op::matmul_blocks:

@@ -79,7 +79,7 @@ void search(Call &c) {
 void cumulative(Call &c) {
   V x = c.value(0);
   const Ints axis = c.constants(1);
-  c.result(c.op(Op::cumsum, {x},
+  c.result(c.op(c.node.op == "CumSum" ? Op::cumsum : Op::cumprod, {x},
                 {attr("axis", axis.empty() ? 0 : axis[0]),
                  attr("exclusive", c.integer("exclusive", 0) != 0),
                  attr("reverse", c.integer("reverse", 0) != 0)}));
@@ -244,7 +244,7 @@ void add_reductions(HandlerTable &table) {
         "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"})
     table[name] = reduce;
   table["ArgMax"] = table["ArgMin"] = search;
-  table["CumSum"] = cumulative;
+  table["CumSum"] = table["CumProd"] = cumulative;
   table["TopK"] = top_k;
   table["Softmax"] = table["LogSoftmax"] = softmax;
   table["Hardmax"] = hardmax;

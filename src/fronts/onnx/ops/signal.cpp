@@ -215,32 +215,6 @@ void center_crop_pad(Call &c) {
   c.result(c.op(Op::pad, {x}, {attr("before", before), attr("after", after)}));
 }
 
-void running_product(Call &c) {
-  V x = c.value(0);
-  const Ints given = c.constants(1);
-  if (c.failed() || given.empty())
-    return;
-  const size_t axis = c.axis(given[0], c.rank(x));
-  const int64_t n = c.number_of(c.dims(x)[axis], "the length of a running product");
-  if (c.failed() || n < 1 || n > kMostSteps)
-    return c.unsupported("a running product of none or more than " + std::to_string(kMostSteps) +
-                         " factors");
-  const bool exclusive = c.integer("exclusive", 0) != 0, reverse = c.integer("reverse", 0) != 0;
-  std::vector<V> parts;
-  V product;
-  for (int64_t i = 0; i < n; ++i) {
-    V factor = c.slice(x, axis, c.constant(reverse ? n - 1 - i : i), c.constant(1));
-    if (!product.valid())
-      product = c.broadcast(c.like(x, 1), c.dims(factor));
-    V next = c.binary(Op::mul, product, factor);
-    parts.push_back(exclusive ? product : next);
-    product = next;
-  }
-  if (reverse)
-    std::reverse(parts.begin(), parts.end());
-  c.result(c.concat(parts, axis));
-}
-
 } // namespace
 
 void add_signals(HandlerTable &table) {
@@ -249,7 +223,6 @@ void add_signals(HandlerTable &table) {
   table["STFT"] = short_time_fourier;
   table["MelWeightMatrix"] = mel_weights;
   table["CenterCropPad"] = center_crop_pad;
-  table["CumProd"] = running_product;
 }
 
 } // namespace cugrt::onnx
