@@ -34,6 +34,17 @@ int device_attribute(const DeviceProfile &p, CUdevice_attribute attribute) {
   }
 }
 
+std::string device_name(const DeviceProfile &p) { return "cugrt EMULATED " + std::string(p.name); }
+
+CUuuid device_uuid(const DeviceProfile &p) {
+  char bytes[17] = "cugrtEMULATED\0\0\0";
+  bytes[14] = char(p.major);
+  bytes[15] = char(p.minor);
+  CUuuid uuid;
+  std::memcpy(uuid.bytes, bytes, sizeof uuid.bytes);
+  return uuid;
+}
+
 namespace {
 
 template <class Body> CUresult device_call(CUdevice device, Body &&body) {
@@ -88,19 +99,15 @@ CUresult CUDAAPI cuDeviceGetCount(int *count) {
 
 CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device) {
   return device_call(device, [&](Driver &driver) {
-    return copy_text("cugrt EMULATED " + std::string(driver.config.profile->name), name, bytes);
+    return copy_text(device_name(*driver.config.profile), name, bytes);
   });
 }
 
-// The same on every machine and in every run: derived from the profile's name.
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
   return device_call(device, [&](Driver &driver) -> CUresult {
     if (!uuid)
       return CUDA_ERROR_INVALID_VALUE;
-    char bytes[17] = "cugrtEMULATED\0\0\0";
-    bytes[14] = char(driver.config.profile->major);
-    bytes[15] = char(driver.config.profile->minor);
-    std::memcpy(uuid->bytes, bytes, sizeof uuid->bytes);
+    *uuid = device_uuid(*driver.config.profile);
     return CUDA_SUCCESS;
   });
 }

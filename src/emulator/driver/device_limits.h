@@ -26,4 +26,8 @@ constexpr uint32_t kMaxThreadsPerBlock = 1024;
 /// Larger ones take an attribute of the function.
 constexpr uint32_t kPortableClusterBlocks = 8;
 
+std::string device_name(const DeviceProfile &profile);
+/// The same on every machine and in every run.
+CUuuid device_uuid(const DeviceProfile &profile);
+
 } // namespace cugrt::emulator::api

@@ -3,7 +3,8 @@
 
   foreign.py --tool CUGRT --linked PROGRAM
 
-Each client is a Python program over packages from PyPI: NVIDIA's, numba, tinygrad, Taichi and Dr.Jit, or over NVIDIA's headers; each of its
+Each client is a Python program over packages from PyPI: NVIDIA's, numba, tinygrad, Taichi, Dr.Jit and Mojo,
+or over NVIDIA's headers; each of its
 functions that begins with `case_` is a test, whose docstring is its title. PROGRAM is linked_client.c, built. A client
 prints `passed` or `failed`, a tab and the title for each. What it computes is compared with numpy inside. Whatever the
 driver's checks tell on stderr fails the client: these are correct programs.
@@ -30,7 +31,8 @@ CLIENTS = (("cuda-bindings", "bindings_client.py", {}), ("cuda-core", "core_clie
            ("numba", "numba_client.py", WITHOUT_LEAKS),
            ("tinygrad with NVRTC", "tinygrad_client.py", {"DEV": "CUDA"}),
            ("tinygrad's PTX", "tinygrad_client.py", {"DEV": "CUDA:PTX"}),
-           ("cooperative groups and libcu++", "groups_client.py", {}), ("drjit", "drjit_client.py", {}))
+           ("cooperative groups and libcu++", "groups_client.py", {}), ("drjit", "drjit_client.py", {}),
+           ("NVML", "nvml_client.py", {}), ("mojo", "mojo_client.py", {}))
 if platform.machine() == "x86_64":  # there are no wheels of Taichi for other Linux machines
     CLIENTS += (("taichi", "taichi_client.py",
                  {"CUGRT_EMU_DEVICE": "sm_87", "TI_SKIP_VERSION_CHECK": "ON"}),)

@@ -24,6 +24,7 @@ def link_driver(prefix):
         try:
             os.makedirs(links, exist_ok=True)
             for name, target in (("libcuda.so.1", "../libcugrt-emu.so"), ("libcuda.so", "libcuda.so.1"),
+                                 ("libnvidia-ml.so.1", "../libcugrt-emu.so"),
                                  ("libcugrt-emu.so", "../libcugrt-emu.so")):
                 if not os.path.lexists(os.path.join(links, name)):
                     os.symlink(target, os.path.join(links, name))

@@ -1,0 +1,321 @@
+// NVML of the emulated device: what programs ask of libnvidia-ml.so.1 before they use a device. It
+// agrees with what the driver says of the same process. No call of it counts as the driver's, or
+// fails by CUGRT_EMU_FAIL_CALL. Answers follow NVML's reference manual ("nvmlReturn_t", the
+// functions by name).
+#include "emulator/nvml/nvml_types.h"
+
+#include "emulator/driver/device_limits.h"
+#include "emulator/driver/driver.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cugrt::emulator::api {
+
+namespace {
+
+std::atomic<unsigned> initializations{0};
+
+nvmlDevice_t the_device() {
+  static char device;
+  return reinterpret_cast<nvmlDevice_t>(&device);
+}
+
+/// Body gets the driver; before nvmlInit nothing is answered.
+template <class Body> nvmlReturn_t nvml_call(Body &&body) {
+  if (!initializations)
+    return NVML_ERROR_UNINITIALIZED;
+  try {
+    return body(Driver::instance());
+  } catch (const std::bad_alloc &) {
+    return NVML_ERROR_MEMORY;
+  } catch (...) { // a broken invariant in the emulator
+    return NVML_ERROR_UNKNOWN;
+  }
+}
+
+template <class Body> nvmlReturn_t nvml_device_call(nvmlDevice_t device, Body &&body) {
+  return nvml_call([&](Driver &driver) -> nvmlReturn_t {
+    return device == the_device() ? body(driver) : NVML_ERROR_INVALID_ARGUMENT;
+  });
+}
+
+template <class T> nvmlReturn_t give(T *out, T value) {
+  if (!out)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  *out = value;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t give_text(char *out, unsigned bytes, const std::string &text) {
+  if (!out)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  if (bytes <= text.size())
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return NVML_SUCCESS;
+}
+
+/// The driver that brought the version of CUDA, by the branch of NVIDIA's releases.
+struct Release {
+  int cuda;
+  const char *driver;
+};
+constexpr Release kReleases[] = {{12020, "535.54.03"}, {12030, "545.23.06"}, {12040, "550.54.14"},
+                                 {12060, "560.28.03"}, {12080, "570.26"},    {13000, "580.65.06"},
+                                 {13010, "590.44.01"}, {13020, "595.45"},    {13030, "610.43"},
+                                 {13040, "610.43"},    {13050, "615.71"}};
+
+std::string driver_release(const Driver &driver) {
+  const auto *found =
+      std::find_if(std::begin(kReleases), std::end(kReleases),
+                   [&](const Release &row) { return row.cuda == driver.config.driver_version; });
+  return found == std::end(kReleases) ? "0" : found->driver;
+}
+
+/// "GPU-" and the bytes that cuDeviceGetUuid gives, as NVML writes them.
+std::string uuid_text(const Driver &driver) {
+  const CUuuid uuid = device_uuid(*driver.config.profile);
+  std::string text = "GPU-";
+  for (size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    char byte[3];
+    snprintf(byte, sizeof byte, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += (i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "") + std::string(byte);
+  }
+  return text;
+}
+
+struct MemoryUse {
+  uint64_t total = 0, used = 0;
+};
+
+MemoryUse memory_use(Driver &driver) {
+  Lock lock(driver.mutex);
+  if (!driver.allocations) // before cuInit
+    return {driver.config.memory_bytes, 0};
+  return {driver.allocations->total_bytes(), driver.allocations->used_bytes()};
+}
+
+constexpr char kBusId[] = "00000000:00:01.0", kShortBusId[] = "0000:00:01.0";
+constexpr unsigned kPciDevice = 1;
+
+} // namespace
+
+} // namespace cugrt::emulator::api
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+nvmlReturn_t nvmlInitWithFlags(unsigned flags);
+nvmlReturn_t nvmlInit();
+nvmlReturn_t nvmlInit_v2();
+nvmlReturn_t nvmlShutdown();
+const char *nvmlErrorString(nvmlReturn_t result);
+nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned bytes);
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned bytes);
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version);
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count);
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index);
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *number);
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes);
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned bytes);
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *architecture);
+nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *brand);
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *mode);
+nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits);
+nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi);
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci);
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci);
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
+#define NVML_NOT_SUPPORTED(function) nvmlReturn_t function();
+#include "emulator/nvml/not_supported.def"
+#undef NVML_NOT_SUPPORTED
+
+} // extern "C"
+#pragma GCC visibility pop
+
+nvmlReturn_t nvmlInitWithFlags(unsigned) { // without a device there is nothing to be lenient about
+  if (!Driver::instance().config.problem.empty())
+    return NVML_ERROR_DRIVER_NOT_LOADED;
+  ++initializations;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlInit() { return nvmlInitWithFlags(0); }
+nvmlReturn_t nvmlInit_v2() { return nvmlInitWithFlags(0); }
+
+nvmlReturn_t nvmlShutdown() {
+  for (unsigned now = initializations; now;)
+    if (initializations.compare_exchange_weak(now, now - 1))
+      return NVML_SUCCESS;
+  return NVML_ERROR_UNINITIALIZED;
+}
+
+const char *nvmlErrorString(nvmlReturn_t result) {
+  switch (result) {
+#define NVML_ERROR_ROW(name, value, text)                                                          \
+  case name:                                                                                       \
+    return text;
+#include "emulator/nvml/nvml_errors.def"
+#undef NVML_ERROR_ROW
+  }
+  return "Unknown Error";
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
+  return nvml_call([&](Driver &driver) { return give_text(text, bytes, driver_release(driver)); });
+}
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
+  return nvml_call([&](Driver &driver) {
+    return give_text(text, bytes,
+                     std::to_string(driver.config.driver_version / 1000) + "." +
+                         driver_release(driver));
+  });
+}
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+  return nvmlSystemGetCudaDriverVersion_v2(version);
+}
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
+  return nvml_call([&](Driver &driver) { return give(version, driver.config.driver_version); });
+}
+
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
+  return nvml_call([&](Driver &) { return give(count, 1u); });
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
+  return nvml_call([&](Driver &) {
+    return index == 0 ? give(device, the_device()) : NVML_ERROR_INVALID_ARGUMENT;
+  });
+}
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
+  return nvml_call([&](Driver &driver) {
+    if (!uuid)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    return uuid == uuid_text(driver) ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
+  });
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device) {
+  return nvml_call([&](Driver &) {
+    if (!bus_id)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    const bool ours = !std::strcmp(bus_id, kBusId) || !std::strcmp(bus_id, kShortBusId);
+    return ours ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
+  return nvml_device_call(device, [&](Driver &) { return give(index, 0u); });
+}
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *number) {
+  return nvml_device_call(device, [&](Driver &) { return give(number, 0u); });
+}
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes) {
+  return nvml_device_call(device, [&](Driver &driver) {
+    return give_text(text, bytes, device_name(*driver.config.profile));
+  });
+}
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned bytes) {
+  return nvml_device_call(
+      device, [&](Driver &driver) { return give_text(text, bytes, uuid_text(driver)); });
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+  return nvml_device_call(device, [&](Driver &driver) {
+    const MemoryUse use = memory_use(driver);
+    return give(memory, nvmlMemory_t{use.total, use.total - use.used, use.used});
+  });
+}
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
+  return nvml_device_call(device, [&](Driver &driver) {
+    constexpr unsigned kVersion = sizeof(nvmlMemory_v2_t) | 2u << 24;
+    if (!memory)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    if (memory->version != kVersion)
+      return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    const MemoryUse use = memory_use(driver);
+    return give(memory, nvmlMemory_v2_t{kVersion, use.total, 0, use.total - use.used, use.used});
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
+  return nvml_device_call(device, [&](Driver &driver) {
+    if (!major || !minor)
+      return NVML_ERROR_INVALID_ARGUMENT;
+    *major = driver.config.profile->major;
+    *minor = driver.config.profile->minor;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *out) {
+  enum : unsigned { kTuring = 6, kAmpere = 7, kAda = 8, kHopper = 9, kBlackwell = 10 };
+  return nvml_device_call(device, [&](Driver &driver) {
+    const int capability = driver.config.profile->capability();
+    return give(out, capability < 80    ? unsigned(kTuring)
+                     : capability < 89  ? unsigned(kAmpere)
+                     : capability < 90  ? unsigned(kAda)
+                     : capability < 100 ? unsigned(kHopper)
+                                        : unsigned(kBlackwell));
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *brand) {
+  return nvml_device_call(device, [&](Driver &) { return give(brand, 0u); }); // unknown
+}
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *mode) {
+  return nvml_device_call(device, [&](Driver &) { return give(mode, 0u); }); // default
+}
+nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits) {
+  return nvml_device_call(device, [&](Driver &driver) {
+    return give(bits, unsigned(driver.config.profile->memory_bus_bits));
+  });
+}
+nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi) {
+  return nvml_device_call(device, [&](Driver &) { return give(is_multi, 0u); });
+}
+
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
+  return nvmlDeviceGetPciInfo_v2(device, pci);
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
+  return nvml_device_call(device, [&](Driver &) {
+    nvmlPciInfo_v2_t info{};
+    std::strcpy(info.bus_id, kShortBusId);
+    info.device = kPciDevice;
+    return give(pci, info);
+  });
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+  return nvml_device_call(device, [&](Driver &) {
+    nvmlPciInfo_t info{};
+    std::strcpy(info.bus_id_legacy, kShortBusId);
+    std::strcpy(info.bus_id, kBusId);
+    info.device = kPciDevice;
+    return give(pci, info);
+  });
+}
+
+#define NVML_NOT_SUPPORTED(function)                                                               \
+  nvmlReturn_t function() {                                                                        \
+    return nvml_call([](Driver &) { return NVML_ERROR_NOT_SUPPORTED; });                           \
+  }
+#include "emulator/nvml/not_supported.def"
