@@ -403,6 +403,36 @@ CUresult FakeState::GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode n
   return kernel_work(*params, *work);
 }
 
+CUresult FakeState::GraphKernelNodeGetParams(CUgraphNode handle,
+                                             CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  FakeNode &node = *node_of(handle);
+  if (node.work.type != CU_GRAPH_NODE_TYPE_KERNEL)
+    return CUDA_ERROR_INVALID_VALUE;
+  FakeLaunch &launch = node.work.launch;
+  node.read_back.clear();
+  for (std::vector<std::byte> &argument : launch.arguments)
+    node.read_back.push_back(argument.data());
+  *params = {};
+  params->func = reinterpret_cast<CUfunction>(node.work.function);
+  params->gridDimX = launch.grid[0], params->gridDimY = launch.grid[1];
+  params->gridDimZ = launch.grid[2];
+  params->blockDimX = launch.block[0], params->blockDimY = launch.block[1];
+  params->blockDimZ = launch.block[2];
+  params->sharedMemBytes = launch.dynamic_shared_bytes;
+  params->kernelParams = node.read_back.data();
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeState::GraphKernelNodeSetParams(CUgraphNode node,
+                                             const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  return kernel_work(*params, node_of(node)->work);
+}
+
+CUresult FakeState::GraphNodeGetToolsId(CUgraphNode node, unsigned long long *id) {
+  *id = reinterpret_cast<uintptr_t>(node);
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeState::GraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
   FakeWork *work = exec_work(*this, exec, node);
   if (!work || (work->type != CU_GRAPH_NODE_TYPE_KERNEL &&

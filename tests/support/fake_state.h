@@ -75,6 +75,7 @@ struct FakeNode {
   FakeWork work;
   std::vector<FakeNode *> after;
   std::vector<CUgraphEdgeData> edge_data; // parallel to `after`
+  std::vector<void *> read_back;          // what GraphKernelNodeGetParams gave last
 };
 
 struct FakeGraph {
@@ -273,6 +274,9 @@ struct FakeState {
              CUDA_GRAPH_INSTANTIATE_PARAMS *params);
   CUGRT_FAKE(GraphUpload, CUgraphExec exec, CUstream stream);
   CUGRT_FAKE(GraphLaunch, CUgraphExec exec, CUstream stream);
+  CUGRT_FAKE(GraphKernelNodeGetParams, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params);
+  CUGRT_FAKE(GraphKernelNodeSetParams, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+  CUGRT_FAKE(GraphNodeGetToolsId, CUgraphNode node, unsigned long long *id);
   CUGRT_FAKE(GraphExecKernelNodeSetParams, CUgraphExec exec, CUgraphNode node,
              const CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphNodeSetEnabled, CUgraphExec exec, CUgraphNode node, unsigned enabled);

@@ -15,6 +15,22 @@ Result<driver::DriverChoice> driver_from_environment() {
                      : Result<driver::DriverChoice>(choice.take_status().in("CUGRT_DRIVER"));
 }
 
+Result<bool> verify_nodes_from_environment() {
+  const char *text = std::getenv("CUGRT_VERIFY_NODES");
+  const std::string_view value = text ? text : "";
+  if (value.empty()) {
+#ifdef CUGRT_VERIFY_NODES_ALWAYS
+    return true;
+#else
+    return false;
+#endif
+  }
+  if (value == "0" || value == "1")
+    return value == "1";
+  return Status::error(Code::invalid_argument,
+                       "CUGRT_VERIFY_NODES is '" + std::string(value) + "'; it may be 0 or 1");
+}
+
 Result<std::shared_ptr<Device>> Device::open(DeviceOptions options) {
   std::unique_ptr<driver::DriverLibrary> library;
   if (options.driver) {
@@ -32,6 +48,7 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
   device->compiler_place_.cache_folder = options.cache_folder;
   device->log_owner_ = options.log_owner;
   device->library_ = std::move(library);
+  CUGRT_ASSIGN(device->verifies_nodes_, verify_nodes_from_environment());
   if (device->library_)
     CUGRT_TRY(device->open_context(options));
   bool shared = device->library_ && device->library_->kind != driver::DriverKind::table;

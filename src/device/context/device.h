@@ -6,10 +6,10 @@
 // belongs to the same driver and device repeats it (check()), whichever Device met it.
 #pragma once
 
-#include "device/driver/memory.h"
+#include "base/log.h"
 #include "device/context/host_functions.h"
 #include "device/context/instance_cost.h"
-#include "base/log.h"
+#include "device/driver/memory.h"
 
 #include <array>
 #include <atomic>
@@ -94,6 +94,8 @@ public:
   void set_setters_reach_bodies(bool reach) {
     body_setters_.store(reach, std::memory_order_relaxed);
   }
+  /// Whether instances read their nodes back when they are built or patched: CUGRT_VERIFY_NODES.
+  bool verifies_nodes() const { return verifies_nodes_; }
   /// For unplanned tensors; null where driver or device has none. Shared by all sessions.
   const driver::MemoryPool *pool() const { return pool_ ? &pool_ : nullptr; }
 
@@ -122,12 +124,16 @@ private:
   DeviceLimits limits_;
   driver::MemoryPool pool_;
   std::atomic<int8_t> body_setters_ = -1; // -1: not known
-  CompilerPlace compiler_place_;          // its compiler logs to log_owner_
+  bool verifies_nodes_ = false;
+  CompilerPlace compiler_place_; // its compiler logs to log_owner_
   HostFunctions host_functions_;
   std::shared_ptr<DeviceHealth> health_; // never null
   std::mutex costs_mutex_;               // guards costs_; held while it is measured
   std::optional<InstanceCost> costs_;
 };
+
+/// CUGRT_VERIFY_NODES: 1, or 0 (unset: 0; in builds with the option verify_nodes 1).
+Result<bool> verify_nodes_from_environment();
 
 /// The driver that CUGRT_DRIVER names; system when it is unset.
 Result<driver::DriverChoice> driver_from_environment();

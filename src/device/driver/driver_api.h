@@ -15,6 +15,10 @@
 #include <memory>
 #include <string>
 
+#if CUDA_VERSION < 13010 // of headers that are older than an entry
+typedef CUresult(CUDAAPI *PFN_cuGraphNodeGetToolsId_v13010)(CUgraphNode, unsigned long long *);
+#endif
+
 namespace cugrt::driver {
 
 /// Versions as the driver writes them: 1000 * major + 10 * minor.

@@ -134,9 +134,9 @@ public:
 
 private:
   friend class GraphExec;
-  KernelSetter(const DriverApi &api, CUgraphExec exec)
-      : set_(api.GraphExecKernelNodeSetParams), exec_(exec) {}
-  decltype(DriverApi::GraphExecKernelNodeSetParams) set_;
+  using Set = decltype(DriverApi::GraphExecKernelNodeSetParams);
+  KernelSetter(Set set, CUgraphExec exec) : set_(set), exec_(exec) {}
+  Set set_;
   CUgraphExec exec_;
 };
 
@@ -166,7 +166,10 @@ public:
   }
 
   /// Setters affect later launches only.
-  KernelSetter kernel_setter() const { return {handle_.api(), handle_.get()}; }
+  KernelSetter kernel_setter() const { return {set_, target_}; }
+  /// From now on a kernel_setter() sets the node of the template, too: an instance's cannot be read
+  /// back, and the template then has what the instance was given. Not thread-safe.
+  Status mirror_setters();
   /// The error of a failed call of a kernel_setter().
   Status setter_failure(CUresult result, std::string_view name) const;
   Status set_kernel(GraphNode node, const LaunchParams &params, std::string_view name) const;
@@ -179,9 +182,21 @@ public:
   Status set_enabled(GraphNode node, bool enabled, std::string_view name) const;
 
 private:
-  explicit GraphExec(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  explicit GraphExec(UniqueHandle<Traits> handle)
+      : handle_(std::move(handle)), set_(handle_.api().GraphExecKernelNodeSetParams),
+        target_(handle_.get()) {}
   Status failure(CUresult result, std::string_view call, std::string_view name) const;
   UniqueHandle<Traits> handle_;
+  /// What a kernel_setter() calls, and the instance as that takes it: the driver's, or a Mirror.
+  KernelSetter::Set set_ = nullptr;
+  CUgraphExec target_ = nullptr;
+  struct Mirror {
+    const DriverApi *api;
+    CUgraphExec exec;
+    static CUresult CUDAAPI set(CUgraphExec mirror, CUgraphNode node,
+                                const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+  };
+  std::unique_ptr<Mirror> mirror_;
 };
 
 } // namespace cugrt::driver

@@ -49,6 +49,22 @@ Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
                       "cuGraphInstantiateWithParams", object);
 }
 
+Status GraphExec::mirror_setters() {
+  if (!handle_.api().GraphKernelNodeSetParams)
+    return Status::error(Code::unsupported, "this driver sets no parameters of a graph's nodes");
+  mirror_.reset(new Mirror{&handle_.api(), handle_.get()});
+  set_ = Mirror::set;
+  target_ = reinterpret_cast<CUgraphExec>(mirror_.get());
+  return {};
+}
+
+CUresult GraphExec::Mirror::set(CUgraphExec mirror, CUgraphNode node,
+                                const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+  const auto &self = *reinterpret_cast<const Mirror *>(mirror);
+  const CUresult result = self.api->GraphExecKernelNodeSetParams(self.exec, node, params);
+  return result == CUDA_SUCCESS ? self.api->GraphKernelNodeSetParams(node, params) : result;
+}
+
 Status GraphExec::upload(StreamRef stream) const {
   RelaxedCapture relaxed(handle_.api());
   CUGRT_DRIVER(handle_.api(), GraphUpload, (handle_.get(), stream.get()), "");

@@ -23,17 +23,23 @@ GraphInstance::build(const RunBinding &run, const LoadedCode &code,
     instance->topology_ = topology;
     instance->code_ = &code;
     instance->fixed_bodies_ = fixed_bodies;
+    instance->verified_ = code.device().verifies_nodes();
     instance->changes_.reserve(topology->inputs.size());
     CUGRT_TRY(instance->evaluate(run, code));
     CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
     CUGRT_TRY(instance->add_nodes(run, code));
     CUGRT_TRY(instance->instantiate(run));
+    if (instance->verified_)
+      CUGRT_TRY(instance->exec_.mirror_setters());
     // Setters that come before the first upload make every replay slower.
     CUGRT_TRY(instance->exec_.upload(stream));
     CUGRT_TRY(instance->probe_bodies(run, code));
     CUGRT_TRY(instance->disable_nodes(run, code));
     instance->make_base_patches();
+    instance->can_move_ = instance->can_patch_ && !instance->verified_;
     instance->frame_serial_ = run.serial;
+    if (instance->verified_ && instance->is_whole())
+      CUGRT_TRY(instance->verify(run, code));
     return instance;
   };
   const auto reached = code.device().setters_reach_bodies();

@@ -79,8 +79,9 @@ public:
   /// An error of a region's launch, with function, region and key.
   Status attribute(uint32_t region, Status status) const;
 
-  /// Destroys the least recently used instance, those made ahead among them; where its work may not have ended, `wait` waits for all of the
-  /// session's first. False when that failed. Context current.
+  /// Destroys the least recently used instance, those made ahead among them; where its work may not
+  /// have ended, `wait` waits for all of the session's first. False when that failed. Context
+  /// current.
   bool give_up_oldest(const std::function<Status()> &wait);
 
   /// Destroys all instances, those made ahead too: what they are bound to has moved. All work has
@@ -122,6 +123,7 @@ private:
   Status launch_changed(uint32_t number, driver::StreamRef stream);
   Status launch_by_key(uint32_t number, driver::StreamRef stream);
   Status launch_moved(uint32_t number, driver::StreamRef stream);
+  Status launch_verified(uint32_t number, driver::StreamRef stream);
   /// "region main.0 (3 steps from 'add0')"
   static std::string region_text(const CachedRegion &region);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);

@@ -227,6 +227,11 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
     return status;
   }
   frame_serial_ = run.serial;
+  if (verified_) [[unlikely]]
+    if (Status status = verify(run, code); !status.ok()) {
+      whole_ = false;
+      return status;
+    }
   return counts_;
 }
 

@@ -39,8 +39,17 @@ public:
 
   /// Whether nothing but the run's moves is between them and what the instance is bound to.
   bool can_move_bases(const RunBinding &run) const {
-    return frame_serial_ == run.moves_since && can_patch_;
+    return frame_serial_ == run.moves_since && can_move_;
   }
+  /// The same of an instance that is verified: its owner verifies it after move_bases().
+  bool can_move_verified(const RunBinding &run) const {
+    return verified_ && can_patch_ && frame_serial_ == run.moves_since;
+  }
+  /// Reads every node back from the driver, and compares it with what the plan says for the run:
+  /// the kernel, its launch dimensions and arguments, and the edges. The first difference is an
+  /// error that names step and field. Of instances that are verified (Device::verifies_nodes())
+  /// alone.
+  Status verify(const RunBinding &run, const LoadedCode &code) const;
   /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
   /// can change: such an instance stays as it was built.
   bool can_patch() const { return can_patch_; }
@@ -96,6 +105,11 @@ private:
     uint64_t before;
   };
   void make_base_patches();
+  Status verify_kernel(const RunBinding &run, const LoadedCode &code, uint32_t node) const;
+  Status verify_arguments(const RunBinding &run, uint32_t node, void *const *read) const;
+  Status verify_edges(const RunBinding &run) const;
+  Status differs(const RunBinding &run, uint32_t node, const std::string &what,
+                 const std::string &read, const std::string &planned) const;
   const plan::Step &step_of(const RunBinding &run, uint32_t node) const;
   /// `value`: the one of the class's values that the error is about.
   Status attribute(Status status, const RunBinding &run, uint32_t node, const char *what,
@@ -153,6 +167,9 @@ private:
   std::vector<InputChange> changes_; // likewise; move_bases() leaves them in the run's moves
   bool moving_ = false;              // which of the two
   bool can_patch_ = true, whole_ = true;
+  bool verified_ = false, can_move_ = true; // can_move_: by move_bases() without anything behind it
+  std::vector<driver::GraphRef> graphs_;    // of each level; where it is verified
+  std::vector<driver::GraphNode> ends_;     // what stands for each node where others wait; likewise
   uint64_t frame_serial_ = 0;
 };
 

@@ -54,7 +54,12 @@ public:
       if (Status added = add(node); !added.ok())
         return instance_.attribute(std::move(added), run_, node, "node");
     }
-    return fill_bodies();
+    CUGRT_TRY(fill_bodies());
+    if (instance_.verified_) {
+      instance_.graphs_ = graphs_;
+      instance_.ends_ = ends_;
+    }
+    return {};
   }
 
 private:

@@ -1,0 +1,165 @@
+// Read-back of nodes: what a driver, or a setter that was forgotten, makes of an instance is named
+// by step and field, in instances that were built and in patched ones.
+#include "chain.h"
+
+#include <cstdlib>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+struct VerifyNodes {
+  explicit VerifyNodes(const char *value = "1") { setenv("CUGRT_VERIFY_NODES", value, 1); }
+  ~VerifyNodes() { unsetenv("CUGRT_VERIFY_NODES"); }
+};
+
+enum class Fault { none, argument, grid, block, shared, edge, lost };
+
+/// What goes wrong with the nth call from now of those that a fault is of; the table's functions
+/// carry no state.
+struct Plant {
+  driver::DriverApi real;
+  Fault fault = Fault::none;
+  int wait = 0;
+  bool lose_template = false; // the setter that was lost is not mirrored either
+} plant;
+
+bool comes() { return plant.fault != Fault::none && plant.wait-- == 0; }
+
+/// The parameters with the fault.
+struct Spoilt {
+  explicit Spoilt(const CUDA_KERNEL_NODE_PARAMS_v2 &from) : params(from) {
+    for (int i = 0; i < 4; ++i)
+      pointers[i] = from.kernelParams[i];
+    params.kernelParams = pointers;
+    switch (plant.fault) {
+    case Fault::argument:
+      count = *static_cast<int64_t *>(from.kernelParams[2]) - 1; // reads less, writes less
+      pointers[2] = &count;
+      break;
+    case Fault::grid:
+      ++params.gridDimY;
+      break;
+    case Fault::block:
+      ++params.blockDimX;
+      break;
+    case Fault::shared:
+      params.sharedMemBytes += 16;
+      break;
+    case Fault::none:
+    case Fault::edge:
+    case Fault::lost:
+      break;
+    }
+  }
+  CUDA_KERNEL_NODE_PARAMS_v2 params;
+  void *pointers[4];
+  int64_t count = 0;
+};
+
+void plant_in(Chain &chain) {
+  auto &api = const_cast<driver::DriverApi &>(chain.device->api());
+  plant = {};
+  plant.real = api;
+  api.GraphAddKernelNode = [](CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                              size_t count, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    const bool wrong = comes();
+    if (wrong && plant.fault == Fault::edge)
+      return plant.real.GraphAddKernelNode(node, graph, after, 0, params);
+    Spoilt spoilt(*params);
+    return plant.real.GraphAddKernelNode(node, graph, after, count,
+                                         wrong ? &spoilt.params : params);
+  };
+  api.GraphExecKernelNodeSetParams = [](CUgraphExec exec, CUgraphNode node,
+                                        const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    plant.lose_template = comes();
+    if (plant.lose_template && plant.fault == Fault::lost)
+      return CUDA_SUCCESS;
+    Spoilt spoilt(*params);
+    return plant.real.GraphExecKernelNodeSetParams(exec, node,
+                                                   plant.lose_template ? &spoilt.params : params);
+  };
+  api.GraphKernelNodeSetParams = [](CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
+    if (plant.lose_template && plant.fault == Fault::lost)
+      return CUDA_SUCCESS;
+    Spoilt spoilt(*params);
+    return plant.real.GraphKernelNodeSetParams(node, plant.lose_template ? &spoilt.params : params);
+  };
+}
+
+std::string error_of_run(Chain &chain, int x, float a = 1) {
+  const Status status = chain.try_run(8, chain.memory[x].address(), chain.memory[1].address(), a);
+  CHECK(status.code() == (status.ok() ? Code::ok : Code::internal));
+  return status.ok() ? "" : status.to_string();
+}
+
+} // namespace
+
+TEST_CASE("what goes wrong when an instance is built is named by step and field") {
+  VerifyNodes on;
+  const std::pair<Fault, const char *> kFaults[] = {
+      {Fault::argument, "argument 2 is 0x1f"},
+      {Fault::grid, "the grid is"},
+      {Fault::block, "the block is"},
+      {Fault::shared, "dynamic shared memory is 16 bytes"},
+      {Fault::edge, "the edge from step 'add0' is absent"},
+  };
+  for (const auto &[fault, text] : kFaults) {
+    Chain chain;
+    plant_in(chain);
+    plant.fault = fault, plant.wait = 1; // the second node
+    const std::string error = error_of_run(chain, 0);
+    INFO(error);
+    CHECK(contains(error, text));
+    CHECK(contains(error, "step 'add1'"));
+    CHECK(contains(error, "by the plan"));
+    chain.run(8); // and the next one is built anew, without the fault
+  }
+}
+
+TEST_CASE("what goes wrong when an instance is patched is named by step and field") {
+  VerifyNodes on;
+  const std::pair<Fault, const char *> kFaults[] = {
+      {Fault::argument, "argument 2 is"},
+      {Fault::grid, "the grid is"},
+      {Fault::lost, "argument 0 (%x) is"}, // a stale address
+  };
+  for (const auto &[fault, text] : kFaults)
+    for (const bool moved : {true, false}) { // an address alone, or a scalar with it
+      Chain chain;
+      plant_in(chain);
+      chain.run(8, 0, 1);
+      plant.fault = fault, plant.wait = 0;
+      const std::string error = error_of_run(chain, 2, moved ? 1.0f : 2.0f);
+      INFO(error);
+      CHECK(contains(error, text));
+      CHECK(contains(error, "step 'add0'"));
+      chain.run(8, 2, 1);
+    }
+}
+
+TEST_CASE("nothing is found where nothing is wrong, whatever is built and patched") {
+  VerifyNodes on;
+  Chain chain(branching(), 3);
+  for (const int64_t n : {4, 16, 4, 1, 9, 0, 64, 8})
+    for (const int x : {0, 2, 0})
+      chain.run(n, x, x == 1 ? 2 : 1, static_cast<float>(n % 3));
+  CHECK(chain.machine.fake.count("cuGraphKernelNodeGetParams") > 20);
+  CHECK(chain.counters().regions_patched > 0);
+}
+
+TEST_CASE("nothing is read back unless it is asked for, and a value that is none is refused") {
+  {
+    VerifyNodes off("0");
+    Chain chain;
+    chain.run(8);
+    chain.run(8, 2);
+    CHECK(chain.machine.fake.count("cuGraphKernelNodeGetParams") == 0);
+    CHECK(chain.machine.fake.count("cuGraphKernelNodeSetParams") == 0);
+  }
+  VerifyNodes wrong("yes");
+  const auto value = runtime::verify_nodes_from_environment();
+  REQUIRE_FALSE(value.ok());
+  CHECK(contains(value.status().message(), "CUGRT_VERIFY_NODES is 'yes'"));
+}
