@@ -374,7 +374,11 @@ typedef struct cugrt_session_options {
   int32_t strict;                 /* 1: whatever would be launched outside of a graph is an error,
                                      before anything is launched where the plan says so already */
   uint32_t record_capacity;       /* launch records kept; 0: none, at no cost; at most 2^20 */
-  int32_t time_steps; /* 1: steps launched one by one are timed on the device, for their records */
+  /* 1: steps launched one by one are timed on the device, for their records. 2: nodes of graphs,
+   * too, for session_graph_report: an event behind each node, so that a graph has twice as many and
+   * none begins before its predecessors have ended. Nodes in bodies of conditionals are timed as
+   * part of these. */
+  int32_t time_steps;
   const cugrt_costs *costs; /* NULL: as assumed, or measured */
   int32_t measure_costs;    /* 1: measures them, once for each runtime: some milliseconds */
   /* For arenas, results and unplanned allocations; NULL: the driver, with arenas in reservations

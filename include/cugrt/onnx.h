@@ -64,6 +64,10 @@ int32_t cugrt_onnx_output_node(const cugrt_onnx_model *model, size_t index, cons
 /* A dimension of the file, and its symbol. 0 beyond the last one. */
 int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_t index, const char **dimension,
                           const char **symbol);
+/* A value of the function and the name of the file's node that it comes from (of a node without a
+ * name that of its first output). 0 beyond the last one. */
+int32_t cugrt_onnx_value_node(const cugrt_onnx_model *model, size_t index, const char **value,
+                              const char **node);
 /* All weights as a safetensors file; the message of a failure is the model's. */
 cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, const char *path);
 /* The way back: a module's text, as module_print gives it before it is lowered, as an ONNX file.

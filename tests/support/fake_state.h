@@ -67,6 +67,7 @@ struct FakeWork {
   CUgraphConditionalHandle condition = 0;
   CUgraphConditionalNodeType conditional_type = CU_GRAPH_COND_TYPE_IF;
   std::vector<CUgraph> bodies;
+  CUevent event = nullptr;
   bool enabled = true;
 };
 
@@ -274,6 +275,8 @@ struct FakeState {
              CUDA_GRAPH_INSTANTIATE_PARAMS *params);
   CUGRT_FAKE(GraphUpload, CUgraphExec exec, CUstream stream);
   CUGRT_FAKE(GraphLaunch, CUgraphExec exec, CUstream stream);
+  CUGRT_FAKE(GraphAddEventRecordNode, CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+             size_t count, CUevent event);
   CUGRT_FAKE(GraphKernelNodeGetParams, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphKernelNodeSetParams, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphNodeGetToolsId, CUgraphNode node, unsigned long long *id);

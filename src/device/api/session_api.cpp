@@ -66,6 +66,11 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     session_options.cache.strict = options.strict != 0;
     session_options.log.capacity = options.record_capacity;
     session_options.log.time_steps = options.time_steps != 0;
+    if (options.time_steps < 0 || options.time_steps > 2)
+      return Status::error(Code::invalid_argument, "time_steps is " +
+                                                       std::to_string(options.time_steps) +
+                                                       "; it may be 0, 1 or 2");
+    session_options.cache.time_nodes = options.time_steps == 2;
     CUGRT_ASSIGN(cugrt_costs costs,
                  read_struct(options.costs, "cugrt_costs", kCostsBytes, cugrt_costs{}));
     InstanceCost &cost = session_options.cache.cost;

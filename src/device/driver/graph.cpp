@@ -45,6 +45,16 @@ Result<GraphNode> GraphRef::add_empty(Dependencies after, std::string_view name)
   return node;
 }
 
+Result<GraphNode> GraphRef::add_event_record(const Event &event, Dependencies after,
+                                             std::string_view name) const {
+  if (!api_->GraphAddEventRecordNode)
+    return Status::error(Code::unsupported, "this driver records no events in graphs");
+  GraphNode node = nullptr;
+  CUGRT_DRIVER(*api_, GraphAddEventRecordNode,
+               (&node, graph_, after.data(), after.size(), event.get()), name);
+  return node;
+}
+
 Result<CUgraphConditionalHandle> GraphRef::create_condition(uint32_t initial) const {
   if (!api_->GraphConditionalHandleCreate)
     return driver_lacks("conditional nodes", 12030);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "device/driver/kernel_module.h"
+#include "device/driver/stream.h"
 
 namespace cugrt::driver {
 
@@ -56,6 +57,10 @@ public:
   Result<GraphNode> add_memset(const FillParams &params, Dependencies after,
                                std::string_view name) const;
   Result<GraphNode> add_empty(Dependencies after, std::string_view name) const;
+
+  /// Records the event when what it waits for has ended; in no body.
+  Result<GraphNode> add_event_record(const Event &event, Dependencies after,
+                                     std::string_view name) const;
 
   /// A condition that device code sets; `initial` is assigned at every launch.
   Result<CUgraphConditionalHandle> create_condition(uint32_t initial) const;

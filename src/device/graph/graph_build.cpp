@@ -17,12 +17,15 @@ const std::string &name_of(const RunBinding &run, const TopologyClass &topology,
 
 Result<std::unique_ptr<GraphInstance>>
 GraphInstance::build(const RunBinding &run, const LoadedCode &code,
-                     std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream) {
+                     std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream,
+                     bool timed) {
   auto make = [&](bool fixed_bodies) -> Result<std::unique_ptr<GraphInstance>> {
     std::unique_ptr<GraphInstance> instance(new GraphInstance);
     instance->topology_ = topology;
     instance->code_ = &code;
     instance->fixed_bodies_ = fixed_bodies;
+    instance->timed_ = timed;
+    instance->ended_.resize(timed ? topology->node_count() : 0);
     instance->verified_ = code.device().verifies_nodes();
     instance->changes_.reserve(topology->inputs.size());
     CUGRT_TRY(instance->evaluate(run, code));
@@ -62,6 +65,36 @@ Status GraphInstance::instantiate(const RunBinding &run) {
   }
   exec_ = std::move(*exec);
   return {};
+}
+
+std::optional<GraphInstance::NodeTime> GraphInstance::node_time(uint32_t node) const {
+  auto end_us = [&](uint32_t of) -> std::optional<double> {
+    if (!ended_[of])
+      return std::nullopt;
+    auto time = ended_[of].milliseconds_since(origin_);
+    return time.ok() ? std::optional(double(*time) * 1000) : std::nullopt;
+  };
+  if (!timed_)
+    return std::nullopt;
+  const std::optional<double> end = end_us(node);
+  if (!end)
+    return std::nullopt;
+  NodeTime time{0, *end};
+  for (uint32_t i = topology_->first_predecessor[node]; i < topology_->first_predecessor[node + 1];
+       ++i)
+    time.begin_us = std::max(time.begin_us, end_us(topology_->predecessors[i]).value_or(0));
+  if (const uint32_t lane = topology_->idle_lanes[node]; lane != kNone)
+    time.begin_us = std::max(time.begin_us, end_us(lane).value_or(0));
+  return time;
+}
+
+std::optional<uint64_t> GraphInstance::tools_id(uint32_t node) const {
+  const driver::DriverApi &api = graph_.ref().api();
+  unsigned long long id = 0;
+  if (!api.GraphNodeGetToolsId || !nodes_[node] ||
+      api.GraphNodeGetToolsId(nodes_[node], &id) != CUDA_SUCCESS)
+    return std::nullopt;
+  return id;
 }
 
 namespace {

@@ -234,8 +234,8 @@ Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef str
   }
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(),
-                                stream);
+    return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(), stream,
+                                options_.time_nodes);
   }();
   if (!instance.ok())
     return cached_[id].instance->instead(instance.take_status(), *region.run);
@@ -254,7 +254,7 @@ Status GraphCache::build(uint32_t number, const TopologyClasses::Known &topology
   }
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.run, code_, topology.topology, stream);
+    return GraphInstance::build(*region.run, code_, topology.topology, stream, options_.time_nodes);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {

@@ -28,8 +28,9 @@ public:
   struct Options {
     PolicyOptions policy;
     InstanceCost cost;
-    bool eager = false;  // build nothing
-    bool strict = false; // what is not launched as part of a graph is an error
+    bool eager = false;      // build nothing
+    bool time_nodes = false; // instances are built with events between their nodes
+    bool strict = false;     // what is not launched as part of a graph is an error
   };
 
   /// Frees memory of the device by giving up an instance, of this cache or of another one; false

@@ -11,6 +11,7 @@
 #include "device/graph/topology_class.h"
 
 #include <memory>
+#include <optional>
 
 namespace cugrt::runtime {
 
@@ -27,7 +28,7 @@ public:
   /// order. Errors name the step.
   static Result<std::unique_ptr<GraphInstance>> build(const RunBinding &run, const LoadedCode &code,
                                                       std::shared_ptr<const TopologyClass> topology,
-                                                      driver::StreamRef stream);
+                                                      driver::StreamRef stream, bool timed = false);
 
   /// Patches what differs between the run and what the instance is bound to. After an error, and
   /// where the run needs an instance of its own (PatchCounts::rebuild), it is bound to what it was,
@@ -70,6 +71,15 @@ public:
   /// Takes an equal class in place of its own copy.
   void share_topology(std::shared_ptr<const TopologyClass> same) { topology_ = std::move(same); }
   const LaunchDims &dims(size_t node) const { return dims_[node]; }
+  /// When a node of the region's own graph ended in the last launch, and when the last of what it
+  /// waits for had, in microseconds from the graph's begin. Of instances that were built as timed,
+  /// whose launch has ended.
+  struct NodeTime {
+    double begin_us = 0, end_us = 0;
+  };
+  std::optional<NodeTime> node_time(uint32_t node) const;
+  /// The node's id for profilers, as drivers of CUDA 13.1 and later give them.
+  std::optional<uint64_t> tools_id(uint32_t node) const;
   /// Whether the class's predecessor number `edge` is joined by a programmatic edge.
   bool is_programmatic(size_t edge) const { return !early_.empty() && early_[edge]; }
   /// The values of the key's symbols that the instance is bound to.
@@ -167,6 +177,9 @@ private:
   std::vector<InputChange> changes_; // likewise; move_bases() leaves them in the run's moves
   bool moving_ = false;              // which of the two
   bool can_patch_ = true, whole_ = true;
+  bool timed_ = false;
+  driver::Event origin_;                    // of a timed one: recorded before all nodes,
+  std::vector<driver::Event> ended_;        // and behind each of the region's own graph
   bool verified_ = false, can_move_ = true; // can_move_: by move_bases() without anything behind it
   std::vector<driver::GraphRef> graphs_;    // of each level; where it is verified
   std::vector<driver::GraphNode> ends_;     // what stands for each node where others wait; likewise

@@ -44,6 +44,8 @@ public:
   }
 
   Status run() {
+    if (instance_.timed_)
+      CUGRT_TRY(record(instance_.origin_, {}, "begin", origin_));
     for (uint32_t node = 0; node < topology_.node_count(); ++node) {
       if (topology_.left_out[node]) {
         instance_.nodes_.emplace_back();
@@ -53,6 +55,9 @@ public:
       find_predecessors(node);
       if (Status added = add(node); !added.ok())
         return instance_.attribute(std::move(added), run_, node, "node");
+      if (instance_.timed_ && level(node) == 0)
+        CUGRT_TRY(record(instance_.ended_[node], std::span(&ends_.back(), 1), step(node).name,
+                         ends_.back()));
     }
     CUGRT_TRY(fill_bodies());
     if (instance_.verified_) {
@@ -78,6 +83,14 @@ private:
   bool stays_idle(uint32_t node) const {
     return !instance_.dims_[node].enabled && instance_.is_fixed(run_, node);
   }
+  /// A node that records an event of its own; others wait for it in the place of `after`.
+  Status record(driver::Event &event, driver::Dependencies after, const std::string &name,
+                driver::GraphNode &made) {
+    CUGRT_ASSIGN(event, driver::Event::create(code_.device().context(), driver::Event::Timing::on));
+    const std::vector<driver::GraphNode> behind(after.begin(), after.end());
+    CUGRT_ASSIGN(made, graphs_[0].add_event_record(event, behind, name));
+    return {};
+  }
   uint32_t level(uint32_t node) const { return topology_.levels.level_of[node]; }
 
   /// Drivers before 12.8 hang in a body without work, and one may be left without by disabling.
@@ -95,7 +108,7 @@ private:
     for (uint32_t i = topology_.first_predecessor[node]; i < topology_.first_predecessor[node + 1];
          ++i) {
       uint32_t from = topology_.predecessors[i];
-      bool programmatic = topology_.programmatic[i] &&
+      bool programmatic = topology_.programmatic[i] && !instance_.timed_ &&
                           code_.begins_early(variant_of(from), variant_of(node)) &&
                           !stays_idle(from) && !stays_idle(node);
       (programmatic ? early_ : after_).push_back(ends_[from]);
@@ -106,6 +119,8 @@ private:
     }
     if (const uint32_t before = topology_.idle_lanes[node]; before != kNone)
       after_.push_back(ends_[before]);
+    if (origin_ && level(node) == 0 && after_.empty())
+      after_.push_back(origin_);
   }
 
   Status add(uint32_t node) {
@@ -202,6 +217,7 @@ private:
   std::vector<bool> has_work_;           // of each level, whatever is disabled
   std::vector<bool> may_change_dims_;    // of each node
   const driver::LaunchParams nothing_{code_.nothing(), {}, {}, 0, nullptr, {}};
+  driver::GraphNode origin_ = nullptr;  // what all nodes wait for, where they are timed
   std::vector<driver::GraphNode> ends_; // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_; // by conditional
   // What the node that is being added waits for: whole, and up to a trigger.

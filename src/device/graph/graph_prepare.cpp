@@ -39,7 +39,8 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
   if (!room)
     return refuse(bytes > options_.policy.budget_bytes ? EagerReason::too_large
                                                        : EagerReason::budget_full);
-  auto instance = GraphInstance::build(run, code_, std::move(topology), stream);
+  auto instance =
+      GraphInstance::build(run, code_, std::move(topology), stream, options_.time_nodes);
   if (!instance.ok() && instance.status().code() == Code::out_of_device_memory)
     return refuse(EagerReason::no_memory);
   if (!instance.ok())

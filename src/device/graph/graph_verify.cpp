@@ -118,8 +118,8 @@ Status GraphInstance::verify_kernel(const RunBinding &run, const LoadedCode &cod
 
 Status GraphInstance::verify_edges(const RunBinding &run) const {
   const driver::DriverApi &api = graph_.ref().api();
-  if (!api.GraphGetEdges_v2)
-    return {}; // a driver of CUDA 12.2
+  if (!api.GraphGetEdges_v2 || timed_)
+    return {}; // a driver of CUDA 12.2; or events stand between the nodes
   std::map<CUgraphNode, std::map<CUgraphNode, bool>>
       read; // of each node, those it waits for: early?
   for (const driver::GraphRef &graph : graphs_) {

@@ -196,6 +196,15 @@ CUGRT_ONNX_EXPORT int32_t cugrt_onnx_symbol(const cugrt_onnx_model *model, size_
   return 1;
 }
 
+CUGRT_ONNX_EXPORT int32_t cugrt_onnx_value_node(const cugrt_onnx_model *model, size_t index,
+                                                const char **value, const char **node) {
+  if (!model || index >= model->imported.nodes.size())
+    return 0;
+  *value = model->imported.nodes[index].first.c_str();
+  *node = model->imported.nodes[index].second.c_str();
+  return 1;
+}
+
 CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, const char *path) {
   if (!model || !path)
     return CUGRT_INVALID_ARGUMENT;

@@ -66,6 +66,9 @@ struct Imported {
     size_t place = 0;           // of the node in its graph
   };
   std::vector<Output> outputs;
+  /// A value of the function, and the node of the file that it comes from: its name, or that of its
+  /// first output.
+  std::vector<std::pair<std::string, std::string>> nodes;
   std::vector<std::pair<std::string, std::string>> symbols; // a dimension's name, and the symbol
   std::string note; // why it is for the given shapes alone; empty: it is not
   std::vector<std::shared_ptr<const void>> files; // what views of bytes look into

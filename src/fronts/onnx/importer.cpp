@@ -334,6 +334,7 @@ void Importer::node(const Node &node) {
            "--dim");
   if (nested > 0)
     take_parts(parts_of(node));
+  const size_t first_value = builder_.function().values.size();
   bool missing = false;
   for (std::string_view name : node.inputs)
     if (!name.empty() && find(name)->missing)
@@ -368,6 +369,7 @@ void Importer::node(const Node &node) {
   if (!missing && !failed()) {
     Call call(*this, node);
     keep_narrow(call);
+    note_node(node, first_value);
     return; // outputs that the handler leaves out are found when used
   }
   if (failed())
@@ -377,6 +379,17 @@ void Importer::node(const Node &node) {
     entry->missing = true;
     define(name, std::move(entry));
   }
+}
+
+/// The values that were made since there were `first`: of a node within this one, they are that
+/// one's.
+void Importer::note_node(const Node &node, size_t first) {
+  const std::string_view name =
+      node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name;
+  node_of_value_.resize(builder_.function().values.size());
+  for (size_t value = first; value < node_of_value_.size(); ++value)
+    if (node_of_value_[value].empty())
+      node_of_value_[value] = name.substr(0, ir::kMaxNameBytes);
 }
 
 void Importer::nodes(const std::vector<Node> &nodes) {

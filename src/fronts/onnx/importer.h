@@ -342,7 +342,9 @@ private:
   std::vector<size_t> level_; // by value: how many blocks it is in
   uint32_t last_block_ = 0;
   int64_t opset_ = 0;
-  const Node *node_ = nullptr; // whose handler is at work
+  void note_node(const Node &node, size_t first);
+  std::vector<std::string> node_of_value_; // the name of the node that made each value; or empty
+  const Node *node_ = nullptr;             // whose handler is at work
   Status error_;
   bool restart_ = false; // nothing more is looked at
   Status refused_;

@@ -120,6 +120,10 @@ Status Importer::results() {
     CUGRT_TRY(every_value(returned));
   CUGRT_TRY(count_results());
   result_.module.functions.push_back(builder_.finish(result_operands_));
+  const std::vector<ir::Value> &values = result_.module.functions.back().values;
+  for (size_t i = 0; i < std::min(values.size(), node_of_value_.size()); ++i)
+    if (!node_of_value_[i].empty())
+      result_.nodes.emplace_back(values[i].name, std::move(node_of_value_[i]));
   return {};
 }
 

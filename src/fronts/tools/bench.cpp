@@ -3,6 +3,7 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
+#include "device_times.h"
 #include "language_model.h"
 #include "model.h"
 #include "onnxruntime.h"
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
 
 namespace tool {
@@ -26,6 +28,7 @@ struct BenchOptions {
   double seconds = 0.5;
   unsigned runs = 0;
   bool json = false;
+  std::string by; // op, kernel or binding: where a run's time goes; empty: how long runs take
 };
 
 constexpr unsigned kLeastRuns = 5, kMostRuns = 2000;
@@ -208,7 +211,79 @@ void print_json(const Model &model, const std::vector<Measured> &all) {
   std::cout << rows.dump(1) << "\n";
 }
 
+/// What one key's graphs spend their time on.
+struct Share {
+  double us = 0; // of a run
+  size_t nodes = 0;
+};
+
+/// By the events between nodes of one run after another; what several regions take is added up.
+std::map<std::string, Share> measure_shares(Model &model, const BenchOptions &options,
+                                            std::span<const cugrt::Value> values) {
+  auto settings = cugrt::detail::sized<cugrt_session_options>();
+  settings.time_steps = 2;
+  settings.record_capacity = 1 << 16;
+  cugrt::Session session = model.open(settings);
+  const unsigned runs = options.runs ? options.runs : kLeastRuns;
+  std::map<std::string, Share> shares;
+  for (unsigned i = 0; i <= runs; ++i) { // the first one is not counted
+    session.run(model.function(), values);
+    session.synchronize();
+    if (i == 0)
+      continue;
+    for (const TimedGraph &graph : read_timed_graphs(session, model, options.model.module))
+      for (const TimedNode &node : graph.nodes) {
+        Share &share = shares[options.by == "op"       ? node.op
+                              : options.by == "kernel" ? node.kernel
+                                                       : node.binding];
+        share.us += (node.end_us - node.begin_us) / runs;
+        share.nodes += i == 1;
+      }
+  }
+  return shares;
+}
+
+void print_shares(const Model &model, const BenchOptions &options, const std::string &key,
+                  const std::map<std::string, Share> &shares) {
+  std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto &a, const auto &b) { return a.second.us > b.second.us; });
+  double all = 0;
+  for (const auto &[name, share] : rows)
+    all += share.us;
+  std::printf("%s, %s: microseconds of a run on the device, by events between nodes; %.2f in all\n",
+              model.driver().c_str(), key.empty() ? "-" : key.c_str(), all);
+  std::printf("%-48s %8s %12s %8s\n", options.by.c_str(), "nodes", "us", "share");
+  for (const auto &[name, share] : rows)
+    std::printf("%-48s %8zu %12.2f %7.1f%%\n", name.c_str(), share.nodes, share.us,
+                all > 0 ? 100 * share.us / all : 0);
+}
+
+void bench_shares(const BenchOptions &options) {
+  std::vector<Symbols> keys = symbol_combinations(options.model.settings);
+  Model model(options.model, nullptr);
+  auto rows = nlohmann::ordered_json::array();
+  for (Symbols key : keys) {
+    for (const auto &missing : model.least_of_missing(key))
+      key.push_back(missing);
+    std::vector<Argument> arguments = model.arguments(key);
+    const auto shares = measure_shares(model, options, values_of(arguments));
+    if (!options.json)
+      print_shares(model, options, symbols_text(key), shares);
+    for (const auto &[name, share] : shares)
+      rows.push_back({{"case", symbols_text(key)},
+                      {"driver", model.driver()},
+                      {options.by, name},
+                      {"nodes", share.nodes},
+                      {"us", share.us}});
+  }
+  if (options.json)
+    std::cout << rows.dump(1) << "\n";
+}
+
 void bench(const BenchOptions &options) {
+  if (!options.by.empty())
+    return bench_shares(options);
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
   Model model(options.model, nullptr);
   Bench bench(model, options);
@@ -243,6 +318,10 @@ void add_bench(CLI::App &app) {
       ->check(CLI::Range(2, 1 << 20));
   add_language_options(*command, options->language);
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");
+  command
+      ->add_option("--by", options->by,
+                   "op, kernel or binding: where the time of a run goes, by events between nodes")
+      ->check(CLI::IsMember({"op", "kernel", "binding"}));
   command->callback([options] {
     if (is_gguf(options->model.module))
       bench_language_model(options->model.module, options->model.driver, options->language,

@@ -4,8 +4,12 @@
 #include "dtypes.h"
 #include "settings.h"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <chrono>
 #include <random>
+#include <sstream>
 
 namespace tool {
 
@@ -150,6 +154,42 @@ void Model::draw_weights(const Symbols &symbols) {
 
 cugrt::Session Model::open(cugrt_session_options options) {
   return cugrt::Session(*executable_, *runtime_, *weights_, options);
+}
+
+const std::map<std::string, std::string> &Model::ops() const {
+  if (!ops_.empty())
+    return ops_;
+  std::istringstream lines(module_->print());
+  for (std::string line; std::getline(lines, line);) { // "  %x, %y = op(...": the first result's
+    const size_t begin = line.find_first_not_of(' '), equals = line.find(" = ");
+    if (begin == std::string::npos || line[begin] != '%' || equals == std::string::npos)
+      continue;
+    const size_t op = equals + 3, end = line.find_first_of("( ", op);
+    if (end != std::string::npos && line[end] == '(')
+      ops_.emplace(line.substr(begin + 1, line.find_first_of(", ", begin) - begin - 1),
+                   line.substr(op, end - op));
+  }
+  return ops_;
+}
+
+Symbols Model::least_of_missing(const Symbols &given) const {
+  Symbols missing;
+  if (!options_.inputs.empty())
+    return missing; // their shapes say it
+  auto plan = cugrt::detail::sized<cugrt_plan_options>();
+  options_.planning.apply(plan);
+  plan.format = CUGRT_REPORT_JSON;
+  const auto report = nlohmann::json::parse(module_->plan_report(plan));
+  for (const auto &function : report["functions"])
+    for (const auto &symbol : function["symbols"]) {
+      const std::string name = symbol["name"];
+      const bool set = std::any_of(given.begin(), given.end(),
+                                   [&](const auto &one) { return one.first == name; });
+      if (function["name"] == function_->name() && !set && !symbol["device"].get<bool>() &&
+          !symbol.contains("bucket"))
+        missing.emplace_back(name, std::max<int64_t>(symbol["lower"].get<int64_t>(), 1));
+    }
+  return missing;
 }
 
 std::vector<Argument> Model::arguments(const Symbols &symbols) {

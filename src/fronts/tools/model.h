@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "onnx.h"
 
+#include <map>
 #include <optional>
 
 namespace tool {
@@ -47,8 +48,13 @@ public:
   bool emulated() const { return emulated_; }
 
   cugrt::Session open(cugrt_session_options options);
+  /// The op that gives each value of the module, "softmax" of "x"; made when it is first asked for.
+  const std::map<std::string, std::string> &ops() const;
   /// Of an ONNX file.
   const OnnxInputs &onnx_inputs() const { return onnx_inputs_; }
+  /// The symbols of the function that are neither set nor follow from inputs that are given, at the
+  /// least that they may be, and at least 1.
+  Symbols least_of_missing(const Symbols &given) const;
   /// Arguments of a run with these values of the symbols.
   std::vector<Argument> arguments(const Symbols &symbols);
 
@@ -62,6 +68,7 @@ private:
   std::optional<cugrt::Runtime> runtime_;
   std::optional<cugrt::Executable> executable_;
   std::optional<cugrt::Function> function_;
+  mutable std::map<std::string, std::string> ops_;
   std::string driver_;
   bool emulated_ = false;
 };

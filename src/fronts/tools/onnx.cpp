@@ -205,6 +205,9 @@ OnnxInputs OnnxModel::inputs() const {
       if (given_names_[g] == name)
         all.bound.emplace_back(name, (*given_)[g]);
   }
+  const char *value = nullptr, *node = nullptr;
+  for (size_t i = 0; cugrt_onnx_value_node(model_.get(), i, &value, &node); ++i)
+    all.nodes.emplace(value, node);
   return all;
 }
 

@@ -6,6 +6,7 @@
 
 #include <cugrt/onnx.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -24,6 +25,7 @@ void add_import_options(CLI::App &command, ImportOptions &options);
 struct OnnxInputs {
   std::vector<std::pair<std::string, std::string>> parameters; // name, parameter
   std::vector<std::pair<std::string, Array>> bound;            // to what was given as a file
+  std::map<std::string, std::string> nodes; // of each value of the function: the file's node
 };
 
 /// An imported model, kept for its weights.

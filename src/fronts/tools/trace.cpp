@@ -8,8 +8,11 @@
 //     thread 2 "device"  steps launched one by one, as long as events on the device say. Only their
 //                        lengths are known; they are drawn one after another, none before its
 //                        launch
+//     thread of an op    with --device: its nodes in graphs, as long as events between them say, by
+//                        their names, places and bindings
 //
 // A session waits after each run, so that the records of its launches are complete.
+#include "device_times.h"
 #include "model.h"
 
 #include <nlohmann/json.hpp>
@@ -17,6 +20,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 
 namespace tool {
@@ -29,11 +33,11 @@ struct TraceOptions {
   ModelOptions model;
   std::string output;
   unsigned repeat = 3;
-  bool eager = false;
+  bool eager = false, device = false;
 };
 
 constexpr uint32_t kRecords = 1 << 16; // of one run
-constexpr int kHost = 1, kDevice = 2;
+constexpr int kHost = 1, kDevice = 2, kFirstLane = 16;
 
 const char *kind_name(int32_t kind) {
   static constexpr const char *kNames[] = {"hit", "patched", "built", "eager", "step"};
@@ -104,6 +108,25 @@ public:
     }
   }
 
+  /// A graph's nodes, each in the lane of its op, after its launch and whatever is on the device.
+  void add_graph(const cugrt_launch_record &record, const TimedGraph &graph) {
+    const int64_t from = std::max(device_end_ns_, record.begin_ns + record.host_ns);
+    auto at = [&](double us) { return from + static_cast<int64_t>(us * 1e3); };
+    for (const TimedNode &node : graph.nodes) {
+      const auto lane = lanes_.try_emplace(node.op, kFirstLane + static_cast<int>(lanes_.size()));
+      add(node.op + " " + node.binding, "kernel", lane.first->second, at(node.begin_us),
+          at(node.end_us),
+          {{"op", node.op},
+           {"binding", node.binding},
+           {"place", node.place},
+           {"node", node.id},
+           {"region", node.region},
+           {"kernel", node.kernel},
+           {"run", record.run}});
+    }
+    device_end_ns_ = at(graph.total_us());
+  }
+
   Json finish(const Model &model) {
     auto named = [&](const char *what, int thread, const std::string &name) {
       events_.push_back(
@@ -112,6 +135,8 @@ public:
     named("process_name", kHost, "cugrt on " + model.driver());
     named("thread_name", kHost, "host");
     named("thread_name", kDevice, model.emulated() ? "device, EMULATED" : "device");
+    for (const auto &[op, lane] : lanes_)
+      named("thread_name", lane, op);
     return {{"traceEvents", std::move(events_)},
             {"displayTimeUnit", "ns"},
             {"otherData", {{"driver", model.driver()}, {"launches_lost", expected_ - seen_}}}};
@@ -123,10 +148,28 @@ private:
   Json events_ = Json::array();
   int64_t origin_ns_ = -1, device_end_ns_ = 0;
   uint64_t expected_ = 0, seen_ = 0;
+  std::map<std::string, int> lanes_; // of each op
 };
 
-void run_once(Model &model, cugrt::Session &session, const std::string &key,
-              std::span<const cugrt::Value> values, Trace &trace) {
+/// The graph of a record: its region's, with its key.
+const TimedGraph *graph_of(const cugrt_launch_record &record,
+                           const std::vector<TimedGraph> &graphs) {
+  for (const TimedGraph &graph : graphs) {
+    bool same = graph.function == record.function && graph.region == record.name;
+    for (uint32_t i = 0; same && i < std::min<uint32_t>(record.key_size, CUGRT_MAX_KEY); ++i) {
+      const auto found = graph.key.find(record.key_names[i]);
+      same = found != graph.key.end() && found->second == record.key_values[i];
+    }
+    if (same)
+      return &graph;
+  }
+  return nullptr;
+}
+
+/// `path`: of the module, where graphs are timed; else empty. Returns what run and wait took, in
+/// ns.
+int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
+                 std::span<const cugrt::Value> values, const std::string &path, Trace &trace) {
   int64_t begin = now_ns();
   session.run(model.function(), values);
   int64_t queued = now_ns();
@@ -135,8 +178,30 @@ void run_once(Model &model, cugrt::Session &session, const std::string &key,
   Json arguments = key.empty() ? Json::object() : Json{{"symbols", key}};
   trace.add("run " + model.function().name(), "run", kHost, begin, queued, std::move(arguments));
   trace.add("wait", "run", kHost, queued, done);
-  for (const cugrt_launch_record &record : session.read_launches())
+  std::vector<TimedGraph> graphs;
+  if (!path.empty())
+    graphs = read_timed_graphs(session, model, path);
+  for (const cugrt_launch_record &record : session.read_launches()) {
     trace.add_launch(record);
+    if (const TimedGraph *graph = graph_of(record, graphs); graph && record.reason == 0)
+      trace.add_graph(record, *graph);
+  }
+  return done - begin;
+}
+
+/// What the same runs take without events in the graphs, in ns: the least of `repeat` behind one
+/// that builds.
+int64_t run_untimed(Model &model, std::span<const cugrt::Value> values, unsigned repeat) {
+  cugrt::Session session = model.open(cugrt::detail::sized<cugrt_session_options>());
+  int64_t least = INT64_MAX;
+  for (unsigned i = 0; i <= repeat; ++i) {
+    const int64_t begin = now_ns();
+    session.run(model.function(), values);
+    session.synchronize();
+    if (i > 0)
+      least = std::min(least, now_ns() - begin);
+  }
+  return least;
 }
 
 void write(const std::string &path, const Json &json) {
@@ -154,18 +219,33 @@ void trace(const TraceOptions &options) {
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;
   settings.record_capacity = kRecords;
-  settings.time_steps = 1;
+  settings.time_steps = options.device ? 2 : 1;
   int64_t begin = now_ns();
   cugrt::Session session = model.open(settings);
   spans.push_back({"open session", "open", begin, now_ns()});
   Trace trace;
   for (const Span &span : spans)
     trace.add(span.name, span.category.c_str(), kHost, span.begin_ns, span.end_ns);
-  for (const Symbols &symbols : keys) {
+  for (Symbols symbols : keys) {
+    if (options.device)
+      for (const auto &[name, value] : model.least_of_missing(symbols)) {
+        std::fprintf(stderr, "cugrt: %s is not set: it is %lld, its least value\n", name.c_str(),
+                     (long long)value);
+        symbols.emplace_back(name, value);
+      }
     std::vector<Argument> arguments = model.arguments(symbols);
     std::vector<cugrt::Value> values = values_of(arguments);
+    int64_t least = INT64_MAX;
     for (unsigned i = 0; i < options.repeat; ++i)
-      run_once(model, session, symbols_text(symbols), values, trace);
+      least = std::min(least, run_once(model, session, symbols_text(symbols), values,
+                                       options.device ? options.model.module : "", trace));
+    if (options.device)
+      std::fprintf(
+          stderr,
+          "cugrt: nodes are timed by events between them: a run takes %.1f us, and %.1f us "
+          "without\n",
+          static_cast<double>(least) / 1e3,
+          static_cast<double>(run_untimed(model, values, options.repeat)) / 1e3);
   }
   write(options.output, trace.finish(model));
 }
@@ -183,8 +263,14 @@ void add_trace(CLI::App &app) {
       ->required();
   command->add_option("--repeat", options->repeat, "Runs for each combination of symbols")
       ->check(CLI::Range(1, 100000));
-  command->add_flag("--eager", options->eager,
-                    "Launches step by step, each timed on the device, without graphs");
+  auto *eager = command->add_flag(
+      "--eager", options->eager, "Launches step by step, each timed on the device, without graphs");
+  command
+      ->add_flag(
+          "--device", options->device,
+          "Times every node of graphs on the device, by events between them: a lane for each "
+          "op; symbols that are not set have their least value")
+      ->excludes(eager);
   command->callback([options] { trace(*options); });
 }
 

@@ -17,6 +17,9 @@ struct NodeRow {
   LaunchDims dims;
   std::vector<uint32_t> after;
   std::vector<bool> programmatic; // of each of `after`
+  SourceLocation location;
+  std::optional<uint64_t> id; // of profilers
+  std::optional<GraphInstance::NodeTime> time;
 };
 
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
@@ -46,6 +49,9 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
         row.kernel = "transfer_" + row.kind;
     }
     row.dims = view.instance->dims(node);
+    row.location = view.run->function.steps[variant.step].location;
+    row.id = view.instance->tools_id(node);
+    row.time = view.instance->node_time(node);
     for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
          ++i) {
       row.after.push_back(numbers[topology.predecessors[i]]);
@@ -111,6 +117,14 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
         node["shared_bytes"] = row.dims.shared_bytes;
       }
       node["enabled"] = row.dims.enabled;
+      if (row.location.known())
+        node["line"] = row.location.line;
+      if (row.id)
+        node["id"] = *row.id;
+      if (row.time) {
+        node["begin_us"] = row.time->begin_us;
+        node["end_us"] = row.time->end_us;
+      }
       nodes.push_back(std::move(node));
       for (size_t i = 0; i < row.after.size(); ++i) {
         edges.push_back(Json{row.after[i], row.number});

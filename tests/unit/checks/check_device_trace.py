@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""cugrt trace --device and cugrt bench --by on the emulated driver: every node of a graph has its op, binding and place,
+and their times add up to the graph's.
+
+  check_device_trace.py CUGRT
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+# A chain: the times of its nodes add up to the whole graph's.
+CHAIN = """cugrt 1
+
+func @main(%x: tensor<[n, 64], f32>, %w: tensor<[64, 64], f32>) -> (tensor<[n, 64], f32>)
+    attributes {num_inputs = 1, lower_bounds = {n = 2}, upper_bounds = {n = 8}} {
+  %h = matmul(%x, %w)
+  %s = softmax(%h)
+  %g = matmul(%s, %w)
+  %t = softmax(%g)
+  return %t
+}
+"""
+OPS = ["matmul", "softmax", "matmul", "softmax"]
+BINDINGS = ["%h", "%s", "%g", "%t"]
+
+
+def run(*command, **environment):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300,
+                          env={**os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_CACHE": "off", **environment})
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr}")
+    return done
+
+
+def trace(cugrt, folder, version):
+    """The events of three runs of the graph's nodes, and what was said."""
+    path = os.path.join(folder, "trace.json")
+    said = run(cugrt, "trace", "--device", os.path.join(folder, "chain.cugrt"), "--repeat", "3", "-o", path,
+               CUGRT_EMU_DRIVER_VERSION=version).stderr
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    return [event for event in events if event.get("cat") == "kernel"], lanes, said
+
+
+def main():
+    cugrt = sys.argv[1]
+    problems = []
+
+    def expect(what, said, right):
+        if said != right:
+            problems.append(f"{what}: {said!r}, not {right!r}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "chain.cugrt"), "w", encoding="utf-8") as file:
+            file.write(CHAIN)
+        place = os.path.join(folder, "chain.cugrt") + ":"
+        for version, ids in (("13.0", False), ("13.1", True)):
+            kernels, lanes, said = trace(cugrt, folder, version)
+            expect("nodes", len(kernels), 3 * len(OPS))
+            expect("what is said of a symbol", "n is not set: it is 2" in said, True)
+            expect("what is said of the cost", "timed by events between them" in said, True)
+            for number in range(3):
+                mine = [event for event in kernels if event["args"]["run"] == number]
+                expect("ops", [event["args"]["op"] for event in mine], OPS)
+                expect("bindings", [event["args"]["binding"] for event in mine], BINDINGS)
+                expect("places", [event["args"]["place"] for event in mine], [place + str(line) for line in range(5, 9)])
+                expect("lanes", [lanes[event["tid"]] for event in mine], OPS)
+                expect("regions", {event["args"]["region"] for event in mine}, {"main_region0"})
+                if not ids:  # by order
+                    expect("numbers", [event["args"]["node"] for event in mine], ["0", "1", "2", "3"])
+                elif len({event["args"]["node"] for event in mine}) != 4 or mine[0]["args"]["node"] == "0":
+                    problems.append(f"ids: {[event['args']['node'] for event in mine]}")
+                whole = mine[-1]["ts"] + mine[-1]["dur"] - mine[0]["ts"]
+                parts = sum(event["dur"] for event in mine)
+                if abs(whole - parts) > 0.01 * whole + 0.01:
+                    problems.append(f"the nodes take {parts} us, the graph {whole}")
+        rows = json.loads(run(cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "op", "--runs", "2", "--set", "n=4",
+                              "--json").stdout)
+        expect("rows", sorted((row["op"], row["nodes"], row["case"]) for row in rows),
+               [("matmul", 2, "n=4"), ("softmax", 2, "n=4")])
+        table = run(cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1").stdout.splitlines()
+        expect("a table", sorted(line.split()[0] for line in table[2:]), sorted(BINDINGS))
+    for problem in problems:
+        print(problem)
+    print(f"two traces and two tables, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
