@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""cugrt trace --device and cugrt bench --by on the emulated driver: every node of a graph has its op, binding and place,
-and their times add up to the graph's.
+"""cugrt trace --device and cugrt bench --by on the emulated driver: every node of a graph has its op, binding and
+place, and their times add up to the graph's.
 
   check_device_trace.py CUGRT
 """
+
 import json
 import os
 import subprocess
@@ -27,8 +28,14 @@ BINDINGS = ["%h", "%s", "%g", "%t"]
 
 
 def run(*command, **environment):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300,
-                          env={**os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_CACHE": "off", **environment})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_CACHE": "off", **environment},
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr}")
     return done
@@ -37,8 +44,17 @@ def run(*command, **environment):
 def trace(cugrt, folder, version):
     """The events of three runs of the graph's nodes, and what was said."""
     path = os.path.join(folder, "trace.json")
-    said = run(cugrt, "trace", "--device", os.path.join(folder, "chain.cugrt"), "--repeat", "3", "-o", path,
-               CUGRT_EMU_DRIVER_VERSION=version).stderr
+    said = run(
+        cugrt,
+        "trace",
+        "--device",
+        os.path.join(folder, "chain.cugrt"),
+        "--repeat",
+        "3",
+        "-o",
+        path,
+        CUGRT_EMU_DRIVER_VERSION=version,
+    ).stderr
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
     lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
@@ -66,7 +82,9 @@ def main():
                 mine = [event for event in kernels if event["args"]["run"] == number]
                 expect("ops", [event["args"]["op"] for event in mine], OPS)
                 expect("bindings", [event["args"]["binding"] for event in mine], BINDINGS)
-                expect("places", [event["args"]["place"] for event in mine], [place + str(line) for line in range(5, 9)])
+                expect(
+                    "places", [event["args"]["place"] for event in mine], [place + str(line) for line in range(5, 9)]
+                )
                 expect("lanes", [lanes[event["tid"]] for event in mine], OPS)
                 expect("regions", {event["args"]["region"] for event in mine}, {"main_region0"})
                 if not ids:  # by order
@@ -77,11 +95,28 @@ def main():
                 parts = sum(event["dur"] for event in mine)
                 if abs(whole - parts) > 0.01 * whole + 0.01:
                     problems.append(f"the nodes take {parts} us, the graph {whole}")
-        rows = json.loads(run(cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "op", "--runs", "2", "--set", "n=4",
-                              "--json").stdout)
-        expect("rows", sorted((row["op"], row["nodes"], row["case"]) for row in rows),
-               [("matmul", 2, "n=4"), ("softmax", 2, "n=4")])
-        table = run(cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1").stdout.splitlines()
+        rows = json.loads(
+            run(
+                cugrt,
+                "bench",
+                os.path.join(folder, "chain.cugrt"),
+                "--by",
+                "op",
+                "--runs",
+                "2",
+                "--set",
+                "n=4",
+                "--json",
+            ).stdout
+        )
+        expect(
+            "rows",
+            sorted((row["op"], row["nodes"], row["case"]) for row in rows),
+            [("matmul", 2, "n=4"), ("softmax", 2, "n=4")],
+        )
+        table = run(
+            cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1"
+        ).stdout.splitlines()
         expect("a table", sorted(line.split()[0] for line in table[2:]), sorted(BINDINGS))
     for problem in problems:
         print(problem)

@@ -6,6 +6,7 @@
 commit.py of ROOT is tried on trees made here: a repository, one with changes, an archive of it
 without git, and a tree inside of somebody else's repository.
 """
+
 import os
 import re
 import shutil
