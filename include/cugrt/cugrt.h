@@ -181,6 +181,7 @@ typedef struct cugrt_session cugrt_session;       /* arena and graph instances *
 typedef struct cugrt_buffer cugrt_buffer;
 typedef struct cugrt_stream cugrt_stream;
 typedef struct cugrt_event cugrt_event;
+typedef struct cugrt_group cugrt_group; /* sessions with one budget of device memory; any thread */
 typedef struct cugrt_pack cugrt_pack; /* plan, code for named architectures, weights; any thread */
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -387,7 +388,33 @@ typedef struct cugrt_session_options {
   /* 0 or 1. More is CUGRT_UNSUPPORTED: open two sessions of the executable, which share code and
    * weights, for runs that overlap on the device. */
   uint32_t frames;
+  cugrt_group *group; /* NULL: none. Of the same runtime; goes with no allocator */
+  /* A word that sessions of models have in common that never run at once: they share one arena in
+   * their group, and a run waits on the device for the last one of the word. Sessions of a model
+   * all have the word of its first one in the group, which NULL stands for then. */
+  const char *exclusive;
 } cugrt_session_options;
+
+typedef struct cugrt_group_options {
+  size_t struct_size;
+  /* Of device memory for arenas, weights and results of all sessions together; 0: no limit. Weights
+   * of idle sessions leave before it is an error. Graph instances have budgets of their own, and
+   * tensors whose sizes no plan knows are not counted. */
+  uint64_t budget_bytes;
+} cugrt_group_options;
+
+/* Bytes of device memory. */
+typedef struct cugrt_memory {
+  size_t struct_size;
+  /* Of a session: what it has of its arenas, a shared one up to its own peak. Of a group: an arena
+   * that is shared counts once. */
+  uint64_t arena_bytes;
+  uint64_t weight_bytes;   /* on the device now; of a group, what sessions share counts once */
+  uint64_t result_bytes;   /* in the session's own memory */
+  uint64_t instance_bytes; /* estimated, of graph instances; of a session alone */
+  uint64_t device_bytes;   /* arenas, weights and results */
+  uint64_t budget_bytes;   /* of the group; 0: no limit */
+} cugrt_memory;
 
 typedef struct cugrt_run_options {
   size_t struct_size;
@@ -737,6 +764,21 @@ typedef struct cugrt_api {
    * computed from others are computed anew. A failure leaves the old ones. Results of earlier runs
    * that are weights themselves are gone. */
   cugrt_status *(*session_update_weights)(cugrt_session *session, const cugrt_weights *weights);
+
+  /* Groups: models that share one device's memory. Freeing a group's handle ends nothing: its
+   * sessions keep the group until the last one is freed. */
+  cugrt_status *(*group_create)(cugrt_runtime *runtime, const cugrt_group_options *options,
+                                cugrt_group **group);
+  void (*group_free)(cugrt_group *group);
+  cugrt_status *(*group_get_memory)(cugrt_group *group, cugrt_memory *memory);
+  cugrt_status *(*session_get_memory)(cugrt_session *session, cugrt_memory *memory);
+  /* Of a session in a group: waits for the work of all sessions that have its weights, and frees
+   * what these hold on the device. The next run of one of them copies them back to the same
+   * addresses, from the host's memory or file that they came from: instances stay as they are.
+   * Where the driver has no virtual memory, addresses change and instances are patched.
+   * CUGRT_BUSY while one of the sessions runs on another thread. Any thread, as the next. */
+  cugrt_status *(*session_evict)(cugrt_session *session);
+  cugrt_status *(*session_is_resident)(cugrt_session *session, int32_t *is_resident);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -548,6 +548,23 @@ public:
 };
 
 /// Arena and graph instances; one thread at a time.
+/// Models that share one device's memory: sessions that are opened with `options.group`. It lives
+/// as long as they do, at least.
+class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
+public:
+  /// `budget_bytes`: of all sessions' arenas, weights and results; 0: no limit.
+  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0) {
+    auto options = detail::sized<cugrt_group_options>();
+    options.budget_bytes = budget_bytes;
+    check(api().group_create(runtime.get(), &options, &handle_));
+  }
+  cugrt_memory memory() const {
+    auto memory = detail::sized<cugrt_memory>();
+    check(api().group_get_memory(handle_, &memory));
+    return memory;
+  }
+};
+
 class Session : public detail::Handle<cugrt_session, &cugrt_api::session_free> {
 public:
   /// Fields of `options` other than the weights are used as they are.
@@ -584,6 +601,18 @@ public:
   /// From the next run on; all weights, as the session was opened with. See session_update_weights.
   void update_weights(const Weights &weights) {
     check(api().session_update_weights(handle_, weights.get()));
+  }
+  /// Frees what the weights have on the device until the next run; of a session in a group.
+  void evict() { check(api().session_evict(handle_)); }
+  bool is_resident() const {
+    int32_t is_resident = 0;
+    check(api().session_is_resident(handle_, &is_resident));
+    return is_resident != 0;
+  }
+  cugrt_memory memory() const {
+    auto memory = detail::sized<cugrt_memory>();
+    check(api().session_get_memory(handle_, &memory));
+    return memory;
   }
   /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -302,6 +303,40 @@ struct UpdateScenario : Scenario {
   void check_good_run() { run(); }
 };
 
+/// Two models of one word, and weights that leave and come back. What fails leaves a usable group.
+struct GroupScenario : UpdateScenario {
+  Executable other{emulated_runtime(), module};
+
+  Session open(Executable &model, Group &group, const char *word = "word") {
+    auto options = detail::sized<cugrt_session_options>();
+    options.group = group.get();
+    options.exclusive = word;
+    return Session(model, emulated_runtime(), weights, options);
+  }
+  void run() {
+    Group group(emulated_runtime());
+    Session first = open(executable, group), second = open(other, group);
+    auto use = [&] {
+      check_close(run_once(first), expected_result(x, 9), 1e-5);
+      const auto results = second.run(other.function(0), {input.tensor(CUGRT_F32, {9, 4})});
+      second.synchronize();
+      check_close(download<float>(results[0].as.tensor.address, 36), expected_result(x, 9), 1e-5);
+    };
+    try {
+      use();
+      first.evict();
+      CHECK_FALSE(first.is_resident());
+      use();
+      second.evict();
+    } catch (const Error &) {
+      use();
+      throw;
+    }
+    use();
+  }
+  void check_good_run() { run(); }
+};
+
 template <class AnyScenario> void fail_every_call(AnyScenario &scenario) {
   EmulatorControl emulator;
   scenario.check_good_run();
@@ -363,6 +398,40 @@ TEST_CASE("likewise where a symbol decides which nodes a graph has") {
 TEST_CASE("likewise where a session is given new weights") {
   UpdateScenario scenario;
   fail_every_call(scenario);
+}
+
+TEST_CASE("likewise where models are in a group and their weights leave") {
+  GroupScenario scenario;
+  fail_every_call(scenario);
+}
+
+TEST_CASE("Weights of a device without virtual memory come back elsewhere, and are found there") {
+  GroupScenario scenario;
+  EmulatorControl emulator;
+  scenario.check_good_run();
+  size_t moved = 0;
+  for (unsigned long long nth = 1; nth < 40; ++nth) {
+    INFO("call " << nth);
+    Group group(emulated_runtime());
+    std::optional<Session> session;
+    emulator.inject(nth, CUDA_ERROR_NOT_SUPPORTED);
+    try {
+      session.emplace(scenario.open(scenario.executable, group));
+    } catch (const Error &) { // of another call
+    }
+    emulator.inject(0, CUDA_SUCCESS);
+    if (!session)
+      continue;
+    check_close(scenario.run_once(*session), expected_result(scenario.x, 9), 1e-5);
+    const auto before = session->counters();
+    session->evict();
+    const Buffer in_its_place(emulated_runtime(), 64);
+    check_close(scenario.run_once(*session), expected_result(scenario.x, 9), 1e-5);
+    const auto after = session->counters();
+    CHECK(after.regions_built == before.regions_built);
+    moved += after.fields_patched > before.fields_patched;
+  }
+  CHECK(moved == 1);
 }
 
 TEST_CASE("likewise where kernels check device symbols") {

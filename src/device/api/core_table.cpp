@@ -64,6 +64,7 @@ cugrt_api make_table() {
   add_weights_entries(table);
   add_executable_entries(table);
   add_session_entries(table);
+  add_group_entries(table);
   add_pack_entries(table);
   add_lacking_entries(table);
   table.doctor = doctor;

@@ -13,6 +13,7 @@ void add_memory_entries(cugrt_api &table);
 void add_weights_entries(cugrt_api &table);
 void add_executable_entries(cugrt_api &table);
 void add_session_entries(cugrt_api &table);
+void add_group_entries(cugrt_api &table);
 void add_pack_entries(cugrt_api &table);
 // Of the whole library alone.
 void add_module_entries(cugrt_api &table);

@@ -86,3 +86,7 @@ struct cugrt_session {
   const cugrt::runtime::Executable *executable = nullptr;
   std::unique_ptr<cugrt::runtime::Session> session;
 };
+
+struct cugrt_group {
+  std::shared_ptr<cugrt::runtime::Group> group;
+};

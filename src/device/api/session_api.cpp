@@ -83,6 +83,13 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
       return Status::error(Code::invalid_argument,
                            "cugrt_session_options gives costs and asks to measure them");
     session_options.measure_costs = options.measure_costs != 0;
+    if (options.exclusive && (!options.group || !*options.exclusive))
+      return Status::error(Code::invalid_argument,
+                           "exclusive is a word of a group: give the group, and a word that is not "
+                           "empty");
+    if (options.group)
+      session_options.group = options.group->group;
+    session_options.word = options.exclusive ? options.exclusive : "";
     auto made = std::make_unique<cugrt_session>();
     made->data = executable->data;
     if (options.allocator) {

@@ -236,18 +236,20 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &var
   return kernels_[variant.kernel][variant.variant].attributes;
 }
 
-Result<std::shared_ptr<const LoadedWeights>> LoadedCode::weights(const WeightSet &set,
-                                                                 const Finish &finish) {
+Result<std::shared_ptr<LoadedWeights>>
+LoadedCode::weights(const WeightSet &set, const std::shared_ptr<MemoryBudget> &budget,
+                    const Finish &finish) {
   std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
-  if (auto found = weights_.find(set.identity()); found != weights_.end())
-    if (std::shared_ptr<const LoadedWeights> loaded = found->second.lock())
+  const std::pair key(set.identity(), static_cast<const MemoryBudget *>(budget.get()));
+  if (auto found = weights_.find(key); found != weights_.end())
+    if (std::shared_ptr<LoadedWeights> loaded = found->second.lock())
       return loaded;
   CUGRT_ASSIGN(std::shared_ptr<LoadedWeights> loaded,
-               LoadedWeights::load(*executable_, *device_, set));
+               LoadedWeights::load(*executable_, *device_, set, budget));
   CUGRT_TRY(finish(*loaded));
-  weights_[set.identity()] = loaded;
-  return std::shared_ptr<const LoadedWeights>(std::move(loaded));
+  weights_[key] = loaded;
+  return loaded;
 }
 
 } // namespace cugrt::runtime

@@ -4,28 +4,34 @@
 
 #include "device/code/computed_weights.h"
 #include "device/code/executable.h"
+#include "device/code/weight_memory.h"
 #include "device/code/weights.h"
 #include "device/code/weights_in_place.h"
 #include "device/driver/kernel_module.h"
 #include "device/driver/memory.h"
 #include "device/program/slot_check.h"
 
+#include <atomic>
 #include <functional>
+#include <mutex>
 
 namespace cugrt::runtime {
 
 /// What lies behind another in one allocation of weights or constants begins at a multiple of it.
 inline constexpr int64_t kUploadAlignment = 256;
 
-/// The weights of an executable's functions on the device. Immutable.
+/// The weights of an executable's functions on the device. Immutable, but that those of a group may
+/// leave the device while no session of theirs runs.
 class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
   /// rank, and uploads them: into one allocation, and into another what no run reads, the sources
   /// of computed weights. A device whose memory is the host's reads them in their pages instead,
   /// where these can be registered.
+  /// With a budget, its group's, they may leave; what they are made of stays in host memory.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
-                                                     const Device &device, const WeightSet &set);
+                                                     const Device &device, const WeightSet &set,
+                                                     const std::shared_ptr<MemoryBudget> &budget);
 
   /// Makes the memory of computed weights and hands each function that computes some to `compute`,
   /// with tensors of its results (an address of 0: not wanted); then their parameters are bound,
@@ -36,27 +42,51 @@ public:
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
+  /// On the device.
   uint64_t size_bytes() const {
     uint64_t bytes = 0;
-    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
-      bytes += memory->size_bytes();
+    for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
+      bytes += memory->resident_bytes();
     return bytes;
   }
   /// Of weights that are read in the host's pages, beside those.
   uint64_t size_bytes_in_place() const { return in_place_.size_bytes(); }
   /// visit(address, bytes) of what no run may write; some are empty.
   template <class Visit> void each_memory(Visit &&visit) const {
-    for (const driver::DeviceBuffer *memory : {&memory_, &sources_, &computed_})
+    for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       visit(memory->address(), memory->size_bytes());
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
       visit(pages.registered.device_address(), pages.registered.size_bytes());
   }
 
+  bool is_resident() const { return resident_.load(std::memory_order_acquire); }
+  /// Frees what they have on the device; what was computed is kept by the host. No session runs
+  /// that has them. After an error they are away or where they were; a run finds them in any case.
+  Status leave(const Device &device);
+  /// Any thread that runs a session of theirs; the first one brings them. After an error they are
+  /// away.
+  Status come_back(const Device &device);
+  /// How often they came back to other addresses, as params() says; who reads these while others
+  /// may run holds the mutex.
+  uint64_t moves() const { return moves_.load(std::memory_order_acquire); }
+  std::mutex &mutex() const { return mutex_; }
+
 private:
+  Status fill(const Device &device);
+  void bind_params();
+
   WeightsInPlace in_place_;
-  driver::DeviceBuffer memory_, computed_;
-  driver::DeviceBuffer sources_; // what no run reads; empty once weights are computed
+  WeightMemory memory_, computed_;
+  WeightMemory sources_; // what no run reads; empty once weights are computed
   std::vector<std::vector<cugrt_value>> params_;
+  std::shared_ptr<MemoryBudget> budget_;     // null: they stay
+  WeightSet set_;                            // of weights that may leave
+  std::map<std::string, uint64_t> offsets_;  // of set_'s tensors in memory_
+  uint64_t memory_at_ = 0, computed_at_ = 0; // where params_ have them
+  std::vector<char> computed_bytes_;         // while they are away
+  std::atomic<bool> resident_ = true;
+  std::atomic<uint64_t> moves_ = 0;
+  mutable std::mutex mutex_; // held by leave() and come_back()
 };
 
 class LoadedCode {
@@ -66,6 +96,7 @@ public:
   LoadedCode(const LoadedCode &) = delete;
 
   const Executable &executable() const { return *executable_; }
+  const std::shared_ptr<const Executable> &executable_owner() const { return executable_; }
   Device &device() const { return *device_; }
   /// Of its launches: the device's, less the shared memory that its kernel has of its own.
   const DeviceLimits &limits(const StepVariant &variant) const;
@@ -88,7 +119,9 @@ public:
   /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
   /// does.
   using Finish = std::function<Status(LoadedWeights &weights)>;
-  Result<std::shared_ptr<const LoadedWeights>> weights(const WeightSet &set, const Finish &finish);
+  /// `budget`: of the group whose sessions share them; null: of sessions without one.
+  Result<std::shared_ptr<LoadedWeights>>
+  weights(const WeightSet &set, const std::shared_ptr<MemoryBudget> &budget, const Finish &finish);
 
 private:
   struct LoadedKernel {
@@ -114,8 +147,9 @@ private:
   driver::DeviceBuffer constants_;
   std::vector<uint64_t> constant_addresses_;
 
-  std::mutex mutex_;                                               // guards weights_
-  std::map<uint64_t, std::weak_ptr<const LoadedWeights>> weights_; // by the set's identity
+  std::mutex mutex_; // guards weights_
+  /// By the set's identity and the group.
+  std::map<std::pair<uint64_t, const MemoryBudget *>, std::weak_ptr<LoadedWeights>> weights_;
 };
 
 } // namespace cugrt::runtime

@@ -1,8 +1,8 @@
 // Memory of sessions; see arena.h.
 #include "device/context/arena.h"
 
-#include "device/context/callback.h"
 #include "base/checked_math.h"
+#include "device/context/callback.h"
 
 #include <algorithm>
 
@@ -12,8 +12,11 @@ namespace cugrt::runtime {
 constexpr uint64_t kSmallArenaBytes = uint64_t(2) << 20;
 
 Result<MemoryBlock> MemoryBlock::allocate(const driver::Context &context,
-                                          const cugrt_allocator *allocator, uint64_t bytes) {
+                                          const cugrt_allocator *allocator, uint64_t bytes,
+                                          BudgetCharge charge) {
   MemoryBlock block;
+  CUGRT_TRY(charge.raise_to(bytes));
+  block.charge_ = std::move(charge);
   if (!allocator) {
     CUGRT_ASSIGN(block.buffer_, driver::DeviceBuffer::allocate(context, bytes));
     return block;
@@ -38,13 +41,15 @@ Result<MemoryBlock> MemoryBlock::allocate(const driver::Context &context,
 }
 
 MemoryBlock::MemoryBlock(MemoryBlock &&other) noexcept
-    : buffer_(std::move(other.buffer_)), allocator_(std::exchange(other.allocator_, nullptr)),
+    : charge_(std::move(other.charge_)), buffer_(std::move(other.buffer_)),
+      allocator_(std::exchange(other.allocator_, nullptr)),
       address_(std::exchange(other.address_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 MemoryBlock &MemoryBlock::operator=(MemoryBlock &&other) noexcept {
   if (this != &other) {
     release();
     buffer_ = std::move(other.buffer_);
+    charge_ = std::move(other.charge_);
     allocator_ = std::exchange(other.allocator_, nullptr);
     address_ = std::exchange(other.address_, 0);
     bytes_ = std::exchange(other.bytes_, 0);
@@ -59,26 +64,48 @@ void MemoryBlock::release() noexcept {
 }
 
 Result<ArenaMemory> ArenaMemory::make(const driver::Context &context,
-                                      const cugrt_allocator *allocator, uint64_t bytes) {
-  ArenaMemory arena;
+                                      const cugrt_allocator *allocator, uint64_t bytes,
+                                      std::shared_ptr<MemoryBudget> budget) {
+  ArenaMemory arena = shared(0, std::move(budget));
   arena.bytes_ = bytes;
-  if (allocator || bytes <= kSmallArenaBytes) {
-    CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, allocator, bytes));
+  if (allocator || arena.is_small()) {
+    CUGRT_ASSIGN(arena.block_,
+                 MemoryBlock::allocate(context, allocator, bytes, arena.new_charge()));
     return arena;
   }
   CUGRT_TRY(arena.reserve(context, kSmallArenaBytes));
   if (arena.range_.address() && arena.range_.granularity_bytes() >= bytes) {
     arena.range_ = {}; // one page
-    CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, nullptr, bytes));
+    CUGRT_ASSIGN(arena.block_, MemoryBlock::allocate(context, nullptr, bytes, arena.new_charge()));
   }
   return arena;
+}
+
+ArenaMemory ArenaMemory::shared(uint64_t reserved_bytes, std::shared_ptr<MemoryBudget> budget) {
+  ArenaMemory arena;
+  arena.reserved_bytes_ = reserved_bytes;
+  arena.budget_ = std::move(budget);
+  arena.charge_ = arena.new_charge();
+  return arena;
+}
+
+bool ArenaMemory::is_small() const { return bytes_ <= kSmallArenaBytes; }
+
+Status ArenaMemory::commit(uint64_t bytes) {
+  if (!range_.address() || bytes <= range_.committed_bytes())
+    return {};
+  if (budget_)
+    CUGRT_TRY(charge_.raise_to(range_.committed_for(bytes)));
+  Status status = range_.commit(bytes);
+  charge_.lower_to(range_.committed_bytes());
+  return status;
 }
 
 /// All addresses, or half as many as long as there are none, but not fewer than `least`; none where
 /// the device has none.
 Status ArenaMemory::reserve(const driver::Context &context, uint64_t least) {
   CUGRT_ASSIGN(bool available, driver::VirtualRange::available(context));
-  for (uint64_t bytes = bytes_; available && bytes >= least; bytes /= 2)
+  for (uint64_t bytes = std::max(bytes_, reserved_bytes_); available && bytes >= least; bytes /= 2)
     if (auto range = driver::VirtualRange::reserve(context, bytes); range.ok()) {
       range_ = std::move(*range);
       return {};
@@ -89,13 +116,16 @@ Status ArenaMemory::reserve(const driver::Context &context, uint64_t least) {
 Status ArenaMemory::move(const driver::Context &context, uint64_t bytes) {
   const uint64_t twice = std::min(bytes_, std::max(bytes, 2 * capacity_bytes()));
   range_ = {};
+  charge_.lower_to(0);
   block_ = {};
-  CUGRT_TRY(reserve(context, bytes));
-  if (range_.address())
-    return {};
-  auto block = MemoryBlock::allocate(context, nullptr, twice);
+  if (!is_small()) {
+    CUGRT_TRY(reserve(context, bytes));
+    if (range_.address())
+      return {};
+  }
+  auto block = MemoryBlock::allocate(context, nullptr, twice, new_charge());
   if (!block.ok() && block.status().code() == Code::out_of_device_memory)
-    block = MemoryBlock::allocate(context, nullptr, bytes);
+    block = MemoryBlock::allocate(context, nullptr, bytes, new_charge());
   CUGRT_ASSIGN(block_, std::move(block));
   return {};
 }

@@ -10,9 +10,10 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
+#include "device/context/memory_budget.h"
 #include "device/driver/memory.h"
-#include "plan/symbols/bucket_boxes.h"
 #include "device/program/run_binding.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 
@@ -22,9 +23,11 @@ namespace cugrt::runtime {
 class MemoryBlock {
 public:
   MemoryBlock() = default;
-  /// `allocator` null: the driver's. A size of zero allocates nothing.
+  /// `allocator` null: the driver's. A size of zero allocates nothing. `charge`, of nothing yet, is
+  /// raised to the size.
   static Result<MemoryBlock> allocate(const driver::Context &context,
-                                      const cugrt_allocator *allocator, uint64_t bytes);
+                                      const cugrt_allocator *allocator, uint64_t bytes,
+                                      BudgetCharge charge = {});
   MemoryBlock(MemoryBlock &&other) noexcept;
   MemoryBlock &operator=(MemoryBlock &&other) noexcept;
   ~MemoryBlock() { release(); }
@@ -34,6 +37,7 @@ public:
 
 private:
   void release() noexcept;
+  BudgetCharge charge_; // ends behind the memory
   driver::DeviceBuffer buffer_;
   const cugrt_allocator *allocator_ = nullptr; // outlives the block
   uint64_t address_ = 0, bytes_ = 0;
@@ -44,7 +48,12 @@ public:
   /// All of it at once where it is small or the caller's allocator has it; else nothing yet, with a
   /// reservation of all or of as much as the device has addresses for.
   static Result<ArenaMemory> make(const driver::Context &context, const cugrt_allocator *allocator,
-                                  uint64_t bytes);
+                                  uint64_t bytes, std::shared_ptr<MemoryBudget> budget = nullptr);
+  /// Of several plans, whose sizes raise() tells: nothing yet. Where it reserves addresses, it
+  /// reserves at least `reserved_bytes` of them, if the device has so many.
+  static ArenaMemory shared(uint64_t reserved_bytes, std::shared_ptr<MemoryBudget> budget);
+  /// A plan of `bytes` shares it from now on. It may move for them.
+  void raise(uint64_t bytes) { bytes_ = std::max(bytes_, bytes); }
 
   uint64_t address() const { return range_.address() ? range_.address() : block_.address(); }
   uint64_t size_bytes() const { return bytes_; }
@@ -54,19 +63,25 @@ public:
   }
   uint64_t committed_bytes() const;
   bool grows() const { return committed_bytes() < bytes_; }
+  /// Whether it is not worth a reservation: all of it is there at once.
+  bool is_small() const;
+  bool is_reserved() const { return range_.address() != 0; }
   /// Whether it moves when `bytes` are needed.
   bool moves_for(uint64_t bytes) const { return bytes > capacity_bytes(); }
   /// Backs at least the first `bytes` with memory, where it is.
-  Status commit(uint64_t bytes) { return range_.address() ? range_.commit(bytes) : Status(); }
+  Status commit(uint64_t bytes);
   /// Gives back what it has and makes room for `bytes` elsewhere, and some more. Nothing uses it
   /// any more. After an error it has no memory.
   Status move(const driver::Context &context, uint64_t bytes);
 
 private:
   Status reserve(const driver::Context &context, uint64_t least);
+  BudgetCharge new_charge() const { return {budget_, HeldFor::arenas}; }
+  std::shared_ptr<MemoryBudget> budget_; // null: none
+  BudgetCharge charge_;                  // of range_
   MemoryBlock block_;
   driver::VirtualRange range_;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, reserved_bytes_ = 0;
 };
 
 /// How much of each arena one function needs, for the largest values that its symbols have had.

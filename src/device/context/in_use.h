@@ -19,6 +19,11 @@ public:
   }
   InUse(const InUse &) = delete;
   bool taken() const { return taken_; }
+  /// Once more.
+  bool try_again() {
+    taken_ = taken_ || !flag_.exchange(true, std::memory_order_acquire);
+    return taken_;
+  }
   static Status refusal() {
     return Status::error(Code::busy, "the session is in use by another thread; open a session for "
                                      "each thread, or take turns");

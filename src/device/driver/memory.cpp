@@ -1,8 +1,8 @@
 // Device and pinned memory, virtual ranges, copies and fills.
 #include "device/driver/memory.h"
 
-#include "device/driver/driver_error.h"
 #include "base/checked_math.h"
+#include "device/driver/driver_error.h"
 
 namespace cugrt::driver {
 
@@ -215,15 +215,39 @@ VirtualRange &VirtualRange::operator=(VirtualRange &&other) noexcept {
 
 VirtualRange::~VirtualRange() { release(); }
 
+Status VirtualRange::uncommit() {
+  const CUresult result = unmap();
+  return result == CUDA_SUCCESS ? Status() : driver_error(*api_, result, "cuMemUnmap", "");
+}
+
+/// From the back, until one cannot be.
+CUresult VirtualRange::unmap() noexcept {
+  if (pages_.empty())
+    return CUDA_SUCCESS;
+  RelaxedCapture relaxed(*api_);
+  const bool pushed = api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  while (!pages_.empty()) {
+    const Page &last = pages_.back();
+    result = api_->MemUnmap(address_ + last.offset_bytes, last.size_bytes);
+    if (result != CUDA_SUCCESS)
+      break;
+    (void)api_->MemRelease(last.handle);
+    committed_bytes_ = last.offset_bytes;
+    pages_.pop_back();
+  }
+  CUcontext popped;
+  if (pushed)
+    (void)api_->CtxPopCurrent(&popped);
+  return result;
+}
+
 void VirtualRange::release() noexcept {
   if (!address_)
     return;
+  (void)unmap();
   RelaxedCapture relaxed(*api_);
   bool pushed = api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
-  for (const Page &page : pages_) {
-    (void)api_->MemUnmap(address_ + page.offset_bytes, page.size_bytes);
-    (void)api_->MemRelease(page.handle);
-  }
   (void)api_->MemAddressFree(address_, size_bytes_);
   CUcontext popped;
   if (pushed)
@@ -299,6 +323,16 @@ Status fill_async(StreamRef stream, uint64_t destination, uint32_t value, uint32
                                                    ": 1, 2 or 4 are possible");
 }
 
+/// Of the context's copies. A copy that could not be waited for may still be on its way, so that
+/// its memory is not to be freed: it is waited for once more.
+static Status wait_for_copies(const Context &context) {
+  const StreamRef stream(&context.api(), context.copy_stream());
+  Status status = stream.synchronize();
+  if (!status.ok())
+    (void)stream.synchronize();
+  return status;
+}
+
 Status copy_to_device(const Context &context, uint64_t destination, const void *source,
                       uint64_t size_bytes) {
   if (size_bytes == 0)
@@ -306,7 +340,7 @@ Status copy_to_device(const Context &context, uint64_t destination, const void *
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
   CUGRT_DRIVER(context.api(), MemcpyHtoDAsync,
                (destination, source, size_bytes, context.copy_stream()), bytes_text(size_bytes));
-  return StreamRef(&context.api(), context.copy_stream()).synchronize();
+  return wait_for_copies(context);
 }
 
 Status copy_to_host(const Context &context, void *destination, uint64_t source,
@@ -316,7 +350,7 @@ Status copy_to_host(const Context &context, void *destination, uint64_t source,
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
   CUGRT_DRIVER(context.api(), MemcpyDtoHAsync,
                (destination, source, size_bytes, context.copy_stream()), bytes_text(size_bytes));
-  return StreamRef(&context.api(), context.copy_stream()).synchronize();
+  return wait_for_copies(context);
 }
 
 } // namespace cugrt::driver

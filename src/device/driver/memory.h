@@ -132,14 +132,22 @@ public:
   uint64_t committed_bytes() const { return committed_bytes_; }
   uint64_t granularity_bytes() const { return granularity_bytes_; }
 
+  /// What is committed when the first `size_bytes`, no more than there are, are backed.
+  uint64_t committed_for(uint64_t size_bytes) const {
+    return (size_bytes + granularity_bytes_ - 1) / granularity_bytes_ * granularity_bytes_;
+  }
   /// Backs at least the first `size_bytes` with memory. On failure what was committed stays.
   Status commit(uint64_t size_bytes);
+  /// Gives all memory back and keeps the addresses. Nothing uses it any more. After an error some
+  /// of it is still there.
+  Status uncommit();
 
 private:
   struct Page {
     CUmemGenericAllocationHandle handle;
     uint64_t offset_bytes, size_bytes;
   };
+  CUresult unmap() noexcept;
   void release() noexcept;
 
   const DriverApi *api_ = nullptr;

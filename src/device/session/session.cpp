@@ -2,6 +2,7 @@
 // host's program in host_program.cpp.
 #include "device/session/session.h"
 
+#include "base/type/state_scope.h"
 #include "device/driver/driver_error.h"
 
 #include "device/program/named_symbols.h"
@@ -14,7 +15,7 @@
 namespace cugrt::runtime {
 
 Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options)
-    : code_(std::move(code)), allocator_(options.allocator),
+    : code_(std::move(code)), group_(options.group), allocator_(options.allocator),
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
       cache_(*code_, options.cache, counters_, log_,
@@ -37,10 +38,17 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
     }
     CUGRT_ASSIGN(std::shared_ptr<LoadedCode> code, executable->load(device));
     std::unique_ptr<Session> session(new Session(std::move(code), options));
+    if (options.group)
+      CUGRT_TRY(session->join(options));
     CUGRT_ASSIGN(session->weights_,
                  session->load_weights(options.weights ? *options.weights : WeightSet()));
-    CUGRT_TRY(session->allocate(options));
+    std::optional<Word::Hold> hold;
+    if (session->word_)
+      hold.emplace(*session->word_);
+    CUGRT_TRY(session->allocate());
     CUGRT_TRY(session->add_functions());
+    if (options.group)
+      options.group->add(*session, session->weights_.get());
     return session;
   }();
   if (!opened.ok())
@@ -48,8 +56,9 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
   return opened;
 }
 
-Result<std::shared_ptr<const LoadedWeights>> Session::load_weights(const WeightSet &set) {
-  return code_->weights(set, [this](LoadedWeights &weights) { return compute_weights(weights); });
+Result<std::shared_ptr<LoadedWeights>> Session::load_weights(const WeightSet &set) {
+  return code_->weights(set, group_ ? group_->budget() : nullptr,
+                        [this](LoadedWeights &weights) { return compute_weights(weights); });
 }
 
 /// By a session of its own, step by step: what it needs besides the weights ends with it.
@@ -60,8 +69,8 @@ Status Session::compute_weights(LoadedWeights &weights) {
       SessionOptions options;
       options.cache.eager = true;
       session.reset(new Session(code_, options));
-      session->weights_ = {std::shared_ptr<const LoadedWeights>(), &weights}; // outlives it
-      CUGRT_TRY(session->allocate(options));
+      session->weights_ = {std::shared_ptr<LoadedWeights>(), &weights}; // outlives it
+      CUGRT_TRY(session->allocate());
       CUGRT_TRY(session->add_functions());
     }
     std::vector<cugrt_value> results(wanted.size());
@@ -85,18 +94,27 @@ Status Session::compute_weights(LoadedWeights &weights) {
   return weights.compute(executable(), code_->device(), run);
 }
 
-Status Session::allocate(const SessionOptions &options) {
+Status Session::allocate() {
   const driver::Context &context = code_->device().context();
   CUGRT_TRY(log_.allocate());
   for (const plan::Arena &arena : executable().plan().arenas) {
-    auto memory = ArenaMemory::make(context, allocator_.get(), static_cast<uint64_t>(arena.bytes));
+    const auto bytes = static_cast<uint64_t>(arena.bytes);
+    auto make = [&]() -> Result<std::shared_ptr<ArenaMemory>> {
+      if (word_ && arena.scope != ir::kStateScope)
+        return word_->arena(context, arena.scope, bytes, group_->budget());
+      CUGRT_ASSIGN(ArenaMemory memory, ArenaMemory::make(context, allocator_.get(), bytes,
+                                                         group_ ? group_->budget() : nullptr));
+      return std::make_shared<ArenaMemory>(std::move(memory));
+    };
+    auto memory = make();
     if (!memory.ok())
       return memory.take_status().in("arena of storage scope '" + arena.scope + "', " +
-                                     std::to_string(arena.bytes) + " bytes");
-    arenas_grow_ = arenas_grow_ || memory->grows();
-    arenas_move_ = arenas_move_ || memory->moves_for(memory->size_bytes());
+                                     std::to_string(bytes) + " bytes");
     arenas_.push_back(std::move(*memory));
   }
+  find_arenas_room();
+  if (word_)
+    arena_moves_ = word_->moves;
   if (executable().checks_symbols()) {
     CUGRT_ASSIGN(symbol_flag_, SymbolFlag::allocate(context));
   }
@@ -164,7 +182,7 @@ Status Session::add_functions() {
 void Session::set_fixed_bases(RunBinding &run) const {
   const plan::Plan &plan = executable().plan();
   for (uint32_t i = 0; i < arenas_.size(); ++i)
-    run.set_base(run.program.first_arena + i, arenas_[i].address(), arenas_[i].capacity_bytes());
+    run.set_base(run.program.first_arena + i, arenas_[i]->address(), arenas_[i]->capacity_bytes());
   for (uint32_t i = 0; i < plan.constants.size(); ++i)
     run.set_base(run.program.first_constant + i, code_->constant_address(i),
                  plan.constants[i].bytes.size());
@@ -188,10 +206,16 @@ Status Session::in_unplanned_figures(Status status) const {
 }
 
 Session::~Session() {
-  if (!in_flight_)
-    return;
-  auto guard = code_->device().context().enter();
-  (void)wait_for_last();
+  if (group_)
+    group_->remove(*this);
+  if (in_flight_) {
+    auto guard = code_->device().context().enter();
+    (void)wait_for_last();
+  }
+  if (word_) {
+    Word::Hold hold(*word_);
+    word_->leave(this);
+  }
 }
 
 // --- A run. The functions are inline so that a repeated run is a straight line. ---
@@ -298,19 +322,41 @@ Status Session::check_callers_stream(driver::StreamRef stream) {
 
 /// Whether the stream is being captured is asked before anything else: binding allocates, which
 /// would end the capture.
-[[gnu::noinline]] Status Session::run_on_callers_stream(FunctionState &state, uint32_t function,
-                                                        const RunRequest &request) {
-  driver::StreamRef stream = stream_of(request);
+Status Session::check_callers_run(driver::StreamRef stream) {
   CUGRT_ASSIGN(bool capturing, stream.is_capturing());
   if (capturing)
     return Status::error(Code::invalid_argument,
                          "the stream is being captured; cugrt builds its own graphs: end the "
                          "capture first, or run on a stream that is not being captured");
-  CUGRT_TRY(check_callers_stream(stream));
+  return check_callers_stream(stream);
+}
+
+/// On a caller's stream, in a word, or with weights that may be away.
+[[gnu::noinline]] Status Session::run_otherwise(FunctionState &state, uint32_t function,
+                                                const RunRequest &request) {
+  driver::StreamRef stream = stream_of(request);
+  if (!request.own_stream)
+    CUGRT_TRY(check_callers_run(stream));
+  std::optional<Word::Hold> hold;
+  if (word_) {
+    if (word_->held_here())
+      return Status::error(Code::busy, "a run of the session's word is on its way on this thread: "
+                                       "models of one word do not run inside of each other");
+    hold.emplace(*word_);
+    CUGRT_TRY(follow_arenas());
+  }
+  if (group_)
+    CUGRT_TRY(bring_weights());
   CUGRT_TRY(match_or_bind(state, request));
+  if (word_)
+    CUGRT_TRY(word_->follow(stream, this));
   CUGRT_TRY(order_on(stream));
   Status status = launch_bound(state, function, request, stream);
+  if (!word_ && request.own_stream)
+    return status;
   Status ended = record_end(); // of a part of a run, too
+  if (word_)
+    word_->ran(this, in_flight_ ? order_event_.get() : nullptr);
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
@@ -320,8 +366,8 @@ Status Session::check_callers_stream(driver::StreamRef stream) {
 Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
   // 6. Session: opened (open()); its context is current, code and weights lie on the device, the
   //    arenas' addresses are fixed.
-  if (!request.own_stream) [[unlikely]]
-    return run_on_callers_stream(state, function, request); // the same on another stream
+  if (uint8_t(request.own_stream) != straight_) [[unlikely]]
+    return run_otherwise(state, function, request); // the same on another stream, and more
 
   // 7. Run: every argument is checked, state.run has the values of symbols and the addresses
   //    of slots, and what the run writes overlaps nothing else.
@@ -352,7 +398,7 @@ Session::run_in_context(FunctionState &state, uint32_t function, const RunReques
 
 Status Session::run(uint32_t function, const RunRequest &request) {
   InUse use(in_use_);
-  if (!use.taken()) [[unlikely]]
+  if (!taken(use)) [[unlikely]]
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
   if (symbol_flag_.raised()) [[unlikely]]
@@ -372,12 +418,19 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   const plan::Function &planned = executable().plan().functions[function];
   RunBinding run(executable().plan(), planned, executable().program(function));
   CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(run, symbols));
+  std::optional<Word::Hold> hold; // before moving_, as runs take them
+  if (word_ && !word_->held_here())
+    hold.emplace(*word_);
   std::shared_lock lock(moving_);
   set_fixed_bases(run);
-  const std::vector<cugrt_value> &params = weights_->params(function);
-  for (uint32_t i = 0; i < params.size(); ++i)
-    if (params[i].kind == CUGRT_VALUE_TENSOR)
-      run.set_base(run.program.first_weight + i, params[i].as.tensor.address, 0);
+  hold.reset();
+  {
+    std::lock_guard weights_stay(weights_->mutex());
+    const std::vector<cugrt_value> &params = weights_->params(function);
+    for (uint32_t i = 0; i < params.size(); ++i)
+      if (params[i].kind == CUGRT_VALUE_TENSOR)
+        run.set_base(run.program.first_weight + i, params[i].as.tensor.address, 0);
+  }
   run.serial = 0; // no run of the session's: instances are compared before they are used
   PrepareReport report;
   report.regions = planned.regions.size();

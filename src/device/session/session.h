@@ -17,6 +17,7 @@
 #include "device/driver/stream.h"
 #include "device/graph/graph_cache.h"
 #include "device/program/symbol_flag.h"
+#include "device/session/group.h"
 
 #include <shared_mutex>
 
@@ -30,7 +31,9 @@ struct SessionOptions {
   LaunchLog::Options log;
   /// For arenas, results and unplanned allocations; none: the driver's.
   std::shared_ptr<const cugrt_allocator> allocator;
-  bool measure_costs = false; // cache.cost's constants that are assumed, by the device's own
+  bool measure_costs = false;   // cache.cost's constants that are assumed, by the device's own
+  std::shared_ptr<Group> group; // null: none
+  std::string word;             // in the group; "": the one that the executable has, if any
 };
 
 struct RunRequest {
@@ -60,6 +63,11 @@ public:
   /// Where that fails, the ones before stay.
   Status update_weights(const WeightSet &set);
 
+  /// Frees what the session's weights have on the device, once the work of all sessions that share
+  /// them has ended; the next run of one brings them back. Busy where one runs. Any thread.
+  Status evict();
+  bool is_resident() const; // any thread
+
   /// Whether all work has ended, as far as can be told without waiting.
   Result<bool> is_idle();
 
@@ -68,10 +76,11 @@ public:
   Result<PrepareReport> prepare(uint32_t function, std::span<const cugrt_symbol_value> symbols);
 
   const Executable &executable() const { return code_->executable(); }
+  const std::shared_ptr<Group> &group() const { return group_; }
   struct Totals {
     Counters counters;
     uint64_t instances = 0, instance_bytes = 0, weight_bytes = 0, weight_bytes_in_place = 0,
-             result_bytes = 0, arena_committed_bytes = 0;
+             result_bytes = 0, arena_committed_bytes = 0; // of a shared arena: its own part
   };
   Result<Totals> totals();
   /// Calls `visit` with the instances alive; busy while a run is on its way on another thread.
@@ -83,10 +92,12 @@ public:
 
 private:
   friend class HostProgram;
+  friend class Group; // which takes the use of sessions whose weights leave
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
-  Result<std::shared_ptr<const LoadedWeights>> load_weights(const WeightSet &set);
+  Result<std::shared_ptr<LoadedWeights>> load_weights(const WeightSet &set);
+  Status join(const SessionOptions &options);
   Status compute_weights(LoadedWeights &weights);
-  Status allocate(const SessionOptions &options);
+  Status allocate();
   Status add_functions();
   void set_fixed_bases(RunBinding &run) const;
   Status take_flag();
@@ -96,7 +107,20 @@ private:
   Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
   Status match_or_bind(FunctionState &state, const RunRequest &request);
   Status check_callers_stream(driver::StreamRef stream);
-  Status run_on_callers_stream(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status check_callers_run(driver::StreamRef stream);
+  Status follow_arenas();
+  Status bring_weights();
+  void take_weights();
+  void find_arenas_room();
+  uint64_t arena_held(size_t arena) const;
+  Result<bool> has_ended();
+  /// For this thread; a group that has the session for a moment is waited for.
+  bool taken(InUse &use) { return use.taken() || (group_ && group_->take_use(use)); }
+  void bind_to_arenas();
+  BudgetCharge result_charge() const {
+    return {group_ ? group_->budget() : nullptr, HeldFor::results};
+  }
   Status launch_bound(FunctionState &state, uint32_t function, const RunRequest &request,
                       driver::StreamRef stream);
   Status launch(FunctionState &state, uint32_t function, driver::StreamRef stream);
@@ -143,9 +167,12 @@ private:
   }
 
   std::shared_ptr<LoadedCode> code_; // keeps executable and device alive
-  std::shared_ptr<const LoadedWeights> weights_;
+  std::shared_ptr<Group> group_;     // null: none
+  std::shared_ptr<Word> word_;       // likewise
+  std::shared_ptr<LoadedWeights> weights_;
+  uint64_t weight_moves_ = 0, arena_moves_ = 0;      // of weights and word that the bindings know
   std::shared_ptr<const cugrt_allocator> allocator_; // outlives the memory
-  std::vector<ArenaMemory> arenas_;                  // one a storage scope
+  std::vector<std::shared_ptr<ArenaMemory>> arenas_; // one a storage scope; some are the word's
   bool arenas_grow_ = false, arenas_move_ = false;   // some may
   std::shared_mutex moving_; // shared by whoever prepares, since that reads arenas' addresses
   SymbolFlag symbol_flag_;   // that of kernels where they check symbols
@@ -163,6 +190,10 @@ private:
   /// Callers' streams that could be recorded on, the last ones; and the default stream.
   std::array<CUstream, 8> known_streams_{};
   size_t next_known_ = 0;
+  static constexpr uint8_t kStraight = 1, kOtherwise = 2;
+  /// Of kStraight, a run with this own_stream needs nothing but a launch. Compared with that, so
+  /// that runs do not pay for a second question.
+  uint8_t straight_ = kStraight;
   bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
   bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;

@@ -97,7 +97,7 @@ std::vector<BoundRange> Session::fixed_ranges() const {
       {code_->constants().address(), code_->constants().size_bytes(), false, kConstantsRange});
   for (uint32_t i = 0; i < arenas_.size(); ++i)
     ranges.push_back(
-        {arenas_[i].address(), arenas_[i].capacity_bytes(), true, kFirstArenaRange + i});
+        {arenas_[i]->address(), arenas_[i]->capacity_bytes(), true, kFirstArenaRange + i});
   return ranges;
 }
 
@@ -168,9 +168,9 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.run.function)).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())
                                        : std::max(bytes, static_cast<uint64_t>(upper));
-  auto allocated = wanted > bytes
-                       ? MemoryBlock::allocate(code_->device().context(), allocator_.get(), wanted)
-                       : allocate_memory(bytes);
+  auto allocated = wanted > bytes ? MemoryBlock::allocate(code_->device().context(),
+                                                          allocator_.get(), wanted, result_charge())
+                                  : allocate_memory(bytes);
   if (!allocated.ok() && allocated.status().code() == Code::out_of_device_memory && wanted > bytes)
     allocated = allocate_memory(bytes);
   if (!allocated.ok())
@@ -190,7 +190,8 @@ bool Session::give_up_one() {
 /// figures.
 Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
   while (true) {
-    auto allocated = MemoryBlock::allocate(code_->device().context(), allocator_.get(), bytes);
+    auto allocated =
+        MemoryBlock::allocate(code_->device().context(), allocator_.get(), bytes, result_charge());
     if (allocated.ok() || allocated.status().code() != Code::out_of_device_memory)
       return allocated;
     if (!give_up_one())
@@ -202,20 +203,28 @@ Result<MemoryBlock> Session::allocate_memory(uint64_t bytes) {
 Status Session::cover(FunctionState &state) {
   if (!arenas_grow_ || !state.needs.cover(state.run))
     return {};
-  arenas_grow_ = false;
   for (size_t i = 0; i < arenas_.size(); ++i) {
     const uint64_t bytes = state.needs.bytes()[i];
-    Status status = arenas_[i].commit(bytes);
+    Status status = arenas_[i]->commit(bytes);
     while (status.code() == Code::out_of_device_memory && give_up_one())
-      status = arenas_[i].commit(bytes);
-    arenas_grow_ = arenas_grow_ || arenas_[i].grows();
+      status = arenas_[i]->commit(bytes);
     if (!status.ok()) {
-      arenas_grow_ = true;
       state.needs = {}; // the next run tries again
       return arena_error(std::move(status), state, i, bytes);
     }
   }
+  find_arenas_room();
   return {};
+}
+
+/// Whether some arena has less memory, or fewer addresses, than the plan may need of it.
+void Session::find_arenas_room() {
+  arenas_grow_ = arenas_move_ = false;
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    const auto bytes = static_cast<uint64_t>(executable().plan().arenas[i].bytes);
+    arenas_grow_ = arenas_grow_ || arenas_[i]->committed_bytes() < bytes;
+    arenas_move_ = arenas_move_ || arenas_[i]->moves_for(bytes);
+  }
 }
 
 Status Session::arena_error(Status status, const FunctionState &state, size_t arena,
@@ -235,10 +244,9 @@ Status Session::cover_from_start(FunctionState &state) {
   if (!needs.cover(state.run))
     return {};
   for (size_t i = 0; i < arenas_.size(); ++i) {
-    const ArenaMemory &arena = arenas_[i];
-    const uint64_t bytes = state.learns_sizes && arena.moves_for(arena.size_bytes())
-                               ? arena.size_bytes()
-                               : needs.bytes()[i];
+    const ArenaMemory &arena = *arenas_[i];
+    const auto all = static_cast<uint64_t>(executable().plan().arenas[i].bytes);
+    const uint64_t bytes = state.learns_sizes && arena.moves_for(all) ? all : needs.bytes()[i];
     if (arena.moves_for(bytes))
       CUGRT_TRY(move_arena(state, i, bytes));
   }
@@ -247,26 +255,35 @@ Status Session::cover_from_start(FunctionState &state) {
 
 /// Instances are bound to where it was: they go, and what prepares some waits meanwhile.
 Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
+  const driver::Context &context = code_->device().context();
+  if (word_)
+    CUGRT_TRY(word_->wait(context.api()));
   std::unique_lock lock(moving_);
   CUGRT_TRY(wait_for_last());
   cache_.drop_all();
-  const driver::Context &context = code_->device().context();
-  Status status = arenas_[arena].move(context, bytes);
+  Status status = arenas_[arena]->move(context, bytes);
   while (status.code() == Code::out_of_device_memory && give_up_one())
-    status = arenas_[arena].move(context, bytes);
+    status = arenas_[arena]->move(context, bytes);
+  if (word_)
+    arena_moves_ = ++word_->moves;
   set_fixed_bases(state.run);
-  for (const auto &other : functions_) {
-    set_fixed_bases(other->run);
-    other->last.forget();
-    other->needs = {}; // what it had is gone
-  }
+  bind_to_arenas();
   return status.ok() ? std::move(status) : arena_error(std::move(status), state, arena, bytes);
+}
+
+/// All functions, to where they are now.
+void Session::bind_to_arenas() {
+  for (const auto &state : functions_) {
+    set_fixed_bases(state->run);
+    state->last.forget();
+    state->needs = {}; // what it had is gone
+  }
 }
 
 std::string Session::memory_figures() const {
   uint64_t arena_bytes = 0, result_bytes = 0;
-  for (const ArenaMemory &arena : arenas_)
-    arena_bytes += arena.committed_bytes();
+  for (const auto &arena : arenas_)
+    arena_bytes += arena->committed_bytes();
   for (const auto &state : functions_)
     for (const ResultMemory &memory : state->result_memory)
       result_bytes += memory.total_bytes();

@@ -21,9 +21,9 @@ Status Session::clear_state() {
       continue;
     const auto bytes = static_cast<uint64_t>(arena.bytes);
     CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-    CUGRT_TRY(arenas_[i].commit(bytes));
+    CUGRT_TRY(arenas_[i]->commit(bytes));
     CUGRT_TRY(wait_for_last());
-    CUGRT_TRY(driver::fill_async(own_stream_.ref(), arenas_[i].address(), 0, 1, bytes));
+    CUGRT_TRY(driver::fill_async(own_stream_.ref(), arenas_[i]->address(), 0, 1, bytes));
     CUGRT_TRY(own_stream_.ref().synchronize());
   }
   return {};
@@ -39,9 +39,14 @@ Status Session::take_flag() {
 
 Result<bool> Session::is_idle() {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
+  return has_ended();
+}
+
+/// Without waiting. The session is in use.
+Result<bool> Session::has_ended() {
   if (!in_flight_)
     return true;
   auto ask = [&]() -> Result<bool> {
@@ -56,7 +61,7 @@ Result<bool> Session::is_idle() {
 
 Status Session::synchronize() {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
   CUGRT_TRY(finish_work());
@@ -65,7 +70,7 @@ Status Session::synchronize() {
 
 Status Session::update_weights(const WeightSet &set) {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
   auto loaded = load_weights(set);
@@ -73,14 +78,10 @@ Status Session::update_weights(const WeightSet &set) {
     return code_->device().note(loaded.take_status());
   CUGRT_TRY(finish_work());
   std::unique_lock lock(moving_); // who prepares reads the weights' addresses
-  weights_ = std::move(*loaded);
-  for (size_t f = 0; f < functions_.size(); ++f) {
-    const std::vector<cugrt_value> &params = weights_->params(f);
-    for (size_t i = 0; i < params.size(); ++i)
-      if (params[i].kind == CUGRT_VALUE_TENSOR)
-        functions_[f]->params[i] = params[i];
-    functions_[f]->last.forget(); // the next run is bound from the start, to the new addresses
-  }
+  const auto before = std::exchange(weights_, std::move(*loaded)); // until the group knows
+  take_weights();
+  if (group_)
+    group_->note(*this, weights_.get());
   return {};
 }
 
@@ -102,9 +103,12 @@ Status Session::finish_work() {
 
 Result<Session::Totals> Session::totals() {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   cache_.adopt_prepared();
+  std::optional<Word::Hold> hold; // others of the word may enlarge arenas
+  if (word_ && !word_->held_here())
+    hold.emplace(*word_);
   Totals totals;
   totals.counters = counters_;
   totals.instances = cache_.instance_count();
@@ -114,15 +118,15 @@ Result<Session::Totals> Session::totals() {
   for (const auto &state : functions_)
     for (const ResultMemory &memory : state->result_memory)
       totals.result_bytes += memory.total_bytes();
-  for (const ArenaMemory &arena : arenas_)
-    totals.arena_committed_bytes += arena.committed_bytes();
+  for (size_t i = 0; i < arenas_.size(); ++i)
+    totals.arena_committed_bytes += arena_held(i);
   return totals;
 }
 
 Status
 Session::visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit) {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   cache_.adopt_prepared();
   visit(cache_.instances());
@@ -131,7 +135,7 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
 
 Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
   InUse use(in_use_);
-  if (!use.taken())
+  if (!taken(use))
     return InUse::refusal();
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
   return log_.read(records);

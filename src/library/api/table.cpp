@@ -15,6 +15,7 @@ cugrt_api make_table() {
   add_weights_entries(table);
   add_executable_entries(table);
   add_session_entries(table);
+  add_group_entries(table);
   add_pack_entries(table);
   add_module_entries(table);
   add_link_entries(table);

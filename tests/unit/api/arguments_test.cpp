@@ -122,6 +122,12 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_read_launches);
   CHECK_NULLS(session_prepare);
   CHECK_NULLS(session_get_costs);
+  CHECK_NULLS(group_create);
+  CHECK_NULLS(group_free);
+  CHECK_NULLS(group_get_memory);
+  CHECK_NULLS(session_get_memory);
+  CHECK_NULLS(session_evict);
+  CHECK_NULLS(session_is_resident);
   CHECK_NULLS(cache_list);
   CHECK_NULLS(pack_write);
   CHECK_NULLS(pack_load);

@@ -13,13 +13,14 @@ import typing as _typing
 from . import _native
 from ._builder import Function, Module, Value, dtype
 from ._errors import Code, Error
+from ._group import Group
 from ._llm import LLM, Generation
 from ._model import Model, Spec, Trace, compile, link, load
 from ._native import DeviceArray
 from ._sources import doctor
 
-__all__ = ["Code", "DeviceArray", "Error", "Function", "Generation", "LLM", "Model", "Module", "Spec", "Trace", "Value",
-           "compile", "doctor", "dtype", "link", "load"]
+__all__ = ["Code", "DeviceArray", "Error", "Function", "Generation", "Group", "LLM", "Model", "Module", "Spec", "Trace",
+           "Value", "compile", "doctor", "dtype", "link", "load"]
 
 __version__: str = _native.version
 

@@ -7,7 +7,7 @@ import typing
 
 from . import _native, _sources
 from ._builder import Module
-from ._errors import Error, called, flag, path_of, string, table, whole, wrong
+from ._errors import Code, Error, called, flag, path_of, string, table, whole, wrong
 from ._files import WholeFile
 
 
@@ -93,6 +93,29 @@ class Model(_native.Model):
         Waits for calls that run in other threads.
         """
         return self._counters()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes of device memory: a dict of ``arena``, ``weights``, ``results``, ``instances`` (an estimate of the
+        driver's), and ``device``, the sum of the first three.
+
+        Of an arena that models share, what this one uses. Waits for calls that run in other threads.
+        """
+        return self._memory()
+
+    @property
+    def resident(self) -> bool:
+        """Whether the weights are on the device: :meth:`evict`, or the budget of a :class:`Group`, sends them away."""
+        self._check_open()
+        return self._is_resident()
+
+    def evict(self) -> None:
+        """Frees what the weights of a model in a :class:`Group` have on the device, once calls that run have ended.
+
+        The next call copies them back to the same addresses: no graph is built or patched.
+        """
+        self._check_open()
+        self._evict()
 
     def plan(self, format: str = "text", **symbols: int) -> str:
         """A report of the plan: regions, graphs, storage and why, with sizes at the symbols' values (``n=8``).
@@ -225,16 +248,25 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
 
     Raises :class:`cugrt.Error` with the place in the file.
     """
+    return opened(source, None, "", weights, driver, device, dims, bounds, bind, preprocess, options, progress)
+
+
+def opened(source, group, exclusive, weights, driver, device, dims, bounds, bind, preprocess, options, progress):
+    """What load gives, and a group's load."""
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
         from ._llm import LLM
+        if group is not None:
+            raise Error("a language model has memory of its own and goes into no group", Code.UNSUPPORTED)
         if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         return LLM(path, driver=driver, device=device, progress=progress)
     if weights is None and isinstance(source, Module):
         weights = source._weights
-    return Model(describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
-                          options, progress))
+    described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
+                         options, progress)
+    described.update(group=group, exclusive=exclusive)
+    return Model(described)
 
 
 def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess, options,
@@ -266,6 +298,7 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
         "dims": settings("dims", dims, dim), "bounds": settings("bounds", bounds, limits),
         "bind": settings("bind", bind, constants), "preprocess": settings("preprocess", preprocess, string),
         "options": settings("options", options, setting), "progress": called("progress", progress),
+        "group": None, "exclusive": "",
     })
 
 

@@ -73,6 +73,25 @@ nb::dict counters_of(Model &model) {
   return all;
 }
 
+nb::dict described(const cugrt_memory &memory) {
+  nb::dict all;
+  all["arena"] = memory.arena_bytes;
+  all["weights"] = memory.weight_bytes;
+  all["results"] = memory.result_bytes;
+  all["instances"] = memory.instance_bytes;
+  all["device"] = memory.device_bytes;
+  return all;
+}
+
+nb::dict memory_of(Model &model) {
+  cugrt_memory memory;
+  {
+    nb::gil_scoped_release released;
+    memory = model.memory();
+  }
+  return described(memory);
+}
+
 nb::dict prepare(Model &model, const std::string &function, const Symbols &symbols) {
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
@@ -213,6 +232,18 @@ PyObject *call_model(PyObject *self, PyObject *positional, PyObject *named) {
 void bind_model(nb::module_ &module) {
   static const PyType_Slot kSlots[] = {{Py_tp_call, reinterpret_cast<void *>(&call_model)},
                                        {0, nullptr}};
+  nb::class_<SharedDevice>(module, "SharedDevice")
+      .def("__init__",
+           [](SharedDevice *self, const std::string &driver, int device, const std::string &nvrtc,
+              uint64_t budget_bytes) {
+             nb::gil_scoped_release released;
+             new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes);
+           })
+      .def("_memory", [](SharedDevice &self) {
+        nb::dict all = described(self.group.memory());
+        PyDict_DelItemString(all.ptr(), "instances"); // of sessions alone
+        return all;
+      });
   nb::class_<Model>(module, "Model", nb::type_slots(kSlots))
       .def("__init__", [](Model *self, nb::dict source) { open_model(self, source); })
       .def(
@@ -267,6 +298,13 @@ void bind_model(nb::module_ &module) {
              nb::gil_scoped_release released;
              self.update_weights(changes);
            })
+      .def("_memory", &memory_of)
+      .def("_evict",
+           [](Model &self) {
+             nb::gil_scoped_release released;
+             self.evict();
+           })
+      .def("_is_resident", &Model::is_resident)
       .def("_begin_trace", &Model::begin_trace)
       .def("_end_trace", &end_trace)
       .def("_dims", &dims_of)

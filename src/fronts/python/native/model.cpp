@@ -81,6 +81,10 @@ std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
   auto options = detail::sized<cugrt_session_options>();
   options.record_capacity = record_capacity;
   options.time_steps = record_capacity != 0;
+  if (source_.group) {
+    options.group = source_.group->group.get();
+    options.exclusive = source_.exclusive.empty() ? nullptr : source_.exclusive.c_str();
+  }
   std::shared_ptr<const Weights> weights;
   {
     std::lock_guard lock(mutex_);
@@ -250,6 +254,50 @@ cugrt_counters Model::counters() {
   }
   end_lending();
   return sum;
+}
+
+cugrt_memory Model::memory() {
+  const std::vector<OpenSession *> all = keep_all();
+  auto sum = detail::sized<cugrt_memory>();
+  try {
+    for (OpenSession *session : all) {
+      std::lock_guard lock(session->busy);
+      const cugrt_memory one = session->session.memory();
+      sum.arena_bytes = source_.exclusive.empty() ? sum.arena_bytes + one.arena_bytes
+                                                  : std::max(sum.arena_bytes, one.arena_bytes);
+      sum.weight_bytes = one.weight_bytes;
+      sum.result_bytes += one.result_bytes;
+      sum.instance_bytes += one.instance_bytes;
+    }
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+  end_lending();
+  sum.device_bytes = sum.arena_bytes + sum.weight_bytes + sum.result_bytes;
+  return sum;
+}
+
+void Model::evict() {
+  std::lock_guard one(updating_);
+  const std::vector<OpenSession *> all = keep_all();
+  try {
+    std::vector<std::unique_lock<std::mutex>> between_calls;
+    for (OpenSession *session : all)
+      between_calls.emplace_back(session->busy);
+    all.front()->session.evict();
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+  end_lending();
+}
+
+bool Model::is_resident() {
+  const std::vector<OpenSession *> all = keep_all();
+  const bool resident = all.front()->session.is_resident();
+  end_lending();
+  return resident;
 }
 
 void Model::begin_trace() {

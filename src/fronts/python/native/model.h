@@ -48,6 +48,14 @@ struct CallSpan { // nanoseconds of the steady clock
   int64_t begin_ns, queued_ns, end_ns;
 };
 
+/// Models that share a device's memory.
+struct SharedDevice {
+  SharedDevice(std::shared_ptr<Device> on, uint64_t budget_bytes)
+      : device(std::move(on)), group(device->runtime(), budget_bytes) {}
+  std::shared_ptr<Device> device;
+  Group group;
+};
+
 struct OpenSession {
   OpenSession(Executable &executable, Device &device, std::shared_ptr<const Weights> with,
               const cugrt_session_options &options, size_t functions)
@@ -72,6 +80,8 @@ public:
     std::optional<Pack> pack;
     std::shared_ptr<const Weights> weights;             // the model's mutex guards which
     std::vector<std::string> input_names, result_names; // of main, where a file says others
+    std::shared_ptr<SharedDevice> group{};              // null: none
+    std::string exclusive{};                            // word in it; "": none
   };
   /// Opens the first session. The GIL is held.
   Model(Source source, Executable executable);
@@ -98,6 +108,11 @@ public:
   /// Calls that begin when this has returned take the changed weights; one that runs ends with
   /// those it began with. Waits for the sessions' work. A failure leaves the weights as they were.
   void update_weights(const Weights &changes);
+  /// Sums over the sessions; what they share counts once.
+  cugrt_memory memory();
+  /// Frees what the weights have on the device, between calls, until the next one.
+  void evict();
+  bool is_resident();
   /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
   void close();
   bool closed();

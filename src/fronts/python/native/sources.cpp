@@ -4,6 +4,7 @@
 #include "progress.h"
 
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -222,6 +223,10 @@ const char *kind_of(std::string_view content, const std::string &name) {
 void open_model(Model *self, nb::dict source) {
   Model::Source made;
   made.device = open_device(source);
+  if (const nb::object group = source["group"]; !group.is_none()) {
+    made.group = nb::cast<std::shared_ptr<SharedDevice>>(group);
+    made.exclusive = string(source, "exclusive");
+  }
   if (string(source, "kind") == "pack") {
     const std::string_view content = content_of(source);
     const std::string name = string(source, "name"), folder = string(source, "folder");

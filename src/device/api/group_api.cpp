@@ -1,0 +1,91 @@
+// Groups of the C ABI, and what sessions have in them.
+#include "device/api/entries.h"
+#include "device/api/guard.h"
+#include "device/api/handles.h"
+
+namespace cugrt::runtime::api {
+
+namespace {
+
+constexpr size_t kGroupOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_group_options, budget_bytes);
+constexpr size_t kMemoryBytes = CUGRT_SIZE_THROUGH(cugrt_memory, budget_bytes);
+
+Status hand_out(cugrt_memory filled, cugrt_memory *memory) {
+  filled.device_bytes = filled.arena_bytes + filled.weight_bytes + filled.result_bytes;
+  return write_struct(filled, memory, "memory", kMemoryBytes);
+}
+
+cugrt_status *group_create(cugrt_runtime *runtime, const cugrt_group_options *given,
+                           cugrt_group **group) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(runtime);
+    CUGRT_REQUIRE(group);
+    CUGRT_ASSIGN(
+        const cugrt_group_options options,
+        read_struct(given, "cugrt_group_options", kGroupOptionsBytes, cugrt_group_options{}));
+    CUGRT_TRY(runtime->device->require_driver());
+    auto made = std::make_unique<cugrt_group>();
+    made->group = std::make_shared<Group>(runtime->device, options.budget_bytes);
+    *group = made.release();
+    return {};
+  });
+}
+
+void group_free(cugrt_group *group) { delete group; }
+
+cugrt_status *group_get_memory(cugrt_group *group, cugrt_memory *memory) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(group);
+    const MemoryBudget &budget = *group->group->budget();
+    cugrt_memory filled{};
+    filled.arena_bytes = budget.held_bytes(HeldFor::arenas);
+    filled.weight_bytes = budget.held_bytes(HeldFor::weights);
+    filled.result_bytes = budget.held_bytes(HeldFor::results);
+    filled.budget_bytes = budget.limit_bytes();
+    return hand_out(filled, memory);
+  });
+}
+
+cugrt_status *session_get_memory(cugrt_session *session, cugrt_memory *memory) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_ASSIGN(const Session::Totals totals, session->session->totals());
+    cugrt_memory filled{};
+    filled.arena_bytes = totals.arena_committed_bytes;
+    filled.weight_bytes = totals.weight_bytes;
+    filled.result_bytes = totals.result_bytes;
+    filled.instance_bytes = totals.instance_bytes;
+    if (const auto &group = session->session->group())
+      filled.budget_bytes = group->budget()->limit_bytes();
+    return hand_out(filled, memory);
+  });
+}
+
+cugrt_status *session_evict(cugrt_session *session) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    return session->session->evict();
+  });
+}
+
+cugrt_status *session_is_resident(cugrt_session *session, int32_t *is_resident) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(is_resident);
+    *is_resident = session->session->is_resident();
+    return {};
+  });
+}
+
+} // namespace
+
+void add_group_entries(cugrt_api &table) {
+  table.group_create = group_create;
+  table.group_free = group_free;
+  table.group_get_memory = group_get_memory;
+  table.session_get_memory = session_get_memory;
+  table.session_evict = session_evict;
+  table.session_is_resident = session_is_resident;
+}
+
+} // namespace cugrt::runtime::api

@@ -1,0 +1,33 @@
+// Memory of weights: plain, or such that leaves the device and returns to its addresses.
+#pragma once
+
+#include "device/context/memory_budget.h"
+#include "device/driver/memory.h"
+
+namespace cugrt::runtime {
+
+class WeightMemory {
+public:
+  /// With a budget it may leave, where the device has virtual memory without a change of address.
+  static Result<WeightMemory> allocate(const driver::Context &context, uint64_t bytes,
+                                       const std::shared_ptr<MemoryBudget> &budget);
+
+  uint64_t address() const { return range_.address() ? range_.address() : buffer_.address(); }
+  uint64_t size_bytes() const { return bytes_; }
+  /// Of the device: 0 while it is away.
+  uint64_t resident_bytes() const {
+    return range_.address() ? range_.committed_bytes() : buffer_.size_bytes();
+  }
+  /// Gives the memory back; nothing uses it any more. After an error the device still holds some.
+  Status leave();
+  /// Its bytes are undefined. After an error it is away.
+  Status come_back(const driver::Context &context);
+
+private:
+  BudgetCharge charge_; // ends behind the memory
+  driver::DeviceBuffer buffer_;
+  driver::VirtualRange range_;
+  uint64_t bytes_ = 0;
+};
+
+} // namespace cugrt::runtime

@@ -1,0 +1,56 @@
+// A budget of device memory; see memory_budget.h.
+#include "device/context/memory_budget.h"
+
+#include <numeric>
+
+namespace cugrt::runtime {
+
+Status MemoryBudget::take(HeldFor use, uint64_t bytes) {
+  while (true) {
+    Status status = try_take(use, bytes);
+    if (status.ok())
+      return status;
+    std::function<bool()> make_room;
+    {
+      std::lock_guard lock(mutex_);
+      make_room = make_room_;
+    }
+    if (!make_room || !make_room())
+      return status;
+  }
+}
+
+Status MemoryBudget::try_take(HeldFor use, uint64_t bytes) {
+  constexpr const char *kUses[] = {"an arena", "weights", "results"};
+  std::lock_guard lock(mutex_);
+  const uint64_t held = std::accumulate(held_.begin(), held_.end(), uint64_t(0));
+  if (limit_bytes_ == 0 || (held <= limit_bytes_ && bytes <= limit_bytes_ - held)) {
+    held_[size_t(use)] += bytes;
+    return {};
+  }
+  auto text = [&](HeldFor kind) { return std::to_string(held_[size_t(kind)]); };
+  return Status::error(Code::out_of_device_memory,
+                       "the group's budget of " + std::to_string(limit_bytes_) +
+                           " bytes has no room for " + std::to_string(bytes) + " bytes of " +
+                           kUses[size_t(use)] + ": its sessions hold " + text(HeldFor::arenas) +
+                           " of arenas, " + text(HeldFor::weights) + " of weights and " +
+                           text(HeldFor::results) + " of results; a budget of " +
+                           std::to_string(held + bytes) + " bytes would do");
+}
+
+void MemoryBudget::give(HeldFor use, uint64_t bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  held_[size_t(use)] -= bytes;
+}
+
+uint64_t MemoryBudget::held_bytes(HeldFor use) const {
+  std::lock_guard lock(mutex_);
+  return held_[size_t(use)];
+}
+
+void MemoryBudget::set_make_room(std::function<bool()> make_room) {
+  std::lock_guard lock(mutex_);
+  make_room_ = std::move(make_room);
+}
+
+} // namespace cugrt::runtime

@@ -1,0 +1,133 @@
+// Sessions in groups: arenas that others move, weights that leave and come back; see group.h.
+#include "base/type/state_scope.h"
+#include "device/session/function_state.h"
+#include "device/session/group.h"
+#include "device/session/session.h"
+
+#include <algorithm>
+#include <list>
+
+namespace cugrt::runtime {
+
+Status Session::join(const SessionOptions &options) {
+  if (&group_->device() != &code_->device())
+    return Status::error(Code::invalid_argument,
+                         "the group is of another runtime than the session");
+  if (allocator_)
+    return Status::error(Code::invalid_argument,
+                         "sessions of a group have memory of the driver's, which the group counts: "
+                         "give an allocator to sessions without one");
+  CUGRT_ASSIGN(word_, group_->word_of(code_->executable_owner(), options.word));
+  straight_ = kOtherwise;
+  return {};
+}
+
+/// Another session of the word may have moved them. The word is held.
+Status Session::follow_arenas() {
+  if (arena_moves_ == word_->moves)
+    return {};
+  std::unique_lock lock(moving_);
+  CUGRT_TRY(wait_for_last());
+  cache_.drop_all();
+  bind_to_arenas();
+  find_arenas_room();
+  arena_moves_ = word_->moves;
+  return {};
+}
+
+/// The session is in use, so that they stay. What else makes a run no straight one stays, too.
+Status Session::bring_weights() {
+  if (!weights_->is_resident())
+    CUGRT_TRY(weights_->come_back(code_->device()));
+  if (weights_->moves() != weight_moves_) {
+    std::unique_lock lock(moving_);
+    take_weights();
+  }
+  if (!word_)
+    straight_ = kStraight;
+  return {};
+}
+
+/// All functions are bound to where the weights are, from the next run on. moving_ is held.
+void Session::take_weights() {
+  std::lock_guard weights_stay(weights_->mutex());
+  weight_moves_ = weights_->moves();
+  for (size_t f = 0; f < functions_.size(); ++f) {
+    const std::vector<cugrt_value> &params = weights_->params(f);
+    for (size_t i = 0; i < params.size(); ++i)
+      if (params[i].kind == CUGRT_VALUE_TENSOR)
+        functions_[f]->params[i] = params[i];
+    functions_[f]->last.forget(); // the next run is bound from the start, to the new addresses
+  }
+}
+
+/// What the session has of an arena: of one that is shared, what it may use of it.
+uint64_t Session::arena_held(size_t arena) const {
+  const plan::Arena &planned = executable().plan().arenas[arena];
+  const uint64_t committed = arenas_[arena]->committed_bytes();
+  return word_ && planned.scope != ir::kStateScope
+             ? std::min(committed, static_cast<uint64_t>(planned.bytes))
+             : committed;
+}
+
+Status Session::evict() {
+  if (!group_)
+    return Status::error(Code::unsupported,
+                         "weights leave the device for sessions of a group: open the session in "
+                         "one");
+  return group_->evict(*this);
+}
+
+bool Session::is_resident() const { return !group_ || group_->is_resident(*this); }
+
+/// The weights of the model that was used longest ago among those that are idle. Called by whoever
+/// needs memory: its own session is in use and stays.
+bool Group::make_room() {
+  std::lock_guard lock(members_mutex_);
+  ++looks_;
+  for (Member &member : members_) {
+    InUse use(member.session->in_use_);
+    const uint64_t runs = use.taken() ? member.session->counters_.runs : UINT64_MAX;
+    if (runs != member.runs || !use.taken())
+      member.last_use = looks_;
+    member.runs = runs;
+  }
+  std::vector<std::pair<uint64_t, LoadedWeights *>> order;
+  for (const Member &member : members_) {
+    auto known = std::find_if(order.begin(), order.end(),
+                              [&](const auto &entry) { return entry.second == member.weights; });
+    if (known == order.end())
+      order.emplace_back(member.last_use, member.weights);
+    else
+      known->first = std::max(known->first, member.last_use);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (const auto &[last_use, weights] : order)
+    if (weights->is_resident() && weights->size_bytes() != 0 && evict_locked(weights, false).ok())
+      return true;
+  return false;
+}
+
+/// `wait`: for the sessions' work; else what is not idle stays. Members' mutex is held.
+Status Group::evict_locked(LoadedWeights *weights, bool wait) {
+  std::list<InUse> uses; // of all sessions that have them: none of these runs meanwhile
+  for (const Member &member : members_)
+    if (member.weights == weights && !uses.emplace_back(member.session->in_use_).taken())
+      return Status::error(Code::busy, "a session that has the weights is in use by another "
+                                       "thread: they leave between runs");
+  for (const Member &member : members_) {
+    if (member.weights != weights)
+      continue;
+    if (!wait) {
+      CUGRT_ASSIGN(const bool is_idle, member.session->has_ended());
+      if (!is_idle)
+        return Status::error(Code::busy, "work of the weights' sessions is on its way");
+    }
+    CUGRT_TRY(member.session->finish_work());
+    member.session->straight_ = Session::kOtherwise;
+  }
+  return weights->leave(*device_);
+}
+
+} // namespace cugrt::runtime

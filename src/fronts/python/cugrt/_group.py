@@ -1,0 +1,50 @@
+"""Groups: models that share one device's memory."""
+import typing
+
+from . import _native, _sources
+from ._errors import Error, string, whole
+from ._model import Model, opened
+
+
+class Group:
+    """Models on one device: loaded with :meth:`load`, with one budget of device memory.
+
+    ``budget``: bytes of arenas, weights and results of all models together; None is no limit. Weights of models that
+    are idle leave the device before it is an error, and come back with the next call. ``driver``, ``device``: as of
+    :func:`load`. Models may outlive the group.
+    """
+
+    def __init__(self, budget: int | None = None, *, driver: str | None = None, device: int = 0) -> None:
+        self._driver, self._device = driver, device
+        if budget is not None and whole("budget", budget) < 1:
+            raise Error("budget is a number of bytes, 1 or more, or None")
+        self._shared = _native.SharedDevice("" if driver is None else string("driver", driver),
+                                            whole("device", device, -2 ** 31, 2 ** 31 - 1), _sources.nvrtc(),
+                                            0 if budget is None else whole("budget", budget))
+
+    def load(self, source: typing.Any, *, exclusive: str | None = None, weights: typing.Any = None,
+             dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
+             bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
+             options: dict[str, str] | None = None,
+             progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> Model:
+        """Loads a model into the group: see :func:`load` for all arguments but these.
+
+        ``exclusive``: a word. Models of one word never run at once: they share an arena as large as the largest one
+        needs, and a call waits, on the device, until the last one of the word has ended.
+        """
+        word = "" if exclusive is None else string("exclusive", exclusive)
+        if exclusive is not None and not word:
+            raise Error("exclusive is a word that is not empty, or None")
+        return opened(source, self._shared, word, weights, self._driver, self._device, dims, bounds, bind, preprocess,
+                      options, progress)
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes of device memory of all models: a dict of ``arena``, ``weights``, ``results``, and ``device``, their sum.
+
+        An arena that models share counts once.
+        """
+        return self._shared._memory()
+
+    def __reduce__(self):
+        raise TypeError("a cugrt.Group is of one process: make one in the other process")

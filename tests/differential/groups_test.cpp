@@ -1,0 +1,289 @@
+// Groups: sessions of several models with one budget, arenas that they use in turn, and weights
+// that leave the device.
+#include "support/api_fixture.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <optional>
+#include <thread>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+/// y = ((x u) v) u) v of whole numbers, whose sums are exact; the products between lie in the
+/// arena.
+std::string chain_text(int64_t width, int64_t wide) {
+  const std::string a = std::to_string(width), b = std::to_string(wide);
+  return "cugrt 1\nfunc @main(%x: tensor<[n, " + a + "], f32>, %u: tensor<[" + a + ", " + b +
+         "], f32>, %v: tensor<[" + b + ", " + a + "], f32>) -> (tensor<[n, " + a +
+         "], f32>)\n    attributes {num_inputs = 1, lower_bounds = {n = 1}, upper_bounds = {n = " +
+         "64}} {\n  %p = matmul(%x, %u)\n  %q = matmul(%p, %v)\n  %r = matmul(%q, %u)\n" +
+         "  %s = matmul(%r, %v)\n  return %s\n}\n";
+}
+
+/// Of 0 and 1 in few places, so that four products stay small.
+std::vector<float> sparse(size_t count, uint32_t seed) {
+  std::vector<float> values(count);
+  for (float &value : values) {
+    seed = seed * 1664525u + 1013904223u;
+    value = (seed >> 24) % 8 == 0 ? 1 : 0;
+  }
+  return values;
+}
+
+struct Net {
+  Net(int64_t width, int64_t wide, uint32_t seed)
+      : width(width), wide(wide), u(sparse(size_t(width * wide), seed)),
+        v(sparse(size_t(width * wide), seed + 1)),
+        executable(emulated_runtime(), Module::parse(chain_text(width, wide))),
+        main(executable.function("main")) {
+    weights.add("u", u.data(), CUGRT_F32, std::vector<int64_t>{width, wide});
+    weights.add("v", v.data(), CUGRT_F32, std::vector<int64_t>{wide, width});
+  }
+
+  Session open(Group *group, const char *word = nullptr) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.group = group ? group->get() : nullptr;
+    options.exclusive = word;
+    return Session(executable, emulated_runtime(), weights, options);
+  }
+
+  static std::vector<float> times(const std::vector<float> &a, const std::vector<float> &b,
+                                  int64_t n, int64_t k, int64_t m) {
+    std::vector<float> c(size_t(n * m));
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t p = 0; p < k; ++p)
+        if (const float factor = a[size_t(i * k + p)]; factor != 0)
+          for (int64_t j = 0; j < m; ++j)
+            c[size_t(i * m + j)] += factor * b[size_t(p * m + j)];
+    return c;
+  }
+  std::vector<float> expected(const std::vector<float> &x, int64_t n) const {
+    std::vector<float> y = x;
+    for (int i = 0; i < 2; ++i)
+      y = times(times(y, u, n, width, wide), v, n, wide, width);
+    return y;
+  }
+  uint64_t weight_bytes() const { return (u.size() + v.size()) * sizeof(float); }
+
+  int64_t width, wide;
+  std::vector<float> u, v;
+  Executable executable;
+  Function main;
+  Weights weights;
+};
+
+/// What a thread or a test runs of a net: a session with memory of its own for input and result.
+struct Runner {
+  Runner(Net &net, Session session)
+      : net(net), session(std::move(session)),
+        input(emulated_runtime(), uint64_t(64 * net.width) * sizeof(float)),
+        output(emulated_runtime(), uint64_t(64 * net.width) * sizeof(float)) {}
+
+  void queue(int64_t n, uint32_t seed, void *stream = nullptr) {
+    rows = n;
+    x = sparse(size_t(n * net.width), seed);
+    copy_to_device(emulated_runtime(), input.address(), std::as_bytes(std::span(x)));
+    std::vector<Value> results = {output.tensor(CUGRT_F32, {n, net.width})};
+    session.run_into(net.main, std::vector<Value>{input.tensor(CUGRT_F32, {n, net.width})}, results,
+                     stream);
+  }
+  bool is_right() {
+    session.synchronize();
+    return download<float>(output.address(), size_t(rows * net.width)) == net.expected(x, rows);
+  }
+  bool run(int64_t n, uint32_t seed) {
+    queue(n, seed);
+    return is_right();
+  }
+
+  Net &net;
+  Session session;
+  Buffer input, output;
+  std::vector<float> x;
+  int64_t rows = 0;
+};
+
+struct Nets {
+  Net a{32, 256, 1}, b{64, 96, 2}, c{48, 512, 3};
+};
+Nets &nets() {
+  static Nets all;
+  return all;
+}
+
+/// By the driver's own count.
+uint64_t free_bytes() {
+  static void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+  using MemGetInfo = int (*)(size_t *, size_t *);
+  auto ask = reinterpret_cast<MemGetInfo>(library ? dlsym(library, "cuMemGetInfo_v2") : nullptr);
+  REQUIRE(ask);
+  size_t free = 0, total = 0;
+  REQUIRE(ask(&free, &total) == 0);
+  return free;
+}
+
+} // namespace
+
+TEST_CASE("models of one word have one arena, as large as the largest needs") {
+  auto &[a, b, c] = nets();
+  std::vector<uint64_t> alone;
+  for (Net *net : {&a, &b, &c}) {
+    Session session = net->open(nullptr);
+    alone.push_back(session.memory().arena_bytes);
+  }
+  const uint64_t largest = *std::max_element(alone.begin(), alone.end());
+  REQUIRE(largest > 0);
+
+  Group group(emulated_runtime());
+  Runner first(a, a.open(&group, "eyes"));
+  CHECK(first.run(64, 1)); // leaves the device's context current, too
+  const uint64_t before = free_bytes(), weights = group.memory().weight_bytes;
+  Session second = c.open(&group, "eyes"), third = b.open(&group, "eyes");
+  CHECK(group.memory().arena_bytes == largest);
+  CHECK(second.memory().arena_bytes == alone[2]);
+  CHECK(third.memory().arena_bytes == alone[1]);
+  // Arenas and weights are all that the two sessions cost.
+  CHECK(before - free_bytes() == largest - alone[0] + group.memory().weight_bytes - weights);
+
+  Group apart(emulated_runtime());
+  Session own = a.open(&apart), other = c.open(&apart);
+  CHECK(apart.memory().arena_bytes == alone[0] + alone[2]);
+}
+
+TEST_CASE("runs of one word follow each other, whatever threads, streams and shapes they have") {
+  auto &[a, b, c] = nets();
+  Group group(emulated_runtime());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (uint32_t t = 0; t < 4; ++t) {
+    std::vector<Runner> runners;
+    for (Net *net : {&a, &b, &c})
+      runners.emplace_back(*net, net->open(&group, "eyes"));
+    threads.emplace_back([&wrong, t, runners = std::move(runners)]() mutable {
+      Stream stream(emulated_runtime());
+      uint32_t seed = 77 * (t + 1);
+      for (int i = 0; i < 40; ++i) {
+        for (Runner &runner : runners) { // three are on their way at once
+          seed = seed * 1664525u + 1013904223u;
+          runner.queue(1 + int64_t((seed >> 20) % 64), seed,
+                       seed >> 31 ? stream.native() : nullptr);
+        }
+        for (Runner &runner : runners)
+          wrong += !runner.is_right();
+      }
+    });
+  }
+  for (std::thread &thread : threads)
+    thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an arena that a larger model of the word moves is followed by the others") {
+  auto &[a, b, c] = nets();
+  Group group(emulated_runtime());
+  Runner small(b, b.open(&group, "eyes"));
+  CHECK(small.run(64, 5));
+  small.queue(64, 6); // on its way while the arena moves
+  Runner large(c, c.open(&group, "eyes"));
+  CHECK(small.is_right());
+  CHECK(large.run(64, 7));
+  CHECK(small.run(64, 8));
+  CHECK(small.run(3, 9));
+}
+
+TEST_CASE("weights leave and come back to where they were: nothing is built, nothing patched") {
+  auto &[a, b, c] = nets();
+  Group group(emulated_runtime());
+  Runner runner(a, a.open(&group));
+  Runner sharing(a, a.open(&group));
+  for (int i = 0; i < 3; ++i)
+    CHECK(runner.run(5, 11));
+  CHECK(sharing.run(6, 12));
+  const auto before = runner.session.counters();
+  const uint64_t held = group.memory().device_bytes, free = free_bytes();
+  CHECK(runner.session.is_resident());
+
+  runner.session.evict();
+  CHECK_FALSE(sharing.session.is_resident());
+  CHECK(group.memory().weight_bytes == 0);
+  CHECK(held - group.memory().device_bytes >= a.weight_bytes());
+  CHECK(free_bytes() - free == held - group.memory().device_bytes);
+  runner.session.evict(); // there is nothing left to free
+
+  CHECK(runner.run(5, 11));
+  CHECK(runner.session.is_resident());
+  CHECK(group.memory().device_bytes == held);
+  const auto after = runner.session.counters();
+  CHECK(after.regions_built == before.regions_built);
+  CHECK(after.fields_patched == before.fields_patched);
+  CHECK(sharing.run(6, 13));
+}
+
+TEST_CASE("a budget is kept by weights of idle models that leave, and said when it is too small") {
+  auto &[a, b, c] = nets();
+  Group probe(emulated_runtime());
+  uint64_t one = 0, two = 0;
+  {
+    Session session = a.open(&probe);
+    one = probe.memory().device_bytes;
+    Session other = b.open(&probe);
+    two = probe.memory().device_bytes;
+  }
+  CHECK(probe.memory().device_bytes == 0);
+
+  Group small(emulated_runtime(), 1000);
+  const Error refused = error_of([&] { a.open(&small); });
+  CHECK(refused.code() == CUGRT_OUT_OF_DEVICE_MEMORY);
+  CHECK(mentions(refused, "budget of 1000 bytes"));
+
+  Group tight(emulated_runtime(), two - 1);
+  Runner first(a, a.open(&tight));
+  CHECK(first.run(4, 1));
+  Runner second(b, b.open(&tight)); // for which the first one's weights leave
+  CHECK_FALSE(first.session.is_resident());
+  for (int i = 0; i < 4; ++i) {
+    CHECK(second.run(4 + i, 2));
+    CHECK(tight.memory().device_bytes < two);
+    CHECK(first.run(4 + i, 3));
+    CHECK(tight.memory().device_bytes < two);
+  }
+  CHECK(one < two);
+}
+
+TEST_CASE("words and groups that do not go together are refused") {
+  auto &[a, b, c] = nets();
+  auto options = detail::sized<cugrt_session_options>();
+  options.exclusive = "eyes";
+  CHECK(mentions(error_of([&] { Session(a.executable, emulated_runtime(), a.weights, options); }),
+                 "give the group"));
+  Group group(emulated_runtime());
+  Session plain = a.open(&group);
+  CHECK(mentions(error_of([&] { a.open(&group, "eyes"); }), "'eyes' comes too late"));
+  Session eyes = b.open(&group, "eyes");
+  CHECK(mentions(error_of([&] { b.open(&group, "ears"); }), "the word 'eyes'"));
+  Runner same(b, b.open(&group)); // has the word of the first one
+  CHECK(same.run(9, 4));
+  CHECK(group.memory().arena_bytes ==
+        plain.memory().arena_bytes + same.session.memory().arena_bytes);
+  Runtime other(emulated_options());
+  Group elsewhere(other);
+  CHECK(mentions(error_of([&] { a.open(&elsewhere); }), "of another runtime"));
+  Session alone = a.open(nullptr);
+  CHECK(alone.is_resident());
+  CHECK(mentions(error_of([&] { alone.evict(); }), "sessions of a group"));
+}
+
+TEST_CASE("a group's sessions outlive its handle") {
+  auto &[a, b, c] = nets();
+  std::optional<Group> group(std::in_place, emulated_runtime());
+  Runner runner(a, a.open(&*group, "eyes")), other(b, b.open(&*group, "eyes"));
+  group.reset();
+  CHECK(runner.run(7, 1));
+  runner.session.evict();
+  CHECK(other.run(7, 2));
+  CHECK(runner.run(7, 3));
+}
