@@ -11,7 +11,7 @@ namespace tool {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// Of "fused_matmul_add_f32 %x": what is behind the space.
 std::string value_of_step(const std::string &step) {

@@ -53,6 +53,7 @@ int main(int argc, char **argv) try {
   tool::add_doctor(app);
   tool::add_bench(app);
   tool::add_trace(app);
+  tool::add_attribute(app);
   tool::add_emulate(app, tool::take_emulated_command(argc, argv));
   tool::add_cache(app);
   tool::add_tokenize(app);

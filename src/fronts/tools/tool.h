@@ -34,6 +34,7 @@ void add_opt(CLI::App &app);
 void add_doctor(CLI::App &app);
 void add_bench(CLI::App &app);
 void add_trace(CLI::App &app);
+void add_attribute(CLI::App &app);
 void add_cache(CLI::App &app);
 void add_tokenize(CLI::App &app);
 void add_generate(CLI::App &app);

@@ -31,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 struct TraceOptions {
   ModelOptions model;
-  std::string output;
+  std::string output, graphs;
   unsigned repeat = 3;
   bool eager = false, device = false;
 };
@@ -248,6 +248,8 @@ void trace(const TraceOptions &options) {
           static_cast<double>(run_untimed(model, values, options.repeat)) / 1e3);
   }
   write(options.output, trace.finish(model));
+  if (!options.graphs.empty())
+    write_whole(options.graphs, session.graph_report(CUGRT_REPORT_JSON));
 }
 
 } // namespace
@@ -261,6 +263,8 @@ void add_trace(CLI::App &app) {
       ->add_option("-o,--output", options->output,
                    "The file to write, for chrome://tracing or Perfetto; - is standard output")
       ->required();
+  command->add_option("--graphs", options->graphs,
+                      "Writes this file, too: the graphs alive at the end, for cugrt attribute");
   command->add_option("--repeat", options->repeat, "Runs for each combination of symbols")
       ->check(CLI::Range(1, 100000));
   auto *eager = command->add_flag(
