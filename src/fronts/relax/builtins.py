@@ -2,7 +2,7 @@
 
 from tvm import relax, tirx
 
-from .dialect import TupleType, type_of
+from .dialect import StringImm, TupleType, type_of
 from .dims import refuse
 
 TABLE = {}
@@ -37,7 +37,8 @@ def alloc_tensor(f, e):
 
 @takes("builtin.alloc_tensor")
 def builtin_alloc_tensor(f, e):
-    made = f.let(f"alloc : {f.dims.type(type_of(e), 'a tensor')}")
+    t, scope = f.dims.type(type_of(e), "a tensor"), [a.value for a in e.args if isinstance(a, StringImm)]
+    made = f.let(f"alloc : {t}" if scope in ([], ["global"]) else f'alloc : {t[:-1]}, scope "{scope[0]}">')
     f.fresh.add(made)
     return made
 
@@ -58,7 +59,11 @@ def view(f, e):
 
 @takes("null_value")
 def null_value(f, e):
-    return []
+    if not f.reader.opaque:
+        return []
+    made = f.let("tuple()")
+    f.reader.nulls.add(made[1:])
+    return made
 
 
 @takes("shape_of")
@@ -100,12 +105,14 @@ def with_context(f, e):
         texts = [f.dims.type(t, "a result of a region") for t in types]
         operands = [
             f"@{f.reader.names[fields[0]]}",
-            f.let(f"tuple({', '.join(given + key)})"),
+            f.let(f"tuple({', '.join(given)})"),
             str(int(fields[2].value)),
             *key,
         ]
         made = f.let(f'host "cuda_graph.run_or_capture"({", ".join(operands)}) : ({", ".join(texts)})', len(types))
         return [made] if len(types) == 1 and isinstance(type_of(e), TupleType) else made
+    if f.reader.opaque:
+        return opaque(f, e, "host", name, fields)
     raise refuse(f"builtin '{name}' is not supported")
 
 
@@ -121,7 +128,12 @@ def storage_text(f, e):
     """The type of the storage that a call allocates."""
     strings = [str(a.value) for a in e.args if type(a).__name__ == "StringImm"]
     size = e.args[0].values[0] if isinstance(e.args[0], relax.ShapeExpr) else e.args[0]
-    return f'storage<"{strings[0] if strings else "global"}", {f.dims.text(size)}>'
+    scope = strings[0] if strings else "global"
+    if not f.reader.opaque:
+        if scope not in ("global", "ipc_memory"):
+            raise refuse(f"a storage of scope '{scope}' is not supported")
+        scope = "global"  # which other devices may see, is the device's own too
+    return f'storage<"{scope}", {f.dims.text(size)}>'
 
 
 @takes(
@@ -139,16 +151,29 @@ def packed(f, e):
 def extern(f, e):
     name = named(e.op)
     if name == "vm.builtin.reshape":
+        if f.reader.opaque:
+            return whole_view(f, e)
         return f.reshape(f.value(e.args[0]), list(type_of(e).shape.values))
     if name in ("vm.builtin.copy",):
         return f.value(e.args[0])
     if f.reader.opaque:
-        types = list(type_of(e).fields) if isinstance(type_of(e), TupleType) else [type_of(e)]
-        given = ", ".join(f.operand(f.value(a)) for a in e.args)
-        said = f" : ({', '.join(f.dims.type(t, name) for t in types)})" if types else ""
-        made = f.let(f'extern "{name}"({given}){said}', len(types))
-        return [made] if isinstance(type_of(e), TupleType) and len(types) == 1 else made
+        return opaque(f, e, "extern", name, e.args)
     raise refuse(f"a call of the packed function '{name}' is not supported")
+
+
+def whole_view(f, e):
+    """A reshape of what passes plan: an alias, which they follow."""
+    return f.let(f"view {f.operand(f.value(e.args[0]))}, 0 : {f.dims.type(type_of(e), 'a view')}")
+
+
+def opaque(f, e, kind, name, args):
+    """A call of the host's that passes do not look into."""
+    t = type_of(e)
+    types = list(t.fields) if isinstance(t, TupleType) else [t]
+    given = ", ".join(f.operand(f.value(a)) for a in args)
+    said = f" : ({', '.join(f.dims.type(one, name) for one in types)})" if types else ""
+    made = f.let(f'{kind} "{name}"({given}){said}', len(types))
+    return [made] if isinstance(t, TupleType) and len(types) == 1 else made
 
 
 def named(e):

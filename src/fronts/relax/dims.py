@@ -6,7 +6,7 @@ from tvm import relax, tirx
 
 from cugrt import Code, Error
 
-from .dialect import PrimType, ShapeType, TensorType, TupleType, is_typed, name_of, type_of
+from .dialect import AnyType, PrimType, ShapeType, TensorType, TupleType, is_typed, name_of, type_of
 
 DTYPES = {
     "bool": "bool",
@@ -66,6 +66,7 @@ class Dims:
     def __init__(self, function):
         self.function, self.names, self.symbols = function, Names(RESERVED, dots=False), {}
         self.stands_for = {}  # expressions that are written in the place of symbols
+        self.has_objects = False
 
     def symbol(self, var):
         if var in self.stands_for:
@@ -113,6 +114,8 @@ class Dims:
         """`of` names the value, for errors."""
         if isinstance(t, TensorType):
             dims = shape_of(t)
+            if dims is None and self.has_objects:
+                return f"tensor<?, {dtype_text(t.dtype, of)}>"
             if dims is None:
                 raise refuse(f"{of} has a shape that is not known ({t}); R.match_cast can say it")
             return self.tensor(dims, t.dtype, of)
@@ -123,6 +126,8 @@ class Dims:
         if isinstance(t, PrimType):
             name = str(t.dtype)
             return "bool" if name == "bool" else "float" if "float" in name else "int"
+        if self.has_objects and isinstance(t, AnyType):
+            return "object"
         raise refuse(f"{of} is a {type(t).__name__} ({t}), which is not supported")
 
 

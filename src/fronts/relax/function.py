@@ -30,6 +30,23 @@ def flat_types(t):
     return [part for field in t.fields for part in flat_types(field)] if isinstance(t, TupleType) else [t]
 
 
+# What does something beside giving its result.
+ACTS = {"launch", "call", "host", "extern", "alloc", "alloc_storage", "alloc_tensor", "kill", "if", "match"}
+
+
+def without_unused(lines):
+    """Lines without ops that nothing uses, as those whose work an op of the table does."""
+    used, kept = set(), []
+    for line in reversed(lines):
+        left, is_let, right = line.partition(" = ")
+        names = set(re.findall(r"%[\w.]+", left)) if is_let and left.lstrip().startswith("%") else set()
+        if names and not names & used and re.match(r"\w+", right)[0] not in ACTS:
+            continue
+        used.update(re.findall(r"%[\w.]+", right if names else line))
+        kept.append(line)
+    return kept[::-1]
+
+
 def may_be(declared, inferred):
     """Whether two types have equal dtypes, ranks, and sizes where both are numbers."""
     if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
@@ -57,6 +74,8 @@ class FunctionReader:
         self.dims, self.names, self.values = Dims(self.name), Names(), {}
         self.lines, self.indent, self.hint = [], "  ", "v"
         self.written, self.fresh, self.matched = set(), set(), {}
+        self.dims.has_objects = reader.opaque
+        self.bound = {}  # by a variable, what it is bound to
         self.storages = {}  # the types of operands that are storages
 
     def read(self):
@@ -93,7 +112,7 @@ class FunctionReader:
         self.dims.stands_for = self.matched
         self.results = [self.result_type(t, one) for t, one in zip(types, given)]
         given = [one if a == b else self.let(f"match {one} : {b}") for one, a, b in zip(given, plain, self.results)]
-        self.lines.append(f"  return {', '.join(given)}".rstrip())
+        self.lines = without_unused([*self.lines, f"  return {', '.join(given)}".rstrip()])
         self.is_private = "global_symbol" not in attrs
         for var, text in self.dims.symbols.items():
             if var not in self.defined:
@@ -122,6 +141,15 @@ class FunctionReader:
                 found |= {d for d in dims or () if isinstance(d, tirx.Var)}
         return found
 
+    def given_bounds(self, attrs, which):
+        found = {}
+        for name, bound in dict(attrs.get(f"tir_var_{which}_bound") or {}).items():
+            if not isinstance(bound, (int, tirx.IntImm)):
+                what = f"the {which} bound of '{name}' of function '{self.name}'"
+                raise Error(f"{what} is no whole number", Code.VERIFY_ERROR)
+            found[str(name)] = int(bound)
+        return found
+
     def attribute_texts(self, attrs):
         out, inputs = {}, attrs.get("num_input")
         bound_here = [p for p in self.params if self.name == "main" and p[0] in self.reader.params]
@@ -135,8 +163,7 @@ class FunctionReader:
         if inputs is not None:
             whole = len([None for p in self.function.params[: int(inputs)] for _ in flat_types(type_of(p))])
             out["num_inputs"] = str(inputs if bound_here else whole)
-        upper = {str(k): int(v) for k, v in dict(attrs.get("tir_var_upper_bound") or {}).items()}
-        lower = {str(k): int(v) for k, v in dict(attrs.get("tir_var_lower_bound") or {}).items()}
+        upper, lower = (self.given_bounds(attrs, which) for which in ("upper", "lower"))
         mine = {name_of(var): self.dims.symbol(var) for var in self.dims.symbols}
         for name, (low, high) in self.reader.bounds.items():
             if name in mine:
@@ -192,6 +219,8 @@ class FunctionReader:
         """As an operand: what is not in the text yet gets a line."""
         if isinstance(value, relax.ShapeExpr):
             return self.let("shape " + self.dims.list(value.values))
+        if isinstance(value, list) and self.reader.opaque:
+            return self.let(f"tuple({', '.join(map(self.operand, value))})")
         if isinstance(value, list):
             raise refuse(f"function '{self.name}' has a tuple where a tensor is wanted")
         return value
@@ -245,10 +274,12 @@ class FunctionReader:
                     raw = held.numpy()
                     return self.let(f"constant @{self.reader.constant_name(raw.tobytes(), raw.shape, 'bfloat16')}")
                 return self.let(f"constant @{self.reader.constant(held)}")
-            return str(held)
+            return dtype_text(held, "a constant")
         if isinstance(e, relax.Call):
             return self.call(e)
-        if isinstance(e, (tirx.IntImm, tirx.FloatImm, StringImm)):
+        if isinstance(e, StringImm):
+            return '"' + re.sub(r'(["\\])', r"\\\1", str(e.value)) + '"'
+        if isinstance(e, (tirx.IntImm, tirx.FloatImm)):
             return str(e.value)
         if isinstance(e, Number):
             return self.dims.text(e)
@@ -287,7 +318,7 @@ class FunctionReader:
                 return
             self.values[binding.var] = self.let(f"match {source} : {self.dims.type(t, self.of(binding.var))}")
             return
-        e = binding.value
+        e = self.bound[binding.var] = binding.value
         if isinstance(e, relax.Call) and isinstance(e.op, Op) and e.op.name.removeprefix("relax.") in ops.TABLE:
             if not self.reader.opaque:
                 self.check_type(type_of(binding.var), e)
@@ -312,7 +343,7 @@ class FunctionReader:
             parts = flat(self.body(branch))
             parts = [self.operand(part) for part in parts]
             self.lines.append(f"{self.indent}yield {', '.join(parts)}")
-            blocks.append(self.lines)
+            blocks.append(without_unused(self.lines))
             symbols |= self.defined
         self.defined = symbols
         used = list(
@@ -365,7 +396,9 @@ class FunctionReader:
         if not isinstance(e.op, Op):
             raise refuse(f"a call of a {type(e.op).__name__} is not supported")
         name = e.op.name.removeprefix("relax.")
-        if name in ("call_tir", "call_tir_inplace"):
+        if name == "vm.call_tir_dyn":
+            return kernels.call_dynamic(self, e)
+        if name in ("call_tir", "call_tir_inplace", "call_tir_with_grad"):
             return kernels.call_tir(self, e, name == "call_tir_inplace")
         if name in builtins.TABLE:
             return builtins.TABLE[name](self, e)

@@ -374,3 +374,11 @@ class Rule(Dims):
             self.names[var] = f"launch_{len(self.missing)}"
             self.missing.append(var)
         return self.names[var]
+
+
+def call_dynamic(f, e):
+    """A call in destination-passing form whose symbols are given by a shape at the end."""
+    fields = list(e.args[1].fields)
+    symbols = [(f.dims.text(d), None) for d in fields[-1].values] if isinstance(fields[-1], relax.ShapeExpr) else []
+    launches(f, e.args[0], operands_of(f, fields[: len(fields) - bool(symbols)]) + symbols)
+    return []

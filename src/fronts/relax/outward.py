@@ -95,6 +95,8 @@ def elu(m, x, alpha=1.0):
 @takes("clip")
 def clip(m, x, min=float("-inf"), max=float("inf")):
     whole = "int" in str(type_of(x).dtype)
+    if not whole:
+        return R.clip(x, min, max)
     if min != float("-inf"):
         x = m(R.maximum(x, m.numbers(x, int(min) if whole else min)))
     return x if max == float("inf") else R.minimum(x, m.numbers(x, int(max) if whole else max))

@@ -30,11 +30,18 @@ def from_relax(module, params=None, target=None, *, bounds=None):
     return Reader(module, params or {}, target, bounds or {}).read()
 
 
+def has_dataflow(module):
+    functions = [f for f in module.functions.values() if isinstance(f, relax.Function)]
+    blocks = [block for f in functions if isinstance(f.body, relax.SeqExpr) for block in f.body.blocks]
+    return any(isinstance(block, relax.DataflowBlock) for block in blocks)
+
+
 class Reader:
     """``opaque``: PrimFuncs and packed functions are not looked into, for passes whose result is Relax again."""
 
     def __init__(self, module, params, target, bounds, opaque=False):
         self.opaque, self.storage_params = opaque, {}
+        self.nulls = set()  # names of values that are R.null_value()
         self.module, self.params, self.target, self.bounds = module, params, target, bounds
         self.report, self.constants, self.constant_names = Report(), [], {}
         self.functions = {var: f for var, f in module.functions.items() if isinstance(f, relax.Function)}
@@ -145,6 +152,9 @@ class Reader:
             return
         self.launches = kernels.lower({var: self.prims[var] for var in used}, self.target, self.report) if used else {}
 
+    def functions_by_text(self):
+        return {name: self.functions[var] for var, name in self.names.items()}
+
     def opaque_kernels(self):
         """By the name of a kernel in the text the GlobalVar and the PrimFunc that it stands for."""
         named = {name: var for var, name in self.names_of_kernels.items()}
@@ -153,7 +163,7 @@ class Reader:
 
     def constant(self, expr):
         """The constant's name; equal ones are one."""
-        array = numpy.ascontiguousarray(expr.numpy() if hasattr(expr, "numpy") else expr)
+        array = numpy.asarray(expr.numpy() if hasattr(expr, "numpy") else expr)
         return self.constant_name(array.tobytes(), array.shape, array.dtype.name)
 
     def constant_name(self, content, shape, dtype):

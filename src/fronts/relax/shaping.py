@@ -6,7 +6,8 @@ from tvm import relax, tirx
 
 from cugrt import dtype as dtype_attribute
 
-from .dialect import TensorType, bare, type_of
+from .builtins import whole_view
+from .dialect import Constant, TensorType, bare, content, type_of
 from .dims import DTYPES, refuse
 from .ops import axis_in, cast, check_layout, constant, dims_of, flattened, numbers, takes
 
@@ -15,6 +16,8 @@ ONE = tirx.IntImm("int64", 1)
 
 @takes("reshape", "expand_dims", "squeeze", "flatten", "nn.batch_flatten")
 def reshape(f, e):
+    if f.reader.opaque:
+        return whole_view(f, e)
     return f.reshape(f.value(e.args[0]), dims_of(e))
 
 
@@ -129,6 +132,25 @@ def tile(f, e):
     return f.reshape(f.broadcast(x, [d for pair in zip(times, dims) for d in pair]), dims_of(e))
 
 
+def from_the_end(f, ids):
+    """What to_relax makes of the table's index: those below 0 count from the end. The index, or None of another."""
+
+    def made_by(var, name):
+        e = f.bound.get(var) if isinstance(var, relax.Var) else None
+        return e if isinstance(e, relax.Call) and getattr(e.op, "name", "") == "relax." + name else None
+
+    chosen = made_by(ids, "where")
+    below, above = (
+        (made_by(a, name) for a, name in zip(chosen.args, ("less", "add"))) if chosen is not None else (None, None)
+    )
+    if below is None or above is None:
+        return None
+    at = chosen.args[2]
+    zero = below.args[1]
+    is_zero = isinstance(zero, Constant) and not content(zero).numpy().any()
+    return at if is_zero and at.same_as(below.args[0]) and at.same_as(above.args[0]) else None
+
+
 @takes("take")
 def take(f, e):
     x, ids = f.value(e.args[0]), e.args[1]
@@ -141,6 +163,8 @@ def take(f, e):
         at, dtype = constant(ids, "an index of take"), "int64"
         at += int(dims[axis]) if at < 0 else 0
         return f.op("gather", x, f.scalar(at, dtype), axis=axis)
+    if mode == "clip" and (signed := from_the_end(f, ids)) is not None:
+        return f.op("gather", x, f.value(signed), axis=axis)
     at, dtype = f.value(ids), str(type_of(ids).dtype)
     if dtype not in ("int32", "int64"):
         at, dtype = cast(f, at, "int64"), "int64"

@@ -20,6 +20,7 @@ class Type(typing.NamedTuple):
     dims: typing.Any = None  # expressions; of an int or a storage its one expression; None where not known
     dtype: str = ""  # of a storage its scope
     parts: tuple = ()
+    scope: str = "global"  # of a tensor
 
 
 class Statement(typing.NamedTuple):
@@ -160,7 +161,9 @@ class Parser:
             self.want(",")
             made = Type(kind, dims, self.next())
             if self.take(","):
-                raise Error("tensors with strides or a scope have no place in Relax", Code.UNSUPPORTED)
+                if not self.take("scope"):
+                    raise Error("tensors with strides have no place in Relax", Code.UNSUPPORTED)
+                made = made._replace(scope=self.string())
         elif kind == "storage":
             scope = self.string()
             self.want(",")

@@ -88,14 +88,17 @@ class _Planning(Pass):
         from . import _check
 
         _check()
-        from .reader import Reader
+        from .reader import Reader, has_dataflow
         from .writer import Writer
+
+        if has_dataflow(module):  # storage is planned of calls in destination-passing form
+            return module
 
         reader = Reader(module, {}, None, {}, opaque=True)
         # Storage is reused by the published rule there: Relax's tensors begin where their storage does.
         options = {"memory.storage_policy": "slots", **config}
         text = run_passes(reader.read().text, self._passes, {**self._options, **options})
-        return Writer(text, reader.opaque_kernels(), opaque=True).write()
+        return Writer(text, reader).write()
 
 
 class _RewriteCUDAGraph(_Planning):

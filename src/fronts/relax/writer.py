@@ -1,5 +1,7 @@
 """A cugrt.Module as a Relax module, which TVM's virtual machine runs on a CPU. Ops are in outward.py."""
 
+import typing
+
 import numpy
 import tvm
 from tvm import relax, tirx
@@ -9,9 +11,9 @@ from cugrt import Code, Error
 
 from . import outward
 from .dialect import AnyType, PrimType, ShapeType, StringImm, TensorType, TupleType
-from .dialect import call, dtype_constant, is_typed, number, set_type, type_of
+from .dialect import call, dtype_constant, is_typed, name_of, number, result_type, set_type, type_of
 from .dims import DTYPES
-from .text import Function, Global, Parser, Text, Value
+from .text import Dtype, Function, Global, Parser, Text, Value
 
 RELAX_DTYPES = {ours: theirs for theirs, ours in DTYPES.items()}
 LIFTED = {
@@ -27,29 +29,55 @@ def to_relax(module):
     """
     if not isinstance(module, cugrt.Module):
         raise Error(f"to_relax takes a cugrt.Module, not a {type(module).__name__}")
-    return Writer(module.text, {}).write()
+    return Writer(module.text).write()
 
 
 def unsupported(message):
     return Error(message, Code.UNSUPPORTED)
 
 
-class Writer:
-    """``prims``: by a kernel's name the GlobalVar and the PrimFunc that it stands for."""
+class Signature(typing.NamedTuple):
+    """How a function of Relax takes its parameters and gives its results, which in the text are parts of tuples."""
 
-    def __init__(self, text, prims, opaque=False):
-        self.opaque = opaque  # packed functions are called
+    params: list  # (name, nest)
+    result: typing.Any  # a nest: None of what is no tuple, else a list of the fields' nests
+    attributes: dict  # those that the function had
+
+
+def nest_of(t):
+    return [nest_of(field) for field in t.fields] if isinstance(t, TupleType) else None
+
+
+def packed(nest, parts, make):
+    """Parts, an iterator, as `make` makes tuples of lists."""
+    return next(parts) if nest is None else make([packed(one, parts, make) for one in nest])
+
+
+class Writer:
+    """``read``: the reader that saw PrimFuncs and packed functions as they are, where passes of a Relax module ran."""
+
+    def __init__(self, text, read=None):
+        self.opaque, self.read = read is not None, read
         self.constants, _, self.functions = Parser(text).module()
-        self.prims, self.globals = prims, {f.name: tvm.ir.GlobalVar(f.name) for f in self.functions}
+        self.prims = read.opaque_kernels() if read else {}
+        self.globals = {f.name: tvm.ir.GlobalVar(f.name) for f in self.functions}
         self.declared = {f.name: f for f in self.functions}
+        self.signatures = {name: self.signature(f) for name, f in read.functions_by_text().items()} if read else {}
+        statements = [s for f in self.functions for s in f.body]
+        for f in {s.operands[0] for s in statements if s.kind == "host" and s.name == "cuda_graph.get_cached_alloc"}:
+            self.signatures[f] = Signature([], [None] * len(self.declared[f].results), {})
         self.made = {}
+
+    def signature(self, f):
+        params = [(name_of(p), nest_of(type_of(p))) for p in f.params]
+        return Signature(params, nest_of(result_type(f)), dict(f.attrs.items()) if f.attrs else {})
 
     def write(self):
         for f in self.functions:
             self.function(f.name)
         out = {self.globals[f.name]: self.made[f.name] for f in self.functions}
         out.update({var: f for var, f in self.prims.values()})
-        return tvm.IRModule(out)
+        return tvm.IRModule(out, attrs=self.read.module.attrs if self.read else None)
 
     def function(self, name):
         if name not in self.made:
@@ -65,6 +93,7 @@ class FunctionWriter:
         self.symbols, self.values, self.types = {}, {}, {}
         self.builder = relax.BlockBuilder()
         self.pure = True
+        self.taken_apart = []  # parameters that are tuples: the variable, its nest and its parts' names
 
     # --- Sizes and types ---
 
@@ -104,6 +133,10 @@ class FunctionWriter:
 
     def type(self, t):
         if t.kind == "tensor":
+            if t.scope != "global" and not self.writer.opaque:
+                raise unsupported(
+                    f"function '{self.f.name}' has a tensor of scope '{t.scope}', which Relax does not have"
+                )
             if t.dtype not in RELAX_DTYPES:
                 raise unsupported(f"function '{self.f.name}' has a tensor of {t.dtype}, which Relax does not have")
             return TensorType(None if t.dims is None else self.shape(t.dims), RELAX_DTYPES[t.dtype])
@@ -119,23 +152,47 @@ class FunctionWriter:
 
     def write(self):
         f = self.f
-        params = []
-        for name, _, t in f.params:
-            self.values[name] = relax.Var(name, self.type(t))
-            params.append(self.values[name])
+        own = self.writer.signatures.get(f.name)
+        names = iter(f.params)
+        params = [self.parameter(name, nest, names) for name, nest in own.params] if own else []
+        params += [self.parameter(one[0], None, iter([one])) for one in names]
         attrs = self.attributes()
+        nest = own.result if own else None if len(f.results) == 1 else [None] * len(f.results)
         self.pure = not any(self.impure(s) for s in f.body)
-        if not self.pure:
+        if not self.pure or self.writer.opaque:
             attrs["relax.force_pure"] = True
         self.builder.begin_scope(params)  # else the symbols of the parameters are forgotten where an `if` ends
-        body = self.sequence(f.body, f.returned)
+        body = self.sequence(f.body, f.returned, nest)
         self.builder.end_scope()
-        result = type_of(body)
-        declared = [self.type(t) for t in f.results]
-        if declared:
-            result = declared[0] if len(declared) == 1 else TupleType(declared)
+        result = packed(nest, (self.type(t) for t in f.results), TupleType)
         made = relax.Function(params, body, result, True, tvm.ir.make_node("ir.DictAttrs", **attrs))
         return made
+
+    def parameter(self, name, nest, flat):
+        """A parameter, whose parts the body takes out of it first."""
+        if nest is None:
+            name, _, t = next(flat)
+            made = self.values[name] = relax.Var(name, self.type(t))
+            return made
+        parts = []
+
+        def part():
+            parts.append(next(flat))
+            return self.type(parts[-1][2])
+
+        made = relax.Var(name, packed(nest, iter(part, None), TupleType))
+        self.taken_apart.append((made, nest, [part[0] for part in parts]))
+        return made
+
+    def parts(self, value, nest):
+        """What a tuple has, of tuples too."""
+        if nest is None:
+            return [value]
+        return [
+            part
+            for i, one in enumerate(nest)
+            for part in self.parts(self.emit(relax.TupleGetItem(value, i), "part"), one)
+        ]
 
     def impure(self, s):
         return s.kind in ("launch", "alloc", "alloc_tensor", "alloc_storage", "kill", "host") or any(
@@ -144,6 +201,8 @@ class FunctionWriter:
 
     def attributes(self):
         given, out = self.f.attributes, {}
+        if self.f.name in self.writer.signatures and self.writer.signatures[self.f.name].attributes:
+            return dict(self.writer.signatures[self.f.name].attributes)
         if not self.f.private:
             out["global_symbol"] = self.f.name
         names = {
@@ -161,23 +220,25 @@ class FunctionWriter:
                 out[names[key]] = value
         return out
 
-    def sequence(self, statements, returned):
+    def sequence(self, statements, returned, nest):
         """Statements and what comes of them, as a SeqExpr."""
         self.builder._begin_binding_block()
         try:
-            result = self.bound(statements, returned)
+            result = self.bound(statements, returned, nest)
         finally:  # else the builder prints a warning
             block = self.builder._end_block()
         made = relax.SeqExpr([block], result)
         with_type(made, type_of(result) if is_typed(result) else TupleType([type_of(v) for v in result.fields]))
         return made
 
-    def bound(self, statements, returned):
+    def bound(self, statements, returned, nest):
+        for value, shape, names in self.taken_apart:
+            self.values.update(zip(names, self.parts(value, shape)))
+        self.taken_apart = []
         for s in statements:
             self.bind(s)
-        values = [self.operand(one) for one in returned]
-        result = values[0] if len(values) == 1 else relax.Tuple(values)
-        return self.builder.emit(result, "result") if not isinstance(result, relax.Var) and values else result
+        result = packed(nest, map(self.operand, returned), relax.Tuple)
+        return self.builder.emit(result, "result") if not isinstance(result, relax.Var) and returned else result
 
     # --- Bindings ---
 
@@ -189,6 +250,8 @@ class FunctionWriter:
             return self.writer.globals[value]
         if isinstance(value, Text):
             return StringImm(str(value))
+        if isinstance(value, Dtype):
+            return dtype_constant(RELAX_DTYPES[value])
         if isinstance(value, (bool, float)):
             return relax.const(value, "bool" if isinstance(value, bool) else "float64")
         return number(self.dim(value))
@@ -201,6 +264,8 @@ class FunctionWriter:
 
     def bind(self, s):
         made = getattr(self, "make_" + s.kind)(s)
+        if isinstance(made, list) and len(s.results) == 1:
+            made = made[0]
         if len(s.results) > 1:
             whole = made if isinstance(made, list) else None
             if whole is None:
@@ -232,8 +297,9 @@ class FunctionWriter:
         return self.shape(s.operands)
 
     def make_tuple(self, s):
-        fields = [self.operand(one) for one in s.operands]
-        return relax.Tuple(fields)
+        if self.writer.opaque and s.results and s.results[0] in self.writer.read.nulls:
+            return relax.op.null_value()
+        return relax.Tuple([self.operand(one) for one in s.operands])
 
     def make_get(self, s):
         return relax.TupleGetItem(self.operand(s.operands[0]), s.operands[1])
@@ -249,7 +315,7 @@ class FunctionWriter:
 
     def make_alloc(self, s):
         t = s.types[0]
-        args = [self.shape(t.dims), dtype_constant(RELAX_DTYPES[t.dtype]), number(self.dim(0)), StringImm("global")]
+        args = [self.shape(t.dims), dtype_constant(RELAX_DTYPES[t.dtype]), number(self.dim(0)), StringImm(t.scope)]
         return self.call("builtin.alloc_tensor", args, self.type(t))
 
     def make_alloc_storage(self, s):
@@ -269,8 +335,14 @@ class FunctionWriter:
 
     def make_view(self, s):
         t = s.types[0]
+        source = self.operand(s.operands[0])
+        if self.writer.opaque and s.operands[1] == 0 and str(type_of(source).dtype) == RELAX_DTYPES[t.dtype]:
+            try:  # of all of it
+                return self.builder.normalize(relax.op.reshape(source, self.shape(t.dims)))
+            except Exception:  # what TVM throws has no common class
+                pass
         args = [
-            self.operand(s.operands[0]),
+            source,
             self.shape(t.dims),
             dtype_constant(RELAX_DTYPES[t.dtype]),
             number(self.dim(s.operands[1])),
@@ -285,21 +357,31 @@ class FunctionWriter:
     def make_launch(self, s):
         if s.name not in self.writer.prims:
             raise unsupported(f"function '{self.f.name}' launches the kernel '{s.name}', which Relax has no place for")
-        return self.call(self.writer.prims[s.name][0], [self.operand(one) for one in s.operands], TupleType([]))
+        of, given = self.writer.prims[s.name][0], [self.operand(one) for one in s.operands]
+        sizes = [one for one in s.operands if not isinstance(one, Value)]
+        if not sizes or s.operands[-len(sizes) :] != sizes:
+            return self.call(of, given, TupleType([]))
+        fields = [*given[: -len(sizes)], self.shape(sizes)]
+        args = relax.Tuple(fields)
+        with_type(args, TupleType([type_of(one) for one in fields]))
+        return self.call("vm.call_tir_dyn", [of, args], TupleType([]))
 
     def make_call(self, s):
-        callee = self.writer.function(s.name)
-        return relax.Call(self.writer.globals[s.name], [self.operand(one) for one in s.operands]) if callee else None
+        self.writer.function(s.name)
+        own, given = self.writer.signatures.get(s.name), map(self.operand, s.operands)
+        args = [packed(nest, given, relax.Tuple) for _, nest in own.params] if own else []
+        made = relax.Call(self.writer.globals[s.name], [*args, *given])
+        return self.parts(self.emit(made, s.results[0]), own.result) if own and own.result is not None else made
 
     def make_host(self, s):
-        if s.name not in LIFTED:
+        if s.name not in LIFTED and not self.writer.opaque:
             raise unsupported(f"function '{self.f.name}' calls the host's '{s.name}', which Relax has no place for")
         types = [self.type(t) for t in s.types]
         t = TupleType(types) if s.name.endswith("get_cached_alloc") or len(types) != 1 else types[0]
         fields = [self.operand(one) for one in s.operands]
         args = relax.Tuple(fields)
         with_type(args, TupleType([type_of(one) for one in fields]))
-        made = self.call("call_builtin_with_ctx", [relax.ExternFunc(LIFTED[s.name]), args], t, [t])
+        made = self.call("call_builtin_with_ctx", [relax.ExternFunc(LIFTED.get(s.name, s.name)), args], t, [t])
         if isinstance(t, TupleType) and len(s.results) == 1:
             return relax.TupleGetItem(self.emit(made, s.results[0] + "_all"), 0)
         return made
@@ -317,7 +399,7 @@ class FunctionWriter:
         before = dict(self.values)
         branches = []
         for statements, given in s.blocks:
-            branches.append(self.sequence(statements, given))
+            branches.append(self.sequence(statements, given, None if len(given) == 1 else [None] * len(given)))
             self.values = dict(before)
         return relax.If(self.operand(s.operands[0]), *branches)
 
