@@ -49,6 +49,18 @@ void add_driver(Lines &lines, const DoctorReport &report) {
   }
 }
 
+void add_board(Lines &lines, const driver::Board &board) {
+  lines.section("board");
+  if (!board.model.empty())
+    lines.line("model", board.model);
+  const std::string jetpack = board.jetpack();
+  lines.line("L4T", board.l4t_version + (jetpack.empty() ? "" : ", of " + jetpack));
+  if (board.power_mode >= 0)
+    lines.line("power mode", std::to_string(board.power_mode) +
+                                 (board.power_name.empty() ? "" : ", " + board.power_name));
+  lines.line("memory", "one for host and device: weights are read in the host's pages");
+}
+
 void add_compiler(Lines &lines, const jit::CompilerReport &compiler) {
   lines.section("compiler");
   if (compiler.found) {
@@ -79,6 +91,7 @@ void add_compiler(Lines &lines, const jit::CompilerReport &compiler) {
 DoctorReport examine_driver(const DeviceOptions &options) {
   DoctorReport report;
   report.driver_wanted = options.driver.has_value();
+  report.board = driver::read_board();
   if (options.driver) {
     auto library = driver::open_driver(*options.driver);
     if (library.ok()) {
@@ -118,6 +131,12 @@ std::vector<std::string> DoctorReport::remedies() const {
                    "CUGRT_DRIVER=emulated to run on the CPU");
   if (driver && driver->devices.empty())
     list.push_back("the driver finds no device; check that the GPU is visible to this process");
+  if (board && board->l4t < 36)
+    list.push_back("install JetPack 6 or later: the driver of L4T " + board->l4t_version +
+                   " is older than CUDA 12.2, unless NVIDIA's package cuda-compat is there");
+  if (board && !board->power_name.empty() && board->power_name.rfind("MAXN", 0) != 0)
+    list.push_back("nvpmodel, as root, chooses another power mode than " + board->power_name +
+                   ", of which one named MAXN is the fastest; jetson_clocks makes times steady");
   if (!compiler)
     return list;
   if (!compiler->found)
@@ -131,6 +150,8 @@ std::vector<std::string> DoctorReport::remedies() const {
 std::string DoctorReport::to_text() const {
   Lines lines;
   add_driver(lines, *this);
+  if (board)
+    add_board(lines, *board);
   if (compiler)
     add_compiler(lines, *compiler);
   lines.section(usable() ? "ready to run" : "not ready to run");
@@ -194,6 +215,12 @@ std::string DoctorReport::to_json() const {
     }
   }
   json.end_object();
+  if (board) {
+    json.key("board").begin_object().key("model").text(board->model);
+    json.key("l4t").text(board->l4t_version).key("jetpack").text(board->jetpack());
+    json.key("power_mode").number(int64_t(board->power_mode));
+    json.key("power_name").text(board->power_name).end_object();
+  }
   if (compiler)
     write_compiler(json, *compiler);
   write_texts(json, "remedies", remedies());

@@ -1,9 +1,10 @@
 // What driver, device, compiler and cache are found, what is missing and what to do.
 #pragma once
 
-#include "device/driver/report.h"
 #include "base/compiler_report.h"
 #include "device/context/device.h"
+#include "device/driver/board.h"
+#include "device/driver/report.h"
 
 namespace cugrt::runtime {
 
@@ -11,6 +12,7 @@ struct DoctorReport {
   bool driver_wanted = true;
   Status driver_problem; // when the driver cannot be used
   std::optional<driver::DriverReport> driver;
+  std::optional<driver::Board> board;          // of a Jetson
   std::optional<jit::CompilerReport> compiler; // nothing: this library compiles nothing
 
   /// Kernels can be run: a driver with a device and, where modules are compiled, a compiler or a

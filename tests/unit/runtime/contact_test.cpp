@@ -2,9 +2,13 @@
 // land late, few addresses, bodies without work, captures of other threads, memory pools.
 #include "chain.h"
 
+#include "device/context/doctor.h"
 #include "library/compile/compile.h"
 #include "library/compile/device_compiler.h"
-#include "device/context/doctor.h"
+#include "support/temporary_folder.h"
+
+#include <filesystem>
+#include <fstream>
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -317,6 +321,37 @@ TEST_CASE("the doctor tells a compiler that is newer than the driver loads") {
   report.compiler->major = 13;
   report.driver->emulated = true; // takes PTX of any version
   CHECK(report.usable());
+}
+
+TEST_CASE("the doctor names a Jetson's release and power mode, from its files") {
+  TemporaryFolder root;
+  auto write = [&](const std::string &name, const std::string &text) {
+    const std::filesystem::path path = root.path + name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << text;
+  };
+  CHECK_FALSE(driver::read_board(root.path));
+  write("/etc/nv_tegra_release", "# R36 (release), REVISION: 4.3, GCID: 1, BOARD: generic\n");
+  DoctorReport report;
+  report.board = driver::read_board(root.path); // of a release alone
+  REQUIRE(report.board);
+  CHECK(report.board->l4t_version == "36.4.3");
+  CHECK(contains(report.to_text(), "36.4.3, of JetPack 6"));
+  CHECK_FALSE(contains(report.to_text(), "power mode"));
+  write("/proc/device-tree/model", std::string("NVIDIA Jetson Orin Nano\0", 24));
+  write("/var/lib/nvpmodel/status", "pmode:0001 fmode:quiet");
+  write("/etc/nvpmodel.conf", "< POWER_MODEL ID=0 NAME=MAXN >\n< POWER_MODEL ID=1 NAME=15W >\n");
+  report.board = driver::read_board(root.path);
+  CHECK(report.board->model == "NVIDIA Jetson Orin Nano");
+  CHECK(contains(report.to_text(), "1, 15W"));
+  CHECK(contains(report.to_text(), "chooses another power mode than 15W"));
+  CHECK(contains(report.to_json(), "\"jetpack\": \"JetPack 6\""));
+  write("/var/lib/nvpmodel/status", "pmode:0000 fmode:quiet");
+  report.board = driver::read_board(root.path);
+  CHECK_FALSE(contains(report.to_text(), "chooses another power mode"));
+  write("/etc/nv_tegra_release", "# R35 (release), REVISION: 5.0\n");
+  report.board = driver::read_board(root.path);
+  CHECK(contains(report.to_text(), "install JetPack 6 or later"));
 }
 
 TEST_CASE("a compiler is looked for that is no newer than the driver's CUDA") {
