@@ -38,9 +38,9 @@ TEST_CASE("the emulated driver fills the table and says what it is") {
   CHECK(library.kind == DriverKind::emulated);
   CHECK(library.version == 13000);
   CHECK(contains(library.path, "libcugrt-emu.so"));
-#define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
+#define CUGRT_DRIVER_CALL(field, entry, since, need)                                               \
   CHECK((std::string("cu" #entry) +                                                                \
-         (library.api.field || version > library.version ? "" : " is missing")) == "cu" #entry);
+         (library.api.field || since > library.version ? "" : " is missing")) == "cu" #entry);
 #include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL
   Capabilities c = library.capabilities();
