@@ -106,12 +106,6 @@ CUGRT_INLINE void classify(const Warp &w, const A *a, AddressShape &s) {
 template <bool Full, class T, u32 N>
 CUGRT_INLINE void load_consecutive(const Op *op, Warp &w, const std::byte *p) {
   Cells<N> cells(op);
-  if constexpr (Full && sizeof(T) == 4 && N == 4) {
-    u32 *const d[4] = {w.lane<u32>(op->d), w.lane<u32>(op->b), w.lane<u32>(op->c),
-                       w.lane<u32>(op->e)};
-    gather_quads(d, [p](u32 i) { return p + i * 16; });
-    return;
-  }
   for (u32 n = 0; n < N; ++n) {
     auto *d = w.lane<Lane<T>>(cells.cell[n]);
     CUGRT_LANE_LOOP
@@ -222,6 +216,19 @@ CUGRT_INLINE const Op *move(const Op *op, Warp &w, const A *a, const AddressShap
       bool lower_runs = s.lower_runs, upper_runs = s.upper_runs;
       load_or_spread(d, place(first), lower_runs);
       load_or_spread(d + kHalf, place(second), upper_runs);
+      return op + 1;
+    }
+  }
+  if constexpr (Full && !Store && sizeof(T) == 4 && N == 4) {
+    if (s.kind != AddressKind::scattered) {
+      u64 first = s.first, second = s.second;
+      bool lower_runs = s.lower_runs, upper_runs = s.upper_runs;
+      u32 *const lower[4] = {w.lane<u32>(op->d), w.lane<u32>(op->b), w.lane<u32>(op->c),
+                             w.lane<u32>(op->e)};
+      u32 *const upper[4] = {lower[0] + kHalf, lower[1] + kHalf, lower[2] + kHalf,
+                             lower[3] + kHalf};
+      load_or_spread_quads(lower, place(first), lower_runs);
+      load_or_spread_quads(upper, place(second), upper_runs);
       return op + 1;
     }
   }

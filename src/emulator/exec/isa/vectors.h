@@ -117,6 +117,41 @@ CUGRT_INLINE void load_or_spread(u32 *d, const std::byte *p, bool runs) {
 #endif
 }
 
+/// Four words each from sixteen places side by side from p on, or sixteen times the four at p: word
+/// n of lane i to d[n][i].
+CUGRT_INLINE void load_or_spread_quads(u32 *const (&d)[4], const std::byte *p, bool runs) {
+#if defined(__AVX512F__)
+  if (!runs) {
+    u32 word[4];
+    __builtin_memcpy(word, p, sizeof word);
+    for (u32 n = 0; n < 4; ++n)
+      _mm512_storeu_si512(d[n], _mm512_set1_epi32(s32(word[n])));
+    return;
+  }
+  // Words n and n + 1 of eight lanes, then of sixteen.
+  auto words = [](s32 n) {
+    const __m512i step = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+    return _mm512_add_epi32(step,
+                            _mm512_inserti64x4(_mm512_set1_epi32(n), _mm256_set1_epi32(n + 1), 1));
+  };
+  const __m512i four[4] = {_mm512_loadu_si512(p), _mm512_loadu_si512(p + 64),
+                           _mm512_loadu_si512(p + 128), _mm512_loadu_si512(p + 192)};
+  for (u32 n = 0; n < 4; n += 2) {
+    __m512i low = _mm512_permutex2var_epi32(four[0], words(s32(n)), four[1]);
+    __m512i high = _mm512_permutex2var_epi32(four[2], words(s32(n)), four[3]);
+    _mm512_storeu_si512(d[n], _mm512_shuffle_i64x2(low, high, 0x44));
+    _mm512_storeu_si512(d[n + 1], _mm512_shuffle_i64x2(low, high, 0xEE));
+  }
+#else
+  u32 value[16][4];
+  for (u32 i = 0; i < 16; ++i)
+    __builtin_memcpy(value[i], p + (runs ? i * 16 : 0), 16);
+  for (u32 n = 0; n < 4; ++n)
+    for (u32 i = 0; i < 16; ++i)
+      d[n][i] = value[i][n];
+#endif
+}
+
 /// Words from 32 places. No place depends on another lane of d.
 template <class Where> CUGRT_INLINE void gather_words(u32 *d, Where where) {
   auto word = [&](u32 i) {
