@@ -168,6 +168,14 @@ typedef enum cugrt_launch_kind {
   CUGRT_LAUNCH_STEP = 4     /* of one step */
 } cugrt_launch_kind;
 
+/* How a thread waits for a session's work. */
+typedef enum cugrt_wait {
+  CUGRT_WAIT_DEFAULT = 0, /* as the context of the runtime says */
+  CUGRT_WAIT_SPIN = 1,    /* asks again and again: the soonest, for a whole core */
+  CUGRT_WAIT_YIELD = 2,   /* likewise, leaving the core to others in between */
+  CUGRT_WAIT_BLOCK = 3    /* sleeps until the driver wakes it */
+} cugrt_wait;
+
 /* ---- Handles ------------------------------------------------------------------------------- */
 
 typedef struct cugrt_status cugrt_status;
@@ -393,7 +401,19 @@ typedef struct cugrt_session_options {
    * their group, and a run waits on the device for the last one of the word. Sessions of a model
    * all have the word of its first one in the group, which NULL stands for then. */
   const char *exclusive;
+  /* Of the session's own stream; 0: as streams have by default; larger goes first, as far as the
+   * device tells them apart. CUDA takes it as a hint and interrupts no block that runs. A run on a
+   * caller's stream has that one's. */
+  int32_t priority;
+  int32_t wait;            /* cugrt_wait, of session_synchronize */
+  int32_t measure_latency; /* 1: keeps times of runs for sessions_get_latency, by two events each */
 } cugrt_session_options;
+
+/* Of the runs of sessions, in nanoseconds. Quantiles are exact up to a 32nd, to the upper side. */
+typedef struct cugrt_latency {
+  size_t struct_size;
+  uint64_t count, p50_ns, p99_ns, p999_ns, max_ns;
+} cugrt_latency;
 
 typedef struct cugrt_group_options {
   size_t struct_size;
@@ -779,6 +799,21 @@ typedef struct cugrt_api {
    * CUGRT_BUSY while one of the sessions runs on another thread. Any thread, as the next. */
   cugrt_status *(*session_evict)(cugrt_session *session);
   cugrt_status *(*session_is_resident)(cugrt_session *session, int32_t *is_resident);
+
+  /* From now on runs of the session allocate no device memory and make no graph instance: the ones
+   * that are there, of runs so far and of session_prepare, are used and patched, and a run that
+   * would need more is an error that names its symbols. Sealing itself backs arenas, and the
+   * session's own memory for results, up to the bounds of the symbols; where that fails the session
+   * is as it was. The group's budget takes no weights from a sealed session. */
+  cugrt_status *(*session_seal)(cugrt_session *session);
+  /* Over the runs of several sessions that were opened with measure_latency: `host` from a run's
+   * beginning until it was queued, `device` from its first launch to its last one's end, of runs
+   * that have ended. Either may be NULL. */
+  cugrt_status *(*sessions_get_latency)(cugrt_session *const *sessions, size_t session_count,
+                                        cugrt_latency *host, cugrt_latency *device);
+  /* Priority as of cugrt_session_options. */
+  cugrt_status *(*stream_create_with_priority)(cugrt_runtime *runtime, int32_t priority,
+                                               cugrt_stream **stream);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

@@ -225,7 +225,10 @@ public:
 
 class Stream : public detail::Handle<cugrt_stream, &cugrt_api::stream_free> {
 public:
-  explicit Stream(Runtime &runtime) { check(api().stream_create(runtime.get(), &handle_)); }
+  /// `priority`: as of cugrt_session_options.
+  explicit Stream(Runtime &runtime, int32_t priority = 0) {
+    check(api().stream_create_with_priority(runtime.get(), priority, &handle_));
+  }
   void *native() const { return api().stream_native(handle_); }
   void synchronize() { check(api().stream_synchronize(handle_)); }
 };
@@ -613,6 +616,19 @@ public:
     auto memory = detail::sized<cugrt_memory>();
     check(api().session_get_memory(handle_, &memory));
     return memory;
+  }
+  /// Runs make nothing any more; see session_seal.
+  void seal() { check(api().session_seal(handle_)); }
+  /// Of a session that measures; see sessions_get_latency.
+  cugrt_latency host_latency() const {
+    auto latency = detail::sized<cugrt_latency>();
+    check(api().sessions_get_latency(&handle_, 1, &latency, nullptr));
+    return latency;
+  }
+  cugrt_latency device_latency() const {
+    auto latency = detail::sized<cugrt_latency>();
+    check(api().sessions_get_latency(&handle_, 1, nullptr, &latency));
+    return latency;
   }
   /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.

@@ -311,6 +311,7 @@ struct GroupScenario : UpdateScenario {
     auto options = detail::sized<cugrt_session_options>();
     options.group = group.get();
     options.exclusive = word;
+    options.wait = CUGRT_WAIT_BLOCK;
     return Session(model, emulated_runtime(), weights, options);
   }
   void run() {
@@ -328,6 +329,7 @@ struct GroupScenario : UpdateScenario {
       CHECK_FALSE(first.is_resident());
       use();
       second.evict();
+      first.seal();
     } catch (const Error &) {
       use();
       throw;

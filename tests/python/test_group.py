@@ -95,3 +95,32 @@ def test_what_a_group_does_not_take_is_refused():
         group.load(b"GGUF" + bytes(20))
     with pytest.raises(cugrt.Error, match="sessions of a group"):
         cugrt.load(net.text, weights=net.weights).evict()
+    with pytest.raises(cugrt.Error, match="wait"):
+        group.load(net.text, weights=net.weights, wait="sleep")
+    with pytest.raises(cugrt.Error, match="priority"):
+        group.load(net.text, weights=net.weights, priority=-1)
+
+
+@pytest.mark.parametrize("wait", ["spin", "yield", "block", None])
+def test_a_sealed_model_runs_what_is_there(wait):
+    net, group = NETS[0], cugrt.Group()
+    model = group.load(net.text, weights=net.weights, priority=1, wait=wait)
+    model.prepare(n=[1, 8])
+    model.seal()
+    for rows in (1, 8, 3, 32, 8):
+        assert net.is_right(model, rows)
+    counters = model.counters
+    assert counters["regions_built"] == 0 and counters["regions_prepared"] == 2 and counters["regions_patched"] > 0
+    with pytest.raises(cugrt.Error, match="sealed"):
+        model.prepare(n=5)
+    for times in model.latency.values():
+        assert times["count"] == 5 and times["p50"] <= times["p99"] <= times["p99.9"] <= times["max"]
+    empty = group.load(net.text, weights=net.weights)
+    empty.seal()
+    with pytest.raises(cugrt.Error, match="n = 4"):
+        empty(x=np.zeros((4, 16), "f4"))
+
+
+def test_models_outside_of_groups_keep_no_times():
+    with pytest.raises(cugrt.Error, match="measure_latency"):
+        cugrt.load(NETS[0].text, weights=NETS[0].weights).latency

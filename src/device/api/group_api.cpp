@@ -68,6 +68,34 @@ cugrt_status *session_evict(cugrt_session *session) {
   });
 }
 
+cugrt_status *session_seal(cugrt_session *session) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    return session->session->seal();
+  });
+}
+
+Status hand_out(const DurationHistogram &times, cugrt_latency *latency) {
+  const cugrt_latency filled{
+      0, times.count(), times.quantile(500), times.quantile(990), times.quantile(999), times.max()};
+  return write_struct(filled, latency, "latency", CUGRT_SIZE_THROUGH(cugrt_latency, max_ns));
+}
+
+cugrt_status *sessions_get_latency(cugrt_session *const *sessions, size_t session_count,
+                                   cugrt_latency *host, cugrt_latency *device) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(sessions);
+    auto times = std::make_unique<std::array<DurationHistogram, 2>>();
+    for (size_t i = 0; i < session_count; ++i) {
+      CUGRT_REQUIRE(sessions[i]);
+      CUGRT_TRY(sessions[i]->session->add_latency((*times)[0], (*times)[1]));
+    }
+    if (host)
+      CUGRT_TRY(hand_out((*times)[0], host));
+    return device ? hand_out((*times)[1], device) : Status();
+  });
+}
+
 cugrt_status *session_is_resident(cugrt_session *session, int32_t *is_resident) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
@@ -86,6 +114,8 @@ void add_group_entries(cugrt_api &table) {
   table.session_get_memory = session_get_memory;
   table.session_evict = session_evict;
   table.session_is_resident = session_is_resident;
+  table.session_seal = session_seal;
+  table.sessions_get_latency = sessions_get_latency;
 }
 
 } // namespace cugrt::runtime::api

@@ -121,14 +121,17 @@ cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint6
   });
 }
 
-cugrt_status *stream_create(cugrt_runtime *runtime, cugrt_stream **stream) {
+cugrt_status *stream_create_with_priority(cugrt_runtime *runtime, int32_t priority,
+                                          cugrt_stream **stream) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(runtime);
     CUGRT_REQUIRE(stream);
+    if (priority < 0)
+      return Status::error(Code::invalid_argument, "a stream's priority is 0 or more");
     auto made = std::make_unique<cugrt_stream>();
     made->device = runtime->device;
     CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
-      CUGRT_ASSIGN(made->stream, driver::Stream::create(runtime->device->context()));
+      CUGRT_ASSIGN(made->stream, driver::Stream::create(runtime->device->context(), -priority));
       return {};
     }));
     *stream = made.release();
@@ -217,7 +220,10 @@ void add_memory_entries(cugrt_api &table) {
   table.copy_to_host = copy_to_host;
   table.copy_on_device = copy_on_device;
   table.fill = fill;
-  table.stream_create = stream_create;
+  table.stream_create = [](cugrt_runtime *runtime, cugrt_stream **stream) {
+    return stream_create_with_priority(runtime, 0, stream);
+  };
+  table.stream_create_with_priority = stream_create_with_priority;
   table.stream_native = stream_native;
   table.stream_synchronize = stream_synchronize;
   table.stream_free = stream_free;

@@ -83,6 +83,13 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
       return Status::error(Code::invalid_argument,
                            "cugrt_session_options gives costs and asks to measure them");
     session_options.measure_costs = options.measure_costs != 0;
+    if (options.priority < 0 || options.wait < CUGRT_WAIT_DEFAULT ||
+        options.wait > CUGRT_WAIT_BLOCK)
+      return Status::error(Code::invalid_argument,
+                           "of cugrt_session_options, priority is 0 or more and wait a cugrt_wait");
+    session_options.priority = options.priority;
+    session_options.wait = static_cast<cugrt_wait>(options.wait);
+    session_options.measures_latency = options.measure_latency != 0;
     if (options.exclusive && (!options.group || !*options.exclusive))
       return Status::error(Code::invalid_argument,
                            "exclusive is a word of a group: give the group, and a word that is not "

@@ -67,12 +67,13 @@ Result<Stream> Stream::create(const Context &context, int priority) {
   return Stream({&api, context.get(), stream});
 }
 
-Result<Event> Event::create(const Context &context, Timing timing) {
+Result<Event> Event::create(const Context &context, Timing timing, Waiting waiting) {
   const DriverApi &api = context.api();
   CUGRT_ASSIGN(ContextGuard guard, context.enter());
   CUevent event = nullptr;
-  CUGRT_DRIVER(api, EventCreate,
-               (&event, timing == Timing::on ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING), "");
+  const unsigned flags = (timing == Timing::on ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING) |
+                         (waiting == Waiting::blocking ? CU_EVENT_BLOCKING_SYNC : 0);
+  CUGRT_DRIVER(api, EventCreate, (&event, flags), "");
   return Event({&api, context.get(), event});
 }
 

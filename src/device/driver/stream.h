@@ -70,9 +70,11 @@ public:
     }
   };
   enum class Timing { off, on };
+  enum class Waiting { as_context, blocking }; // of synchronize()
 
   Event() = default;
-  static Result<Event> create(const Context &context, Timing timing = Timing::off);
+  static Result<Event> create(const Context &context, Timing timing = Timing::off,
+                              Waiting waiting = Waiting::as_context);
 
   CUevent get() const { return handle_.get(); }
   explicit operator bool() const { return static_cast<bool>(handle_); }

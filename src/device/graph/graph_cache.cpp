@@ -173,13 +173,14 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },
                           [&](InstanceId id) { return cached_[id].instance->last_launch; },
                           launches_};
-  InstancePolicy::Decision decision =
-      policy_.decide(key_, topology.number, bytes, ask, uses_to_earn(*topology.topology));
+  InstancePolicy::Decision decision = sealed() ? policy_.reuse(key_, topology.number, ask)
+                                               : policy_.decide(key_, topology.number, bytes, ask,
+                                                                uses_to_earn(*topology.topology));
   switch (decision.kind) {
   case InstancePolicy::Decision::Kind::build:
     return build(number, topology, std::move(decision), stream);
   case InstancePolicy::Decision::Kind::eager:
-    return launch_eagerly(region, decision.reason, stream);
+    return sealed() ? refuse_sealed(number) : launch_eagerly(region, decision.reason, stream);
   default:
     break;
   }
@@ -225,9 +226,19 @@ Result<GraphCache::Rebound> GraphCache::rebind(uint32_t number, InstanceId id,
   return Rebound{false, *counts};
 }
 
+/// attribute() tells its key.
+Status GraphCache::refuse_sealed(uint32_t number) const {
+  return Status::error(Code::invalid_argument,
+                       "the session is sealed, and " + region_text(regions_[number]) +
+                           " has no graph that can be patched to this key: prepare one before the "
+                           "session is sealed");
+}
+
 /// Builds an instance anew where setters do not reach all of its nodes.
 Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
+  if (sealed())
+    return refuse_sealed(number);
   if (!is_idle(id, stream)) {
     CUGRT_TRY(stream.synchronize());
     completed_ = launches_;

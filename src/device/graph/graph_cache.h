@@ -65,6 +65,12 @@ public:
   /// An error in strict mode: the driver cannot have the region as a graph.
   Status check_region(uint32_t region) const;
   bool strict() const { return options_.strict; }
+  /// From now on launches make no instance: those that are there, prepared ones too, are patched.
+  void seal() {
+    adopt_prepared();
+    sealed_.store(true, std::memory_order_relaxed);
+  }
+  bool sealed() const { return sealed_.load(std::memory_order_relaxed); }
   /// An error in strict mode: `what` falls out of graphs.
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;
@@ -138,6 +144,7 @@ private:
   };
   Result<Rebound> rebind(uint32_t number, InstanceId id, driver::StreamRef stream);
   Status rebuild(uint32_t number, InstanceId id, driver::StreamRef stream);
+  Status refuse_sealed(uint32_t number) const;
   Status launch_steps(const RunBinding &run, Range steps, EagerReason reason,
                       driver::StreamRef stream);
   Status launch_logged_step(const RunBinding &run, uint32_t step, EagerReason reason,
@@ -178,6 +185,7 @@ private:
   std::vector<uint32_t> chosen_;       // likewise
   LaunchScratch scratch_;
   uint64_t launches_ = 0, completed_ = 0, built_ = 0, classes_ = 0;
+  std::atomic<bool> sealed_ = false; // any thread asks
 };
 
 } // namespace cugrt::runtime

@@ -93,6 +93,23 @@ std::optional<InstanceId> InstancePolicy::find_patched(uint64_t topology,
   return stale || (latest && entries_[*latest].bound == 0) ? oldest : latest;
 }
 
+InstancePolicy::Decision InstancePolicy::reuse(std::span<const int64_t> key, uint64_t topology,
+                                               const Ask &ask) {
+  Decision decision;
+  scratch_.assign(key.begin(), key.end());
+  if (auto it = by_key_.find(scratch_); it != by_key_.end()) {
+    decision.kind = Decision::Kind::use;
+    decision.instance = it->second;
+    return decision;
+  }
+  bool stale = false;
+  if (auto patched = find_patched(topology, std::nullopt, ask, stale)) {
+    decision.kind = Decision::Kind::patch;
+    decision.instance = *patched;
+  }
+  return decision;
+}
+
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
                                                 uint64_t bytes, const Ask &ask, uint32_t pin_uses) {
   Decision decision;

@@ -109,6 +109,10 @@ public:
   Decision decide(std::span<const int64_t> key, uint64_t topology, uint64_t bytes, const Ask &ask,
                   uint32_t pin_uses = 0);
 
+  /// With the instances that there are: use, patch, or eager where the class has none. Counts
+  /// nothing.
+  Decision reuse(std::span<const int64_t> key, uint64_t topology, const Ask &ask);
+
   /// Sets bytes of the budget aside, `leaving` ones of which are about to be given back; empty when
   /// they are not free, and then `*free_bytes` is what is. Any thread.
   BudgetShare reserve(uint64_t bytes, uint64_t leaving = 0, uint64_t *free_bytes = nullptr);

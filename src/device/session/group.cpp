@@ -25,6 +25,11 @@ Result<std::shared_ptr<ArenaMemory>> Word::arena(const driver::Context &context,
   // Where addresses cannot be reserved, a large one moves when a run needs more.
   if (!arena->moves_for(bytes) || !(arena->is_small() || (reserves && !arena->is_reserved())))
     return arena;
+  if (sealed != 0)
+    return Status::error(Code::invalid_argument,
+                         "a session of the word is sealed, whose arena would have to move for " +
+                             std::to_string(bytes) +
+                             " bytes: open the model that needs most before one is sealed");
   CUGRT_ASSIGN(driver::ContextGuard guard, context.enter());
   CUGRT_TRY(wait(context.api()));
   ++moves;

@@ -68,8 +68,9 @@ public:
   }
   /// Until the last run has ended. Context current.
   Status wait(const driver::DriverApi &api) const;
-  /// How often arenas have moved.
+  /// How often arenas have moved. Never, while some session is sealed.
   uint64_t moves = 0;
+  uint32_t sealed = 0; // sessions
 
 private:
   std::mutex mutex_;
@@ -123,6 +124,7 @@ private:
   };
   bool make_room();
   Status evict_locked(LoadedWeights *weights, bool wait);
+  bool is_sealed(const LoadedWeights *weights) const;
 
   std::mutex members_mutex_; // guards what follows; no session ends while it is held
   std::vector<Member> members_;

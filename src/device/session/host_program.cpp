@@ -173,6 +173,8 @@ Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {
   const plan::Buffer &buffer = state.run.function.buffers[item.index];
   CUGRT_TRY(release(state, buffer.index)); // of an earlier iteration
   CUGRT_ASSIGN(uint64_t bytes, state.run.bytes(buffer));
+  if (bytes != 0 && session_.cache_.sealed())
+    return session_.refuse_sealed(state, "tensor %" + buffer.name);
   auto address = session_.dynamic_memory_.allocate(bytes, stream_);
   while (!address.ok() && address.status().code() == Code::out_of_device_memory &&
          (session_.give_back_unplanned() || session_.give_up_one()))

@@ -3,6 +3,7 @@
 #include "device/session/session.h"
 
 #include "base/type/state_scope.h"
+#include "device/context/clock.h"
 #include "device/driver/driver_error.h"
 
 #include "device/program/named_symbols.h"
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
     std::optional<Word::Hold> hold;
     if (session->word_)
       hold.emplace(*session->word_);
-    CUGRT_TRY(session->allocate());
+    CUGRT_TRY(session->allocate(options));
     CUGRT_TRY(session->add_functions());
     if (options.group)
       options.group->add(*session, session->weights_.get());
@@ -70,7 +71,7 @@ Status Session::compute_weights(LoadedWeights &weights) {
       options.cache.eager = true;
       session.reset(new Session(code_, options));
       session->weights_ = {std::shared_ptr<LoadedWeights>(), &weights}; // outlives it
-      CUGRT_TRY(session->allocate());
+      CUGRT_TRY(session->allocate(options));
       CUGRT_TRY(session->add_functions());
     }
     std::vector<cugrt_value> results(wanted.size());
@@ -94,7 +95,7 @@ Status Session::compute_weights(LoadedWeights &weights) {
   return weights.compute(executable(), code_->device(), run);
 }
 
-Status Session::allocate() {
+Status Session::allocate(const SessionOptions &options) {
   const driver::Context &context = code_->device().context();
   CUGRT_TRY(log_.allocate());
   for (const plan::Arena &arena : executable().plan().arenas) {
@@ -118,8 +119,16 @@ Status Session::allocate() {
   if (executable().checks_symbols()) {
     CUGRT_ASSIGN(symbol_flag_, SymbolFlag::allocate(context));
   }
-  CUGRT_ASSIGN(own_stream_, driver::Stream::create(context));
-  CUGRT_ASSIGN(order_event_, driver::Event::create(context));
+  CUGRT_ASSIGN(own_stream_, driver::Stream::create(context, -options.priority));
+  using driver::Event;
+  wait_ = options.wait;
+  CUGRT_ASSIGN(order_event_, Event::create(context, Event::Timing::off,
+                                           wait_ == CUGRT_WAIT_BLOCK ? Event::Waiting::blocking
+                                                                     : Event::Waiting::as_context));
+  if (options.measures_latency) {
+    CUGRT_ASSIGN(times_, RunTimes::make(context));
+    straight_ = kOtherwise;
+  }
   return clear_state();
 }
 
@@ -215,6 +224,7 @@ Session::~Session() {
   if (word_) {
     Word::Hold hold(*word_);
     word_->leave(this);
+    word_->sealed -= cache_.sealed();
   }
 }
 
@@ -265,6 +275,8 @@ Status Session::record_end() {
 Status Session::wait_for_last() const {
   if (!in_flight_)
     return {};
+  if (wait_ != CUGRT_WAIT_DEFAULT)
+    return wait_as_told();
   return end_recorded_ ? order_event_.synchronize() : last_stream_.synchronize();
 }
 
@@ -331,9 +343,19 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   return check_callers_stream(stream);
 }
 
-/// On a caller's stream, in a word, or with weights that may be away.
+/// On a caller's stream, in a word, with weights that may be away, or timed.
 [[gnu::noinline]] Status Session::run_otherwise(FunctionState &state, uint32_t function,
                                                 const RunRequest &request) {
+  if (!times_)
+    return run_ordered(state, function, request);
+  const int64_t begin = steady_ns();
+  Status status = run_ordered(state, function, request);
+  if (status.ok())
+    times_->queued(static_cast<uint64_t>(steady_ns() - begin));
+  return status;
+}
+
+Status Session::run_ordered(FunctionState &state, uint32_t function, const RunRequest &request) {
   driver::StreamRef stream = stream_of(request);
   if (!request.own_stream)
     CUGRT_TRY(check_callers_run(stream));
@@ -351,7 +373,11 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   if (word_)
     CUGRT_TRY(word_->follow(stream, this));
   CUGRT_TRY(order_on(stream));
+  if (times_)
+    times_->begin(stream);
   Status status = launch_bound(state, function, request, stream);
+  if (times_)
+    times_->end(stream);
   if (!word_ && request.own_stream)
     return status;
   Status ended = record_end(); // of a part of a run, too
@@ -415,6 +441,9 @@ Status Session::run(uint32_t function, const RunRequest &request) {
 Result<PrepareReport> Session::prepare(uint32_t function,
                                        std::span<const cugrt_symbol_value> symbols) {
   CUGRT_TRY(code_->device().check());
+  if (cache_.sealed())
+    return Status::error(Code::invalid_argument,
+                         "the session is sealed: prepare what runs need before that");
   const plan::Function &planned = executable().plan().functions[function];
   RunBinding run(executable().plan(), planned, executable().program(function));
   CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(run, symbols));

@@ -18,6 +18,7 @@
 #include "device/graph/graph_cache.h"
 #include "device/program/symbol_flag.h"
 #include "device/session/group.h"
+#include "device/session/run_times.h"
 
 #include <shared_mutex>
 
@@ -34,6 +35,9 @@ struct SessionOptions {
   bool measure_costs = false;   // cache.cost's constants that are assumed, by the device's own
   std::shared_ptr<Group> group; // null: none
   std::string word;             // in the group; "": the one that the executable has, if any
+  int priority = 0;             // of its own stream; larger goes first
+  cugrt_wait wait = CUGRT_WAIT_DEFAULT;
+  bool measures_latency = false;
 };
 
 struct RunRequest {
@@ -62,6 +66,12 @@ public:
   /// Waits for the session's work, then takes these weights, all of them, for the runs that follow.
   /// Where that fails, the ones before stay.
   Status update_weights(const WeightSet &set);
+
+  /// Backs arenas and the session's results up to the bounds of symbols; from then on a run neither
+  /// allocates device memory nor makes an instance: it is an error.
+  Status seal();
+  /// Adds the times of runs so far; invalid_argument where none are kept.
+  Status add_latency(DurationHistogram &host, DurationHistogram &device);
 
   /// Frees what the session's weights have on the device, once the work of all sessions that share
   /// them has ended; the next run of one brings them back. Busy where one runs. Any thread.
@@ -97,7 +107,7 @@ private:
   Result<std::shared_ptr<LoadedWeights>> load_weights(const WeightSet &set);
   Status join(const SessionOptions &options);
   Status compute_weights(LoadedWeights &weights);
-  Status allocate();
+  Status allocate(const SessionOptions &options);
   Status add_functions();
   void set_fixed_bases(RunBinding &run) const;
   Status take_flag();
@@ -108,6 +118,7 @@ private:
   Status match_or_bind(FunctionState &state, const RunRequest &request);
   Status check_callers_stream(driver::StreamRef stream);
   Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status run_ordered(FunctionState &state, uint32_t function, const RunRequest &request);
   Status check_callers_run(driver::StreamRef stream);
   Status follow_arenas();
   Status bring_weights();
@@ -154,6 +165,9 @@ private:
   Status order_on(driver::StreamRef stream);
   Status record_end();
   Status wait_for_last() const;
+  Status wait_as_told() const;
+  Status seal_results(FunctionState &state);
+  Status refuse_sealed(const FunctionState &state, const std::string &what) const;
   Status finish_work();
   bool give_up_one();
   bool give_back_unplanned();
@@ -194,8 +208,10 @@ private:
   /// Of kStraight, a run with this own_stream needs nothing but a launch. Compared with that, so
   /// that runs do not pay for a second question.
   uint8_t straight_ = kStraight;
-  bool in_flight_ = false;    // last_stream_ has work of ours that nobody has waited for
-  bool end_recorded_ = false; // by order_event_: last_stream_ is not to be touched
+  cugrt_wait wait_ = CUGRT_WAIT_DEFAULT;
+  std::unique_ptr<RunTimes> times_; // null: not kept
+  bool in_flight_ = false;          // last_stream_ has work of ours that nobody has waited for
+  bool end_recorded_ = false;       // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;
 };
 

@@ -164,6 +164,8 @@ Result<uint64_t> Session::result_memory(FunctionState &state, uint32_t slot_inde
   ResultMemory &memory = state.result_memory[slot.index];
   if (memory.size_bytes() >= bytes)
     return memory.address();
+  if (cache_.sealed())
+    return refuse_sealed(state, "result " + std::to_string(slot.index));
   const ir::ExprPool &exprs = executable().plan().exprs;
   int64_t upper = exprs.range(slot.bytes, plan::symbol_domain(exprs, state.run.function)).upper;
   uint64_t wanted = upper == INT64_MAX ? std::max(bytes, 2 * memory.size_bytes())

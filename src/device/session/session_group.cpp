@@ -43,7 +43,7 @@ Status Session::bring_weights() {
     std::unique_lock lock(moving_);
     take_weights();
   }
-  if (!word_)
+  if (!word_ && !times_)
     straight_ = kStraight;
   return {};
 }
@@ -104,9 +104,17 @@ bool Group::make_room() {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   for (const auto &[last_use, weights] : order)
-    if (weights->is_resident() && weights->size_bytes() != 0 && evict_locked(weights, false).ok())
+    if (!is_sealed(weights) && weights->is_resident() && weights->size_bytes() != 0 &&
+        evict_locked(weights, false).ok())
       return true;
   return false;
+}
+
+/// Of a session that has them. Members' mutex is held.
+bool Group::is_sealed(const LoadedWeights *weights) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member &member) {
+    return member.weights == weights && member.session->cache_.sealed();
+  });
 }
 
 /// `wait`: for the sessions' work; else what is not idle stays. Members' mutex is held.

@@ -128,6 +128,9 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_get_memory);
   CHECK_NULLS(session_evict);
   CHECK_NULLS(session_is_resident);
+  CHECK_NULLS(session_seal);
+  CHECK_NULLS(sessions_get_latency);
+  CHECK_NULLS(stream_create_with_priority);
   CHECK_NULLS(cache_list);
   CHECK_NULLS(pack_write);
   CHECK_NULLS(pack_load);

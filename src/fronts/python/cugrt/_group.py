@@ -5,6 +5,8 @@ from . import _native, _sources
 from ._errors import Error, string, whole
 from ._model import Model, opened
 
+WAITS = (None, "spin", "yield", "block")  # by cugrt_wait
+
 
 class Group:
     """Models on one device: loaded with :meth:`load`, with one budget of device memory.
@@ -22,7 +24,8 @@ class Group:
                                             whole("device", device, -2 ** 31, 2 ** 31 - 1), _sources.nvrtc(),
                                             0 if budget is None else whole("budget", budget))
 
-    def load(self, source: typing.Any, *, exclusive: str | None = None, weights: typing.Any = None,
+    def load(self, source: typing.Any, *, exclusive: str | None = None, priority: int = 0, wait: str | None = None,
+             weights: typing.Any = None,
              dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
              bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
              options: dict[str, str] | None = None,
@@ -31,12 +34,20 @@ class Group:
 
         ``exclusive``: a word. Models of one word never run at once: they share an arena as large as the largest one
         needs, and a call waits, on the device, until the last one of the word has ended.
+        ``priority``: larger goes first on the device, as far as it tells them apart; 0 is what streams have. CUDA takes
+        it as a hint, and interrupts no block that runs. A run on arrays of another framework has its stream's.
+        ``wait``: how a call waits for the device: ``"spin"`` asks again and again, ``"yield"`` likewise, leaving the
+        core to others in between, ``"block"`` sleeps; None is the driver's way.
         """
+        if wait not in WAITS:
+            raise Error("wait is 'spin', 'yield', 'block' or None")
         word = "" if exclusive is None else string("exclusive", exclusive)
         if exclusive is not None and not word:
             raise Error("exclusive is a word that is not empty, or None")
-        return opened(source, self._shared, word, weights, self._driver, self._device, dims, bounds, bind, preprocess,
-                      options, progress)
+        in_group = {"group": self._shared, "exclusive": word, "priority": whole("priority", priority, 0, 2 ** 31 - 1),
+                    "wait": WAITS.index(wait)}
+        return opened(source, in_group, weights, self._driver, self._device, dims, bounds, bind, preprocess, options,
+                      progress)
 
     @property
     def memory(self) -> dict[str, int]:

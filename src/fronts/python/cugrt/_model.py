@@ -117,6 +117,24 @@ class Model(_native.Model):
         self._check_open()
         self._evict()
 
+    def seal(self) -> None:
+        """From now on calls make no graph and allocate no device memory for them: what calls so far and
+        :meth:`prepare` made is used and patched, and a call that needs more is an error that names its symbols.
+
+        The model keeps as many sessions as calls ran at once before; one call more at a time is refused.
+        """
+        self._check_open()
+        self._seal()
+
+    @property
+    def latency(self) -> dict[str, dict[str, int]]:
+        """Times of a model in a :class:`Group`, in nanoseconds: ``host``, until a run is queued, and ``device``.
+
+        Each is a dict of ``count``, ``p50``, ``p99``, ``p99.9`` and ``max``. Waits for calls that run in other threads.
+        """
+        self._check_open()
+        return self._latency()
+
     def plan(self, format: str = "text", **symbols: int) -> str:
         """A report of the plan: regions, graphs, storage and why, with sizes at the symbols' values (``n=8``).
 
@@ -248,15 +266,15 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
 
     Raises :class:`cugrt.Error` with the place in the file.
     """
-    return opened(source, None, "", weights, driver, device, dims, bounds, bind, preprocess, options, progress)
+    return opened(source, {}, weights, driver, device, dims, bounds, bind, preprocess, options, progress)
 
 
-def opened(source, group, exclusive, weights, driver, device, dims, bounds, bind, preprocess, options, progress):
+def opened(source, in_group, weights, driver, device, dims, bounds, bind, preprocess, options, progress):
     """What load gives, and a group's load."""
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
         from ._llm import LLM
-        if group is not None:
+        if in_group:
             raise Error("a language model has memory of its own and goes into no group", Code.UNSUPPORTED)
         if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
@@ -265,7 +283,7 @@ def opened(source, group, exclusive, weights, driver, device, dims, bounds, bind
         weights = source._weights
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
-    described.update(group=group, exclusive=exclusive)
+    described.update(in_group)
     return Model(described)
 
 
@@ -298,7 +316,7 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
         "dims": settings("dims", dims, dim), "bounds": settings("bounds", bounds, limits),
         "bind": settings("bind", bind, constants), "preprocess": settings("preprocess", preprocess, string),
         "options": settings("options", options, setting), "progress": called("progress", progress),
-        "group": None, "exclusive": "",
+        "group": None,
     })
 
 

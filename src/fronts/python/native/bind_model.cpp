@@ -92,6 +92,27 @@ nb::dict memory_of(Model &model) {
   return described(memory);
 }
 
+nb::dict described(const cugrt_latency &latency) {
+  nb::dict all;
+  all["count"] = latency.count;
+  all["p50"] = latency.p50_ns;
+  all["p99"] = latency.p99_ns;
+  all["p99.9"] = latency.p999_ns;
+  all["max"] = latency.max_ns;
+  return all;
+}
+
+nb::dict latency_of(Model &model) {
+  const auto times = [&] {
+    nb::gil_scoped_release released;
+    return model.latency();
+  }();
+  nb::dict all;
+  all["host"] = described(times.first);
+  all["device"] = described(times.second);
+  return all;
+}
+
 nb::dict prepare(Model &model, const std::string &function, const Symbols &symbols) {
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
@@ -305,6 +326,12 @@ void bind_model(nb::module_ &module) {
              self.evict();
            })
       .def("_is_resident", &Model::is_resident)
+      .def("_seal",
+           [](Model &self) {
+             nb::gil_scoped_release released;
+             self.seal();
+           })
+      .def("_latency", &latency_of)
       .def("_begin_trace", &Model::begin_trace)
       .def("_end_trace", &end_trace)
       .def("_dims", &dims_of)

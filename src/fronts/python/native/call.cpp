@@ -396,6 +396,8 @@ nb::object Call::allocated_output(size_t which, bool device) {
 void Call::finish(bool device) {
   if (!device || must_wait_) {
     nb::gil_scoped_release released;
+    if (model_.waits_its_way())
+      check(api().session_synchronize(session_.session.get()));
     for (const Fetched &one : fetched_)
       copy_to_host(one.to, one.from, one.bytes);
     session_.stream.synchronize();

@@ -84,6 +84,9 @@ std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
   if (source_.group) {
     options.group = source_.group->group.get();
     options.exclusive = source_.exclusive.empty() ? nullptr : source_.exclusive.c_str();
+    options.priority = source_.priority;
+    options.wait = source_.wait;
+    options.measure_latency = 1;
   }
   std::shared_ptr<const Weights> weights;
   {
@@ -111,6 +114,9 @@ OpenSession *Model::take() {
     std::lock_guard lock(mutex_);
     if (closed_)
       fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+    if (sealed_ && idle_.empty())
+      fail(CUGRT_BUSY, "the model is sealed, with as many sessions as calls ran at once before: "
+                       "all of them are in use");
     ++lent_;
     tracing = tracing_;
     if (!idle_.empty()) {
@@ -300,10 +306,53 @@ bool Model::is_resident() {
   return resident;
 }
 
+void Model::seal() {
+  std::lock_guard one(updating_);
+  {
+    std::lock_guard lock(mutex_);
+    if (tracing_)
+      fail(CUGRT_BUSY, "a model that is being traced cannot be sealed");
+    sealed_ = true; // no session comes any more
+  }
+  const std::vector<OpenSession *> all = keep_all();
+  try {
+    for (OpenSession *session : all) {
+      std::lock_guard lock(session->busy);
+      session->session.seal();
+    }
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+  end_lending();
+}
+
+std::pair<cugrt_latency, cugrt_latency> Model::latency() {
+  const std::vector<OpenSession *> all = keep_all();
+  std::pair times(detail::sized<cugrt_latency>(), detail::sized<cugrt_latency>());
+  try {
+    std::vector<std::unique_lock<std::mutex>> between_calls;
+    std::vector<cugrt_session *> sessions;
+    for (OpenSession *session : all) {
+      between_calls.emplace_back(session->busy);
+      sessions.push_back(session->session.get());
+    }
+    check(
+        api().sessions_get_latency(sessions.data(), sessions.size(), &times.first, &times.second));
+  } catch (...) {
+    end_lending();
+    throw;
+  }
+  end_lending();
+  return times;
+}
+
 void Model::begin_trace() {
   std::lock_guard lock(mutex_);
   if (closed_)
     fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
+  if (sealed_)
+    fail(CUGRT_INVALID_ARGUMENT, "the model is sealed; a trace opens sessions of its own");
   if (tracing_)
     fail(CUGRT_BUSY, "the model is being traced already");
   tracing_ = true;

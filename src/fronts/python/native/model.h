@@ -59,8 +59,8 @@ struct SharedDevice {
 struct OpenSession {
   OpenSession(Executable &executable, Device &device, std::shared_ptr<const Weights> with,
               const cugrt_session_options &options, size_t functions)
-      : session(executable, device.runtime(), *with, options), stream(device.runtime()),
-        weights(std::move(with)), bound(functions) {}
+      : session(executable, device.runtime(), *with, options),
+        stream(device.runtime(), options.priority), weights(std::move(with)), bound(functions) {}
 
   std::mutex busy; // held by the call that has it, and by who asks for its counters
   Session session;
@@ -82,6 +82,7 @@ public:
     std::vector<std::string> input_names, result_names; // of main, where a file says others
     std::shared_ptr<SharedDevice> group{};              // null: none
     std::string exclusive{};                            // word in it; "": none
+    int32_t priority = 0, wait = CUGRT_WAIT_DEFAULT;    // as of cugrt_session_options
   };
   /// Opens the first session. The GIL is held.
   Model(Source source, Executable executable);
@@ -113,6 +114,11 @@ public:
   /// Frees what the weights have on the device, between calls, until the next one.
   void evict();
   bool is_resident();
+  /// The sessions that there are make nothing any more, and there will be no others.
+  void seal();
+  /// Over all sessions; of a model in a group.
+  std::pair<cugrt_latency, cugrt_latency> latency();
+  bool waits_its_way() const { return source_.wait != CUGRT_WAIT_DEFAULT; }
   /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
   void close();
   bool closed();
@@ -133,7 +139,7 @@ private:
   std::mutex mutex_;    // of what follows
   std::vector<std::unique_ptr<OpenSession>> sessions_, traced_;
   std::vector<OpenSession *> idle_;
-  bool tracing_ = false, closed_ = false;
+  bool tracing_ = false, closed_ = false, sealed_ = false;
   size_t lent_ = 0;
 };
 

@@ -226,6 +226,8 @@ void open_model(Model *self, nb::dict source) {
   if (const nb::object group = source["group"]; !group.is_none()) {
     made.group = nb::cast<std::shared_ptr<SharedDevice>>(group);
     made.exclusive = string(source, "exclusive");
+    made.priority = nb::cast<int32_t>(nb::object(source["priority"]));
+    made.wait = nb::cast<int32_t>(nb::object(source["wait"]));
   }
   if (string(source, "kind") == "pack") {
     const std::string_view content = content_of(source);
