@@ -1,5 +1,5 @@
-// Parts of tensors, and tensors that are padded, stretched or counted: kernels/index/pad.cu,
-// range.cu; slices and stretched tensors by way of transpose.cu.
+// Parts of tensors, and tensors that are padded, stretched or counted: kernels/movement/pad.cu,
+// kernels/index/range.cu; slices and stretched tensors by way of transpose.cu.
 #include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
