@@ -14,6 +14,7 @@ from cugrt.relax.dialect import TensorType, type_of
 # What leaves the range in which results can be compared, or has other results for NaN.
 UNLIKE = {"exp", "sqrt", "div"}
 UPPER = 9  # of n
+SCALE = 3.7  # before rounding, so that what modules say exactly, as -1.5, lies off the halves
 
 
 class Graph(fusion_worker.Graph):
@@ -42,6 +43,15 @@ class Graph(fusion_worker.Graph):
             ids = self.param(shape, "i32")
             self.index_of[ids] = shape[axis]
             self.op("gather_elements", [x, ids], shape, f" {{axis = {axis}}}", {"axis": axis})
+
+
+    def relax_op(self, op, values, n):
+        """What decides between elements, or cuts them off, does so of rounded ones: roundings before it change nothing."""
+        name, operands, text, keywords = op
+        kinds = {**fusion_worker.COMPARE, **fusion_worker.SEARCH, "cast": None}
+        if name in kinds and self.dtypes[operands[0]] == "f32":
+            values = {i: relax.op.round(relax.op.multiply(values[i], relax.const(SCALE, "float32"))) for i in operands}
+        return super().relax_op((name, operands, text, keywords), values, n)
 
 
 class Part:

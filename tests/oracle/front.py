@@ -7,7 +7,8 @@ Each seed of [A, B) is one test. A random Relax module of ops, branches, calls, 
 (draw_relax.py) comes in by cugrt.from_relax, runs on the emulated driver at two sizes, and must give what TVM's virtual
 machine gives on the CPU; of some seeds the ops come in as PrimFuncs. Then what cugrt.to_relax makes of it must come in
 as the same module, up to names. So must the module of kernels that the published passes are compared on (draw.py).
-Prints the failure and the module of every seed that fails, then the counts.
+Elements that the virtual machine itself gives
+otherwise for inputs that differ by a rounding are not compared. Prints the failure and the module of every seed that fails, then the counts.
 
 Needs the Python package in .deps/relax, which `./dev test relax` makes.
 """

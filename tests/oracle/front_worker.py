@@ -19,6 +19,7 @@ from cugrt.relax.reader import Reader
 from cugrt.relax.writer import Writer
 
 SIZES = (1, 5)  # of n
+NUDGES = 9  # the first is none
 LEGALIZED_EVERY = 16  # seeds: their ops are PrimFuncs before they come in
 
 STEPS = ("LegalizeOps", "RewriteDataflowReshape", "ToNonDataflow", "RemovePurityChecking", "CallTIRRewrite",
@@ -35,6 +36,22 @@ def machine_of(module):
 def flat(made):
     """The parts of what the virtual machine gives, as arrays."""
     return [made.numpy()] if hasattr(made, "numpy") else [part for one in made for part in flat(one)]
+
+
+def undecided(drawn, machine, n, yes, at):
+    """Which elements of a result the virtual machine itself gives otherwise for inputs that differ by a rounding."""
+    rng, made = numpy.random.default_rng(n), []
+    for step in range(NUDGES):
+        arguments = [a for given in drawn.arguments(n, yes) for a in given.values()]
+        if step:
+            arguments = [a * (1 + rng.choice([-1, 1], a.shape) * 2.0**-22).astype(a.dtype)
+                         if a.dtype == "float32" else a for a in arguments]
+        made.append(flat(machine["main"](*map(tvm.runtime.tensor, arguments)))[at])
+    first = made[0]
+    if first.dtype.kind != "f":
+        return numpy.any([one != first for one in made], axis=0)
+    limit = 1e-3 * max(float(numpy.abs(first).max(initial=0)), 1.0)
+    return numpy.any([~(numpy.abs(one - first) <= limit) for one in made], axis=0)
 
 
 def unlike(ours, theirs):
@@ -64,7 +81,11 @@ def compare_runs(drawn, module, machine):
             if len(ours) != len(theirs):
                 return f"{len(ours)} results where {len(theirs)} are right"
             for at, (a, b) in enumerate(zip(ours, theirs)):
-                if found := unlike(numpy.asarray(a), b):
+                found = unlike(numpy.asarray(a), b)
+                if found and numpy.shape(a) == b.shape:
+                    kept = ~undecided(drawn, machine, n, yes, at)
+                    found = unlike(numpy.asarray(a)[kept], b[kept])
+                if found:
                     return f"result {at} at n = {n}, {yes}: {found}"
     if model.counters["eager_steps"]:
         return "steps were run one by one"
@@ -96,8 +117,12 @@ def compare(seed):
     machine = machine_of(drawn.module)
     ran = module
     if seed % LEGALIZED_EVERY == 0:
-        ran = cugrt.from_relax(relax.transform.LegalizeOps()(drawn.module))
-        out["features"].append("call_tir")
+        try:
+            ran = cugrt.from_relax(relax.transform.LegalizeOps()(drawn.module))
+            out["features"].append("call_tir")
+        except cugrt.Error as error:
+            if "it reduces over one element" not in str(error):
+                raise
     failure = compare_runs(drawn, ran, machine)
     failure = failure or compare_texts("from_relax of to_relax", module.text, cugrt.from_relax(cugrt.to_relax(module)).text)
     failure = failure or compare_planned(seed)

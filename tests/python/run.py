@@ -1,5 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the package's tests with pytest in .deps/package/venv, and counts them for ./dev test."""
+"""Runs the package's tests with pytest in .deps/package/venv, and counts them for ./dev test.
+
+  run.py [--relax VERSION] [PYTEST OPTIONS...]
+
+--relax: those of Relax alone, in .deps/relax/VERSION.
+"""
+import glob
 import os
 import re
 import subprocess
@@ -12,12 +18,19 @@ PYTHON = os.path.join(HERE, "..", "..", ".deps", "package", "venv", "bin", "pyth
 
 
 def main():
-    if subprocess.run([PYTHON, "-c", "import cugrt"], capture_output=True).returncode:
-        print("the package is not installed in .deps/package/venv: ./dev test python does that")
+    python, files, options, suite = PYTHON, [HERE], sys.argv[1:], "python"
+    if options[:1] == ["--relax"]:
+        python = os.path.join(HERE, "..", "..", ".deps", "relax", options[1], "bin", "python")
+        files, options, suite = sorted(glob.glob(os.path.join(HERE, "test_relax*.py"))), options[2:], "relax"
+    if "--seeds" in options:  # for the other script of the suite
+        at = options.index("--seeds")
+        options = options[:at] + options[at + 2 :]
+    if not os.path.exists(python) or subprocess.run([python, "-c", "import cugrt"], capture_output=True).returncode:
+        print(f"the package is not installed for {python}: ./dev test {suite} does that")
         return 1
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
-        ran = subprocess.run([PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *sys.argv[1:], HERE],
+        ran = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *options, *files],
                              capture_output=True, text=True, cwd=folder)
         if not os.path.exists(report):
             print(ran.stdout + ran.stderr)

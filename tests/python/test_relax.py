@@ -407,6 +407,35 @@ def test_half_prim_functions():
     np.testing.assert_allclose(run(module, x, w)[0].astype("f4"), wanted, atol=1e-2)
 
 
+def test_numbers_of_the_toolkit():
+    """TVM's source of isinf has a name that only the toolkit's headers define."""
+    from tvm import relax
+
+    x = np.array([1, np.inf, np.nan, -np.inf], "float32")
+    module = module_of(lambda x: relax.op.isinf(x), tensors([x]))
+    out = run(cugrt.from_relax(relax.transform.LegalizeOps()(module)), x)
+    np.testing.assert_array_equal(out[0], np.isinf(x))
+
+
+def test_sum_of_one_element():
+    """Whose PrimFunc TVM's schedules make a wrong kernel of."""
+    from tvm import relax
+
+    module = module_of(lambda x, w: relax.op.nn.rms_norm(x, w, [-1]), tensors([floats(6, 1), floats(1)]))
+    with pytest.raises(cugrt.Error, match="the PrimFunc 'rms_norm': it reduces over one element"):
+        cugrt.from_relax(relax.transform.LegalizeOps()(module))
+    assert isinstance(cugrt.from_relax(module), cugrt.Module)
+
+
+def test_scalar_constants_have_no_dimension():
+    from tvm import relax
+
+    x = np.float32(3)
+    module = module_of(lambda x: relax.op.add(x, relax.const(2, "float32")), tensors([np.array(x)]))
+    assert "tensor<[], f32> = x" in cugrt.from_relax(module).text
+    assert np.shape(run(cugrt.from_relax(module), np.array(x))[0]) == ()
+
+
 REFUSED = {
     "packed": (
         """

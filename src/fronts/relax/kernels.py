@@ -27,6 +27,11 @@ typedef unsigned int uint;
 typedef unsigned short ushort;
 typedef unsigned char uchar;
 """
+NUMBERS = """#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000ll)
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000ll)
+"""
 HALF = """#include <cuda_fp16.h>
 static __device__ half max(half a, half b) { return __hgt(a, b) ? a : b; }
 static __device__ half min(half a, half b) { return __hlt(a, b) ? a : b; }
@@ -78,7 +83,6 @@ def target_of(wanted):
 def lower(prims, wanted, report):
     """`Lowered` by GlobalVar; what cannot be lowered goes to the report."""
     import tvm.s_tir  # noqa: F401: registers what Dlight needs
-    from tvm.s_tir import dlight as dl
 
     names, named = {}, {}
     for number, (var, f) in enumerate(prims.items()):
@@ -92,25 +96,60 @@ def lower(prims, wanted, report):
             if info.name == "tirx.SplitHostDevice":
                 kept["module"] = module
 
+    scheduled = {}
+    for var, f in named.items():
+        try:
+            scheduled[var] = schedule(var, f, target)
+        except Exception as error:  # what TVM throws has no common class
+            report.add(f"TVM does not schedule the PrimFunc '{var.name_hint}': {last_line(error)}", "")
     try:
-        with target:
-            scheduled = dl.ApplyDefaultSchedule(
-                dl.gpu.Matmul(), dl.gpu.GEMV(), dl.gpu.Reduction(), dl.gpu.GeneralReduction(), dl.gpu.Fallback()
-            )(tvm.IRModule(named))
         with tvm.transform.PassContext(instruments=[Keep()]):
-            built = tvm.compile(scheduled, target=tvm.target.Target(target, host="llvm"))
+            built = tvm.compile(tvm.IRModule(scheduled), target=tvm.target.Target(target, host="llvm"))
         sources = split("\n".join(one.inspect_source() for one in built.mod.imports))
-    except Exception as error:  # what TVM throws has no common class
-        said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-        report.add(f"TVM does not lower the PrimFuncs {', '.join(names.values())}: {said}", "")
+    except Exception as error:
+        report.add(f"TVM does not lower the PrimFuncs {', '.join(names.values())}: {last_line(error)}", "")
         return {}
     functions, made = {var.name_hint: f for var, f in kept["module"].functions.items()}, {}
     for var, name in names.items():
+        if name not in functions:  # not scheduled
+            continue
         try:
             made[var] = read_host(functions[name], functions, sources)
         except Error as error:
             report.add(f"PrimFunc '{var.name_hint}': {error}", "")
     return made
+
+
+def schedule(var, f, target):
+    """A PrimFunc by the first of TVM's rules that takes it; a rule may fail with what it should refuse."""
+    from tvm.s_tir.dlight import ApplyDefaultSchedule, gpu
+
+    check_reductions(f)
+    rules = [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
+    with target:
+        try:
+            return ApplyDefaultSchedule(*rules)(tvm.IRModule({var: f}))[var]
+        except Exception:  # what TVM throws has no common class
+            return ApplyDefaultSchedule(rules[-1])(tvm.IRModule({var: f}))[var]
+
+
+def check_reductions(f):
+    """Refuses sums of one element that other blocks read: TVM puts them in the places of reads, before they are made."""
+    blocks, sums = [], []
+
+    def visit(node):
+        if type(node).__name__ == "SBlock" and node.iter_vars:
+            blocks.append(node)
+            of_one = [v for v in node.iter_vars if int(v.iter_type) == tirx.IterVar.CommReduce]
+            sums.extend(v for v in of_one if isinstance(v.dom.extent, tirx.IntImm) and int(v.dom.extent) == 1)
+
+    walk(f.body, visit)
+    if sums and len(blocks) > 1:
+        raise refuse("it reduces over one element, of which TVM's schedules make a wrong kernel")
+
+
+def last_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
 def split(source):
@@ -129,6 +168,7 @@ def complete(entry, text):
         raise refuse(f"its source needs {include.group(0).strip()!r}, which is not supported")
     return (
         PREAMBLE
+        + (NUMBERS if "CUDART_" in text else "")
         + (HALF if re.search(r"\bhalf|hexp\b", text) else "")
         + (BFLOAT if "nv_bfloat16" in text else "")
         + text

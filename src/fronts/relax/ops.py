@@ -248,7 +248,9 @@ def running(f, e):
         x = cast(f, x, type_of(e).dtype)
     if axis is None:
         x = flattened(f, e.args[0], x)
-    return f.op(e.op.name.removeprefix("relax."), x, axis=0 if axis is None else int(axis), exclusive=bool(e.attrs.exclusive))
+    return f.op(
+        e.op.name.removeprefix("relax."), x, axis=0 if axis is None else int(axis), exclusive=bool(e.attrs.exclusive)
+    )
 
 
 @takes("nn.softmax", "nn.log_softmax")

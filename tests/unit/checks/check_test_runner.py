@@ -160,7 +160,8 @@ class Runner(unittest.TestCase):
 
     def test_what_is_left_out_is_there(self):
         declared = ""
-        for suite in ("unit", "emulator/unit", "golden", "differential", "fault", "emulator/foreign", "emulator/conformance", "python"):
+        for suite in ("unit", "emulator/unit", "golden", "differential", "fault", "emulator/foreign", "emulator/conformance", "python",
+                      "oracle"):
             with open(os.path.join(ROOT, "tests", suite, "meson.build")) as file:
                 declared += file.read()
         for program, (checks, _) in suite_plan.WITHOUT_CHECKS.items():
