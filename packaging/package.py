@@ -110,6 +110,7 @@ def write(path, text):
 class Maker:
     def __init__(self, root, work, out):
         self.root, self.work, self.out = root, work, out
+        self.compression, self.level = "xz", 9  # of Debian packages, of tarballs
         self.version = version_of(root)
         self.date = int(run("git", "-C", root, "log", "-1", "--format=%ct").strip() or 0)
         os.environ["SOURCE_DATE_EPOCH"] = str(self.date)  # dpkg-deb's archives are the same each time
@@ -202,7 +203,7 @@ class Maker:
                 os.chmod(os.path.join(base, folder), 0o755)
         os.chmod(tree, 0o755)
         name = os.path.join(self.out, f"{package}_{self.version}_{DEBIAN[machine]}.deb")
-        run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, name)
+        run("dpkg-deb", "--root-owner-group", f"-Z{self.compression}", "--build", tree, name)
         return name
 
     def debian(self, machine, stage):
@@ -273,7 +274,7 @@ class Maker:
             info.mtime = self.date
             return info
 
-        with open(to, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, self.date) as packed, tarfile.open(
+        with open(to, "wb") as raw, gzip.GzipFile("", "wb", self.level, raw, self.date) as packed, tarfile.open(
             fileobj=packed, mode="w"
         ) as tar:
             tar.add(folder, name, filter=plain)

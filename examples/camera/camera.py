@@ -27,7 +27,8 @@ def frame_of_clip(frame):
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     window = np.full((1, 1, SIDE, SIDE), 1 / SIDE**2, "float32")
-    model = cugrt.load(sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "camera.cugrt"), weights={"window": window})
+    path = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "camera.cugrt")
+    model = cugrt.load(path, weights={"window": window})
     off = 0
     for frame in range(FRAMES):
         shown, *found = model(frame=frame_of_clip(frame))
