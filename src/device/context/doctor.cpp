@@ -37,7 +37,7 @@ void add_driver(Lines &lines, const DoctorReport &report) {
   lines.line("CUDA version", driver::version_text(report.driver->version));
   if (report.driver->emulated)
     lines.line("EMULATED", "results are computed on the CPU; times say nothing about a GPU");
-  for (const std::string &missing : driver::missing_capabilities(report.driver->capabilities))
+  for (const std::string &missing : report.driver->missing)
     lines.line("missing", missing);
   for (const driver::DeviceReport &device : report.driver->devices) {
     lines.section("device " + std::to_string(device.ordinal));
@@ -206,7 +206,7 @@ std::string DoctorReport::to_json() const {
   if (driver) {
     json.key("path").text(driver->path).key("version").number(int64_t(driver->version));
     json.key("emulated").boolean(driver->emulated);
-    write_texts(json, "missing", driver::missing_capabilities(driver->capabilities));
+    write_texts(json, "missing", driver->missing);
     if (!driver->devices.empty()) {
       json.key("devices").begin_list();
       for (const driver::DeviceReport &device : driver->devices)

@@ -77,7 +77,9 @@ Result<DriverReport> report(const DriverLibrary &driver) {
   result.path = driver.path;
   result.version = driver.version;
   result.emulated = driver.emulated;
-  result.capabilities = driver.capabilities();
+  result.missing = missing_capabilities(driver.capabilities());
+  if (!driver.api.GraphNodeGetToolsId)
+    result.missing.emplace_back("ids of nodes in a profiler's report need CUDA 13.1");
   int count = 0;
   CUGRT_DRIVER(driver.api, DeviceGetCount, (&count), "");
   for (int i = 0; i < count; ++i) {

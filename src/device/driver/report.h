@@ -26,7 +26,7 @@ struct DriverReport {
   std::string path;
   int version = 0;
   bool emulated = false;
-  Capabilities capabilities;
+  std::vector<std::string> missing; // what needs a newer driver, a line each
   std::vector<DeviceReport> devices;
 };
 
