@@ -39,22 +39,31 @@ def expanded(path, seen):
     return lines + end
 
 
-# A string literal has at most 65,536 characters: longer texts are two, joined while compiling.
+# A string literal has at most 65,536 characters: longer texts are several, joined while compiling.
 MOST = 60000
 JOINED = """namespace {
 
-template <size_t kFirst, size_t kSecond>
-constexpr std::array<char, kFirst + kSecond - 2> joined(const char (&first)[kFirst],
-                                                        const char (&second)[kSecond]) {
-  std::array<char, kFirst + kSecond - 2> all{};
-  for (size_t i = 0; i + 1 < kFirst; ++i)
-    all[i] = first[i];
-  for (size_t i = 0; i + 1 < kSecond; ++i)
-    all[kFirst - 1 + i] = second[i];
+template <size_t... kSizes> constexpr auto joined(const char (&...parts)[kSizes]) {
+  std::array<char, (kSizes + ...) - sizeof...(kSizes)> all{};
+  size_t at = 0;
+  const auto append = [&](const char *part, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      all[at++] = part[i];
+  };
+  (append(parts, kSizes - 1), ...);
   return all;
 }
 
 """
+
+
+def parts(text):
+    """Of MOST characters at most, in whole lines."""
+    while len(text) > MOST:
+        cut = text.rindex("\n", 0, MOST) + 1
+        yield text[:cut]
+        text = text[cut:]
+    yield text
 
 
 def literal(text):
@@ -68,12 +77,9 @@ def main():
         text = "\n".join(expanded(path, set())) + "\n"
         if f"){DELIMITER}\"" in text:
             sys.exit(f"{path}: holds the delimiter of raw strings, {DELIMITER}")
-        if len(text) > 2 * MOST:
-            sys.exit(f"{path}: {len(text)} characters, with what it includes, do not fit into two literals")
         value = literal(text)
         if len(text) > MOST:
-            cut = text.rindex("\n", 0, MOST) + 1
-            long.append(f"constexpr auto kLong{len(long)} = joined({literal(text[:cut])}, {literal(text[cut:])});\n")
+            long.append(f"constexpr auto kLong{len(long)} = joined({', '.join(map(literal, parts(text)))});\n")
             value = f"{{kLong{len(long) - 1}.data(), kLong{len(long) - 1}.size()}}"
         rows.append(f'    {{"{os.path.basename(path)}", {value}}},\n')
     with open(output, "w", encoding="ascii") as file:
