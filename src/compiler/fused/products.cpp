@@ -2,8 +2,8 @@
 #include "compiler/fused/products.h"
 
 #include "base/check.h"
-#include "compiler/fused/kernel_parameters.h"
 #include "compiler/fused/kernel_text.h"
+#include "compiler/fused/product_epilogue.h"
 #include "compiler/fused/product_tiles.h"
 #include "ops/emit/op_emitter.h"
 
@@ -21,14 +21,11 @@ constexpr int64_t kMostSharedBytes = 48 << 10;
 /// Of a product's tile; a thread has four elements of them at most.
 constexpr int64_t kMostElements = 1024, kMostColumns = 64;
 
-ir::DType wide_of(ir::DType dtype) { return dtype == ir::DType::f64 ? dtype : ir::DType::f32; }
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
-class Writer : KernelParameters {
+class Writer : ProductEpilogue {
 public:
-  Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
-      : KernelParameters(wide_of(kernel.dtype)), table_(table), builder_(builder), kernel_(kernel) {
-  }
+  using ProductEpilogue::ProductEpilogue;
 
   Status run() {
     const std::string element(element_type(kernel_.dtype));
@@ -52,17 +49,6 @@ public:
   }
 
 private:
-  using KernelParameters::size;
-  std::string size(const std::string &name, int64_t value) {
-    return size(name, builder_.module().exprs.constant(value));
-  }
-  ir::Type type_of(ir::ValueId value) {
-    return builder_.module().types[builder_.function().value(value).type];
-  }
-  std::string element_of_value(ir::ValueId value) {
-    return std::string(element_type(type_of(value).dtype));
-  }
-
   // --- Text --------------------------------------------------------------------------------------
 
   static std::string is_rms(const RowNorm &norm) {
@@ -196,172 +182,6 @@ private:
                     : kernel_.depth / info.elements_per_block * info.bytes_per_block;
   }
 
-  Status write_epilogue(const ProductPart &part, const std::string &p) {
-    if (part.turn && part.turn->norm)
-      body_ += "    normalize_heads(sums[0], " +
-               optional_tensor("head_scale" + p, "T", part.turn->norm->scale) + ", columns" + p +
-               ", " + scalar("head_epsilon" + p, part.turn->norm->epsilon) + ");\n";
-    std::string store; // of `value`, at row r and the column
-    if (part.append) {
-      store = append(*part.append, p, part.turn.has_value());
-    } else {
-      const std::string y =
-          tensor("y" + p, element_of_value(part.result), part.result, ir::Access::out);
-      CUGRT_TRY(write_elements(part, p, store));
-      store = "      const Index j = Index(r) * Index(n" + p + ") + Index(column);\n      " + y +
-              "[j] = " + store + ";\n";
-    }
-    if (part.turn)
-      return write_turn(*part.turn, p, store);
-    if (part.append)
-      store = "      const T value = sums[0][r][c];\n" + store;
-    body_ += over("each_element", p, "int own, int r, int c, long long column", store);
-    return {};
-  }
-
-  /// A call of each_element or each_pair.
-  static std::string over(const std::string &what, const std::string &p,
-                          const std::string &parameters, const std::string &lines) {
-    return "    " + what + "(rows, n" + p + ", first, columns" + p + ", [&](" + parameters +
-           ") {\n" + lines + "    });\n";
-  }
-
-  /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
-  std::string append(const CacheAppend &to, const std::string &p, bool in_pairs) {
-    const ir::DType ids = type_of(to.positions).dtype;
-    const std::string id = ids == ir::DType::i64 ? "long long" : "int";
-    const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
-    const auto symbol = [&](const std::string &name, bool is_position) {
-      return add("cugrt_symbol<" + id + "> ", name, [=, this](KernelLaunch &launch) {
-        const CacheSymbols symbols = cache_symbols(table_, builder_, to.cache, to.positions,
-                                                   to.sequences, kernel_.group.location);
-        launch.checked_symbol(name, ids, is_position ? symbols.position : symbols.sequence);
-      });
-    };
-    const std::string each = size("each" + p, to.each);
-    const std::string lengths = to.lengths.valid()
-                                    ? tensor("lengths" + p, id, to.lengths, ir::Access::in)
-                                    : "(const " + id + " *)nullptr";
-    std::string place = tensor("written" + p, id, to.positions, ir::Access::in);
-    place += ", " + lengths + ", " + symbol("position" + p, true) + ", r, " + each + ", ";
-    const std::string capacity = count("capacity" + p, dims[1]);
-    std::string sequence = "r / " + each;
-    if (to.sequences.valid()) {
-      const std::string given = tensor("sequences" + p, id, to.sequences, ir::Access::in);
-      const std::string checked = symbol("sequence" + p, false);
-      const std::string rows = count("cache_rows" + p, dims[0]);
-      sequence = "cache_sequence(" + given + ", " + checked + ", " + sequence + ", " + rows + ")";
-    }
-    const ir::DType dtype = type_of(to.cache).dtype;
-    const std::string element(element_type(dtype));
-    uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
-    uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
-    const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
-    const std::string lines = "      const long long at = cache_position(" + place + capacity +
-                              ");\n      to[own] = at < 0 ? -1 : (" + sequence + " * " + capacity +
-                              " + at) * n" + p + ";\n";
-    early_ += "    long long to[" + std::string(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
-              (in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
-                        : over("each_element", p, "int own, int r, int, long long", lines));
-    return "      if (to[own] >= 0)\n        " + cache +
-           "[to[own] + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") +
-           ";\n";
-  }
-
-  /// What the part's ops read at each element of its result and nowhere else: it is asked for
-  /// before the products.
-  std::vector<uint32_t> read_beside(const ProductPart &part) {
-    std::vector<uint32_t> found;
-    const std::vector<ir::ExprId> dims = type_of(part.result).dims;
-    for (uint32_t op : part.ops)
-      for (uint32_t value : kernel_.group.ops[op].operands) {
-        if (value == FusedGroup::kNoValue ||
-            std::find(part.leaves.begin(), part.leaves.end(), value) != part.leaves.end() ||
-            std::find(found.begin(), found.end(), value) != found.end())
-          continue;
-        const FusedGroup::Value &operand = kernel_.group.values[value];
-        const ir::Type &type = builder_.module().types[operand.type];
-        if (operand.given.valid() && type.dims == dims)
-          found.push_back(value);
-      }
-    return found;
-  }
-
-  /// The expression of what is stored at j.
-  Status write_elements(const ProductPart &part, const std::string &p, std::string &value) {
-    if (part.ops.empty()) {
-      value = part.turn ? "value" : "sums[0][r][c]";
-      return {};
-    }
-    ElementCode::Names names{"j" + p, std::string(1, char('a' + (p[0] - '0'))) + "_"};
-    std::vector<std::string> list = {"Index j" + p}, arguments = {"j"};
-    for (size_t i = 0; i < part.leaves.size(); ++i) {
-      const std::string name = "p" + p + "_" + std::to_string(i);
-      names.leaves.push_back({part.leaves[i], name});
-      list.push_back(std::string(element_type(kernel_.dtype)) + " " + name);
-      arguments.push_back("sums[" + std::to_string(i) + "][r][c]");
-    }
-    for (uint32_t value : read_beside(part)) {
-      const std::string number = std::to_string(names.leaves.size()), name = "p" + p + "_" + number;
-      const std::string element = element_of(builder_.module(), kernel_.group, value);
-      const std::string from = tensor("beside" + p + "_" + number, element,
-                                      kernel_.group.values[value].given, ir::Access::in);
-      names.leaves.push_back({value, name});
-      list.push_back(element + " " + name);
-      arguments.push_back(name + "[own]");
-      early_ += "    " + element + " " + name + "[kOwn];\n" +
-                over("each_element", p, "int own, int r, int, long long column",
-                     "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p +
-                         ") + Index(column)];\n");
-    }
-    ir::Module &module = builder_.module();
-    ElementCode code(module, kernel_.group, part.ops, std::move(names));
-    const uint32_t output = kernel_.group.ops[part.ops.back()].result;
-    CUGRT_ASSIGN(const std::string lines, code.lines(output, "  ", "return "));
-    const ElementParameters &uses = code.parameters();
-    for (const std::string &text : declared(module, kernel_.group, uses, ""))
-      list.push_back(text);
-    for (const std::string &text : named(uses))
-      arguments.push_back(text);
-    for (const ElementParameters::Tensor &read : uses.tensors)
-      tensor(read.name, element_of(module, kernel_.group, read.value),
-             kernel_.group.values[read.value].given, ir::Access::in);
-    for (const ElementParameters::Size &known : uses.sizes)
-      size(known.name, known.value);
-    functions_ += wrapped("__device__ __forceinline__ " +
-                              element_of(module, kernel_.group, output) + " stored" + p + "(",
-                          list, ") {\n") +
-                  lines + "}\n\n";
-    uses_.add(uses);
-    value = wrapped("stored" + p + "(", arguments, ")", "\n          ");
-    return {};
-  }
-
-  Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store) {
-    const ir::DType ids = type_of(turn.positions).dtype;
-    const std::string positions =
-        tensor("positions" + p, ids == ir::DType::i64 ? "long long" : "int", turn.positions,
-               ir::Access::in);
-    std::string rotation = "rotation(" + positions + "[r], place / 2, ";
-    if (turn.cosines.valid()) {
-      const std::string table = element_of_value(turn.cosines);
-      rotation += "columns" + p + ".turned / 2, " +
-                  tensor("cosines" + p, table, turn.cosines, ir::Access::in) + ", " +
-                  tensor("sines" + p, table, turn.sines, ir::Access::in) + ", " +
-                  count("table_rows" + p, type_of(turn.cosines).dims[0]) + ")";
-    } else {
-      rotation += "columns" + p + ".turned, " + scalar("base" + p, turn.base) + ", " +
-                  scalar("turn_scale" + p, turn.scale) + ")";
-    }
-    early_ += "    Rotation turns[kOwnPairs];\n" +
-              over("each_pair", p, "int own, int r, int, int place",
-                   "      if (place < columns" + p + ".turned)\n        turns[own] = " + rotation +
-                       ";\n");
-    body_ += "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +
-             ", turns, [&](int own, int r, long long column, T value) {\n" + store + "    });\n";
-    return {};
-  }
-
   // --- The launch --------------------------------------------------------------------------------
 
   /// Rounds of stored blocks that are asked for at once: all that a warp has, where registers hold
@@ -378,7 +198,10 @@ private:
     const int64_t rows = kernel_.norm ? kernel_.most_rows * kernel_.depth : 0;
     const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
     return (rows + sums) * bytes +
-           (has_slices_ ? sums * slices_ * element_bytes(wide_of(kernel_.dtype)) : 0) +
+           (has_slices_ ? sums * slices_ *
+                              element_bytes(kernel_.dtype == ir::DType::f64 ? kernel_.dtype
+                                                                            : ir::DType::f32)
+                        : 0) +
            kPartialBytes;
   }
 
@@ -447,13 +270,8 @@ private:
     launch.emit(kernel_.group.location);
   }
 
-  KernelTable &table_;
-  ir::FunctionBuilder &builder_;
-  const ProductKernel &kernel_;
   std::vector<std::string> options_;
-  // Of device functions; before the wait; behind it; of a part, what is read before its products.
-  std::string functions_, ahead_, body_, early_;
-  ElementParameters uses_;
+  std::string ahead_; // before the wait
   size_t most_products_ = 0;
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);

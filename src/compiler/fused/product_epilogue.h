@@ -1,0 +1,51 @@
+// The text of what stands behind the products of a kernel (products.h): of each part from its tile
+// to memory.
+#pragma once
+
+#include "compiler/fused/kernel_parameters.h"
+#include "compiler/fused/products.h"
+
+namespace cugrt::codegen {
+
+class ProductEpilogue : protected KernelParameters {
+public:
+  ProductEpilogue(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
+      : KernelParameters(kernel.dtype == ir::DType::f64 ? kernel.dtype : ir::DType::f32),
+        table_(table), builder_(builder), kernel_(kernel) {}
+
+protected:
+  using KernelParameters::size;
+  std::string size(const std::string &name, int64_t value) {
+    return size(name, builder_.module().exprs.constant(value));
+  }
+  ir::Type type_of(ir::ValueId value) const {
+    return builder_.module().types[builder_.function().value(value).type];
+  }
+  std::string element_of_value(ir::ValueId value) const {
+    return std::string(element_type(type_of(value).dtype));
+  }
+
+  Status write_epilogue(const ProductPart &part, const std::string &p);
+
+  KernelTable &table_;
+  ir::FunctionBuilder &builder_;
+  const ProductKernel &kernel_;
+  // Of device functions; behind the wait; of a part, what is read before its products.
+  std::string functions_, body_, early_;
+  ElementParameters uses_;
+
+private:
+  /// A call of each_element or each_pair.
+  static std::string over(const std::string &what, const std::string &p,
+                          const std::string &parameters, const std::string &lines);
+  /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
+  std::string append(const CacheAppend &to, const std::string &p, bool in_pairs);
+  /// What the part's ops read at each element of its result and nowhere else: it is asked for
+  /// before the products.
+  std::vector<uint32_t> read_beside(const ProductPart &part);
+  /// The expression of what is stored at j.
+  Status write_elements(const ProductPart &part, const std::string &p, std::string &value);
+  Status write_turn(const HeadTurn &turn, const std::string &p, const std::string &store);
+};
+
+} // namespace cugrt::codegen
