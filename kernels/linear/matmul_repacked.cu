@@ -102,27 +102,43 @@ extern "C" __global__ void __launch_bounds__(128, 2)
 }
 #endif
 
-#ifdef MULTIPLIES_BY_MMA
+#if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
 template <int kTall, int kSlots>
 __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
                                             long long rows, long long n, long long k) {
   __builtin_assume(ASSUME);
-#if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(16) Byte ring[];
+  __shared__ StreamSums partial;
+  const unsigned tiles = unsigned(n / kColumns), each = tiles / gridDim.x, more = tiles % gridDim.x;
+  const unsigned before = blockIdx.x < more ? blockIdx.x : more;
+  const NeighbourGroups groups = {w, blockIdx.x * each + before};
+  Stream<FORMAT, kTall, true, kSlots, NeighbourGroups> stream = {
+      groups, each + (blockIdx.x < more ? 1 : 0), n, k, ring};
+  stream.begin();
+  BEGIN_EARLY();
+  const auto store = [&](unsigned group, int r, int o, const float(&sums)[kWarps][8][17]) {
+    const long long column = (long long)(groups.begin + group) * kColumns + o;
+    float total = BIAS_AT(column);
+#pragma unroll
+    for (int s = 0; s < kWarps; ++s)
+      total += sums[s][r][o];
+    y[r * n + column] = T(total);
+  };
   if ((unsigned long long)(x) % 16 == 0)
-    stream_tiles<FORMAT, kTall, kSlots, kWarps, true>(x, w, BIAS_ARGUMENT y, int(rows), n, k, ring);
+    stream.template run<true>(x, int(rows), partial, store);
   else
-    stream_tiles<FORMAT, kTall, kSlots, kWarps, false>(x, w, BIAS_ARGUMENT y, int(rows), n, k,
-                                                       ring);
-#endif
+    stream.template run<false>(x, int(rows), partial, store);
 }
+#define STREAM_ROWS(tall, slots) stream_rows<tall, slots>(x, w, BIAS_ARGUMENT y, rows, n, k)
+#else
+#define STREAM_ROWS(tall, slots)
+#endif
 
 #define STREAM(name, tall, slots)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)                               \
       name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
            long long rows, long long n, long long k) {                                             \
-    BEGIN_EARLY();                                                                                 \
-    stream_rows<tall, slots>(x, w, BIAS_ARGUMENT y, rows, n, k);                                   \
+    STREAM_ROWS(tall, slots);                                                                      \
   }
 
 #ifdef SLOTS_1
@@ -130,5 +146,4 @@ STREAM(matmul_stream_1, 1, SLOTS_1)
 #endif
 #ifdef SLOTS
 STREAM(matmul_stream, 8, SLOTS)
-#endif
 #endif

@@ -12,16 +12,17 @@
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
 // are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
 // HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
-// multiprocessor; HAS_SUM before a norm; where a norm stands before them NORM_THREADS and
-// NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of floating.cuh and assume.cuh.
+// multiprocessor; SLOTS of rings (repacked_stream.cuh); HAS_SUM before a norm; where a norm stands
+// before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
+// floating.cuh and assume.cuh.
 #pragma once
 
-#include "shared/assume.cuh"
 #include "attention/cache_row.cuh"
-#include "shared/floating.cuh"
-#include "shared/programmatic.cuh"
 #include "attention/rotation.cuh"
 #include "linear/slices.cuh"
+#include "shared/assume.cuh"
+#include "shared/floating.cuh"
+#include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
@@ -231,6 +232,11 @@ __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, con
 
 struct InOrder {
   __device__ __forceinline__ long long column(long long place) const { return place; }
+  // Of 16 places (repacked_stream.cuh): the least column, how far it is to that of the second half,
+  // and in which of these rows place `o` is.
+  __device__ __forceinline__ unsigned least_column(unsigned place) const { return place; }
+  __device__ __forceinline__ unsigned apart() const { return 8; }
+  __device__ __forceinline__ int row(int o) const { return o; }
 };
 
 // Heads whose pairs lie beside each other: the first `turned` elements of a head are pairs, (2 i,
@@ -249,6 +255,13 @@ template <bool kInterleaved> struct InPairs {
   __device__ __forceinline__ long long column(long long place) const {
     return place - place % width + element(int(place % width));
   }
+  // As above, where all of a head is turned.
+  __device__ __forceinline__ unsigned least_column(unsigned place) const {
+    const unsigned within = place % unsigned(width);
+    return kInterleaved ? place : place - within + within / 2;
+  }
+  __device__ __forceinline__ unsigned apart() const { return kInterleaved ? 8 : turned / 2; }
+  __device__ __forceinline__ int row(int o) const { return kInterleaved ? o : o % 2 * 8 + o / 2; }
 };
 
 // --- Ahead of the rest ---------------------------------------------------------------------------
@@ -474,6 +487,99 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
                        });
 #endif
 }
+#endif
+
+#ifdef SLOTS
+#include "linear/repacked_stream.cuh"
+
+// Products of a tile by rings of SLOTS slots, all of one format: the groups of one, then those of
+// the next. With a norm before them x lies in shared memory, else the rings have it.
+#if __CUDA_ARCH__ >= 800
+#ifdef NORM_THREADS
+constexpr bool kRingHasX = false;
+#else
+constexpr bool kRingHasX = true;
+#endif
+
+template <int kProducts, class Columns> struct GroupsOfTile {
+  const Byte *w[kProducts];
+  unsigned first, each; // place of the tile; groups of a product
+  Columns columns;
+
+  __device__ __forceinline__ unsigned apart() const { return columns.apart(); }
+  // Of a group: its product, and which it is of that one's.
+  __device__ __forceinline__ unsigned product(unsigned group) const {
+    unsigned product = 0;
+#pragma unroll
+    for (int i = 1; i < kProducts; ++i)
+      product += group >= i * each;
+    return product;
+  }
+  __device__ __forceinline__ RowsOfGroup rows(unsigned group) const {
+    const unsigned own = product(group);
+    const Byte *from = w[0];
+#pragma unroll
+    for (int i = 1; i < kProducts; ++i)
+      from = own == i ? w[i] : from;
+    return {from, columns.least_column(first + (group - own * each) * 16)};
+  }
+};
+
+template <int kFormat, int kProducts, class Columns>
+using StreamOfTile =
+    Stream<kFormat, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS, GroupsOfTile<kProducts, Columns>>;
+
+template <int kFormat, int kProducts, class Columns>
+__device__ __forceinline__ StreamOfTile<kFormat, kProducts, Columns>
+stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, long long k,
+               Columns columns, Byte *ring) {
+  GroupsOfTile<kProducts, Columns> groups;
+#pragma unroll
+  for (int i = 0; i < kProducts; ++i)
+    groups.w[i] = w[i];
+  const unsigned rest = (unsigned(n) - unsigned(tile) * COLUMNS) / 16;
+  groups.first = unsigned(tile) * COLUMNS;
+  groups.each = rest < COLUMNS / 16 ? rest : COLUMNS / 16;
+  groups.columns = columns;
+  return {groups, kProducts * groups.each, n, k, ring};
+}
+
+// `tile` is the block's of this part, if within it.
+template <int kFormat, int kProducts, class Columns>
+__device__ __forceinline__ void begin_stream(const Byte *const (&w)[kProducts], long long tile,
+                                             long long n, long long k, Columns columns,
+                                             Byte *ring) {
+  const bool inside = (tile >= 0) & (tile * COLUMNS < n);
+  stream_of_tile<kFormat>(w, tile, n, k, columns, ring).begin(inside);
+}
+
+template <int kFormat, int kProducts, class Columns>
+__device__ __forceinline__ void
+multiply_stream(const T *x, const Byte *const (&w)[kProducts], const T *const (&bias)[kProducts],
+                long long tile, long long rows, long long n, long long k, Columns columns,
+                Byte *ring, StreamSums &partial, Sums *to) {
+  const auto stream = stream_of_tile<kFormat>(w, tile, n, k, columns, ring);
+  const auto store = [&](unsigned group, int r, int o, const float(&sums)[kWarps][8][17]) {
+    const unsigned product = stream.groups.product(group);
+    const T *own = bias[0];
+#pragma unroll
+    for (int i = 1; i < kProducts; ++i)
+      own = product == i ? bias[i] : own;
+    const int c = int(group - product * stream.groups.each) * 16 + o, row = columns.row(o);
+    float total = bias_at(own, columns.column(stream.groups.first + c));
+#pragma unroll
+    for (int s = 0; s < kWarps; ++s)
+      total += sums[s][r][row];
+    to[product][r][c] = T(total);
+  };
+  if constexpr (!kRingHasX)
+    stream.template run<true>(x, int(rows), partial, store);
+  else if ((unsigned long long)(x) % 16 == 0)
+    stream.template run<true>(x, int(rows), partial, store);
+  else
+    stream.template run<false>(x, int(rows), partial, store);
+}
+#endif
 #endif
 
 // --- Behind a product ----------------------------------------------------------------------------

@@ -344,39 +344,49 @@ constexpr float kStepOfSums = Numbers<kFormat>::kFactor *(
     !Repacked<kFormat>::kIsLarge || kFoldsScales<kFormat> ? 1.0f : UnitScales<kFormat>::kFactor);
 
 // Block i of a unit of whatever size of a small format.
+template <int kFormat, int kRows> struct LoneBlock {
+  typedef Repacked<kFormat> Layout;
+  Lane<kFormat, kRows, false> lane;
+  float scale[2], least[2];
+
+  __device__ __forceinline__ void read(const Places<kRows> &at, long long unit, int i) {
+    const long long begin = unit * Layout::kUnit, b = begin + i;
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const Byte *low = at.w + Layout::low_at(at.row[s], b, at.q, at.blocks);
+#pragma unroll
+      for (int j = 0; j < Layout::kLow / 4; ++j)
+        lane.low[s][j] = reinterpret_cast<const unsigned *>(low)[j];
+      if constexpr (Layout::kHigh > 0) {
+        const Byte *high = at.w + Layout::high_at(at.row[s], begin, at.q, at.n, at.blocks);
+        if (Layout::blocks_of_unit(begin, at.blocks) == Layout::kUnit) {
+          // A word of all blocks: its bits, to where block 0's are.
+          const unsigned short *pairs = reinterpret_cast<const unsigned short *>(high);
+          lane.high[s][0] = (pairs[0] | unsigned(pairs[1]) << 16) >> 4 * i;
+        } else {
+          lane.high[s][0] = (high[i] & 15u) | (high[i] >> 4) << 16;
+        }
+      }
+      const unsigned short *halves = reinterpret_cast<const unsigned short *>(
+          at.w + Layout::scale_at(at.row[s], b, at.n, at.blocks));
+      scale[s] = half_of(halves[0], 0);
+      least[s] = BlockFormat<kFormat>::kHasLeast ? half_of(halves[1], 0) : 0;
+    }
+    lane.x = at.x;
+    lane.x.first += b * kBlock + Layout::element(at.q, 0);
+    if constexpr (kReadsAhead<kRows>)
+      lane.read_right_of(0, lane.ahead[0]);
+  }
+  __device__ __forceinline__ void add(float (&sum)[2 * kRows]) const {
+    add_block<0>(lane, scale, least, sum);
+  }
+};
 template <int kFormat, int kRows>
 __device__ __forceinline__ void add_block_alone(const Places<kRows> &at, long long unit, int i,
                                                 float (&sum)[2 * kRows]) {
-  typedef Repacked<kFormat> Layout;
-  const long long begin = unit * Layout::kUnit, b = begin + i;
-  Lane<kFormat, kRows, false> lane;
-  float scale[2], least[2];
-#pragma unroll
-  for (int s = 0; s < 2; ++s) {
-    const Byte *low = at.w + Layout::low_at(at.row[s], b, at.q, at.blocks);
-#pragma unroll
-    for (int j = 0; j < Layout::kLow / 4; ++j)
-      lane.low[s][j] = reinterpret_cast<const unsigned *>(low)[j];
-    if constexpr (Layout::kHigh > 0) {
-      const Byte *high = at.w + Layout::high_at(at.row[s], begin, at.q, at.n, at.blocks);
-      if (Layout::blocks_of_unit(begin, at.blocks) == Layout::kUnit) {
-        // A word of all blocks: its bits, to where block 0's are.
-        const unsigned short *pairs = reinterpret_cast<const unsigned short *>(high);
-        lane.high[s][0] = (pairs[0] | unsigned(pairs[1]) << 16) >> 4 * i;
-      } else {
-        lane.high[s][0] = (high[i] & 15u) | (high[i] >> 4) << 16;
-      }
-    }
-    const unsigned short *halves = reinterpret_cast<const unsigned short *>(
-        at.w + Layout::scale_at(at.row[s], b, at.n, at.blocks));
-    scale[s] = half_of(halves[0], 0);
-    least[s] = BlockFormat<kFormat>::kHasLeast ? half_of(halves[1], 0) : 0;
-  }
-  lane.x = at.x;
-  lane.x.first += b * kBlock + Layout::element(at.q, 0);
-  if constexpr (kReadsAhead<kRows>)
-    lane.read_right_of(0, lane.ahead[0]);
-  add_block<0>(lane, scale, least, sum);
+  LoneBlock<kFormat, kRows> block;
+  block.read(at, unit, i);
+  block.add(sum);
 }
 
 // The sums of rows of x with 16 rows of w, of the share of a warp: units `warp`, `warp` + `warps`,

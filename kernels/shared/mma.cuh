@@ -44,6 +44,16 @@ template <int kBytes> __device__ __forceinline__ void copy_bytes(unsigned to, co
                  : "memory");
 }
 
+// The same where `active` holds, without a branch.
+template <int kBytes>
+__device__ __forceinline__ void copy_bytes_if(bool active, unsigned to, const void *from) {
+  static_assert(kBytes == 16, "bytes that pass by the L1 cache");
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n"
+               "@p cp.async.cg.shared.global [%0], [%1], 16;\n}" ::"r"(to),
+               "l"(from), "r"(unsigned(active))
+               : "memory");
+}
+
 // Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
 template <bool kTurned>
 __device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {

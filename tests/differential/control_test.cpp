@@ -778,6 +778,66 @@ TEST_CASE("No programmatic edge leads from a kernel that never triggers") {
   CHECK(run_chain(chain_text({"good", "silent", "good"}), 3) == edges); // to silent, not from it
 }
 
+TEST_CASE("A programmatic edge leads to a kernel that copies weights before it waits, no inputs") {
+  // y = x + w, w copied to shared memory before the wait; as a weight and as an input.
+  std::string text = chain_text({"good", "good"});
+  text.replace(text.find("func @main"), std::string::npos, R"(kernel @copies {
+  inline """
+extern "C" __global__ void copies(const float *x, const float *w, float *y) {
+  __shared__ __align__(16) float own[32];
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+      (unsigned)__cvta_generic_to_shared(own + threadIdx.x)), "l"(w + threadIdx.x) : "memory");
+#else
+  own[threadIdx.x] = w[threadIdx.x];
+#endif
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  y[threadIdx.x] = x[threadIdx.x] + own[threadIdx.x];
+}
+"""
+  entry "copies"
+  params (x: in f32, w: in f32, y: out f32)
+  launch { grid (1, 1, 1) block (32, 1, 1) programmatic }
+}
+func @main(%x: tensor<[32], f32>, %w: tensor<[32], f32>) -> (tensor<[32], f32>)
+    attributes {num_inputs = 1} {
+  %a = alloc : tensor<[32], f32>
+  launch @good(%x, %a, 32)
+  %y = alloc : tensor<[32], f32>
+  launch @copies(%a, %w, %y)
+  return %y
+}
+)");
+  const std::vector<float> x = numbers(32, 3), w = numbers(32, 4);
+  for (const bool is_weight : {true, false}) {
+    const Module module = Module::parse(
+        is_weight ? text : text.replace(text.find("num_inputs = 1"), 14, "num_inputs = 2"));
+    Executable executable(emulated_runtime(), module);
+    Weights weights;
+    if (is_weight)
+      weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{32});
+    Session session(executable, emulated_runtime(), weights);
+    Buffer input = upload(x), other = upload(w);
+    std::vector<Value> inputs = {input.tensor(CUGRT_F32, {32})};
+    if (!is_weight)
+      inputs.push_back(other.tensor(CUGRT_F32, {32}));
+    const std::vector<Value> results = session.run(executable.function("main"), inputs);
+    session.synchronize();
+    std::vector<double> expected;
+    for (size_t i = 0; i < x.size(); ++i)
+      expected.push_back(double(x[i]) + 1 + double(w[i]));
+    check_close(download<float>(results[0].as.tensor.address, 32), expected, 1e-6);
+    CHECK(count_of(session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)") ==
+          (is_weight && knows_programmatic_edges() ? 1u : 0u));
+  }
+}
+
 TEST_CASE("A kernel that a symbol can make empty has ordinary edges") {
   std::string text = chain_text({"good", "good", "good"});
   text.replace(text.find("{n = 1}"), 7, "{n = 0}");

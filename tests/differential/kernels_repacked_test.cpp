@@ -41,10 +41,11 @@ struct RepackedCase {
   int64_t multiprocessors = tiles ? 1 : 64; // of one, no tiles are too few
 };
 
-/// Which entry shall compute it. Blocks stay for up to 8 rows of whole units and whole tiles of 16
-/// columns.
+/// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
+/// formats that have high bits apart, of whole units.
 std::string entry_of(const RepackedCase &c) {
-  const int64_t unit = ir::info(c.format).elements_per_block == 32 ? 128 : 256;
+  const bool has_high_bits = c.format == DType::q5_0 || c.format == DType::q5_1;
+  const int64_t unit = has_high_bits ? 128 : ir::info(c.format).elements_per_block;
   if (c.tiles)
     return "matmul_repacked_tiles";
   if (c.dtype != DType::f32 && c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
@@ -182,6 +183,18 @@ TEST_CASE("strips compute products that tiles have no form of") {
     strips(DType::f16, format, 9, 34, 256);
   strips(DType::bf16, DType::q4_k, 9, 34, 256);
   strips(DType::f32, DType::q4_0, 9, 34, 128);
+}
+
+TEST_CASE("products of few rows go on behind whole units") {
+  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0, DType::iq4_nl, DType::q5_1})
+    for (DType dtype : {DType::f16, DType::bf16})
+      for (int64_t k : {96, 576, 1120}) // none, four and a half, eight and three quarters
+        for (int64_t rows : {1, 4}) {
+          const Array many = check_repacked({dtype, format, 9, 48, k, true}); // strips
+          const Array few = check_repacked({dtype, format, rows, 48, k, true, false, false, 1});
+          REQUIRE(few.values.size() == size_t(rows * 48));
+          CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));
+        }
 }
 
 TEST_CASE("products of few rows have the bits of many rows") {

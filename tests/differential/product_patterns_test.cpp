@@ -383,6 +383,57 @@ TEST_CASE("tiles of more columns than a head, which end within one, have the sam
                                .options = {"target.multiprocessors=1"}})));
 }
 
+TEST_CASE("products by rings of copies have the same bits") {
+  // Of 1,312 elements each warp has one or two units, and one the block behind the last; queries
+  // have several groups a tile, of one multiprocessor, and keys and values a ring of their own.
+  for (const char *dtype : {"f16", "bf16"})
+    for (const int64_t rows : {1, 5, 8})
+      for (const bool interleaved : {false, true})
+        CHECK(is_fused(attend({.dtype = dtype,
+                               .rows = rows,
+                               .most_rows = rows,
+                               .width = 1312,
+                               .heads = 6,
+                               .kv_heads = 2,
+                               .head = 32,
+                               .turned = 32,
+                               .repacks = true,
+                               .has_bias = rows != 5,
+                               .head_norms = rows == 5,
+                               .interleaved = interleaved,
+                               .options = {"target.multiprocessors=1"}})));
+  // Gate and up one after the other in a ring, then a product whose x is in the ring, too.
+  for (const char *dtype : {"f16", "bf16"})
+    for (const auto &[up_format, down_format] :
+         {std::pair{"q4_k", "q6_k"}, {"q5_k", "q2_k"}, {"q8_0", "q3_k"}, {"q5_0", "iq4_nl"}})
+      for (const int64_t rows : {1, 8}) {
+        const Weight up{112, 2560, up_format}, down{48, 1280, down_format};
+        Text t(dtype, rows);
+        t.x("x", rows, 2560);
+        t.x("a", rows, 1280);
+        t.x("r", rows, 48);
+        t.vector("scale", 2560);
+        t.weight("wg", up);
+        t.weight("wu", up);
+        t.weight("wd", down);
+        for (const char *name : {"g", "u", "d"})
+          t.line(std::string("%p") + name + " = repack_blocks(%w" + name + ")");
+        t.line("%h = rms_norm(%x, %scale)");
+        t.line("%g = matmul_blocks(%h, %pg) {repacked = true}");
+        t.line("%u = matmul_blocks(%h, %pu) {repacked = true}");
+        t.line("%s = silu(%g)");
+        t.line("%y = mul(%s, %u)");
+        t.line("%d = matmul_blocks(%a, %pd) {repacked = true}");
+        t.line("%z = add(%r, %d)");
+        const auto entries = check_same(
+            t.text("%y, %z", t.tensor(t.rows(112), dtype) + ", " + t.tensor(t.rows(48), dtype)),
+            t.inputs, {"target.multiprocessors=1"});
+        CHECK(std::ranges::count_if(entries, [](const std::string &name) {
+                return name.starts_with("fused_");
+              }) == 2);
+      }
+}
+
 TEST_CASE("products of floats, with norms of heads") {
   for (const char *dtype : {"f32", "f16", "bf16", "f64"})
     for (int64_t head : {16, 24})

@@ -6,6 +6,7 @@
 #include "compiler/fused/product_epilogue.h"
 #include "compiler/fused/product_tiles.h"
 #include "ops/emit/op_emitter.h"
+#include "ops/linear/stream_form.h"
 
 #include <algorithm>
 
@@ -20,6 +21,8 @@ constexpr int64_t kMostRowBytes = 24 << 10;
 constexpr int64_t kMostSharedBytes = 48 << 10;
 /// Of a product's tile; a thread has four elements of them at most.
 constexpr int64_t kMostElements = 1024, kMostColumns = 64;
+/// Of all tiles of a block, about.
+constexpr int64_t kMostTileBytes = 4 << 10;
 
 int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
@@ -40,6 +43,11 @@ public:
     body_ += "  long long tile = blockIdx.x;\n";
     for (size_t p = 0; p < kernel_.parts.size(); ++p)
       CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
+    if (slot_bytes_ > 0) {
+      ring_ = stream_ring(slot_bytes_, norm_bytes() + kMostTileBytes, resident_,
+                          table_.choice().target);
+      resident_ = ring_.blocks;
+    }
     const int64_t columns = columns_of_tile();
     if (shared_bytes(columns) > kMostSharedBytes)
       return Status::error(Code::unsupported, "a block has no room for tiles of " +
@@ -104,8 +112,11 @@ private:
     const int64_t teams = teams_of(part);
     most_teams_ = std::max(most_teams_, teams);
     std::string join;
-    for (size_t i = 0; i < part.products.size(); ++i)
-      join += write_product(part.products[i], p, i, teams);
+    if (streams(part))
+      write_stream(part, p);
+    else
+      for (size_t i = 0; i < part.products.size(); ++i)
+        join += write_product(part.products[i], p, i, teams);
     ahead_ += "  ahead -= " + tiles + ";\n";
     most_products_ = std::max(most_products_, part.products.size());
     body_ += "    __syncthreads();\n";
@@ -115,6 +126,56 @@ private:
     body_.insert(begin, early_);
     body_ += "    return;\n  }\n  tile -= tiles" + p + ";\n";
     return {};
+  }
+
+  /// Whether rings serve the part: its products have one format, and places of a head in which
+  /// pairs lie beside each other are rows of w in two runs. Tiles, of whole heads where heads are
+  /// normed, have groups of columns.
+  bool streams(const ProductPart &part) const {
+    const ir::DType format = type_of(part.products[0].w).dtype;
+    const auto has_groups = [](const ProductPart &one) {
+      return !one.turn || !one.turn->norm || one.turn->width % kStreamColumns == 0;
+    };
+    if (part.turn && (part.turn->turned != part.turn->width || part.turn->width % kStreamColumns))
+      return false;
+    return has_tensor_cores(kernel_.dtype, table_.choice().target) &&
+           std::all_of(kernel_.parts.begin(), kernel_.parts.end(), has_groups) &&
+           std::all_of(part.products.begin(), part.products.end(), [&](const SharedProduct &one) {
+             return one.repacked && type_of(one.w).dtype == format &&
+                    streams_blocks(kernel_.dtype, format, part.columns, kernel_.depth);
+           });
+  }
+
+  void write_stream(const ProductPart &part, const std::string &p) {
+    const ir::DType format = type_of(part.products[0].w).dtype;
+    std::vector<std::string> weights, biases;
+    for (size_t i = 0; i < part.products.size(); ++i) {
+      const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
+      weights.push_back(tensor("w" + suffix, "Byte", part.products[i].w, ir::Access::in));
+      biases.push_back(optional_tensor("bias" + suffix, "T", part.products[i].bias));
+    }
+    has_repacked_ = true;
+    count_resident(part.products[0]);
+    const int64_t rows = kernel_.norm ? 0 : kernel_.most_rows == 1 ? 1 : kMostStreamRows;
+    slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(format, rows));
+    const std::string which = "stream<" + block_format(format) + ">(";
+    ahead_ += wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n") + "  begin_" +
+              which + "weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
+    body_ += wrapped("    const T *const biases" + p + "[] = {", biases, "};\n") + "    multiply_" +
+             which + "in, weights" + p + ", biases" + p + ", tile, rows, n" + p + ", k, columns" +
+             p + ",\n                        ring, partial, sums);\n";
+  }
+
+  /// Blocks that a multiprocessor has room for, by what the product's loop takes.
+  void count_resident(const SharedProduct &product) {
+    const ir::DType dtype = type_of(product.w).dtype;
+    const bool all_warps = takes_all_warps(product);
+    const bool is_large = ir::info(dtype).elements_per_block > 32 ||
+                          (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
+    if (all_warps)
+      blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
+    resident_ = std::min(resident_, resident_blocks({kernel_.dtype, dtype, kernel_.most_rows,
+                                                     product.repacked, all_warps}));
   }
 
   /// Of a part, how many products are computed side by side.
@@ -150,12 +211,7 @@ private:
       function = "multiply_" + kind + "<" + block_format(dtype) + ">";
     }
     *has = true;
-    const bool is_large = ir::info(dtype).elements_per_block > 32 ||
-                          (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
-    if (all_warps)
-      blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
-    resident_ = std::min(resident_, resident_blocks({kernel_.dtype, dtype, kernel_.most_rows,
-                                                     product.repacked, all_warps}));
+    count_resident(product);
     std::string join;
     const std::string number = std::to_string(i), to = "sums[" + number + "]";
     const bool is_stored = is_blocks && !product.repacked;
@@ -193,16 +249,17 @@ private:
 
   /// Shared memory of a block: normed rows, tiles, and what warps share, which is less than here.
   int64_t shared_bytes(int64_t columns) const {
-    constexpr int64_t kPartialBytes = 6 << 10;
-    const int64_t bytes = element_bytes(kernel_.dtype);
-    const int64_t rows = kernel_.norm ? kernel_.most_rows * kernel_.depth : 0;
+    const int64_t partial = slot_bytes_ > 0 ? 9 << 10 : 6 << 10;
     const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
-    return (rows + sums) * bytes +
+    return norm_bytes() + sums * element_bytes(kernel_.dtype) +
            (has_slices_ ? sums * slices_ *
                               element_bytes(kernel_.dtype == ir::DType::f64 ? kernel_.dtype
                                                                             : ir::DType::f32)
                         : 0) +
-           kPartialBytes;
+           partial;
+  }
+  int64_t norm_bytes() const {
+    return kernel_.norm ? kernel_.most_rows * kernel_.depth * element_bytes(kernel_.dtype) : 0;
   }
 
   int64_t columns_of_tile() const {
@@ -234,6 +291,7 @@ private:
     define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
     define(has_repacked_ || has_mma_, "BLOCKS " + std::to_string(blocks_));
+    define(slot_bytes_ > 0, "SLOTS " + std::to_string(ring_.slots));
     define(kernel_.sum.has_value(), "HAS_SUM");
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
     define(true, "COLUMNS " + std::to_string(columns));
@@ -249,8 +307,10 @@ private:
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +
         wrapped("extern \"C\" __global__ void PRODUCTS_BOUNDS " + name + "(\n    ", declarations(),
                 ") {\n") +
-        "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" + ahead_ +
-        "  BEGIN_EARLY();\n  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
+        "  __builtin_assume(ASSUME);\n  long long ahead = blockIdx.x;\n" +
+        (slot_bytes_ > 0 ? "  extern __shared__ __align__(16) Byte ring[];\n" : "") + ahead_ +
+        "  BEGIN_EARLY();\n" + (slot_bytes_ > 0 ? "  __shared__ StreamSums partial;\n" : "") +
+        "  __shared__ Sums sums[" + std::to_string(most_products_) + "];\n" +
         (has_stored_ ? "  __shared__ Slices slices[" +
                            std::to_string(has_slices_ ? most_products_ : 1) + "];\n"
                      : "") +
@@ -266,7 +326,7 @@ private:
     launch.index_type(counts);
     give(launch);
     launch.variant("", {}, exprs.constant(count_tiles(part_columns_, columns)),
-                   {32, kThreads / 32, 1});
+                   {32, kThreads / 32, 1}, ring_.slots * slot_bytes_);
     launch.emit(kernel_.group.location);
   }
 
@@ -281,6 +341,8 @@ private:
   int blocks_ = 3;               // a multiprocessor, of threads: more would not have the registers
   int64_t resident_ = INT64_MAX; // likewise, by what the compiler takes
   std::vector<int64_t> part_columns_;
+  int64_t slot_bytes_ = 0; // of the largest ring, all warps'; 0: there is none
+  StreamRing ring_ = {};
 };
 
 } // namespace

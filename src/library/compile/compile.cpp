@@ -55,6 +55,29 @@ private:
   std::thread thread_;
 };
 
+/// What the parameters of each kernel hold in every launch. Nothing that a plan has writes weights
+/// or constants; what uploads, updates or lays them out ends before a launch by the stream's order.
+std::vector<std::vector<ParameterKind>> parameter_kinds(const plan::Plan &plan) {
+  std::vector<std::vector<ParameterKind>> kinds(plan.kernels.size());
+  for (uint32_t k = 0; k < plan.kernels.size(); ++k)
+    for (const plan::KernelParam &param : plan.kernels[k].params)
+      kinds[k].push_back(param.kind == ir::KernelParamKind::tensor ? ParameterKind::constant
+                         : param.kind == ir::KernelParamKind::checked_symbol
+                             ? ParameterKind::memory
+                             : ParameterKind::number);
+  for (const plan::Function &function : plan.functions)
+    for (const plan::Step &step : function.steps)
+      for (uint32_t p = 0; step.kind == plan::StepKind::kernel && p < step.arguments.count; ++p) {
+        if (kinds[step.kernel][p] != ParameterKind::constant)
+          continue;
+        const plan::BufferBase base =
+            function.buffers[function.arguments[step.arguments.begin + p].index].base;
+        if (base != plan::BufferBase::weight && base != plan::BufferBase::constant)
+          kinds[step.kernel][p] = ParameterKind::memory;
+      }
+  return kinds;
+}
+
 } // namespace
 
 bool links_conditions(int nvrtc_major, int nvrtc_minor) {
@@ -256,6 +279,7 @@ private:
   void look_at_programmatic(const std::vector<jit::CompileResult> &results) {
     const plan::Plan &plan = executable_->plan_;
     const std::vector<bool> ends = ends_of_programmatic_edges();
+    const std::vector<std::vector<ParameterKind>> kinds = parameter_kinds(plan);
     executable_->programmatic_.resize(plan.kernels.size());
     for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
       const plan::Kernel &kernel = plan.kernels[k];
@@ -267,7 +291,8 @@ private:
           ptx == kNone ? executable_->images_[image].bytes : results[ptx].bytes;
       for (size_t v = 0; v < kernel.entries.size(); ++v)
         if (kernel.programmatic[v])
-          executable_->programmatic_[k][v] = analyze_programmatic(text, kernel.entries[v]);
+          executable_->programmatic_[k][v] =
+              analyze_programmatic(text, kernel.entries[v], kinds[k]);
     }
   }
 

@@ -1,6 +1,7 @@
 // Products with matrices of blocks: kernels/linear/matmul_blocks.cu, matmul_formats.cu,
 // matmul_repacked.cu, repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/linear/stream_form.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
@@ -132,53 +133,6 @@ int64_t rows_for_tiles(int64_t n, int64_t multiprocessors) {
   return std::max<int64_t>(1, (multiprocessors - 1) / across) * 8 + 1;
 }
 
-/// Blocks that stay, with rings in shared memory: kernels/linear/repacked_stream.cuh.
-struct Stream {
-  static constexpr int64_t kWarps = 8, kColumns = 16, kMostRows = 8, kMostSlots = 4;
-  int64_t elements;     // of a row of w in a slot
-  int64_t weight_bytes; // of a slot
-
-  /// Of a slot that has x of so many rows, for all warps.
-  int64_t slot_bytes(int64_t rows) const {
-    return kWarps * (weight_bytes + rows * (elements * 2 + 64));
-  }
-};
-
-/// How many blocks a multiprocessor has at once, and how many slots each of their warps.
-struct Resident {
-  int64_t blocks, slots;
-};
-
-/// Two blocks, or one where the rings of two would not have two slots.
-Resident resident_of(int64_t slot_bytes, const Target &target) {
-  const int64_t capability = target.compute_capability;
-  // KiB of a multiprocessor; what a block has beside its ring: 17 of sums, and what the driver
-  // takes.
-  const int64_t all = capability == 80 || capability == 87   ? 164
-                      : capability >= 90 && capability < 120 ? 228
-                                                             : 100;
-  constexpr int64_t kBeside = 17 + 1;
-  auto slots = [&](int64_t blocks) {
-    return std::clamp<int64_t>((all / blocks - kBeside) * 1024 / slot_bytes, 1, Stream::kMostSlots);
-  };
-  const int64_t blocks = slots(2) > 1 ? 2 : 1;
-  return {blocks, slots(blocks)};
-}
-
-/// None where rows of w are not of whole units, or columns not of whole tiles.
-std::optional<Stream> stream_of(ir::DType x, const ir::Type &w, const ir::ExprPool &exprs) {
-  const std::optional<int64_t> n = exprs.as_constant(w.dims[0]), k = exprs.as_constant(w.dims[1]);
-  const ir::DTypeInfo &info = ir::info(w.dtype);
-  const int64_t elements = info.elements_per_block == 32 ? 128 : 256;
-  if (!has_tensor_cores(x) || !n || !k || *n == 0 || *n % Stream::kColumns != 0 || *k == 0 ||
-      *k % elements != 0)
-    return std::nullopt;
-  const int64_t bytes = elements / info.elements_per_block * info.bytes_per_block;
-  if (*n >= (int64_t(1) << 32) / (*k / elements * bytes)) // offsets have 32 bits
-    return std::nullopt;
-  return Stream{elements, Stream::kColumns * bytes};
-}
-
 } // namespace
 
 Status emit_repack_blocks(OpEmitter &op) {
@@ -242,22 +196,23 @@ Status emit_matmul_blocks(OpEmitter &op) {
   } else if (repacked) {
     const Target &target = op.table().choice().target;
     const std::optional<int64_t> width = exprs.as_constant(w.dims[0]);
-    const std::optional<Stream> stream = stream_of(x.dtype, w, exprs);
+    const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
-      const Resident resident = resident_of(stream->slot_bytes(most), target);
-      launch.option(option + "=" + std::to_string(resident.slots));
+      const int64_t slot = stream_slot_bytes(w.dtype, most);
+      const StreamRing ring = stream_ring(slot, 0, 2, target);
+      launch.option(option + "=" + std::to_string(ring.slots));
       const int64_t blocks =
-          std::min(*width / Stream::kColumns, resident.blocks * target.multiprocessors);
+          std::min(*width / kStreamColumns, ring.blocks * target.multiprocessors);
       launch.variant(name, at_most(most),
                      exprs.mul(exprs.min(rows, exprs.constant(1)), exprs.constant(blocks)), threads,
-                     resident.slots * stream->slot_bytes(most));
+                     ring.slots * slot);
     };
-    if (stream && range.lower <= 1)
+    if (streams && range.lower <= 1)
       stays(1, "matmul_stream_1", "-DSLOTS_1");
-    if (stream && range.lower <= Stream::kMostRows && range.upper > 1)
-      stays(Stream::kMostRows, "matmul_stream", "-DSLOTS");
+    if (streams && range.lower <= kMostStreamRows && range.upper > 1)
+      stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
     // As many rows as the forms before leave.
-    const int64_t lower = stream ? std::max(range.lower, Stream::kMostRows + 1) : range.lower;
+    const int64_t lower = streams ? std::max(range.lower, kMostStreamRows + 1) : range.lower;
     const int64_t least = width && *width > 0 ? rows_for_tiles(*width, target.multiprocessors) : 0;
     const bool some =
         least > 0 && depth && range.upper >= least && has_tiles(x.dtype, w.dtype, *width, *depth);

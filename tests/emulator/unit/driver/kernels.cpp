@@ -118,6 +118,24 @@ constexpr char kWaitingPtx[] = R"(
   ret;
 }
 
+// *out = *cell, copied before the wait
+.visible .entry early_copy(.param .u64 cell, .param .u64 out)
+{
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  .shared .align 16 .b8 slot[16];
+  ld.param.u64 %rd1, [cell];
+  ld.param.u64 %rd2, [out];
+  mov.u32 %r2, slot;
+  cp.async.ca.shared.global [%r2], [%rd1], 4;
+  cp.async.commit_group;
+  griddepcontrol.wait;
+  cp.async.wait_group 0;
+  ld.shared.u32 %r1, [slot];
+  st.global.u32 [%rd2], %r1;
+  ret;
+}
+
 // *out = *cell, read after the wait
 .visible .entry late(.param .u64 cell, .param .u64 out)
 {

@@ -1,0 +1,55 @@
+// How much of a ring a block has; see stream_form.h.
+#include "ops/linear/stream_form.h"
+
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr int64_t kWarps = 8, kMostSlots = 4;
+
+/// Elements of a row of w in a slot.
+int64_t slot_elements(ir::DType format) {
+  return ir::info(format).elements_per_block == 32 ? 128 : 256;
+}
+int64_t row_bytes(ir::DType format, int64_t elements) {
+  const ir::DTypeInfo &info = ir::info(format);
+  return elements / info.elements_per_block * info.bytes_per_block;
+}
+
+} // namespace
+
+bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k) {
+  const bool has_high_bits = format == ir::DType::q5_0 || format == ir::DType::q5_1;
+  const int64_t multiple = has_high_bits ? slot_elements(format) // else copies are not aligned
+                                         : ir::info(format).elements_per_block;
+  if (!has_tensor_cores(dtype) || n <= 0 || n % kStreamColumns != 0 || k <= 0 || k % multiple != 0)
+    return false;
+  return n < (int64_t(1) << 32) / row_bytes(format, k); // offsets have 32 bits
+}
+
+int64_t stream_slot_bytes(ir::DType format, int64_t rows) {
+  const int64_t elements = slot_elements(format);
+  return kWarps * (kStreamColumns * row_bytes(format, elements) + rows * (elements * 2 + 64));
+}
+
+StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,
+                       const Target &target) {
+  const int64_t capability = target.compute_capability;
+  // KiB of a multiprocessor; what a block has of sums, and what the driver takes.
+  const int64_t all = capability == 80 || capability == 87   ? 164
+                      : capability >= 90 && capability < 120 ? 228
+                                                             : 100;
+  constexpr int64_t kSums = 9 << 10, kOfDriver = 1 << 10;
+  auto slots = [&](int64_t blocks) {
+    const int64_t room = (all << 10) / blocks - kSums - kOfDriver - beside;
+    return std::clamp<int64_t>(room / slot_bytes, 1, kMostSlots);
+  };
+  const int64_t blocks = most_blocks > 1 && slots(2) > 1 ? 2 : 1;
+  return {blocks, slots(blocks)};
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,28 @@
+// Products of few rows by blocks that stay, with rings in shared memory:
+// kernels/linear/repacked_stream.cuh.
+#pragma once
+
+#include "ops/emit/kernel_table.h"
+
+namespace cugrt::codegen {
+
+/// Rows of x, and columns of a group.
+inline constexpr int64_t kMostStreamRows = 8, kStreamColumns = 16;
+
+/// Whether they multiply x of `dtype` by repacked blocks [n, k] of `format`, on tensor cores.
+bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k);
+
+/// Bytes of a slot for all warps of a block, with `rows` of x; 0 where x lies elsewhere.
+int64_t stream_slot_bytes(ir::DType format, int64_t rows);
+
+/// How many blocks a multiprocessor has at once, and how many slots each of their warps.
+struct StreamRing {
+  int64_t blocks, slots;
+};
+
+/// At most `most_blocks`, 1 or 2; one where the rings of two would not have two slots. `beside`:
+/// bytes of shared memory that a block has beside ring and sums.
+StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,
+                       const Target &target);
+
+} // namespace cugrt::codegen
