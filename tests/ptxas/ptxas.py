@@ -23,7 +23,7 @@ import forms  # noqa: E402
 
 ROOT = forms.ROOT
 OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
-# Codegen asks devices for this alone (kTensorCoresSince).
+# Codegen asks devices for this (kTensorCoresSince), and for the shared memory of a multiprocessor.
 TENSOR_CORES_SINCE = 80
 # Sources that no module names, since the runtime makes launches of them itself: threads of a block by entry.
 LAUNCHED_BY_THE_RUNTIME = {"transfer.cu": {"transfer_copy": 256, "transfer_fill": 256},
@@ -162,7 +162,7 @@ def limits_by_architecture():
 
 
 def known_architectures():
-    with open(os.path.join(ROOT, "jit", "architectures.def"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "src", "base", "architectures.def"), encoding="utf-8") as file:
         return [int(number) for number in re.findall(r"^CUGRT_ARCHITECTURE\((\d+),", file.read(), re.M)]
 
 
@@ -195,29 +195,42 @@ def main():
         return 1
     wanted = {int(a.removeprefix("sm_")) for a in options.arch.split(",")} if options.arch else None
     limits, known = limits_by_architecture(), known_architectures()
-    older, modules = forms.find_forms(options.cugrt, options.jobs, 75)
-    found, _ = forms.find_forms(options.cugrt, options.jobs, TENSOR_CORES_SINCE)
+    chosen, modules = {}, 0  # forms by architecture
+    for number in known:
+        first = first_alike(number, known, limits)
+        if first not in chosen:
+            chosen[first], modules = forms.find_forms(options.cugrt, options.jobs, first)
+        chosen[number] = chosen[first]
+    found = chosen[first_alike(max(chosen), known, limits)]
     absent = {os.path.basename(p) for p in forms.glob.glob(os.path.join(ROOT, "kernels", "*", "*.cu"))} - set(LAUNCHED_BY_THE_RUNTIME) - {
         name.removeprefix("builtin:") for form in found for name in [form.name] + re.findall(r"builtin:\w+\.cu\b", form.source)}
     results = [(f"{name} in some form", "no module has it") for name in sorted(absent)]
     results += [(f"sm_{number} in limits.csv", "") if number in limits else (f"sm_{number}", "is not in limits.csv")
                 for number in known]
     own = [runtime_form(name, entries) for name, entries in LAUNCHED_BY_THE_RUNTIME.items()]
-    found, older = ([form for form in some + own if options.only in " ".join((form.kernel, form.name, *form.options))] for some in (found, older))
-    print(f"{len(found)} forms of {modules} modules, {len(older)} before sm_{TENSOR_CORES_SINCE}")
+    chosen = {number: [form for form in some + own if options.only in " ".join((form.kernel, form.name, *form.options))]
+              for number, some in chosen.items()}
+    print(f"{len(chosen[max(chosen)])} forms of {modules} modules, {len(chosen[min(chosen)])} before sm_{TENSOR_CORES_SINCE}")
     tell_failures(results)
     for library in libraries:
         with concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=load, initargs=(library,)) as pool:
             able = pool.submit(own_architectures).result()
-            jobs = [pool.submit(check_some, chosen[at:at + 8], number, limits[number]) for number in known
+            jobs = [pool.submit(check_some, chosen[number][at:at + 8], number, limits[number]) for number in known
                     if number in able and number in limits and (not wanted or number in wanted)
-                    for chosen in [found if number >= TENSOR_CORES_SINCE else older] for at in range(0, len(chosen), 8)]
+                    for at in range(0, len(chosen[number]), 8)]
             for job in jobs:
                 tell_failures(job.result())
                 results += job.result()
     failed = sum(bool(what) for _, what in results)
     print(f"{len(results) - failed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
+
+
+def first_alike(architecture, known, limits):
+    """The first architecture that codegen chooses forms for as for this one."""
+    def asked(number):
+        return limits.get(number, {}).get("shared_bytes") if number >= TENSOR_CORES_SINCE else 0
+    return next(number for number in sorted(known) if asked(number) == asked(architecture))
 
 
 def runtime_form(name, entries):
