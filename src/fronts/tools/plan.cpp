@@ -1,8 +1,10 @@
 // cugrt plan: regions, storage and memory of a module or a pack, without running anything.
 #include "language_model.h"
 #include "onnx.h"
+#include "plan_group.h"
 #include "tool.h"
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -12,6 +14,9 @@ namespace {
 
 struct PlanOptions {
   std::string module, html, onnx;
+  std::vector<std::string> others, words; // of a group
+  uint64_t budget = 0;
+  bool group = false;
   PlanningOptions planning;
   ImportOptions import;
   LanguageOptions language;
@@ -44,7 +49,49 @@ void write_optimised(const PlanOptions &options) {
   model.write_onnx(optimised(model.module(), options), options.onnx);
 }
 
+GroupMember member_of(const std::string &path, const PlanOptions &options) {
+  const std::string name = std::filesystem::path(path).stem().string();
+  if (is_pack(path))
+    return group_member(name, cugrt::Pack::load(path).report(CUGRT_REPORT_JSON, {}));
+  std::vector<std::string> inputs;
+  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
+  const cugrt::Module module = is_gguf(path)
+                                   ? plan_language_model(path, options.language, memory)
+                                   : load_with_weights(path, "", options.import, inputs).module;
+  auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
+  options.planning.apply(plan_options);
+  plan_options.format = CUGRT_REPORT_JSON;
+  GroupMember member = group_member(name, module.plan_report(plan_options));
+  if (memory.context > 0) {
+    member.weights = memory.weight_bytes + memory.table_bytes;
+    member.caches = memory.cache_bytes;
+  }
+  return member;
+}
+
+void plan_group(const PlanOptions &options) {
+  GroupPlan group;
+  group.members.push_back(member_of(options.module, options));
+  for (const std::string &path : options.others)
+    group.members.push_back(member_of(path, options));
+  for (size_t i = 0; i < group.members.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (group.members[i].name == group.members[k].name)
+        throw UserError("two models are called '" + group.members[i].name + "', as their files");
+  for (const std::string &word : options.words)
+    set_word(group, word);
+  if (options.budget != 0)
+    group.budget = options.budget;
+  std::cout << (options.json  ? group_json(group)
+                : options.svg ? group_svg(group)
+                              : group_text(group));
+}
+
 void plan(const PlanOptions &options) {
+  if (options.group)
+    return plan_group(options);
+  if (!options.others.empty())
+    throw UserError("several models are planned with --group");
   if (!options.onnx.empty())
     return write_optimised(options);
   cugrt_report_format format = options.json            ? CUGRT_REPORT_JSON
@@ -93,6 +140,14 @@ void add_plan(CLI::App &app) {
       ->add_option("MODULE", options->module,
                    "The file of a module or a pack; - is a module on standard input")
       ->required();
+  command->add_option("OTHERS", options->others, "With --group: further models");
+  auto *group = command->add_flag("--group", options->group,
+                                  "What the models take of one device together, in bytes");
+  command->add_option("--budget", options->budget, "Of a group: bytes of device memory")
+      ->needs(group);
+  repeatable(command->add_option("--word", options->words,
+                                 "Of a group: WORD=MODEL,MODEL, which share one arena"))
+      ->needs(group);
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
   add_language_options(*command, options->language);
@@ -104,6 +159,7 @@ void add_plan(CLI::App &app) {
   auto *svg = command->add_flag("--svg", options->svg, "Storage as a drawing, offset against time")
                   ->excludes(json)
                   ->excludes(dot);
+  dot->excludes(group);
   command
       ->add_option("--html", options->html,
                    "Writes this file: one page for a browser, with graph, storage and reasons")

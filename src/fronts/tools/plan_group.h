@@ -1,0 +1,40 @@
+// cugrt plan --group: what several models take of one device, before any is loaded.
+#pragma once
+
+#include "tool.h"
+
+#include <optional>
+
+namespace tool {
+
+/// What a model of a group takes at the upper bounds of its symbols. Bytes.
+struct GroupMember {
+  std::string name, word; // "": none
+  uint64_t weights = 0, arena = 0, results = 0, caches = 0;
+  uint64_t instances = 0; // estimated: one for each region
+  uint64_t total() const { return weights + arena + results + caches; }
+};
+
+struct GroupPlan {
+  std::vector<GroupMember> members;
+  std::optional<uint64_t> budget;
+
+  /// An arena that members of one word share counts once, as large as the largest.
+  uint64_t arenas() const;
+  /// Weights, arenas, results and caches; instances have budgets of their own.
+  uint64_t total() const;
+  /// What runs at least need: the weights of all but one word's or model's may be away.
+  uint64_t least() const;
+};
+
+/// From the report in JSON of a module, or of a pack: what the plan needs that needs most.
+GroupMember group_member(const std::string &name, const std::string &report);
+/// "NAME=a,b": what those members have in common.
+void set_word(GroupPlan &plan, const std::string &setting);
+
+std::string group_text(const GroupPlan &plan);
+std::string group_json(const GroupPlan &plan);
+/// One bar a model over one axis of addresses; shared arenas stand at one place.
+std::string group_svg(const GroupPlan &plan);
+
+} // namespace tool

@@ -1,0 +1,93 @@
+"""cugrt plan --group: what several models take of one device. Usage: check_group_plan.py CUGRT PACK
+
+PACK is of x times a weight of 4 rows and 3 columns, n up to 8.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+ROWS = 32
+SIZES = {"a": (16, 64), "b": (8, 160), "c": (24, 40)}
+
+
+def module(width, wide):
+    return f"""cugrt 1
+func @main(%x: tensor<[n, {width}], f32>, %u: tensor<[{width}, {wide}], f32>, %v: tensor<[{wide}, {width}], f32>)
+    -> (tensor<[n, {width}], f32>) attributes {{num_inputs = 1, upper_bounds = {{n = {ROWS}}}}} {{
+  %p = matmul(%x, %u)
+  %q = matmul(%p, %v)
+  return %q
+}}
+"""
+
+
+def main():
+    tool, pack = sys.argv[1:]
+    failures = 0
+
+    def check(holds, what):
+        nonlocal failures
+        if not holds:
+            failures += 1
+            print(f"failed: {what}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {}
+        for name, size in SIZES.items():
+            paths[name] = os.path.join(folder, name + ".cugrt")
+            with open(paths[name], "w") as file:
+                file.write(module(*size))
+
+        def run(*arguments):
+            return subprocess.run([tool, "plan", *arguments], capture_output=True, text=True, timeout=120, check=False)
+
+        files = list(paths.values())
+        group = json.loads(run(*files, "--group", "--word", "eyes=a,b", "--json").stdout)
+        models = {model["name"]: model for model in group["models"]}
+        check(list(models) == list(SIZES), "models in their order")
+        for name, (width, wide) in SIZES.items():
+            model = models[name]
+            check(model["weight_bytes"] == 2 * 4 * width * wide, f"weights of {name}: {model}")
+            check(model["result_bytes"] == 4 * ROWS * width, f"results of {name}: {model}")
+            # The product between is all that lies in the arena.
+            check(4 * ROWS * wide <= model["arena_bytes"] < 4 * ROWS * wide + 256, f"arena of {name}: {model}")
+            check(model["instance_bytes"] > 0 and model["cache_bytes"] == 0, f"instances and caches of {name}: {model}")
+        arenas = [models[name]["arena_bytes"] for name in "abc"]
+        check([models[name]["word"] for name in "abc"] == ["eyes", "eyes", None], "words")
+        check(group["arena_bytes"] == max(arenas[:2]) + arenas[2], "models of a word share an arena")
+        weights = [model["weight_bytes"] for model in models.values()]
+        results = sum(model["result_bytes"] for model in models.values())
+        check(group["total_bytes"] == group["arena_bytes"] + sum(weights) + results, "the total")
+        check(group["least_bytes"] == group["total_bytes"] - sum(weights) + max(weights), "with weights away")
+        apart = json.loads(run(*files, "--group", "--json").stdout)
+        check(apart["arena_bytes"] == sum(arenas) and apart["budget_bytes"] is None, "no word, no shared arena")
+
+        for budget, answer in ((group["total_bytes"], "holds all of it"), (group["total_bytes"] - 1, "weights that leave"),
+                               (group["least_bytes"], "weights that leave"), (group["least_bytes"] - 1, "too small")):
+            text = run(*files, "--group", "--word", "eyes=a,b", "--budget", str(budget)).stdout
+            check(answer in text and f" {group['total_bytes']} " in text, f"a budget of {budget}: {text}")
+
+        drawing = run(*files, "--group", "--word", "eyes=a,b", "--budget", "100000", "--svg").stdout
+        bars = [rect for rect in xml.etree.ElementTree.fromstring(drawing).iter("{http://www.w3.org/2000/svg}rect")
+                if rect[0].text.startswith("arena")]
+        check(len(bars) == 3 and bars[0].get("x") == bars[1].get("x") != bars[2].get("x"), "a shared arena is one place")
+
+        packed, = json.loads(run(pack, "--group", "--json").stdout)["models"]
+        check(packed["name"] == "model" and packed["weight_bytes"] == 48 and packed["result_bytes"] == 8 * (3 * 4 + 8),
+              f"a pack: {packed}")
+
+        for arguments, message in ((files, "--group"), ([*files, "--group", "--word", "eyes=a,d"], "no model 'd'"),
+                                   ([*files, "--group", "--word", "eyes"], "--word is"),
+                                   ([*files, "--group", "--word", "x=a", "--word", "y=a"], "has the word 'x' already"),
+                                   ([files[0], files[0], "--group"], "two models are called 'a'"),
+                                   ([files[0], "--budget", "5"], "--group")):
+            refused = run(*arguments)
+            check(refused.returncode != 0 and message in refused.stderr, f"{arguments}: {refused.stderr}")
+    sys.exit(failures != 0)
+
+
+if __name__ == "__main__":
+    main()
