@@ -11,6 +11,7 @@
 #include "jit/request_key.h"
 #include "jit/worker_process.h"
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,8 @@ struct Compiler::State {
   Result<NvrtcLocation> location{Status()};
   bool searched = false;
   std::optional<CompilerIdentity> identity;
-  std::unique_ptr<Nvrtc> nvrtc; // set once, then constant
+  std::vector<int> architectures; // empty: not known
+  std::unique_ptr<Nvrtc> nvrtc;   // set once, then constant
   Status open_error;
   std::string worker; // the program; empty: none
   bool workers_failed = false;
@@ -78,8 +80,9 @@ void Compiler::State::recall(const CodeCache &cache) {
       rest = note.substr(expected.size());
   CompilerIdentity found;
   char digits[65] = {};
-  if (std::sscanf(rest.c_str(), "version %d.%d headers %64[0-9a-f]", &found.major, &found.minor,
-                  digits) != 3)
+  int end = 0;
+  if (std::sscanf(rest.c_str(), "version %d.%d headers %64[0-9a-f]%n", &found.major, &found.minor,
+                  digits, &end) != 3)
     return;
   for (size_t i = 0; i < found.headers.size(); ++i) {
     unsigned byte = 0;
@@ -88,15 +91,33 @@ void Compiler::State::recall(const CodeCache &cache) {
     found.headers[i] = static_cast<uint8_t>(byte);
   }
   identity = found;
+  constexpr std::string_view kArchitectures = " architectures";
+  std::string_view list = std::string_view(rest).substr(static_cast<size_t>(end));
+  if (!list.starts_with(kArchitectures))
+    return;
+  list.remove_prefix(kArchitectures.size());
+  for (int number = 0; list.starts_with(' ');) {
+    const char *stop = list.data() + list.size();
+    auto [after, error] = std::from_chars(list.data() + 1, stop, number);
+    if (error != std::errc())
+      break;
+    architectures.push_back(number);
+    list.remove_prefix(static_cast<size_t>(after - list.data()));
+  }
 }
 
 void Compiler::State::remember(CodeCache &cache) const {
   std::string stamp = location_stamp(*location);
-  if (!stamp.empty())
-    cache.write_note(note_name(), std::string(kNoteHeader) + stamp + "version " +
-                                      std::to_string(identity->major) + "." +
-                                      std::to_string(identity->minor) + " headers " +
-                                      hex(identity->headers) + "\n");
+  if (stamp.empty())
+    return;
+  std::string note = std::string(kNoteHeader) + stamp + "version " +
+                     std::to_string(identity->major) + "." + std::to_string(identity->minor) +
+                     " headers " + hex(identity->headers);
+  if (!architectures.empty())
+    note += " architectures";
+  for (int number : architectures)
+    note += " " + std::to_string(number);
+  cache.write_note(note_name(), note + "\n");
 }
 
 /// NVRTC, opened at the first call. With the lock held.
@@ -126,6 +147,7 @@ Result<const Nvrtc *> Compiler::State::open(CodeCache &cache) {
   location = nvrtc->location;
   identity =
       CompilerIdentity{nvrtc->major, nvrtc->minor, headers_digest(nvrtc->location.include_folder)};
+  architectures = nvrtc->architectures;
   remember(cache);
   return nvrtc.get();
 }
@@ -276,8 +298,10 @@ Result<CompilerIdentity> Compiler::identity() {
 
 Result<std::vector<int>> Compiler::architectures() {
   std::lock_guard<std::mutex> lock(state_->mutex);
-  CUGRT_ASSIGN(const Nvrtc *nvrtc, state_->open(*cache_));
-  return nvrtc->architectures;
+  (void)state_->identified(*cache_);
+  if (state_->architectures.empty())
+    CUGRT_TRY(state_->open(*cache_).take_status());
+  return state_->architectures;
 }
 
 CompilerReport Compiler::report() const {
@@ -302,6 +326,7 @@ CompilerReport Compiler::report() const {
   if (state_->identity) {
     report.major = state_->identity->major;
     report.minor = state_->identity->minor;
+    report.architectures = state_->architectures;
   }
   report.opened = state_->nvrtc != nullptr;
   return report;

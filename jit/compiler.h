@@ -91,7 +91,8 @@ public:
   /// NVRTC's version, opening it if it is neither remembered nor open. {0, 0}-free: an error
   /// instead.
   Result<CompilerIdentity> identity();
-  /// The architectures that NVRTC compiles for: 75, 80, ... Opens it.
+  /// The architectures that NVRTC compiles for: 75, 80, ..., ascending. Opens it where they are not
+  /// remembered.
   Result<std::vector<int>> architectures();
 
   CodeCache &cache() { return *cache_; }

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/path.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -271,6 +272,7 @@ Result<std::unique_ptr<Nvrtc>> open_nvrtc(const NvrtcLocation &location) {
   nvrtc->architectures.resize(static_cast<size_t>(architectures));
   if (architectures && nvrtc->api.GetSupportedArchs(nvrtc->architectures.data()) != 0)
     nvrtc->architectures.clear();
+  std::sort(nvrtc->architectures.begin(), nvrtc->architectures.end());
   preload_builtins(*nvrtc);
   return nvrtc;
 }

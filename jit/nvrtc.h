@@ -58,7 +58,7 @@ struct Nvrtc {
   NvrtcApi api;
   NvrtcLocation location; // with the library's resolved path
   int major = 0, minor = 0;
-  std::vector<int> architectures; // 75, 80, ...
+  std::vector<int> architectures; // 75, 80, ..., ascending
 };
 
 /// Opens a found library. unsupported for a version before 12.

@@ -6,6 +6,7 @@
 // of 10.0.
 #include "base/architectures.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace cugrt::jit {
@@ -14,10 +15,12 @@ namespace {
 
 struct Row {
   std::string_view number, suffixes;
+  int value;
+  bool always; // known to every NVRTC of CUDA 12 and 13
 };
 
 constexpr Row kRows[] = {
-#define CUGRT_ARCHITECTURE(number, suffixes) {#number, suffixes},
+#define CUGRT_ARCHITECTURE(number, suffixes, always) {#number, suffixes, number, always},
 #include "base/architectures.def"
 #undef CUGRT_ARCHITECTURE
 };
@@ -70,14 +73,15 @@ Result<Architecture> parse_architecture(std::string_view text) {
   return architecture;
 }
 
-Result<std::string> architecture_for(int device) {
-  if (is_known_architecture(std::to_string(device)))
-    return "sm_" + std::to_string(device);
+Result<std::string> architecture_for(int device, std::span<const int> compiler) {
   int newest = 0;
   for (const Row &row : kRows) {
-    int number = 0;
-    std::from_chars(row.number.data(), row.number.data() + row.number.size(), number);
-    if (number < device && number > newest && number != kFirstThor) // not by every NVRTC
+    const int number = row.value;
+    if (!compiler.empty() && std::find(compiler.begin(), compiler.end(), number) == compiler.end())
+      continue;
+    if (number == device)
+      return "sm_" + std::to_string(device);
+    if (number < device && number > newest && number != kFirstThor) // no sibling of those above it
       newest = number;
   }
   if (!newest)
@@ -85,6 +89,13 @@ Result<std::string> architecture_for(int device) {
                                                 std::to_string(device) + "; it knows " +
                                                 known_architectures());
   return "compute_" + std::to_string(newest);
+}
+
+bool must_ask_compiler(int device) {
+  for (const Row &row : kRows)
+    if (row.value == device)
+      return !row.always;
+  return true;
 }
 
 std::string architecture_text(const Architecture &architecture) {

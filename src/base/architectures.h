@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,9 +24,13 @@ std::string architecture_text(const Architecture &architecture);
 /// Whether a device of this number can load the code: machine code on its own architecture, PTX
 /// also on newer ones, unless a suffix ties it to one architecture or family.
 bool runs_on(const Architecture &code, int device);
-/// What to compile for, for a device of this number: "sm_90" where the table has it, else PTX of
-/// the newest architecture below, "compute_103" for 107. unsupported for a device older than all.
-Result<std::string> architecture_for(int device);
+/// What to compile for, for a device of this number: "sm_90" where table and compiler have it, else
+/// PTX of the newest architecture below that both have: "compute_103" for 105. `compiler`: the
+/// numbers that the compiler knows; empty: all. unsupported for a device older than all.
+Result<std::string> architecture_for(int device, std::span<const int> compiler = {});
+/// Whether there may be an NVRTC of CUDA 12 or 13 that does not compile for this device, so that it
+/// must be asked.
+bool must_ask_compiler(int device);
 /// "sm_75, sm_80, ...", for messages.
 std::string known_architectures();
 /// Whether the table has what follows "sm_" or "compute_", as "90a".

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace cugrt::jit {
 
@@ -24,6 +25,7 @@ struct CompilerReport {
   std::string worker;       // compiles in parallel; empty: all is compiled in this process
   int major = 0, minor = 0; // 0.0 while unknown: neither remembered nor opened
   int named_major = 0;      // as the library's name says; 0: it does not
+  std::vector<int> architectures; // 75, 80, ..., ascending; empty while unknown
   bool opened = false;
   CacheReport cache;
 };

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/checked_math.h"
 #include "device/code/code_entries.h"
+#include "device/code/ptx_version.h"
 #include "device/program/symbol_binding.h"
 #include "plan/symbols/bucket_boxes.h"
 
@@ -68,6 +69,12 @@ Status LoadedCode::load_images() {
                                      ", which a driver of CUDA " + driver::version_text(version) +
                                      " does not load: compile with an NVRTC of " +
                                      std::to_string(version / 1000) + ", or update the driver");
+    if (const int ptx = image.cubin ? 0 : ptx_version(image.bytes);
+        !module.ok() && driver_of_ptx(ptx) > version)
+      return Status::error(Code::unsupported,
+                           "'" + image.name + "' is " + ptx_version_text(ptx) +
+                               ", and this driver is of CUDA " + driver::version_text(version) +
+                               ": update it, or compile with an NVRTC that is not newer");
     CUGRT_ASSIGN(driver::KernelModule loaded, std::move(module));
     modules_.push_back(std::move(loaded));
   }

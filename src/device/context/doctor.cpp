@@ -71,6 +71,8 @@ void add_compiler(Lines &lines, const jit::CompilerReport &compiler) {
                compiler.worker.empty() ? "no: cugrt-compile is absent or off" : compiler.worker);
     if (compiler.major)
       lines.line("version", std::to_string(compiler.major) + "." + std::to_string(compiler.minor));
+    if (!compiler.architectures.empty())
+      lines.line("compiles up to", "sm_" + std::to_string(compiler.architectures.back()));
   } else {
     lines.line("state", "not found");
     lines.line("problem", compiler.problem);
@@ -189,6 +191,10 @@ static void write_compiler(JsonWriter &json, const jit::CompilerReport &compiler
   json.key("include_folder").text(compiler.include_folder);
   json.key("found_by").text(compiler.found_by);
   json.key("major").number(int64_t(compiler.major)).key("minor").number(int64_t(compiler.minor));
+  json.key("architectures").begin_list();
+  for (int number : compiler.architectures)
+    json.number(int64_t(number));
+  json.end_list();
   json.key("parallel").text(compiler.worker).end_object();
   const jit::CacheReport &cache = compiler.cache;
   json.key("cache").begin_object().key("folder").text(cache.folder);

@@ -34,7 +34,8 @@ void show_summary(const std::string &path) {
   auto report = nlohmann::json::parse(cugrt::Pack::load(path).report(CUGRT_REPORT_JSON));
   std::string architectures;
   for (const auto &target : report["targets"])
-    architectures += " " + target["architecture"].get<std::string>();
+    architectures += " " + target["architecture"].get<std::string>() +
+                     (target.contains("ptx") ? " (" + target["ptx"].get<std::string>() + ")" : "");
   std::fprintf(stderr, "%s: %ju bytes for%s\n", path.c_str(), std::filesystem::file_size(path),
                architectures.c_str());
   for (const auto &plan : report["plans"]) {

@@ -119,13 +119,24 @@ private:
         return Status::error(Code::invalid_argument,
                              "the runtime has no device; name the architecture to compile for, "
                              "for example sm_90");
-      CUGRT_ASSIGN(architecture, jit::architecture_for(device_.context().capability()));
+      CUGRT_ASSIGN(architecture, architecture_of_device());
     }
     bool ptx = (device_.emulated() && !options_.for_other_machines) ||
                architecture.starts_with("compute_");
     kind_ = ptx ? jit::OutputKind::ptx : jit::OutputKind::cubin;
     executable_->architecture_ = architecture;
     return {};
+  }
+
+  /// The device's own, or PTX of one below where the compiler that is there does not know it. Where
+  /// none is there, what is cached may do.
+  Result<std::string> architecture_of_device() {
+    const int device = device_.context().capability();
+    std::vector<int> known;
+    if (jit::must_ask_compiler(device))
+      if (auto asked = compiler_of(device_).architectures(); asked.ok())
+        known = std::move(*asked);
+    return jit::architecture_for(device, known);
   }
 
   /// One image for each code that a kernel uses, and one for each overridden kernel.

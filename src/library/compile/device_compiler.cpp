@@ -29,9 +29,10 @@ jit::Compiler &compiler_of(Device &device) {
 DoctorReport examine(const DeviceOptions &options) {
   DoctorReport report = examine_driver(options);
   const int version = report.driver ? report.driver->version : 0;
-  report.compiler =
-      jit::Compiler(compiler_config(options.nvrtc_path, options.cache_folder, version), options.log)
-          .report();
+  jit::Compiler compiler(compiler_config(options.nvrtc_path, options.cache_folder, version),
+                         options.log);
+  (void)compiler.architectures().ok(); // why it does not open stands in the report
+  report.compiler = compiler.report();
   return report;
 }
 

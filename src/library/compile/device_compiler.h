@@ -12,7 +12,8 @@ jit::CompilerConfig compiler_config(const std::string &nvrtc_path, const std::st
 /// The device's; it is made when it is first asked for. Any thread.
 jit::Compiler &compiler_of(Device &device);
 
-/// What the doctor finds of driver, compiler and cache; the compiler is not opened.
+/// What the doctor finds of driver, compiler and cache; opens the compiler where its version and
+/// architectures are not remembered.
 DoctorReport examine(const DeviceOptions &options);
 
 } // namespace cugrt::runtime

@@ -1,8 +1,8 @@
 // Planning of a module; see module_plan.h.
 #include "library/compile/module_plan.h"
 
-#include "compiler/passes/pass.h"
 #include "base/source_errors.h"
+#include "compiler/passes/pass.h"
 
 namespace cugrt::runtime {
 

@@ -2,14 +2,14 @@
 #include "library/compile/pack_build.h"
 
 #include "base/architectures.h"
-#include "plan/bytes/serialize.h"
+#include "base/file.h"
 #include "device/code/code_entries.h"
 #include "device/code/computed_weights.h"
 #include "device/code/weight_argument.h"
+#include "device/program/symbol_binding.h"
 #include "library/compile/module_plan.h"
 #include "library/compile/target.h"
-#include "device/program/symbol_binding.h"
-#include "base/file.h"
+#include "plan/bytes/serialize.h"
 
 #include <algorithm>
 #include <deque>

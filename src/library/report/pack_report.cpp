@@ -1,8 +1,10 @@
 // Forms of a pack's report; see pack_report.h.
 #include "library/report/pack_report.h"
 
+#include "device/code/ptx_version.h"
 #include "device/pack/pack_open.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace cugrt::runtime {
@@ -16,6 +18,15 @@ uint64_t code_bytes(const Pack &pack, const PackTarget &target) {
   for (uint32_t image : images_of(target))
     bytes += pack.contents.images[image].bytes.size(); // parts of one file: no overflow
   return bytes;
+}
+
+/// Of the newest PTX that a target's images hold; 0: they are machine code.
+int newest_ptx(const Pack &pack, const PackTarget &target) {
+  int newest = 0;
+  for (uint32_t image : images_of(target))
+    if (!pack.contents.images[image].cubin)
+      newest = std::max(newest, ptx_version(pack.contents.images[image].bytes));
+  return newest;
 }
 
 std::string weights_text(const PackWeights &weights) {
@@ -32,11 +43,13 @@ std::string weights_text(const PackWeights &weights) {
 
 Result<std::string> report_text(const Pack &pack, const PlanReportOptions &options) {
   std::string text = "pack of " + std::string(pack.contents.module_name) + "\n";
-  for (const PackTarget &target : pack.contents.targets)
+  for (const PackTarget &target : pack.contents.targets) {
+    const int ptx = newest_ptx(pack, target);
     text += "  target " + std::string(target.architecture) + ": " +
             std::to_string(images_of(target).size()) + " images, " +
             std::to_string(code_bytes(pack, target)) + " bytes, plan " +
-            std::to_string(target.plan) + "\n";
+            std::to_string(target.plan) + (ptx ? ", " + ptx_version_text(ptx) : "") + "\n";
+  }
   text += "  weights " + weights_text(pack.contents.weights) + "\n";
   for (size_t i = 0; i < pack.plans.size(); ++i) {
     CUGRT_ASSIGN(std::string plan,
@@ -48,11 +61,17 @@ Result<std::string> report_text(const Pack &pack, const PlanReportOptions &optio
 
 Result<std::string> report_json(const Pack &pack, const PlanReportOptions &options) {
   Json targets = Json::array(), plans = Json::array();
-  for (const PackTarget &target : pack.contents.targets)
+  for (const PackTarget &target : pack.contents.targets) {
     targets.push_back({{"architecture", target.architecture},
                        {"images", images_of(target).size()},
                        {"code_bytes", code_bytes(pack, target)},
                        {"plan", target.plan}});
+    if (const int ptx = newest_ptx(pack, target)) {
+      targets.back()["ptx_version"] = ptx;
+      targets.back()["driver_version"] = driver_of_ptx(ptx);
+      targets.back()["ptx"] = ptx_version_text(ptx);
+    }
+  }
   const PackWeights &weights = pack.contents.weights;
   Json of_weights;
   if (weights.kind == PackWeights::Kind::file)

@@ -238,9 +238,42 @@ TEST_CASE("a device that the table does not have gets PTX of the newest architec
   CHECK(jit::architecture_for(90).value() == "sm_90");
   CHECK(jit::architecture_for(99).value() == "compute_90");
   CHECK(jit::architecture_for(102).value() == "compute_100"); // 101 is unknown to NVRTC 13
-  CHECK(jit::architecture_for(107).value() == "compute_103");
+  CHECK(jit::architecture_for(105).value() == "compute_103");
+  CHECK(jit::architecture_for(107).value() == "sm_107");
   CHECK(jit::architecture_for(990).value() == "compute_121");
   CHECK(jit::architecture_for(70).status().code() == Code::unsupported);
+}
+
+TEST_CASE("a device that the compiler does not know gets PTX of the newest below that it knows") {
+  const std::vector<int> of_12_2 = {75, 80, 86, 87, 89, 90}, of_13_0 = {75, 90, 100, 103, 110, 121};
+  CHECK(jit::architecture_for(90, of_12_2).value() == "sm_90");
+  CHECK(jit::architecture_for(88, of_12_2).value() == "compute_87");
+  CHECK(jit::architecture_for(120, of_12_2).value() == "compute_90");
+  CHECK(jit::architecture_for(107, of_13_0).value() == "compute_103");
+  CHECK(jit::architecture_for(101, of_13_0).value() == "compute_100");
+  CHECK(jit::architecture_for(990, of_13_0).value() == "compute_121");
+  CHECK(jit::architecture_for(75, std::vector<int>{80}).status().code() == Code::unsupported);
+  CHECK_FALSE(jit::must_ask_compiler(90));
+  for (int device : {88, 95, 100, 107, 990})
+    CHECK(jit::must_ask_compiler(device));
+}
+
+TEST_CASE("what NVRTC compiles for is remembered, so that it need not be opened to be asked") {
+  TemporaryFolder folder;
+  const auto known = must(Compiler(with_cache(folder.path)).architectures());
+  CHECK(std::is_sorted(known.begin(), known.end()));
+  Compiler second(with_cache(folder.path));
+  CHECK(must(second.architectures()) == known);
+  CHECK_FALSE(second.report().opened);
+  CHECK(second.report().architectures == known);
+  for (const auto &item : fs::directory_iterator(folder.path))
+    if (item.path().extension() == ".txt") { // as those who had no list wrote it
+      std::string note = read(item.path());
+      overwrite(item.path(), note.substr(0, note.find(" architectures")) + "\n");
+    }
+  Compiler third(with_cache(folder.path));
+  CHECK(must(third.architectures()) == known);
+  CHECK(third.report().opened);
 }
 
 TEST_CASE("kernels may include the half-precision headers") {

@@ -2,7 +2,10 @@
 // land late, few addresses, bodies without work, captures of other threads, memory pools.
 #include "chain.h"
 
+#include "base/file.h"
+#include "device/code/ptx_version.h"
 #include "device/context/doctor.h"
+#include "jit/compiler.h"
 #include "library/compile/compile.h"
 #include "library/compile/device_compiler.h"
 #include "support/temporary_folder.h"
@@ -299,6 +302,81 @@ TEST_CASE("code of a newer CUDA than the driver's is told by its name") {
   CHECK(contains(status.message(), "compiled by CUDA 13"));
   CHECK(contains(status.message(), "driver of CUDA 12.4"));
   CHECK(contains(status.message(), "NVRTC of 12"));
+}
+
+TEST_CASE("PTX that is newer than the driver is told with the driver that it takes") {
+  const std::string ptx = "// made by a compiler\n.version 9.4\n.target sm_75\n";
+  for (auto [driver, told] : {std::pair(13000, true), {13040, false}, {12040, true}}) {
+    FakeDriver::Options options;
+    options.version = driver;
+    TestDevice machine(options);
+    auto device = machine.open();
+    CompileOptions compile;
+    compile.overrides["add"] = {CUGRT_CODE_PTX, ptx};
+    auto executable =
+        must(compile_executable(*device, PlanMaker::chain(1), "test.cugrt", "", compile));
+    machine.fake.fail_nth_of("cuModuleLoadDataEx", 1, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+    Status status = Session::open(executable, device, {}).take_status();
+    CHECK(status.code() == Code::unsupported);
+    CHECK((status.message() == "'add' is PTX 9.4, for drivers of CUDA 13.4 and newer, and this "
+                               "driver is of CUDA " +
+                                   driver::version_text(driver) +
+                                   ": update it, or compile with an NVRTC that is not newer") ==
+          told);
+  }
+}
+
+TEST_CASE("versions of PTX are those of the drivers that took them first") {
+  CHECK(ptx_version("//\n.version 8.5\n.target sm_50") == 85);
+  CHECK(ptx_version("  .version\t9.0 // of 13.0") == 90);
+  CHECK(ptx_version("// .version 9.0\n") == 0);
+  CHECK(ptx_version(".version x\n") == 0);
+  for (auto [ptx, driver] : {std::pair(63, 10000),
+                             {78, 11080},
+                             {80, 12000},
+                             {82, 12020},
+                             {86, 12070},
+                             {88, 12090},
+                             {90, 13000},
+                             {95, 13050},
+                             {0, 0},
+                             {100, 0}})
+    CHECK(driver_of_ptx(ptx) == driver);
+}
+
+TEST_CASE("a device that the compiler does not know gets PTX, which the driver compiles") {
+  TemporaryFolder folder;
+  // What the compiler said it knows is remembered in the cache's folder.
+  (void)must(jit::Compiler(compiler_config("", folder.path)).architectures());
+  for (const auto &item : std::filesystem::directory_iterator(folder.path))
+    if (item.path().extension() == ".txt") {
+      auto note = must(read_file(item.path(), 1 << 16));
+      std::ofstream(item.path()) << note.substr(0, note.find(" architectures"))
+                                 << " architectures 75 90 100\n";
+    }
+  for (auto [capability, target] :
+       {std::pair(90, "sm_90"), {100, "sm_100"}, {120, "compute_100"}}) {
+    FakeDriver::Options options;
+    options.capability = capability;
+    TestDevice machine(options);
+    auto device = machine.open(folder.path);
+    CompileOptions compile;
+    compile.overrides["add"] = {CUGRT_CODE_PTX, ".version 6.3\n"};
+    auto executable =
+        must(compile_executable(*device, PlanMaker::chain(1), "test.cugrt", "", compile));
+    CHECK(executable->architecture() == target);
+  }
+}
+
+TEST_CASE("the doctor tells the compiler's version and the newest device that it compiles for") {
+  DoctorReport report;
+  report.driver_wanted = false;
+  report.compiler.emplace().found = true;
+  report.compiler->major = 13;
+  report.compiler->minor = 5;
+  report.compiler->architectures = {75, 107, 121};
+  CHECK(contains(report.to_text(), "version         13.5\n  compiles up to  sm_121\n"));
+  CHECK(contains(report.to_json(), "\"architectures\": [\n      75,\n      107,\n      121\n    ]"));
 }
 
 TEST_CASE("the doctor tells a compiler that is newer than the driver loads") {

@@ -3,9 +3,9 @@
 
 #include "support/catch.h"
 
-#include "library/compile/compile.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/session.h"
+#include "library/compile/compile.h"
 #include "support/fake_driver.h"
 
 #include <cstring>
@@ -220,9 +220,9 @@ public:
     fake.define_kernel("transfer_copy", {8, 8, 8}, transfer);
   }
 
-  std::shared_ptr<runtime::Device> open() {
+  std::shared_ptr<runtime::Device> open(const std::string &cache_folder = "off") {
     runtime::DeviceOptions options;
-    options.cache_folder = "off";
+    options.cache_folder = cache_folder;
     return must(runtime::Device::open(must(driver::make_driver(fake.api())), options));
   }
 
