@@ -7,7 +7,7 @@ Every source of kernels/ is compiled for every architecture that this version kn
 does not know give the error that says so, and kernels compiled by it give the results that the
 reference has, on the emulated device's execution core. Each check is one test.
 
-Needs NVRTC 12.2 in .deps/nvrtc12, which `./dev test nvrtc12` installs.
+Needs NVRTC 12.2 in .deps/nvrtc/12.2, which `./dev test nvrtc12` installs.
 """
 import argparse
 import glob
@@ -19,8 +19,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-NVRTC = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
+NVRTC = os.path.join(ROOT, ".deps", "nvrtc", "12.2", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
 MODULE = os.path.join(HERE, "kernels.cugrt")
+DIGITS, WEIGHTS = (os.path.join(ROOT, "examples", "digits", name) for name in ("digits.cugrt", "weights.safetensors"))
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90"]
 TOO_NEW = ["sm_100", "sm_110", "sm_120"]
 # Sources that no op of a module names: the runtime compiles them for itself (transfer, control), or
@@ -62,6 +63,8 @@ def main():
 
     status, said = run([options.cugrt, "doctor"], environment)
     checks.check("doctor finds NVRTC 12", options.nvrtc in said, said)
+    checks.check("doctor tells its version and newest architecture",
+                 re.search(r"version +12\.2\n", said) and re.search(r"compiles up to +sm_90\n", said), said)
 
     status, text = run([options.cugrt, "opt", MODULE, "--pass", "LegalizeOps"], environment)
     named = set(re.findall(r'source "builtin:(\w+\.cu)"', text))
@@ -82,6 +85,11 @@ def main():
                                 pack], environment)
             checks.check(f"{architecture} is an error that names it and the version",
                          status != 0 and architecture[3:] in said and "NVRTC 12.2" in said, said)
+
+    for device in TOO_NEW:
+        status, said = run([options.cugrt, "run", DIGITS, "--set", "n=2", "--input", "images=random", "--weights", WEIGHTS,
+                            "--driver", "emulated"], dict(environment, CUGRT_EMU_DEVICE=device))
+        checks.check(f"a device of {device} gets PTX of sm_90", status == 0, said)
 
     status, said = run([options.kernels, CASES], environment)
     checks.check("kernels give the reference's results", status == 0, said)

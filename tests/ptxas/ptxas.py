@@ -5,8 +5,8 @@
 
 Each must compile, spill nothing, and fit at the block sizes that it is launched with into what limits.csv
 gives a block of its architecture. Architectures are those of src/base/architectures.def that the NVRTC knows;
-NVRTCs are the oldest supported one (.deps/nvrtc12, which `./dev test ptxas` installs) and the one that the
-build has found. --only: forms whose kernel, source or options hold TEXT.
+NVRTCs are those of .deps/nvrtc, which `./dev test ptxas` installs, the oldest supported one first, and the one
+that the build has found. --only: forms whose kernel, source or options hold TEXT.
 """
 import argparse
 import concurrent.futures
@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import forms  # noqa: E402
 
 ROOT = forms.ROOT
-OLDEST = os.path.join(ROOT, ".deps", "nvrtc12", "nvidia", "cuda_nvrtc", "lib", "libnvrtc.so.12")
+INSTALLED = os.path.join(ROOT, ".deps", "nvrtc")
 # Codegen asks devices for this (kTensorCoresSince), and for the shared memory of a multiprocessor.
 TENSOR_CORES_SINCE = 80
 # Sources that no module names, since the runtime makes launches of them itself: threads of a block by entry.
@@ -38,6 +38,12 @@ def found_nvrtc():
     made = subprocess.run([sys.executable, os.path.join(ROOT, "src", "device", "driver", "find_cuda.py"), "--nvrtc"],
                           capture_output=True, text=True)
     return made.stdout.strip()
+
+
+def installed_nvrtcs():
+    """A version is one only if what brought it was installed to its end."""
+    return [found for note in sorted(forms.glob.glob(os.path.join(INSTALLED, "*", "installed")))
+            for found in forms.glob.glob(os.path.join(os.path.dirname(note), "nvidia", "*", "lib", "libnvrtc.so.1?"))]
 
 
 @functools.lru_cache(None)
@@ -188,10 +194,10 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    libraries = options.nvrtc or [OLDEST, found_nvrtc()]
+    libraries = options.nvrtc or [*installed_nvrtcs(), found_nvrtc()]
     missing = [path for path in libraries if not os.path.exists(path)]
-    if missing:
-        print(f"no NVRTC at {missing}: ./dev test ptxas installs the oldest one, ./dev build finds the other")
+    if missing or not options.nvrtc and len(libraries) == 1:
+        print(f"no NVRTC at {missing or INSTALLED}: ./dev test ptxas installs those there, ./dev build finds the other")
         return 1
     wanted = {int(a.removeprefix("sm_")) for a in options.arch.split(",")} if options.arch else None
     limits, known = limits_by_architecture(), known_architectures()
