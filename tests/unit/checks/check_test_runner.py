@@ -157,6 +157,7 @@ class Runner(unittest.TestCase):
         self.assertNotIn("fault", checks)
         self.assertEqual(suite_plan.checks_of("unit_x"), checks)
         self.assertEqual(suite_plan.checks_of("foreign"), ())
+        self.assertEqual(suite_plan.checks_of("conformance_v3"), ())  # declared in folders for installing alone
 
     def test_what_is_left_out_is_there(self):
         declared = ""
