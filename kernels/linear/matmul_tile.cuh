@@ -39,11 +39,12 @@ struct Tile {
 // Element (row, column) of the result's matrix `batch`.
 #define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
 
+// Tiles are numbered in 32 bits, as blocks are: divisions of 64 bits are calls, which cost registers.
 __device__ __forceinline__ Tile tile_of_block(unsigned block, long long m, long long n, int rows,
                                               int columns) {
-  const long long across = (n + columns - 1) / columns, down = (m + rows - 1) / rows;
-  const long long tile = block / across;
-  return {tile / down, tile % down * rows, block % across * columns};
+  const unsigned across = unsigned((n + columns - 1) / columns);
+  const unsigned down = unsigned((m + rows - 1) / rows), tile = block / across;
+  return {tile / down, (long long)(tile % down) * rows, (long long)(block % across) * columns};
 }
 __device__ __forceinline__ Tile tile_of_block(long long m, long long n, int rows, int columns) {
   return tile_of_block(blockIdx.x, m, n, rows, columns);
@@ -64,6 +65,8 @@ __device__ __forceinline__ Tile tile_of_block(long long m, long long n, int rows
   } while (0)
 #else
 #define MOVE_TO_BATCH(batch)                                                                       \
-  a += (batch) / inner_batch * a_outer_stride + (batch) % inner_batch * a_inner_stride;            \
-  c += (batch) / inner_batch * c_outer_stride + (batch) % inner_batch * c_inner_stride
+  const unsigned outer_at = unsigned(batch) / unsigned(inner_batch);                               \
+  const unsigned inner_at = unsigned(batch) % unsigned(inner_batch);                               \
+  a += outer_at * a_outer_stride + inner_at * a_inner_stride;                                      \
+  c += outer_at * c_outer_stride + inner_at * c_inner_stride
 #endif

@@ -106,8 +106,8 @@ struct Place {
 
 __device__ __forceinline__ Place place_of(long long batch, long long hidden) {
   Place place;
-  place.sequence = (long long)(blockIdx.x) % batch;
-  place.direction = (long long)(blockIdx.x) / batch;
+  place.sequence = blockIdx.x % unsigned(batch); // a grid has batch x directions blocks
+  place.direction = blockIdx.x / unsigned(batch);
   place.state = (long long)(blockIdx.x) * hidden;
   return place;
 }
