@@ -52,8 +52,16 @@ __device__ __forceinline__ Acc limited(Acc place, long long size) {
   return place < 0 ? Acc(0) : place > last ? last : place; // a NaN stays
 }
 
-// A coordinate as a place among `size` elements.
+// A coordinate as a place among `size` elements. A NaN is -1, and what is infinite where it would be
+// reflected without end.
 __device__ __forceinline__ Acc place_of(Acc coordinate, long long size) {
+#if PADDING == 2
+  if (coordinate - coordinate != 0)
+    coordinate = -1;
+#else
+  if (coordinate != coordinate)
+    coordinate = -1;
+#endif
 #ifdef ALIGN_CORNERS
   Acc place = (coordinate + 1) / 2 * Acc(size - 1);
 #else

@@ -1,6 +1,8 @@
 // resize and grid_sample: between elements, and beyond them.
 #include "kernels_check.h"
 
+#include <limits>
+
 namespace {
 
 constexpr const char *kCoordinates[] = {"half_pixel",         "half_pixel_symmetric",
@@ -108,5 +110,22 @@ TEST_CASE("grid_sample reads at any place, in and out of the image") {
         sample({2, 0, 5, 7}, {2, 4, 0, 2});
         if (std::string(mode) != "cubic")
           sample({2, 2, 3, 4, 5}, {2, 3, 2, 2, 3});
+      }
+}
+
+TEST_CASE("grid_sample takes a coordinate that is NaN for -1, and one that has no reflection") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const char *mode : {"nearest", "linear", "cubic"})
+    for (const char *padding : {"zeros", "border", "reflection"})
+      for (bool corners : {false, true}) {
+        std::vector<double> grid = {nan, 0.3, -0.2, nan, nan, nan};
+        if (std::string(padding) == "reflection")
+          grid.insert(grid.end(), {infinity, 0.3, -infinity, -infinity});
+        check({.op = Op::grid_sample,
+               .operands = {{{1, 2, 3, 4}},
+                            {.dims = {1, 1, int64_t(grid.size() / 2), 2}, .values = grid}},
+               .attributes = {word("mode", mode), word("padding", padding),
+                              flag("align_corners", corners)}});
       }
 }

@@ -154,7 +154,10 @@ std::vector<Array> reference_grid_sample(const Call &call) {
       const int64_t size = x.dims[2 + d];
       empty = empty || size == 0;
       of.back() = int64_t(axes - 1 - d); // the innermost dimension's coordinate comes first
-      const double given = grid.values[size_t(index_of(of, grid.dims))];
+      double given = grid.values[size_t(index_of(of, grid.dims))];
+      // As PyTorch and ONNX Runtime have it; ONNX says nothing.
+      if (std::isnan(given) || (std::isinf(given) && padding == "reflection"))
+        given = -1;
       const double lower = corners ? 0 : -0.5, upper = double(size - 1) - lower;
       double place =
           corners ? (given + 1) / 2 * double(size - 1) : ((given + 1) * double(size) - 1) / 2;
