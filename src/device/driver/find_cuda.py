@@ -13,7 +13,7 @@ import glob
 import os
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 # cuda_fp16.h is what kernels include; it includes crt/host_defines.h, which is in a wheel of its own.
 HEADERS = ("cuda.h", "nvrtc.h", "cuda_fp16.h", os.path.join("crt", "host_defines.h"))
 

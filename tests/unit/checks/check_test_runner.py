@@ -159,6 +159,11 @@ class Runner(unittest.TestCase):
         self.assertEqual(suite_plan.checks_of("foreign"), ())
         self.assertEqual(suite_plan.checks_of("conformance_v3"), ())  # declared in folders for installing alone
 
+    def test_cuda_of_wheels_is_looked_for_in_the_source_tree(self):
+        sys.path.insert(0, os.path.join(ROOT, "src", "device", "driver"))
+        import find_cuda
+        self.assertEqual(os.path.realpath(find_cuda.ROOT), os.path.realpath(ROOT))
+
     def test_what_is_left_out_is_there(self):
         declared = ""
         for suite in ("unit", "emulator/unit", "golden", "differential", "fault", "emulator/foreign", "emulator/conformance", "python",
