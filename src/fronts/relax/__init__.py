@@ -12,7 +12,7 @@ import typing as _typing
 
 from .._errors import Code, Error
 
-__all__ = ["from_relax", "to_relax", "transform"]
+__all__ = ["from_exported", "from_relax", "to_relax", "transform"]
 
 FITS = {"0.25.": ("0.1.12",), "0.26.": ("0.1.13", "0.1.14"), "0.27.": ("0.1.14",)}  # apache-tvm: apache-tvm-ffi
 
@@ -37,7 +37,7 @@ def _check():
 
 
 def __getattr__(name: str) -> _typing.Any:
-    homes = {"from_relax": "reader", "to_relax": "writer"}
+    homes = {"from_relax": "reader", "to_relax": "writer", "from_exported": "exported"}
     if name in homes:
         _check()
         return getattr(importlib.import_module("cugrt.relax." + homes[name]), name)

@@ -6,6 +6,13 @@ from .dialect import StringImm, TupleType, type_of
 from .dims import refuse
 
 TABLE = {}
+# What from_exported writes for PyTorch's recurrent layers, which Relax has no ops for: op, results and attributes.
+RECURRENT = {
+    "cugrt.lstm": ("lstm", 3, {}),
+    "cugrt.gru": ("gru", 2, {}),
+    "cugrt.rnn_tanh": ("rnn", 2, {"activation": "tanh"}),
+    "cugrt.rnn_relu": ("rnn", 2, {"activation": "relu"}),
+}
 
 
 def takes(*names):
@@ -145,6 +152,9 @@ def storage_text(f, e):
     "invoke_pure_closure",
 )
 def packed(f, e):
+    if named(e.args[0]) in RECURRENT:
+        op, results, more = RECURRENT[named(e.args[0])]
+        return f.op(op, *map(f.value, e.args[1:]), results=results, **more)
     raise refuse(f"'{e.op.name.removeprefix('relax.')}' of the packed function '{named(e.args[0])}' is not supported")
 
 

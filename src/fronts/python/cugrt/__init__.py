@@ -30,6 +30,6 @@ def __getattr__(name: str) -> _typing.Any:
     import importlib
     if name in ("serve", "relax"):
         return importlib.import_module("cugrt." + name)
-    if name in ("from_relax", "to_relax", "transform"):
+    if name in ("from_exported", "from_relax", "to_relax", "transform"):
         return getattr(importlib.import_module("cugrt.relax"), name)
     raise AttributeError(f"module 'cugrt' has no attribute {name!r}")

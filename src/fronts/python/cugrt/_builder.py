@@ -194,6 +194,7 @@ class Module:
     def __init__(self) -> None:
         self._constants, self._kernels, self._functions = [], [], []
         self._given, self._weights, self._linked = None, None, None
+        self._results: list[str] | None = None  # names of main's results, of an importer
 
     @classmethod
     def from_text(cls, text: str, weights: dict[str, typing.Any] | None = None) -> "Module":

@@ -63,6 +63,8 @@ class Model(_native.Model):
     copy of the weights. The GIL is released while a call works.
     """
 
+    _results: list[str] | None = None  # names that the module's importer gave
+
     def __init__(self, source: dict[str, typing.Any]) -> None:
         if not isinstance(source, Source):
             raise Error("a cugrt.Model is made by cugrt.load")
@@ -76,7 +78,8 @@ class Model(_native.Model):
     @property
     def outputs(self) -> list[Spec]:
         """What ``model(...)`` gives, in order: a list of :class:`Spec`."""
-        return self.outputs_of("")
+        specs = self.outputs_of("")
+        return [spec._replace(name=name) for spec, name in zip(specs, self._results)] if self._results else specs
 
     def inputs_of(self, function: str) -> list[Spec]:
         """The inputs of the function of that name."""
@@ -279,12 +282,15 @@ def opened(source, in_group, weights, driver, device, dims, bounds, bind, prepro
         if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         return LLM(path, driver=driver, device=device, progress=progress)
-    if weights is None and isinstance(source, Module):
-        weights = source._weights
+    results = None
+    if isinstance(source, Module):
+        weights, results = source._weights if weights is None else weights, source._results
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
     described.update(in_group)
-    return Model(described)
+    model = Model(described)
+    model._results = results
+    return model
 
 
 def describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess, options,
@@ -329,7 +335,8 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
     """Compiles a model for named architectures and writes a pack, which runs without a compiler.
 
     ``architectures``: one or a list of them, ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
-    the pack, or with ``weights_inside=False`` beside it; the weights of an ONNX file go in by themselves.
+    the pack, or with ``weights_inside=False`` beside it; the weights of an ONNX file, and those that a
+    :class:`cugrt.Module` brings along, go in by themselves.
     ``progress``: True shows a bar in a terminal or notebook; else False, or a function as of :func:`load`.
     Other arguments are those of :func:`load`. No GPU is needed.
 
@@ -343,7 +350,8 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
     given = (path_of("output", output), [string("an architecture", one) for one in wanted],
              "" if weights is None else path_of("weights", weights), flag("weights_inside", weights_inside))
     bar = Bar() if progress is True else None
-    described = describe(kind, name, folder, path, content, None, driver, 0, dims, bounds, bind, preprocess, options,
+    brought = source._weights if weights is None and isinstance(source, Module) else None
+    described = describe(kind, name, folder, path, content, brought, driver, 0, dims, bounds, bind, preprocess, options,
                          bar or (None if progress is False else progress))
     try:
         _native.write_pack(described, *given)
