@@ -105,6 +105,35 @@ OPS = {
     "bits": (lambda a, b: ((a & b) | ~a) ^ (a > 2).int(), lambda: [i(5, 6, 7), i(3, 4, 1)]),
     "logic": (lambda a, b: (a & ~b) | (a ^ b), lambda: [i(1, 1, 0, 0).bool(), i(1, 0, 1, 0).bool()]),
     "a slice from the end": (lambda x: x[..., -3:-1], lambda: [f(2, 5)]),
+    "ELU, SELU and CELU": (
+        lambda x: (functional.elu(x, 0.5), functional.selu(x), functional.celu(x, 2.0)),
+        lambda: [f(7)],
+    ),
+    "an average with a border": (
+        lambda x: functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        lambda: [heads(1, 2, 6, 6)],
+    ),
+    "sampling": (
+        lambda x, g: functional.grid_sample(x, g, align_corners=False),
+        lambda: [heads(1, 2, 4, 4), heads(1, 3, 2, 2) * 0.9],
+    ),
+    "reading and writing at places": (
+        lambda x, a, b, v: torch.index_put(x, (a, b), v) + torch.index_put(x, (a, b), v, accumulate=True),
+        lambda: [f(3, 4), i(0, -1), i(3, 1), f(2)],
+    ),
+    "writing behind a slice": (
+        lambda x, a, v: (torch.ops.aten.index_put(x, [None, a], v), torch.ops.aten.index_put(x, [None, a, None], v)),
+        lambda: [f(3, 4, 2), i(0, 2), f(3, 2, 2)],
+    ),
+    "writing to slices": (
+        lambda x, v: (torch.slice_scatter(x, v, 1, 1, 3), torch.select_scatter(x, v[:, 0], 1, -1)),
+        lambda: [f(3, 4), heads(3, 2)],
+    ),
+    "adding at places": (
+        lambda x, a, v: (x.scatter_add(1, a, v), x.scatter_reduce(1, a, v, "amax"), x.scatter(1, a, v)),
+        lambda: [f(2, 4), torch.tensor([[0, 2], [3, 1]]), heads(2, 2)],
+    ),
+    "products of bools": (lambda a, b: a * b, lambda: [i(1, 1, 0, 0).bool(), i(1, 0, 1, 0).bool()]),
     "attention": (
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v),
         lambda: [heads(2, 4, 3, 8), heads(2, 4, 5, 8).cos(), heads(2, 4, 5, 8)],
@@ -192,13 +221,13 @@ def test_names_and_state():
 def test_ranges_are_bounds():
     n = Dim("n", min=3, max=5)
     model = module_of(lambda x: x * 2)
-    module = cugrt.from_exported(export(model, (f(4, 2),), dynamic_shapes=({0: n},) if False else {"given": ({0: n},)}))
-    loaded = cugrt.load(module)
+    program = export(model, (f(4, 2),), dynamic_shapes={"given": ({0: n},)})
+    loaded = cugrt.load(cugrt.from_exported(program))
     check(model, loaded, (f(3, 2),))
     with pytest.raises(cugrt.Error, match="6"):
         run(loaded, f(6, 2))
     symbol = loaded.inputs[0].shape[0]
-    closer = cugrt.load(cugrt.from_exported(export(model, (f(4, 2),), dynamic_shapes={"given": ({0: n},)}), bounds={symbol: (3, 4)}))
+    closer = cugrt.load(cugrt.from_exported(program, bounds={symbol: (3, 4)}))
     with pytest.raises(cugrt.Error, match="5"):
         run(closer, f(5, 2))
 
@@ -240,7 +269,7 @@ def test_what_is_no_program():
 
 def test_a_pack_has_the_weights(tmp_path):
     model = nn.Linear(4, 3)
-    cugrt.compile(cugrt.from_exported(export(model, (f(2, 4),))), tmp_path / "m.pack", "sm_80")
+    cugrt.compile(cugrt.from_exported(export(model, (f(2, 4),))), tmp_path / "m.pack", "compute_75", progress=False)
     code = (
         "import sys, numpy, cugrt; y = cugrt.load(sys.argv[1])(input=numpy.eye(2, 4, dtype='f4')); "
         "assert not {'torch', 'tvm'} & set(sys.modules); print(*y.ravel().tolist())"

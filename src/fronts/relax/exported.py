@@ -17,6 +17,7 @@ from tvm.relax.frontend.torch import from_exported_program
 from cugrt import Error
 
 from . import torch_ops
+from .dialect import VERSION, TensorType, TupleType, type_of
 from .dims import refuse
 from .reader import Reader
 from .report import Report
@@ -28,6 +29,7 @@ TENSORS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 CHECKS = {"_assert_scalar.default", "_assert_tensor_metadata.default", "sym_constrain_range_for_size.default"}
 CHECKS |= {"sym_constrain_range.default", "_guards_fn"}
 # What PyTorch's expressions of sizes are made of, by sympy's names; sizes are not negative.
+ANALYZER = (tvm.arith if VERSION < (0, 27) else tvm.sym).Analyzer()
 EXPRESSIONS = {"Add": operator.add, "Mul": operator.mul, "Max": tirx.max, "Min": tirx.min}
 EXPRESSIONS |= dict.fromkeys(("FloorDiv", "CleanDiv"), tirx.floordiv)
 EXPRESSIONS |= dict.fromkeys(("Mod", "PythonMod"), tirx.floormod)
@@ -220,14 +222,16 @@ def called(target):
 
 def conversions(prepared):
     """What the importer calls for each op: ours or its own, with a look at the type of what comes out."""
-    defaults = {}
+    defaults, held = {}, []
 
     def own(node, importer):
         if not defaults:
             defaults.update(importer.create_convert_map())
         return defaults[node.target.__name__](node)
 
-    def convert(node, importer):
+    def convert(node, importer=None):
+        held.extend([importer] if importer is not None else [])
+        importer = held[0]  # within branches the importer does not name itself
         name = node.target.__name__
         try:
             if name == "getitem":
@@ -277,7 +281,7 @@ def part_of(node, importer):
         if at >= len(x):
             raise refuse(f"result {at} of {called(node.args[0].target)} is not supported")
         return x[at]
-    if isinstance(x.ty, relax.TupleType):
+    if isinstance(type_of(x), TupleType):
         return importer.block_builder.emit(relax.TupleGetItem(x, at))
     if at:  # the importer makes the first result alone
         raise refuse(f"result {at} of {called(node.args[0].target)} is not supported")
@@ -290,8 +294,8 @@ def checked(node, made, importer):
     if not isinstance(wanted, torch.Tensor) or not isinstance(made, relax.Expr):
         return made
     made = made if isinstance(made, relax.Var) else importer.block_builder.emit(made)
-    have = made.ty
-    if not isinstance(have, relax.TensorType):
+    have = type_of(made)
+    if not isinstance(have, TensorType):
         return made
     dtype = torch_ops.DTYPES.get(wanted.dtype, str(wanted.dtype))
     dims = list(have.shape.values) if isinstance(have.shape, relax.ShapeExpr) else None
@@ -301,9 +305,9 @@ def checked(node, made, importer):
     if all(isinstance(d, int) for d in wanted.shape) and dims is not None:
         return made
     sizes = [expression(d, importer) for d in wanted.shape]
-    if any(one is None for one in sizes) or dims is not None and all(map(tvm.sym.Analyzer().can_prove_equal, dims, sizes)):
+    if any(one is None for one in sizes) or dims is not None and all(map(ANALYZER.can_prove_equal, dims, sizes)):
         return made
-    return importer.block_builder.match_cast(made, relax.TensorType(sizes, dtype))
+    return importer.block_builder.match_cast(made, TensorType(sizes, dtype))
 
 
 def expression(dim, importer):
@@ -314,7 +318,7 @@ def expression(dim, importer):
     for node, value in importer.env.items():
         if node.op != "placeholder":
             continue
-        for one, own in zip(node.meta["val"].shape, value.ty.shape.values):
+        for one, own in zip(node.meta["val"].shape, type_of(value).shape.values):
             if isinstance(one, torch.SymInt) and one.node.expr.is_Symbol:
                 symbols.setdefault(str(one.node.expr), own)
 

@@ -74,12 +74,18 @@ def simple(names, ours=None, **attributes):
         TABLE[name] = lambda f, e, op=ours or name.removeprefix("nn."): f.op(op, *args(f, e), **attributes)
 
 
+def bits(name, ours, of_bool):
+    """An op that is a logical one on bool."""
+    TABLE[name] = lambda f, e: f.op(of_bool if str(type_of(e).dtype) == "bool" else ours, *args(f, e))
+
+
+
 FLOAT_UNARY = (
     "acos acosh asin asinh atan atanh cos cosh erf exp log rsqrt sigmoid sin sinh sqrt tan tanh nn.silu " "nn.gelu"
 )
 simple(
-    "abs sign nn.relu logical_not bitwise_not maximum minimum floor_mod equal not_equal less less_equal greater "
-    "greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where"
+    "abs sign nn.relu logical_not maximum minimum floor_mod equal not_equal less less_equal greater "
+    "greater_equal logical_and logical_or logical_xor where"
 )
 simple(FLOAT_UNARY)
 for relaxs, our in {
@@ -88,7 +94,6 @@ for relaxs, our in {
     "isinf": "is_inf",
     "add": "add",
     "subtract": "sub",
-    "multiply": "mul",
     "divide": "div",
     "power": "pow",
     "mod": "trunc_mod",
@@ -96,6 +101,9 @@ for relaxs, our in {
     "right_shift": "shift_right",
 }.items():
     simple(relaxs, our)
+bits("multiply", "mul", "logical_and")
+for logic in ("not", "and", "or", "xor"):
+    bits(f"bitwise_{logic}", f"bitwise_{logic}", f"logical_{logic}")
 simple("nn.gelu_tanh", "gelu", approximate="tanh")
 for rounding in ("floor", "ceil", "round"):
     TABLE[rounding] = lambda f, e, op=rounding: f.op(op, f.value(e.args[0])) if is_float(e) else f.value(e.args[0])
