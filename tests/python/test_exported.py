@@ -9,16 +9,16 @@ import pytest
 
 import cugrt
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("tvm", "torch", "torchvision")),
-    reason="apache-tvm, torch and torchvision are not all installed (./dev test relax has them)",
-)
-if importlib.util.find_spec("torch") is not None:
-    import exported_models
-    import torch
-    from torch import nn
-    from torch.export import Dim, export
-    from torch.nn import functional
+for needed in ("tvm", "torch", "torchvision"):
+    if importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed", allow_module_level=True)
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.export import Dim, export  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+import exported_models  # noqa: E402
 
 
 def leaves(value):
@@ -47,7 +47,7 @@ def check(model, loaded, given, tolerance=1e-4):
         np.testing.assert_allclose(made.astype("f8"), one.astype("f8"), rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", exported_models.NAMES if importlib.util.find_spec("torch") else ())
+@pytest.mark.parametrize("name", exported_models.NAMES)
 def test_model(name):
     """The program is exported at the first example, and run at the others."""
     model, examples, dynamic = exported_models.make(name)
@@ -70,7 +70,7 @@ def heads(*shape):
     return torch.sin(torch.arange(float(np.prod(shape)))).reshape(shape)
 
 
-HIDDEN = torch.tensor([[True, False, True], [False, False, False]]) if importlib.util.find_spec("torch") else None
+HIDDEN = torch.tensor([[True, False, True], [False, False, False]])
 # What the importer has no conversion for, or one of another computation: the op, and its operands.
 OPS = {
     "an index from the end": (lambda x: x[:, -1] + x[-2], lambda: [f(3, 3)]),
@@ -90,9 +90,15 @@ OPS = {
     "the deviation": (lambda x: x.std(1), lambda: [f(3, 4)]),
     "the variance with its mean": (lambda x: torch.var_mean(x, 0, correction=0), lambda: [f(3, 4)]),
     "log1p near 0": (lambda x: torch.log1p(x) * 1e6, lambda: [torch.tensor([1e-9, -1e-8, 1e-6])]),
-    "half Linear": (lambda x, w, b: functional.linear(x, w, b), lambda: [f(2, 4).half(), f(3, 4).half(), f(3).half()]),
+    "half Linear": (
+        lambda x, w, b: functional.linear(x, w, b),
+        lambda: [f(2, 4).half(), f(3, 4).half(), f(3).half()],
+    ),
     "addmm with factors": (lambda b, x, y: torch.addmm(b, x, y, beta=2, alpha=3), lambda: [f(3), f(2, 4), f(4, 3)]),
-    "half convolution": (lambda x, w: functional.conv2d(x, w), lambda: [heads(1, 2, 4, 4).half(), f(3, 2, 2, 2).half()]),
+    "half convolution": (
+        lambda x, w: functional.conv2d(x, w),
+        lambda: [heads(1, 2, 4, 4).half(), f(3, 2, 2, 2).half()],
+    ),
     "indices beside a slice": (lambda x, a, b: x[a, :, b], lambda: [f(3, 4, 5), i(0, 2), i(4, 1)]),
     "indices behind a slice": (lambda x, a, b: x[:, a, b], lambda: [f(3, 4, 5), i(0, -1), i(4, 1)]),
     "one index": (lambda x, a: x[:, a], lambda: [f(3, 4, 5), torch.tensor([[0, 3], [-1, 2]])]),
@@ -174,7 +180,9 @@ def test_op(name):
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-@pytest.mark.parametrize("settings", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"bidirectional": True, "num_layers": 2, "batch_first": True}, {"bias": False}]
+)
 def test_recurrent_layer(kind, settings):
     torch.manual_seed(2)
     layer = getattr(nn, kind)(6, 8, **settings).eval()

@@ -142,7 +142,8 @@ class Prepared:
         node.name = name
 
     def add_tensor(self, program, spec, node):
-        tensor = program.state_dict[spec.target] if spec.target in program.state_dict else program.constants[spec.target]
+        tensors = program.state_dict if spec.target in program.state_dict else program.constants
+        tensor = tensors[spec.target]
         tensor = tensor.detach()
         if tensor.layout != torch.strided:
             raise refuse(f"'{spec.target}' is a sparse tensor, which is not supported")
@@ -300,9 +301,10 @@ def checked(node, made, importer):
     dtype = torch_ops.DTYPES.get(wanted.dtype, str(wanted.dtype))
     dims = list(have.shape.values) if isinstance(have.shape, relax.ShapeExpr) else None
     wrong = [a for a, b in zip(map(torch_ops.size, dims or ()), wanted.shape) if isinstance(a, int) and a != b]
-    if str(have.dtype) != dtype or have.ndim != wanted.ndim or wrong and all(isinstance(d, int) for d in wanted.shape):
+    fixed = all(isinstance(d, int) for d in wanted.shape)
+    if str(have.dtype) != dtype or have.ndim != wanted.ndim or wrong and fixed:
         raise refuse(f"it becomes {have} where PyTorch has {dtype} {list(wanted.shape)}, which is not supported")
-    if all(isinstance(d, int) for d in wanted.shape) and dims is not None:
+    if fixed and dims is not None:
         return made
     sizes = [expression(d, importer) for d in wanted.shape]
     if any(one is None for one in sizes) or dims is not None and all(map(ANALYZER.can_prove_equal, dims, sizes)):

@@ -145,7 +145,8 @@ def max_pool(n, a):
     if users:
         raise refuse("the positions of a max_pool are not supported")
     rank = len(a.kernel_size)
-    settings = [list(one) * (rank // len(one)) for one in (a.kernel_size, a.stride or a.kernel_size, a.padding, a.dilation)]
+    given = (a.kernel_size, a.stride or a.kernel_size, a.padding, a.dilation)
+    settings = [list(one) * (rank // len(one)) for one in given]
     impl = getattr(n.importer, f"_max_pool{rank}d_impl")
     return relax.Tuple([impl(a.self, *settings, a.ceil_mode)])
 
