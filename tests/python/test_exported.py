@@ -286,3 +286,33 @@ def test_a_pack_has_the_weights(tmp_path):
     with torch.no_grad():
         wanted = model(torch.eye(2, 4)).numpy().ravel()
     np.testing.assert_allclose(np.array(done.stdout.split(), "f4"), wanted, rtol=1e-5, atol=1e-6)
+
+
+def command(*words, **more):
+    return subprocess.run([sys.executable, "-m", "cugrt", *words], capture_output=True, text=True, check=False, **more)
+
+
+def test_command_runs_a_program(tmp_path):
+    torch.export.save(export(nn.Linear(4, 3), (f(2, 4),)), tmp_path / "m.pt2")
+    np.save(tmp_path / "x.npy", np.eye(2, 4, dtype="f4"))
+    done = command("run", tmp_path / "m.pt2", "--input", f"input={tmp_path}/x.npy", "--output", tmp_path / "out")
+    assert done.returncode == 0 and done.stdout == "result0: float32[2, 3]\n", done.stderr
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    with torch.no_grad():
+        wanted = program(torch.eye(2, 4)).numpy()
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "result0.npy"), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_command_imports_json(tmp_path):
+    import tvm
+    from tvm import relax
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType([4], "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.exp(x)))
+    text = tvm.ir.save_json(builder.get())
+    (tmp_path / "m.json").write_text(text)
+    assert command("import", tmp_path / "m.json", "-o", tmp_path / "m.cugrt").returncode == 0
+    np.testing.assert_allclose(cugrt.load(tmp_path / "m.cugrt")(x=np.ones(4, "f4")), np.exp(np.ones(4)), rtol=1e-6)
+    (tmp_path / "m.json").write_text(text.replace(tvm.__version__, "0.11.0"))
+    assert "is of TVM 0.11.0" in command("import", tmp_path / "m.json", "-o", tmp_path / "n.cugrt").stderr
