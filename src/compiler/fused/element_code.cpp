@@ -235,33 +235,30 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
       return cannot("an operand is absent");
   if (element_type(dtype(op.result)).empty())
     return cannot("there are no plain elements of " + std::string(ir::info(dtype(op.result)).name));
-  switch (op.op) {
-  case reshape:
+  if (is_elementwise_function(op.op) || op.op == where || op.op == cast)
+    return visit_function(number, index);
+  if (op.op == reshape)
     return pass_on(op.operands[0], under_reshape(op, index));
-  case transpose:
+  if (op.op == transpose)
     return pass_on(op.operands[0], under_transpose(op, index));
-  case broadcast_to:
+  if (op.op == broadcast_to)
     return pass_on(op.operands[0], under_broadcast(op.operands[0], op.result, index));
-  case slice: {
+  if (op.op == slice) {
     CUGRT_ASSIGN(const Index under, under_slice(op, index));
     return pass_on(op.operands[0], under);
   }
-  case concat:
+  if (op.op == concat)
     return visit_concat(number, index);
-  case pad:
+  if (op.op == pad)
     return repeats_elements(op.op, op.attributes) ? visit_repeating_pad(number, index)
                                                   : visit_pad(number, index);
-  case range:
+  if (op.op == range)
     return visit_range(number, index);
-  case one_hot:
+  if (op.op == one_hot)
     return visit_one_hot(number, index);
-  case gather:
-  case gather_elements:
-  case embedding:
+  if (op.op == gather || op.op == gather_elements || op.op == embedding)
     return visit_rows(number, index);
-  default:
-    return visit_function(number, index);
-  }
+  return cannot("elements of " + std::string(ir::op_info(op.op).name) + " have no form here");
 }
 
 /// Arithmetic, a cast, a choice: from elements of the same index.

@@ -16,25 +16,8 @@ bool computes_what_it_loads(ir::Op op) {
 }
 
 bool is_anchor(ir::Op op) {
-  using enum ir::Op;
-  switch (op) {
-  case matmul:
-  case conv1d:
-  case conv2d:
-  case conv3d:
-  case conv_transpose:
-  case conv_integer:
-  case matmul_integer:
-  case max_pool2d:
-  case avg_pool2d:
-  case softmax:
-  case log_softmax:
-  case layer_norm:
-  case rms_norm:
-    return true;
-  default:
-    return computes_what_it_loads(op);
-  }
+  const ir::OpPattern pattern = ir::op_info(op).pattern;
+  return pattern == ir::OpPattern::reduction || pattern == ir::OpPattern::out_fusable;
 }
 
 Places places_of(const FusedGroup &group, std::span<const uint32_t> ops) {

@@ -1,8 +1,8 @@
 // Tables of types and functions.
 #include "ops/emit/element_ops.h"
 
-#include "ops/emit/kernel_launch.h"
 #include "base/type/element.h"
+#include "ops/emit/kernel_launch.h"
 
 #include <charconv>
 #include <cmath>
@@ -64,9 +64,22 @@ std::string_view element_type(ir::DType dtype) {
     return "unsigned int";
   case ir::DType::u64:
     return "unsigned long long";
-  default:
-    return {};
+  case ir::DType::i4: // two in a byte
+  case ir::DType::u4:
+  case ir::DType::q4_0:
+  case ir::DType::q4_1:
+  case ir::DType::q8_0:
+  case ir::DType::q5_0:
+  case ir::DType::q5_1:
+  case ir::DType::q2_k:
+  case ir::DType::q3_k:
+  case ir::DType::q4_k:
+  case ir::DType::q5_k:
+  case ir::DType::q6_k:
+  case ir::DType::iq4_nl:
+    break;
   }
+  return {};
 }
 
 std::string element_literal(ir::DType dtype, double value) {
@@ -80,50 +93,36 @@ std::string element_literal(ir::DType dtype, double value) {
                : number_text(static_cast<float>(ir::float_at(dtype, bytes)), "f");
   case ir::DTypeKind::boolean:
     return bits ? "true" : "false";
-  default:
-    return integer_text(ir::integer_at(dtype, bytes));
+  case ir::DTypeKind::signed_integer:
+  case ir::DTypeKind::unsigned_integer:
+  case ir::DTypeKind::block:
+    break;
   }
+  return integer_text(ir::integer_at(dtype, bytes));
 }
 
 bool is_elementwise_function(ir::Op op) {
   using enum ir::Op;
-  switch (op) {
-  case where: // a choice
-  case cast:  // a conversion
-  case broadcast_to:
+  const ir::OpPattern pattern = ir::op_info(op).pattern;
+  if (pattern != ir::OpPattern::elementwise && pattern != ir::OpPattern::broadcast)
     return false;
-  default:
-    const ir::OpPattern pattern = ir::op_info(op).pattern;
-    return pattern == ir::OpPattern::elementwise || pattern == ir::OpPattern::broadcast;
-  }
+  return op != where && op != cast && op != broadcast_to; // a choice, a conversion, a movement
 }
 
 std::string elementwise_function(ir::Op op, std::span<const ir::Attribute> attributes) {
   using enum ir::Op;
-  switch (op) {
-  case gelu:
-    return ir::op_string(op, attributes, "approximate") == "tanh" ? "gelu_tanh" : "gelu";
-  case floor_mod:
-    return "mod";
-  case trunc_mod:
-    return "fmod";
-  default:
-    return std::string(ir::op_info(op).name);
-  }
+  if (op == gelu && ir::op_string(op, attributes, "approximate") == "tanh")
+    return "gelu_tanh";
+  return op == floor_mod ? "mod" : op == trunc_mod ? "fmod" : std::string(ir::op_info(op).name);
 }
 
 std::vector<std::string_view> elementwise_parameters(ir::Op op) {
-  switch (op) {
-  case ir::Op::leaky_relu:
-  case ir::Op::elu:
-    return {"alpha"};
-  case ir::Op::hard_sigmoid:
-    return {"alpha", "beta"};
-  case ir::Op::clip:
-    return {"min", "max"};
-  default:
-    return {};
-  }
+  std::vector<std::string_view> names;
+  if (is_elementwise_function(op))
+    for (const ir::OpAttribute &attribute : ir::op_attributes(op))
+      if (attribute.kind == ir::AttributeKind::floating)
+        names.push_back(attribute.name);
+  return names;
 }
 
 bool is_relabelling(ir::Op op) {

@@ -57,16 +57,13 @@ KernelLaunch KernelLaunch::generated(KernelTable &table, ir::FunctionBuilder &bu
 
 void KernelLaunch::floating_type(ir::DType dtype) {
   option("-fmad=false"); // kernels/shared/floating.cuh
-  switch (dtype) {
-  case ir::DType::f16:
+  if (dtype == ir::DType::f16)
     return option("-DDTYPE_F16");
-  case ir::DType::bf16:
+  if (dtype == ir::DType::bf16)
     return option("-DDTYPE_BF16");
-  case ir::DType::f64:
+  if (dtype == ir::DType::f64)
     return option("-DDTYPE_F64");
-  default:
-    CUGRT_CHECK(dtype == ir::DType::f32);
-  }
+  CUGRT_CHECK(dtype == ir::DType::f32);
 }
 
 void KernelLaunch::number_type(ir::DType dtype) {

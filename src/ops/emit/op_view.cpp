@@ -1,6 +1,7 @@
 // Ops that are views; see op_view.h.
 #include "ops/emit/op_view.h"
 
+#include "base/check.h"
 #include "ops/emit/index_space.h"
 
 namespace cugrt::codegen {
@@ -18,24 +19,22 @@ public:
         x_(module.types[operands[0]]) {}
 
   Result<std::optional<OpView>> run() {
-    switch (op_) {
-    case Op::reshape:
-      return at(exprs().constant(0));
-    case Op::transpose:
-      return keeps_order() ? at(exprs().constant(0)) : std::nullopt;
-    case Op::split:
-      return sections();
-    case Op::slice:
-      return slice();
-    case Op::broadcast_to:
-      return itself(x_.dims == result(0).dims);
-    case Op::cast:
-      return itself(x_.dtype == result(0).dtype);
-    case Op::concat:
-      return itself(operands_.size() == 1);
-    default:
+    if (ir::op_info(op_).storage != ir::OpStorage::view)
       return std::optional<OpView>();
-    }
+    if (op_ == Op::reshape)
+      return at(exprs().constant(0));
+    if (op_ == Op::transpose)
+      return keeps_order() ? at(exprs().constant(0)) : std::nullopt;
+    if (op_ == Op::split)
+      return sections();
+    if (op_ == Op::slice)
+      return slice();
+    if (op_ == Op::broadcast_to)
+      return itself(x_.dims == result(0).dims);
+    if (op_ == Op::cast)
+      return itself(x_.dtype == result(0).dtype);
+    CUGRT_CHECK(op_ == Op::concat); // the rows' other views
+    return itself(operands_.size() == 1);
   }
 
 private:

@@ -6,6 +6,7 @@
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace cugrt::onnx {
 
@@ -14,18 +15,10 @@ namespace cugrt::onnx {
 namespace {
 
 std::pair<double, double> limits(DType dtype) {
-  switch (dtype) {
-  case DType::i8:
-    return {-128, 127};
-  case DType::u16:
-    return {0, 65535};
-  case DType::i16:
-    return {-32768, 32767};
-  case DType::i32:
-    return {-2147483648.0, 2147483647.0};
-  default:
-    return {0, 255};
-  }
+  const ir::DTypeInfo &row = ir::info(dtype);
+  const double values = std::ldexp(1.0, int(8 * row.bytes_per_block / row.elements_per_block));
+  return row.kind == ir::DTypeKind::signed_integer ? std::pair(-values / 2, values / 2 - 1)
+                                                   : std::pair(0.0, values - 1);
 }
 
 V limited(Call &c, V x, double least, double most) {
