@@ -42,8 +42,9 @@ def problems(text, ops, dtypes):
     for switch in re.finditer(r"\bswitch \(", text):
         body = body_of(text, switch.start())[0]
         labels = re.findall(r"\bcase ((?:\w+::)*)(\w+):", body)
-        over = any(("DType::" in scope and name in dtypes) or
-                   (name in ops and (scope.endswith("Op::") or not scope and "ir::Op" in text)) for scope, name in labels)
+        over = any(name in dtypes if "DType::" in scope else
+                   name in ops and (scope.endswith("Op::") or not scope and "ir::Op" in text)
+                   for scope, name in labels)
         if over and re.search(r"\bdefault:", body):
             yield text.count("\n", 0, switch.start()) + 1
 
@@ -53,7 +54,8 @@ def main():
     ops, dtypes = names(root, "ops/*/*.def", "CUGRT_OP"), names(root, "base/type/dtypes.def", "CUGRT_DTYPE")
     assert len(ops) > 100 and len(dtypes) > 10, "the tables are not where they were"
     wrong = "switch (op) {\n case ir::Op::relu:\n return 1;\n default:\n return 2;\n}"
-    assert list(problems(wrong, ops, dtypes)) == [1] and not list(problems(wrong.replace("default", "case neg"), ops, dtypes))
+    assert list(problems(wrong, ops, dtypes)) == [1]
+    assert not list(problems(wrong.replace("default", "case neg"), ops, dtypes))
     found, read = [], 0
     for path in sorted(glob.glob(os.path.join(root, "src", "**", "*.cpp"), recursive=True) +
                        glob.glob(os.path.join(root, "src", "**", "*.h"), recursive=True)):
