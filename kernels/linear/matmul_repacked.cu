@@ -42,7 +42,8 @@ constexpr int kRows = 8;
 constexpr int kRows = 4;
 #endif
 #if __CUDACC_VER_MAJOR__ > 12 && defined(DTYPE_F16)
-constexpr int kOfLarge = FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k ? 1 : 2;
+constexpr int kOfLarge =
+    FORMAT == FORMAT_q3_k || FORMAT == FORMAT_q5_k || FORMAT == FORMAT_q6_k ? 1 : 2;
 #else
 constexpr int kOfLarge = 1;
 #endif
@@ -134,8 +135,15 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
 #define STREAM_ROWS(tall, slots)
 #endif
 
+// Two, as their rings are made for; of bf16 q2_k would spill.
+#ifdef DTYPE_BF16
+constexpr int kStreams = FORMAT == FORMAT_q2_k ? 1 : 2;
+#else
+constexpr int kStreams = 2;
+#endif
+
 #define STREAM(name, tall, slots)                                                                  \
-  extern "C" __global__ void __launch_bounds__(32 * kWarps, kBlocks)                               \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams)                              \
       name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
            long long rows, long long n, long long k) {                                             \
     STREAM_ROWS(tall, slots);                                                                      \

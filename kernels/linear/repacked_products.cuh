@@ -60,9 +60,7 @@ template <int kFormat> struct Numbers {
   static constexpr float kFactor = kFormat == 80 && !kIsF16 ? 1 : 16777216;
 #endif
 #ifdef MULTIPLIES_BY_MMA
-  // Each half of a block would want sums of x for the offset alone: there it is subtracted.
-  static constexpr bool kSubtracts =
-      Repacked<kFormat>::kHasHalves && !BlockFormat<kFormat>::kHasLeast;
+  static constexpr bool kSubtracts = false; // it is times the sum over x
 #else
   static constexpr bool kSubtracts = true;
 #endif
@@ -237,7 +235,7 @@ block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Righ
   } else if constexpr (Numbers::kOffset != 0) {
     constexpr unsigned kLess = Numbers::kLessOffset;
     multiply(products[0], {kLess, kLess, kLess, kLess}, x.x, x.y);
-    multiply(products[0], {kLess, kLess, kLess, kLess}, x.z, x.w);
+    multiply(products[kSecond], {kLess, kLess, kLess, kLess}, x.z, x.w);
   }
 }
 
