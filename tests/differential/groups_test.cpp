@@ -236,7 +236,7 @@ TEST_CASE("a budget is kept by weights of idle models that leave, and said when 
   CHECK(probe.memory().device_bytes == 0);
 
   Group small(emulated_runtime(), 1000);
-  const Error refused = error_of([&] { a.open(&small); });
+  const Error refused = error_of([&, &a = a] { a.open(&small); });
   CHECK(refused.code() == CUGRT_OUT_OF_DEVICE_MEMORY);
   CHECK(mentions(refused, "budget of 1000 bytes"));
 
@@ -258,20 +258,21 @@ TEST_CASE("words and groups that do not go together are refused") {
   auto &[a, b, c] = nets();
   auto options = detail::sized<cugrt_session_options>();
   options.exclusive = "eyes";
-  CHECK(mentions(error_of([&] { Session(a.executable, emulated_runtime(), a.weights, options); }),
-                 "give the group"));
+  CHECK(mentions(
+      error_of([&, &a = a] { Session(a.executable, emulated_runtime(), a.weights, options); }),
+      "give the group"));
   Group group(emulated_runtime());
   Session plain = a.open(&group);
-  CHECK(mentions(error_of([&] { a.open(&group, "eyes"); }), "'eyes' comes too late"));
+  CHECK(mentions(error_of([&, &a = a] { a.open(&group, "eyes"); }), "'eyes' comes too late"));
   Session eyes = b.open(&group, "eyes");
-  CHECK(mentions(error_of([&] { b.open(&group, "ears"); }), "the word 'eyes'"));
+  CHECK(mentions(error_of([&, &b = b] { b.open(&group, "ears"); }), "the word 'eyes'"));
   Runner same(b, b.open(&group)); // has the word of the first one
   CHECK(same.run(9, 4));
   CHECK(group.memory().arena_bytes ==
         plain.memory().arena_bytes + same.session.memory().arena_bytes);
   Runtime other(emulated_options());
   Group elsewhere(other);
-  CHECK(mentions(error_of([&] { a.open(&elsewhere); }), "of another runtime"));
+  CHECK(mentions(error_of([&, &a = a] { a.open(&elsewhere); }), "of another runtime"));
   Session alone = a.open(nullptr);
   CHECK(alone.is_resident());
   CHECK(mentions(error_of([&] { alone.evict(); }), "sessions of a group"));
