@@ -2,6 +2,7 @@
 // that leave the device.
 #include "support/api_fixture.h"
 
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <atomic>
@@ -118,11 +119,11 @@ Nets &nets() {
 /// By the driver's own count.
 uint64_t free_bytes() {
   static void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
-  using MemGetInfo = int (*)(size_t *, size_t *);
+  using MemGetInfo = CUresult (*)(size_t *, size_t *);
   auto ask = reinterpret_cast<MemGetInfo>(library ? dlsym(library, "cuMemGetInfo_v2") : nullptr);
   REQUIRE(ask);
   size_t free = 0, total = 0;
-  REQUIRE(ask(&free, &total) == 0);
+  REQUIRE(ask(&free, &total) == CUDA_SUCCESS);
   return free;
 }
 

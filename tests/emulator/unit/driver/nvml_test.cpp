@@ -128,10 +128,10 @@ TEST_CASE("What an emulated device has not is not supported, by every name that 
     if (nvml(name) != NVML_ERROR_NOT_SUPPORTED)
       FAIL_CHECK(name);
   CHECK(symbol("nvmlUnitGetCount") == nullptr);
-  auto text = reinterpret_cast<const char *(*)(int)>(symbol("nvmlErrorString"));
+  auto text = reinterpret_cast<const char *(*)(nvmlReturn_t)>(symbol("nvmlErrorString"));
   CHECK(std::string(text(NVML_ERROR_NOT_SUPPORTED)) ==
         "The requested operation is not available on target device");
-  CHECK(std::string(text(12345)) == "Unknown Error");
+  CHECK(std::string(text(nvmlReturn_t(12345))) == "Unknown Error");
 }
 
 TEST_CASE("NVML's calls are none of the driver's: they are not counted, and none is made to fail") {
