@@ -306,7 +306,7 @@ bool Parser::constant_elements(Constant &c, int64_t count, int64_t row) {
       if (!constant_element(dtype, c.bytes, nibbles))
         return false;
       ++given;
-      if (nibbles != 0 && given % row == 0)
+      if (nibbles != 0 && row > 0 && given % row == 0)
         nibbles = 0; // rows begin at whole bytes
       if (accept_sign("]"))
         break;

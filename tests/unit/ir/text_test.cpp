@@ -196,6 +196,15 @@ TEST_CASE("strings of every byte come back from their quoted form") {
     }
 }
 
+TEST_CASE("an element of 4 bits where the type has none is an error") {
+  for (const char *dims : {"[0]", "[3, 0]"}) {
+    Diagnostics diagnostics;
+    parse(std::string("cugrt 1\nconstant @c : tensor<") + dims + ", u4> = [1]\n", diagnostics);
+    REQUIRE(diagnostics.count() == 1);
+    CHECK(diagnostics.list()[0].message == "this constant has 1 elements, its type has 0");
+  }
+}
+
 TEST_CASE("long hostile texts end in diagnostics") {
   auto rejected = [](const std::string &body) {
     Diagnostics diagnostics;

@@ -234,16 +234,18 @@ TEST_CASE("Registered memory of any kind is reached by kernels while it is regis
 
   const long page = sysconf(_SC_PAGESIZE);
   auto *pages = static_cast<char *>(
-      mmap(nullptr, size_t(2 * page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      mmap(nullptr, size_t(3 * page), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(pages != MAP_FAILED);
   const auto both = size_t(2 * page);
   CHECK(CU(cuMemHostRegister_v2)(pages, both, mapped) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemHostRegister_v2)(pages, both, mapped | CU_MEMHOSTREGISTER_READ_ONLY));
   OK(CU(cuMemHostUnregister)(pages));
-  munmap(pages + page, size_t(page)); // what is not there cannot be registered
+  // What is not there cannot be registered. Between two pages nothing larger takes its place.
+  munmap(pages + page, size_t(page));
   CHECK(CU(cuMemHostRegister_v2)(pages, both, mapped | CU_MEMHOSTREGISTER_READ_ONLY) ==
         CUDA_ERROR_INVALID_VALUE);
   munmap(pages, size_t(page));
+  munmap(pages + 2 * page, size_t(page));
   OK(CU(cuMemFree_v2)(ones));
 }
 
