@@ -10,8 +10,8 @@ namespace cugrt::codegen {
 class ProductEpilogue : protected KernelParameters {
 public:
   ProductEpilogue(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel)
-      : KernelParameters(kernel.dtype == ir::DType::f64 ? kernel.dtype : ir::DType::f32),
-        table_(table), builder_(builder), kernel_(kernel) {}
+      : KernelParameters(wide_type(kernel.dtype)), table_(table), builder_(builder),
+        kernel_(kernel) {}
 
 protected:
   using KernelParameters::size;

@@ -252,11 +252,7 @@ private:
     const int64_t partial = slot_bytes_ > 0 ? 9 << 10 : 6 << 10;
     const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
     return norm_bytes() + sums * element_bytes(kernel_.dtype) +
-           (has_slices_ ? sums * slices_ *
-                              element_bytes(kernel_.dtype == ir::DType::f64 ? kernel_.dtype
-                                                                            : ir::DType::f32)
-                        : 0) +
-           partial;
+           (has_slices_ ? sums * slices_ * element_bytes(wide_type(kernel_.dtype)) : 0) + partial;
   }
   int64_t norm_bytes() const {
     return kernel_.norm ? kernel_.most_rows * kernel_.depth * element_bytes(kernel_.dtype) : 0;

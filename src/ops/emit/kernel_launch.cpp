@@ -183,7 +183,7 @@ void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
 void KernelLaunch::parameter(std::string name, ir::DType dtype, double argument) {
   const ir::DTypeInfo &row = ir::info(dtype);
   if (row.kind == ir::DTypeKind::floating)
-    return scalar(std::move(name), dtype == ir::DType::f64 ? dtype : ir::DType::f32, argument);
+    return scalar(std::move(name), wide_type(dtype), argument);
   count(std::move(name), constant(integer_within(dtype, argument)));
 }
 

@@ -39,6 +39,11 @@ std::optional<RowForm> row_form(std::optional<int64_t> length, uint32_t element_
 ir::ExprId checked_element(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId tensor,
                            int64_t upper, std::string_view name, SourceLocation location);
 
+/// What kernels of `dtype` add in: Acc of kernels/shared/floating.cuh.
+inline ir::DType wide_type(ir::DType dtype) {
+  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+}
+
 class KernelLaunch {
 public:
   /// `name` is the declaration's hint, `source` a file of kernels/, `entry` the compiled function.

@@ -155,11 +155,6 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 /// Appends a launch that copies a contiguous tensor to another of the same type.
 void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 
-/// What kernels of `dtype` add in: Acc of kernels/shared/floating.cuh.
-inline ir::DType wide_type(ir::DType dtype) {
-  return dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
-}
-
 /// `count` counters of i32 that are 0: those that KernelTable::counters has of this block, or new
 /// ones, with a launch that makes them 0. Whoever counts leaves them 0.
 ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);

@@ -33,7 +33,7 @@ Status OpPadding::softmax() {
   CUGRT_TRY(align(0));
   fills([&](size_t d, size_t) {
     return padding::is_number(fill(0, d)) || (d == along && op_ == Op::softmax) ? Fill::finite
-                                                                               : Fill::any;
+                                                                                : Fill::any;
   });
   return {};
 }
@@ -99,7 +99,7 @@ Status emit_norm(OpEmitter &op) {
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", op.count(x, 0, x.dims.size() - 1));
   const ir::ExprId columns = launch.size("columns", x.dims.back());
-  launch.scalar("epsilon", x.dtype == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32,
+  launch.scalar("epsilon", wide_type(x.dtype),
                 ir::op_float(op.call().op, op.call().attributes, "epsilon"));
   launch.row_variants(rows, columns, op.exprs().as_constant(x.dims.back()),
                       ir::info(x.dtype).bytes_per_block);
