@@ -381,17 +381,6 @@ void Importer::node(const Node &node) {
   }
 }
 
-/// The values that were made since there were `first`: of a node within this one, they are that
-/// one's.
-void Importer::note_node(const Node &node, size_t first) {
-  const std::string_view name =
-      node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name;
-  node_of_value_.resize(builder_.function().values.size());
-  for (size_t value = first; value < node_of_value_.size(); ++value)
-    if (node_of_value_[value].empty())
-      node_of_value_[value] = name.substr(0, ir::kMaxNameBytes);
-}
-
 void Importer::nodes(const std::vector<Node> &nodes) {
   for (const Node &one : nodes) {
     node(one);

@@ -101,6 +101,17 @@ Status Importer::every_value(std::set<uint32_t> &returned) {
   return {};
 }
 
+/// The values that were made since there were `first`: of a node within this one, they are that
+/// one's.
+void Importer::note_node(const Node &node, size_t first) {
+  const std::string_view name =
+      node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name;
+  node_of_value_.resize(builder_.function().values.size());
+  for (size_t value = first; value < node_of_value_.size(); ++value)
+    if (node_of_value_[value].empty())
+      node_of_value_[value] = name.substr(0, ir::kMaxNameBytes);
+}
+
 Status Importer::results() {
   for (size_t i = 0; i < model_.graph.nodes.size(); ++i)
     for (std::string_view name : model_.graph.nodes[i].outputs)
