@@ -238,9 +238,8 @@ size_t utilized_bytes(CUgraphNodeType type) {
     return sizeof(CUDA_CONDITIONAL_NODE_PARAMS);
   case CU_GRAPH_NODE_TYPE_EMPTY:
     return 0;
-  default: // refused for its type
-    return sizeof(CUgraphNodeParams::reserved1);
   }
+  return sizeof(CUgraphNodeParams::reserved1); // of a type that is refused
 }
 
 } // namespace
