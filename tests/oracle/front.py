@@ -7,8 +7,8 @@ Each seed of [A, B) is one test. A random Relax module of ops, branches, calls, 
 (draw_relax.py) comes in by cugrt.from_relax, runs on the emulated driver at two sizes, and must give what TVM's virtual
 machine gives on the CPU; of some seeds the ops come in as PrimFuncs. Then what cugrt.to_relax makes of it must come in
 as the same module, up to names. So must the module of kernels that the published passes are compared on (draw.py).
-Elements that the virtual machine itself gives
-otherwise for inputs that differ by a rounding are not compared. Prints the failure and the module of every seed that fails, then the counts.
+Elements that the virtual machine itself gives otherwise for inputs that differ by a rounding are not compared. Prints
+the failure and the module of every seed that fails, then the counts.
 
 Needs the Python package in .deps/relax, which `./dev test relax` makes.
 """
@@ -17,7 +17,7 @@ import collections
 import os
 import sys
 
-from oracle import ROOT, SHARES_FROM, compare_all, seed_range
+from oracle import ROOT, SHARES_FROM, compare_all, conclude, seed_range
 
 DEFAULT_SEEDS = "0..100"
 PYTHON = os.path.join(ROOT, ".deps", "relax", "0.27", "bin", "python")
@@ -53,10 +53,7 @@ def main():
         rare = sorted(name for name in FEATURES if features[name] * 100 < LEAST_SHARE * len(results))
         if rare or ops < LEAST_OPS:
             problems.append(f"too few modules have {', '.join(rare)}" if rare else "the modules have too few ops")
-    for problem in problems:
-        print(f"failed: {problem}")
-    print(f"{len(results) - len(failed)} passed, {len(failed) + len(problems)} failed, 0 skipped")
-    return 1 if failed or problems else 0
+    return conclude(results, failed, problems)
 
 
 if __name__ == "__main__":

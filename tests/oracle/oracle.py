@@ -139,6 +139,14 @@ def print_shares(results):
     return problems
 
 
+def conclude(results, failed, problems):
+    """Prints what is wrong with the results as a whole, then the counts. The exit status."""
+    for problem in problems:
+        print(f"failed: {problem}")
+    print(f"{len(results) - len(failed)} passed, {len(failed) + len(problems)} failed, 0 skipped")
+    return 1 if failed or problems else 0
+
+
 def seed_range(text):
     match = re.fullmatch(r"(\d+)\.\.(\d+)", text)
     if not match or int(match[1]) >= int(match[2]):
@@ -165,10 +173,7 @@ def main():
     for result in failed:
         print_failure(result)
     problems = print_shares(results)
-    for problem in problems:
-        print(f"failed: {problem}")
-    print(f"{len(results) - len(failed)} passed, {len(failed) + len(problems)} failed, 0 skipped")
-    return 1 if failed or problems else 0
+    return conclude(results, failed, problems)
 
 
 if __name__ == "__main__":
