@@ -12,8 +12,7 @@ enum class Meeting : uint8_t { none, met, fault };
 
 /// Executes operations of shuffles, votes and the like at which lanes wait in different call
 /// frames, for those lanes whose members all wait at it. An operation that a whole warp executes
-/// together
-/// (.aligned), at which all lanes wait so, is a fault: the PTX ISA defines nothing for it.
+/// together (.aligned), at which all lanes wait so, is a fault: the PTX ISA defines nothing for it.
 Meeting meet_across_calls(Warp &w);
 
 } // namespace cugrt::emulator
