@@ -2,9 +2,9 @@
 // constants, shapes and their like. Launches, calls, constructs and ops that write stay, and with
 // them what they use; kills go with what they kill. Matches and reads stay: they check, and define
 // symbols.
+#include "compiler/passes/all_passes.h"
 #include "ir/module/function_cloner.h"
 #include "ops/table/ops.h"
-#include "compiler/passes/all_passes.h"
 
 namespace cugrt::passes {
 
@@ -26,9 +26,18 @@ bool is_pure(const ir::Binding &binding) {
     return true;
   case op:
     return !ir::writes_operand(binding);
-  default:
-    return false;
+  case kill:
+  case launch:
+  case call:
+  case host_call:
+  case extern_call:
+  case match_shape:
+  case read_symbol:
+  case if_:
+  case while_:
+    break;
   }
+  return false;
 }
 
 // Which values are used, by a walk from the last binding to the first.

@@ -9,15 +9,15 @@
 // nothing and end nothing. Groups that are written alike are one function. The first symbols that a
 // group needs follow from its parameters' types; for the others it takes a shape, its last
 // parameter.
-#include "ops/emit/element_ops.h"
 #include "compiler/fused/fused_group.h"
-#include "ir/module/function_cloner.h"
-#include "ir/module/names.h"
-#include "ir/module/infer.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
 #include "compiler/passes/op_groups.h"
 #include "compiler/passes/slice_splits.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/infer.h"
+#include "ir/module/names.h"
+#include "ops/emit/element_ops.h"
 
 #include <algorithm>
 #include <optional>
@@ -48,9 +48,22 @@ bool is_passive(const Binding &binding) {
   case if_:
   case while_:
     return false;
-  default:
-    return !ir::writes_operand(binding);
+  case alloc_storage:
+  case alloc_tensor:
+  case alloc:
+  case alias:
+  case view:
+  case tuple:
+  case tuple_element:
+  case constant:
+  case shape:
+  case literal:
+  case match_shape:
+  case read_symbol:
+  case op:
+    break;
   }
+  return !ir::writes_operand(binding);
 }
 
 // --- Groups of a function ------------------------------------------------------------------------

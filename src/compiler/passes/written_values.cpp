@@ -1,7 +1,7 @@
 // Which values' bytes may be written after they are defined: those that share bytes with what a
 // launch, a call or host code is given to write. Names of the same bytes make a class.
-#include "ops/table/ops.h"
 #include "compiler/passes/mixed_precision.h"
+#include "ops/table/ops.h"
 
 #include <numeric>
 
@@ -93,7 +93,13 @@ private:
     case BindingKind::while_:
       flow(binding, operands);
       return;
-    default:
+    case BindingKind::alloc_storage:
+    case BindingKind::alloc:
+    case BindingKind::kill:
+    case BindingKind::constant:
+    case BindingKind::shape:
+    case BindingKind::literal:
+    case BindingKind::read_symbol:
       return;
     }
   }

@@ -181,7 +181,8 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     return build(number, topology, std::move(decision), stream);
   case InstancePolicy::Decision::Kind::eager:
     return sealed() ? refuse_sealed(number) : launch_eagerly(region, decision.reason, stream);
-  default:
+  case InstancePolicy::Decision::Kind::use:
+  case InstancePolicy::Decision::Kind::patch:
     break;
   }
   CUGRT_ASSIGN(Rebound rebound, rebind(number, decision.instance, stream));

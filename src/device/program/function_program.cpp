@@ -1,9 +1,9 @@
 // Translation of a plan's steps into value sources; see function_program.h.
 #include "device/program/function_program.h"
 
+#include "base/check.h"
 #include "base/type/element.h"
 #include "device/program/legality.h"
-#include "base/check.h"
 
 #include <algorithm>
 
@@ -87,7 +87,9 @@ private:
     case plan::ArgumentKind::host_value:
       source.kind = ValueSource::Kind::host;
       break;
-    default:
+    case plan::ArgumentKind::buffer:
+    case plan::ArgumentKind::expr:
+    case plan::ArgumentKind::checked_symbol:
       if (auto constant = plan_.exprs.as_constant(ExprId{argument.index})) {
         CUGRT_ASSIGN(source.bits, ir::scalar_bits(argument.dtype, *constant));
       } else {
@@ -226,9 +228,10 @@ uint32_t FunctionProgram::base_of(const plan::Buffer &buffer) const {
     return first_dynamic + buffer.index;
   case plan::BufferBase::arena:
     return first_arena + buffer.index;
-  default:
-    return first_constant + buffer.index;
+  case plan::BufferBase::constant:
+    break;
   }
+  return first_constant + buffer.index;
 }
 
 Result<FunctionProgram> make_function_program(const plan::Plan &plan,

@@ -62,9 +62,19 @@ inline bool may_be_captured(BindingKind kind) {
   case BindingKind::constant:
   case BindingKind::op:
     return true;
-  default:
-    return false;
+  case BindingKind::alloc_storage:
+  case BindingKind::alloc:
+  case BindingKind::call:
+  case BindingKind::host_call:
+  case BindingKind::shape:
+  case BindingKind::literal:
+  case BindingKind::match_shape:
+  case BindingKind::read_symbol:
+  case BindingKind::if_:
+  case BindingKind::while_:
+    break;
   }
+  return false;
 }
 
 } // namespace cugrt::ir

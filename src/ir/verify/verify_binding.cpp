@@ -1,10 +1,10 @@
 // The rules of each kind of binding, except calls.
 #include "ir/verify/verifier.h"
 
-#include "ir/module/names.h"
-#include "ir/module/infer.h"
-#include "ir/module/op.h"
 #include "base/checked_math.h"
+#include "ir/module/infer.h"
+#include "ir/module/names.h"
+#include "ir/module/op.h"
 
 #include <algorithm>
 
@@ -69,9 +69,22 @@ bool takes_only_values(BindingKind kind) {
   case BindingKind::match_shape:
   case BindingKind::read_symbol:
     return true;
-  default:
-    return false;
+  case BindingKind::alloc_storage:
+  case BindingKind::alloc:
+  case BindingKind::launch:
+  case BindingKind::call:
+  case BindingKind::host_call:
+  case BindingKind::extern_call:
+  case BindingKind::tuple:
+  case BindingKind::constant:
+  case BindingKind::shape:
+  case BindingKind::literal:
+  case BindingKind::if_:
+  case BindingKind::while_:
+  case BindingKind::op:
+    break;
   }
+  return false;
 }
 
 } // namespace

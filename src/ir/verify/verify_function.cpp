@@ -2,8 +2,8 @@
 // verify_symbols.cpp.
 #include "ir/verify/verifier.h"
 
-#include "ir/module/names.h"
 #include "ir/module/infer.h"
+#include "ir/module/names.h"
 #include "ir/module/op.h"
 #include "ir/text/text.h"
 
@@ -199,7 +199,19 @@ void FunctionVerifier::nodes_of_results(const Binding &b) {
                                                            : add_node(true, true);
       break;
     }
-    default:
+    case BindingKind::alloc_storage:
+    case BindingKind::alloc:
+    case BindingKind::kill:
+    case BindingKind::launch:
+    case BindingKind::call:
+    case BindingKind::host_call:
+    case BindingKind::extern_call:
+    case BindingKind::shape:
+    case BindingKind::literal:
+    case BindingKind::read_symbol:
+    case BindingKind::if_:
+    case BindingKind::while_:
+    case BindingKind::op:
       entry = writes_operand(b) ? first() : add_node(true, true);
     }
   }

@@ -129,7 +129,11 @@ private:
     case ItemKind::call:
       found_.calls.push_back({time_, item.index});
       [[fallthrough]];
-    default:
+    case ItemKind::allocate:
+    case ItemKind::release:
+    case ItemKind::host_call:
+    case ItemKind::read:
+    case ItemKind::extern_call:
       for (const OperandRef &ref : item.operands)
         touch(ref, true);
       for (const OperandRef &ref : item.results)

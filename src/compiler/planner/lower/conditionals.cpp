@@ -99,7 +99,16 @@ private:
       if (values_.is_dynamic(b.result()))
         refuse("%" + function_.value(b.result()).name + " is unplanned");
       return;
-    default:
+    case BindingKind::alloc_storage:
+    case BindingKind::kill:
+    case BindingKind::alias:
+    case BindingKind::view:
+    case BindingKind::tuple:
+    case BindingKind::tuple_element:
+    case BindingKind::constant:
+    case BindingKind::shape:
+    case BindingKind::literal:
+    case BindingKind::read_symbol:
       return;
     }
   }

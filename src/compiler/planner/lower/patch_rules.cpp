@@ -49,9 +49,19 @@ public:
       return {Verdict::joins_open, "kernels read the symbol from device memory"};
     case BindingKind::op:
       return {Verdict::closes, "a tensor-level op"};
-    default:
-      return {Verdict::joins_open, "names storage or host values, runs nothing"};
+    case BindingKind::alloc_storage:
+    case BindingKind::alloc_tensor:
+    case BindingKind::kill:
+    case BindingKind::alias:
+    case BindingKind::view:
+    case BindingKind::tuple:
+    case BindingKind::tuple_element:
+    case BindingKind::constant:
+    case BindingKind::shape:
+    case BindingKind::literal:
+      break;
     }
+    return {Verdict::joins_open, "names storage or host values, runs nothing"};
   }
 
 private:

@@ -52,10 +52,27 @@ private:
                                "splits the graph"};
     case ir::BindingKind::op:
       return {Verdict::closes, "a tensor-level op"};
-    default:
-      return {fresh_ ? Verdict::stays : Verdict::joins_open,
-              "in a function that is run as one graph: names storage, runs nothing"};
+    case ir::BindingKind::alloc_storage:
+    case ir::BindingKind::alloc_tensor:
+    case ir::BindingKind::alloc:
+    case ir::BindingKind::kill:
+    case ir::BindingKind::call:
+    case ir::BindingKind::host_call:
+    case ir::BindingKind::alias:
+    case ir::BindingKind::view:
+    case ir::BindingKind::tuple:
+    case ir::BindingKind::tuple_element:
+    case ir::BindingKind::constant:
+    case ir::BindingKind::shape:
+    case ir::BindingKind::literal:
+    case ir::BindingKind::match_shape:
+    case ir::BindingKind::read_symbol:
+    case ir::BindingKind::if_:
+    case ir::BindingKind::while_:
+      break;
     }
+    return {fresh_ ? Verdict::stays : Verdict::joins_open,
+            "in a function that is run as one graph: names storage, runs nothing"};
   }
 
   const ir::Module &module_;

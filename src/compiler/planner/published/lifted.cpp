@@ -149,7 +149,8 @@ private:
       return put(operand.expr());
     case Operand::Kind::literal:
       return put(module_.literals[operand.index]);
-    default:
+    case Operand::Kind::none:
+    case Operand::Kind::function:
       return put(uint64_t(operand.index));
     }
   }

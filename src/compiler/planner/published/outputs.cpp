@@ -87,7 +87,18 @@ private:
           if (operands[p].kind == Operand::Kind::value)
             root_[b.result(i).index] = root_[operands[p].index];
       return;
-    default:
+    case BindingKind::alloc:
+    case BindingKind::kill:
+    case BindingKind::launch:
+    case BindingKind::host_call:
+    case BindingKind::extern_call:
+    case BindingKind::constant:
+    case BindingKind::shape:
+    case BindingKind::literal:
+    case BindingKind::read_symbol:
+    case BindingKind::if_:
+    case BindingKind::while_:
+    case BindingKind::op:
       return;
     }
   }

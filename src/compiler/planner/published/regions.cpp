@@ -123,7 +123,11 @@ private:
       for (TypeId field : type.fields)
         see_type(field, value);
       return;
-    default:
+    case TypeKind::storage:
+    case TypeKind::scalar:
+    case TypeKind::string:
+    case TypeKind::dtype:
+    case TypeKind::object:
       return; // host scalars, strings, objects and storages
     }
   }

@@ -6,9 +6,9 @@
 #include "compiler/planner/rewrite/move_steps.h"
 
 #include "compiler/planner/analysis/liveness.h"
-#include "plan/symbols/bucket_boxes.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 
@@ -106,9 +106,19 @@ private:
     case BindingKind::read_symbol:
     case BindingKind::kill:
       return Role::fixed;
-    default:
-      return Role::names;
+    case BindingKind::alloc_storage:
+    case BindingKind::alloc_tensor:
+    case BindingKind::alloc:
+    case BindingKind::alias:
+    case BindingKind::view:
+    case BindingKind::tuple:
+    case BindingKind::tuple_element:
+    case BindingKind::constant:
+    case BindingKind::shape:
+    case BindingKind::literal:
+      break;
     }
+    return Role::names;
   }
 
   bool has_barrier(const Binding &b) const {

@@ -2,11 +2,11 @@
 // run of bindings that holds only launches and what names memory.
 #include "compiler/planner/storage/fronts.h"
 
+#include "base/checked_math.h"
 #include "compiler/planner/packing/packing.h"
-#include "plan/symbols/bucket_boxes.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/checked_math.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 #include <set>
@@ -68,9 +68,16 @@ SideBySide::Role SideBySide::role_of(const Binding &b) const {
   case BindingKind::shape:
   case BindingKind::literal:
     return Role::name;
-  default:
-    return Role::other;
+  case BindingKind::kill:
+  case BindingKind::call:
+  case BindingKind::host_call:
+  case BindingKind::extern_call:
+  case BindingKind::match_shape:
+  case BindingKind::read_symbol:
+  case BindingKind::op:
+    break;
   }
+  return Role::other;
 }
 
 bool SideBySide::is_dynamic(uint32_t o) const {
@@ -95,8 +102,9 @@ bool SideBySide::is_device_scalar(const Operand &operand) const {
          module_.types[f_.value(operand.value()).type].kind == ir::TypeKind::tensor;
 }
 
-/// Whether a construct's blocks hold only what a conditional node's bodies may (compiler/planner/lower/conditionals.h
-/// has the last word: where it says no, launches have changed places for nothing).
+/// Whether a construct's blocks hold only what a conditional node's bodies may
+/// (compiler/planner/lower/conditionals.h has the last word: where it says no, launches have
+/// changed places for nothing).
 bool SideBySide::runs_on_device(const Binding &construct) const {
   if (any_dynamic(f_.operands_of(construct)))
     return false;

@@ -205,7 +205,11 @@ private:
                            missing_bound(module_.exprs, type.dims, function_, bounds_));
       return add_class(o, type.scope, *bytes, origin.begin, origin.end, origin.defined);
     }
-    default:
+    case OriginKind::alloc:
+    case OriginKind::host_result:
+    case OriginKind::call_result:
+    case OriginKind::branch_result:
+    case OriginKind::carried:
       break;
     }
     if (out_.bases[o].kind == BufferBase::slot)
