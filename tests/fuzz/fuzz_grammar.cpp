@@ -6,19 +6,25 @@
 // from a seed, and tells what the costliest takes:  grammar_files COUNT [SEED [FORMAT [FIRST]]]
 #include "base/json.h"
 #include "device/code/weights.h"
+#include "device/pack/pack_open.h"
 #include "emulator/decode/program.h"
 #include "fronts/llm/architectures/decoder.h"
 #include "fronts/llm/chat/chat_template.h"
 #include "fronts/onnx/import.h"
-#include "grammar.h"
+#include "grammar_pack.h"
 #include "ir/text/text.h"
 #include "library/compile/module_plan.h"
+#include "library/report/pack_report.h"
+#include "npy.h"
 #include "plan/bytes/serialize.h"
 
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <malloc.h>
+#include <stdexcept>
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace cugrt;
 using test::grammar::Choices;
@@ -114,13 +120,81 @@ void ptx_text(Choices &choices) {
     taken += Program::load(text, *find_profile("sm_120"), **memory).ok();
 }
 
+constexpr size_t kPackKernels = 2;
+
+/// Plans of kPackKernels kernels, each launched, as packs hold them.
+std::vector<std::string> make_pack_plans() {
+  std::vector<std::string> plans;
+  for (const char *dim : {"n", "n, 4", "n, n"}) {
+    std::string kernels, launches;
+    for (size_t k = 0; k < kPackKernels; ++k) {
+      const std::string name = "@k" + std::to_string(k);
+      kernels +=
+          "kernel " + name + " {\n  source \"k.cu\"\n  entry \"k\"\n" +
+          "  params (x: in f32, y: out f32)\n  launch { grid (1, 1, 1) block (32, 1, 1) }\n}\n";
+      launches += "  launch " + name + "(%x, %y)\n";
+    }
+    const std::string type = std::string("tensor<[") + dim + "], f32>";
+    const std::string text = "cugrt 1\n" + kernels + "func @main(%x: " + type + ", %y: out " +
+                             type + ") attributes {upper_bounds = {n = 64}} {\n" + launches +
+                             "  return\n}\n";
+    const auto module = ir::parse_and_verify(text, "input");
+    if (!module.ok())
+      found("pack", "the module of its plans is none");
+    const auto plan = runtime::plan_module(*module, "input", {}, nullptr);
+    if (!plan.ok())
+      found("pack", "there is no plan");
+    plans.push_back(plan::to_bytes(*plan));
+  }
+  return plans;
+}
+
+void pack_file(Choices &choices) {
+  using namespace runtime;
+  static const std::vector<std::string> plans = make_pack_plans();
+  auto file =
+      std::make_shared<const std::string>(test::grammar::pack_file(choices, plans, kPackKernels));
+  const auto pack = read_pack(file, "input");
+  if (!pack.ok())
+    return;
+  ++taken;
+  if (write_pack(pack->contents) != *file)
+    found("pack", "what was read is not written as it was");
+  PlanReportOptions options;
+  options.format = CUGRT_REPORT_JSON;
+  (void)pack_report(*pack, options).ok();
+  (void)pack_weights(*pack, "").ok();
+  for (int device : {75, 90, 120})
+    for (bool only_ptx : {false, true})
+      if (const auto target = choose_target(*pack, device, only_ptx); target.ok())
+        (void)make_executable(*pack, *target).ok();
+}
+
+/// The reader takes a path, and its errors are exceptions of one type.
+void npy_file(Choices &choices) {
+  const std::string bytes = test::grammar::npy_file(choices);
+  static const int file = memfd_create("npy", 0);
+  static const std::string path = "/proc/self/fd/" + std::to_string(file);
+  if (ftruncate(file, 0) != 0 ||
+      pwrite(file, bytes.data(), bytes.size(), 0) != ssize_t(bytes.size()))
+    found("npy", "no file in memory");
+  try {
+    const tool::Array array = tool::read_npy(path);
+    ++taken;
+    if (array.bytes.size() > bytes.size())
+      found("npy", "more was read than the file holds");
+  } catch (const std::runtime_error &) {
+  }
+}
+
 struct Format {
   const char *name;
   void (*make)(Choices &);
 };
 constexpr Format kFormats[] = {{"module", module_text}, {"onnx", onnx_file},
                                {"gguf", gguf_file},     {"safetensors", safetensors_file},
-                               {"json", json_text},     {"ptx", ptx_text}};
+                               {"json", json_text},     {"ptx", ptx_text},
+                               {"pack", pack_file},     {"npy", npy_file}};
 
 double cpu_seconds() {
   timespec time{};
