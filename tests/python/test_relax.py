@@ -337,6 +337,26 @@ def test_slice_to_before_the_end(least, first):
         np.testing.assert_array_equal(run(module, given)[0], given[first : rows - 1])
 
 
+MATCHED = """
+    @R.function
+    def main(x: R.Tensor(dtype="float32"), y: R.Tensor(("m",), "float32")) -> R.Tensor(dtype="float32", ndim=2):
+        n, m = T.int64(), T.int64()
+        a = R.match_cast(x, R.Tensor((n, m), "float32"))
+        b = R.exp(R.add(a, y))
+        return R.negative(b)
+"""
+
+
+def test_a_match_says_a_parameters_shape():
+    module = cugrt.from_relax(parsed(MATCHED))
+    assert "%x: tensor<[n, m], f32>" in module.text
+    for n, m in ((3, 5), (1, 2)):
+        x, y = floats(n, m), floats(m)
+        np.testing.assert_allclose(run(module, x, y)[0], -np.exp(x + y), rtol=1e-5)
+    planned = cugrt.transform.StaticPlanBlockMemory()(lowered(parsed(MATCHED)))
+    np.testing.assert_allclose(in_tvm(planned, x, y)[0], -np.exp(x + y), rtol=1e-5)
+
+
 CHOICE = """
     @R.function
     def main(x: R.Tensor((4, 6), "float32"), yes: R.Tensor((), "bool")) -> R.Tensor((4, 6), "float32"):
@@ -636,10 +656,10 @@ def test_a_kernel_does_not_go_out():
 
 
 def lowered(module):
+    """Calls in destination-passing form."""
     import tvm
     from tvm import relax
 
-    fixed = relax.transform.BindSymbolicVars({"n": 4})(module)
     return tvm.ir.transform.Sequential(
         [
             relax.transform.LegalizeOps(),
@@ -647,7 +667,7 @@ def lowered(module):
             relax.transform.RemovePurityChecking(),
             relax.transform.CallTIRRewrite(),
         ]
-    )(fixed)
+    )(module)
 
 
 CHAIN = """
@@ -668,7 +688,7 @@ def test_passes_on_relax():
     import tvm_ffi
     from tvm import relax
 
-    module = lowered(parsed(CHAIN))
+    module = lowered(relax.transform.BindSymbolicVars({"n": 4})(parsed(CHAIN)))
     planned = cugrt.transform.StaticPlanBlockMemory()(module)
     # a, b and c: b may not lie where a does, and c may.
     script = planned.script()

@@ -81,9 +81,9 @@ class FunctionReader:
     def read(self):
         f = self.function
         attrs = dict(f.attrs.items()) if f.attrs else {}
-        self.params = []
+        self.params, said = [], self.matched_params()
         for p in f.params:
-            types = flat_types(type_of(p))
+            types = flat_types(said.get(p, type_of(p)))
             names = [
                 self.names.new(name_of(p) + (f".{i}" if isinstance(type_of(p), TupleType) else ""))
                 for i in range(len(types))
@@ -97,7 +97,7 @@ class FunctionReader:
                 self.values[p] = "%" + names[0]
             self.params += [(name_of(p), name, text) for name, text in zip(names, texts)]
             self.values[p] = shaped(type_of(p), iter("%" + name for name in names))
-        self.defined = self.defined_symbols([type_of(p) for p in f.params])
+        self.defined = self.defined_symbols([said.get(p, type_of(p)) for p in f.params])
         self.attributes = self.attribute_texts(attrs)
         result = self.body(f.body)
         # Relax forgets symbols that a match defines where the function ends; the value's own type has them.
@@ -121,6 +121,16 @@ class FunctionReader:
                     "defines",
                     Code.VERIFY_ERROR,
                 )
+
+    def matched_params(self):
+        """The types of parameters without a shape that a match_cast outside of branches gives them."""
+        blocks = self.function.body.blocks if isinstance(self.function.body, relax.SeqExpr) else ()
+        found = {}
+        for binding in [b for block in blocks for b in block.bindings if isinstance(b, relax.MatchCast)]:
+            have, t = type_of(binding.value), type_of(binding)
+            if isinstance(have, TensorType) and shape_of(have) is None and isinstance(t, TensorType) and shape_of(t):
+                found.setdefault(binding.value, t)
+        return {p: found[p] for p in self.function.params if p in found}
 
     def given_storage(self, number, operand):
         """The type of a lifted region's parameter that is a storage: that of what it is given."""
