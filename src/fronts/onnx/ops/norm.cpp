@@ -115,25 +115,28 @@ void layer_norm(Call &c) {
   const double epsilon = c.number("epsilon", 1e-5);
   c.expect("stash_type", 1);
   const E rows = c.product(d.first(axis)), columns = c.product(d.from(axis));
-  V flat = c.reshape(x, {rows, columns});
+  const bool is_last = axis + 1 == d.size(); // which is the axis of the op
+  V flat = is_last ? x : c.reshape(x, {rows, columns});
+  auto shaped = [&](V y) { return is_last ? y : c.reshape(y, d); };
   const bool plain = (!c.has(1) || c.rank(c.value(1)) == d.size() - axis) &&
                      (!c.has(2) || c.rank(c.value(2)) == d.size() - axis);
   if (c.node.op == "RMSNormalization" || c.node.op == "SimplifiedLayerNormalization") {
     const Dims own = d.from(axis);
     V scale = c.has(1) ? c.reshape(c.broadcast(c.stretch(c.value(1), own), own), {columns}) : V();
-    return c.result(c.reshape(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)}), d));
+    return c.result(shaped(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)})));
   }
   if (!plain)
     return c.unsupported("a scale that stretches");
   V scale = c.has(1) ? c.reshape(c.value(1), {columns}) : V(),
     bias = c.has(2) ? c.reshape(c.value(2), {columns}) : V();
-  c.result(c.reshape(c.op(Op::layer_norm, {flat, scale, bias}, {attr("epsilon", epsilon)}), d), 0);
+  c.result(shaped(c.op(Op::layer_norm, {flat, scale, bias}, {attr("epsilon", epsilon)})), 0);
   if (!c.wants(1) && !c.wants(2))
     return;
   Dims kept = d.first(size_t(axis));
   kept.resize(d.size(), c.constant(1));
-  V mean = c.reduce(Op::reduce_mean, flat, {1}, true), off = c.binary(Op::sub, flat, mean);
-  V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), {1}, true);
+  const Ints columns_axis = {is_last ? int64_t(axis) : 1};
+  V mean = c.reduce(Op::reduce_mean, flat, columns_axis, true), off = c.binary(Op::sub, flat, mean);
+  V variance = c.reduce(Op::reduce_mean, c.binary(Op::mul, off, off), columns_axis, true);
   V inverse = c.op(Op::rsqrt, {c.binary(Op::add, variance, c.like(variance, epsilon))});
   // As floats of 32 bits, which the stash type says; of f64 they stay what they are.
   auto stashed = [&](V v) {
