@@ -79,6 +79,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
         precision_[b->first_result] = Precision::deny;
     }
   choose(0);
+  narrow_moves();
   count_uses(0);
 }
 
@@ -161,6 +162,71 @@ void PrecisionChoices::choose(uint32_t number) {
     for (uint32_t r = 0; r < binding.result_count; ++r)
       narrow_[binding.result(r).index] = narrow_result_[binding.result(r).index];
   }
+}
+
+/// Ops that move what is computed in f32, where all that read what they read and what they give
+/// take it narrow, in turn behind such ops: the cast then stands where the value is made.
+void PrecisionChoices::narrow_moves() {
+  const size_t count = function_.values.size();
+  std::vector<const Binding *> move_of(count); // by result
+  std::vector<bool> computed(count), needs_f32(count);
+  for (const ir::Block &block : function_.blocks)
+    for (const Binding &binding : block.bindings) {
+      if (binding.kind != BindingKind::op)
+        continue;
+      const Operand moved = function_.operands_of(binding)[0];
+      const ir::Op op = ir::op_of(binding);
+      const bool moves = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
+                         op != ir::Op::concat && moved.kind == Operand::Kind::value &&
+                         is_f32(moved.value()) && !narrow_[moved.index] && computed[moved.index] &&
+                         !written_[moved.index] &&
+                         precision_[binding.first_result] == Precision::follow;
+      for (uint32_t r = 0; r < binding.result_count; ++r) {
+        computed[binding.result(r).index] = true;
+        move_of[binding.result(r).index] = moves ? &binding : nullptr;
+      }
+    }
+  std::vector<std::vector<const Binding *>> moves_of(count); // by operand
+  std::vector<ValueId> changed;                              // what needs f32 and was not looked at
+  auto need_f32 = [&](ValueId value) {
+    if (!needs_f32[value.index])
+      changed.push_back(value);
+    needs_f32[value.index] = true;
+  };
+  for (const ir::Block &block : function_.blocks) {
+    for (const Binding &binding : block.bindings) {
+      const bool moves =
+          binding.kind == BindingKind::op && move_of[binding.first_result] != nullptr;
+      for_uses(binding, [&](ValueId value, bool narrow) {
+        if (moves)
+          moves_of[value.index].push_back(&binding);
+        else if (!narrow)
+          need_f32(value);
+      });
+    }
+    for (const Operand &result : function_.results_of(block))
+      if (result.kind == Operand::Kind::value && is_f32(result.value()))
+        need_f32(result.value());
+  }
+  auto stays = [&](const Binding &move) {
+    for (uint32_t r = 0; r < move.result_count; ++r)
+      move_of[move.result(r).index] = nullptr;
+    need_f32(function_.operands_of(move)[0].value());
+  };
+  while (!changed.empty()) {
+    const ValueId value = changed.back();
+    changed.pop_back();
+    if (const Binding *move = move_of[value.index])
+      stays(*move);
+    for (const Binding *move : moves_of[value.index])
+      if (move_of[move->first_result])
+        stays(*move);
+  }
+  for (size_t v = 0; v < count; ++v)
+    if (const Binding *move = move_of[v]) {
+      narrow_op_[move->first_result] = true;
+      narrow_[v] = narrow_result_[v];
+    }
 }
 
 bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) const {

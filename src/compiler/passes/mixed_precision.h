@@ -6,6 +6,8 @@
 //   %z = relu(%y)           follow   narrow, since %y is; constants count as narrow
 //   %u = add(%z, %x)        follow   f32, since %x is a parameter
 //   %s = softmax(%z)        deny     f32
+//   %t = reshape(%u)        follow   narrow, if all that read %u and %t take them narrow: %u is
+//   cast
 //
 // Nested blocks stand in their place. What leaves a block, and what no op uses (launches, calls,
 // host code), has its own dtype. A value whose bytes something may write stays as it is, whatever
@@ -81,6 +83,7 @@ private:
   bool can_be_narrow(const ir::Binding &op);
   bool reads_narrow(const ir::Binding &binding, size_t operand) const;
   void choose(uint32_t block);
+  void narrow_moves();
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
 

@@ -65,8 +65,9 @@ std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
       find_pass("FuseAttention"),
+      // What nothing uses would keep others in f32, and apart.
+      find_pass("EliminateDeadBindings"),
       find_pass("ToMixedPrecision"), // off unless asked for
-      // What nothing uses would keep others apart.
       find_pass("EliminateDeadBindings"),
       find_pass("LayOutImages"),
       find_pass("LiftTransformParams"),

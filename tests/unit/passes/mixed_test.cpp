@@ -2,9 +2,9 @@
 // stands in the goldens mixed-precision*.txt.
 #include "support/catch.h"
 
-#include "ir/text/text.h"
 #include "base/type/element.h"
 #include "compiler/passes/pass.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;
@@ -109,6 +109,40 @@ TEST_CASE("narrowing a module that is narrowed already changes nothing") {
   for (const char *dtype : {"f16", "bf16"}) {
     const std::string once = narrowed(kNet, {{"mixed.dtype", dtype}});
     CHECK(narrowed(once, {{"mixed.dtype", dtype}}) == once);
+  }
+}
+
+TEST_CASE("what moves elements to readers that take them narrow is narrow, and cast before") {
+  const auto text = [](const std::string &reader) {
+    return narrowed(R"(cugrt 1
+func @main(%x: tensor<[4, 6], f32>, %w: tensor<[6, 8], f32>, %b: tensor<[8], f32>)
+    -> (tensor<[2, 4, 4], f32>) {
+  %h = matmul(%x, %w)
+  %sum = add(%h, %b)
+  %dims = shape [4, 2, 4]
+  %apart = reshape(%sum, %dims)
+  %turned = transpose(%apart) {axes = [1, 0, 2]}
+  %left, %right = split(%turned) {axis = 0, sections = [1, 1]}
+  %scores = matmul(%left, %right) {transpose_b = true}
+)" + reader + R"(
+  return %y
+}
+)",
+                    {{"mixed.dtype", "f16"}});
+  };
+  const std::string moved = text("  %y = matmul(%scores, %turned)");
+  CAPTURE(moved);
+  CHECK(count(moved, "%sum_f16 = cast(%sum)") == 1);
+  CHECK(count(moved, "%apart = reshape(%sum_f16") == 1);
+  CHECK(count(moved, " = cast(") == 5); // of %x, %w, %h, %sum and the result
+  // What one reader takes in f32 stays so, with what it is made of.
+  for (const char *reader :
+       {"  %s = softmax(%turned)\n  %y = matmul(%scores, %s)",
+        "  %s = exp(%sum)\n  %t = reshape(%s, %dims)\n  %u = transpose(%t) {axes = [1, 0, 2]}\n"
+        "  %y = matmul(%scores, %u)"}) {
+    const std::string stays = text(reader);
+    CAPTURE(stays);
+    CHECK(count(stays, "%apart = reshape(%sum, ") == 1);
   }
 }
 
