@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cugrt
-from test_relax import CUBE, X, floats, module_of, run, tensors
+from test_relax import CUBE, X, convolved, floats, module_of, pooled, run, tensors
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tvm") is None, reason="apache-tvm is not installed (the extra cugrt[relax])"
@@ -194,6 +194,34 @@ CASES = {
         lambda R, a, b: R.nn.cross_entropy_with_logits(a, b),
         [X, floats(4, 6)],
         lambda a, b: -(a * b).sum() / 4,
+    ),
+    "conv2d of another layout": (
+        lambda R, x, w: R.nn.conv2d(
+            x, w, 2, 1, groups=2, data_layout="NHWC", kernel_layout="HWIO", out_layout="CHWN"
+        ),
+        [floats(1, 6, 6, 4), floats(3, 3, 2, 6)],
+        lambda x, w: convolved(x.transpose(0, 3, 1, 2), w.transpose(3, 2, 0, 1), 2, 2, 1).transpose(1, 2, 3, 0),
+    ),
+    "conv2d_transpose of another layout": (
+        lambda R, x, w: R.nn.conv2d_transpose(x, w, 2, data_layout="NHWC", kernel_layout="OIHW"),
+        [floats(1, 2, 3, 2), floats(4, 2, 2, 2)],
+        # Windows of as many elements as the stride do not overlap.
+        lambda x, w: np.einsum("nhwi,oiab->nhawbo", x, w).reshape(1, 4, 6, 4),
+    ),
+    "max_pool2d of another layout": (
+        lambda R, x: R.nn.max_pool2d(x, 2, 2, layout="NHWC"),
+        [floats(1, 6, 6, 4)],
+        lambda x: pooled(x.transpose(0, 3, 1, 2), 2, 2, np.max).transpose(0, 2, 3, 1),
+    ),
+    "adaptive_avg_pool1d of another layout": (
+        lambda R, x: R.nn.adaptive_avg_pool1d(x, 1, "NWC"),
+        [CUBE],
+        lambda x: x.mean(1, keepdims=True),
+    ),
+    "resize2d of another layout": (
+        lambda R, x: R.image.resize2d(x, (6, 4), layout="NHWC", method="nearest_neighbor"),
+        [floats(1, 3, 2, 2)],
+        lambda x: x.repeat(2, 1).repeat(2, 2),
     ),
     "nll_loss": (
         lambda R, x, t, w: R.nn.nll_loss(x, t, w, "mean"),

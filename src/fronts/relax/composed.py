@@ -7,7 +7,7 @@ from tvm import relax, tirx
 
 from .dialect import VERSION, TensorType, type_of
 from .dims import refuse
-from .ops import TABLE, axis_in, cast, check_layout, constant, dims_of, flattened, numbers, takes
+from .ops import TABLE, axis_in, cast, constant, dims_of, flattened, numbers, takes
 from .shaping import ONE, counted, listed
 
 for same in ("grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint"):
@@ -240,7 +240,6 @@ def size_tensor(f, d):
 @takes("image.resize3d")
 def resize3d(f, e):
     a = e.attrs
-    check_layout("image.resize3d", (a.layout, "NCDHW"))
     method, rounding = str(a.method), str(a.rounding_method)
     if method not in ("nearest_neighbor", "linear") or str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
         raise refuse(f"image.resize3d with method '{method}' is not supported")
@@ -281,7 +280,6 @@ def pool3d(f, e, kind, settings, count):
 @takes("nn.max_pool3d", "nn.avg_pool3d")
 def windows3d(f, e):
     a = e.attrs
-    check_layout(e.op.name.removeprefix("relax."), (a.layout, "NCDHW"), (a.out_layout, "NCDHW"))
     settings = {
         "kernel": numbers(a.pool_size),
         "strides": numbers(a.strides),
@@ -295,7 +293,6 @@ def windows3d(f, e):
 
 @takes("nn.adaptive_avg_pool3d")
 def adaptive3d(f, e):
-    check_layout("nn.adaptive_avg_pool3d", (e.attrs.layout, "NCDHW"))
     have, want = numbers(dims_of(e.args[0])[2:]), numbers(dims_of(e)[2:])
     if any(a % b for a, b in zip(have, want)):
         raise refuse(f"nn.adaptive_avg_pool3d from {have} to {want} is not supported; whole windows are")

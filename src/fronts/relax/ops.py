@@ -317,23 +317,11 @@ def numbers(values):
     return [constant(v, "a setting") for v in values]
 
 
-def check_layout(name, *pairs):
-    for layout, wanted in pairs:
-        if layout and str(layout) != wanted:
-            raise refuse(f"{name} of layout {layout} is not supported; {wanted} is")
-
-
 def convolution(rank, transposed):
-    space, name = "DHW"[3 - rank :], f"conv{rank}d" + "_transpose" * transposed
+    name = f"conv{rank}d" + "_transpose" * transposed
 
     def make(f, e):
         a = e.attrs
-        check_layout(
-            name,
-            (a.data_layout, "NC" + space),
-            (a.out_layout, "NC" + space),
-            (a.kernel_layout, ("IO" if transposed else "OI") + space),
-        )
         x, w = (f.value(one) for one in e.args)
         if str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
             x, w = cast(f, x, type_of(e).dtype), cast(f, w, type_of(e).dtype)
@@ -374,8 +362,7 @@ def pool(f, e, name, rank, settings, count):
 
 def pools(rank):
     def make(f, e):
-        a, space = e.attrs, "HW"[2 - rank :]
-        check_layout(e.op.name.removeprefix("relax."), (a.layout, "NC" + space), (a.out_layout, "NC" + space))
+        a = e.attrs
         settings = {
             "kernel": numbers(a.pool_size),
             "strides": numbers(a.strides),
@@ -388,7 +375,6 @@ def pools(rank):
         )
 
     def adaptive(f, e):
-        check_layout("nn.adaptive_avg_pool", (e.attrs.layout, "NC" + "HW"[2 - rank :]))
         have, want = dims_of(e.args[0])[2:], dims_of(e)[2:]
         if all(isinstance(d, tirx.IntImm) and int(d) == 1 for d in want):
             return f.op("reduce_mean", f.value(e.args[0]), axes=list(range(2, 2 + rank)), keep_dims=True)
@@ -422,4 +408,4 @@ def attention(f, e):
     return f.op("attention", q, k, v, *mask, scale=scale, causal=True if causal else None)
 
 
-from . import composed, shaping  # noqa: E402, F401: fill the table too
+from . import composed, shaping, layouts  # noqa: E402, F401, I001: fill the table too

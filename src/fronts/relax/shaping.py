@@ -9,7 +9,7 @@ from cugrt import dtype as dtype_attribute
 from .builtins import whole_view
 from .dialect import Constant, TensorType, bare, content, type_of
 from .dims import DTYPES, refuse
-from .ops import axis_in, cast, check_layout, constant, dims_of, flattened, numbers, takes
+from .ops import axis_in, cast, constant, dims_of, flattened, numbers, takes
 
 ONE = tirx.IntImm("int64", 1)
 
@@ -320,7 +320,6 @@ def pixel_shuffle(f, e):
 @takes("image.resize2d")
 def resize(f, e):
     a = e.attrs
-    check_layout("image.resize2d", (a.layout, "NCHW"))
     method, rounding = str(a.method), str(a.rounding_method)
     if method not in ("nearest_neighbor", "linear", "cubic") or str(type_of(e).dtype) != str(type_of(e.args[0]).dtype):
         raise refuse(f"image.resize2d with method '{method}' is not supported")
@@ -342,7 +341,6 @@ def resize(f, e):
 @takes("image.grid_sample")
 def grid_sample(f, e):
     a = e.attrs
-    check_layout("image.grid_sample", (a.layout, "NCHW"))
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(a.method), str(a.method))
     # Relax's grid is [N, 2, H, W].
     grid = f.op("transpose", f.value(e.args[1]), axes=[0, 2, 3, 1])
