@@ -3,7 +3,7 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
-#include "device_times.h"
+#include "fronts/tools/trace/device_times.h"
 #include "language_model.h"
 #include "model.h"
 #include "onnxruntime.h"
