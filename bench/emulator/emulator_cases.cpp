@@ -2,7 +2,7 @@
 #include "bench/emulator/emulator_cases.h"
 
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 #include "kernels/builtin.h"
 
 #include <cmath>

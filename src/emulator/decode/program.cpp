@@ -3,9 +3,9 @@
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/link.h"
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/coverage.h"
+#include "emulator/exec/checks/accesses.h"
+#include "emulator/exec/checks/coverage.h"
 #include "emulator/exec/grid.h"
 #include "emulator/exec/thread_pool.h"
 

@@ -1,8 +1,8 @@
 // Which bytes of the emulated device's memory hold nothing: one bit a byte of its address range.
 //
 // A bit is set for what nothing has written since it was allocated. Reading is no error; who uses
-// what was read is judged in exec/init_check.h. Kept only while that check is on: the bits have a
-// mapping of their own, whose pages are committed when they are first set.
+// what was read is judged in exec/checks/init_check.h. Kept only while that check is on: the bits
+// have a mapping of their own, whose pages are committed when they are first set.
 //
 // Thread-safe: each word is read and changed by relaxed atomic operations, as unordered as the
 // accesses that it describes.

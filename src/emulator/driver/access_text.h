@@ -1,7 +1,7 @@
 // How findings speak of accesses.
 #pragma once
 
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <cstdio>
 #include <string>

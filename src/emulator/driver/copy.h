@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emulator/driver/driver.h"
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 
 namespace cugrt::emulator::api {
 

@@ -21,7 +21,7 @@
 #pragma once
 
 #include "emulator/driver/findings.h"
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <deque>
 #include <map>

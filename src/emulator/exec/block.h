@@ -1,10 +1,10 @@
 // A thread block while it runs: its warps, shared memory and barriers.
 #pragma once
 
+#include "emulator/exec/checks/init_check.h"
+#include "emulator/exec/checks/race_check.h"
 #include "emulator/exec/draws.h"
 #include "emulator/exec/handlers.h"
-#include "emulator/exec/init_check.h"
-#include "emulator/exec/race_check.h"
 #include "emulator/exec/warp.h"
 
 #include <optional>

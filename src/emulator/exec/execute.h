@@ -1,9 +1,9 @@
 // The loops that execute a path's operations: plain, with checks, counting. Of scheduler.cpp alone.
 #pragma once
 
-#include "emulator/exec/accesses.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/coverage.h"
+#include "emulator/exec/checks/accesses.h"
+#include "emulator/exec/checks/coverage.h"
 
 namespace cugrt::emulator {
 

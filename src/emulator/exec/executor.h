@@ -101,14 +101,14 @@ struct LaunchConfig {
   const std::function<bool(uint64_t, uint32_t)> *set_conditional = nullptr;
   /// Counts into it, which slows the launch; otherwise nothing is counted.
   ExecutionCounters *counters = nullptr;
-  /// Gets what the launch touches in global memory, which slows it (exec/accesses.h); otherwise
-  /// nothing is recorded.
+  /// Gets what the launch touches in global memory, which slows it (exec/checks/accesses.h);
+  /// otherwise nothing is recorded.
   LaunchAccesses *accesses = nullptr;
-  /// Is told of each race on shared memory, which slows the launch (exec/race_check.h); otherwise
-  /// none is looked for.
+  /// Is told of each race on shared memory, which slows the launch (exec/checks/race_check.h);
+  /// otherwise none is looked for.
   const RaceReport *report_race = nullptr;
   /// Is told of each use of bytes that nothing has written, which slows the launch
-  /// (exec/init_check.h). Only where the address space keeps AddressSpace::undefined().
+  /// (exec/checks/init_check.h). Only where the address space keeps AddressSpace::undefined().
   const UninitializedReport *report_uninitialized = nullptr;
   /// Is told of each access beyond an allocation that stays in its granule; otherwise nobody is.
   const BoundsReport *report_bounds = nullptr;

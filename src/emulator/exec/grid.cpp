@@ -1,7 +1,7 @@
 // Which cluster runs when: those that were begun take turns. See grid.h.
 #include "emulator/exec/grid.h"
 
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,5 +1,5 @@
 // Memory in every space, type and vector length; read-modify-write; operations across lanes.
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 #include "support/opcode_cases.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Memory, uses and calls of the check of uninitialised reads; see init_check.h.
-#include "emulator/exec/init_check.h"
+#include "emulator/exec/checks/init_check.h"
 
-#include "emulator/exec/access_rows.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/cluster.h"
 #include "emulator/exec/memory.h"
 

@@ -2,8 +2,8 @@
 //
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
 #include "emulator/exec/block.h"
+#include "emulator/exec/checks/init_check.h"
 #include "emulator/exec/control.h"
-#include "emulator/exec/init_check.h"
 #include "emulator/exec/matrix.h"
 #include "emulator/exec/operand_roles.h"
 

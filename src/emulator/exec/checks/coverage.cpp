@@ -1,5 +1,5 @@
 // A flag for each row, written out by a static destructor.
-#include "emulator/exec/coverage.h"
+#include "emulator/exec/checks/coverage.h"
 
 #include "emulator/exec/opcode.h"
 

@@ -1,5 +1,5 @@
 // The rows of opcodes.def that touch memory; see access_rows.h.
-#include "emulator/exec/access_rows.h"
+#include "emulator/exec/checks/access_rows.h"
 
 namespace cugrt::emulator {
 

@@ -1,8 +1,8 @@
 // Sets of byte ranges, and what each memory operation adds to them; see accesses.h.
-#include "emulator/exec/accesses.h"
+#include "emulator/exec/checks/accesses.h"
 
-#include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/wmma.h"
 

@@ -1,8 +1,8 @@
 // Undefined bytes in the fragments of wmma; see init_check.h.
-#include "emulator/exec/init_check.h"
+#include "emulator/exec/checks/init_check.h"
 
-#include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/wmma.h"
 

@@ -1,8 +1,8 @@
 // Vector clocks over the accesses of a block's warps; see race_check.h.
-#include "emulator/exec/race_check.h"
+#include "emulator/exec/checks/race_check.h"
 
-#include "emulator/exec/access_rows.h"
 #include "emulator/exec/block.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/wmma.h"
 
