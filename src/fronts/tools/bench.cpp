@@ -231,7 +231,7 @@ std::map<std::string, Share> measure_shares(Model &model, const BenchOptions &op
     session.synchronize();
     if (i == 0)
       continue;
-    for (const TimedGraph &graph : read_timed_graphs(session, model, options.model.module))
+    for (const TimedGraph &graph : read_timed_graphs(session, model))
       for (const TimedNode &node : graph.nodes) {
         Share &share = shares[options.by == "op"       ? node.op
                               : options.by == "kernel" ? node.kernel

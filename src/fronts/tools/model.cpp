@@ -43,7 +43,9 @@ int64_t now_ns() {
 }
 
 void add_model_options(CLI::App &command, ModelOptions &options) {
-  command.add_option("MODULE", options.module, "The module's file; - is standard input")
+  command
+      .add_option("MODULE", options.module,
+                  "The file of a module or a pack; - is a module on standard input")
       ->required();
   command.add_option("--function", options.function,
                      "The function; default: main, or the only one");
@@ -103,15 +105,9 @@ std::string symbols_text(const Symbols &symbols) {
   return text;
 }
 
-Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(options) {
-  {
-    SpanScope span(spans, "load module");
-    LoadedModule loaded =
-        load_with_weights(options.module, options.weights, options.import, options_.inputs);
-    module_.emplace(std::move(loaded.module));
-    weights_ = std::move(loaded.weights);
-    onnx_inputs_ = std::move(loaded.inputs);
-  }
+Model::Model(const ModelOptions &options, std::vector<Span> *spans)
+    : options_(options), source_(options.module) {
+  load(spans);
   {
     SpanScope span(spans, "open driver");
     runtime_.emplace(open_runtime(options.driver));
@@ -119,13 +115,40 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans) : options_(o
     emulated_ = info.emulated != 0;
     driver_ = emulated_ ? "EMULATED" : info.device_name;
   }
-  SpanScope span(spans, "plan and compile");
-  auto compile = cugrt::detail::sized<cugrt_compile_options>();
-  options.planning.apply(compile);
-  executable_.emplace(*runtime_, *module_, &compile);
+  if (pack_) {
+    SpanScope span(spans, "load code");
+    executable_.emplace(*runtime_, *pack_);
+  } else {
+    SpanScope span(spans, "plan and compile");
+    auto compile = cugrt::detail::sized<cugrt_compile_options>();
+    options.planning.apply(compile);
+    executable_.emplace(*runtime_, *module_, &compile);
+  }
   function_.emplace(choose_function(*executable_, options.function));
   if (!weights_)
     draw_weights(symbol_combinations(options.settings).front());
+}
+
+void Model::load(std::vector<Span> *spans) {
+  if (!is_pack(options_.module)) {
+    SpanScope span(spans, "load module");
+    LoadedModule loaded =
+        load_with_weights(options_.module, options_.weights, options_.import, options_.inputs);
+    module_.emplace(std::move(loaded.module));
+    weights_ = std::move(loaded.weights);
+    onnx_inputs_ = std::move(loaded.inputs);
+    return;
+  }
+  SpanScope span(spans, "load pack");
+  options_.planning.require_none();
+  options_.import.require_none();
+  pack_.emplace(cugrt::Pack::load(options_.module));
+  const auto report = nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON));
+  source_ = report["module"];
+  if (!options_.weights.empty())
+    weights_.emplace(cugrt::Weights::load(options_.weights));
+  else if (!report["weights"].is_null())
+    weights_.emplace(pack_->weights());
 }
 
 /// Of every public function: a session wants them all.
@@ -157,7 +180,7 @@ cugrt::Session Model::open(cugrt_session_options options) {
 }
 
 const std::map<std::string, std::string> &Model::ops() const {
-  if (!ops_.empty())
+  if (!ops_.empty() || pack_)
     return ops_;
   std::istringstream lines(module_->print());
   for (std::string line; std::getline(lines, line);) { // "  %x, %y = op(...": the first result's
@@ -176,10 +199,15 @@ Symbols Model::least_of_missing(const Symbols &given) const {
   Symbols missing;
   if (!options_.inputs.empty())
     return missing; // their shapes say it
-  auto plan = cugrt::detail::sized<cugrt_plan_options>();
-  options_.planning.apply(plan);
-  plan.format = CUGRT_REPORT_JSON;
-  const auto report = nlohmann::json::parse(module_->plan_report(plan));
+  nlohmann::json report;
+  if (pack_) {
+    report = nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON))["plans"][0]; // all have them
+  } else {
+    auto plan = cugrt::detail::sized<cugrt_plan_options>();
+    options_.planning.apply(plan);
+    plan.format = CUGRT_REPORT_JSON;
+    report = nlohmann::json::parse(module_->plan_report(plan));
+  }
   for (const auto &function : report["functions"])
     for (const auto &symbol : function["symbols"]) {
       const std::string name = symbol["name"];

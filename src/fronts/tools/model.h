@@ -1,4 +1,4 @@
-// A user's model, opened for measuring: what `cugrt bench` and `cugrt trace` share.
+// A user's model or pack, opened for measuring: what `cugrt bench` and `cugrt trace` share.
 //
 // Inputs that are not given are drawn at random, and so are all weights when there is no file of
 // them: both commands look at time, not at results.
@@ -47,8 +47,12 @@ public:
   const std::string &driver() const { return driver_; }
   bool emulated() const { return emulated_; }
 
+  /// The module's file; of a pack the one that it was made of.
+  const std::string &source() const { return source_; }
+
   cugrt::Session open(cugrt_session_options options);
   /// The op that gives each value of the module, "softmax" of "x"; made when it is first asked for.
+  /// Of a pack, in which no ops are left: none.
   const std::map<std::string, std::string> &ops() const;
   /// Of an ONNX file.
   const OnnxInputs &onnx_inputs() const { return onnx_inputs_; }
@@ -59,10 +63,13 @@ public:
   std::vector<Argument> arguments(const Symbols &symbols);
 
 private:
+  void load(std::vector<Span> *spans);
   void draw_weights(const Symbols &symbols);
 
   ModelOptions options_;
+  std::string source_;
   std::optional<cugrt::Module> module_;
+  std::optional<cugrt::Pack> pack_; // one of the two
   std::optional<cugrt::Weights> weights_;
   OnnxInputs onnx_inputs_;
   std::optional<cugrt::Runtime> runtime_;

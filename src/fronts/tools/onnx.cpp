@@ -238,12 +238,15 @@ std::string OnnxModel::symbols_text() const {
   return text;
 }
 
+void ImportOptions::require_none() const {
+  if (!dims.empty() || !bounds.empty() || !bind.empty() || !preprocess.empty())
+    throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
+}
+
 LoadedModule load_with_weights(const std::string &path, const std::string &weights,
                                const ImportOptions &import, std::vector<std::string> &inputs) {
   if (!is_onnx(path)) {
-    if (!import.dims.empty() || !import.bounds.empty() || !import.bind.empty() ||
-        !import.preprocess.empty())
-      throw UserError("--dim, --bounds, --bind and --preprocess are of ONNX files");
+    import.require_none();
     cugrt::Module module = load_module(path);
     if (weights.empty())
       return {std::move(module), std::nullopt, {}};

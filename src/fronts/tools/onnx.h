@@ -18,6 +18,9 @@ bool is_onnx(const std::string &path);
 struct ImportOptions {
   std::vector<std::string> dims, bounds, bind, preprocess;
   bool every_value = false; // floating values on the device are results, too
+
+  /// Of what is no ONNX file: options beside it are an error.
+  void require_none() const;
 };
 void add_import_options(CLI::App &command, ImportOptions &options);
 

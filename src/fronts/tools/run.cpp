@@ -192,6 +192,7 @@ Opened open_module(const RunOptions &options, std::vector<std::string> &inputs) 
 // --weights come before those that the pack has or names.
 Opened open_pack(const RunOptions &options) {
   options.planning.require_none();
+  options.import.require_none();
   cugrt::Pack pack = cugrt::Pack::load(options.module);
   cugrt::Weights weights =
       options.weights.empty() ? pack.weights() : cugrt::Weights::load(options.weights);

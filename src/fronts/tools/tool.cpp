@@ -43,6 +43,10 @@ CLI::Option *repeatable(CLI::Option *option) {
 }
 
 cugrt::Module load_module(const std::string &path) {
+  if (is_pack(path))
+    throw UserError("'" + path +
+                    "' is a pack, whose module is planned and compiled already: run, bench, "
+                    "trace and plan take packs");
   if (path != "-")
     return cugrt::Module::load(path);
   std::string text(std::istreambuf_iterator<char>(std::cin), {});

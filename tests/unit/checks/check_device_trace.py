@@ -41,14 +41,14 @@ def run(*command, **environment):
     return done
 
 
-def trace(cugrt, folder, version):
+def trace(cugrt, folder, version, model="chain.cugrt"):
     """The events of three runs of the graph's nodes, and what was said."""
     path = os.path.join(folder, "trace.json")
     said = run(
         cugrt,
         "trace",
         "--device",
-        os.path.join(folder, "chain.cugrt"),
+        os.path.join(folder, model),
         "--repeat",
         "3",
         "-o",
@@ -114,13 +114,29 @@ def main():
             sorted((row["op"], row["nodes"], row["case"]) for row in rows),
             [("matmul", 2, "n=4"), ("softmax", 2, "n=4")],
         )
+        # A pack says the same, but for ops: they became kernels, which are named instead.
+        pack = os.path.join(folder, "chain.pack")
+        run(cugrt, "compile", os.path.join(folder, "chain.cugrt"), "--arch", "compute_75", "-o", pack)
+        kernels, lanes, said = trace(cugrt, folder, "13.0", "chain.pack")
+        expect("what is said of a pack's symbol", "n is not set: it is 2" in said, True)
+        first = kernels[: len(OPS)]
+        kernels = [op.replace("softmax", "softmax_rows") for op in OPS]
+        expect("a pack's ops", [event["args"]["op"] for event in first], kernels)
+        expect("a pack's bindings", [event["args"]["binding"] for event in first], BINDINGS)
+        expect("a pack's places", [event["args"]["place"] for event in first], [place + str(n) for n in range(5, 9)])
+        rows = json.loads(run(cugrt, "bench", pack, "--runs", "2", "--set", "n=4", "--json").stdout)
+        expect("a pack is timed", [row["case"] for row in rows], ["n=4"])
+        refused = subprocess.run([cugrt, "bench", pack, "--policy", "seed"], capture_output=True, text=True, check=False)
+        expect("planning a pack", (refused.returncode, "a pack is planned already" in refused.stderr), (1, True))
+        refused = subprocess.run([cugrt, "opt", pack], capture_output=True, text=True, check=False)
+        expect("a pack's module", (refused.returncode, "is a pack, whose module is" in refused.stderr), (1, True))
         table = run(
             cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1"
         ).stdout.splitlines()
         expect("a table", sorted(line.split()[0] for line in table[2:]), sorted(BINDINGS))
     for problem in problems:
         print(problem)
-    print(f"two traces and two tables, {len(problems)} problems")
+    print(f"three traces and three tables, {len(problems)} problems")
     return 1 if problems else 0
 
 

@@ -19,13 +19,12 @@ std::string value_of_step(const std::string &step) {
   return space == std::string::npos ? step : step.substr(space + 1);
 }
 
-std::string place_of(const Json &node, const std::string &value, const Model &model,
-                     const std::string &path) {
+std::string place_of(const Json &node, const std::string &value, const Model &model) {
   const auto &nodes = model.onnx_inputs().nodes;
   if (value.size() > 1)
     if (const auto found = nodes.find(value.substr(1)); found != nodes.end())
       return found->second;
-  return path + ":" +
+  return model.source() + ":" +
          (node.contains("line") ? std::to_string(node["line"].get<uint32_t>())
                                 : std::string("generated"));
 }
@@ -51,8 +50,7 @@ std::string op_of_step(const std::string &step, const std::map<std::string, std:
   return name;
 }
 
-std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const Model &model,
-                                          const std::string &path) {
+std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const Model &model) {
   std::vector<TimedGraph> graphs;
   for (const Json &instance : Json::parse(session.graph_report(CUGRT_REPORT_JSON))) {
     TimedGraph graph{instance["function"], instance["region"], instance["key"], {}};
@@ -64,7 +62,7 @@ std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const M
       const std::string step = node["name"], value = value_of_step(step);
       graph.nodes.push_back({op_of_step(step, model.ops()),
                              node.contains("kernel") ? node["kernel"] : node["kind"], value,
-                             place_of(node, value, model, path), graph.region,
+                             place_of(node, value, model), graph.region,
                              node.contains("id") ? std::to_string(node["id"].get<uint64_t>())
                                                  : std::to_string(number - 1),
                              node["begin_us"], node["end_us"]});

@@ -30,8 +30,7 @@ struct TimedGraph {
 };
 
 /// The instances alive of a session that was opened with time_steps 2 and whose work has ended.
-std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const Model &model,
-                                          const std::string &path);
+std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const Model &model);
 
 /// "fused_matmul_add" of "fused_matmul_add_f32_1 %x"; of a kernel that is not fused the op that
 /// gives its value, "softmax" of "softmax_rows_f32 %x".

@@ -3,8 +3,7 @@
 //
 //   process cugrt
 //     thread 1 "host"    opening, each run and its wait, and inside of a run the launches of
-//     regions
-//                        and steps with their parts: build, patch, launch
+//                        regions and steps with their parts: build, patch, launch
 //     thread 2 "device"  steps launched one by one, as long as events on the device say. Only their
 //                        lengths are known; they are drawn one after another, none before its
 //                        launch
@@ -166,10 +165,9 @@ const TimedGraph *graph_of(const cugrt_launch_record &record,
   return nullptr;
 }
 
-/// `path`: of the module, where graphs are timed; else empty. Returns what run and wait took, in
-/// ns.
+/// `timed`: the nodes of graphs are. Returns what run and wait took, in ns.
 int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
-                 std::span<const cugrt::Value> values, const std::string &path, Trace &trace) {
+                 std::span<const cugrt::Value> values, bool timed, Trace &trace) {
   int64_t begin = now_ns();
   session.run(model.function(), values);
   int64_t queued = now_ns();
@@ -179,8 +177,8 @@ int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
   trace.add("run " + model.function().name(), "run", kHost, begin, queued, std::move(arguments));
   trace.add("wait", "run", kHost, queued, done);
   std::vector<TimedGraph> graphs;
-  if (!path.empty())
-    graphs = read_timed_graphs(session, model, path);
+  if (timed)
+    graphs = read_timed_graphs(session, model);
   for (const cugrt_launch_record &record : session.read_launches()) {
     trace.add_launch(record);
     if (const TimedGraph *graph = graph_of(record, graphs); graph && record.reason == 0)
@@ -237,8 +235,8 @@ void trace(const TraceOptions &options) {
     std::vector<cugrt::Value> values = values_of(arguments);
     int64_t least = INT64_MAX;
     for (unsigned i = 0; i < options.repeat; ++i)
-      least = std::min(least, run_once(model, session, symbols_text(symbols), values,
-                                       options.device ? options.model.module : "", trace));
+      least = std::min(
+          least, run_once(model, session, symbols_text(symbols), values, options.device, trace));
     if (options.device)
       std::fprintf(
           stderr,
