@@ -1,9 +1,11 @@
 """Models: what they take, give and tell."""
 import builtins
+import gc
 import json
 import os
 import stat
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -226,6 +228,28 @@ def test_a_closed_model_says_so(w, x):
 
 def test_the_doctor_reports():
     assert "driver" in cugrt.doctor()
+
+
+def test_weights_lie_in_the_arrays_as_long_as_the_model_is_there(x, w):
+    given, new = w.copy(), -w
+    alive = [weakref.ref(given), weakref.ref(new)]
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": given})
+    del given
+    assert alive[0]() is not None and np.array_equal(model(x=x), expected(x, w))
+    model.update_weights({"w": new})
+    del new
+    model(x=x)
+    assert [array() is not None for array in alive] == [False, True]
+    del model
+    gc.collect()
+    assert alive[1]() is None
+    given = w.copy()
+    alive = weakref.ref(given)
+    with pytest.raises(cugrt.Error, match="no tensor 'w'"):
+        cugrt.load(CLASSIFY.encode(), weights={"v": given})
+    del given
+    gc.collect()
+    assert alive() is None
 
 
 def test_new_weights_take_effect_in_all_sessions_and_what_does_not_fit_changes_nothing(x, w):

@@ -1,8 +1,8 @@
 // Writing and reading of packs; see pack.h.
 #include "device/pack/pack.h"
 
-#include "cugrt/cugrt.h"
 #include "base/architectures.h"
+#include "cugrt/cugrt.h"
 #include "plan/bytes/serialize.h"
 
 #include <algorithm>
@@ -432,7 +432,7 @@ private:
 
 Digest pack_digest(std::string_view bytes) { return Digester().field(bytes).finish(); }
 
-std::string write_pack(const PackContents &contents) {
+std::string write_pack_without_weights(const PackContents &contents) {
   std::string manifest = write_manifest(contents);
   std::vector<std::pair<PackSection, std::string_view>> sections;
   sections.emplace_back(PackSection::manifest, manifest);
@@ -455,7 +455,7 @@ std::string write_pack(const PackContents &contents) {
     end = aligned(end) + bytes.size();
   }
   std::string file(kMagic);
-  file.reserve(end);
+  file.reserve(end - contents.weights.bytes.size());
   put(file, kFormatVersion);
   put(file, static_cast<uint32_t>(sections.size()));
   put(file, uint64_t(end));
@@ -464,7 +464,8 @@ std::string write_pack(const PackContents &contents) {
   file += table;
   for (const auto &[kind, bytes] : sections) {
     file.resize(aligned(file.size()), '\0');
-    file += bytes;
+    if (kind != PackSection::weights)
+      file += bytes;
   }
   return file;
 }

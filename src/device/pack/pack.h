@@ -32,9 +32,9 @@
 // validator. Errors name the section and the offset in the file.
 #pragma once
 
-#include "plan/format/plan.h"
-#include "device/code/weights.h"
 #include "base/digest.h"
+#include "device/code/weights.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::runtime {
 
@@ -88,7 +88,11 @@ struct Pack {
 /// Of those that are copied: files are mapped.
 inline constexpr uint64_t kMaxPackBytes = uint64_t(1) << 40;
 
-std::string write_pack(const PackContents &contents);
+/// A pack's bytes but those of weights inside, which are its last section.
+std::string write_pack_without_weights(const PackContents &contents);
+inline std::string write_pack(const PackContents &contents) {
+  return write_pack_without_weights(contents).append(contents.weights.bytes);
+}
 /// parse_error for what is no pack, or a damaged one; unsupported for one of another version.
 Result<Pack> read_pack(SharedBytes file, std::string name);
 /// The digest as packs have them.

@@ -6,7 +6,6 @@
 #include "library/compile/compile_module.h"
 #include "library/compile/device_compiler.h"
 #include "library/compile/pack_build.h"
-#include "base/file.h"
 
 namespace cugrt::runtime::api {
 
@@ -103,9 +102,8 @@ cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
                  read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
     CUGRT_ASSIGN(PackOptions options, pack_options(read));
     options.planning.source = *module->text;
-    CUGRT_ASSIGN(std::string bytes, build_pack(*runtime->device, *module->module, module->name,
-                                               module->base_folder, options));
-    return write_file(path, bytes);
+    return build_pack(*runtime->device, *module->module, module->name, module->base_folder, options,
+                      path);
   });
 }
 

@@ -53,8 +53,8 @@ class PackBuilder {
 public:
   PackBuilder(Device &device, const PackOptions &options) : device_(device), options_(options) {}
 
-  Result<std::string> build(const ir::Module &module, const std::string &name,
-                            const std::string &base_folder) {
+  Status build(const ir::Module &module, const std::string &name, const std::string &base_folder,
+               const std::string &path) {
     CUGRT_ASSIGN(std::vector<std::string> architectures,
                  check_architectures(options_.architectures));
     std::vector<const plan::Plan *> plans;
@@ -79,7 +79,7 @@ public:
     // The deque and the executables keep their places, so the views hold.
     for (const std::string &bytes : plans_)
       contents_.plans.push_back(bytes);
-    return write_pack(contents_);
+    return write_file(path, {write_pack_without_weights(contents_), contents_.weights.bytes});
   }
 
 private:
@@ -103,23 +103,23 @@ private:
   Status take_weights(const plan::Plan &plan) {
     if (options_.weights_path.empty())
       return {};
-    CUGRT_ASSIGN(std::string bytes, read_file(options_.weights_path, kMaxWeightFileBytes));
-    weights_ = std::make_shared<const std::string>(std::move(bytes));
+    CUGRT_ASSIGN(MappedFile file, MappedFile::open(options_.weights_path));
+    weights_ = std::move(file);
     CUGRT_ASSIGN(WeightSet set, read_safetensors(weights_, options_.weights_path));
     if (Status status = check_weights(plan, set); !status.ok())
       return std::move(status).in("weights file " + options_.weights_path);
     PackWeights &weights = contents_.weights;
     if (options_.weights_inside) {
       weights.kind = PackWeights::Kind::inside;
-      weights.bytes = *weights_;
+      weights.bytes = weights_.view;
       return {};
     }
     file_name_ = std::filesystem::path(options_.weights_path).filename().string();
     weights.kind = PackWeights::Kind::file;
     weights.file_name = file_name_;
-    weights.file_bytes = weights_->size();
-    weights.file_digest = pack_digest(*weights_);
-    weights_.reset();
+    weights.file_bytes = weights_.view.size();
+    weights.file_digest = pack_digest(weights_.view);
+    weights_ = {};
     return {};
   }
 
@@ -208,16 +208,17 @@ private:
   std::deque<std::string> plans_; // those that differ
   std::map<std::tuple<std::string, bool, Digest>, size_t> image_numbers_;
   std::vector<std::shared_ptr<const Executable>> executables_;
-  std::shared_ptr<const std::string> weights_;
+  SharedBytes weights_;
   std::string file_name_;
   size_t done_ = 0, total_ = 0, cached_ = 0; // compilations, of all targets
 };
 
 } // namespace
 
-Result<std::string> build_pack(Device &device, const ir::Module &module, const std::string &name,
-                               const std::string &base_folder, const PackOptions &options) {
-  return PackBuilder(device, options).build(module, name, base_folder);
+Status build_pack(Device &device, const ir::Module &module, const std::string &name,
+                  const std::string &base_folder, const PackOptions &options,
+                  const std::string &path) {
+  return PackBuilder(device, options).build(module, name, base_folder, path);
 }
 
 } // namespace cugrt::runtime

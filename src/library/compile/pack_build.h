@@ -1,9 +1,9 @@
 // From a module to a pack: planned and compiled for every architecture named.
 #pragma once
 
+#include "device/pack/pack.h"
 #include "library/compile/compile.h"
 #include "library/compile/module_plan.h"
-#include "device/pack/pack.h"
 
 namespace cugrt::runtime {
 
@@ -18,9 +18,11 @@ struct PackOptions {
   const volatile int32_t *cancel = nullptr;
 };
 
-/// The pack's bytes. `name` and `base_folder` are the module's. Checks that the weights have what
-/// the module's functions want.
-Result<std::string> build_pack(Device &device, const ir::Module &module, const std::string &name,
-                               const std::string &base_folder, const PackOptions &options);
+/// Writes the pack to `path`, whole or not at all. `name` and `base_folder` are the module's.
+/// Checks that the weights have what the module's functions want. Weights are read in their file's
+/// pages.
+Status build_pack(Device &device, const ir::Module &module, const std::string &name,
+                  const std::string &base_folder, const PackOptions &options,
+                  const std::string &path);
 
 } // namespace cugrt::runtime

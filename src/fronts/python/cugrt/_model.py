@@ -256,7 +256,8 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
     GGUF. What is no pack is compiled, which needs the extra ``cugrt[compile]`` or a CUDA toolkit.
 
     ``weights``: a path of a safetensors file, or a dict of arrays, for text and for packs without weights; by default
-    those that a :class:`cugrt.Module` brings along.
+    those that a :class:`cugrt.Module` brings along. The model reads arrays where they are, and keeps them as long as it
+    is there: they are not written to meanwhile.
     ``driver``: ``"system"``, ``"emulated"``, or a library's path; by default as CUGRT_DRIVER says. ``device``: a number.
     ``options``: settings of passes, as ``{"mixed.dtype": "f16"}``.
 

@@ -8,9 +8,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <utility>
+
+#include <unistd.h>
 
 namespace cugrt::python {
 
@@ -38,6 +42,28 @@ std::string_view content_of(nb::dict source) {
   return {data, static_cast<size_t>(size)};
 }
 
+/// An array of Python's that weights lie in. What frees them may hold a lock that the GIL's owner
+/// waits for, so it does not wait for the GIL: it leaves the array to the interpreter.
+struct WeightArray {
+  GivenArray array;
+  WeightArray *next = nullptr;
+
+  static std::atomic<WeightArray *> left; // a stack
+  static int drop_left(void *) {
+    for (WeightArray *one = left.exchange(nullptr); one;)
+      delete std::exchange(one, one->next);
+    return 0;
+  }
+  static void leave(WeightArray *one) {
+    one->next = left.load();
+    while (!left.compare_exchange_weak(one->next, one)) {
+    }
+    if (Py_IsInitialized()) // one that finds no place is dropped with the next
+      Py_AddPendingCall(drop_left, nullptr);
+  }
+};
+std::atomic<WeightArray *> WeightArray::left;
+
 } // namespace
 
 void add_weights(Weights &weights, nb::object given, Device &device) {
@@ -50,14 +76,15 @@ void add_weights(Weights &weights, nb::object given, Device &device) {
   for (auto [key, value] : nb::cast<nb::dict>(given)) {
     const std::string name = nb::cast<std::string>(nb::handle(key));
     const Subject what = {"weight", name};
-    GivenArray array;
+    const std::shared_ptr<WeightArray> kept(new WeightArray, WeightArray::leave);
+    GivenArray &array = kept->array;
     array.take(value.ptr(), what, device, nullptr, false);
     if (!array.host())
       fail(CUGRT_INVALID_ARGUMENT,
            std::string(what) + " is on a device; weights are given as arrays of the host");
     const cugrt_tensor &tensor = array.tensor();
-    weights.add(name, array.host(), static_cast<cugrt_dtype>(tensor.dtype),
-                {tensor.dims, tensor.rank});
+    weights.add_shared(name, array.host(), static_cast<cugrt_dtype>(tensor.dtype),
+                       {tensor.dims, tensor.rank}, kept);
   }
 }
 
@@ -157,7 +184,7 @@ void write_pack(nb::dict source, const std::string &path,
   std::string weights = weights_path;
   std::optional<WeightsFile> own; // into the pack, by way of a file
   if (weights.empty() && opened.weights.count() > 0) {
-    weights = path + ".safetensors";
+    weights = path + "." + std::to_string(::getpid()) + ".safetensors"; // nobody else's file
     own.emplace(opened.weights, weights);
   }
   const auto settings = strings(source, "options");
