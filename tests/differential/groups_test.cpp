@@ -255,6 +255,62 @@ TEST_CASE("a budget is kept by weights of idle models that leave, and said when 
   CHECK(one < two);
 }
 
+TEST_CASE("weights are laid out in little more memory than they take in the end") {
+  // y = x a + x b + .., of f16 weights that are turned, 1 MiB each, and one of 2 MiB.
+  constexpr int64_t kCount = 12, kWidth = 512, kDepth = 1024;
+  std::string text = "cugrt 1\nfunc @main(%x: tensor<[1, 1024], f16>", body, sum;
+  std::vector<std::vector<uint16_t>> values;
+  Weights weights;
+  for (int64_t i = 0; i < kCount; ++i) {
+    const int64_t width = i == 7 ? 2 * kWidth : kWidth;
+    const std::string name = "w" + std::to_string(i), y = "%y" + std::to_string(i);
+    text += ", %" + name + ": tensor<[1024, " + std::to_string(width) + "], f16>";
+    body += "  " + y + " = matmul(%x, %" + name + ")\n";
+    std::string term = y;
+    if (i == 7) {
+      body += "  %half = slice(" + y + ") {starts = [512], ends = [1024], axes = [1]}\n";
+      term = "%half";
+    }
+    if (i > 0)
+      body += "  %s" + std::to_string(i) + " = add(" + sum + ", " + term + ")\n";
+    sum = i == 0 ? y : "%s" + std::to_string(i);
+    // Row r has one 1, in column r / 2 of the columns that are used; the rest is 0.
+    std::vector<uint16_t> w(size_t(kDepth * width));
+    for (int64_t r = 0; r < kDepth; ++r)
+      w[size_t(r * width + width - kWidth + (r / 2 + i) % kWidth)] = 0x3c00;
+    values.push_back(std::move(w));
+    weights.add(name, values.back().data(), CUGRT_F16, std::vector<int64_t>{kDepth, width});
+  }
+  Executable executable(emulated_runtime(),
+                        Module::parse(text +
+                                      ") -> (tensor<[1, 512], f16>)\n    attributes "
+                                      "{num_inputs = 1} {\n" +
+                                      body + "  return " + sum + "\n}\n"));
+  constexpr uint64_t kHeld = uint64_t(kCount + 1) << 20;
+  Group group(emulated_runtime(), kHeld + (4 << 20)); // memory comes in pages of 2 MiB
+  auto options = detail::sized<cugrt_session_options>();
+  options.group = group.get();
+  Session session(executable, emulated_runtime(), weights, options);
+  CHECK(group.memory().device_bytes >= kHeld);
+
+  std::vector<uint16_t> x(kDepth); // 1 in the even places of the first eight
+  for (size_t r = 0; r < 8; r += 2)
+    x[r] = 0x3c00;
+  Buffer input = upload(x);
+  const auto results =
+      session.run(executable.function("main"), {input.tensor(CUGRT_F16, {1, kDepth})});
+  session.synchronize();
+  const auto y = download<uint16_t>(results[0].as.tensor.address, kWidth);
+  const uint16_t counts[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400}; // 0 to 4 as f16
+  for (int64_t c = 0; c < kWidth; ++c) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < kCount; ++i)
+      for (int64_t r = 0; r < 8; r += 2)
+        count += (r / 2 + i) % kWidth == c;
+    CHECK(y[size_t(c)] == counts[count]);
+  }
+}
+
 TEST_CASE("words and groups that do not go together are refused") {
   auto &[a, b, c] = nets();
   auto options = detail::sized<cugrt_session_options>();

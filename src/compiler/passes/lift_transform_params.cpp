@@ -12,23 +12,29 @@
 //
 // What several functions compute alike is a weight of the first one's function for all of them.
 //
+// Results that share what they are computed from are one function's. Others are shared out among
+// functions that take few bytes each: what a function takes is on the device while it runs only.
+//
 // A weight that is named as a function that takes weights only, with a number behind it, is that
-// function's result (device/code/computed_weights.h). The ops are the same ones on the same operands,
-// so results have the same bits.
+// function's result (device/code/computed_weights.h). The ops are the same ones on the same
+// operands, so results have the same bits.
 //
 // Lifted are ops of the body, with constant dimensions. A result stays where the function does more
 // with it than reading it in ops and launches (returns, carries, ends, writes or renames it), for a
 // weight is none of its tensors; so do results that would be views, and what only stretches a
 // tensor: they cost no time, and would cost memory.
-#include "ops/emit/op_view.h"
-#include "ir/module/function_cloner.h"
-#include "ir/module/names.h"
-#include "ops/table/ops.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/weight_layouts.h"
+#include "compiler/planner/symbols/sizes.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/names.h"
+#include "ops/emit/op_view.h"
+#include "ops/table/ops.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -172,21 +178,115 @@ private:
   std::vector<bool> read_, pinned_;      // by value: outside; so that it must stay
 };
 
+/// By value: what the results are computed from, and they themselves.
+std::vector<bool> find_needed(const ir::Function &function, std::span<const ValueId> results) {
+  std::vector<bool> needed(function.values.size());
+  for (ValueId result : results)
+    needed[result.index] = true;
+  const std::vector<Binding> &bindings = function.body().bindings;
+  for (size_t i = bindings.size(); i-- > 0;)
+    // What stays in the function because it costs nothing there is computed here, too.
+    if (bindings[i].result_count == 1 && needed[bindings[i].first_result])
+      for (const Operand &operand : function.operands_of(bindings[i]))
+        if (operand.kind == Operand::Kind::value)
+          needed[operand.index] = true;
+  return needed;
+}
+
+/// Which results are computed by one function: those that share a weight or a step, and others as
+/// long as they take at most a kShare-th of all bytes together, or kLeastBytes.
+class Parts {
+public:
+  static constexpr int64_t kShare = 16, kLeastBytes = 1 << 20;
+
+  Parts(const ir::Module &module, const ir::Function &function, std::span<const ValueId> results)
+      : results_(results), leader_(function.values.size()), bytes_(function.values.size()) {
+    const std::vector<bool> needed = find_needed(function, results);
+    std::iota(leader_.begin(), leader_.end(), 0u);
+    std::vector<bool> is_plain(function.values.size()); // constants, which join nothing
+    for (const Binding &binding : function.body().bindings) {
+      if (binding.result_count != 1 || !needed[binding.first_result])
+        continue;
+      is_plain[binding.first_result] = binding.kind != BindingKind::op;
+      for (const Operand &operand : function.operands_of(binding))
+        if (operand.kind == Operand::Kind::value && !is_plain[operand.index])
+          leader_[leader(operand.index)] = leader(binding.first_result);
+    }
+    const ir::SymbolDomain domain = function.symbol_domain(module.exprs);
+    for (const ir::Parameter &param : function.params) {
+      const ir::Type &type = module.types[function.value(param.value).type];
+      if (needed[param.value.index] && type.kind == ir::TypeKind::tensor)
+        bytes_[leader(param.value.index)] +=
+            plan::max_tensor_bytes(module.exprs, type, domain).value_or(0);
+    }
+  }
+
+  /// Of each result, numbered from 0 on.
+  std::vector<size_t> numbers() {
+    std::unordered_map<uint32_t, size_t> parts; // by leader
+    int64_t all = 0, taken = 0;
+    for (ValueId result : results_)
+      if (parts.try_emplace(leader(result.index)).second)
+        all += bytes_[leader(result.index)];
+    parts.clear();
+    const int64_t most = std::max(all / kShare, kLeastBytes);
+    size_t part = 0;
+    std::vector<size_t> found;
+    for (ValueId result : results_) {
+      const auto [own, is_new] = parts.try_emplace(leader(result.index), part);
+      if (is_new) {
+        const int64_t bytes = bytes_[own->first];
+        if (taken > 0 && taken + bytes > most) {
+          own->second = ++part;
+          taken = 0;
+        }
+        taken += bytes;
+      }
+      found.push_back(own->second);
+    }
+    return found;
+  }
+
+private:
+  uint32_t leader(uint32_t value) {
+    while (leader_[value] != value)
+      value = leader_[value] = leader_[leader_[value]];
+    return value;
+  }
+
+  std::span<const ValueId> results_;
+  std::vector<uint32_t> leader_; // of values that belong together
+  std::vector<int64_t> bytes_;   // by leader: of weights
+};
+
+/// A function that computes weights, and the results of another that it gives.
+struct Computed {
+  std::string name;
+  std::vector<ValueId> results{};
+};
+
 /// What is lifted out of several functions alike is one weight, that of the first of them.
 class SharedWeights {
 public:
   /// The name of the weight that each of `results` is; one of a function before this one, or of
-  /// `transform`, whose results `own` gets.
+  /// that of `transforms` which `parts` says, which gets it as its result. `new_name` gives names
+  /// of functions.
   std::vector<std::string> names(const ir::Function &function, const Choice &choice,
-                                 std::span<const ValueId> results, const std::string &transform,
-                                 std::vector<ValueId> &own) {
+                                 std::span<const ValueId> results, std::span<const size_t> parts,
+                                 const std::function<std::string()> &new_name,
+                                 std::vector<Computed> &transforms) {
     const std::vector<uint32_t> numbers = number(function, choice);
+    std::unordered_map<size_t, size_t> of_parts;
     std::vector<std::string> names;
-    for (ValueId result : results) {
-      std::string &name = names_[numbers[result.index]];
+    for (size_t i = 0; i < results.size(); ++i) {
+      std::string &name = names_[numbers[results[i].index]];
       if (name.empty()) {
-        name = transform + "." + std::to_string(own.size());
-        own.push_back(result);
+        const auto [at, is_new] = of_parts.try_emplace(parts[i], transforms.size());
+        if (is_new)
+          transforms.push_back({new_name()});
+        Computed &own = transforms[at->second];
+        name = own.name + "." + std::to_string(own.results.size());
+        own.results.push_back(results[i]);
       }
       names.push_back(name);
     }
@@ -248,7 +348,7 @@ public:
       : source_(source), builder_(target, name) {}
 
   ir::Function build(const std::vector<ValueId> &results) {
-    std::vector<bool> needed = find_needed(results);
+    const std::vector<bool> needed = find_needed(source_, results);
     ir::Function &function = builder_.function();
     function.num_inputs = 0;
     function.location = source_.location;
@@ -268,20 +368,6 @@ public:
   }
 
 private:
-  std::vector<bool> find_needed(const std::vector<ValueId> &results) const {
-    std::vector<bool> needed(source_.values.size());
-    for (ValueId result : results)
-      needed[result.index] = true;
-    const std::vector<Binding> &bindings = source_.body().bindings;
-    for (size_t i = bindings.size(); i-- > 0;)
-      // What stays in the function because it costs nothing there is computed here, too.
-      if (bindings[i].result_count == 1 && needed[bindings[i].first_result])
-        for (const Operand &operand : source_.operands_of(bindings[i]))
-          if (operand.kind == Operand::Kind::value)
-            needed[operand.index] = true;
-    return needed;
-  }
-
   void append(const Binding &binding) {
     std::vector<Operand> operands;
     for (Operand operand : source_.operands_of(binding))
@@ -362,11 +448,12 @@ Result<ir::Module> lift_transform_params(const ir::Module &given, const PassCont
       target.functions.push_back(function);
       continue;
     }
-    const std::string name = ir::unique_name(names, wanted, "_");
-    std::vector<ValueId> own;
-    const std::vector<std::string> weights = shared.names(function, choice, results, name, own);
-    if (!own.empty())
-      transforms.push_back(Transform(function, target, name).build(own));
+    std::vector<Computed> computed;
+    const std::vector<std::string> weights = shared.names(
+        function, choice, results, Parts(module, function, results).numbers(),
+        [&] { return ir::unique_name(names, wanted, "_"); }, computed);
+    for (const Computed &one : computed)
+      transforms.push_back(Transform(function, target, one.name).build(one.results));
     CUGRT_ASSIGN(ir::Function rest, Rest(function, target, choice, results, weights).run());
     target.functions.push_back(std::move(rest));
   }

@@ -25,18 +25,17 @@ inline constexpr int64_t kUploadAlignment = 256;
 class LoadedWeights {
 public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
-  /// rank, and uploads them: into one allocation, and into another what no run reads, the sources
-  /// of computed weights. A device whose memory is the host's reads them in their pages instead,
-  /// where these can be registered.
+  /// rank, and uploads into one allocation those that runs read. A device whose memory is the
+  /// host's reads weights in their pages instead, where these can be registered.
   /// With a budget, its group's, they may leave; what they are made of stays in host memory.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set,
                                                      const std::shared_ptr<MemoryBudget> &budget);
 
-  /// Makes the memory of computed weights and hands each function that computes some to `compute`,
-  /// with tensors of its results (an address of 0: not wanted); then their parameters are bound,
-  /// and what only those functions read is freed: they cannot run again. Its address stays with
-  /// parameters that no run reads.
+  /// Makes the memory of computed weights, then for each function that computes some uploads what
+  /// only it reads, and hands it to `compute` with tensors of its results (an address of 0: not
+  /// wanted), which returns when they are there. What is uploaded lies where later results will
+  /// be, or in memory that is freed in the end: those functions cannot run again.
   using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
   Status compute(const Executable &executable, const Device &device, const Compute &compute);
 
@@ -74,13 +73,14 @@ public:
 private:
   Status fill(const Device &device);
   void bind_params();
+  std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
 
   WeightsInPlace in_place_;
   WeightMemory memory_, computed_;
-  WeightMemory sources_; // what no run reads; empty once weights are computed
+  WeightMemory sources_; // of computed weights, beside these; empty once they are computed
   std::vector<std::vector<cugrt_value>> params_;
   std::shared_ptr<MemoryBudget> budget_;     // null: they stay
-  WeightSet set_;                            // of weights that may leave
+  WeightSet set_;                            // until all is computed, and of those that may leave
   std::map<std::string, uint64_t> offsets_;  // of set_'s tensors in memory_
   uint64_t memory_at_ = 0, computed_at_ = 0; // where params_ have them
   std::vector<char> computed_bytes_;         // while they are away

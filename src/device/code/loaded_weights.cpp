@@ -4,6 +4,8 @@
 #include "device/code/weight_argument.h"
 #include "device/program/symbol_binding.h"
 
+#include <algorithm>
+
 namespace cugrt::runtime {
 
 namespace {
@@ -13,6 +15,10 @@ struct Layout {
   std::map<std::string, uint64_t> offsets; // by name
   uint64_t total_bytes = 0;
 
+  /// Where the next one will begin.
+  uint64_t next() const {
+    return (total_bytes + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;
+  }
   Status add(const std::string &name, uint64_t size_bytes) {
     if (offsets.contains(name))
       return {};
@@ -35,19 +41,11 @@ Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const Weight
   return {};
 }
 
-/// Puts the tensors, bytes by name, that have no address yet into one allocation and tells where.
-Result<WeightMemory> upload(const std::map<std::string, uint64_t> &tensors, const WeightSet &set,
-                            const Device &device, const std::shared_ptr<MemoryBudget> &budget,
-                            std::map<std::string, uint64_t> &addresses, Layout &layout) {
-  for (const auto &[name, bytes] : tensors)
-    if (!addresses.contains(name))
-      CUGRT_TRY(layout.add(name, bytes));
-  CUGRT_ASSIGN(WeightMemory memory,
-               WeightMemory::allocate(device.context(), layout.total_bytes, budget));
-  for (const auto &[name, offset] : layout.offsets)
-    addresses[name] = memory.address() + offset;
-  CUGRT_TRY(copy_tensors(layout.offsets, set, device, memory.address()));
-  return memory;
+/// Of a weight that no run reads: aligned, and not null.
+constexpr uint64_t kNowhere = kUploadAlignment;
+
+bool is_away(const cugrt_value &weight) {
+  return weight.kind == CUGRT_VALUE_TENSOR && weight.as.tensor.address == kNowhere;
 }
 
 } // namespace
@@ -58,6 +56,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   CUGRT_TRY(check_not_computed(executable.plan(), set));
   std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
   weights->budget_ = budget;
+  weights->set_ = set;
   const std::vector<bool> computing = functions_of_weights(executable.plan());
   std::map<std::string, uint64_t> kept, sources; // bytes by name
   for (size_t f = 0; f < executable.plan().functions.size(); ++f) {
@@ -81,33 +80,57 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
   CUGRT_ASSIGN(weights->in_place_, WeightsInPlace::take(device, set, kept, sources, addresses));
-  Layout layout, of_sources;
-  CUGRT_ASSIGN(weights->memory_, upload(kept, set, device, budget, addresses, layout));
-  CUGRT_ASSIGN(weights->sources_, upload(sources, set, device, budget, addresses, of_sources));
-  if (budget) {
-    weights->set_ = set;
-    weights->offsets_ = std::move(layout.offsets);
-  }
+  Layout layout;
+  for (const auto &[name, bytes] : kept)
+    if (!addresses.contains(name))
+      CUGRT_TRY(layout.add(name, bytes));
+  CUGRT_ASSIGN(weights->memory_,
+               WeightMemory::allocate(device.context(), layout.total_bytes, budget));
+  for (const auto &[name, offset] : layout.offsets)
+    addresses[name] = weights->memory_.address() + offset;
+  CUGRT_TRY(copy_tensors(layout.offsets, set, device, weights->memory_.address()));
+  weights->offsets_ = std::move(layout.offsets);
   weights->memory_at_ = weights->memory_.address();
   for (size_t f = 0; f < weights->params_.size(); ++f) {
     const plan::Function &function = executable.plan().functions[f];
-    for (size_t i = 0; i < function.params.size(); ++i)
-      if (weights->params_[f][i].kind == CUGRT_VALUE_TENSOR)
-        weights->params_[f][i].as.tensor.address = addresses.at(function.params[i].name);
+    for (size_t i = 0; i < function.params.size(); ++i) {
+      cugrt_value &value = weights->params_[f][i];
+      if (value.kind != CUGRT_VALUE_TENSOR)
+        continue;
+      const auto found = addresses.find(function.params[i].name);
+      value.as.tensor.address = found == addresses.end() ? kNowhere : found->second;
+    }
   }
   return weights;
+}
+
+/// Bytes of what a function of weights reads that is not on the device, by name.
+std::map<std::string, uint64_t> LoadedWeights::sources_of(const plan::Plan &plan,
+                                                          uint32_t function) const {
+  std::map<std::string, uint64_t> sources;
+  for (size_t i = 0; i < params_[function].size(); ++i)
+    if (const std::string &name = plan.functions[function].params[i].name;
+        is_away(params_[function][i]))
+      sources.emplace(name, set_.find(name)->size_bytes);
+  return sources;
 }
 
 Status LoadedWeights::compute(const Executable &executable, const Device &device,
                               const Compute &compute) {
   const plan::Plan &plan = executable.plan();
-  Layout layout;
-  std::map<uint32_t, std::vector<cugrt_tensor>> results; // by function
   struct Bound {
     size_t function, param;
-    ComputedWeight from;
+    uint32_t result;
+    uint64_t bytes;
   };
-  std::vector<Bound> bound;
+  struct Computing {
+    uint32_t function;
+    bool reads_computed = false;
+    std::vector<Bound> bound{};
+    Layout sources{};
+    uint64_t behind = 0; // where results of later ones begin
+  };
+  std::map<uint32_t, Computing> by_function;
   for (size_t f = 0; f < plan.functions.size(); ++f)
     for (size_t i = 0; i < plan.functions[f].params.size(); ++i) {
       const auto from = computed_weight(plan, plan.functions[f].params[i]);
@@ -119,34 +142,67 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
       value.as.tensor = tensor;
       CUGRT_TRY(check_argument(plan.functions[f], static_cast<uint32_t>(i), value));
       CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(tensor));
-      CUGRT_TRY(layout.add(plan.functions[f].params[i].name, bytes));
-      results[from->function].resize(plan.functions[from->function].results.size());
-      bound.push_back({f, i, *from});
+      by_function.try_emplace(from->function, Computing{from->function})
+          .first->second.bound.push_back({f, i, from->result, bytes});
     }
-  if (bound.empty()) {
-    sources_ = {};
-    in_place_.give_back_sources();
-    return {};
+  std::vector<Computing *> order;
+  for (auto &[function, own] : by_function) {
+    for (const plan::Param &param : plan.functions[function].params)
+      own.reads_computed = own.reads_computed || computed_weight(plan, param);
+    for (const auto &[name, bytes] : sources_of(plan, function))
+      CUGRT_TRY(own.sources.add(name, bytes));
+    order.push_back(&own);
   }
+  // The largest sources first: they lie where later results will be. What no results are behind has
+  // memory of its own, all one after the other.
+  std::stable_sort(order.begin(), order.end(), [](const Computing *a, const Computing *b) {
+    return std::pair(a->reads_computed, b->sources.total_bytes) <
+           std::pair(b->reads_computed, a->sources.total_bytes);
+  });
+  Layout layout;
+  for (Computing *own : order) {
+    for (const Bound &b : own->bound)
+      CUGRT_TRY(layout.add(plan.functions[b.function].params[b.param].name, b.bytes));
+    own->behind = layout.next();
+  }
+  const auto has_room = [&](const Computing &own) {
+    return own.behind <= layout.total_bytes &&
+           own.sources.total_bytes <= layout.total_bytes - own.behind;
+  };
+  uint64_t beside = 0;
+  for (const Computing *own : order)
+    if (!has_room(*own))
+      beside = std::max(beside, own->sources.total_bytes);
   // Not a weight's memory until all of it is written.
   CUGRT_ASSIGN(WeightMemory memory,
                WeightMemory::allocate(device.context(), layout.total_bytes, budget_));
-  for (const Bound &b : bound) {
-    cugrt_tensor &tensor = params_[b.function][b.param].as.tensor;
-    tensor.address =
-        memory.address() + layout.offsets.at(plan.functions[b.function].params[b.param].name);
-    results[b.from.function][b.from.result] = tensor;
+  CUGRT_ASSIGN(sources_, WeightMemory::allocate(device.context(), beside, budget_));
+  for (const Computing *own : order)
+    for (const Bound &b : own->bound)
+      params_[b.function][b.param].as.tensor.address =
+          memory.address() + layout.offsets.at(plan.functions[b.function].params[b.param].name);
+  for (const Computing *own : order) {
+    const plan::Function &function = plan.functions[own->function];
+    const uint64_t at = has_room(*own) ? memory.address() + own->behind : sources_.address();
+    CUGRT_TRY(copy_tensors(own->sources.offsets, set_, device, at));
+    std::vector<cugrt_value> &params = params_[own->function];
+    for (size_t i = 0; i < params.size(); ++i)
+      if (is_away(params[i]))
+        params[i].as.tensor.address = at + own->sources.offsets.at(function.params[i].name);
+    std::vector<cugrt_tensor> results(function.results.size());
+    for (const Bound &b : own->bound)
+      results[b.result] = params_[b.function][b.param].as.tensor;
+    if (Status status = compute(own->function, results); !status.ok())
+      return std::move(status).in("computing weights by function @" + function.name);
   }
-  for (const auto &[function, tensors] : results)
-    if (Status status = compute(function, tensors); !status.ok())
-      return std::move(status).in("computing weights by function @" +
-                                  plan.functions[function].name);
+  for (const Computing *own : order)
+    params_[own->function].assign(params_[own->function].size(), {});
   computed_ = std::move(memory);
   computed_at_ = computed_.address();
   sources_ = {};
   in_place_.give_back_sources();
-  for (const auto &[function, tensors] : results)
-    params_[function].assign(params_[function].size(), {});
+  if (!budget_)
+    set_ = {};
   return {};
 }
 

@@ -75,7 +75,8 @@ Status Session::compute_weights(LoadedWeights &weights) {
       CUGRT_TRY(session->add_functions());
     }
     std::vector<cugrt_value> results(wanted.size());
-    const FunctionState &state = *session->functions_[function];
+    FunctionState &state = *session->functions_[function];
+    state.params = weights.params(function); // they have come to the device by now
     for (uint32_t slot : state.result_slots)
       if (const uint32_t i = state.run.function.slots[slot].index; wanted[i].address != 0) {
         results[i].kind = CUGRT_VALUE_TENSOR;

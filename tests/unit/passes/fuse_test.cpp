@@ -2,9 +2,9 @@
 // stand in the goldens fuse-ops.txt and fuse-kernels.txt.
 #include "support/catch.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/op_groups.h"
 #include "compiler/passes/pass.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 using namespace cugrt::passes;
@@ -474,6 +474,40 @@ TEST_CASE("what several functions make alike of the same weights is one weight")
   CHECK(weights(1) == Names{"b_transform_params.0", "a_transform_params.0"});
   CHECK(weights(2) == Names{"c_transform_params.0", "c_transform_params.1"});
   CHECK(weights(3) == Names{"c_transform_params.0"});
+}
+
+TEST_CASE("weights that share nothing are computed by functions that take few bytes each") {
+  // Of 2 MiB each: %a and %b share a result, %d and %e a step; the constant joins nothing.
+  const std::string matrix = "tensor<[512, 1024], f32>";
+  const ir::Module module = run(
+      parse(
+          "cugrt 1\nconstant @k : tensor<[1], f32> = [2.0]\nfunc @main(%x: tensor<[1, 1024], f32>, "
+          "%a: " +
+          matrix + ", %b: " + matrix + ", %c: " + matrix + ", %d: " + matrix + ", %e: " + matrix +
+          ") -> (tensor<[1, 1024], f32>, tensor<[1, 512], f32>, tensor<[1, 512], f32>, "
+          "tensor<[1, 512], f32>)\n    attributes {num_inputs = 1} {\n  %k = constant @k\n"
+          "  %p = concat(%a, %b) {axis = 0}\n  %q = mul(%c, %k)\n  %s = sub(%d, %e)\n"
+          "  %t = mul(%s, %k)\n  %r = exp(%s)\n"
+          "  %0 = matmul(%x, %p) {transpose_b = true}\n  %1 = matmul(%x, %q) {transpose_b = true}\n"
+          "  %2 = matmul(%x, %t) {transpose_b = true}\n  %3 = matmul(%x, %r) {transpose_b = true}\n"
+          "  return %0, %1, %2, %3\n}\n"),
+      {"LiftTransformParams"});
+  auto params = [&](size_t number) {
+    const ir::Function &function = module.functions[number];
+    std::vector<std::string> names;
+    for (const ir::Parameter &param : function.params)
+      names.push_back(function.value(param.value).name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  REQUIRE(module.functions.size() == 4);
+  CHECK(module.functions[1].name == "main_transform_params");
+  CHECK(params(1) == Names{"a", "b"});
+  CHECK(params(2) == Names{"c"});
+  CHECK(params(3) == Names{"d", "e"});
+  CHECK(params(0) == Names{"x", "a", "b", "c", "d", "e", "main_transform_params.0",
+                           "main_transform_params_1.0", "main_transform_params_2.0",
+                           "main_transform_params_2.1"});
 }
 
 TEST_CASE("what costs nothing, or depends on more than weights, stays") {
