@@ -456,6 +456,38 @@ def test_scalar_constants_have_no_dimension():
     assert np.shape(run(cugrt.from_relax(module), np.array(x))[0]) == ()
 
 
+LARGE = """
+    @R.function(private=True)
+    def more(x: R.Tensor((4, 6), "float32")) -> R.Tensor((4, 6), "float32"):
+        return R.add(x, R.const([1, 2, 3, 4, 5, 6], "float32"))
+
+    @R.function
+    def main(x: R.Tensor((4, 6), "float32"), yes: R.Tensor((), "bool")) -> R.Tensor((4, 6), "float32"):
+        if yes:
+            r = R.multiply(x, R.const([2, 3, 4, 5, 6, 7], "float32"))
+        else:
+            r = R.add(x, R.const([2], "float32"))
+        s: R.Tensor((4, 6), "float32") = Module.more(r)
+        return R.multiply(s, R.astype(R.const([1, 1, 1, 2, 2, 2], "float16"), "float32"))
+"""
+
+
+def test_large_constants_are_weights(monkeypatch):
+    """None of them is in the text, but for those of functions that are called."""
+    from cugrt.relax import function
+
+    monkeypatch.setattr(function, "MOST_CONSTANT_BYTES", 8)
+    module = cugrt.from_relax(parsed(LARGE))
+    assert module.text.count('= x"') == 2 and "num_inputs = 2" in module.text
+    model = cugrt.load(module)
+    assert [one.name for one in model.inputs] == ["x", "yes"]
+    for yes, changed in ((True, X * np.arange(2, 8)), (False, X + 2)):
+        wanted = (changed + np.arange(1, 7)) * [1, 1, 1, 2, 2, 2]
+        np.testing.assert_allclose(model(x=X, yes=np.array(yes)), wanted, rtol=1e-5)
+    back = cugrt.to_relax(module)
+    assert int(back["main"].attrs["num_input"]) == 2 and len(back["main"].params) == 4
+
+
 REFUSED = {
     "packed": (
         """

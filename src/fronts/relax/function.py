@@ -1,6 +1,7 @@
 """One function of a Relax module as text: bindings, control flow. Ops are in ops.py, kernels in kernels.py."""
 
 import itertools
+import math
 import re
 
 import numpy
@@ -14,11 +15,13 @@ from cugrt import Code, Error
 from . import builtins, kernels, ops
 from .dialect import Constant, Number, PrimType, StringImm, TensorType, TupleType
 from .dialect import bare, content, is_typed, name_of, plain, result_type, type_args, type_of
-from .dims import Dims, Names, dtype_text, refuse, shape_of
+from .dims import DTYPES, Dims, Names, dtype_text, refuse, shape_of
 
 # What a function's symbols without an upper bound get, by how many there are: storage is planned at the bounds.
 DEFAULT_BOUNDS = {0: 0, 1: 4096, 2: 1024}
 MANY_SYMBOLS_BOUND = 128
+# A constant of main of more bytes is a weight that the module brings along, and not in the text.
+MOST_CONSTANT_BYTES = 1 << 22
 
 
 def flat(value):
@@ -99,6 +102,7 @@ class FunctionReader:
             self.values[p] = shaped(type_of(p), iter("%" + name for name in names))
         self.defined = self.defined_symbols([said.get(p, type_of(p)) for p in f.params])
         self.attributes = self.attribute_texts(attrs)
+        self.add_weights()
         result = self.body(f.body)
         # Relax forgets symbols that a match defines where the function ends; the value's own type has them.
         inner = type_of(f.body.body) if isinstance(f.body, relax.SeqExpr) else type_of(f.body)
@@ -131,6 +135,27 @@ class FunctionReader:
             if isinstance(have, TensorType) and shape_of(have) is None and isinstance(t, TensorType) and shape_of(t):
                 found.setdefault(binding.value, t)
         return {p: found[p] for p in self.function.params if p in found}
+
+    def add_weights(self):
+        """Large constants as parameters behind the others."""
+        inputs = len(self.params)
+        self.constant_weights = {}  # operands by constants
+        if self.name != "main" or self.reader.opaque or self.var in self.reader.called:
+            return
+
+        def add(e):
+            held = content(e) if isinstance(e, Constant) else None
+            if not isinstance(held, tvm.runtime.Tensor) or e in self.constant_weights:
+                return
+            dims = list(held.shape)
+            if math.prod(dims) * held.dtype.itemsize > MOST_CONSTANT_BYTES and str(held.dtype) in DTYPES:
+                name = self.names.new("constant")
+                self.params.append((name, name, self.dims.tensor(dims, held.dtype, "a constant")))
+                self.constant_weights[e], self.reader.brought[name] = "%" + name, held
+
+        relax.analysis.post_order_visit(self.function, add)
+        if self.constant_weights:
+            self.attributes.setdefault("num_inputs", str(inputs))
 
     def given_storage(self, number, operand):
         """The type of a lifted region's parameter that is a storage: that of what it is given."""
@@ -278,6 +303,8 @@ class FunctionReader:
             return self.branch(e)
         if isinstance(e, Constant):
             held = content(e)
+            if e in self.constant_weights:
+                return self.constant_weights[e]
             if isinstance(held, tvm.runtime.Tensor):
                 dtype_text(type_of(e).dtype, f"a constant of function '{self.name}'")
                 if str(type_of(e).dtype) == "bfloat16":

@@ -1,5 +1,6 @@
 """A Relax module as a cugrt.Module. Functions are in function.py, ops in ops.py, kernels in kernels.py."""
 
+import hashlib
 import re
 
 import numpy
@@ -42,6 +43,7 @@ class Reader:
     def __init__(self, module, params, target, bounds, opaque=False):
         self.opaque, self.storage_params = opaque, {}
         self.nulls = set()  # names of values that are R.null_value()
+        self.brought, self.called = {}, set()  # constants that are weights, by name; functions that others call
         self.module, self.params, self.target, self.bounds = module, params, target, bounds
         self.report, self.constants, self.constant_names = Report(), [], {}
         self.functions = {var: f for var, f in module.functions.items() if isinstance(f, relax.Function)}
@@ -102,13 +104,13 @@ class Reader:
 
     def weights(self):
         if not self.params:
-            return None
+            return self.brought or None
         main = next((f for var, f in self.functions.items() if var.name_hint == "main"), None)
         known = {name_of(p) for p in main.params} if main is not None else set()
         for name in self.params:
             if name not in known:
                 raise Error(f"params has '{name}', which is no parameter of 'main'")
-        return dict(self.params)
+        return {**self.params, **self.brought}
 
     def check_cycles(self):
         calls = {}
@@ -120,6 +122,7 @@ class Reader:
                     called.append(e.op) if isinstance(e, relax.Call) and isinstance(e.op, tvm.ir.GlobalVar) else None
                 ),
             )
+            self.called.update(called)
             for other in called:
                 if other not in self.functions and other not in self.prims:
                     raise Error(f"function '{var.name_hint}' calls '{other.name_hint}', which the module does not have")
@@ -167,7 +170,7 @@ class Reader:
         return self.constant_name(array.tobytes(), array.shape, array.dtype.name)
 
     def constant_name(self, content, shape, dtype):
-        key = (content, tuple(shape), dtype)
+        key = (hashlib.sha256(content).digest(), tuple(shape), dtype)
         if key not in self.constant_names:
             name = self.constant_names[key] = f"c{len(self.constants)}"
             of = f"constant @{name}: tensor<[{', '.join(map(str, shape))}], {dtype_text(dtype, 'a constant')}>"
