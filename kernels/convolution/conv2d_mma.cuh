@@ -151,7 +151,8 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
     }
   __syncthreads();
   // Runs of eight pixels lie in one image where an image has a multiple of eight.
-  const bool whole = out_plane % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y);
+  const bool whole =
+      out_plane % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   const DivisorOf<int> planes(out_plane);
   constexpr int kAcross = kColumns / kChunk;
 #pragma unroll 1
@@ -167,9 +168,7 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
     if (whole) {
       const long long first = index();
       Run<kChunk, OUT> run;
-#pragma unroll
-      for (int e = 0; e < kChunk; ++e)
-        run.element[e] = RESULT(first + e, values[e]);
+      RESULTS(kChunk, run, first, values[e], true, kChunk);
       run.store(y + first, true);
     } else {
       for (int e = 0; e < kChunk && column + e < n; ++e) {

@@ -4,11 +4,13 @@
 //
 //   column | vector 0 | .. | vector 31 | vector 32 | ..     lane t has the vectors t, t + 32, ..
 //
-// Where rows do not begin at multiples of 16 bytes, elements are read one by one, into the same
-// sums in the same order. Sums are of a lane's vectors: the lanes' are to be added.
+// Where rows do not begin at multiples of 16 bytes, elements are read one by one, of two bytes in
+// words, into the same sums in the same order. Sums are of a lane's vectors: the lanes' are to be
+// added.
 #pragma once
 
 #include "shared/floating.cuh"
+#include "shared/words.cuh"
 
 constexpr int kGemvVector = 16 / sizeof(T);
 
@@ -29,6 +31,11 @@ __device__ __forceinline__ GemvVector gemv_vector(const T *row, int p, long long
   GemvVector vector;
   if constexpr (kAligned) {
     vector.word = reinterpret_cast<const uint4 *>(row)[p];
+  } else if constexpr (sizeof(T) == 2) {
+    const long long first = (long long)(p)*kGemvVector;
+    unsigned pairs[kGemvVector / 2];
+    read_words<kGemvVector>(row + first, k - first, pairs);
+    vector.word = uint4{pairs[0], pairs[1], pairs[2], pairs[3]};
   } else {
 #pragma unroll
     for (int e = 0; e < kGemvVector; ++e) {

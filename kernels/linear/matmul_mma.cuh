@@ -106,7 +106,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
             T(sum[r][q][e] + (inside ? BIAS_OF(tile.row + row, tile.column + column) : Acc(0)));
       }
   __syncthreads();
-  const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y);
+  const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
 #pragma unroll 1
   for (int i = thread; i < kRows * kAcross; i += kThreads) {
@@ -116,15 +116,17 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
       continue;
     const long long first = AT(tile.batch, row, column);
     const T *values = shared + r * kResultWidth + q;
+    Run<kChunk, OUT> run;
     if (whole) {
-      Run<kChunk, OUT> run;
-#pragma unroll
-      for (int e = 0; e < kChunk; ++e)
-        run.element[e] = RESULT(first + e, values[e]);
+      RESULTS(kChunk, run, first, values[e], true, kChunk);
       run.store(y + first, true);
     } else {
-      for (int e = 0; e < kChunk && column + e < n; ++e)
-        STORE(first + e, values[e]);
+      const int left = int(n - column);
+      RESULTS(kChunk, run, first, values[e], false, left);
+#pragma unroll
+      for (int e = 0; e < kChunk; ++e)
+        if (e < left)
+          y[first + e] = run.element[e];
     }
   }
 }

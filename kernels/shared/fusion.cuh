@@ -4,6 +4,11 @@
 // LOADED_PARAMETER   the parameter of the operand that LOAD reads; nothing where LOAD computes it
 // LOAD(i)            element i of that operand, a T
 // RESULT(i, value)   what the result's element i (of the whole tensor) becomes for `value`, an Acc
+// RESULTS(count, run, first, value, whole, left)
+//                    a statement: these of the elements first + e, for e below count and left, as
+//                    elements of a Run (vectors.cuh); `value` may name e. `whole`: first is a
+//                    multiple of count, left no less, and RESULTS_ALIGNED(count) holds: what is
+//                    read besides begins at multiples of its runs' size
 // STORE(i, value)    stores it
 // OUT                the type of stored elements
 // FUSED_PARAMETERS   what LOAD and STORE use besides, the last of the kernel's parameters
@@ -18,6 +23,14 @@
 #ifndef RESULT
 #define RESULT(i, value) T(value)
 #define OUT T
+#endif
+#ifndef RESULTS
+#define RESULTS_ALIGNED(count) true
+#define RESULTS(count, run, first, value, whole, left)                                             \
+  do {                                                                                             \
+    _Pragma("unroll") for (int e = 0; e < count; ++e) if (e < left)(run).element[e] =              \
+        RESULT((first) + e, value);                                                                \
+  } while (false)
 #endif
 #define STORE(i, value) y[i] = RESULT(i, value)
 #ifndef FUSED_PARAMETERS

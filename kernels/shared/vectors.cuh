@@ -11,6 +11,7 @@
 #pragma once
 
 #include "shared/assume.cuh"
+#include "shared/words.cuh"
 
 #ifndef VECTOR
 #define VECTOR 1
@@ -57,6 +58,7 @@ template <int kCount, class E> union Run {
   static constexpr int kBytes = kCount * sizeof(E) < 16 ? kCount * sizeof(E) : 16;
   static constexpr int kWords = kCount * sizeof(E) / kBytes;
   typename Word<kBytes>::Type word[kWords];
+  unsigned pair[(kCount * sizeof(E) + 3) / 4];
   E element[kCount];
   __device__ Run() {}
 
@@ -67,6 +69,17 @@ template <int kCount, class E> union Run {
 #pragma unroll
     for (int w = 0; w < kWords; ++w)
       word[w] = reinterpret_cast<const typename Word<kBytes>::Type *>(x)[w];
+  }
+  // Of x[0] to x[left - 1], wherever they begin; what is behind them is anything.
+  __device__ __forceinline__ void load_part(const E *x, int left) {
+    if constexpr (sizeof(E) == 2 && kCount % 2 == 0) {
+      read_words<kCount>(x, left, pair);
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e)
+        if (e < left)
+          element[e] = x[e];
+    }
   }
   __device__ __forceinline__ void store(E *y, bool aligned) const {
     if (aligned) {

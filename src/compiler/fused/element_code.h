@@ -54,7 +54,8 @@ public:
     std::string index = "i", tensors = "x"; // tensors get numbers
     /// Values that are there, as variables of these names.
     std::vector<std::pair<uint32_t, std::string>> leaves{};
-    bool by_value = false;
+    bool by_value = false; // what is_read_in_place and row_read
+    bool in_place_by_value = false;
   };
   /// `ops`, of the group, are computed in place; other values but leaves are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
@@ -67,7 +68,7 @@ public:
 
   const ElementParameters &parameters() const { return parameters_; }
   /// Of an input: whether it has as many elements, each read at the same linear index only. With
-  /// Names::by_value such an input's name stands for that element.
+  /// Names::by_value or in_place_by_value such an input's name stands for that element.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
 
   /// Of an input that is read at one index only, which moves along the result's innermost dimension

@@ -326,7 +326,8 @@ std::string ElementCode::write_node(const Node &node) {
   if (is_loaded) {
     write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
-    if (given_.by_value && (in_place_[node.tensor] || row_read(node.tensor)))
+    if ((in_place_[node.tensor] && (given_.by_value || given_.in_place_by_value)) ||
+        (given_.by_value && row_read(node.tensor)))
       return name;
     text = name + "[" + offset(node) + "]";
     if (node.uses == 1)

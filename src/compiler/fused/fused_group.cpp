@@ -212,13 +212,14 @@ private:
     }
     if (!places_.after.empty()) {
       const std::string name(ir::op_info(anchor.op).name);
-      ElementCode code(module_, group_, places_.after, {"j", "x", {{anchor.result, name}}});
+      ElementCode code(module_, group_, places_.after,
+                       {"j", "x", {{anchor.result, name}}, false, true});
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
       const std::string value = is_search(anchor.op) ? "value" : "T(value)";
       macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +
-                value + arguments(code) + ")\n";
+                value + arguments(code, "[j]") + ")\n" + results_macros(code, value);
       functions += function(element(output()) + " stored(",
-                            "Index j, " + element(anchor.result) + " " + name, code, lines);
+                            "Index j, " + element(anchor.result) + " " + name, code, lines, true);
       uses.add(code.parameters());
     }
     CUGRT_TRY(check_count(uses.tensors.size(), uses.sizes.size()));
@@ -235,17 +236,44 @@ private:
     return {};
   }
 
-  /// ", x0, j_size1".
-  static std::string arguments(const ElementCode &code) {
+  /// ", x0, j_size1"; `of_element` is behind what is read in place.
+  static std::string arguments(const ElementCode &code, const std::string &of_element = "") {
+    const std::vector<std::string> names = named(code.parameters());
     std::string text;
-    for (const std::string &name : named(code.parameters()))
-      text += ", " + name;
+    for (size_t i = 0; i < names.size(); ++i)
+      text += ", " + names[i] +
+              (i < code.parameters().tensors.size() && code.is_read_in_place(i) ? of_element : "");
     return text;
   }
 
+  /// RESULTS, where something is read in place: in runs, too.
+  std::string results_macros(const ElementCode &code, const std::string &value) const {
+    std::string aligned, loads;
+    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
+      if (!code.is_read_in_place(i))
+        continue;
+      const auto &[name, tensor] = code.parameters().tensors[i];
+      const std::string type = "Run<count, " + element(tensor) + ">";
+      aligned += (aligned.empty() ? "" : " && ") + type + "::is_aligned(" + name + ")";
+      loads += "    " + type + " " + name + "_run; \\\n    (whole) ? " + name + "_run.load(" +
+               name + " + (first)) : " + name + "_run.load_part(" + name +
+               " + (first), left); \\\n";
+    }
+    if (aligned.empty())
+      return "";
+    return "#define RESULTS_ALIGNED(count) (" + aligned +
+           ")\n#define RESULTS(count, run, first, value, whole, left) \\\n  do { \\\n" + loads +
+           "    _Pragma(\"unroll\") for (int e = 0; e < count; ++e) if (e < (left)) \\\n"
+           "      (run).element[e] = stored((first) + e, " +
+           value + arguments(code, "_run.element[e]") + "); \\\n  } while (false)\n";
+  }
+
   std::string function(const std::string &begin, const std::string &first, const ElementCode &code,
-                       const std::string &lines) const {
+                       const std::string &lines, bool in_place_by_value = false) const {
     std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
+    for (uint32_t i = 0; in_place_by_value && i < code.parameters().tensors.size(); ++i)
+      if (const auto &[name, value] = code.parameters().tensors[i]; code.is_read_in_place(i))
+        list[i] = element(value) + " " + name;
     list.insert(list.begin(), first);
     return wrapped("__device__ __forceinline__ " + begin, list, ") {\n") + lines + "}\n\n";
   }
