@@ -15,8 +15,9 @@
 // Sums are in float (double for f64).
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one;
-// WHOLE_STEPS where a group of x has a multiple of the channels that a step takes of k.
+// WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
+// WITH_128x128 and so on each those that are launched; RUN, elements of a copy; WHOLE_STEPS where a
+// group of x has a multiple of the channels that a step takes of k.
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
@@ -49,25 +50,33 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 #elif defined(WITH_MMA)
 #include "convolution/conv2d_last_mma.cuh"
 
+#ifdef WITH_128x128
 extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_128x128(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 4, 8>(ARGUMENTS);
 }
+#endif
 
+#ifdef WITH_128x64
 extern "C" __global__ void __launch_bounds__(128, 3) conv2d_last_128x64(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 4, 4>(ARGUMENTS);
 }
+#endif
 
+#ifdef WITH_64x64
 extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x64(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 4>(ARGUMENTS);
 }
+#endif
 
+#ifdef WITH_64x32
 extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x32(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 2>(ARGUMENTS);
 }
+#endif
 #else
 
 extern "C" __global__ void conv2d_last(PARAMETERS) {

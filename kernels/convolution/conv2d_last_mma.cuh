@@ -9,14 +9,15 @@
 //
 // A block computes kRows pixels of kColumns channels, a step taking kMmaDepth of k. While it
 // multiplies one step's tiles in shared memory, those of the next kStages - 1 steps are on their
-// way into others, in asynchronous copies of 16 bytes (element by element where x or w begins at no
-// multiple of that). A thread copies the same of a step's chunks for several pixels: whether a tap
-// lies outside of the image is asked in a mask of each pixel's, of rows and columns of taps.
+// way into others, in asynchronous copies of RUN elements; where x or w begins at no multiple of
+// these, each step's are read in words before it. A thread copies the same of a step's runs for
+// several pixels: whether a tap lies outside of the image is asked in a mask of each pixel's, of
+// rows and columns of taps.
 //
 // The result goes through shared memory, so that it is stored in runs of eight elements.
 //
-// Needs a multiple of eight channels of x in a group, kernels of at most kMostSide x kMostSide, and
-// indices of 32 bits.
+// Needs kernels of at most kMostSide x kMostSide, and indices of 32 bits. RUN (8, 4 or 2) divides
+// the channels of x in a group.
 #pragma once
 
 #include "shared/mma_tile.cuh"
@@ -25,9 +26,10 @@
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 
 constexpr int kStagedBytes = 48 << 10; // of shared memory, which all tiles take
-// A mask has 16 bits for rows of taps and as many for columns; a step goes up to three taps beyond
-// the last.
+// A mask has 16 bits for rows of taps and as many for columns; a step's 16 taps at most end below
+// row 16, too.
 constexpr int kMostSide = 12;
+constexpr int kRun = RUN;
 
 #ifdef WHOLE_STEPS
 constexpr bool kWholeSteps = true;
@@ -35,70 +37,68 @@ constexpr bool kWholeSteps = true;
 constexpr bool kWholeSteps = false;
 #endif
 
-// Elements `from`[offset] to [offset + 7], or zeros; nothing is read then.
+// Elements `from`[offset] to [offset + kRun - 1], or zeros; nothing is read then.
 template <bool kAligned>
-__device__ __forceinline__ void copy_chunk(T *to, const T *from, int offset, bool there) {
+__device__ __forceinline__ void copy_run(T *to, const T *from, int offset, bool there) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (kAligned) {
     unsigned long long address;
     asm("mad.wide.s32 %0, %1, 2, %2;" : "=l"(address) : "r"(offset), "l"(from));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(address), "r"(there ? 16 : 0)
-                 : "memory");
+    if constexpr (kRun == 8)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                   "l"(address), "r"(there ? 16 : 0)
+                   : "memory");
+    else
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
+                   "l"(address), "n"(kRun * 2), "r"(there ? kRun * 2 : 0)
+                   : "memory");
     return;
   }
 #endif
-#pragma unroll 1
-  for (int e = 0; e < kChunk; ++e)
-    to[e] = there ? from[offset + e] : T(0.0f);
+  unsigned pairs[kRun / 2];
+  read_words<kRun>(from + offset, there ? kRun : 0, pairs);
+#pragma unroll
+  for (int i = 0; i < kRun / 2; ++i)
+    reinterpret_cast<unsigned *>(to)[i] = pairs[i];
 }
 
-// This thread's part of the copies of a step, which goes from chunk to chunk along k.
+// This thread's part of the copies of a step, which goes from run to run along k.
 template <class M> struct LastCopies {
-  typedef typename M::A A;
-  typedef typename M::C C;
-  const T *x, *w;               // where the chunks lie that the offsets below are added to
-  int pixel[A::kCopies];        // offsets of the pixels' windows in x
-  unsigned outside[A::kCopies]; // rows and columns of taps that lie outside of the image, as bits
-  int filter[C::kCopies];       // offsets of rows of w
-  int left;                     // elements of k from there on
-  int place;                    // of the chunks in a tile
-  int channel, column; // the chunks' channel (with kWholeSteps the step's), the tap's column
-  unsigned tap;        // the tap's row and column, as bits
+  static constexpr int kAcross = kMmaDepth / kRun, kStep = M::kThreads / kAcross;
+  static constexpr int kPixels = M::kRows / kStep, kFilters = M::kColumns / kStep;
+  static_assert(kStep % 8 == 0, "rows so far apart lie alike");
+  const T *x, *w;            // where the runs lie that the offsets below are added to
+  int pixel[kPixels];        // offsets of the pixels' windows in x
+  unsigned outside[kPixels]; // rows and columns of taps that lie outside of the image, as bits
+  int filter[kFilters];      // offsets of rows of w
+  int left;                  // elements of k from there on
+  int place;                 // of the runs in a tile
+  int channel, column;       // the runs' channel (with kWholeSteps the step's), the tap's column
+  unsigned tap;              // the tap's row and column, as bits
   int in_group, last_column;
   int to_column, to_row; // elements from a tap's end to the next column, more to a next row
 
-  // The chunk whose place among channels has gone beyond its tap; how far its tap lies behind.
-  __device__ __forceinline__ int to_next_tap() {
-    channel -= in_group;
-    tap += tap & 0xffff0000u;
-    if (++column < last_column)
-      return to_column;
-    column = 0;
-    tap = (tap & 0xffffu) << 1 | 0x10000u;
-    return to_column + to_row;
-  }
   __device__ __forceinline__ void move(int by) {
     channel += by;
-    if (kWholeSteps) {
-      if (channel == in_group)
-        by += to_next_tap();
-    } else {
-      while (channel >= in_group)
-        by += to_next_tap();
-    }
     x += by;
+    if (kWholeSteps ? channel != in_group : channel < in_group)
+      return;
+    const int taps = kWholeSteps ? 1 : channel / in_group;
+    channel -= taps * in_group, column += taps;
+    const int rows = kWholeSteps ? column == last_column : column / last_column;
+    column -= rows * last_column;
+    x += taps * to_column + rows * to_row;
+    tap = (tap << rows & 0xffffu) | 0x10000u << column;
   }
 
   template <bool kAligned> __device__ __forceinline__ void copy(T *stage) {
 #pragma unroll
-    for (int j = 0; j < A::kCopies; ++j)
-      copy_chunk<kAligned>(stage + place + j * A::kStep * kMmaDepth, x, pixel[j],
-                           !(outside[j] & tap));
+    for (int j = 0; j < kPixels; ++j)
+      copy_run<kAligned>(stage + place + j * kStep * kMmaDepth, x, pixel[j], !(outside[j] & tap));
 #pragma unroll
-    for (int j = 0; j < C::kCopies; ++j)
-      copy_chunk<kAligned>(stage + A::kElements + place + j * C::kStep * kMmaDepth, w, filter[j],
-                           kWholeSteps || left > 0);
+    for (int j = 0; j < kFilters; ++j)
+      copy_run<kAligned>(stage + M::A::kElements + place + j * kStep * kMmaDepth, w, filter[j],
+                         kWholeSteps || left > 0);
     w += kMmaDepth, left -= kMmaDepth;
     move(kMmaDepth);
   }
@@ -114,7 +114,6 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   constexpr int kResultWidth = kColumns + kChunk; // in shared memory, off a single bank
   constexpr int kShared =
       kStages * M::kStage > kRows * kResultWidth ? kStages * M::kStage : kRows * kResultWidth;
-  static_assert(M::A::kStep == M::C::kStep, "a thread's chunks of both tiles lie alike");
   __shared__ alignas(16) T shared[kShared];
   const int lane = threadIdx.x, warp = threadIdx.y, thread = warp * 32 + lane;
   const int warp_row = warp / kWarpColumns * kHigh * 16,
@@ -130,10 +129,10 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   const int steps = int((k + kMmaDepth - 1) / kMmaDepth);
 
   Copies copies;
-  const int own_row = thread / M::A::kAcross, own_k = thread % M::A::kAcross * kChunk;
+  const int own_row = thread / Copies::kAcross, own_k = thread % Copies::kAcross * kRun;
 #pragma unroll
-  for (int j = 0; j < M::A::kCopies; ++j) {
-    const unsigned pixel = first_row + own_row + j * M::A::kStep;
+  for (int j = 0; j < Copies::kPixels; ++j) {
+    const unsigned pixel = first_row + own_row + j * Copies::kStep;
     const unsigned image = pixel / out_plane, at = pixel % out_plane;
     const int top = int(at / unsigned(out_width)) * int(stride_h) - int(pad_h);
     const int left = int(at % unsigned(out_width)) * int(stride_w) - int(pad_w);
@@ -151,8 +150,8 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
     copies.outside[j] = outside;
   }
 #pragma unroll
-  for (int j = 0; j < M::C::kCopies; ++j) { // behind the last channel its row is read again
-    const unsigned column = first_column + own_row + j * M::C::kStep;
+  for (int j = 0; j < Copies::kFilters; ++j) { // behind the last channel its row is read again
+    const unsigned column = first_column + own_row + j * Copies::kStep;
     copies.filter[j] = int((group * n + (column < n ? column : n - 1)) * k);
   }
   copies.x = kWholeSteps ? x + own_k : x, copies.w = w + own_k;
@@ -167,7 +166,8 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
 
   float sum[kHigh][kWide][4] = {};
 #if __CUDA_ARCH__ >= 800
-  const bool aligned = (((unsigned long long)(x) | (unsigned long long)(w)) & 15) == 0;
+  const bool aligned =
+      (((unsigned long long)(x) | (unsigned long long)(w)) & (kRun * sizeof(T) - 1)) == 0;
 #else
   const bool aligned = false;
 #endif
@@ -218,7 +218,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
               T(sum[r][q][e * 2 + c] + more);
     }
   __syncthreads();
-  const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y);
+  const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
 #pragma unroll 1
   for (int i = thread; i < kRows * kAcross; i += kThreads) {
@@ -227,15 +227,17 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
       continue;
     const long long first = (long long)(row)*out_channels + group * n + column;
     const T *values = shared + i / kAcross * kResultWidth + i % kAcross * kChunk;
+    Run<kChunk, OUT> run;
     if (whole) {
-      Run<kChunk, OUT> run;
-#pragma unroll
-      for (int e = 0; e < kChunk; ++e)
-        run.element[e] = RESULT(first + e, values[e]);
+      RESULTS(kChunk, run, first, values[e], true, kChunk);
       run.store(y + first, true);
     } else {
-      for (int e = 0; e < kChunk && column + e < n; ++e)
-        STORE(first + e, values[e]);
+      const int left = int(n - column);
+      RESULTS(kChunk, run, first, values[e], false, left);
+#pragma unroll
+      for (int e = 0; e < kChunk; ++e)
+        if (e < left)
+          y[first + e] = run.element[e];
     }
   }
 }

@@ -2,6 +2,9 @@
 // take, and pools.
 #include "kernels_check.h"
 
+#include "compiler/passes/pass.h"
+#include "ir/text/text.h"
+
 namespace {
 
 /// A convolution with a bias launches `entry` on a device of so many multiprocessors.
@@ -40,11 +43,57 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
                 {last, ints("padding", {3, 3}), ints("strides", {2, 2})}, "conv2d_last_64x32");
     convolution(dtype, {1, 3, 14, 8}, {16, 12, 12, 8},
                 {last, ints("padding", {5, 5}), ints("dilation", {1, 2})}, "conv2d_last_64x32");
+    // Copies of four and of two elements: several taps in eight elements of k, groups, the tiles.
+    convolution(dtype, {2, 9, 11, 4}, {24, 3, 3, 4},
+                {last, ints("padding", {1, 1}), ints("strides", {2, 2})}, "conv2d_last_64x32");
+    convolution(dtype, {1, 13, 9, 4}, {130, 7, 5, 4}, {last, ints("padding", {3, 2, 3, 2})},
+                "conv2d_last_128x128");
+    convolution(dtype, {1, 12, 11, 36}, {72, 1, 1, 36}, {last}, "conv2d_last_128x64", 3);
+    convolution(dtype, {1, 12, 11, 36}, {72, 1, 1, 36}, {last}, "conv2d_last_64x64", 5);
+    convolution(dtype, {2, 7, 6, 18}, {72, 1, 1, 18}, {last}, "conv2d_last_64x64");
+    convolution(dtype, {1, 1, 1, 18}, {72, 1, 1, 18}, {last}, "conv2d_last_64x32", 132);
+    convolution(dtype, {1, 12, 4, 2}, {16, 12, 1, 2},
+                {last, ints("padding", {11, 0}), ints("strides", {3, 1})}, "conv2d_last_64x32");
+    convolution(dtype, {2, 6, 7, 12}, {80, 3, 3, 6},
+                {last, integer("groups", 2), ints("padding", {1, 1}), ints("dilation", {2, 1})},
+                "conv2d_last_64x64");
     // Groups.
     convolution(dtype, {2, 6, 7, 32}, {140, 3, 3, 16},
                 {last, integer("groups", 2), ints("padding", {1, 1})}, "conv2d_last_128x128");
     convolution(dtype, {1, 6, 7, 24}, {24, 1, 1, 8}, {last, integer("groups", 3)},
                 "conv2d_last_64x32");
+  }
+}
+
+TEST_CASE("convolutions with channels last give the same wherever their images begin") {
+  for (int64_t channels : {6, 12, 16}) {
+    std::vector<double> expected;
+    for (int64_t shift : {0, 1, 2, 4}) { // elements
+      const std::string c = std::to_string(channels), count = std::to_string(63 * channels + shift);
+      const std::string text =
+          "cugrt 1\nfunc @main(%z: tensor<[" + count + "], f16>, %w: tensor<[24, 3, 3, " + c +
+          "], f16>) -> (tensor<[1, 7, 9, 24], f16>) {\n  %x = view %z, " +
+          std::to_string(2 * shift) + " : tensor<[1, 7, 9, " + c +
+          "], f16>\n  %y = conv2d(%x, %w) {padding = [1, 1], channels_last = true}\n"
+          "  return %y\n}\n";
+      INFO(text);
+      Result<ir::Module> module = ir::parse_and_verify(text, "shifted");
+      REQUIRE(module.ok());
+      module = passes::find_pass("LegalizeOps")->run(*module, {});
+      REQUIRE(module.ok());
+      Array x = Array::of({63 * channels + shift}), w = Array::of({24, 3, 3, channels});
+      for (size_t i = 0; i < x.values.size(); ++i)
+        x.values[i] = i < size_t(shift) ? 1000 : double((i - size_t(shift)) * 37 % 101) / 16 - 3;
+      for (size_t i = 0; i < w.values.size(); ++i)
+        w.values[i] = double(i * 53 % 89) / 16 - 2;
+      const std::vector<Array> inputs = {x, w};
+      const auto results = runner().run(*module, module->functions[0], inputs);
+      INFO((results.ok() ? "" : results.status().to_string()));
+      REQUIRE(results.ok());
+      if (shift == 0)
+        expected = (*results)[0].values;
+      CHECK((*results)[0].values == expected);
+    }
   }
 }
 

@@ -5,14 +5,24 @@ namespace cugrt::codegen {
 
 namespace {
 
-// kernels/convolution/conv2d_last_mma.cuh: elements of a copy, kMostSide, and kMmaDepth.
+// kernels/convolution/conv2d_last_mma.cuh: most elements of a copy, kMostSide, and kMmaDepth.
 constexpr int64_t kRun = 8, kMostSide = 12, kDepth = 32;
+// So few channels are copied by half a run, so that two taps are in eight elements of k.
+constexpr int64_t kHalfRun = 4;
 // Of a group of y: of fewer most of a tile would be empty.
 constexpr int64_t kFewestToLayOut = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
 // unrolled by, and the bytes of a channel's taps, of which registers hold eight.
 constexpr int64_t kHigh = 4, kMostRows = 16, kMostTapBytes = 50, kDepthwiseThreads = 128;
+
+// Elements of a copy where a group of x has so many channels: a divisor; 1 where there are none.
+int64_t run_of(int64_t in_group) {
+  int64_t run = in_group > 0 ? kRun : 1;
+  while (run > 1 && in_group % run != 0)
+    run /= 2;
+  return run;
+}
 
 bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
                   std::optional<int64_t> out_channels) {
@@ -31,25 +41,37 @@ bool takes_depthwise(ir::DType dtype, int64_t channels, int64_t height, int64_t 
 
 } // namespace
 
-bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::Type &w,
-                         std::span<const ir::Attribute> attributes, const Target &target) {
+std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
+                                         const ir::Type &w,
+                                         std::span<const ir::Attribute> attributes,
+                                         const Target &target, bool is_copied) {
   std::array<int64_t, 4> sizes{};
   for (size_t d = 0; d < 4; ++d) {
     const std::optional<int64_t> size = module.exprs.as_constant(w.dims[d]);
     if (!size)
-      return false;
+      return {};
     sizes[d] = *size;
   }
   const auto [out_channels, in_group, height, width] = sizes;
   const int64_t groups = ir::op_integer(ir::Op::conv2d, attributes, "groups");
-  if (!has_tensor_cores(x.dtype, target))
-    return false;
-  if (is_depthwise(groups, in_group, out_channels))
-    return takes_depthwise(x.dtype, groups, height, width,
-                           ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
-                           ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]);
-  return in_group > 0 && in_group % kRun == 0 && out_channels / groups >= kFewestToLayOut &&
-         height <= kMostSide && width <= kMostSide;
+  const int64_t channels = in_group * groups;
+  if (!has_tensor_cores(x.dtype, target) || in_group == 0)
+    return {};
+  if (is_depthwise(groups, in_group, out_channels)) {
+    if (!takes_depthwise(x.dtype, groups, height, width,
+                         ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
+                         ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]))
+      return {};
+    return channels;
+  }
+  if (out_channels / groups < kFewestToLayOut || height > kMostSide || width > kMostSide)
+    return {};
+  if (run_of(in_group) == kRun || (run_of(in_group) > 1 && (groups > 1 || !is_copied)))
+    return channels;
+  if (groups > 1)
+    return {};
+  const int64_t run = channels <= kHalfRun ? kHalfRun : kRun;
+  return (channels + run - 1) / run * run;
 }
 
 Status emit_convolution_last(OpEmitter &op) {
@@ -82,11 +104,14 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.entry("conv2d_last_depthwise");
   }
   std::vector<ConvolutionForm> forms;
-  if (in_group && *in_group > 0 && *in_group % kRun == 0 && kernel_h <= kMostSide &&
-      kernel_w <= kMostSide)
-    forms = choose_last_forms(op, sizes);
+  const int64_t run = in_group ? run_of(*in_group) : 1;
+  if (run > 1 && kernel_h <= kMostSide && kernel_w <= kMostSide)
+    forms = choose_last_forms(op, sizes, run);
   if (!forms.empty()) {
     launch.option("-DWITH_MMA");
+    for (const ConvolutionForm &form : forms)
+      launch.option(form.option);
+    launch.option("-DRUN=" + std::to_string(run));
     if (*in_group % kDepth == 0)
       launch.option("-DWHOLE_STEPS");
     launch.entry(forms.back().entry);

@@ -8,6 +8,8 @@ namespace {
 // With fewer channels or products than half of a tile most of it would be of zeros.
 constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProducts = 16,
                   kMostTaps = 63, kManyChannels = 32;
+// Of a tile with channels last, for an element of a run: a thread copies eight runs of x a step.
+constexpr int64_t kMostPixelsOfRun = 32;
 // Of these a tile has none to spare, whatever the device.
 constexpr int64_t kFewPixels = 16;
 // Where no tiles can be had slices take sums of so many products; of shorter ones they have little.
@@ -91,18 +93,21 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
   return {{std::string(op.name()) + "_mma", "-DWITH_MMA", 64, 128, {32, 4, 1}}};
 }
 
-std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
+std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
+                                               int64_t run) {
   const Target &target = op.table().choice().target;
   if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
       !has_tensor_cores(op.operand_type(1).dtype, target))
     return {};
   const std::string name = std::string(op.name()) + "_last_";
   std::vector<ConvolutionForm> wanted = {
-      {name + "64x32", "-DWITH_MMA", 32, 64, {32, 4, 1}},
-      {name + "64x64", "-DWITH_MMA", 64, 64, {32, 4, 1}},
-      {name + "128x64", "-DWITH_MMA", 64, 128, {32, 4, 1}},
-      {name + "128x128", "-DWITH_MMA", 128, 128, {32, 4, 1}},
+      {name + "64x32", "-DWITH_64x32", 32, 64, {32, 4, 1}},
+      {name + "64x64", "-DWITH_64x64", 64, 64, {32, 4, 1}},
+      {name + "128x64", "-DWITH_128x64", 64, 128, {32, 4, 1}},
+      {name + "128x128", "-DWITH_128x128", 128, 128, {32, 4, 1}},
   };
+  while (wanted.back().pixels > kMostPixelsOfRun * run)
+    wanted.pop_back();
   while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)
     wanted.pop_back(); // half of each tile would be empty
   // Smaller tiles as long as the next ones would not occupy all of the device.

@@ -42,9 +42,10 @@ std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const Convo
 std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
 
 /// The forms on tensor cores of convolutions with channels last
-/// (kernels/convolution/conv2d_last_mma.cuh), a group of x having a multiple of eight; none where
-/// they are not taken.
-std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes);
+/// (kernels/convolution/conv2d_last_mma.cuh) with copies of `run` elements, which divides a group's
+/// channels of x; none where they are not taken.
+std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
+                                               int64_t run);
 
 /// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
 /// taken.

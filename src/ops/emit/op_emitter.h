@@ -172,10 +172,14 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
-/// Whether a conv2d of these NCHW and OIHW operands has a form of its own with channels last: on
-/// tensor cores or, where each channel is a group, of eight channels a thread.
-bool takes_channels_last(const ir::Module &module, const ir::Type &x, const ir::Type &w,
-                         std::span<const ir::Attribute> attributes, const Target &target);
+/// The channels of x with which a conv2d of these NCHW and OIHW operands has a form of its own with
+/// channels last, on tensor cores or, where each channel is a group, of eight channels a thread:
+/// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is copied
+/// anyway, so that zeros cost little.
+std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
+                                         const ir::Type &w,
+                                         std::span<const ir::Attribute> attributes,
+                                         const Target &target, bool is_copied);
 /// A conv2d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 

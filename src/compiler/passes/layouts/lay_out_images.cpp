@@ -137,15 +137,15 @@ private:
     return out;
   }
 
-  ValueId bind(Op op, ValueId operand, ir::Attribute attribute, const std::string &name,
-               ir::TypeId type, SourceLocation location) {
+  ValueId bind(Op op, ValueId operand, std::span<const ir::Attribute> attributes,
+               const std::string &name, ir::TypeId type, SourceLocation location) {
     Binding made{};
     made.kind = BindingKind::op;
     made.callee = static_cast<uint32_t>(op);
     made.location = location;
     const Operand read = Operand::of(operand);
-    return builder().bind(made, std::span(&read, 1), {}, std::span(&attribute, 1),
-                          std::span(&name, 1), std::span(&type, 1));
+    return builder().bind(made, std::span(&read, 1), {}, attributes, std::span(&name, 1),
+                          std::span(&type, 1));
   }
 
   /// `from`, of the target, in the other layout: pixels are reshaped, others transposed.
@@ -159,13 +159,15 @@ private:
     const bool back = axes == kToFirst;
     const ir::TypeId result = module().types.tensor(type.dtype, back ? first : last);
     const std::string name = source().value(value).name + suffix;
-    if (!is_pixel(value))
-      return bind(Op::transpose, from, {"axes", std::vector<int64_t>(axes.begin(), axes.end())},
-                  name, result, location);
+    if (!is_pixel(value)) {
+      const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
+      return bind(Op::transpose, from, std::span(&order, 1), name, result, location);
+    }
     std::vector<int64_t> shape;
     for (ir::ExprId dim : back ? first : last)
       shape.push_back(known(dim).value_or(-1));
-    return bind(Op::reshape, from, {"shape", shape}, name, result, location);
+    const ir::Attribute dims_of_result{"shape", shape};
+    return bind(Op::reshape, from, std::span(&dims_of_result, 1), name, result, location);
   }
 
   /// The value with channels last.
@@ -176,6 +178,24 @@ private:
         ++borders_["transposed to channels last: " + origin(value)];
     }
     return last_[value.index];
+  }
+
+  /// The value with channels last, with zeros behind them up to `channels`.
+  ValueId padded(ValueId value, int64_t channels, SourceLocation location) {
+    const ValueId last = to_last(value, location);
+    const ir::Type type = type_of(value);
+    const int64_t own = *known(type.dims[1]);
+    if (own >= channels)
+      return last;
+    ValueId &wide = padded_[{value.index, channels}];
+    if (wide.valid())
+      return wide;
+    std::vector<ir::ExprId> dims = permuted(type.dims, kToLast);
+    dims.back() = module().exprs.constant(channels);
+    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(kRank)},
+                                        {"after", std::vector<int64_t>{0, 0, 0, channels - own}}};
+    return wide = bind(Op::pad, last, attributes, source().value(value).name + "_padded",
+                       module().types.tensor(type.dtype, dims), location);
   }
 
   /// The value with channels second is there for what reads it, and what is behind that.
@@ -293,15 +313,20 @@ private:
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
     const auto attributes = source().attributes_of(binding);
-    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] ||
-        ir::op_bool(Op::conv2d, attributes, "channels_last") ||
-        !codegen::takes_channels_last(module(), type_of(x), type_of(w), attributes, device_))
+    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || !known(type_of(x).dims[1]) ||
+        ir::op_bool(Op::conv2d, attributes, "channels_last"))
       return false;
-    const bool is_depthwise = integer(binding, "groups") > 1 && is_one(type_of(w).dims[1]);
+    const bool is_copied = !is_laid_out(x) && !is_pixel(x);
+    const std::optional<int64_t> channels = codegen::channels_laid_out(
+        module(), type_of(x), type_of(w), attributes, device_, is_copied);
+    if (!channels)
+      return false;
+    const int64_t groups = integer(binding, "groups");
+    const bool is_depthwise = groups > 1 && is_one(type_of(w).dims[1]);
     if (is_depthwise && !is_laid_out(x)) // it would gain nothing
       return false;
-    std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
-                                     Operand::of(to_last(w, binding.location))};
+    std::vector<Operand> operands = {Operand::of(padded(x, *channels, binding.location)),
+                                     Operand::of(padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
     return append(binding, operands, ir::Attribute{"channels_last", true});
@@ -353,7 +378,8 @@ private:
   }
 
   const codegen::Target device_;
-  std::vector<ValueId> last_;          // by value: of the target, with channels last
+  std::vector<ValueId> last_; // by value: of the target, with channels last
+  std::map<std::pair<uint32_t, int64_t>, ValueId> padded_; // by value and channels: likewise
   std::vector<bool> is_only_last_;     // by value: there is none with channels second
   std::vector<bool> is_fixed_;         // by value
   std::vector<const Binding *> maker_; // by value: the binding of the body
