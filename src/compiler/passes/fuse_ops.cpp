@@ -12,6 +12,7 @@
 #include "compiler/fused/fused_group.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
+#include "compiler/passes/narrow_reductions.h"
 #include "compiler/passes/op_groups.h"
 #include "compiler/passes/slice_splits.h"
 #include "ir/module/function_cloner.h"
@@ -491,7 +492,8 @@ Result<ir::Module> fuse_ops(const ir::Module &module, const PassContext &context
   GroupOptions options;
   options.after_reductions = context.choice("fuse.rules") == "extended";
   if (options.after_reductions) {
-    CUGRT_ASSIGN(const ir::Module sliced, slice_splits(module));
+    CUGRT_ASSIGN(const ir::Module narrowed, narrow_reductions(module));
+    CUGRT_ASSIGN(const ir::Module sliced, slice_splits(narrowed));
     return fuse(sliced, options);
   }
   return fuse(module, options);

@@ -1,0 +1,143 @@
+// Reductions and the reshapes behind them, in the dtype of the casts around them.
+#include "compiler/passes/narrow_reductions.h"
+
+#include "compiler/passes/mixed_precision.h"
+#include "compiler/passes/value_uses.h"
+#include "ir/module/function_cloner.h"
+#include "ops/table/ops.h"
+
+#include <map>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Op;
+using ir::Operand;
+using ir::ValueId;
+
+bool is_op(const Binding *binding, Op op) {
+  return binding && binding->kind == BindingKind::op && ir::op_of(*binding) == op;
+}
+
+bool is_narrow(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
+
+/// Whether the op's sums are f32 where its elements are narrow, so that it rounds once.
+bool is_reduction(const Binding &binding) {
+  if (binding.kind != BindingKind::op)
+    return false;
+  const Op op = ir::op_of(binding);
+  return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
+         op == Op::reduce_min || op == Op::reduce_prod;
+}
+
+class ReductionNarrower : public ir::FunctionCloner {
+public:
+  ReductionNarrower(const ir::Module &module, const ir::Function &source, ir::Module &target)
+      : FunctionCloner(source, target), uses_(source),
+        written_(find_written_values(module, source)), is_narrowed_(source.values.size()) {
+    for (const ir::Block &block : source.blocks)
+      for (const Binding &binding : block.bindings)
+        if (const Binding *cast = cast_around(binding, block)) {
+          cast_around_[&binding] = cast;
+          ++narrowed_readers_[cast];
+        }
+  }
+
+  bool finds_any() const { return !narrowed_readers_.empty(); }
+
+protected:
+  Status visit(const Binding &binding) override {
+    if (const auto found = cast_around_.find(&binding); found != cast_around_.end()) {
+      is_narrowed_[binding.first_result] = true;
+      const Operand x = mapped(source().operands_of(*found->second)[0]);
+      copy_with(binding, std::span(&x, 1));
+      return {};
+    }
+    if (is_unread(binding))
+      return {};
+    if (binding.kind != BindingKind::op || binding.result_count != 1 ||
+        source().operands_of(binding).empty())
+      return copy(binding);
+    const Operand x = source().operands_of(binding)[0];
+    if (x.kind != Operand::Kind::value || !is_narrowed_[x.index])
+      return copy(binding);
+    if (ir::op_of(binding) == Op::cast) {
+      map(binding.result(), mapped(x.value()));
+      return {};
+    }
+    is_narrowed_[binding.first_result] = true;
+    return copy(binding);
+  }
+
+  ir::TypeId result_type(const Binding &binding, std::span<const Operand> operands,
+                         uint32_t i) override {
+    const ir::Type type = type_of(binding.result(i));
+    if (!is_narrowed_[binding.result(i).index])
+      return FunctionCloner::result_type(binding, operands, i);
+    const ir::DType dtype =
+        module().types[builder().function().value(operands[0].value()).type].dtype;
+    return module().types.tensor(dtype, type.dims);
+  }
+
+private:
+  /// A cast that nothing reads any more.
+  bool is_unread(const Binding &binding) const {
+    const auto found = narrowed_readers_.find(&binding);
+    return found != narrowed_readers_.end() && !uses_.is_yielded(binding.result()) &&
+           uses_.readers(binding.result()).size() == found->second;
+  }
+
+  /// The cast before a reduction that is read in the dtype before it alone; null where it is none.
+  const Binding *cast_around(const Binding &binding, const ir::Block &block) const {
+    if (!is_reduction(binding))
+      return nullptr;
+    const ValueId wide = source().operands_of(binding)[0].value();
+    const Binding *cast = uses_.maker(wide);
+    // What another block's cast reads may not be there in this one.
+    if (!is_op(cast, Op::cast) || cast < block.bindings.data() ||
+        cast >= block.bindings.data() + block.bindings.size() ||
+        type_of(wide).dtype != ir::DType::f32 || written_[wide.index])
+      return nullptr;
+    const ValueId x = source().operands_of(*cast)[0].value();
+    const ir::DType dtype = type_of(x).dtype;
+    if (!is_narrow(dtype) || written_[x.index] || !type_of(x).strides.empty())
+      return nullptr;
+    for (ValueId value = binding.result();;) {
+      const Binding *reader = uses_.only_reader(value);
+      if (!reader || written_[value.index])
+        return nullptr;
+      if (is_op(reader, Op::cast))
+        return type_of(reader->result()).dtype == dtype ? cast : nullptr;
+      if (!is_op(reader, Op::reshape) || source().operands_of(*reader)[0].value() != value)
+        return nullptr;
+      value = reader->result();
+    }
+  }
+
+  const ValueUses uses_;
+  const std::vector<bool> written_;                        // by value
+  std::vector<bool> is_narrowed_;                          // by value
+  std::map<const Binding *, const Binding *> cast_around_; // by reduction
+  std::map<const Binding *, size_t> narrowed_readers_;     // by cast
+};
+
+} // namespace
+
+Result<ir::Module> narrow_reductions(const ir::Module &module) {
+  ir::Module target = ir::without_functions(module);
+  for (const ir::Function &function : module.functions) {
+    ReductionNarrower narrower(module, function, target);
+    if (!narrower.finds_any()) {
+      target.functions.push_back(function);
+      continue;
+    }
+    CUGRT_ASSIGN(ir::Function narrowed, narrower.run());
+    target.functions.push_back(std::move(narrowed));
+  }
+  return target;
+}
+
+} // namespace cugrt::passes
