@@ -5,6 +5,9 @@
 //
 //   q, y: [sequences, queries, heads, width]   keys, values: [sequences, capacity, kv_heads, width]
 //
+// With ROWS_APART rows of q, and rows of keys and values, lie q_row and kv_row elements apart, all
+// sequences' alike: parts of the rows of one tensor.
+//
 // g = h / (heads / kv_heads): heads share keys and values in groups. i runs over the sequence's
 // first `length` positions: lengths[s], limited to the capacity, with HAS_LENGTHS, else all. The
 // queries stand at the last of them, so that with CAUSAL query p sees the positions i <= length -
@@ -37,11 +40,11 @@
 // divisor of heads / kv_heads, 1 by default; those of cached.cuh for keys and values; CAUSAL;
 // SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_PLACES, with WIDE_PLACES
 // alike; WINDOW, with CAUSAL; HAS_MASK, with a stride for each of the mask's dimensions, MASK_F32
-// where it is not of T; WITH_MMA
-// for that entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
+// where it is not of T; ROWS_APART; WITH_MMA for that entry, MMA_ALONE where no launch takes the
+// other; those of floating.cuh and assume.cuh.
 
-#include "shared/assume.cuh"
 #include "attention/attention_parts.cuh"
+#include "shared/assume.cuh"
 #include "shared/cached.cuh"
 #include "shared/floating.cuh"
 #include "shared/programmatic.cuh"
@@ -98,11 +101,21 @@ typedef int Place;
 #define SPLIT_PARAMETERS
 #endif
 
+#ifdef ROWS_APART
+#define ROW_DISTANCES , long long q_row, long long kv_row
+#define Q_ROW q_row
+#define KV_ROW kv_row
+#else
+#define ROW_DISTANCES
+#define Q_ROW (heads * width)
+#define KV_ROW (kv_heads * width)
+#endif
+
 #define PARAMETERS(result)                                                                         \
   const T *__restrict__ q, const Cached *__restrict__ keys, const Cached *__restrict__ values,     \
       LENGTHS_PARAMETER MASK_PARAMETER PLACES_PARAMETER result, long long sequences,               \
       long long queries, long long heads, long long kv_heads, long long width, long long capacity, \
-      ROWS_PARAMETER Acc scale MASK_STRIDES
+      ROWS_PARAMETER Acc scale MASK_STRIDES ROW_DISTANCES
 
 // The positions of sequence `s` that are filled, and its row of keys and values.
 #ifdef HAS_PLACES
@@ -417,11 +430,12 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   const unsigned across = unsigned(heads / SHARE); // blocks of a query
   const long long head = block % across * SHARE, place = block / across % unsigned(queries);
   const long long sequence = block / across / unsigned(queries);
-  const long long first_row = block / across * heads + head; // of q and y
+  const long long first_row = block / across * heads + head; // of y
   const int elements = int(width);
-  const long long row_width = kv_heads * width, stride = cached_offset(row_width);
+  const long long row_width = KV_ROW, stride = cached_offset(row_width);
   const long long begin = cached_offset(ROW_OF(sequence) * capacity * row_width +
                                         unsigned(head) / unsigned(heads / kv_heads) * width);
+  q += block / across * Q_ROW + head * width;
   keys += begin;
   values += begin;
 #ifdef CACHE_IS_T
@@ -429,11 +443,11 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
 #else
   const unsigned long long of_queries = 0; // read one by one
 #endif
-  const bool aligned = width % kVector == 0 &&
+  const bool aligned = width % kVector == 0 && Q_ROW % kVector == 0 && KV_ROW % kVector == 0 &&
                        ((of_queries | (unsigned long long)(keys) | (unsigned long long)(values)) %
                         kCachedAlignment) == 0;
   Running running[SHARE];
-  begin_heads(q + first_row * width, elements, aligned, running);
+  begin_heads(q, elements, aligned, running);
   long long length = seen_by(place, LENGTH_OF(sequence), queries);
 #ifdef HAS_MASK
   mask += sequence * mask_sequence + head * mask_head + place * mask_query;

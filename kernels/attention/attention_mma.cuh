@@ -117,18 +117,18 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   // The last queries of a sequence see most: they come first.
   const long long first = (across - 1 - blockIdx.x % across) * kMmaQueries;
   const long long head = blockIdx.x / across % heads, sequence = blockIdx.x / across / heads;
-  const long long row_width = kv_heads * width, query_stride = heads * width;
+  const long long row_width = KV_ROW;
   const long long stride = cached_offset(row_width);
   const long long begin =
       cached_offset(ROW_OF(sequence) * capacity * row_width + head / (heads / kv_heads) * width);
-  const long long own = (sequence * queries + first) * query_stride + head * width;
-  q += own;
-  y += own;
+  const long long row = sequence * queries + first, result_row = heads * width;
+  q += row * Q_ROW + head * width;
+  y += row * result_row + head * width;
   keys += begin;
   values += begin;
-  const bool aligned = width % 8 == 0 && (unsigned long long)(q) % 16 == 0;
+  const bool aligned = width % 8 == 0 && Q_ROW % 8 == 0 && (unsigned long long)(q) % 16 == 0;
   const bool is_cache_aligned =
-      width % 8 == 0 &&
+      width % 8 == 0 && KV_ROW % 8 == 0 &&
       ((unsigned long long)(keys) | (unsigned long long)(values)) % kCachedAlignment == 0;
   const long long rows = queries - first < kMmaQueries ? queries - first : kMmaQueries;
   const long long length = LENGTH_OF(sequence);
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 
   unsigned query[kHeldSteps][4], later[kWidthSteps - kHeldSteps + 1][4];
   T *const query_tile = kWaiting ? tiles : value_tile;
-  copy_rows<kMmaQueries>(query_tile, q, query_stride, rows, int(width), aligned);
+  copy_rows<kMmaQueries>(query_tile, q, Q_ROW, rows, int(width), aligned);
   wait_for_copies<0>();
   __syncthreads();
   uint4 *const waiting = reinterpret_cast<uint4 *>(tiles + kTiles) + threadIdx.x;
@@ -289,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
     if (row >= rows || column >= width)
       continue;
     const T *from = tiles + row * kMmaStride + column;
-    T *to = y + row * query_stride + column;
+    T *to = y + row * result_row + column;
     if (whole) {
       *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
     } else {

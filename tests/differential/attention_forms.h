@@ -37,6 +37,7 @@ struct Form {
   int64_t queries = 5, positions = 7, groups = kH;
   double scale = 0.25;
   std::string dtype = "f32"; // of the graph as it is written
+  int strided = -1;          // operands that are read where they lie; -1: any number
 };
 
 inline std::string with_sizes(std::string text, const Form &form) {
@@ -129,6 +130,15 @@ inline void check(const Form &form, const std::string &precision = "none") {
   const ir::Module legal =
       after(fused, context,
             {"ToMixedPrecision", "EliminateDeadBindings", "LegalizeOps", "EliminateDeadBindings"});
+  if (form.strided >= 0) {
+    const std::string kernels = ir::print(legal);
+    INFO(kernels);
+    int views = 0;
+    for (size_t at = 0; (at = kernels.find(", 4, 8], ", at)) != std::string::npos; ++at)
+      views +=
+          kernels.substr(at, kernels.find(">", at) - at).find(", strides ") != std::string::npos;
+    CHECK(views == form.strided);
+  }
   std::vector<Array> inputs = {numbers({kB, kH, form.queries, kWidth}, 1),
                                numbers({kB, form.groups, form.positions, kWidth}, 2),
                                numbers({kB, form.groups, form.positions, kWidth}, 3)};

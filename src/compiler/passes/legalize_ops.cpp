@@ -10,13 +10,15 @@
 // moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
 // outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
 // to its own shape are aliases (ops/emit/op_view.h). Operands with strides are made contiguous
-// first. An op that writes its first operand has that as its result.
-#include "ops/emit/op_emitter.h"
-#include "ops/emit/op_view.h"
+// first, but for rows of attention (attention/row_views.h). An op that writes its first operand has
+// that as its result.
+#include "compiler/passes/all_passes.h"
+#include "compiler/passes/attention/row_views.h"
+#include "compiler/passes/kernel_choice.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/located.h"
-#include "compiler/passes/all_passes.h"
-#include "compiler/passes/kernel_choice.h"
+#include "ops/emit/op_emitter.h"
+#include "ops/emit/op_view.h"
 
 namespace cugrt::passes {
 
@@ -24,8 +26,9 @@ namespace {
 
 class Legalizer : public ir::FunctionCloner {
 public:
-  Legalizer(const ir::Function &source, ir::Module &target, codegen::KernelTable &table)
-      : FunctionCloner(source, target), table_(table) {}
+  Legalizer(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+            codegen::KernelTable &table)
+      : FunctionCloner(source, target), table_(table), rows_(source_module, target, source) {}
 
 protected:
   Status enter_block(uint32_t) override { return forget_block(); }
@@ -33,6 +36,8 @@ protected:
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::op)
       return copy(binding);
+    if (rows_.is_gone(binding))
+      return {};
     Status status = legalize(binding);
     if (status.ok())
       return status;
@@ -57,6 +62,7 @@ private:
   }
 
   codegen::KernelTable &table_;
+  const RowViews rows_;
 };
 
 Status Legalizer::check_shapes(const codegen::OpCall &call, const ir::Binding &binding) const {
@@ -118,7 +124,12 @@ Status Legalizer::legalize(const ir::Binding &binding) {
   CUGRT_TRY(check_shapes(call, binding));
   for (const ir::Operand &operand : source().operands_of(binding)) {
     ir::ValueId value;
-    if (operand.kind == ir::Operand::Kind::value) {
+    const bool is_value = operand.kind == ir::Operand::Kind::value;
+    if (const RowViews::View *rows = is_value ? rows_.find(operand.value()) : nullptr) {
+      const std::string &name = source().value(operand.value()).name;
+      value = bind_value(ir::BindingKind::view, name, mapped(rows->source),
+                         std::span(&rows->offset_bytes, 1), rows->type, binding.location);
+    } else if (is_value) {
       CUGRT_ASSIGN(value, contiguous(mapped(operand.value()), binding.location));
     }
     call.operands.push_back(value);
@@ -146,7 +157,7 @@ Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &con
   CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
   table.set_choice(std::move(choice));
   for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function legal, Legalizer(function, target, table).run());
+    CUGRT_ASSIGN(ir::Function legal, Legalizer(module, function, target, table).run());
     target.functions.push_back(std::move(legal));
   }
   return target;

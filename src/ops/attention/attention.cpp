@@ -242,6 +242,11 @@ ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
   return range.upper <= few ? op.constant(few) : blocks;
 }
 
+/// Elements from a row of [.., .., H, D] to the next.
+ir::ExprId row_distance(OpEmitter &op, const ir::Type &rows) {
+  return rows.strides.empty() ? op.count(rows, 2) : rows.strides[1];
+}
+
 } // namespace
 
 CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
@@ -292,6 +297,9 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DHAS_MASK");
   if (has_mask && op.operand_type(4).dtype != q.dtype)
     launch.option("-DMASK_F32");
+  const bool rows_apart = !q.strides.empty() || !keys.strides.empty();
+  if (rows_apart)
+    launch.option("-DROWS_APART");
   if (has_places)
     launch.option("-DHAS_PLACES");
   if (has_places && op.operand_type(5).dtype == ir::DType::i64)
@@ -328,6 +336,10 @@ Status emit_attention(OpEmitter &op) {
     constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
     for (size_t i = 0; i < 4; ++i)
       launch.size("mask_" + std::string(kNames[i]), strides[i]);
+  }
+  if (rows_apart) {
+    launch.size("q_row", row_distance(op, q));
+    launch.size("kv_row", row_distance(op, keys));
   }
   ir::ExprPool &exprs = op.exprs();
   ir::ExprId blocks = exprs.mul(exprs.mul(sequences, queries),

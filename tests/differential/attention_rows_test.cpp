@@ -1,0 +1,70 @@
+// Queries, keys and values that are parts of the rows of one tensor: attention reads them where
+// they lie, with the results of the rule in double precision.
+#include "attention_forms.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+TEST_CASE("rows of attention that are parts of others are read where they lie") {
+  // Of q, k and v [2, 4, L, 8]: rows beside each other.
+  const auto flat = [](const std::string &x) {
+    return "  %" + x + "t = transpose(%" + x + ") {axes = [0, 2, 1, 3]}\n  %" + x +
+           "f = reshape(%" + x + "t, %flat)\n";
+  };
+  const std::string rows = "  %flat = shape [2, {Q}, 32]\n" + flat("q") + flat("k") + flat("v") +
+                           "  %all = concat(%qf, %kf, %vf) {axis = 2}\n";
+  const std::string attend = "  %kk = transpose(%k1) {axes = [0, 1, 3, 2]}\n"
+                             "  %s = matmul(%q1, %kk)\n  %t = mul(%s, %quarter)\n"
+                             "  %p = softmax(%t)\n  %y = matmul(%p, %v1)\n";
+  const auto heads_of = [](const std::string &x) {
+    return "  %" + x + "h = reshape(%" + x + "s, %heads)\n  %" + x + "1 = transpose(%" + x +
+           "h) {axes = [0, 2, 1, 3]}\n";
+  };
+  const std::string heads =
+      "  %heads = shape [2, {Q}, 4, 8]\n" + heads_of("q") + heads_of("k") + heads_of("v") + attend;
+  const auto part = [](const std::string &x, const std::string &of, int begin) {
+    return "  %" + x + "s = slice(%" + of + ") {starts = [" + std::to_string(begin) +
+           "], ends = [" + std::to_string(begin + 32) + "], axes = [2]}\n";
+  };
+  const std::string columns = part("q", "all", 0) + part("k", "all", 32) + part("v", "all", 64);
+  // As torch's exporter writes it.
+  check_all({.name = "heads of three",
+             .scores = rows +
+                       "  %dims = shape [2, {Q}, 3, 4, 8]\n  %one = shape [2, 4, {Q}, 8]\n"
+                       "  %packed = reshape(%all, %dims)\n"
+                       "  %x = transpose(%packed) {axes = [2, 0, 3, 1, 4]}\n"
+                       "  %q5 = slice(%x) {starts = [0], ends = [1], axes = [0]}\n"
+                       "  %k5 = slice(%x) {starts = [1], ends = [2], axes = [0]}\n"
+                       "  %v5 = slice(%x) {starts = [2], ends = [3], axes = [0]}\n"
+                       "  %q1 = reshape(%q5, %one)\n  %k1 = reshape(%k5, %one)\n"
+                       "  %v1 = reshape(%v5, %one)\n" +
+                       attend,
+             .positions = 5,
+             .strided = 3});
+  check_all({.name = "columns", .scores = rows + columns + heads, .positions = 5, .strided = 3});
+  // Rows of an odd number of elements, which begin anywhere.
+  check_all({.name = "odd rows",
+             .scores = rows +
+                       "  %odd = pad(%all) {before = [0, 0, 1], after = [0, 0, 2], value = 9.0}\n" +
+                       part("q", "odd", 1) + part("k", "odd", 33) + part("v", "odd", 65) + heads,
+             .positions = 5,
+             .strided = 3});
+  // Keys apart from values are copied, as is what something else reads.
+  check_all(
+      {.name = "values alone",
+       .scores = rows + columns +
+                 "  %heads = shape [2, {Q}, 4, 8]\n  %k1 = transpose(%kt) {axes = [0, 2, 1, 3]}\n" +
+                 heads_of("q") + heads_of("v") + attend,
+       .positions = 5,
+       .strided = 1});
+  check({.name = "read twice",
+         .scores = rows + columns + "  %heads = shape [2, {Q}, 4, 8]\n" + heads_of("q") +
+                   heads_of("k") + heads_of("v") +
+                   "  %kk = transpose(%k1) {axes = [0, 1, 3, 2]}\n"
+                   "  %s = matmul(%q1, %kk)\n  %t = mul(%s, %quarter)\n"
+                   "  %p = softmax(%t)\n  %y2 = matmul(%p, %v1)\n"
+                   "  %n = sub(%qh, %qh)\n  %n1 = transpose(%n) {axes = [0, 2, 1, 3]}\n"
+                   "  %y = add(%y2, %n1)\n",
+         .positions = 5,
+         .strided = 2});
+}
