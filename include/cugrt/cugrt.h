@@ -417,9 +417,9 @@ typedef struct cugrt_latency {
 
 typedef struct cugrt_group_options {
   size_t struct_size;
-  /* Of device memory for arenas, weights and results of all sessions together; 0: no limit. Weights
-   * of idle sessions leave before it is an error. Graph instances have budgets of their own, and
-   * tensors whose sizes no plan knows are not counted. */
+  /* Of device memory for arenas, weights and results of all sessions and for the group's buffers
+   * together; 0: no limit. Weights of idle sessions leave before it is an error. Graph instances
+   * have budgets of their own, and tensors whose sizes no plan knows are not counted. */
   uint64_t budget_bytes;
 } cugrt_group_options;
 
@@ -432,8 +432,9 @@ typedef struct cugrt_memory {
   uint64_t weight_bytes;   /* on the device now; of a group, what sessions share counts once */
   uint64_t result_bytes;   /* in the session's own memory */
   uint64_t instance_bytes; /* estimated, of graph instances; of a session alone */
-  uint64_t device_bytes;   /* arenas, weights and results */
+  uint64_t device_bytes;   /* arenas, weights, results and buffers */
   uint64_t budget_bytes;   /* of the group; 0: no limit */
+  uint64_t buffer_bytes;   /* of a group: group_buffer_create */
 } cugrt_memory;
 
 typedef struct cugrt_run_options {
@@ -814,6 +815,10 @@ typedef struct cugrt_api {
   /* Priority as of cugrt_session_options. */
   cugrt_status *(*stream_create_with_priority)(cugrt_runtime *runtime, int32_t priority,
                                                cugrt_stream **stream);
+  /* Device memory that counts in the group's budget until it is freed, as for what a session keeps
+   * from run to run: weights of idle sessions leave for it, or it is CUGRT_OUT_OF_DEVICE_MEMORY.
+   * The buffer may outlive the group. */
+  cugrt_status *(*group_buffer_create)(cugrt_group *group, uint64_t bytes, cugrt_buffer **buffer);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

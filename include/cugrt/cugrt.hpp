@@ -205,12 +205,33 @@ struct Value : cugrt_value {
 static_assert(sizeof(Value) == sizeof(cugrt_value),
               "arrays of Value are passed as arrays of cugrt_value");
 
+/// Models that share one device's memory: sessions that are opened with `options.group`. It lives
+/// as long as they do, at least.
+class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
+public:
+  /// `budget_bytes`: of all sessions' arenas, weights and results, and of buffers; 0: no limit.
+  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0) {
+    auto options = detail::sized<cugrt_group_options>();
+    options.budget_bytes = budget_bytes;
+    check(api().group_create(runtime.get(), &options, &handle_));
+  }
+  cugrt_memory memory() const {
+    auto memory = detail::sized<cugrt_memory>();
+    check(api().group_get_memory(handle_, &memory));
+    return memory;
+  }
+};
+
 /// Device or pinned host memory.
 class Buffer : public detail::Handle<cugrt_buffer, &cugrt_api::buffer_free> {
 public:
   Buffer() = default;
   Buffer(Runtime &runtime, uint64_t bytes, cugrt_memory_kind kind = CUGRT_MEMORY_DEVICE) {
     check(api().buffer_create(runtime.get(), kind, bytes, &handle_));
+  }
+  /// Device memory in the group's budget.
+  Buffer(Group &group, uint64_t bytes) {
+    check(api().group_buffer_create(group.get(), bytes, &handle_));
   }
   uint64_t address() const { return api().buffer_address(handle_); }
   void *host_pointer() const { return api().buffer_host_pointer(handle_); }
@@ -551,23 +572,6 @@ public:
 };
 
 /// Arena and graph instances; one thread at a time.
-/// Models that share one device's memory: sessions that are opened with `options.group`. It lives
-/// as long as they do, at least.
-class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
-public:
-  /// `budget_bytes`: of all sessions' arenas, weights and results; 0: no limit.
-  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0) {
-    auto options = detail::sized<cugrt_group_options>();
-    options.budget_bytes = budget_bytes;
-    check(api().group_create(runtime.get(), &options, &handle_));
-  }
-  cugrt_memory memory() const {
-    auto memory = detail::sized<cugrt_memory>();
-    check(api().group_get_memory(handle_, &memory));
-    return memory;
-  }
-};
-
 class Session : public detail::Handle<cugrt_session, &cugrt_api::session_free> {
 public:
   /// Fields of `options` other than the weights are used as they are.

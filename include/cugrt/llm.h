@@ -86,6 +86,12 @@ typedef struct cugrt_llm_session_options {
    * 32 elements along a head (CUGRT_UNSUPPORTED where a head is no multiple of them); 0: as dtype.
    */
   int32_t cache;
+  /* As of cugrt_session_options. Caches and state count in the group's budget, too. Of one word
+   * with other models, these wait for a step; for the whole text, where the device loops. */
+  cugrt_group *group;
+  const char *exclusive;
+  int32_t priority;
+  int32_t wait; /* cugrt_wait */
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -218,11 +224,12 @@ typedef struct cugrt_llm_api {
                                 const cugrt_llm_generate_options *options, uint64_t *sequence);
   /* Ends a sequence, whose place is empty then. CUGRT_NOT_FOUND of one that has ended. */
   cugrt_status *(*sequence_cancel)(cugrt_llm_session *session, uint64_t sequence);
-  /* Takes in the next part (at most 128 tokens) of the oldest prompt that is not in yet, and gives a
-   * token of every sequence whose prompt is in. Each token is an event, and given to the sequence's
-   * on_token; `count` events, 0 where only a part was taken in or nothing runs, stay until the next
-   * step. A loop on the device may be up to 63 tokens ahead of the caller: these come first, one a
-   * call, before those of a sequence that has joined. After a failure the session is to be cleared.
+  /* Takes in the next part (at most 128 tokens) of the oldest prompt that is not in yet, and gives
+   * a token of every sequence whose prompt is in. Each token is an event, and given to the
+   * sequence's on_token; `count` events, 0 where only a part was taken in or nothing runs, stay
+   * until the next step. A loop on the device may be up to 63 tokens ahead of the caller: these
+   * come first, one a call, before those of a sequence that has joined. After a failure the session
+   * is to be cleared.
    */
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,
@@ -257,6 +264,10 @@ typedef struct cugrt_llm_api {
   /* The text of a conversation's tokens, as the template wrote it: UTF-8, which lives as long as
    * the tokens. NULL of others. */
   const char *(*tokens_text)(const cugrt_llm_tokens *tokens, size_t *size_bytes);
+
+  /* The session that the steps run in, which lives as long: for what cugrt.h tells of sessions'
+   * memory, weights and times. Its runs are the language model's alone. */
+  cugrt_session *(*session_steps)(cugrt_llm_session *session);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

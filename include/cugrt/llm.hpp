@@ -135,6 +135,10 @@ struct LanguageSessionOptions {
   cugrt_llm_loop loop = CUGRT_LLM_LOOP_HOST;
   const char *pack = nullptr;
   std::optional<cugrt_dtype> cache = std::nullopt; // as dtype
+  Group *group = nullptr;
+  const char *exclusive = nullptr;
+  int32_t priority = 0;
+  cugrt_wait wait = CUGRT_WAIT_DEFAULT;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -217,6 +221,10 @@ public:
     options.loop = wanted.loop;
     options.pack = wanted.pack;
     options.cache = wanted.cache.value_or(CUGRT_BOOL);
+    options.group = wanted.group ? wanted.group->get() : nullptr;
+    options.exclusive = wanted.exclusive;
+    options.priority = wanted.priority;
+    options.wait = wanted.wait;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);
@@ -229,6 +237,19 @@ public:
     return info;
   }
   void clear() { check(llm_api().session_clear(get())); }
+
+  /// Of the session that the steps run in; see Session.
+  cugrt_memory memory() const {
+    auto memory = detail::sized<cugrt_memory>();
+    check(api().session_get_memory(llm_api().session_steps(get()), &memory));
+    return memory;
+  }
+  void evict() { check(api().session_evict(llm_api().session_steps(get()))); }
+  bool is_resident() const {
+    int32_t is_resident = 0;
+    check(api().session_is_resident(llm_api().session_steps(get()), &is_resident));
+    return is_resident != 0;
+  }
 
   /// `on_token` gives false to end the generation, and does not throw.
   cugrt_llm_generate_result

@@ -311,6 +311,37 @@ TEST_CASE("weights are laid out in little more memory than they take in the end"
   }
 }
 
+TEST_CASE("buffers of a group are in its budget, and weights leave for them") {
+  Net &net = nets().a;
+  cugrt_memory needs;
+  {
+    Group unlimited(emulated_runtime());
+    Runner runner(net, net.open(&unlimited));
+    CHECK(runner.run(1, 5));
+    needs = unlimited.memory();
+  }
+  Group group(emulated_runtime(), needs.device_bytes + 4096);
+  Runner runner(net, net.open(&group));
+  CHECK(runner.run(1, 5));
+  {
+    Buffer whole(group, 4096 + needs.weight_bytes); // takes the place of the weights
+    CHECK(group.memory().buffer_bytes == 4096 + needs.weight_bytes);
+    CHECK(group.memory().weight_bytes == 0);
+    CHECK(group.memory().device_bytes == group.memory().budget_bytes);
+    CHECK_THROWS_WITH(Buffer(group, 1), Catch::Contains("no room for 1 bytes of a buffer") &&
+                                            Catch::Contains(" of buffers"));
+    CHECK_THROWS_WITH(runner.run(1, 6), Catch::Contains("bytes of weights"));
+  }
+  CHECK(group.memory().buffer_bytes == 0);
+  CHECK(runner.run(1, 6));
+  Buffer left;
+  {
+    Group ended(emulated_runtime(), 4096);
+    left = Buffer(ended, 4096);
+  }
+  CHECK(left.bytes() == 4096);
+}
+
 TEST_CASE("words and groups that do not go together are refused") {
   auto &[a, b, c] = nets();
   auto options = detail::sized<cugrt_session_options>();

@@ -91,8 +91,6 @@ def test_what_a_group_does_not_take_is_refused():
     for word in ("", 3):
         with pytest.raises(cugrt.Error, match="exclusive"):
             group.load(net.text, weights=net.weights, exclusive=word)
-    with pytest.raises(cugrt.Error, match="into no group"):
-        group.load(b"GGUF" + bytes(20))
     with pytest.raises(cugrt.Error, match="sessions of a group"):
         cugrt.load(net.text, weights=net.weights).evict()
     with pytest.raises(cugrt.Error, match="wait"):
@@ -124,3 +122,55 @@ def test_a_sealed_model_runs_what_is_there(wait):
 def test_models_outside_of_groups_keep_no_times():
     with pytest.raises(cugrt.Error, match="measure_latency"):
         cugrt.load(NETS[0].text, weights=NETS[0].weights).latency
+
+
+def test_a_language_model_stands_in_the_budget_and_its_weights_leave(tiny_path, llm):
+    """Caches count, and a text goes on when its weights come back."""
+    group = cugrt.Group()
+    other = group.load(NETS[0].text, weights=NETS[0].weights)
+    before = group.memory
+    model = cugrt.LLM(tiny_path, context=256, places=4, group=group, priority=1, wait="block")
+    caches = model.memory["caches"]
+    # 2 layers of keys and values, by 4 places and 256 positions; state and samplers are beside them.
+    assert caches == llm.info["cache_bytes"] and group.memory["buffers"] >= caches
+    assert group.memory["device"] == sum(group.memory[what] for what in ("arena", "weights", "results", "buffers"))
+    answer = model.generate("Hello", max_tokens=12)
+    next(iter(answer))
+    model.evict()
+    assert not model.resident and group.memory["weights"] == before["weights"]
+    expected = llm.generate("Hello", max_tokens=12)
+    assert answer.read() == expected.read() and answer.ids == expected.ids and model.resident
+    assert NETS[0].is_right(other, 3)
+    # As what a group loads, too: with what a language model has unless it is asked for more.
+    assert isinstance(group.load(tiny_path, exclusive="speech"), cugrt.LLM)
+
+
+def test_a_language_model_of_a_word_and_nets_take_turns(tiny_path, llm):
+    group = cugrt.Group()
+    nets = [group.load(net.text, weights=net.weights, exclusive="all") for net in NETS]
+    model = cugrt.LLM(tiny_path, context=256, places=4, group=group, exclusive="all")
+    wrong = []
+
+    def work():
+        wrong.extend(i for i in range(24) if not NETS[i % 3].is_right(nets[i % 3], 1 + i))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    answer = model.generate("He said", max_tokens=16)
+    text = answer.read()
+    thread.join()
+    assert not wrong and text == llm.generate("He said", max_tokens=16).read()
+    assert group.memory["arena"] == max(one.memory["arena"] for one in [*nets, model])
+
+
+def test_a_budget_too_small_for_a_language_model_is_an_error_with_figures(tiny_path, llm):
+    needs = llm.info["weight_bytes"] + llm.info["cache_bytes"]
+    group = cugrt.Group(budget=needs // 2)
+    with pytest.raises(cugrt.Error, match=r"context of 256 positions does not fit: the device's group has \d+ bytes"):
+        cugrt.LLM(tiny_path, context=256, places=4, group=group)
+    assert group.memory["device"] == 0
+    for wrong in ({"exclusive": "eyes"}, {"priority": 1}, {"wait": "block"}):
+        with pytest.raises(cugrt.Error, match="of models in a group"):
+            cugrt.LLM(tiny_path, **wrong)
+    with pytest.raises(cugrt.Error, match="group is a cugrt.Group, not of type str"):
+        cugrt.LLM(tiny_path, group="eyes")

@@ -11,7 +11,8 @@ constexpr size_t kGroupOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_group_options, bu
 constexpr size_t kMemoryBytes = CUGRT_SIZE_THROUGH(cugrt_memory, budget_bytes);
 
 Status hand_out(cugrt_memory filled, cugrt_memory *memory) {
-  filled.device_bytes = filled.arena_bytes + filled.weight_bytes + filled.result_bytes;
+  filled.device_bytes =
+      filled.arena_bytes + filled.weight_bytes + filled.result_bytes + filled.buffer_bytes;
   return write_struct(filled, memory, "memory", kMemoryBytes);
 }
 
@@ -41,8 +42,28 @@ cugrt_status *group_get_memory(cugrt_group *group, cugrt_memory *memory) {
     filled.arena_bytes = budget.held_bytes(HeldFor::arenas);
     filled.weight_bytes = budget.held_bytes(HeldFor::weights);
     filled.result_bytes = budget.held_bytes(HeldFor::results);
+    filled.buffer_bytes = budget.held_bytes(HeldFor::buffers);
     filled.budget_bytes = budget.limit_bytes();
     return hand_out(filled, memory);
+  });
+}
+
+cugrt_status *group_buffer_create(cugrt_group *group, uint64_t bytes, cugrt_buffer **buffer) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(group);
+    CUGRT_REQUIRE(buffer);
+    const Group &shared = *group->group;
+    auto made = std::make_unique<cugrt_buffer>();
+    made->device = shared.device_owner();
+    made->bytes = bytes;
+    made->charge = BudgetCharge(shared.budget(), HeldFor::buffers);
+    CUGRT_TRY(made->charge.raise_to(bytes));
+    const driver::Context &context = shared.device().context();
+    CUGRT_ASSIGN(driver::ContextGuard guard, context.enter());
+    CUGRT_ASSIGN(made->device_memory, driver::DeviceBuffer::allocate(context, bytes));
+    made->address = made->device_memory.address();
+    *buffer = made.release();
+    return {};
   });
 }
 
@@ -111,6 +132,7 @@ void add_group_entries(cugrt_api &table) {
   table.group_create = group_create;
   table.group_free = group_free;
   table.group_get_memory = group_get_memory;
+  table.group_buffer_create = group_buffer_create;
   table.session_get_memory = session_get_memory;
   table.session_evict = session_evict;
   table.session_is_resident = session_is_resident;

@@ -1,4 +1,4 @@
-// What stands behind the handles of the C ABI. Internal to src/runtime/api/.
+// What stands behind the handles of the C ABI. Internal to src/device/api/.
 #pragma once
 
 #include "device/context/abi_types.h"
@@ -21,6 +21,7 @@ struct cugrt_runtime {
 
 struct cugrt_buffer {
   std::shared_ptr<cugrt::runtime::Device> device; // outlives the memory
+  cugrt::runtime::BudgetCharge charge;            // of a group's buffer; likewise
   cugrt::driver::DeviceBuffer device_memory;
   cugrt::driver::PinnedBuffer pinned_memory;
   uint64_t address = 0, bytes = 0;

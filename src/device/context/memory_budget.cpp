@@ -21,7 +21,7 @@ Status MemoryBudget::take(HeldFor use, uint64_t bytes) {
 }
 
 Status MemoryBudget::try_take(HeldFor use, uint64_t bytes) {
-  constexpr const char *kUses[] = {"an arena", "weights", "results"};
+  constexpr const char *kUses[] = {"an arena", "weights", "results", "a buffer"};
   std::lock_guard lock(mutex_);
   const uint64_t held = std::accumulate(held_.begin(), held_.end(), uint64_t(0));
   if (limit_bytes_ == 0 || (held <= limit_bytes_ && bytes <= limit_bytes_ - held)) {
@@ -29,13 +29,13 @@ Status MemoryBudget::try_take(HeldFor use, uint64_t bytes) {
     return {};
   }
   auto text = [&](HeldFor kind) { return std::to_string(held_[size_t(kind)]); };
-  return Status::error(Code::out_of_device_memory,
-                       "the group's budget of " + std::to_string(limit_bytes_) +
-                           " bytes has no room for " + std::to_string(bytes) + " bytes of " +
-                           kUses[size_t(use)] + ": its sessions hold " + text(HeldFor::arenas) +
-                           " of arenas, " + text(HeldFor::weights) + " of weights and " +
-                           text(HeldFor::results) + " of results; a budget of " +
-                           std::to_string(held + bytes) + " bytes would do");
+  return Status::error(
+      Code::out_of_device_memory,
+      "the group's budget of " + std::to_string(limit_bytes_) + " bytes has no room for " +
+          std::to_string(bytes) + " bytes of " + kUses[size_t(use)] + ": its sessions hold " +
+          text(HeldFor::arenas) + " of arenas, " + text(HeldFor::weights) + " of weights, " +
+          text(HeldFor::results) + " of results and " + text(HeldFor::buffers) +
+          " of buffers; a budget of " + std::to_string(held + bytes) + " bytes would do");
 }
 
 void MemoryBudget::give(HeldFor use, uint64_t bytes) noexcept {

@@ -12,8 +12,8 @@
 
 namespace cugrt::runtime {
 
-enum class HeldFor { arenas, weights, results };
-inline constexpr size_t kHeldForCount = 3;
+enum class HeldFor { arenas, weights, results, buffers };
+inline constexpr size_t kHeldForCount = 4;
 
 /// Any thread.
 class MemoryBudget {

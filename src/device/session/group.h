@@ -89,6 +89,7 @@ public:
   Group(const Group &) = delete;
 
   Device &device() const { return *device_; }
+  const std::shared_ptr<Device> &device_owner() const { return device_; }
   const std::shared_ptr<MemoryBudget> &budget() const { return budget_; }
   /// The word of an executable's sessions, null where it has none: all have that of the first one,
   /// and another one is refused. "": whatever it is.

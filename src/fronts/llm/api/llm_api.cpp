@@ -211,6 +211,10 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   wanted.context = given.context;
   wanted.places = std::max<int64_t>(given.places, 1);
   wanted.pack = given.pack ? given.pack : "";
+  wanted.group = given.group;
+  wanted.exclusive = given.exclusive;
+  wanted.priority = given.priority;
+  wanted.wait = given.wait;
   wanted.progress = given.progress;
   wanted.progress_user = given.progress_user;
   return wanted;
@@ -229,6 +233,9 @@ cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
 }
 
 void session_free(cugrt_llm_session *session) { delete session; }
+cugrt_session *session_steps(cugrt_llm_session *session) {
+  return session ? session->generator->engine().steps() : nullptr;
+}
 
 cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
   return guarded([&]() -> Status {
@@ -463,6 +470,7 @@ constexpr cugrt_llm_api kTable = {
     .token_bytes = token_bytes,
     .tokenize_conversation = tokenize_conversation,
     .tokens_text = tokens_text,
+    .session_steps = session_steps,
 };
 
 } // namespace

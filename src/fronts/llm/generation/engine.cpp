@@ -53,7 +53,8 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
 }
 
 // Where the caller gives none: what the model was trained for, but no more than kMaxContextUnasked
-// or fits beside the weights into fifteen sixteenths of the device's memory.
+// or fits beside the weights, and what its group holds, into fifteen sixteenths of the device's
+// memory, or of the group's budget.
 Status Engine::choose_context(const Model &model, const Decoder &decoder,
                               const EngineOptions &options) {
   EngineOptions of_one = options;
@@ -63,18 +64,27 @@ Status Engine::choose_context(const Model &model, const Decoder &decoder,
   const uint64_t per_position = one.table_bytes + one.cache_bytes;
   auto device = detail::sized<cugrt_runtime_info>();
   CUGRT_TRY(call(api().runtime_get_info(runtime_, &device)));
-  const uint64_t usable = device.memory_bytes / 16 * 15;
-  const uint64_t room = usable > weight_bytes ? (usable - weight_bytes) / per_position : 0;
-  const auto fits = static_cast<int64_t>(std::min<uint64_t>(room, kMaxContext));
+  auto group = detail::sized<cugrt_memory>();
+  if (options.group)
+    CUGRT_TRY(call(api().group_get_memory(options.group, &group)));
+  const uint64_t all = group.budget_bytes != 0 ? group.budget_bytes : device.memory_bytes;
+  const auto fits_beside = [&](uint64_t held) {
+    const uint64_t taken = held + weight_bytes, usable = all / 16 * 15;
+    const uint64_t room = usable > taken ? (usable - taken) / per_position : 0;
+    return static_cast<int64_t>(std::min<uint64_t>(room, kMaxContext));
+  };
+  const int64_t fits = fits_beside(0); // weights of others may leave
   const int64_t wanted = options.context > 0
                              ? options.context
-                             : std::min({decoder.trained_context, fits, kMaxContextUnasked});
+                             : std::min({decoder.trained_context, fits_beside(group.device_bytes),
+                                         kMaxContextUnasked});
   if (wanted < 1 || wanted > fits)
     return Status::error(
         Code::out_of_device_memory,
         "a context of " + std::to_string(std::max<int64_t>(wanted, 1)) +
-            " positions does not fit: the device has " + std::to_string(device.memory_bytes) +
-            " bytes, the weights take " + std::to_string(weight_bytes) + " and a position " +
+            " positions does not fit: the device" + (options.group ? "'s group" : "") + " has " +
+            std::to_string(all) + " bytes, the weights take " + std::to_string(weight_bytes) +
+            " and a position " +
             (options.places > 1 ? "of " + std::to_string(options.places) + " places " : "") +
             std::to_string(per_position) +
             (fits > 0 ? "; at most " + std::to_string(fits) + " positions fit" : std::string()));
@@ -124,7 +134,8 @@ Status Engine::compile(const DecoderModule &built, const std::string &name,
 }
 
 // Weights stay in the file's pages, from where they go to the device.
-Status Engine::open_session(const DecoderModule &built, const gguf::File &file) {
+Status Engine::open_session(const DecoderModule &built, const gguf::File &file,
+                            const EngineOptions &options) {
   using Owner = std::shared_ptr<const void>;
   CUGRT_TRY(call(api().executable_find_function(executable_.get(), "prefill", &prefill_)));
   CUGRT_TRY(call(api().executable_find_function(executable_.get(), "decode", &decode_)));
@@ -144,16 +155,21 @@ Status Engine::open_session(const DecoderModule &built, const gguf::File &file) 
   auto session_options = detail::sized<cugrt_session_options>();
   session_options.weights = list;
   session_options.record_capacity = 64;
+  session_options.group = options.group;
+  session_options.exclusive = options.exclusive;
+  session_options.priority = options.priority;
+  session_options.wait = options.wait;
   cugrt_session *session = nullptr;
   CUGRT_TRY(call(api().session_open(executable_.get(), runtime_, &session_options, &session)));
   session_ = Handle<cugrt_session, &cugrt_api::session_free>(session);
   return {};
 }
 
-Status Engine::make_state(const DecoderModule &built, const Decoder &decoder) {
+Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, cugrt_group *group) {
   const auto make = [&](uint64_t bytes, Handle<cugrt_buffer, &cugrt_api::buffer_free> &buffer) {
     cugrt_buffer *made = nullptr;
-    CUGRT_TRY(call(api().buffer_create(runtime_, CUGRT_MEMORY_DEVICE, bytes, &made)));
+    CUGRT_TRY(call(group ? api().group_buffer_create(group, bytes, &made)
+                         : api().buffer_create(runtime_, CUGRT_MEMORY_DEVICE, bytes, &made)));
     buffer = Handle<cugrt_buffer, &cugrt_api::buffer_free>(made);
     // Of what rows beyond the real ones see, nothing may be a NaN.
     return call(api().fill(runtime_, api().buffer_address(made), 0, bytes, nullptr));
@@ -217,8 +233,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
                          "'" + model.file.name() + "' has more tokens than rows of its table");
   CUGRT_TRY(options.pack.empty() ? made->compile(built, model.file.name(), options)
                                  : check_pack(made->executable_.get(), built, options.pack));
-  CUGRT_TRY(made->open_session(built, model.file));
-  CUGRT_TRY(made->make_state(built, decoder));
+  CUGRT_TRY(made->open_session(built, model.file, options));
+  CUGRT_TRY(made->make_state(built, decoder, options.group));
   return made;
 }
 

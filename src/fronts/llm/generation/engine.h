@@ -20,7 +20,10 @@ struct EngineOptions {
   int64_t context = 0;              // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
   Loop loop = Loop::host;
-  bool all_logits = false; // take_in keeps those of every token, not of the last alone
+  bool all_logits = false;      // take_in keeps those of every token, not of the last alone
+  cugrt_group *group = nullptr; // and so on: of the session of its steps
+  const char *exclusive = nullptr;
+  int32_t priority = 0, wait = 0;
   std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;
@@ -90,6 +93,7 @@ public:
   Status close_place(int64_t place);
   Status close_all();
   Result<EngineInfo> info();
+  cugrt_session *steps() const { return session_.get(); }
   ~Engine(); // waits for steps
 
 private:
@@ -100,8 +104,9 @@ private:
   Status check_loop(Loop wanted) const;
   Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
   Status load_pack(const std::string &path);
-  Status open_session(const DecoderModule &built, const gguf::File &file);
-  Status make_state(const DecoderModule &built, const Decoder &decoder);
+  Status open_session(const DecoderModule &built, const gguf::File &file,
+                      const EngineOptions &options);
+  Status make_state(const DecoderModule &built, const Decoder &decoder, cugrt_group *group);
   Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
   Status noted(Status status); // of a run
   Status count_steps_anew();

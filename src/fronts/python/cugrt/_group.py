@@ -3,13 +3,13 @@ import typing
 
 from . import _native, _sources
 from ._errors import Error, string, whole
-from ._model import Model, opened
+from ._model import opened
 
 WAITS = (None, "spin", "yield", "block")  # by cugrt_wait
 
 
 class Group:
-    """Models on one device: loaded with :meth:`load`, with one budget of device memory.
+    """Models on one device: loaded with :meth:`load`, or :class:`cugrt.LLM`, with one budget of device memory.
 
     ``budget``: bytes of arenas, weights and results of all models together; None is no limit. Weights of models that
     are idle leave the device before it is an error, and come back with the next call. ``driver``, ``device``: as of
@@ -29,7 +29,7 @@ class Group:
              dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
              bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
              options: dict[str, str] | None = None,
-             progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> Model:
+             progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> typing.Any:
         """Loads a model into the group: see :func:`load` for all arguments but these.
 
         ``exclusive``: a word. Models of one word never run at once: they share an arena as large as the largest one
@@ -39,19 +39,22 @@ class Group:
         ``wait``: how a call waits for the device: ``"spin"`` asks again and again, ``"yield"`` likewise, leaving the
         core to others in between, ``"block"`` sleeps; None is the driver's way.
         """
+        return opened(source, self, (exclusive, priority, wait), weights, self._driver, self._device, dims, bounds,
+                      bind, preprocess, options, progress)
+
+    def _place(self, exclusive, priority, wait):
+        """What a model's place in the group is, checked: the group, its word or "", priority, and cugrt_wait."""
         if wait not in WAITS:
             raise Error("wait is 'spin', 'yield', 'block' or None")
         word = "" if exclusive is None else string("exclusive", exclusive)
         if exclusive is not None and not word:
             raise Error("exclusive is a word that is not empty, or None")
-        in_group = {"group": self._shared, "exclusive": word, "priority": whole("priority", priority, 0, 2 ** 31 - 1),
-                    "wait": WAITS.index(wait)}
-        return opened(source, in_group, weights, self._driver, self._device, dims, bounds, bind, preprocess, options,
-                      progress)
+        return self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait)
 
     @property
     def memory(self) -> dict[str, int]:
-        """Bytes of device memory of all models: a dict of ``arena``, ``weights``, ``results``, and ``device``, their sum.
+        """Bytes of device memory of all models: a dict of ``arena``, ``weights``, ``results``, ``buffers`` (caches and
+        state of language models), and ``device``, their sum.
 
         An arena that models share counts once.
         """

@@ -125,13 +125,16 @@ class LLM:
     ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
     sequences at once, each with a context of its own. ``pack``: what the command ``cugrt compile`` made of the same file;
     no compiler is needed then, and dtypes, context and places are those it was made with. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
+    ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``: as of :meth:`cugrt.Group.load`.
 
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
     """
 
     def __init__(self, path: typing.Any, *, dtype: str = "float32", cache: str = "", context: int = 0, places: int = 1,
                  pack: str | os.PathLike[str] = "", driver: str | None = None, device: int = 0,
-                 progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None) -> None:
+                 progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None,
+                 group: typing.Any = None, exclusive: str | None = None, priority: int = 0,
+                 wait: str | None = None) -> None:
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
@@ -140,17 +143,43 @@ class LLM:
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context, places = whole("context", context, 0), whole("places", places, 1)
+        if group is None and (exclusive is not None or priority or wait is not None):
+            raise Error("exclusive, priority and wait are of models in a group")
+        if group is not None and not hasattr(group, "_place"):
+            raise wrong("group", "a cugrt.Group", group)
+        if group is not None and (driver is not None or device):
+            raise Error("driver and device are the group's")
+        shared, word, priority, way = (None, "", 0, 0) if group is None else group._place(exclusive, priority, wait)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
         self._native = _native.LanguageModel(path, "" if driver is None else string("driver", driver),
                                              whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
-                                             context, places, path_of("pack", pack), called("progress", progress))
+                                             context, places, path_of("pack", pack), called("progress", progress),
+                                             shared, word, priority, way)
 
     @property
     def info(self) -> dict[str, typing.Any]:
         """What it is: a dict of architecture, layers, vocabulary, context, places, bytes, counts of graphs."""
         with self._lock:
             return self._open.info()
+
+    @property
+    def memory(self) -> dict[str, int]:
+        """Bytes of device memory, as of :attr:`cugrt.Model.memory`, and ``caches``, which count in a group's ``buffers``."""
+        with self._lock:
+            return self._open.memory()
+
+    @property
+    def resident(self) -> bool:
+        """Whether the weights are on the device: :meth:`evict`, or the budget of a group, sends them away."""
+        return self._open.is_resident()
+
+    def evict(self) -> None:
+        """Frees what the weights of a model in a group have on the device, once its steps have ended: see :meth:`cugrt.Model.evict`.
+
+        Caches stay: sequences go on, with the next step, which copies the weights back.
+        """
+        self._open.evict()
 
     def tokenize(self, text: str) -> list[int]:
         """The text's token ids."""

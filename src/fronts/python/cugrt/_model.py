@@ -7,7 +7,7 @@ import typing
 
 from . import _native, _sources
 from ._builder import Module
-from ._errors import Code, Error, called, flag, path_of, string, table, whole, wrong
+from ._errors import Error, called, flag, path_of, string, table, whole, wrong
 from ._files import WholeFile
 
 
@@ -270,25 +270,28 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
 
     Raises :class:`cugrt.Error` with the place in the file.
     """
-    return opened(source, {}, weights, driver, device, dims, bounds, bind, preprocess, options, progress)
+    return opened(source, None, (None, 0, None), weights, driver, device, dims, bounds, bind, preprocess, options,
+                  progress)
 
 
-def opened(source, in_group, weights, driver, device, dims, bounds, bind, preprocess, options, progress):
+def opened(source, group, place, weights, driver, device, dims, bounds, bind, preprocess, options, progress):
     """What load gives, and a group's load."""
     kind, name, folder, path, content = _sources.read(source)
     if kind == "gguf":
         from ._llm import LLM
-        if in_group:
-            raise Error("a language model has memory of its own and goes into no group", Code.UNSUPPORTED)
         if any_given(weights, dims, bounds, bind, preprocess, options):
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
-        return LLM(path, driver=driver, device=device, progress=progress)
+        if group is None:
+            return LLM(path, driver=driver, device=device, progress=progress)
+        exclusive, priority, wait = place
+        return LLM(path, progress=progress, group=group, exclusive=exclusive, priority=priority, wait=wait)
     results = None
     if isinstance(source, Module):
         weights, results = source._weights if weights is None else weights, source._results
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
-    described.update(in_group)
+    if group is not None:
+        described.update(zip(("group", "exclusive", "priority", "wait"), group._place(*place)))
     model = Model(described)
     model._results = results
     return model

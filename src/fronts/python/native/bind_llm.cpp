@@ -7,6 +7,7 @@
 #include <cugrt/llm.hpp>
 
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 namespace cugrt::python {
@@ -16,17 +17,21 @@ namespace {
 class LanguageModels {
 public:
   LanguageModels(const std::string &path, std::shared_ptr<Device> device,
-                 const LanguageSessionOptions &options)
-      : device_(std::move(device)), model_(path), session_(model_, device_->runtime(), options) {}
+                 std::shared_ptr<SharedDevice> group, const LanguageSessionOptions &options)
+      : device_(std::move(device)), group_(std::move(group)), model_(path),
+        session_(model_, device_->runtime(), options) {}
 
-  std::shared_ptr<Device> device_; // outlives the session
+  std::shared_ptr<Device> device_;      // outlives the session
+  std::shared_ptr<SharedDevice> group_; // likewise; null: none
   LanguageModel model_;
   LanguageSession session_;
 };
 
 void open(LanguageModels *self, const std::string &path, const std::string &driver, int ordinal,
           const std::string &nvrtc, const std::string &dtype, const std::string &cache,
-          int64_t context, int64_t places, const std::string &pack, nb::object function) {
+          int64_t context, int64_t places, const std::string &pack, nb::object function,
+          std::shared_ptr<SharedDevice> group, const std::string &exclusive, int priority,
+          int wait) {
   LanguageSessionOptions options;
   options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
   if (!cache.empty())
@@ -34,11 +39,16 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   options.context = context;
   options.places = places;
   options.pack = pack.empty() ? nullptr : pack.c_str();
+  options.group = group ? &group->group : nullptr;
+  options.exclusive = exclusive.empty() ? nullptr : exclusive.c_str();
+  options.priority = priority;
+  options.wait = static_cast<cugrt_wait>(wait);
   Progress progress(function);
   progress.put_into(options);
   {
     nb::gil_scoped_release released;
-    new (self) LanguageModels(path, Device::open(driver, ordinal, nvrtc), options);
+    auto device = group ? group->device : Device::open(driver, ordinal, nvrtc);
+    new (self) LanguageModels(path, std::move(device), std::move(group), options);
   }
   try {
     progress.rethrow();
@@ -110,6 +120,12 @@ nb::list step(LanguageModels &self) {
   return all;
 }
 
+nb::dict memory_of(LanguageModels &self) {
+  nb::dict all = described_memory(self.session_.memory());
+  all["caches"] = self.session_.info().cache_bytes;
+  return all;
+}
+
 nb::dict info(LanguageModels &self) {
   const cugrt_llm_model_info model = self.model_.info();
   const cugrt_llm_session_info session = self.session_.info();
@@ -137,7 +153,8 @@ void bind_llm(nb::module_ &module) {
   nb::class_<LanguageModels>(module, "LanguageModel")
       .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
            nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("cache"), nb::arg("context"),
-           nb::arg("places"), nb::arg("pack"), nb::arg("progress").none())
+           nb::arg("places"), nb::arg("pack"), nb::arg("progress").none(), nb::arg("group").none(),
+           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"))
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",
@@ -157,6 +174,17 @@ void bind_llm(nb::module_ &module) {
            [](LanguageModels &self, uint64_t sequence) { self.session_.cancel(sequence); })
       .def("step", &step)
       .def("clear", [](LanguageModels &self) { self.session_.clear(); })
+      .def("memory", &memory_of)
+      .def("evict",
+           [](LanguageModels &self) {
+             nb::gil_scoped_release released;
+             self.session_.evict();
+           })
+      .def("is_resident",
+           [](LanguageModels &self) {
+             nb::gil_scoped_release released;
+             return self.session_.is_resident();
+           })
       .def("info", &info);
   module.def("trained_context",
              [](const std::string &path) { return LanguageModel(path).info().trained_context; });

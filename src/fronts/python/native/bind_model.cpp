@@ -73,23 +73,13 @@ nb::dict counters_of(Model &model) {
   return all;
 }
 
-nb::dict described(const cugrt_memory &memory) {
-  nb::dict all;
-  all["arena"] = memory.arena_bytes;
-  all["weights"] = memory.weight_bytes;
-  all["results"] = memory.result_bytes;
-  all["instances"] = memory.instance_bytes;
-  all["device"] = memory.device_bytes;
-  return all;
-}
-
 nb::dict memory_of(Model &model) {
   cugrt_memory memory;
   {
     nb::gil_scoped_release released;
     memory = model.memory();
   }
-  return described(memory);
+  return described_memory(memory);
 }
 
 nb::dict described(const cugrt_latency &latency) {
@@ -261,8 +251,9 @@ void bind_model(nb::module_ &module) {
              new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes);
            })
       .def("_memory", [](SharedDevice &self) {
-        nb::dict all = described(self.group.memory());
+        nb::dict all = described_memory(self.group.memory());
         PyDict_DelItemString(all.ptr(), "instances"); // of sessions alone
+        all["buffers"] = self.group.memory().buffer_bytes;
         return all;
       });
   nb::class_<Model>(module, "Model", nb::type_slots(kSlots))

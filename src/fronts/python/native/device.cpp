@@ -243,6 +243,16 @@ template <class T> T given(nb::handle value, const char *name, const char *kind,
 
 } // namespace
 
+nb::dict described_memory(const cugrt_memory &memory) {
+  nb::dict all;
+  all["arena"] = memory.arena_bytes;
+  all["weights"] = memory.weight_bytes;
+  all["results"] = memory.result_bytes;
+  all["instances"] = memory.instance_bytes;
+  all["device"] = memory.device_bytes;
+  return all;
+}
+
 void bind_device_array(nb::module_ &module) {
   nb::class_<DeviceArray>(module, "DeviceArray",
                           "A contiguous array on a device.\n\n"

@@ -102,6 +102,17 @@ struct DeviceArray {
 /// An uninitialised NumPy array, and where its elements are.
 nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **data);
 
+/// Models that share a device's memory.
+struct SharedDevice {
+  SharedDevice(std::shared_ptr<Device> on, uint64_t budget_bytes)
+      : device(std::move(on)), group(device->runtime(), budget_bytes) {}
+  std::shared_ptr<Device> device;
+  Group group;
+};
+
+/// Of a session: arena, weights, results, instances, and device, the sum without instances.
+nb::dict described_memory(const cugrt_memory &memory);
+
 void bind_device_array(nb::module_ &module);
 
 } // namespace cugrt::python

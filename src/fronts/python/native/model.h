@@ -48,14 +48,6 @@ struct CallSpan { // nanoseconds of the steady clock
   int64_t begin_ns, queued_ns, end_ns;
 };
 
-/// Models that share a device's memory.
-struct SharedDevice {
-  SharedDevice(std::shared_ptr<Device> on, uint64_t budget_bytes)
-      : device(std::move(on)), group(device->runtime(), budget_bytes) {}
-  std::shared_ptr<Device> device;
-  Group group;
-};
-
 struct OpenSession {
   OpenSession(Executable &executable, Device &device, std::shared_ptr<const Weights> with,
               const cugrt_session_options &options, size_t functions)
