@@ -6,7 +6,7 @@
 // tensor arguments, of which `slots_changed` have another address than in the run before.
 // Arguments are double-buffered: two buffers each, allocated one after the other, used in turn.
 // Beside it, runs at two shapes in turn on one instance, which all of the region's nodes depend on
-// (case shape_switch).
+// (case shape_switch), and runs of a session that has a word in a group (case word_run).
 //
 //   instructions   from the call of session_run to the driver's cuGraphLaunch, the C library's
 //                  among them, the driver's not
@@ -146,14 +146,14 @@ void measure_runs(Session &session, Function function, const Case &c, const char
   cugrt_null_driver_mark_launches(false);
 }
 
-void measure_changes(Session &session, Function function, const Case &c, uint32_t changed,
-                     std::span<const Buffer> buffers, std::vector<Row> &rows) {
+void measure_changes(Session &session, Function function, const Case &c, const char *name,
+                     uint32_t changed, std::span<const Buffer> buffers, std::vector<Row> &rows) {
   std::vector<Value> sets[2];
   for (uint32_t slot = 0; slot < c.slots; ++slot)
     for (uint32_t set = 0; set < 2; ++set)
       sets[set].push_back(
           buffers[2 * slot + (slot < changed ? set : 0)].tensor(CUGRT_F32, {kRows, kColumns}));
-  measure_runs(session, function, c, "repeat_run", changed, sets, rows);
+  measure_runs(session, function, c, name, changed, sets, rows);
 }
 
 /// With an instance for one shape only, so that each run patches it to the other one.
@@ -192,9 +192,16 @@ Status measure(const std::string &path) {
     for (uint32_t i = 0; i < 2 * c.slots; ++i)
       buffers.emplace_back(runtime, kMaxRows * kColumns * sizeof(float));
     for (uint32_t changed : c.changed)
-      measure_changes(session, executable.function("main"), c, changed, buffers, rows);
+      measure_changes(session, executable.function("main"), c, "repeat_run", changed, buffers,
+                      rows);
     if (c.slots == 4)
       measure_switch(runtime, executable, c, buffers, rows);
+    Group group(runtime);
+    options.group = group.get();
+    options.exclusive = "bench";
+    Session of_word(executable, runtime, Weights(), options);
+    for (uint32_t changed : c.changed)
+      measure_changes(of_word, executable.function("main"), c, "word_run", changed, buffers, rows);
   }
   return write_json(path, rows);
 }
