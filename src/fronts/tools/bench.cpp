@@ -215,6 +215,7 @@ void print_json(const Model &model, const std::vector<Measured> &all) {
 struct Share {
   double us = 0; // of a run
   size_t nodes = 0;
+  uint64_t bytes = 0; // of a run: of tensors that are read and written
 };
 
 /// By the events between nodes of one run after another; what several regions take is added up.
@@ -238,6 +239,7 @@ std::map<std::string, Share> measure_shares(Model &model, const BenchOptions &op
                                                        : node.binding];
         share.us += (node.end_us - node.begin_us) / runs;
         share.nodes += i == 1;
+        share.bytes += i == 1 ? node.bytes : 0;
       }
   }
   return shares;
@@ -253,10 +255,12 @@ void print_shares(const Model &model, const BenchOptions &options, const std::st
     all += share.us;
   std::printf("%s, %s: microseconds of a run on the device, by events between nodes; %.2f in all\n",
               model.driver().c_str(), key.empty() ? "-" : key.c_str(), all);
-  std::printf("%-48s %8s %12s %8s\n", options.by.c_str(), "nodes", "us", "share");
+  std::printf("%-48s %8s %12s %8s %14s %8s\n", options.by.c_str(), "nodes", "us", "share", "bytes",
+              "GB/s");
   for (const auto &[name, share] : rows)
-    std::printf("%-48s %8zu %12.2f %7.1f%%\n", name.c_str(), share.nodes, share.us,
-                all > 0 ? 100 * share.us / all : 0);
+    std::printf("%-48s %8zu %12.2f %7.1f%% %14llu %8.1f\n", name.c_str(), share.nodes, share.us,
+                all > 0 ? 100 * share.us / all : 0, (unsigned long long)share.bytes,
+                share.us > 0 ? double(share.bytes) / share.us / 1e3 : 0);
 }
 
 void bench_shares(const BenchOptions &options) {
@@ -275,7 +279,8 @@ void bench_shares(const BenchOptions &options) {
                       {"driver", model.driver()},
                       {options.by, name},
                       {"nodes", share.nodes},
-                      {"us", share.us}});
+                      {"us", share.us},
+                      {"bytes", share.bytes}});
   }
   if (options.json)
     std::cout << rows.dump(1) << "\n";

@@ -18,11 +18,38 @@ struct NodeRow {
   std::vector<uint32_t> after;
   std::vector<bool> programmatic; // of each of `after`
   SourceLocation location;
-  std::optional<uint64_t> id; // of profilers
+  std::optional<uint64_t> id;    // of profilers
+  std::optional<uint64_t> bytes; // of the tensors that it reads and those that it writes
   std::optional<GraphInstance::NodeTime> time;
 };
 
 Json dim3_json(const driver::Dim3 &dim) { return Json{dim.x, dim.y, dim.z}; }
+
+/// Of the tensors that a step reads, and of those that it writes, each once, at the instance's key;
+/// none where a tensor's shape is not known.
+std::optional<uint64_t> bytes_of(const GraphCache::View &view, const plan::Step &step) {
+  const plan::Function &function = view.run->function;
+  std::vector<int64_t> symbols = view.run->symbols;
+  for (size_t i = 0; i < view.instance->key().size(); ++i)
+    symbols[view.region->key[i].index] = static_cast<int64_t>(view.instance->key()[i]);
+  uint64_t bytes = 0;
+  std::vector<std::pair<uint32_t, bool>> seen;
+  for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
+    const plan::BufferAccess &access = function.accesses[a];
+    const plan::Buffer &buffer = function.buffers[access.buffer];
+    auto size = buffer.bytes.valid() ? view.run->plan.exprs.evaluate(buffer.bytes, symbols)
+                                     : Result<int64_t>(0);
+    if (!buffer.bytes.valid() || !size.ok())
+      return std::nullopt;
+    for (bool writes : {false, true})
+      if ((writes ? ir::writes(access.access) : ir::reads(access.access)) &&
+          std::find(seen.begin(), seen.end(), std::pair(access.buffer, writes)) == seen.end()) {
+        seen.emplace_back(access.buffer, writes);
+        bytes += static_cast<uint64_t>(*size);
+      }
+  }
+  return bytes;
+}
 
 std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &view) {
   const TopologyClass &topology = view.instance->topology();
@@ -51,6 +78,7 @@ std::vector<NodeRow> nodes_of(const plan::Plan &plan, const GraphCache::View &vi
     row.dims = view.instance->dims(node);
     row.location = view.run->function.steps[variant.step].location;
     row.id = view.instance->tools_id(node);
+    row.bytes = bytes_of(view, view.run->function.steps[variant.step]);
     row.time = view.instance->node_time(node);
     for (uint32_t i = topology.first_predecessor[node]; i < topology.first_predecessor[node + 1];
          ++i) {
@@ -121,6 +149,8 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
         node["line"] = row.location.line;
       if (row.id)
         node["id"] = *row.id;
+      if (row.bytes)
+        node["bytes"] = *row.bytes;
       if (row.time) {
         node["begin_us"] = row.time->begin_us;
         node["end_us"] = row.time->end_us;

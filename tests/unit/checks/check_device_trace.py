@@ -23,6 +23,8 @@ func @main(%x: tensor<[n, 64], f32>, %w: tensor<[64, 64], f32>) -> (tensor<[n, 6
   return %t
 }
 """
+# Of n = 2: x and w in, h out; h in, s out; and so on, floats of 4 bytes.
+BYTES = [4 * (2 * 64 + 64 * 64 + 2 * 64), 4 * (2 * 64 + 2 * 64)] * 2
 OPS = ["matmul", "softmax", "matmul", "softmax"]
 BINDINGS = ["%h", "%s", "%g", "%t"]
 
@@ -82,6 +84,7 @@ def main():
                 mine = [event for event in kernels if event["args"]["run"] == number]
                 expect("ops", [event["args"]["op"] for event in mine], OPS)
                 expect("bindings", [event["args"]["binding"] for event in mine], BINDINGS)
+                expect("bytes", [event["args"]["bytes"] for event in mine], BYTES)
                 expect(
                     "places", [event["args"]["place"] for event in mine], [place + str(line) for line in range(5, 9)]
                 )
@@ -111,8 +114,8 @@ def main():
         )
         expect(
             "rows",
-            sorted((row["op"], row["nodes"], row["case"]) for row in rows),
-            [("matmul", 2, "n=4"), ("softmax", 2, "n=4")],
+            sorted((row["op"], row["nodes"], row["case"], row["bytes"]) for row in rows),
+            [("matmul", 2, "n=4", 8 * (4 * 64 + 64 * 64 + 4 * 64)), ("softmax", 2, "n=4", 8 * 8 * 64)],
         )
         # A pack says the same, but for ops: they became kernels, which are named instead.
         pack = os.path.join(folder, "chain.pack")

@@ -65,7 +65,7 @@ std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const M
                              place_of(node, value, model), graph.region,
                              node.contains("id") ? std::to_string(node["id"].get<uint64_t>())
                                                  : std::to_string(number - 1),
-                             node["begin_us"], node["end_us"]});
+                             node.value("bytes", uint64_t(0)), node["begin_us"], node["end_us"]});
     }
     std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
                      [](const TimedNode &a, const TimedNode &b) { return a.end_us < b.end_us; });

@@ -17,7 +17,8 @@ struct TimedNode {
   std::string binding; // "%x": what it computes
   std::string place;   // the node of an ONNX file, else "file:line"
   std::string region;
-  std::string id; // of profilers; or its number in the graph, where the driver gives none
+  std::string id;     // of profilers; or its number in the graph, where the driver gives none
+  uint64_t bytes = 0; // of the tensors that it reads and writes; 0: not known
   double begin_us = 0, end_us = 0; // from the graph's begin
 };
 

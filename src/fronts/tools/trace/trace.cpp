@@ -121,6 +121,7 @@ public:
            {"node", node.id},
            {"region", node.region},
            {"kernel", node.kernel},
+           {"bytes", node.bytes},
            {"run", record.run}});
     }
     device_end_ns_ = at(graph.total_us());
