@@ -131,31 +131,19 @@ extern "C" __global__ void __launch_bounds__(128) conv_integer_mma(DIRECT_PARAME
       },
       right, stages, sum, row_sums, column_sums);
   __syncthreads();
-#pragma unroll
-  for (int q = 0; q < kWide; ++q)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const unsigned column = first_column + Tile::column(q, c);
-      if (column >= n)
-        continue;
-      const unsigned to = column / out_volume * unsigned(out_channels) + group * m + first_row;
-      const long long first = (long long)(to)*out_volume + column % out_volume;
-#pragma unroll
-      for (int r = 0; r < kHigh; ++r)
-#pragma unroll
-        for (int e = c; e < 4; e += 2) {
-          const unsigned row = Tile::row(r, e);
-          if (first_row + row >= m)
-            continue;
-          unsigned value = unsigned(sum[r][q][e]); // sums wrap
-          const unsigned p = unsigned(X_ZERO), z = unsigned(W_ZERO(group * m + first_row + row));
-          if (kHasXZero)
-            value -= p * unsigned(row_sums[row]);
-          if (kHasWZero)
-            value -= z * unsigned(column_sums[Tile::column(q, c)]);
-          STORE(first + (long long)(row)*out_volume, int(value + k * p * z));
-        }
-    }
+  Tile::each_sum(sum, stages, [&](int r, int c, int products) {
+    const unsigned column = first_column + c, row = first_row + r;
+    if (column >= n || row >= m)
+      return;
+    const unsigned channel = column / out_volume * unsigned(out_channels) + group * m + row;
+    unsigned value = unsigned(products); // sums wrap
+    const unsigned p = unsigned(X_ZERO), z = unsigned(W_ZERO(group * m + row));
+    if (kHasXZero)
+      value -= p * unsigned(row_sums[r]);
+    if (kHasWZero)
+      value -= z * unsigned(column_sums[c]);
+    STORE(Index(channel) * out_volume + column % out_volume, int(value + k * p * z));
+  });
 }
 
 #endif

@@ -95,12 +95,32 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
   static constexpr int kChunks = kRows * kDepth / 16 / kThreads;  // of the left tile, a thread's
   static constexpr int kWords = kColumns * kDepth / 4 / kThreads; // of the right tile, a thread's
 
-  // Row and column of the block's tile where sum[r][q][e] of this thread lies.
-  static __device__ __forceinline__ int row(int r, int e) {
-    return threadIdx.y / 2 * kHigh * 16 + r * 16 + threadIdx.x / 4 + e / 2 * 8;
-  }
-  static __device__ __forceinline__ int column(int q, int e) {
-    return threadIdx.y % 2 * kWide * 8 + q * 8 + threadIdx.x % 4 * 2 + e % 2;
+  // Calls store(row, column, sum) for each sum of the tile, neighbouring lanes for neighbouring
+  // columns: through shared memory, so that what is done with a sum is written out kHigh times and
+  // not for each of a thread's. Nothing else uses `stages` by then.
+  template <class Store>
+  static __device__ __forceinline__ void each_sum(const int (&sum)[kHigh][kWide][4],
+                                                  unsigned char *stages, Store store) {
+    constexpr int kAcross = kWide * 8, kLine = kAcross + 8; // rows of a fragment in other banks
+    static_assert(4 * 16 * kLine * sizeof(int) <= 2 * kStage,
+                  "a warp's rows fit beside the others'");
+    const int lane = threadIdx.x;
+    int *lines = reinterpret_cast<int *>(stages) + threadIdx.y * 16 * kLine;
+#pragma unroll
+    for (int r = 0; r < kHigh; ++r) {
+      __syncwarp();
+#pragma unroll
+      for (int q = 0; q < kWide; ++q)
+#pragma unroll
+        for (int e = 0; e < 4; e += 2)
+          *reinterpret_cast<int2 *>(lines + (lane / 4 + e / 2 * 8) * kLine + q * 8 + lane % 4 * 2) =
+              int2{sum[r][q][e], sum[r][q][e + 1]};
+      __syncwarp();
+      const int top = threadIdx.y / 2 * kHigh * 16 + r * 16, left = threadIdx.y % 2 * kAcross;
+#pragma unroll 2
+      for (int i = lane; i < 16 * kAcross; i += 32)
+        store(top + i / kAcross, left + i % kAcross, lines[i / kAcross * kLine + i % kAcross]);
+    }
   }
 
   // This thread's chunks of the left tile: bytes `chunk()` of the rows left_row(j).
@@ -175,7 +195,7 @@ private:
                                                   int (&sum)[kHigh][kWide][4]) {
     const int lane = threadIdx.x;
     const unsigned char *left =
-        stage + (row(0, 0) - lane / 4 + lane % 16) * kPitch + lane / 16 * 16;
+        stage + (threadIdx.y / 2 * kHigh * 16 + lane % 16) * kPitch + lane / 16 * 16;
     const unsigned char *right =
         stage + (kRows + threadIdx.y % 2 * kWide * 8 + lane / 16 * 8 + lane % 8) * kPitch +
         lane / 8 % 2 * 16;

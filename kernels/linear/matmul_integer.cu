@@ -16,13 +16,11 @@
 // b_zero_step columns (0: one for all); WITH_MMA and WITH_MMA_SMALL for the others, WITHOUT_DP4A;
 // those of fusion.cuh and assume.cuh.
 
-#include "shared/assume.cuh"
 #include "linear/byte_tile.cuh"
+#include "shared/assume.cuh"
+#include "shared/byte_sums.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
-
-typedef int T;
-typedef int Acc;
 
 #ifdef A_UNSIGNED
 typedef unsigned char A;
@@ -232,23 +230,18 @@ template <int kHigh, int kWide> __device__ __forceinline__ void multiply_byte_ti
                               sum, row_sums, column_sums);
   __syncthreads();
   const TilePlace<Tile> to(rows, columns);
-#pragma unroll
-  for (int r = 0; r < kHigh; ++r)
-#pragma unroll
-    for (int q = 0; q < kWide; ++q)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const long long row = to.top + Tile::row(r, e), column = to.left + Tile::column(q, e);
-        if (row >= rows || column >= columns)
-          continue;
-        unsigned value = unsigned(sum[r][q][e]); // sums wrap
-        const unsigned p = unsigned(A_ZERO(row)), z = unsigned(B_ZERO(column));
-        if (kHasBZero)
-          value -= z * unsigned(row_sums[Tile::row(r, e)]);
-        if (kHasAZero)
-          value -= p * unsigned(column_sums[Tile::column(q, e)]);
-        STORE((to.image * rows + row) * columns + column, int(value + unsigned(inner) * p * z));
-      }
+  Tile::each_sum(sum, stages, [&](int r, int c, int products) {
+    const long long row = to.top + r, column = to.left + c;
+    if (row >= rows || column >= columns)
+      return;
+    unsigned value = unsigned(products); // sums wrap
+    const unsigned p = unsigned(A_ZERO(row)), z = unsigned(B_ZERO(column));
+    if (kHasBZero)
+      value -= z * unsigned(row_sums[r]);
+    if (kHasAZero)
+      value -= p * unsigned(column_sums[c]);
+    STORE((to.image * rows + row) * columns + column, int(value + unsigned(inner) * p * z));
+  });
 }
 
 #ifdef WITH_MMA
