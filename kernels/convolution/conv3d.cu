@@ -21,6 +21,7 @@
 #include "convolution/volume.cuh"
 
 #ifdef INTEGERS
+#include "shared/byte_sums.cuh"
 #ifdef X_UNSIGNED
 typedef unsigned char X;
 #else
@@ -31,8 +32,6 @@ typedef unsigned char W;
 #else
 typedef signed char W;
 #endif
-typedef int T;
-typedef int Acc;
 __device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) {
   return int(unsigned(a) * unsigned(b) + unsigned(sum));
 }

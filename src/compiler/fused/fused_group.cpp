@@ -232,7 +232,11 @@ private:
         heading(group_, part_.ops, uses) + macros +
         list_macro("FUSED_PARAMETERS", declared(module_, group_, uses, "__restrict__ ")) +
         list_macro("FUSED_ARGUMENTS", named(uses)) +
-        includes(uses, "", computes_what_it_loads(anchor.op) ? "number" : "floating") + functions;
+        includes(uses, "",
+                 computes_what_it_loads(anchor.op) ? "number"
+                 : multiplies_bytes(anchor.op)     ? "byte_sums"
+                                                   : "floating") +
+        functions;
     return {};
   }
 

@@ -5,14 +5,16 @@
 
 namespace cugrt::codegen {
 
-namespace {} // namespace
-
 bool is_search(ir::Op op) { return op == ir::Op::argmax || op == ir::Op::argmin; }
 
 bool computes_what_it_loads(ir::Op op) {
   using enum ir::Op;
   return op == reduce_sum || op == reduce_mean || op == reduce_max || op == reduce_min ||
          op == reduce_prod || is_search(op);
+}
+
+bool multiplies_bytes(ir::Op op) {
+  return op == ir::Op::matmul_integer || op == ir::Op::conv_integer;
 }
 
 bool is_anchor(ir::Op op) {
@@ -214,7 +216,7 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> o
     };
     return is(result) && std::all_of(operands.begin(), operands.end(), is);
   };
-  if (is_anchor(op) && !computes_what_it_loads(op))
+  if (is_anchor(op) && !computes_what_it_loads(op) && !multiplies_bytes(op))
     return each_is([](ir::DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; });
   return each_is([](ir::DType dtype) { return !element_type(dtype).empty(); }) &&
          (is_anchor(op) || is_relabelling(op) || is_movement(op) || is_of_index(op) ||

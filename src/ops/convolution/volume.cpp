@@ -181,6 +181,8 @@ Status emit_conv_transpose(OpEmitter &op) { return emit_floating(op, "conv_trans
 
 Status emit_conv_integer(OpEmitter &op) {
   KernelLaunch launch = op.launch("conv3d.cu", "conv_integer");
+  if (op.call().fusion)
+    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
   launch.option("-DINTEGERS");
   if (op.operand_type(0).dtype == ir::DType::u8)
     launch.option("-DX_UNSIGNED");

@@ -68,6 +68,8 @@ Status emit_matmul_integer(OpEmitter &op) {
   const ir::Type a = op.operand_type(0), b = op.operand_type(1);
   const size_t rank = a.dims.size();
   KernelLaunch launch = op.launch("matmul_integer.cu", "matmul_integer");
+  if (op.call().fusion)
+    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
   if (a.dtype == ir::DType::u8)
     launch.option("-DA_UNSIGNED");
   if (b.dtype == ir::DType::u8)
