@@ -11,6 +11,9 @@ constexpr Pass kPasses[] = {
      pad_to_buckets},
     {"FuseAttention", "make products with a softmax and masks between them the op attention",
      fuse_attention},
+    {"ToIntegerProducts",
+     "make products of dequantised numbers those of their bytes, and scale the sums",
+     to_integer_products},
     {"ToMixedPrecision",
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
@@ -65,6 +68,7 @@ std::span<const Pass *const> default_pipeline() {
   static const std::vector<const Pass *> pipeline = {
       find_pass("PadToBuckets"),
       find_pass("FuseAttention"),
+      find_pass("ToIntegerProducts"),
       // What nothing uses would keep others in f32, and apart.
       find_pass("EliminateDeadBindings"),
       find_pass("ToMixedPrecision"), // off unless asked for

@@ -1,0 +1,418 @@
+// ToIntegerProducts: products and convolutions of numbers that were dequantised multiply the bytes
+// themselves, exactly, and their sums are scaled:
+//
+//   %x = mul(cast(sub(cast(%p), cast(%pz))), %ps)       %s = conv_integer(%p, %q, %pz)
+//   %w = mul(cast(sub(cast(%q), cast(%qz))), %qs)       %f = cast(%s) {dtype = f32}
+//   %y = conv2d(%x, %w, %b)                             %m = mul(%f, %scales)    of %ps and %qs
+//   %r = relu(%y)                                       %y = add(%m, %b_channels)
+//   .. quantised ..                                     %r = relu(%y)
+//                                                       .. quantised ..
+//
+// What follows joins the product's kernel in FuseOps, so that it stores bytes. Weights stay bytes
+// in memory. x has one scale and zero point; weights have one, or one a channel or column.
+//
+// What only moves elements moves the bytes, which are dequantised behind it; so does a maximum over
+// windows, since a scale above 0 keeps their order. What is quantised again as it was is the bytes.
+//
+// Products stay where the sums of so many bytes may not fit into 32 bits, and convolutions before
+// tensor cores multiply bytes. The dequantised values are dead where nothing else reads them:
+// EliminateDeadBindings takes them away.
+#include "compiler/passes/all_passes.h"
+#include "compiler/passes/quantized/quantized_values.h"
+#include "ir/module/function_cloner.h"
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Attribute;
+using ir::Binding;
+using ir::BindingKind;
+using ir::DType;
+using ir::ExprId;
+using ir::Op;
+using ir::Operand;
+using ir::TypeId;
+using ir::ValueId;
+
+/// Results that have elements of operand 0, and nothing else.
+constexpr std::array kMoves = {Op::reshape,      Op::transpose, Op::slice,     Op::split,
+                               Op::broadcast_to, Op::gather,    Op::embedding, Op::max_pool2d};
+
+bool is_move(Op op) { return std::ranges::find(kMoves, op) != kMoves.end(); }
+
+bool is_convolution(Op op) { return op == Op::conv1d || op == Op::conv2d || op == Op::conv3d; }
+
+class IntegerProducts : public ir::FunctionCloner {
+public:
+  IntegerProducts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+                  const codegen::Target &device)
+      : FunctionCloner(source, target), device_(device), values_(source_module, source) {}
+
+  size_t products() const { return products_; }
+  const std::map<std::string, size_t> &kept() const { return kept_; }
+
+protected:
+  Status enter_block(uint32_t block) override {
+    known_.clear();
+    values_.enter(block);
+    blocks_.push_back(block);
+    return {};
+  }
+  Status leave_block(uint32_t) override {
+    // What was known before a nested block is not looked for behind it.
+    known_.clear();
+    blocks_.pop_back();
+    if (!blocks_.empty())
+      values_.enter(blocks_.back());
+    return {};
+  }
+
+  Status visit(const Binding &binding) override {
+    if (binding.kind != BindingKind::op)
+      return copy(binding);
+    const Op op = ir::op_of(binding);
+    if (const std::optional<Dequantized> found = values_.dequantized(binding)) {
+      known_.emplace(binding.first_result,
+                     Known{*found, mapped(found->q), mapped(found->scale),
+                           found->zero.valid() ? mapped(found->zero) : ValueId()});
+      return copy(binding);
+    }
+    if (const std::optional<Quantized> found = values_.quantized(binding))
+      if (const Known *x = known(found->x); x && is_quantised_alike(*x, *found, binding.result())) {
+        map(binding.result(), x->q);
+        return {};
+      }
+    bool done = false;
+    if (is_convolution(op) || op == Op::matmul)
+      done = multiply(binding, op);
+    else if (is_move(op))
+      done = move(binding, op);
+    else if (op == Op::concat)
+      done = concatenate(binding);
+    CUGRT_TRY(std::move(status_));
+    return done ? Status() : copy(binding);
+  }
+
+private:
+  using Dims = std::vector<ExprId>;
+
+  /// A value of the source that is (q - zero) * scale.
+  struct Known {
+    Dequantized from;       // of the source: scale and zero point as they were given
+    ValueId q, scale, zero; // of the target
+  };
+
+  const Known *known(ValueId value) const {
+    const auto at = known_.find(value.index);
+    return at == known_.end() ? nullptr : &at->second;
+  }
+  ValueId operand(const Binding &binding, size_t i) const {
+    const auto given = source().operands_of(binding);
+    return i < given.size() && given[i].kind == Operand::Kind::value ? given[i].value() : ValueId();
+  }
+  const ir::Type &made_type(ValueId value) {
+    return module().types[builder().function().value(value).type];
+  }
+  std::optional<int64_t> size(ExprId dim) const { return module().exprs.as_constant(dim); }
+  bool is_uniform(const Known &x) const {
+    return values_.has_one_element(x.from.scale) &&
+           (!x.from.zero.valid() || values_.has_one_element(x.from.zero));
+  }
+  bool is_quantised_alike(const Known &x, const Quantized &to, ValueId result) {
+    return is_uniform(x) && values_.is_reversible(x.from.scale) &&
+           values_.are_alike(x.from.scale, to.scale) && values_.are_alike(x.from.zero, to.zero) &&
+           made_type(x.q).dtype == type_of(result).dtype;
+  }
+
+  // --- Ops of the target -------------------------------------------------------------------------
+
+  /// The first error stays in status_, and what is made then is not used.
+  ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes) {
+    std::vector<Operand> given;
+    std::vector<TypeId> types;
+    for (ValueId value : operands) {
+      given.push_back(value.valid() ? Operand::of(value) : Operand{});
+      types.push_back(value.valid() ? builder().function().value(value).type : TypeId());
+    }
+    while (!given.empty() && given.back().kind == Operand::Kind::none)
+      given.pop_back(), types.pop_back();
+    if (!status_.ok())
+      return {};
+    auto results = ir::infer_op(module(), op, types, attributes, &builder().function());
+    if (!results.ok()) {
+      status_ = results.take_status();
+      return {};
+    }
+    Binding made{};
+    made.kind = BindingKind::op;
+    made.callee = uint32_t(op);
+    made.location = location_;
+    return builder().bind(made, given, {}, attributes, std::span(&hint_, 1), *results);
+  }
+  ValueId cast(ValueId x, DType to) {
+    return !status_.ok() || made_type(x).dtype == to ? x : op(Op::cast, {x}, {{"dtype", to}});
+  }
+  ValueId reshape(ValueId x, const Dims &dims) {
+    if (!status_.ok() || made_type(x).dims == dims)
+      return x;
+    return op(Op::reshape,
+              {x, bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims),
+                             location_)},
+              {});
+  }
+  void begin(const Binding &binding, uint32_t result = 0) {
+    location_ = binding.location;
+    hint_ = source().value(binding.result(result)).name;
+  }
+
+  // --- What moves elements -----------------------------------------------------------------------
+
+  /// The bytes dequantised again, as they were before.
+  ValueId dequantized(const Known &x, DType dtype) {
+    ValueId number = x.q;
+    if (x.zero.valid())
+      number = op(Op::sub, {cast(number, DType::i32), cast(x.zero, DType::i32)}, {});
+    return op(Op::mul, {cast(number, dtype), x.scale}, {});
+  }
+
+  /// The binding with bytes for floats.
+  ValueId bind_bytes(const Binding &binding, std::vector<Operand> operands, DType dtype) {
+    std::vector<std::string> names;
+    std::vector<TypeId> types;
+    for (uint32_t i = 0; i < binding.result_count; ++i) {
+      names.push_back(source().value(binding.result(i)).name);
+      types.push_back(module().types.tensor(dtype, type_of(binding.result(i)).dims));
+    }
+    const auto attributes = source().attributes_of(binding);
+    return builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
+  }
+
+  bool is_plain(const Binding &binding) const {
+    for (uint32_t i = 0; i < binding.result_count; ++i) {
+      const ir::Type &type = type_of(binding.result(i));
+      if (type.kind != ir::TypeKind::tensor || !type.known_shape || !type.strides.empty() ||
+          type.scope != 0)
+        return false;
+    }
+    return true;
+  }
+
+  bool keep_moved(const Binding &binding, Known moved) {
+    for (uint32_t i = 0; i < binding.result_count; ++i) {
+      begin(binding, i);
+      const ValueId result = binding.result(i);
+      map(result, dequantized(moved, type_of(result).dtype));
+      known_.emplace(result.index, moved);
+      ++moved.q.index;
+    }
+    return true;
+  }
+
+  bool move(const Binding &binding, Op op) {
+    const Known *x = known(operand(binding, 0));
+    if (!x || !is_plain(binding) || (op == Op::max_pool2d && !values_.is_reversible(x->from.scale)))
+      return false;
+    Known moved = *x;
+    if (!is_uniform(*x)) {
+      // Scales and zero points are turned with the weights that they stretch over.
+      const size_t rank = type_of(binding.result()).dims.size();
+      const auto turned = [&](ValueId &value) {
+        if (value.valid() && made_type(value).dims.size() == rank)
+          value = this->op(Op::transpose, {value}, {source().attributes_of(binding)[0]});
+        else if (value.valid() && !is_one(value))
+          value = {};
+      };
+      if (op != Op::transpose || source().attributes_of(binding).size() != 1)
+        return false;
+      begin(binding);
+      turned(moved.scale), turned(moved.zero);
+      if (!moved.scale.valid() || moved.zero.valid() != x->zero.valid())
+        return false;
+    }
+    std::vector<Operand> operands = mapped(source().operands_of(binding));
+    operands[0] = Operand::of(x->q);
+    moved.q = bind_bytes(binding, std::move(operands), made_type(x->q).dtype);
+    return keep_moved(binding, moved);
+  }
+
+  /// Parts of the same scale and zero point.
+  bool concatenate(const Binding &binding) {
+    std::vector<Operand> operands;
+    const Known *first = known(operand(binding, 0));
+    for (size_t i = 0; i < source().operands_of(binding).size(); ++i) {
+      const Known *x = known(operand(binding, i));
+      if (!x || !is_uniform(*x) || !values_.are_alike(x->from.scale, first->from.scale) ||
+          !values_.are_alike(x->from.zero, first->from.zero) ||
+          made_type(x->q).dtype != made_type(first->q).dtype)
+        return false;
+      operands.push_back(Operand::of(x->q));
+    }
+    if (!is_plain(binding))
+      return false;
+    Known joined = *first;
+    joined.q = bind_bytes(binding, std::move(operands), made_type(first->q).dtype);
+    return keep_moved(binding, joined);
+  }
+
+  // --- Products ----------------------------------------------------------------------------------
+
+  bool is_one(ValueId value) {
+    return std::ranges::all_of(made_type(value).dims,
+                               [&](ExprId dim) { return size(dim) == int64_t(1); });
+  }
+  /// Whether a scale or zero point of weights differs along `axis` at most.
+  bool is_along(ValueId value, size_t rank, size_t axis) {
+    if (!value.valid())
+      return true;
+    const Dims &dims = made_type(value).dims;
+    for (size_t d = 0; d < dims.size(); ++d)
+      if (size(dims[d]) != int64_t(1) && d + rank - dims.size() != axis)
+        return false;
+    return true;
+  }
+  /// Largest number that is left of a byte without its zero point.
+  static int64_t most(DType dtype, bool has_zero) {
+    return dtype == DType::u8 || has_zero ? 255 : 128;
+  }
+
+  /// A zero point as products of bytes take it: one, or one a channel.
+  ValueId point(ValueId zero) {
+    if (!zero.valid())
+      return {};
+    const Dims dims = made_type(zero).dims;
+    for (ExprId dim : dims)
+      if (size(dim) != int64_t(1))
+        return reshape(zero, {dim});
+    return reshape(zero, {});
+  }
+
+  bool keep(const std::string &why) {
+    ++kept_[why];
+    return false;
+  }
+
+  bool multiply(const Binding &binding, Op of) {
+    const Known *x = known(operand(binding, 0)), *w = known(operand(binding, 1));
+    if (!x || !w || !is_plain(binding) || binding.result_count != 1)
+      return false;
+    const Dims left = made_type(x->q).dims, right = made_type(w->q).dims;
+    const bool convolves = of != Op::matmul;
+    const bool turned =
+        !convolves && ir::op_bool(Op::matmul, source().attributes_of(binding), "transpose_b");
+    const size_t rank = right.size(),
+                 axis = convolves ? 0 : rank - (turned ? 2 : 1); // of channels or columns
+    if (convolves && device_.compute_capability < codegen::kTensorCoresSince)
+      return keep("a convolution stays in floats: there are no tensor cores for bytes");
+    if (!convolves && rank > 2 &&
+        (left.size() != rank || !std::equal(left.begin(), left.end() - 2, right.begin())))
+      return keep("a product stays in floats: its operands have other outer dimensions");
+    if (!is_uniform(*x))
+      return keep("a product stays in floats: its first operand has more than one scale");
+    if (!is_along(w->scale, rank, axis) || !is_along(w->zero, rank, axis))
+      return keep("a product stays in floats: its weights' scales are not one a channel");
+    std::optional<int64_t> products = 1;
+    for (size_t d = 0; d < rank; ++d)
+      if (convolves ? d != 0 : d + 2 >= rank && d != axis) {
+        const std::optional<int64_t> factor = size(right[d]);
+        products = factor && products && *factor <= kMostProducts
+                       ? std::optional(*products * std::max<int64_t>(*factor, 1))
+                       : std::nullopt;
+        if (products && *products > kMostProducts)
+          products.reset();
+      }
+    const int64_t largest =
+        most(made_type(x->q).dtype, x->zero.valid()) * most(made_type(w->q).dtype, w->zero.valid());
+    if (!products || *products > INT32_MAX / largest)
+      return keep("a product stays in floats: its sums may not fit into 32 bits");
+
+    begin(binding);
+    ValueId q = w->q, scale = w->scale, zero = w->zero;
+    if (turned) {
+      const auto exchange = [&](ValueId value) {
+        const size_t own = made_type(value).dims.size();
+        if (own < 2)
+          return value; // one element
+        std::vector<int64_t> axes;
+        for (size_t d = 0; d < own; ++d)
+          axes.push_back(int64_t(d));
+        std::swap(axes[own - 1], axes[own - 2]);
+        return op(Op::transpose, {value}, {{"axes", axes}});
+      };
+      q = exchange(q), scale = exchange(scale);
+      if (zero.valid())
+        zero = exchange(zero);
+    }
+    std::vector<Attribute> attributes;
+    if (convolves)
+      for (const char *name : {"strides", "padding", "dilation"})
+        attributes.push_back({name, ir::op_integers(of, source().attributes_of(binding), name)});
+    if (convolves)
+      attributes.push_back(
+          {"groups", ir::op_integer(of, source().attributes_of(binding), "groups")});
+    const ValueId sums = op(convolves ? Op::conv_integer : Op::matmul_integer,
+                            {x->q, q, point(x->zero), point(zero)}, attributes);
+    // Behind it a channel's numbers lie along dimension 1 of images, the last one of rows.
+    const auto of_result = [&](ValueId value, ExprId channels) {
+      Dims dims(convolves ? rank : 1, module().exprs.constant(1));
+      dims[convolves ? 1 : 0] = channels;
+      return value.valid() && status_.ok() && !is_one(value) ? reshape(value, dims) : value;
+    };
+    const ExprId channels =
+        type_of(binding.result()).dims[convolves ? 1 : type_of(binding.result()).dims.size() - 1];
+    const ValueId one = status_.ok() ? reshape(x->scale, {}) : ValueId();
+    ValueId y =
+        op(Op::mul,
+           {cast(sums, DType::f32),
+            op(Op::mul, {cast(of_result(scale, channels), DType::f32), cast(one, DType::f32)}, {})},
+           {});
+    if (const ValueId bias = operand(binding, 2); bias.valid() && status_.ok())
+      y = op(Op::add, {y, cast(of_result(mapped(bias), channels), DType::f32)}, {});
+    y = cast(y, type_of(binding.result()).dtype);
+    if (!status_.ok())
+      return false;
+    map(binding.result(), y);
+    ++products_;
+    return true;
+  }
+
+  static constexpr int64_t kMostProducts = INT32_MAX; // so that they can be counted
+
+  const codegen::Target device_;
+  QuantizedValues values_;
+  std::unordered_map<uint32_t, Known> known_; // by value of the source, of the block
+  std::vector<uint32_t> blocks_;              // that are open
+  std::map<std::string, size_t> kept_;
+  size_t products_ = 0;
+  SourceLocation location_{};
+  std::string hint_;
+  Status status_;
+};
+
+} // namespace
+
+Result<ir::Module> to_integer_products(const ir::Module &module, const PassContext &context) {
+  codegen::Target device;
+  device.compute_capability = context.number("target.compute_capability");
+  ir::Module target = ir::without_functions(module);
+  for (const ir::Function &function : module.functions) {
+    IntegerProducts products(module, function, target, device);
+    CUGRT_ASSIGN(ir::Function made, products.run());
+    target.functions.push_back(std::move(made));
+    if (products.products() > 0)
+      context.note("@" + function.name + ": " + std::to_string(products.products()) +
+                   " products of bytes");
+    for (const auto &[text, times] : products.kept())
+      context.note("@" + function.name + ": " +
+                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+  }
+  return target;
+}
+
+} // namespace cugrt::passes
