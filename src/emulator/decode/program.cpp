@@ -79,7 +79,8 @@ private:
   LoadOptions options_;
   std::unique_ptr<ptx::Module> module_;
   Placement placement_;
-  uint32_t constant_bytes_ = 0; // of .const variables
+  uint32_t constant_bytes_ = 0;     // of .const variables
+  uint32_t dynamic_alignment_ = 16; // of dynamic shared memory: of the most demanding type, or more
   Decoded decoded_;
   std::vector<const FunctionCode *> functions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
@@ -123,6 +124,8 @@ Status LoadedProgram::place_variables() {
   for (size_t i = 0; i < module_->variables.size(); ++i) {
     const ptx::Variable &variable = module_->variables[i];
     bool in_memory = variable.space == ptx::Space::global || variable.space == ptx::Space::constant;
+    if (variable.space == ptx::Space::shared && variable.bytes == 0)
+      dynamic_alignment_ = std::max(dynamic_alignment_, variable.align);
     if (!in_memory || variable.linkage == ptx::Linkage::external || variable.bytes == 0)
       continue;
     auto address = variable.managed ? memory_.allocate_shared(variable.bytes)
@@ -410,8 +413,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   launch.config = &config;
   launch.memory = &memory_;
   launch.multiprocessors = uint32_t(profile_.multiprocessors);
-  // Dynamic shared memory begins at the alignment of the most demanding type.
-  launch.static_shared_bytes = (info.static_shared_bytes + 15) & ~15u;
+  launch.static_shared_bytes =
+      (info.static_shared_bytes + dynamic_alignment_ - 1) & ~(dynamic_alignment_ - 1);
   launch.shared_bytes = config.dynamic_shared_bytes
                             ? launch.static_shared_bytes + config.dynamic_shared_bytes
                             : info.static_shared_bytes;

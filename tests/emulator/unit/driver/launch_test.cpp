@@ -359,3 +359,28 @@ TEST_CASE(
   CU(cuMemFree_v2)(out);
   CU(cuModuleUnload)(module);
 }
+
+TEST_CASE("Dynamic shared memory begins at its alignment, behind the kernel's own") {
+  Session session;
+  for (uint32_t align : {4u, 16u, 64u, 128u, 1024u}) {
+    CUmodule module = nullptr;
+    const std::string ptx =
+        ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align " +
+        std::to_string(align) +
+        " .b8 more[];\n"
+        ".visible .entry k(.param .u64 out) {\n"
+        ".shared .align 4 .b8 own[4];\n.reg .b32 %r<3>;\n.reg .b64 %rd;\n"
+        "ld.param.u64 %rd, [out];\nmov.u32 %r0, own;\nmov.u32 %r1, more;\n"
+        "st.shared.u32 [%r0], 1;\nst.shared.u32 [%r1+60], %r1;\n"
+        "ld.shared.u32 %r2, [%r1+60];\nst.global.u32 [%rd], %r2;\nret;\n}\n";
+    OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
+    CUdeviceptr out = 0;
+    OK(CU(cuMemAlloc_v2)(&out, 4));
+    void *params[] = {&out};
+    OK(CU(cuLaunchKernel)(kernel(module, "k"), 1, 1, 1, 1, 1, 1, 64, nullptr, params, nullptr));
+    OK(CU(cuCtxSynchronize)());
+    CHECK(download<uint32_t>(out, 1)[0] == std::max(align, 16u));
+    OK(CU(cuMemFree_v2)(out));
+    OK(CU(cuModuleUnload)(module));
+  }
+}
