@@ -56,17 +56,21 @@ __device__ __forceinline__ void copy_bytes_if(bool active, unsigned to, const vo
 
 // Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
 template <bool kTurned>
-__device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {
+__device__ __forceinline__ void load_fragments(unsigned address, unsigned (&f)[4]) {
   if constexpr (kTurned)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                 : "r"(shared_address(p))
+                 : "r"(address)
                  : "memory");
   else
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                 : "r"(shared_address(p))
+                 : "r"(address)
                  : "memory");
+}
+template <bool kTurned>
+__device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {
+  load_fragments<kTurned>(shared_address(p), f);
 }
 
 __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned c0,

@@ -1,4 +1,5 @@
 // Attention and its caches: kernels/attention/attention.cu, cache_write.cu.
+#include "ops/attention/grouped_form.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
@@ -163,7 +164,7 @@ namespace {
 // at least kChunk positions, at most kMaxSplits of them (attention.cu's kMostSplits): what pays for
 // a block and for joining them depends on no device, and on no other sequence. Blocks of chunks
 // that a sequence has not come to leave at once. What the symbols' bounds do not limit is many.
-constexpr int64_t kFewBlocksEach = 4, kChunk = 64, kLong = 4 * kChunk, kMaxSplits = 32;
+constexpr int64_t kChunk = 64, kMaxSplits = 32;
 constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
 
 struct Split {
@@ -177,7 +178,7 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capac
   const KernelChoice &choice = op.table().choice();
   const bool is_few =
       exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
-  const bool is_long = exprs.range(capacity, bounds).upper >= kLong;
+  const bool is_long = exprs.range(capacity, bounds).upper >= kLongCache;
   if (choice.attention == "whole" || (choice.attention == "auto" && !(is_few && is_long)))
     return std::nullopt;
   const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),
@@ -188,8 +189,8 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capac
 }
 
 // What each chunk of each query and head leaves: values, largest score, sum.
-ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, const Split &split) {
-  const std::vector<ir::ExprId> dims = {op.count(q, 0, 3), split.splits,
+ir::ValueId alloc_parts(OpEmitter &op, const ir::Type &q, ir::ExprId splits) {
+  const std::vector<ir::ExprId> dims = {op.count(q, 0, 3), splits,
                                         op.exprs().add(q.dims[3], op.constant(2))};
   return op.builder().alloc("parts", op.builder().module().types.tensor(wide_type(q.dtype), dims));
 }
@@ -206,7 +207,7 @@ void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
-constexpr int64_t kManyQueries = 16, kQueriesAtOnce = 64, kMostMmaWidth = 256;
+constexpr int64_t kQueriesAtOnce = 64, kMostMmaWidth = 256;
 
 TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
   if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||
@@ -234,10 +235,9 @@ int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
 
 /// Of the blocks that a part's join counts: as many for all ops that the rule splits, so that they
 /// share them.
-ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
+ir::ExprId counters_of(OpEmitter &op, ir::ExprId blocks) {
   ir::ExprPool &exprs = op.exprs();
   const int64_t few = kFewBlocksEach * op.table().choice().target.multiprocessors;
-  const ir::ExprId blocks = exprs.floordiv(op.count(q, 0, 3), op.constant(share));
   const ir::Interval range = exprs.range(blocks, op.builder().function().symbol_domain(exprs));
   return range.upper <= few ? op.constant(few) : blocks;
 }
@@ -245,6 +245,23 @@ ir::ExprId counters_of(OpEmitter &op, const ir::Type &q, int64_t share) {
 /// Elements from a row of [.., .., H, D] to the next.
 ir::ExprId row_distance(OpEmitter &op, const ir::Type &rows) {
   return rows.strides.empty() ? op.count(rows, 2) : rows.strides[1];
+}
+
+std::optional<GroupedForm> grouped_form_of(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
+  ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
+  auto most = [&](ir::ExprId size) { return exprs.range(size, bounds).upper; };
+  return grouped_form({.dtype = q.dtype,
+                       .cache = keys.dtype,
+                       .sequences = most(q.dims[0]),
+                       .queries = most(q.dims[1]),
+                       .capacity = most(keys.dims[1]),
+                       .heads = most(q.dims[2]),
+                       .kv_heads = most(keys.dims[2]),
+                       .width = most(q.dims[3]),
+                       .window = op.integer("window"),
+                       .has_mask = op.has_operand(4)},
+                      op.table().choice());
 }
 
 } // namespace
@@ -271,22 +288,33 @@ Status emit_attention(OpEmitter &op) {
   const int64_t window = op.integer("window");
   const int64_t width = *op.exprs().as_constant(q.dims[3]);
   const double scale = op.number("scale");
+  ir::ExprPool &exprs = op.exprs();
 
-  const std::optional<Split> split = split_of(op, q, keys.dims[1]);
-  const int64_t share = shared_heads(op, q, keys);
-  const TensorCores tensor_cores = split ? TensorCores::no : tensor_cores_of(op, q, width);
+  const std::optional<GroupedForm> grouped = grouped_form_of(op, q, keys);
+  const std::optional<Split> split = grouped ? std::nullopt : split_of(op, q, keys.dims[1]);
+  const bool is_split = split || (grouped && grouped->splits > 1);
+  const int64_t share = grouped ? grouped->share : shared_heads(op, q, keys);
+  const TensorCores tensor_cores =
+      grouped || split ? TensorCores::no : tensor_cores_of(op, q, width);
 
-  KernelLaunch launch = op.floating_launch("attention.cu", split ? "attention_split" : "attention");
-  launch.option(std::string(kRegistersOption) + std::to_string((width + 31) / 32 * 32));
+  KernelLaunch launch =
+      grouped ? op.floating_launch("attention_grouped.cu", "attention_grouped")
+              : op.floating_launch("attention.cu", split ? "attention_split" : "attention");
+  launch.option(std::string(kRegistersOption) +
+                std::to_string(grouped ? width : (width + 31) / 32 * 32));
   if (share > 1)
     launch.option("-DSHARE=" + std::to_string(share));
+  if (grouped) {
+    launch.option("-DQUERIES=" + std::to_string(grouped->queries));
+    launch.option("-DSTAGES=" + std::to_string(grouped->stages));
+  }
   cache_option(launch, keys.dtype, q.dtype);
   if (tensor_cores != TensorCores::no)
     launch.option("-DWITH_MMA");
   if (tensor_cores == TensorCores::always)
     launch.option("-DMMA_ALONE");
-  if (split)
-    launch.option("-DSPLIT");
+  if (is_split)
+    launch.option(grouped ? "-DSPLIT=" + std::to_string(grouped->splits) : "-DSPLIT");
   if (op.flag("causal"))
     launch.option("-DCAUSAL");
   if (has_lengths)
@@ -306,6 +334,10 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DWIDE_PLACES");
   if (window > 0)
     launch.option("-DWINDOW=" + std::to_string(window));
+  // Blocks of a chunk, or of all positions.
+  const ir::ExprId groups = exprs.floordiv(q.dims[2], op.constant(share)),
+                   each = exprs.ceildiv(q.dims[1], op.constant(grouped ? grouped->queries : 1)),
+                   blocks = exprs.mul(exprs.mul(q.dims[0], each), groups);
   launch.input("q", op.operand(0));
   launch.input("keys", op.operand(1));
   launch.input("values", op.operand(2));
@@ -315,9 +347,10 @@ Status emit_attention(OpEmitter &op) {
     launch.input("mask", op.operand(4));
   if (has_places)
     launch.input("places", op.operand(5));
-  if (split) {
-    launch.output("parts", alloc_parts(op, q, *split));
-    launch.inout("counters", zero_counters(op, counters_of(op, q, share)));
+  if (is_split) {
+    launch.output("parts",
+                  alloc_parts(op, q, split ? split->splits : op.constant(grouped->splits)));
+    launch.inout("counters", zero_counters(op, counters_of(op, blocks)));
   }
   launch.output("y", op.result());
   const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
@@ -331,8 +364,7 @@ Status emit_attention(OpEmitter &op) {
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
     const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
-    const std::vector<ir::ExprId> strides =
-        broadcast_strides(op.exprs(), op.operand_type(4), scores);
+    const std::vector<ir::ExprId> strides = broadcast_strides(exprs, op.operand_type(4), scores);
     constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
     for (size_t i = 0; i < 4; ++i)
       launch.size("mask_" + std::string(kNames[i]), strides[i]);
@@ -341,23 +373,32 @@ Status emit_attention(OpEmitter &op) {
     launch.size("q_row", row_distance(op, q));
     launch.size("kv_row", row_distance(op, keys));
   }
-  ir::ExprPool &exprs = op.exprs();
-  ir::ExprId blocks = exprs.mul(exprs.mul(sequences, queries),
-                                share > 1 ? exprs.floordiv(heads, op.constant(share)) : heads);
-  if (split) {
-    blocks = op.exprs().mul(blocks, launch.size("splits", split->splits));
-    launch.size("chunk", split->chunk);
+  const ir::ExprId rows = exprs.mul(sequences, queries);
+  if (grouped) {
+    const ir::ExprId pieces =
+        exprs.mul(exprs.mul(sequences, exprs.floordiv(heads, op.constant(share))),
+                  exprs.mul(exprs.ceildiv(queries, op.constant(grouped->queries)),
+                            op.constant(grouped->splits)));
+    launch.variant("", {}, is_split ? exprs.min(pieces, op.constant(grouped->blocks)) : pieces,
+                   {32 * grouped->warps, 1, 1}, grouped->shared_bytes);
+  } else {
+    ir::ExprId whole = share > 1 ? exprs.mul(rows, exprs.floordiv(heads, op.constant(share)))
+                                 : exprs.mul(rows, heads);
+    if (split) {
+      whole = exprs.mul(whole, launch.size("splits", split->splits));
+      launch.size("chunk", split->chunk);
+    }
+    if (tensor_cores != TensorCores::no)
+      launch.variant("attention_mma",
+                     tensor_cores == TensorCores::always
+                         ? ir::ExprId()
+                         : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
+                     exprs.mul(exprs.mul(sequences, heads),
+                               exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
+                     {128, 1, 1});
+    if (tensor_cores != TensorCores::always)
+      launch.variant("", {}, whole, {256, 1, 1});
   }
-  if (tensor_cores != TensorCores::no)
-    launch.variant(
-        "attention_mma",
-        tensor_cores == TensorCores::always
-            ? ir::ExprId()
-            : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
-        exprs.mul(exprs.mul(sequences, heads), exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
-        {128, 1, 1});
-  if (tensor_cores != TensorCores::always)
-    launch.variant("", {}, blocks, {256, 1, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -1,0 +1,143 @@
+// Attention of few queries over keys and values that heads share, on tensor cores: which calls take
+// it, and what it computes.
+#include "kernels_check.h"
+
+namespace {
+
+struct Shared {
+  int64_t sequences, queries, heads, capacity, kv_heads, width;
+};
+
+const ir::Attribute kCausal = flag("causal", true);
+
+OpTest grouped(const Shared &h, std::vector<ir::Attribute> attributes = {},
+               DType dtype = DType::f16) {
+  const Dims cache = {h.sequences, h.capacity, h.kv_heads, h.width};
+  return {.op = Op::attention,
+          .dtype = dtype,
+          .operands = {{{h.sequences, h.queries, h.heads, h.width}}, {cache}, {cache}},
+          .attributes = std::move(attributes)};
+}
+
+std::vector<std::string> entries_of(const OpTest &test, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  const OpOutcome outcome = run_op_test(runner(), test, random);
+  INFO(test.describe() << ": " << outcome.message);
+  CHECK(outcome.ok);
+  return outcome.counters.entries;
+}
+
+using Names = std::vector<std::string>;
+const Names kWhole = {"attention_grouped"}, kCut = {"fill", "attention_grouped"};
+
+constexpr DType kNarrow[] = {DType::f16, DType::bf16};
+
+} // namespace
+
+TEST_CASE("shared keys and values: groups of two to sixteen heads") {
+  for (int64_t group = 2; group <= 16; ++group)
+    for (DType dtype : kNarrow)
+      CHECK(entries_of(grouped({1, 1, 2 * group, 70, 2, 32}, {}, dtype)) == kWhole);
+  CHECK(entries_of(grouped({1, 1, 24, 50, 1, 64})) == kWhole); // twelve at once
+  CHECK(entries_of(grouped({2, 1, 32, 20, 1, 48})) == kWhole);
+  // Heads that share with none, or with a number of others that has no divisor.
+  CHECK(entries_of(grouped({1, 1, 4, 40, 4, 64})) == Names{"attention"});
+  CHECK(entries_of(grouped({1, 1, 17, 40, 1, 32})) == Names{"attention"});
+}
+
+TEST_CASE("shared keys and values: heads of every width that is a multiple of 16, up to 256") {
+  for (int64_t width = 16; width <= 256; width += 16)
+    CHECK(entries_of(grouped({1, 1, 4, 45, 1, width}, {kCausal},
+                             width % 32 ? DType::f16 : DType::bf16)) == kWhole);
+  for (int64_t width : {64, 80, 96, 128}) // two tiles of rows
+    CHECK(entries_of(grouped({1, 1, 12, 45, 1, width})) == kWhole);
+  CHECK(entries_of(grouped({1, 1, 12, 45, 1, 256})) == kWhole);
+  for (int64_t width : {8, 24, 100, 272})
+    CHECK(entries_of(grouped({1, 1, 4, 20, 1, width})) == Names{"attention"});
+}
+
+TEST_CASE("shared keys and values: every number of positions in a tile, in a step, in a chunk") {
+  for (int64_t capacity : {0, 1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 129, 200, 255})
+    CHECK(entries_of(grouped({1, 1, 4, capacity, 2, 64}, {kCausal})) == kWhole);
+  for (int64_t capacity : {256, 257, 320, 321, 1023, 1024, 1025, 2047, 2049, 4097})
+    CHECK(entries_of(grouped({1, 1, 4, capacity, 1, 32}, {kCausal})) == kCut);
+  CHECK(entries_of(grouped({1, 1, 16, 1300, 2, 128})) == kCut);
+  CHECK(entries_of(grouped({1, 1, 8, 700, 2, 256}, {}, DType::bf16)) == kCut);
+  CHECK(entries_of(grouped({0, 1, 4, 300, 2, 64})).size() <= 2);
+}
+
+TEST_CASE("shared keys and values: sequences of different lengths, and empty ones") {
+  const std::vector<double> lengths = {0, 1, 64, 65, 128, 300, 575, 599, 600};
+  for (int64_t window : {0, 5, 16, 70, 1000})
+    for (DType ids : {DType::i32, DType::i64}) {
+      OpTest test = grouped({9, 1, 6, 600, 2, 32}, {kCausal, integer("window", window)});
+      test.operands.push_back(given({9}, lengths, ids));
+      CHECK(entries_of(test) == kCut);
+    }
+  OpTest many = grouped({70, 1, 2, 300, 1, 16}, {kCausal}); // of several warps' lanes
+  std::vector<double> each;
+  for (int i = 0; i < 70; ++i)
+    each.push_back(i * 37 % 301);
+  many.operands.push_back(given({70}, each, DType::i32));
+  CHECK(entries_of(many) == kCut);
+  OpTest few = grouped({9, 2, 4, 20, 2, 32}, {kCausal});
+  few.operands.push_back({{9}, DType::i64}); // from -3 to 12
+  check(few, 3);
+  OpTest beyond = grouped({3, 1, 4, 33, 2, 32});
+  beyond.operands.push_back(given({3}, {-5, 34, 1 << 30}, DType::i32));
+  CHECK(entries_of(beyond) == kWhole);
+}
+
+TEST_CASE("shared keys and values: up to fifteen queries, each sees up to its own position") {
+  for (int64_t queries = 1; queries <= 15; ++queries) {
+    CHECK(entries_of(grouped({1, queries, 6, 40, 2, 32}, {flag("causal", queries % 4 > 0)})) ==
+          kWhole);
+    CHECK(entries_of(grouped({2, queries, 4, 333, 1, 64}, {kCausal})) == kCut);
+  }
+  for (int64_t window : {1, 17, 100})
+    CHECK(entries_of(grouped({1, 7, 8, 420, 2, 80}, {kCausal, integer("window", window)})) == kCut);
+  CHECK(entries_of(grouped({1, 6, 2, 3, 1, 32}, {kCausal})) == kWhole); // the first see nothing
+  CHECK(entries_of(grouped({1, 16, 4, 40, 2, 64}, {kCausal})) == Names{"attention_mma"});
+}
+
+TEST_CASE("shared keys and values: rows of a cache that places name, the nearest ones") {
+  for (int64_t queries : {1, 3})
+    for (int64_t capacity : {20, 300}) {
+      const Dims cache = {4, capacity, 2, 32};
+      OpTest test{.op = Op::attention,
+                  .dtype = DType::f16,
+                  .operands = {{{6, queries, 4, 32}},
+                               {cache},
+                               {cache},
+                               given({6}, {0, 1, 17, 20, 16, 5}, DType::i32),
+                               kAbsent,
+                               given({6}, {2, 0, 2, -1, 9, 3}, DType::i32)},
+                  .attributes = {kCausal}};
+      check(test);
+      test.operands[5] = given({6}, {1, 1, 0, 3, 2, 2}, DType::i64);
+      check(test);
+    }
+}
+
+TEST_CASE("shared keys and values: scales of either sign, and scores far apart") {
+  for (double scale : {0.5, -0.25, 3.0})
+    for (DType dtype : kNarrow)
+      CHECK(entries_of(grouped({1, 2, 4, 100, 1, 32}, {kCausal, real("scale", scale)}, dtype)) ==
+            kWhole);
+  OpTest specials = grouped({1, 2, 4, 300, 1, 16});
+  specials.specials = true;
+  CHECK(entries_of(specials) == kCut);
+  specials.operands[1].dims[1] = specials.operands[2].dims[1] = 40;
+  CHECK(entries_of(specials, 2) == kWhole);
+}
+
+TEST_CASE("shared keys and values: masks, other dtypes and older devices keep their kernels") {
+  OpTest masked = grouped({1, 1, 4, 40, 2, 32});
+  masked.operands.push_back(kAbsent);
+  masked.operands.push_back({{40}});
+  CHECK(entries_of(masked) == Names{"attention"});
+  CHECK(entries_of(grouped({1, 1, 4, 40, 2, 32}, {}, DType::f32)) == Names{"attention"});
+  OpTest old = grouped({1, 1, 4, 40, 2, 32});
+  old.compute_capability = 75;
+  CHECK(entries_of(old) == Names{"attention"});
+}
