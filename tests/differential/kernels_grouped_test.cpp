@@ -1,6 +1,6 @@
 // Attention of few queries over keys and values that heads share, on tensor cores: which calls take
 // it, and what it computes.
-#include "kernels_check.h"
+#include "caches_check.h"
 
 namespace {
 
@@ -140,4 +140,42 @@ TEST_CASE("shared keys and values: masks, other dtypes and older devices keep th
   OpTest old = grouped({1, 1, 4, 40, 2, 32});
   old.compute_capability = 75;
   CHECK(entries_of(old) == Names{"attention"});
+}
+
+TEST_CASE("shared keys and values: rows that lie apart, also where no chunk of them is aligned") {
+  constexpr int64_t kQueries = 3, kPositions = 37, kHeads = 6, kShared = 2, kWidth = 32;
+  // Keys, values and something else are parts of rows; the first element of each is `at`.
+  for (int64_t at : {0, 1, 8}) {
+    const int64_t columns = 2 * kShared * kWidth + 2 * at;
+    const Dims rows = {2, kPositions, columns}, queries = {2, kQueries, kHeads, kWidth},
+               shared = {2, kPositions, kShared, kWidth};
+    const Array q{queries, sixty_fourths(queries, 1)}, all{rows, sixty_fourths(rows, 2)};
+    Array keys = Array::of(shared), values = keys;
+    for (int64_t row = 0; row < 2 * kPositions; ++row)
+      for (int64_t i = 0; i < kShared * kWidth; ++i) {
+        const size_t to = size_t(row * kShared * kWidth + i);
+        keys.values[to] = all.values[size_t(row * columns + at + i)];
+        values.values[to] = all.values[size_t(row * columns + at + kShared * kWidth + i)];
+      }
+    auto part = [&](const std::string &name, int64_t begin) {
+      return "  %" + name + "s = slice(%all) {starts = [" + std::to_string(begin) + "], ends = [" +
+             std::to_string(begin + kShared * kWidth) + "], axes = [2]}\n  %" + name +
+             " = reshape(%" + name + "s, %shared)\n";
+    };
+    const Array got = results_of(
+        "cugrt 1\nfunc @main(%q: " + type_of(queries, "f16") + ", %all: " + type_of(rows, "f16") +
+            ") -> (" + type_of(queries, "f16") + ") {\n  %shared = shape [2, 37, 2, 32]\n" +
+            part("k", at) + part("v", at + kShared * kWidth) +
+            "  %y = attention(%q, %k, %v) {causal = true}\n  return %y\n}\n",
+        {q, all})[0];
+    CHECK(runner().counters().entries == kWhole);
+    const Array *const operands[] = {&q, &keys, &values};
+    const std::vector<ir::Attribute> attributes = {kCausal};
+    const Array want = evaluate_op(Op::attention, operands, attributes)[0];
+    double most = 0;
+    for (size_t i = 0; i < want.values.size(); ++i)
+      most = std::max(most, std::fabs(got.values[i] - want.values[i]));
+    CAPTURE(at);
+    CHECK(most < 0x1p-8); // weights and results are rounded, of values up to 2
+  }
 }
