@@ -102,7 +102,7 @@ public:
   /// Measured when first asked for; see cost_model.h. Any thread.
   Result<InstanceCost> costs();
 
-  /// The first sticky error, if one was met. One relaxed load when all is well.
+  /// The first sticky error, if one was met. One load when all is well.
   Status check() const {
     if (!health_->lost()) [[likely]]
       return {};
