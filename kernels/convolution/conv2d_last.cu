@@ -17,7 +17,8 @@
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
 // WITH_128x128 and so on each those that are launched; RUN, elements of a copy; WHOLE_STEPS where a
-// group of x has a multiple of the channels that a step takes of k.
+// group of x has a multiple of the channels that a step takes of k; SPLIT where blocks share out a
+// tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
@@ -26,18 +27,30 @@
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
+#ifdef SPLIT
+#define PARTS_PARAMETERS float *parts, unsigned *__restrict__ counters,
+#define PARTS_ARGUMENTS parts, counters,
+#define SPLITS_PARAMETER , long long splits
+#define SPLITS_ARGUMENT , splits
+#else
+#define PARTS_PARAMETERS
+#define PARTS_ARGUMENTS
+#define SPLITS_PARAMETER
+#define SPLITS_ARGUMENT
+#endif
+
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ x, const T *__restrict__ w, BIAS_PARAMETER OUT *__restrict__ y,            \
-      long long batch, long long channels, long long height, long long width,                      \
-      long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
-      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
-      long long pad_w, long long dilation_h, long long dilation_w,                                 \
-      long long groups FUSED_PARAMETERS
+  const T *__restrict__ x, const T *__restrict__ w,                                                \
+      BIAS_PARAMETER PARTS_PARAMETERS OUT *__restrict__ y, long long batch, long long channels,    \
+      long long height, long long width, long long out_channels, long long out_height,             \
+      long long out_width, long long kernel_h, long long kernel_w, long long stride_h,             \
+      long long stride_w, long long pad_h, long long pad_w, long long dilation_h,                  \
+      long long dilation_w, long long groups SPLITS_PARAMETER FUSED_PARAMETERS
 
 #define ARGUMENTS                                                                                  \
-  x, w, BIAS_ARGUMENT y, batch, channels, height, width, out_channels, out_height, out_width,      \
-      kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,                \
-      groups FUSED_ARGUMENTS
+  x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, batch, channels, height, width, out_channels, out_height, \
+      out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,     \
+      groups SPLITS_ARGUMENT FUSED_ARGUMENTS
 
 #if defined(WITH_DEPTHWISE)
 #include "convolution/conv2d_last_depthwise.cuh"
@@ -49,6 +62,13 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 }
 #elif defined(WITH_MMA)
 #include "convolution/conv2d_last_mma.cuh"
+
+// Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each.
+#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+#define MOST_BLOCKS 4
+#else
+#define MOST_BLOCKS 3
+#endif
 
 #ifdef WITH_128x128
 extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_128x128(PARAMETERS) {
@@ -65,14 +85,14 @@ extern "C" __global__ void __launch_bounds__(128, 3) conv2d_last_128x64(PARAMETE
 #endif
 
 #ifdef WITH_64x64
-extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x64(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x64(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 4>(ARGUMENTS);
 }
 #endif
 
 #ifdef WITH_64x32
-extern "C" __global__ void __launch_bounds__(128, 4) conv2d_last_64x32(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x32(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 2>(ARGUMENTS);
 }

@@ -16,6 +16,10 @@
 //
 // The result goes through shared memory, so that it is stored in runs of eight elements.
 //
+// With SPLIT `splits` blocks share a tile's steps. Each writes its sums; the one that ends last,
+// which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
+// and the bits are the same in each run. Counters are 0 before and after a launch.
+//
 // Needs kernels of at most kMostSide x kMostSide, and indices of 32 bits. RUN (8, 4 or 2) divides
 // the channels of x in a group.
 #pragma once
@@ -78,14 +82,21 @@ template <class M> struct LastCopies {
   int in_group, last_column;
   int to_column, to_row; // elements from a tap's end to the next column, more to a next row
 
-  __device__ __forceinline__ void move(int by) {
+  // To element `first` of k, plus `own` of this thread's, from the first one on.
+  __device__ __forceinline__ void begin(int first, int own) {
+    w += first, left -= first;
+    move<false>(kWholeSteps ? first : first + own);
+  }
+
+  // By as many elements of k; with kOneTap to the next tap's at most.
+  template <bool kOneTap> __device__ __forceinline__ void move(int by) {
     channel += by;
     x += by;
-    if (kWholeSteps ? channel != in_group : channel < in_group)
+    if (kOneTap ? channel != in_group : channel < in_group)
       return;
-    const int taps = kWholeSteps ? 1 : channel / in_group;
+    const int taps = kOneTap ? 1 : channel / in_group;
     channel -= taps * in_group, column += taps;
-    const int rows = kWholeSteps ? column == last_column : column / last_column;
+    const int rows = kOneTap ? column == last_column : column / last_column;
     column -= rows * last_column;
     x += taps * to_column + rows * to_row;
     tap = (tap << rows & 0xffffu) | 0x10000u << column;
@@ -100,9 +111,51 @@ template <class M> struct LastCopies {
       copy_run<kAligned>(stage + M::A::kElements + place + j * kStep * kMmaDepth, w, filter[j],
                          kWholeSteps || left > 0);
     w += kMmaDepth, left -= kMmaDepth;
-    move(kMmaDepth);
+    move<kWholeSteps>(kMmaDepth);
   }
 };
+
+#ifdef SPLIT
+// Adds up what this block and the others of its tile have; false where others are to come.
+// `shared`: of the block, for anything.
+template <class M, int kHigh, int kWide>
+__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, int splits,
+                                            int thread, void *shared,
+                                            float (&sum)[kHigh][kWide][4]) {
+  constexpr int kVectors = kHigh * kWide;
+  const int tile = int(blockIdx.x) / splits, own = int(blockIdx.x) % splits;
+  float4 *part =
+      reinterpret_cast<float4 *>(parts) + (long long)(blockIdx.x) * kVectors * M::kThreads + thread;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const float(&from)[4] = sum[v / kWide][v % kWide];
+    part[v * M::kThreads] = float4{from[0], from[1], from[2], from[3]};
+  }
+  unsigned &ended = *static_cast<unsigned *>(shared);
+  __syncthreads(); // the block's part is written, and the tiles have been read
+  if (thread == 0) {
+    __threadfence();
+    ended = atomicInc(counters + tile, unsigned(splits) - 1);
+    __threadfence();
+  }
+  __syncthreads();
+  if (ended != unsigned(splits) - 1)
+    return false;
+  part -= own * kVectors * M::kThreads;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    float4 all = __ldcg(part + v * M::kThreads);
+#pragma unroll 4
+    for (int s = 1; s < splits; ++s) {
+      const float4 more = __ldcg(part + (s * kVectors + v) * M::kThreads);
+      all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
+    }
+    float(&to)[4] = sum[v / kWide][v % kWide];
+    to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
+  }
+  return true;
+}
+#endif
 
 template <int kWarpRows, int kWarpColumns, int kHigh, int kWide>
 __device__ __forceinline__ void convolve_last(PARAMETERS) {
@@ -124,9 +177,16 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   const unsigned out_plane = unsigned(out_height) * unsigned(out_width);
   const unsigned m = unsigned(batch) * out_plane;
   const unsigned across = (n + kColumns - 1) / kColumns, down = (m + kRows - 1) / kRows;
-  const unsigned first_column = blockIdx.x % across * kColumns,
-                 first_row = blockIdx.x / across % down * kRows, group = blockIdx.x / across / down;
-  const int steps = int((k + kMmaDepth - 1) / kMmaDepth);
+#ifdef SPLIT
+  const unsigned tile = blockIdx.x / unsigned(splits), split = blockIdx.x % unsigned(splits);
+#else
+  const unsigned tile = blockIdx.x, split = 0, splits = 1;
+#endif
+  const unsigned first_column = tile % across * kColumns, first_row = tile / across % down * kRows,
+                 group = tile / across / down;
+  const unsigned all_steps = (k + kMmaDepth - 1) / kMmaDepth;
+  const int first_step = int(split * all_steps / unsigned(splits));
+  const int steps = int((split + 1) * all_steps / unsigned(splits)) - first_step;
 
   Copies copies;
   const int own_row = thread / Copies::kAcross, own_k = thread % Copies::kAcross * kRun;
@@ -161,8 +221,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   copies.in_group = int(in_group), copies.last_column = int(kernel_w);
   copies.to_column = int(dilation_w) * int(channels) - int(in_group);
   copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(channels);
-  if (!kWholeSteps)
-    copies.move(own_k);
+  copies.begin(first_step * kMmaDepth, own_k);
 
   float sum[kHigh][kWide][4] = {};
 #if __CUDA_ARCH__ >= 800
@@ -202,6 +261,10 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
     }
   }
 
+#ifdef SPLIT
+  if (!join_splits<M>(parts, counters, int(splits), thread, shared, sum))
+    return;
+#endif
   __syncthreads();
 #pragma unroll
   for (int q = 0; q < kWide; ++q)

@@ -65,6 +65,27 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
   }
 }
 
+// Without these blocks fewer tiles of 64 x 64 than multiprocessors would be of 64 x 32.
+TEST_CASE("blocks that share out a tile with channels last agree with the definition") {
+  const ir::Attribute last = flag("channels_last", true);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    // Tiles by splits: 2 by 4, 4 by 3 of steps within taps, 1 by 3 of few channels.
+    convolution(dtype, {1, 7, 7, 64}, {72, 3, 3, 64}, {last, ints("padding", {1, 1})},
+                "conv2d_last_64x64", 8);
+    convolution(dtype, {2, 9, 7, 40}, {70, 3, 3, 40},
+                {last, ints("padding", {1, 0}), ints("dilation", {2, 1})}, "conv2d_last_64x64", 12);
+    convolution(dtype, {1, 5, 6, 24}, {24, 5, 4, 24}, {last, ints("padding", {2, 2})},
+                "conv2d_last_64x32", 3);
+    // Steps that begin behind a tap's row, smaller copies, groups.
+    convolution(dtype, {1, 9, 9, 4}, {40, 11, 12, 4}, {last, ints("padding", {5, 5})},
+                "conv2d_last_64x64", 6);
+    convolution(dtype, {1, 1, 1, 770}, {40, 1, 1, 770}, {last}, "conv2d_last_64x64", 6);
+    convolution(dtype, {1, 8, 8, 128}, {128, 3, 3, 64},
+                {last, integer("groups", 2), ints("padding", {1, 1}), ints("strides", {2, 1})},
+                "conv2d_last_64x64", 8);
+  }
+}
+
 TEST_CASE("convolutions with channels last give the same wherever their images begin") {
   for (int64_t channels : {6, 12, 16}) {
     std::vector<double> expected;

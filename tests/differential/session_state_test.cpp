@@ -214,3 +214,54 @@ func @main(%x: tensor<[n, 1, 1, 16], f32>, %w: tensor<[1, 16, 16], f32>) -> (ten
   }
   check_close(run(2), expected, 1e-6);
 }
+
+TEST_CASE("Blocks that share out a convolution's sums leave their counters as they were") {
+  // Whole numbers, so that sums are exact. Two convolutions have tiles beside each other's.
+  constexpr int64_t kSide = 7, kChannels = 64;
+  auto at = [](int64_t i, int64_t most) { return float(i * 37 % (2 * most + 1) - most); };
+  std::vector<float> x(kSide * kSide * kChannels), w(kChannels * 9 * kChannels);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = at(int64_t(i), 2);
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] = at(int64_t(i) + 5, 1);
+  std::vector<float> expected(x.size());
+  for (int64_t row = 0; row < kSide; ++row)
+    for (int64_t column = 0; column < kSide; ++column)
+      for (int64_t o = 0; o < kChannels; ++o) {
+        float sum = 0;
+        for (int64_t tap = 0; tap < 9; ++tap) {
+          const int64_t r = row + tap / 3 - 1, q = column + tap % 3 - 1;
+          if (r < 0 || r >= kSide || q < 0 || q >= kSide)
+            continue;
+          for (int64_t c = 0; c < kChannels; ++c)
+            sum += x[size_t((r * kSide + q) * kChannels + c)] *
+                   w[size_t((o * 9 + tap) * kChannels + c)];
+        }
+        expected[size_t((row * kSide + column) * kChannels + o)] = sum;
+      }
+  for (bool eager : {false, true}) {
+    Program program(R"(cugrt 1
+func @main(%x: tensor<[1, 7, 7, 64], f32>, %w: tensor<[64, 3, 3, 64], f32>) -> (tensor<[1, 7, 7, 64], f32>, tensor<[1, 7, 7, 64], f32>) {
+  %x16 = cast(%x) {dtype = f16}
+  %w16 = cast(%w) {dtype = f16}
+  %less = neg(%x16)
+  %y = conv2d(%x16, %w16) {padding = [1, 1], channels_last = true}
+  %z = conv2d(%less, %w16) {padding = [1, 1], channels_last = true}
+  %y32 = cast(%y) {dtype = f32}
+  %back = neg(%z)
+  %z32 = cast(%back) {dtype = f32}
+  return %y32, %z32
+}
+)",
+                    eager);
+    const Buffer image = upload(x), weights = upload(w);
+    for (int run = 0; run < 3; ++run) {
+      auto values = program.session.run(program.executable.function("main"),
+                                        {image.tensor(CUGRT_F32, {1, kSide, kSide, kChannels}),
+                                         weights.tensor(CUGRT_F32, {kChannels, 3, 3, kChannels})});
+      program.session.synchronize();
+      CHECK(download<float>(values[0].as.tensor.address, x.size()) == expected);
+      CHECK(download<float>(values[1].as.tensor.address, x.size()) == expected);
+    }
+  }
+}

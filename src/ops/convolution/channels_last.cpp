@@ -89,6 +89,8 @@ Status emit_convolution_last(OpEmitter &op) {
   ConvolutionSizes sizes;
   if (out_channels)
     sizes.channels = *out_channels / groups;
+  if (in_group && kernel_h <= kMostSide && kernel_w <= kMostSide)
+    sizes.products = *in_group * kernel_h * kernel_w;
   sizes.parts = groups;
   sizes.pixels = exprs.mul(y.dims[0], exprs.mul(y.dims[1], y.dims[2]));
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
@@ -107,11 +109,14 @@ Status emit_convolution_last(OpEmitter &op) {
   const int64_t run = in_group ? run_of(*in_group) : 1;
   if (run > 1 && kernel_h <= kMostSide && kernel_w <= kMostSide)
     forms = choose_last_forms(op, sizes, run);
+  const bool is_split = !forms.empty() && forms.front().splits > 1;
   if (!forms.empty()) {
     launch.option("-DWITH_MMA");
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);
     launch.option("-DRUN=" + std::to_string(run));
+    if (is_split)
+      launch.option("-DSPLIT");
     if (*in_group % kDepth == 0)
       launch.option("-DWHOLE_STEPS");
     launch.entry(forms.back().entry);
@@ -120,6 +125,8 @@ Status emit_convolution_last(OpEmitter &op) {
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
+  if (is_split)
+    add_parts(op, launch, forms.front(), sizes);
   launch.output("y", op.result());
   const ir::ExprId batch = launch.count("batch", x.dims[0]);
   launch.size("channels", x.dims[3]);
@@ -139,6 +146,8 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.size(std::string(name) + "_w", op.constant(values[1]));
   }
   launch.size("groups", op.constant(groups));
+  if (is_split)
+    launch.size("splits", op.constant(forms.front().splits));
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);

@@ -1,6 +1,8 @@
 // Choice of convolutions' forms; see convolution_form.h.
 #include "ops/convolution/convolution_form.h"
 
+#include "base/type/state_scope.h"
+
 namespace cugrt::codegen {
 
 namespace {
@@ -10,6 +12,9 @@ constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProduct
                   kMostTaps = 63, kManyChannels = 32;
 // Of a tile with channels last, for an element of a run: a thread copies eight runs of x a step.
 constexpr int64_t kMostPixelsOfRun = 32;
+// Blocks that share out a tile: with two the sum of parts costs what they save. A block has so many
+// steps of kSplitDepth products at least, as many as are on their way at once.
+constexpr int64_t kFewestSplits = 3, kMostSplits = 16, kFewestSplitSteps = 4, kSplitDepth = 32;
 // Of these a tile has none to spare, whatever the device.
 constexpr int64_t kFewPixels = 16;
 // Where no tiles can be had slices take sums of so many products; of shorter ones they have little.
@@ -61,6 +66,27 @@ std::vector<ConvolutionForm> reachable(OpEmitter &op, std::vector<ConvolutionFor
   return forms;
 }
 
+/// The larger of the first two forms that three blocks or more can share out, each multiprocessor
+/// having one block at most. Counters are state, which branches and loops have none of.
+std::optional<ConvolutionForm> choose_split(OpEmitter &op, const ConvolutionSizes &sizes,
+                                            std::span<const ConvolutionForm> forms) {
+  const std::optional<int64_t> pixels = op.exprs().as_constant(sizes.pixels);
+  if (!pixels || *pixels == 0 || !sizes.products || op.builder().in_nested_block())
+    return {};
+  const int64_t steps = (*sizes.products + kSplitDepth - 1) / kSplitDepth;
+  for (size_t i = 2; i-- > 0;) {
+    ConvolutionForm form = forms[i];
+    if (i > 0 && form.channels >= 2 * *sizes.channels)
+      continue; // half of each tile would be empty
+    const int64_t tiles = (*pixels + form.pixels - 1) / form.pixels * tiles_down(form, sizes);
+    form.splits = std::min({op.table().choice().target.multiprocessors / tiles, kMostSplits,
+                            steps / kFewestSplitSteps});
+    if (form.splits >= kFewestSplits)
+      return form;
+  }
+  return {};
+}
+
 } // namespace
 
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
@@ -106,6 +132,8 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
       {name + "128x64", "-DWITH_128x64", 64, 128, {32, 4, 1}},
       {name + "128x128", "-DWITH_128x128", 128, 128, {32, 4, 1}},
   };
+  if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
+    return {*split};
   while (wanted.back().pixels > kMostPixelsOfRun * run)
     wanted.pop_back();
   while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)
@@ -115,6 +143,23 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
     wanted[i].most_pixels =
         (target.multiprocessors - 1) / tiles_down(wanted[i + 1], sizes) * wanted[i + 1].pixels;
   return reachable(op, wanted, sizes.pixels);
+}
+
+void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
+               const ConvolutionSizes &sizes) {
+  ir::FunctionBuilder &builder = op.builder();
+  ir::ExprPool &exprs = op.exprs();
+  ir::TypePool &types = builder.module().types;
+  const ir::ExprId tiles = exprs.mul(exprs.ceildiv(sizes.pixels, exprs.constant(form.pixels)),
+                                     exprs.constant(tiles_down(form, sizes)));
+  const std::vector<ir::ExprId> part = {
+      exprs.mul(tiles, exprs.constant(form.splits * form.pixels * form.channels))};
+  launch.output("parts", builder.alloc("parts", types.tensor(ir::DType::f32, part)));
+  const ir::ValueId storage = builder.alloc_storage(
+      "state", ir::kStateScope, exprs.mul(tiles, exprs.constant(int64_t(sizeof(uint32_t)))));
+  launch.inout("counters", builder.alloc_tensor("counters", storage, exprs.constant(0),
+                                                types.tensor(ir::DType::i32, {tiles},
+                                                             types.scope(ir::kStateScope))));
 }
 
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {
@@ -134,7 +179,7 @@ void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> fo
     launch.variant(form.entry,
                    form.most_pixels ? at_most(exprs, pixels, *form.most_pixels) : ir::ExprId(),
                    exprs.mul(exprs.ceildiv(pixels, exprs.constant(form.pixels)),
-                             exprs.constant(tiles_down(form, sizes))),
+                             exprs.constant(tiles_down(form, sizes) * form.splits)),
                    form.threads);
   }
 }

@@ -8,7 +8,8 @@
 // All want 16 products a sum or more, tiles 63 taps at most.
 //
 // With channels last (choose_last_forms) there are tiles on tensor cores of four sizes
-// (kernels/convolution/conv2d_last_mma.cuh): the largest of which each multiprocessor gets one.
+// (kernels/convolution/conv2d_last_mma.cuh): the largest of which each multiprocessor gets one. Of
+// a tile of 64 x 64 three blocks or more share out the sums where multiprocessors would have none.
 #pragma once
 
 #include "ops/emit/op_emitter.h"
@@ -20,6 +21,7 @@ struct ConvolutionForm {
   int64_t channels, pixels; // of a block
   std::array<int64_t, 3> threads;
   std::optional<int64_t> most_pixels{}; // none: whatever there are
+  int64_t splits = 1;                   // blocks that share out a tile's products
 };
 
 /// What forms are chosen by; the first three must be known for any to be taken.
@@ -43,9 +45,15 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
 
 /// The forms on tensor cores of convolutions with channels last
 /// (kernels/convolution/conv2d_last_mma.cuh) with copies of `run` elements, which divides a group's
-/// channels of x; none where they are not taken.
+/// channels of x; none where they are not taken. Where the number of pixels is known and tiles are
+/// few for the device, several blocks share out each.
 std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                int64_t run);
+
+/// Adds what blocks of a form with several splits share to the launch, before its result: their
+/// parts of sums, and counters of those that have ended.
+void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
+               const ConvolutionSizes &sizes);
 
 /// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
 /// taken.
