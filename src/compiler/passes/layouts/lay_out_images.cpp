@@ -15,41 +15,21 @@
 // is laid out. All others read channels second: a value is transposed there and back at most once,
 // a single pixel is reshaped. Nested blocks, and values that something may write, stay as they are.
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/mixed_precision.h"
-#include "ir/module/function_cloner.h"
+#include "compiler/passes/layouts/image_values.h"
 #include "ops/emit/op_emitter.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
 #include <optional>
 
 namespace cugrt::passes {
 
 namespace {
 
-using ir::Binding;
-using ir::BindingKind;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
-
-constexpr size_t kRank = 4;
-// Of dimension d of one layout: the other's.
-constexpr std::array<int64_t, kRank> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
-
-class ImageLayouts : public ir::FunctionCloner {
+class ImageLayouts : public ImageValues {
 public:
   ImageLayouts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
                const codegen::Target &device)
-      : FunctionCloner(source, target), device_(device), last_(source.values.size()),
-        is_only_last_(source.values.size()), is_fixed_(source.values.size()),
-        maker_(source.values.size()), written_(find_written_values(source_module, source)) {
-    find_fixed();
-  }
+      : ImageValues(source_module, source, target), device_(device) {}
 
-  /// What stayed at the borders, in order, with how often.
-  const std::map<std::string, size_t> &borders() const { return borders_; }
   size_t laid_out() const { return laid_out_; }
 
 protected:
@@ -80,146 +60,8 @@ protected:
   }
 
 private:
-  // --- What is known of values -------------------------------------------------------------------
-
-  /// Weights, constants, and what ops of the body make of these alone.
-  void find_fixed() {
-    for (size_t p = 0; p < source().params.size(); ++p)
-      is_fixed_[source().params[p].value.index] = source().is_weight(p);
-    for (const Binding &binding : source().body().bindings) {
-      for (uint32_t i = 0; i < binding.result_count; ++i)
-        maker_[binding.result(i).index] = &binding;
-      if (binding.kind == BindingKind::constant)
-        is_fixed_[binding.first_result] = true;
-      const auto operands = source().operands_of(binding);
-      if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty())
-        is_fixed_[binding.first_result] =
-            std::all_of(operands.begin(), operands.end(), [&](const Operand &operand) {
-              return operand.kind == Operand::Kind::none ||
-                     (operand.kind == Operand::Kind::value && is_fixed_[operand.index]);
-            });
-    }
-  }
-
-  std::optional<int64_t> known(ir::ExprId dim) const { return module().exprs.as_constant(dim); }
-  bool is_one(ir::ExprId dim) const { return known(dim) == 1; }
-
-  bool is_plain(ValueId value) const {
-    const ir::Type &type = type_of(value);
-    return type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
-           type.scope == 0 && !written_[value.index];
-  }
-  bool is_image(ValueId value) const {
-    return is_plain(value) && type_of(value).dims.size() == kRank;
-  }
-  /// Whether an image, or [C, 1, 1] that stretches over images, is one pixel of each.
-  bool is_pixel(ValueId value) const {
-    const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    return dims.size() >= 3 && is_one(dims[dims.size() - 1]) && is_one(dims[dims.size() - 2]) &&
-           std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); }) <=
-               1;
-  }
-  /// Whether an elementwise op with images can read the value beside them.
-  bool can_follow(ValueId value) const {
-    const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    return is_plain(value) &&
-           (dims.size() == kRank || (dims.size() == 3 && is_pixel(value)) ||
-            std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) { return is_one(dim); }));
-  }
-
-  // --- Versions of a value -----------------------------------------------------------------------
-
-  std::vector<ir::ExprId> permuted(const std::vector<ir::ExprId> &dims,
-                                   const std::array<int64_t, kRank> &axes) const {
-    std::vector<ir::ExprId> out;
-    for (int64_t axis : axes)
-      out.push_back(dims[size_t(axis)]);
-    return out;
-  }
-
-  ValueId bind(Op op, ValueId operand, std::span<const ir::Attribute> attributes,
-               const std::string &name, ir::TypeId type, SourceLocation location) {
-    Binding made{};
-    made.kind = BindingKind::op;
-    made.callee = static_cast<uint32_t>(op);
-    made.location = location;
-    const Operand read = Operand::of(operand);
-    return builder().bind(made, std::span(&read, 1), {}, attributes, std::span(&name, 1),
-                          std::span(&type, 1));
-  }
-
-  /// `from`, of the target, in the other layout: pixels are reshaped, others transposed.
-  ValueId turned(ValueId value, ValueId from, const std::array<int64_t, kRank> &axes,
-                 const std::string &suffix, SourceLocation location) {
-    const ir::Type type = type_of(value);
-    std::vector<ir::ExprId> dims = type.dims;
-    if (dims.size() < kRank)
-      dims.insert(dims.begin(), module().exprs.constant(1));
-    const std::vector<ir::ExprId> first = dims, last = permuted(dims, kToLast);
-    const bool back = axes == kToFirst;
-    const ir::TypeId result = module().types.tensor(type.dtype, back ? first : last);
-    const std::string name = source().value(value).name + suffix;
-    if (!is_pixel(value)) {
-      const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
-      return bind(Op::transpose, from, std::span(&order, 1), name, result, location);
-    }
-    std::vector<int64_t> shape;
-    for (ir::ExprId dim : back ? first : last)
-      shape.push_back(known(dim).value_or(-1));
-    const ir::Attribute dims_of_result{"shape", shape};
-    return bind(Op::reshape, from, std::span(&dims_of_result, 1), name, result, location);
-  }
-
-  /// The value with channels last.
-  ValueId to_last(ValueId value, SourceLocation location) {
-    if (!last_[value.index].valid()) {
-      last_[value.index] = turned(value, mapped(value), kToLast, "_last", location);
-      if (!is_fixed_[value.index] && !is_pixel(value))
-        ++borders_["transposed to channels last: " + origin(value)];
-    }
-    return last_[value.index];
-  }
-
-  /// The value with channels last, with zeros behind them up to `channels`.
-  ValueId padded(ValueId value, int64_t channels, SourceLocation location) {
-    const ValueId last = to_last(value, location);
-    const ir::Type type = type_of(value);
-    const int64_t own = *known(type.dims[1]);
-    if (own >= channels)
-      return last;
-    ValueId &wide = padded_[{value.index, channels}];
-    if (wide.valid())
-      return wide;
-    std::vector<ir::ExprId> dims = permuted(type.dims, kToLast);
-    dims.back() = module().exprs.constant(channels);
-    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(kRank)},
-                                        {"after", std::vector<int64_t>{0, 0, 0, channels - own}}};
-    return wide = bind(Op::pad, last, attributes, source().value(value).name + "_padded",
-                       module().types.tensor(type.dtype, dims), location);
-  }
-
-  /// The value with channels second is there for what reads it, and what is behind that.
-  void to_first(ValueId value, const std::string &reader) {
-    if (!is_only_last_[value.index])
-      return;
-    is_only_last_[value.index] = false;
-    map(value,
-        turned(value, last_[value.index], kToFirst, "_first", source().value(value).location));
-    if (!is_pixel(value))
-      ++borders_["transposed back: " + origin(value) + ", for " + reader];
-  }
-
-  std::string origin(ValueId value) const {
-    const Binding *maker = maker_[value.index];
-    if (!maker)
-      return "a parameter";
-    return maker->kind == BindingKind::op ? std::string(ir::op_info(ir::op_of(*maker)).name)
-                                          : "what is no op";
-  }
-
   // --- Ops ---------------------------------------------------------------------------------------
 
-  bool is_laid_out(ValueId value) const { return is_only_last_[value.index]; }
   std::vector<int64_t> list(const Binding &binding, std::string_view name) const {
     return ir::op_integers(ir::op_of(binding), source().attributes_of(binding), name);
   }
@@ -347,7 +189,7 @@ private:
         return false;
       any = any || is_laid_out(operand.value());
     }
-    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kRank);
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kImageRank);
     if (!any || !axis)
       return false;
     std::vector<Operand> operands;
@@ -361,10 +203,10 @@ private:
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
-    std::vector<bool> over(kRank);
+    std::vector<bool> over(kImageRank);
     std::vector<int64_t> axes;
     for (int64_t axis : list(binding, "axes")) {
-      const std::optional<size_t> d = ir::normalize_axis(axis, kRank);
+      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
       if (!d)
         return false;
       over[*d] = true;
@@ -378,13 +220,6 @@ private:
   }
 
   const codegen::Target device_;
-  std::vector<ValueId> last_; // by value: of the target, with channels last
-  std::map<std::pair<uint32_t, int64_t>, ValueId> padded_; // by value and channels: likewise
-  std::vector<bool> is_only_last_;     // by value: there is none with channels second
-  std::vector<bool> is_fixed_;         // by value
-  std::vector<const Binding *> maker_; // by value: the binding of the body
-  const std::vector<bool> written_;    // by value
-  std::map<std::string, size_t> borders_;
   size_t laid_out_ = 0, depth_ = 0; // ops; open blocks
 };
 
