@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 #include "convolution/conv2d_last_mma.cuh"
 
 // Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each.
-#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+#if RUN == 8 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 #define MOST_BLOCKS 4
 #else
 #define MOST_BLOCKS 3
