@@ -1,4 +1,4 @@
-// Reductions and the reshapes behind them, in the dtype of the casts around them.
+// Reductions, resizes and the reshapes behind them, in the dtype of the casts around them.
 #include "compiler/passes/narrow_reductions.h"
 
 #include "compiler/passes/mixed_precision.h"
@@ -24,13 +24,13 @@ bool is_op(const Binding *binding, Op op) {
 
 bool is_narrow(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
 
-/// Whether the op's sums are f32 where its elements are narrow, so that it rounds once.
-bool is_reduction(const Binding &binding) {
+/// Whether the op computes in f32 where its elements are narrow, and rounds once.
+bool rounds_once(const Binding &binding) {
   if (binding.kind != BindingKind::op)
     return false;
   const Op op = ir::op_of(binding);
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
-         op == Op::reduce_min || op == Op::reduce_prod;
+         op == Op::reduce_min || op == Op::reduce_prod || op == Op::resize;
 }
 
 class ReductionNarrower : public ir::FunctionCloner {
@@ -52,8 +52,10 @@ protected:
   Status visit(const Binding &binding) override {
     if (const auto found = cast_around_.find(&binding); found != cast_around_.end()) {
       is_narrowed_[binding.first_result] = true;
-      const Operand x = mapped(source().operands_of(*found->second)[0]);
-      copy_with(binding, std::span(&x, 1));
+      std::vector<Operand> operands = {mapped(source().operands_of(*found->second)[0])};
+      for (const Operand &other : source().operands_of(binding).subspan(1))
+        operands.push_back(mapped(other));
+      copy_with(binding, operands);
       return {};
     }
     if (is_unread(binding))
@@ -90,9 +92,10 @@ private:
            uses_.readers(binding.result()).size() == found->second;
   }
 
-  /// The cast before a reduction that is read in the dtype before it alone; null where it is none.
+  /// The cast before a reduction or a resize that is read in the dtype before it alone; null where
+  /// it is none.
   const Binding *cast_around(const Binding &binding, const ir::Block &block) const {
-    if (!is_reduction(binding))
+    if (!rounds_once(binding))
       return nullptr;
     const ValueId wide = source().operands_of(binding)[0].value();
     const Binding *cast = uses_.maker(wide);
