@@ -49,6 +49,11 @@ protected:
         maker_[binding.result(i).index] = &binding;
       if (binding.kind == BindingKind::constant)
         is_fixed_[binding.first_result] = true;
+      if (binding.kind == BindingKind::op && ir::op_of(binding) == Op::conv2d) {
+        const ir::DType dtype = type_of(source().operands_of(binding)[0].value()).dtype;
+        has_convolutions_ =
+            has_convolutions_ || dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+      }
       const auto operands = source().operands_of(binding);
       if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty())
         is_fixed_[binding.first_result] =
@@ -77,13 +82,24 @@ protected:
            std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); }) <=
                1;
   }
+  /// Of one element, whatever its dimensions: the same in both layouts.
+  bool is_alike(ValueId value) const {
+    const std::vector<ir::ExprId> &dims = type_of(value).dims;
+    return dims.size() < kImageRank &&
+           std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) { return is_one(dim); });
+  }
   /// Whether an elementwise op with images can read the value beside them.
   bool can_follow(ValueId value) const {
     const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    return is_plain(value) &&
-           (dims.size() == kImageRank || (dims.size() == 3 && is_pixel(value)) ||
-            std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) { return is_one(dim); }));
+    if (!is_plain(value) || dims.size() > kImageRank)
+      return false;
+    return dims.size() == kImageRank || is_alike(value) || (dims.size() == 3 && is_pixel(value)) ||
+           (is_fixed_[value.index] && std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) {
+              return known(dim).has_value();
+            }));
   }
+  /// Whether the body convolves images of a dtype that is laid out.
+  bool has_convolutions() const { return has_convolutions_; }
 
   // --- Versions of a value -----------------------------------------------------------------------
 
@@ -106,26 +122,31 @@ protected:
                           std::span(&type, 1));
   }
 
-  /// `from`, of the target, in the other layout: pixels are reshaped, others transposed.
+  /// `from`, of the target, in the other layout: pixels are reshaped, others transposed. What has
+  /// fewer dimensions than an image has 1s in front.
   ValueId turned(ValueId value, ValueId from, const std::array<int64_t, kImageRank> &axes,
                  const std::string &suffix, SourceLocation location) {
     const ir::Type type = type_of(value);
-    std::vector<ir::ExprId> dims = type.dims;
-    if (dims.size() < kImageRank)
-      dims.insert(dims.begin(), module().exprs.constant(1));
-    const std::vector<ir::ExprId> first = dims, last = permuted(dims, kToLast);
-    const bool back = axes == kToFirst;
-    const ir::TypeId result = module().types.tensor(type.dtype, back ? first : last);
+    std::vector<ir::ExprId> first = type.dims;
+    first.insert(first.begin(), kImageRank - first.size(), module().exprs.constant(1));
+    const std::vector<ir::ExprId> last = permuted(first, kToLast);
     const std::string name = source().value(value).name + suffix;
-    if (!is_pixel(value)) {
-      const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
-      return bind(Op::transpose, from, std::span(&order, 1), name, result, location);
-    }
-    std::vector<int64_t> shape;
-    for (ir::ExprId dim : back ? first : last)
-      shape.push_back(known(dim).value_or(-1));
-    const ir::Attribute dims_of_result{"shape", shape};
-    return bind(Op::reshape, from, std::span(&dims_of_result, 1), name, result, location);
+    auto reshaped = [&](const std::vector<ir::ExprId> &dims) {
+      std::vector<int64_t> shape;
+      for (ir::ExprId dim : dims)
+        shape.push_back(known(dim).value_or(-1));
+      const ir::Attribute attribute{"shape", shape};
+      return bind(Op::reshape, from, std::span(&attribute, 1), name,
+                  module().types.tensor(type.dtype, dims), location);
+    };
+    const std::vector<ir::ExprId> &wanted = axes == kToFirst ? first : last;
+    if (is_pixel(value))
+      return reshaped(wanted);
+    if (type.dims.size() < kImageRank)
+      from = reshaped(first);
+    const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
+    return bind(Op::transpose, from, std::span(&order, 1), name,
+                module().types.tensor(type.dtype, wanted), location);
   }
 
   /// The value with channels last.
@@ -184,6 +205,7 @@ protected:
   std::vector<const Binding *> maker_; // by value: the binding of the body
   const std::vector<bool> written_;    // by value
   std::map<std::string, size_t> borders_;
+  bool has_convolutions_ = false;
 };
 
 } // namespace cugrt::passes

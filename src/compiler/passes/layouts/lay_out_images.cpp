@@ -11,9 +11,11 @@
 //
 // Decided for the body of a function from front to back. A convolution is laid out where its kernel
 // takes it and its weights are fixed, so that LiftTransformParams transposes them once. Elementwise
-// ops, pools, concatenations, splits, reductions and depthwise convolutions follow an operand that
-// is laid out. All others read channels second: a value is transposed there and back at most once,
-// a single pixel is reshaped. Nested blocks, and values that something may write, stay as they are.
+// ops, pools, concatenations, splits, slices, pads, resizes, reductions, what runs along an axis,
+// and depthwise convolutions follow an operand that is laid out. A transposition to or from
+// channels last is none. All others read channels second: a value is transposed there and back at
+// most once, a single pixel is reshaped. Nested blocks, and values that something may write, stay
+// as they are.
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/layouts/image_values.h"
 #include "ops/emit/op_emitter.h"
@@ -65,6 +67,9 @@ private:
   std::vector<int64_t> list(const Binding &binding, std::string_view name) const {
     return ir::op_integers(ir::op_of(binding), source().attributes_of(binding), name);
   }
+  bool flag(const Binding &binding, std::string_view name) const {
+    return ir::op_bool(ir::op_of(binding), source().attributes_of(binding), name);
+  }
   int64_t integer(const Binding &binding, std::string_view name) const {
     return ir::op_integer(ir::op_of(binding), source().attributes_of(binding), name);
   }
@@ -92,20 +97,31 @@ private:
     if (op == Op::concat || op == Op::split)
       return lay_out_parts(binding);
     if (op == Op::reduce_mean || op == Op::reduce_sum || op == Op::reduce_max ||
-        op == Op::reduce_min)
+        op == Op::reduce_min || op == Op::reduce_prod)
       return lay_out_reduction(binding);
+    if (op == Op::softmax || op == Op::log_softmax || op == Op::cumsum || op == Op::cumprod ||
+        op == Op::argmax || op == Op::argmin)
+      return lay_out_along_axis(binding);
+    if (op == Op::transpose)
+      return lay_out_transpose(binding);
+    if (op == Op::pad)
+      return lay_out_pad(binding);
+    if (op == Op::slice)
+      return lay_out_slice(binding);
+    if (op == Op::resize)
+      return lay_out_resize(binding);
     return false;
   }
 
-  /// Operands that can be laid out are; others are read as they are.
+  /// The op on these operands, with `changed` in the place of attributes of the same names.
   bool append(const Binding &binding, const std::vector<Operand> &operands,
-              std::optional<ir::Attribute> attribute, bool results_laid_out = true) {
+              std::vector<ir::Attribute> changed = {}, bool results_laid_out = true) {
     std::vector<ir::Attribute> attributes;
     for (const ir::Attribute &given : source().attributes_of(binding))
-      if (!attribute || given.name != attribute->name)
+      if (std::none_of(changed.begin(), changed.end(),
+                       [&](const ir::Attribute &other) { return other.name == given.name; }))
         attributes.push_back(given);
-    if (attribute)
-      attributes.push_back(std::move(*attribute));
+    attributes.insert(attributes.end(), changed.begin(), changed.end());
     std::vector<std::string> names;
     std::vector<ir::TypeId> types;
     for (uint32_t i = 0; i < binding.result_count; ++i) {
@@ -144,11 +160,10 @@ private:
       return false;
     std::vector<Operand> operands;
     for (const Operand &operand : given)
-      operands.push_back(operand.kind == Operand::Kind::value &&
-                                 type_of(operand.value()).dims.size() >= 3
+      operands.push_back(operand.kind == Operand::Kind::value && !is_alike(operand.value())
                              ? Operand::of(to_last(operand.value(), binding.location))
                              : mapped(operand));
-    return append(binding, operands, {});
+    return append(binding, operands);
   }
 
   bool lay_out_convolution(const Binding &binding) {
@@ -158,7 +173,7 @@ private:
     if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || !known(type_of(x).dims[1]) ||
         ir::op_bool(Op::conv2d, attributes, "channels_last"))
       return false;
-    const bool is_copied = !is_laid_out(x) && !is_pixel(x);
+    const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
     const std::optional<int64_t> channels = codegen::channels_laid_out(
         module(), type_of(x), type_of(w), attributes, device_, is_copied);
     if (!channels)
@@ -171,14 +186,14 @@ private:
                                      Operand::of(padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
-    return append(binding, operands, ir::Attribute{"channels_last", true});
+    return append(binding, operands, {{"channels_last", true}});
   }
 
   bool lay_out_pool(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
-    return append(binding, {Operand::of(last_[x.index])}, ir::Attribute{"channels_last", true});
+    return append(binding, {Operand::of(last_[x.index])}, {{"channels_last", true}});
   }
 
   bool lay_out_parts(const Binding &binding) {
@@ -195,28 +210,119 @@ private:
     std::vector<Operand> operands;
     for (const Operand &operand : given)
       operands.push_back(Operand::of(to_last(operand.value(), binding.location)));
-    return append(binding, operands, ir::Attribute{"axis", kToFirst[*axis]});
+    return append(binding, operands, {{"axis", kToFirst[*axis]}});
   }
 
-  /// Reductions over pixels keep channels in order.
+  /// With `keep_dims`, or where what is left of the dimensions is in the order that it had.
   bool lay_out_reduction(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
-    std::vector<bool> over(kImageRank);
+    const std::vector<int64_t> given = list(binding, "axes");
+    std::vector<bool> over(kImageRank, given.empty());
     std::vector<int64_t> axes;
-    for (int64_t axis : list(binding, "axes")) {
+    for (int64_t axis : given) {
       const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
       if (!d)
         return false;
       over[*d] = true;
       axes.push_back(kToFirst[*d]);
     }
-    if (!over[2] || !over[3])
+    const bool keeps = flag(binding, "keep_dims");
+    if (!keeps && !over[1] && !(over[2] && over[3]))
       return false;
-    const bool keeps =
-        ir::op_bool(ir::op_of(binding), source().attributes_of(binding), "keep_dims");
-    return append(binding, {Operand::of(last_[x.index])}, ir::Attribute{"axes", axes}, keeps);
+    return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}}, keeps);
+  }
+
+  bool lay_out_along_axis(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value();
+    const Op op = ir::op_of(binding);
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kImageRank);
+    const bool drops_axis = (op == Op::argmax || op == Op::argmin) && !flag(binding, "keep_dims");
+    if (!is_laid_out(x) || !axis || (drops_axis && *axis != 1))
+      return false;
+    return append(binding, {Operand::of(last_[x.index])}, {{"axis", kToFirst[*axis]}}, !drops_axis);
+  }
+
+  /// A transposition to channels last is what there is of x. One from channels last has x as its
+  /// own version in this layout, and is made where something reads channels second.
+  bool lay_out_transpose(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
+    if (!is_image(x) || !has_convolutions())
+      return false;
+    std::array<int64_t, kImageRank> axes{};
+    const std::vector<int64_t> given = list(binding, "axes");
+    for (size_t d = 0; d < kImageRank; ++d)
+      axes[d] = given.empty() ? int64_t(kImageRank - 1 - d)
+                              : int64_t(ir::normalize_axis(given[d], kImageRank).value_or(0));
+    if (axes == kToLast && is_laid_out(x)) {
+      map(result, last_[x.index]);
+      ++laid_out_;
+      return true;
+    }
+    if (axes != kToFirst)
+      return false;
+    to_first(x, "transpose");
+    last_[result.index] = mapped(x);
+    is_only_last_[result.index] = true;
+    map(result, mapped(x));
+    return true;
+  }
+
+  bool lay_out_pad(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value();
+    if (!is_laid_out(x))
+      return false;
+    auto permuted_list = [&](std::string_view name) {
+      const std::vector<int64_t> given = list(binding, name);
+      std::vector<int64_t> out;
+      for (int64_t axis : kToLast)
+        out.push_back(given[size_t(axis)]);
+      return out;
+    };
+    return append(binding, {Operand::of(last_[x.index])},
+                  {{"before", permuted_list("before")}, {"after", permuted_list("after")}});
+  }
+
+  bool lay_out_slice(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value();
+    if (!is_laid_out(x) || given.size() > 1)
+      return false;
+    std::vector<int64_t> axes = list(binding, "axes");
+    if (axes.empty()) // the first ones
+      for (size_t d = 0; d < list(binding, "starts").size(); ++d)
+        axes.push_back(int64_t(d));
+    for (int64_t &axis : axes) {
+      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
+      if (!d)
+        return false;
+      axis = kToFirst[*d];
+    }
+    return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
+  }
+
+  /// Scales and regions have numbers for each resized axis, in order.
+  bool lay_out_resize(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value();
+    std::vector<int64_t> axes = list(binding, "axes");
+    if (!is_laid_out(x) || (axes.empty() && given.size() > 2))
+      return false;
+    for (int64_t &axis : axes) {
+      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
+      if (!d || *d < 2)
+        return false;
+      axis = kToFirst[*d];
+    }
+    const std::vector<ir::ExprId> dims = permuted(type_of(binding.result()).dims, kToLast);
+    std::vector<Operand> operands = {
+        Operand::of(last_[x.index]),
+        Operand::of(bind_value(BindingKind::shape, "shape", {}, dims, module().types.shape(dims),
+                               binding.location))};
+    for (const Operand &operand : given.subspan(2))
+      operands.push_back(mapped(operand));
+    return append(binding, operands, {{"axes", axes}});
   }
 
   const codegen::Target device_;

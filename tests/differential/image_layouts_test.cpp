@@ -1,0 +1,127 @@
+// LayOutImages: modules give what they give without it. Elements are whole numbers, and so few that
+// sums are exact in f16: results are equal.
+#include "support/catch.h"
+
+#include "compiler/passes/pass.h"
+#include "ir/text/text.h"
+#include "support/launch_runner.h"
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+struct Case {
+  const char *name, *params, *results, *body; // params: besides %x and %w, weights
+  const char *border;                         // that the result has
+};
+
+// %x is [2, 6, 8, 9], %w [16, 6, 3, 3], %i of 16 channels and %p of one pixel each.
+constexpr Case kCases[] = {
+    {"pad", "", "tensor<[2, 16, 11, 12], f16>",
+     "%y = pad(%i) {before = [0, 0, 1, 0], after = [0, 0, 2, 3], value = 1}",
+     "pad, for the function's result"},
+    {"pad at the edge", "", "tensor<[2, 16, 11, 12], f16>",
+     "%y = pad(%i) {before = [0, 0, 1, 0], after = [0, 0, 2, 3], mode = \"edge\"}",
+     "pad, for the function's result"},
+    {"slice", "", "tensor<[2, 5, 4, 9], f16>",
+     "%y = slice(%i) {starts = [3, 7], ends = [8, -9], axes = [1, -2], steps = [1, -2]}",
+     "slice, for the function's result"},
+    {"slice of the first axes", "", "tensor<[1, 3, 8, 9], f16>",
+     "%y = slice(%i) {starts = [1, 2], ends = [2, 5]}", "slice, for the function's result"},
+    {"resize", "", "tensor<[2, 16, 16, 27], f16>",
+     "%s = shape [2, 16, 16, 27]\n  %y = resize(%i, %s) {axes = [2, 3]}",
+     "resize, for the function's result"},
+    {"resize of all axes", "", "tensor<[2, 16, 16, 18], f16>",
+     "%s = shape [2, 16, 16, 18]\n  %y = resize(%i, %s)", "resize, for the function's result"},
+    {"resize of channels", "", "tensor<[2, 32, 8, 9], f16>",
+     "%s = shape [2, 32, 8, 9]\n  %y = resize(%i, %s) {axes = [1]}", "conv2d, for resize"},
+    {"running sums", "", "tensor<[2, 16, 8, 9], f16>",
+     "%a = sign(%i)\n  %y = cumsum(%a) {axis = 1}", "cumsum, for the function's result"},
+    {"the largest channel", "", "tensor<[2, 8, 9], i64>", "%y = argmax(%i) {axis = 1}", ""},
+    {"the largest row", "", "tensor<[2, 16, 9], i64>", "%y = argmax(%i) {axis = 2}",
+     "conv2d, for argmax"},
+    {"the largest row, kept", "", "tensor<[2, 16, 1, 9], i64>",
+     "%y = argmax(%i) {axis = 2, keep_dims = true}", "argmax, for the function's result"},
+    {"least of channels", "", "tensor<[2, 8, 9], f16>", "%y = reduce_min(%i) {axes = [1]}", ""},
+    {"least of rows", "", "tensor<[2, 16, 9], f16>", "%y = reduce_min(%i) {axes = [2]}",
+     "conv2d, for reduce_min"},
+    {"least of all", "", "tensor<[], f16>", "%y = reduce_min(%i)", ""},
+    {"least of rows, kept", "", "tensor<[2, 16, 1, 9], f16>",
+     "%y = reduce_min(%i) {axes = [2], keep_dims = true}", "reduce_min, for the function's result"},
+    {"what stretches",
+     ", %v: tensor<[8, 1], f16>, %u: tensor<[16, 8, 9], f16>, %t: tensor<[9], f16>",
+     "tensor<[2, 16, 8, 9], f16>",
+     "%a = add(%i, %v)\n  %b = sub(%a, %u)\n  %c = maximum(%b, %t)\n  %y = minimum(%c, %p)",
+     "minimum, for the function's result"},
+    {"an image of other layouts", "", "tensor<[2, 16, 8, 9], f16>",
+     "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
+     "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",
+     "add, for the function's result"},
+    {"transposed for two", "", "tensor<[2, 9, 16, 8], f16>",
+     "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = transpose(%a) {axes = [0, 3, 1, 2]}\n"
+     "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %y = neg(%c)",
+     "neg, for the function's result; transpose, for transpose"},
+};
+
+std::string text_of(const Case &c) {
+  return std::string(
+             "cugrt 1\nfunc @main(%x: tensor<[2, 6, 8, 9], f16>, %w: tensor<[16, 6, 3, 3], f16>") +
+         c.params + ") -> (" + c.results + ") attributes {num_inputs = 1} {\n" +
+         "  %i = conv2d(%x, %w) {padding = [1, 1]}\n"
+         "  %p = reduce_max(%i) {axes = [2, 3], keep_dims = true}\n  " +
+         c.body + "\n  return %y\n}\n";
+}
+
+std::vector<double> run(ir::Module module, bool lays_out, std::vector<std::string> *notes) {
+  passes::PassContext context;
+  context.collect_notes(notes);
+  for (const char *name : {"EliminateDeadBindings", "LayOutImages", "LegalizeOps"}) {
+    if (!lays_out && std::string(name) == "LayOutImages")
+      continue;
+    Result<ir::Module> next = passes::find_pass(name)->run(module, context);
+    INFO((next.ok() ? "" : next.status().to_string()));
+    REQUIRE(next.ok());
+    Result<ir::Module> verified = ir::parse_and_verify(ir::print(*next), name);
+    INFO((verified.ok() ? "" : verified.status().to_string()));
+    REQUIRE(verified.ok());
+    module = std::move(*verified);
+  }
+  std::vector<Array> inputs;
+  for (const ir::Parameter &param : module.functions[0].params) {
+    const ir::Type type = module.types[module.functions[0].value(param.value).type];
+    std::vector<int64_t> dims;
+    for (ir::ExprId dim : type.dims)
+      dims.push_back(*module.exprs.as_constant(dim));
+    Array array = Array::of(dims);
+    for (size_t i = 0; i < array.values.size(); ++i)
+      array.values[i] = double(int64_t(i * 37 % 5) - 2);
+    inputs.push_back(std::move(array));
+  }
+  static LaunchRunner runner;
+  const auto results = runner.run(module, module.functions[0], inputs);
+  INFO((results.ok() ? "" : results.status().to_string()));
+  REQUIRE(results.ok());
+  return (*results)[0].values;
+}
+
+} // namespace
+
+TEST_CASE("Ops on images with channels last give what they give with channels second") {
+  for (const Case &c : kCases) {
+    const std::string text = text_of(c);
+    INFO(c.name);
+    INFO(text);
+    Result<ir::Module> module = ir::parse_and_verify(text, c.name);
+    INFO((module.ok() ? "" : module.status().to_string()));
+    REQUIRE(module.ok());
+    std::vector<std::string> notes;
+    CHECK(run(*module, true, &notes) == run(*module, false, nullptr));
+    std::string borders;
+    for (const std::string &note : notes)
+      if (const size_t at = note.find("transposed back: "); at != std::string::npos)
+        borders += (borders.empty() ? "" : "; ") +
+                   note.substr(at + std::string("transposed back: ").size());
+    CHECK(borders == c.border);
+  }
+}
