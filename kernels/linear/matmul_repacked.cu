@@ -14,8 +14,8 @@
 //   matmul_stream           8      32 x 8   at most n / 16                      f16, bf16: few rows
 //   matmul_stream_1         1      32 x 8   at most n / 16                      likewise: one row
 //
-// Blocks of matmul_stream stay for several tiles, and want whole units and 16 columns each
-// (repacked_stream.cuh).
+// Blocks of matmul_stream stay for several tiles (stream.cuh), and want whole units and 16 columns
+// each (repacked_stream.cuh).
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: k is whole
 // units, and words that hold a d of two bytes are within w; the third entry has two slots of each
@@ -113,7 +113,7 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
   const unsigned tiles = unsigned(n / kColumns), each = tiles / gridDim.x, more = tiles % gridDim.x;
   const unsigned before = blockIdx.x < more ? blockIdx.x : more;
   const NeighbourGroups groups = {w, blockIdx.x * each + before};
-  Stream<FORMAT, kTall, true, kSlots, NeighbourGroups> stream = {
+  Stream<RepackedUnit<FORMAT>, kTall, true, kSlots, NeighbourGroups> stream = {
       groups, each + (blockIdx.x < more ? 1 : 0), n, k, ring};
   stream.begin();
   BEGIN_EARLY();

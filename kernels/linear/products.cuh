@@ -12,7 +12,7 @@
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
 // are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
 // HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
-// multiprocessor; SLOTS of rings (repacked_stream.cuh); HAS_SUM before a norm; where a norm stands
+// multiprocessor; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm stands
 // before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
 // floating.cuh and assume.cuh.
 #pragma once
@@ -232,7 +232,7 @@ __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, con
 
 struct InOrder {
   __device__ __forceinline__ long long column(long long place) const { return place; }
-  // Of 16 places (repacked_stream.cuh): the least column, how far it is to that of the second half,
+  // Of 16 places (stream.cuh): the least column, how far it is to that of the second half,
   // and in which of these rows place `o` is.
   __device__ __forceinline__ unsigned least_column(unsigned place) const { return place; }
   __device__ __forceinline__ unsigned apart() const { return 8; }
@@ -492,8 +492,8 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
 #ifdef SLOTS
 #include "linear/repacked_stream.cuh"
 
-// Products of a tile by rings of SLOTS slots, all of one format: the groups of one, then those of
-// the next. With a norm before them x lies in shared memory, else the rings have it.
+// Products of a tile by rings of SLOTS slots, all of one kind of unit: the groups of one, then
+// those of the next. With a norm before them x lies in shared memory, else the rings have it.
 #if __CUDA_ARCH__ >= 800
 #ifdef NORM_THREADS
 constexpr bool kRingHasX = false;
@@ -525,12 +525,12 @@ template <int kProducts, class Columns> struct GroupsOfTile {
   }
 };
 
-template <int kFormat, int kProducts, class Columns>
+template <class Unit, int kProducts, class Columns>
 using StreamOfTile =
-    Stream<kFormat, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS, GroupsOfTile<kProducts, Columns>>;
+    Stream<Unit, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS, GroupsOfTile<kProducts, Columns>>;
 
-template <int kFormat, int kProducts, class Columns>
-__device__ __forceinline__ StreamOfTile<kFormat, kProducts, Columns>
+template <class Unit, int kProducts, class Columns>
+__device__ __forceinline__ StreamOfTile<Unit, kProducts, Columns>
 stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, long long k,
                Columns columns, Byte *ring) {
   GroupsOfTile<kProducts, Columns> groups;
@@ -545,20 +545,20 @@ stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, l
 }
 
 // `tile` is the block's of this part, if within it.
-template <int kFormat, int kProducts, class Columns>
+template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ void begin_stream(const Byte *const (&w)[kProducts], long long tile,
                                              long long n, long long k, Columns columns,
                                              Byte *ring) {
   const bool inside = (tile >= 0) & (tile * COLUMNS < n);
-  stream_of_tile<kFormat>(w, tile, n, k, columns, ring).begin(inside);
+  stream_of_tile<Unit>(w, tile, n, k, columns, ring).begin(inside);
 }
 
-template <int kFormat, int kProducts, class Columns>
+template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ void
 multiply_stream(const T *x, const Byte *const (&w)[kProducts], const T *const (&bias)[kProducts],
                 long long tile, long long rows, long long n, long long k, Columns columns,
                 Byte *ring, StreamSums &partial, Sums *to) {
-  const auto stream = stream_of_tile<kFormat>(w, tile, n, k, columns, ring);
+  const auto stream = stream_of_tile<Unit>(w, tile, n, k, columns, ring);
   const auto store = [&](unsigned group, int r, int o, const float(&sums)[kWarps][8][17]) {
     const unsigned product = stream.groups.product(group);
     const T *own = bias[0];

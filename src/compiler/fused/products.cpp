@@ -158,7 +158,7 @@ private:
     count_resident(part.products[0]);
     const int64_t rows = kernel_.norm ? 0 : kernel_.most_rows == 1 ? 1 : kMostStreamRows;
     slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(format, rows));
-    const std::string which = "stream<" + block_format(format) + ">(";
+    const std::string which = "stream<RepackedUnit<" + block_format(format) + ">>(";
     ahead_ += wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n") + "  begin_" +
               which + "weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
     body_ += wrapped("    const T *const biases" + p + "[] = {", biases, "};\n") + "    multiply_" +

@@ -1,5 +1,5 @@
 // Products of few rows by blocks that stay, with rings in shared memory:
-// kernels/linear/repacked_stream.cuh.
+// kernels/linear/stream.cuh.
 #pragma once
 
 #include "ops/emit/kernel_table.h"

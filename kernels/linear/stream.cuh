@@ -1,0 +1,198 @@
+// Products of up to 8 rows, of f16 and bf16 on tensor cores, by blocks that stay: each takes groups
+// of 16 columns, one after the other, and the units of a group, runs of k, go round among its
+// warps.
+//
+// A warp copies its units, and what belongs to them of x, asynchronously into a ring of its own in
+// shared memory, and goes on from one group to the next without a gap: while it multiplies a unit,
+// and while a group's sums meet, those behind are on their way. The first units are asked for
+// before the block waits for the kernels in front (programmatic.cuh): nothing writes weights
+// meanwhile, or the runtime lets the kernel begin later. Up to there nothing branches.
+//
+// clang-format off
+//   group 0  | unit 0: warp 0 | unit 1: warp 1 | .. | unit 8: warp 0 | ..; group 1 likewise
+//   a slot   | a unit of 16 rows of w | x, kTall rows of it
+// clang-format on
+//
+// Rows of x lie kPitch apart, so that lanes read different banks. A kind of unit has:
+//
+//   kElements           of k
+//   kBytes              of a slot, for 16 rows of w
+//   kStep               what sums are multiples of, as it leaves them
+//   count(k)            the units of a row
+//   Feed                where a warp reads its units
+//   Rest                what a warp has behind the last whole unit
+//   add(slot, x, sum)   adds the unit in a slot to the lane's sums; x: the unit's, of the lane's
+//   row
+#pragma once
+
+#include "shared/floating.cuh"
+#include "shared/mma.cuh"
+
+#if (defined(DTYPE_F16) || defined(DTYPE_BF16)) && __CUDA_ARCH__ >= 800
+
+typedef unsigned char Byte;
+
+constexpr int kStreamWarps = 8, kStreamChunk = 16; // bytes of a copy
+
+// kTall: the rows of x that a slot has; 0 where x lies elsewhere.
+template <class Unit, int kTall> struct StreamSlot {
+  static constexpr int kX = Unit::kBytes, kPitch = Unit::kElements * int(sizeof(T)) + 64,
+                       kBytes = kX + kTall * kPitch;
+};
+
+// The 16 rows of w that a group has: eight from `first` on, and eight from `first` + apart on.
+struct RowsOfGroup {
+  const Byte *w;
+  unsigned first; // a multiple of 8
+};
+
+// Neighbouring groups of one matrix. What else has groups has these members, too: all are alike.
+struct NeighbourGroups {
+  const Byte *w;
+  unsigned begin;                                                  // a group's number
+  static __device__ __forceinline__ unsigned apart() { return 8; } // a multiple of 8
+  __device__ __forceinline__ RowsOfGroup rows(unsigned group) const {
+    return {w, (begin + group) * 16};
+  }
+};
+
+// What a warp copies of x: rows of k elements, the unit's part.
+template <class Unit, int kTall> struct FeedOfX {
+  typedef StreamSlot<Unit, kTall> Slot;
+  static constexpr int kChunks = Unit::kElements * int(sizeof(T)) / kStreamChunk,
+                       kRows = 32 / kChunks;
+  const T *x;
+  long long k;
+  int rows;
+
+  const T *own; // of the lane
+  unsigned to;
+
+  __device__ __forceinline__ FeedOfX(const T *x, long long k, int rows)
+      : x(x), k(k), rows(kTall == 1 ? 1 : rows) {
+    const int lane = thread_anew();
+    own = x + lane / kChunks * k + lane % kChunks * (kStreamChunk / int(sizeof(T)));
+    to = Slot::kX + lane / kChunks * Slot::kPitch + lane % kChunks * kStreamChunk;
+  }
+  template <bool kAligned>
+  __device__ __forceinline__ void copy(unsigned slot, unsigned unit, bool active) const {
+    const int lane = thread_anew();
+    if constexpr (kTall == 0) {
+    } else if constexpr (kAligned) {
+      const T *from = own + (unsigned long long)(unit)*Unit::kElements;
+#pragma unroll
+      for (int r = 0; r < kTall; r += kRows)
+        copy_bytes_if<kStreamChunk>(active &&
+                                        ((kTall == 1 && kRows == 1) || r + lane / kChunks < rows),
+                                    slot + to + r * Slot::kPitch, from + r * k);
+    } else if (active) {
+      const T *begin = x + (unsigned long long)(unit)*Unit::kElements;
+#pragma unroll 1
+      for (int i = lane; i < rows * Unit::kElements; i += 32) {
+        const int r = i / Unit::kElements, e = i % Unit::kElements;
+        const unsigned to = slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T));
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to),
+                     "h"(*reinterpret_cast<const unsigned short *>(begin + r * k + e))
+                     : "memory");
+      }
+    }
+  }
+};
+
+typedef float StreamSums[2][kStreamWarps][8][17]; // in turns, so that a group has one barrier
+
+// A block's groups, for 1 row of x or for up to 8, kRows. x has rows of k elements; with kCopiesX
+// the ring has its part of them, without they are at multiples of 16 bytes. `ring`: kSlots slots a
+// warp.
+template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct Stream {
+  static constexpr int kTall = kCopiesX ? kRows : 0;
+  typedef StreamSlot<Unit, kTall> Slot;
+  typedef typename Unit::template Feed<Groups> Feed;
+  const Groups groups;
+  const unsigned count; // of groups
+  const long long n, k;
+  Byte *const ring;
+
+  __device__ __forceinline__ unsigned own_ring() const {
+    return shared_address(ring) + warp_anew() * (kSlots * Slot::kBytes);
+  }
+  // Units of the warp in a group.
+  __device__ __forceinline__ int own_units() const {
+    const unsigned units = Unit::count(k);
+    return int((units + kStreamWarps - 1 - warp_anew()) / kStreamWarps);
+  }
+
+  // Asks for the first weights; with `active` false for none.
+  __device__ __forceinline__ void begin(bool active = true) const {
+    const int left = active ? int(count) * own_units() : 0;
+    Feed feed(groups, n, k);
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      feed.copy_weights(own_ring() + s * Slot::kBytes, s < left);
+      feed.template go_on<true>();
+    }
+    end_copies();
+  }
+
+  // The rest. store(group, row, column, what the warps have of it).
+  template <bool kAligned, class Store>
+  __device__ __forceinline__ void run(const T *x, int rows, StreamSums &partial,
+                                      Store store) const {
+    const int own = own_units();
+    int left = int(count) * own;
+    const FeedOfX<Unit, kTall> feed_of_x(x, k, rows);
+    Feed feed(groups, n, k);
+#pragma unroll
+    for (int s = 0; s < kSlots; ++s) {
+      feed_of_x.template copy<kAligned>(own_ring() + s * Slot::kBytes, feed.unit, left > s);
+      end_copies();
+      feed.template go_on<true>();
+    }
+    left -= kSlots;
+    // Rows beyond the last repeat the first; they are not stored.
+    const int g = threadIdx.x / 4;
+    const int row = kRows > 1 && g < rows ? g : 0;
+    int slot = 0;
+    const Byte *const own_slots = ring + int(threadIdx.y) * (kSlots * Slot::kBytes);
+#pragma unroll 1
+    for (unsigned group = 0; group < count; ++group) {
+      float sum[4] = {};
+      typename Unit::Rest rest;
+      rest.read(groups, group, own, n, k, x + row * k);
+      const T *unit_of_x = x + row * k + int(threadIdx.y) * Unit::kElements;
+#pragma unroll 1
+      for (const int behind = left - own; left != behind;) {
+        wait_for_copies<kSlots - 1>();
+        __syncwarp(); // other lanes have waited for what they copied
+        const Byte *from = own_slots + slot;
+        Unit::add(from,
+                  kTall > 0 ? reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch)
+                            : unit_of_x,
+                  sum);
+        unit_of_x += kStreamWarps * Unit::kElements;
+        __syncwarp(); // and have read the slot
+        feed.copy_weights(own_ring() + slot, left > 0);
+        feed_of_x.template copy<kAligned>(own_ring() + slot, feed.unit, left > 0);
+        end_copies();
+        feed.template go_on<false>();
+        --left;
+        slot = slot == (kSlots - 1) * Slot::kBytes ? 0 : slot + Slot::kBytes;
+      }
+      rest.add(sum);
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        sum[e] *= Unit::kStep;
+      float(&sums)[kStreamWarps][8][17] = partial[group % 2];
+      if constexpr (kRows > 1)
+        store_sums(sum, sums);
+      else if (threadIdx.x % 4 == 0)
+        sums[threadIdx.y][0][g] = sum[0], sums[threadIdx.y][0][g + 8] = sum[2];
+      __syncthreads();
+      const int thread = int(threadIdx.y) * 32 + int(threadIdx.x), r = thread / 16, o = thread % 16;
+      if (kRows > 1 ? r < rows : r == 0)
+        store(group, r, o, sums);
+    }
+  }
+};
+
+#endif
