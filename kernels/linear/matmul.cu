@@ -12,9 +12,9 @@
 //   entry                  tile       block    for
 //   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
 //   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
-//   matmul_gemv_mma        8 x 16     32 x 8   C_COLUMNS, f16 and bf16, 2 to 8 rows: tensor cores
-//   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
-//   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
+//   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, f16 and bf16: tensor cores, blocks that
+//   stay matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8
+//   warps matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
 //   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
 //   matmul_mma             128 x 128  32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
 //   matmul_mma_small       64 x 64    32 x 4   f16 and bf16, small: tensor cores
@@ -189,11 +189,15 @@ GEMV(8)
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 
-#if defined(C_COLUMNS) && !defined(WITHOUT_GEMV_MMA) && __CUDA_ARCH__ >= 800
-extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv_mma(PARAMETERS) {
-  BEGIN_EARLY();
-  multiply_rows_on_tensor_cores(ARGUMENTS);
-}
+#define STREAM(rows)                                                                               \
+  extern "C" __global__ void __launch_bounds__(256, 2) matmul_stream_##rows(PARAMETERS) {          \
+    STREAM_ROWS(rows, SLOTS_##rows);                                                               \
+  }
+#ifdef SLOTS_1
+STREAM(1)
+#endif
+#ifdef SLOTS_8
+STREAM(8)
 #endif
 
 #ifndef WITHOUT_MMA

@@ -1,11 +1,11 @@
 // Products with few rows, on columns of c that are runs of k elements (C_COLUMNS): a warp computes
-// kOut columns for kRows rows of a (gemv_sums.cuh); of f16 and bf16 a block computes 16 columns for
-// up to 8 rows on tensor cores (gemv_mma.cuh). Part of matmul.cu.
+// kOut columns for kRows rows of a (gemv_sums.cuh); of f16 and bf16 blocks that stay compute groups
+// of 16 columns for up to 8 rows on tensor cores (stream.cuh). Part of matmul.cu.
 #pragma once
 
-#include "linear/gemv_mma.cuh"
 #include "linear/gemv_sums.cuh"
 #include "linear/matmul_tile.cuh"
+#include "linear/number_stream.cuh"
 
 constexpr int kGemvWarps = 4;
 
@@ -44,28 +44,51 @@ template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
 }
 
 #if __CUDA_ARCH__ >= 800 && (defined(DTYPE_F16) || defined(DTYPE_BF16))
-__device__ __forceinline__ void multiply_rows_on_tensor_cores(PARAMETERS) {
+// Blocks share the columns of a strip of kTall rows evenly: so many blocks as the grid has for each
+// strip of each batch.
+template <int kTall, int kSlots> __device__ __forceinline__ void stream_rows(PARAMETERS) {
   __builtin_assume(ASSUME);
-  constexpr int kRows = 8, kColumns = 16, kWarps = 8;
-  __shared__ float partial[kWarps][kRows][kColumns + 1];
-  const Tile tile = tile_of_block(m, n, kRows, kColumns);
-  MOVE_TO_BATCH(tile.batch);
-  // Rows and columns beyond the last repeat it; they are not stored.
-  const int g = threadIdx.x / 4;
-  auto column = [&](int o) { return c + (tile.column + o < n ? tile.column + o : n - 1) * k; };
-  const T *const own[2] = {column(g), column(g + 8)};
-  const T *row = a + (tile.row + g < m ? tile.row + g : m - 1) * k;
-  float sum[4] = {};
-  gemv_mma_sums(own, row, have_vectors(a, c, k), threadIdx.y, kWarps, k, sum);
-  store_sums(sum, partial);
-  __syncthreads();
-  const int thread = threadIdx.y * 32 + threadIdx.x, r = thread / kColumns, o = thread % kColumns;
-  if (r < kRows && tile.row + r < m && tile.column + o < n) {
-    Acc total = BIAS_AT(tile.column + o);
+  extern __shared__ __align__(16) Byte ring[];
+  __shared__ StreamSums partial;
+  constexpr int kColumns = 16;
+  const unsigned strips = unsigned((m + kTall - 1) / kTall),
+                 blocks = gridDim.x / (strips * unsigned(batch)), strip = blockIdx.x / blocks,
+                 own = blockIdx.x % blocks, at_batch = strip / strips;
+  const long long first_row = (long long)(strip % strips) * kTall;
+#ifdef MANY_BATCHES // a division of 64 bits branches
+  BEGIN_EARLY();
+#endif
+  MOVE_TO_BATCH(at_batch);
+  const unsigned groups = unsigned((n + kColumns - 1) / kColumns);
+  const unsigned each = groups / blocks, more = groups % blocks;
+  typedef NeighbourGroups<false> Groups;
+  const Groups neighbours = {reinterpret_cast<const Byte *>(c),
+                             own * each + (own < more ? own : more), unsigned(n)};
+  Stream<NumberUnit, kTall, true, kSlots, Groups> stream = {neighbours, each + (own < more ? 1 : 0),
+                                                            n, k, ring};
+  a += first_row * k;
+  const bool aligned = NumberUnit::is_aligned(a, neighbours.w, k);
+  stream.begin(aligned);
+#ifndef MANY_BATCHES
+  BEGIN_EARLY();
+#endif
+  const auto store = [&](unsigned group, int r, int o, const float(&sums)[kStreamWarps][8][17]) {
+    const unsigned column = neighbours.rows(group).first + o;
+    if (column < neighbours.place(group) || column >= n) // the group before has it, or none
+      return;
+    Acc total = BIAS_AT(column);
 #pragma unroll
-    for (int s = 0; s < kWarps; ++s)
-      total += partial[s][r][o];
-    STORE(AT(tile.batch, tile.row + r, tile.column + o), total);
-  }
+    for (int s = 0; s < kStreamWarps; ++s)
+      total += sums[s][r][o];
+    STORE(AT(at_batch, first_row + r, column), total);
+  };
+  const int rows = m - first_row < kTall ? int(m - first_row) : kTall;
+  if (aligned)
+    stream.template run<true>(a, rows, partial, store);
+  else
+    stream.template run<false>(a, rows, partial, store);
 }
+#define STREAM_ROWS(tall, slots) stream_rows<tall, slots>(ARGUMENTS)
+#else
+#define STREAM_ROWS(tall, slots)
 #endif

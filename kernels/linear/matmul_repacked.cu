@@ -112,8 +112,8 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
   __shared__ StreamSums partial;
   const unsigned tiles = unsigned(n / kColumns), each = tiles / gridDim.x, more = tiles % gridDim.x;
   const unsigned before = blockIdx.x < more ? blockIdx.x : more;
-  const NeighbourGroups groups = {w, blockIdx.x * each + before};
-  Stream<RepackedUnit<FORMAT>, kTall, true, kSlots, NeighbourGroups> stream = {
+  const NeighbourGroups<true> groups = {w, blockIdx.x * each + before, unsigned(n)};
+  Stream<RepackedUnit<FORMAT>, kTall, true, kSlots, NeighbourGroups<true>> stream = {
       groups, each + (blockIdx.x < more ? 1 : 0), n, k, ring};
   stream.begin();
   BEGIN_EARLY();
@@ -125,7 +125,7 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
       total += sums[s][r][o];
     y[r * n + column] = T(total);
   };
-  if ((unsigned long long)(x) % 16 == 0)
+  if (RepackedUnit<FORMAT>::is_aligned(x, w, k))
     stream.template run<true>(x, int(rows), partial, store);
   else
     stream.template run<false>(x, int(rows), partial, store);

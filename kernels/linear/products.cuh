@@ -6,12 +6,11 @@
 //
 // A norm before the products is computed anew by each block: rows are few and short, and come from
 // the nearest cache. Everything is rounded where the ops one by one round, and added up in the same
-// order, so that results have the same bits; but where there may be more rows, one row of f16 or
-// bf16 goes through tensor cores, too.
+// order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
-// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_MMA, HAS_BLOCKS, HAS_FORMATS,
-// HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
+// are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_NUMBERS, HAS_BLOCKS,
+// HAS_FORMATS, HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
 // multiprocessor; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm stands
 // before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
 // floating.cuh and assume.cuh.
@@ -231,17 +230,21 @@ __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, con
 // --- Which columns a tile has --------------------------------------------------------------------
 
 struct InOrder {
-  __device__ __forceinline__ long long column(long long place) const { return place; }
-  // Of 16 places (stream.cuh): the least column, how far it is to that of the second half,
-  // and in which of these rows place `o` is.
+  template <class Place> __device__ __forceinline__ Place column(Place place) const {
+    return place;
+  }
+  // Of 16 places from `place` on (stream.cuh), where these are two runs of columns: the least one,
+  // how far it is to that of the second half, and in which of these rows the place `o` further on
+  // is.
+  static constexpr bool kHasRuns = true;
   __device__ __forceinline__ unsigned least_column(unsigned place) const { return place; }
-  __device__ __forceinline__ unsigned apart() const { return 8; }
-  __device__ __forceinline__ int row(int o) const { return o; }
+  __device__ __forceinline__ unsigned apart(unsigned) const { return 8; }
+  __device__ __forceinline__ int row(unsigned, int o) const { return o; }
 };
 
 // Heads whose pairs lie beside each other: the first `turned` elements of a head are pairs, (2 i,
-// 2 i + 1) with kInterleaved, else (i, i + turned / 2).
-template <bool kInterleaved> struct InPairs {
+// 2 i + 1) with kInterleaved, else (i, i + turned / 2). kInSixteens: both are multiples of 16.
+template <bool kInterleaved, bool kInSixteens> struct InPairs {
   int width, turned;
   __device__ __forceinline__ int element(int place) const { // of a head
     return kInterleaved || place >= turned ? place : place % 2 * (turned / 2) + place / 2;
@@ -252,16 +255,25 @@ template <bool kInterleaved> struct InPairs {
            : element < half                  ? 2 * element
                                              : 2 * (element - half) + 1;
   }
-  __device__ __forceinline__ long long column(long long place) const {
-    return place - place % width + element(int(place % width));
+  template <class Place> __device__ __forceinline__ Place column(Place place) const {
+    const Place within = place % Place(width);
+    return place - within + element(int(within));
   }
-  // As above, where all of a head is turned.
+  // As above.
+  static constexpr bool kHasRuns = kInterleaved || kInSixteens;
+  __device__ __forceinline__ bool has_halves(unsigned place) const {
+    return !kInterleaved && kInSixteens &&
+           (turned == width || place % unsigned(width) < unsigned(turned));
+  }
   __device__ __forceinline__ unsigned least_column(unsigned place) const {
-    const unsigned within = place % unsigned(width);
-    return kInterleaved ? place : place - within + within / 2;
+    return has_halves(place) ? place - place % unsigned(width) / 2 : place;
   }
-  __device__ __forceinline__ unsigned apart() const { return kInterleaved ? 8 : turned / 2; }
-  __device__ __forceinline__ int row(int o) const { return kInterleaved ? o : o % 2 * 8 + o / 2; }
+  __device__ __forceinline__ unsigned apart(unsigned place) const {
+    return has_halves(place) ? turned / 2 : 8;
+  }
+  __device__ __forceinline__ int row(unsigned place, int o) const {
+    return has_halves(place) ? o % 2 * 8 + o / 2 : o;
+  }
 };
 
 // --- Ahead of the rest ---------------------------------------------------------------------------
@@ -303,11 +315,9 @@ struct Team {
 };
 
 // A header stands where it is first named.
-#if defined(HAS_FLOATS) || defined(HAS_MMA)
-#include "linear/gemv_sums.cuh"
-#endif
-
 #ifdef HAS_FLOATS
+#include "linear/gemv_sums.cuh"
+
 // Columns of w that are runs of k elements, a warp each.
 template <class Columns>
 __device__ __forceinline__ void
@@ -339,8 +349,10 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
 }
 #endif
 
-#if defined(HAS_REPACKED) || defined(HAS_MMA)
+#if defined(HAS_REPACKED) || defined(HAS_NUMBERS)
 #include "shared/mma.cuh"
+#endif
+#ifdef HAS_REPACKED
 
 #if __CUDA_ARCH__ >= 800
 
@@ -379,28 +391,6 @@ __device__ __forceinline__ void multiply_in_sixteens(const T *bias, long long n,
   }
 }
 #endif
-#endif
-
-#ifdef HAS_MMA
-#include "linear/gemv_mma.cuh"
-
-// Columns of w that are runs of k elements of f16 or bf16.
-template <class Columns>
-__device__ __forceinline__ void multiply_mma(const T *x, const T *w, const T *bias, long long rows,
-                                             long long n, long long k, long long first,
-                                             Columns columns, Sums &to) {
-#if __CUDA_ARCH__ >= 800
-  const int g = threadIdx.x / 4;
-  multiply_in_sixteens(bias, n, first, columns, to,
-                       [&](const long long(&own)[2], float(&partial)[kWarps][kTall][17]) {
-                         const T *const column[2] = {w + own[0] * k, w + own[1] * k};
-                         float sum[4] = {};
-                         gemv_mma_sums(column, x + (g < rows ? g : 0) * k, have_vectors(x, w, k),
-                                       threadIdx.y, kWarps, k, sum);
-                         store_sums(sum, partial);
-                       });
-#endif
-}
 #endif
 
 // Columns of blocks as they are stored, SLICES warps each: sum_column(row, at, slice, sum) adds up
@@ -490,7 +480,13 @@ __device__ __forceinline__ void multiply_repacked(const T *x, const Byte *w, con
 #endif
 
 #ifdef SLOTS
+#include "linear/stream.cuh"
+#ifdef HAS_REPACKED
 #include "linear/repacked_stream.cuh"
+#endif
+#ifdef HAS_NUMBERS
+#include "linear/number_stream.cuh"
+#endif
 
 // Products of a tile by rings of SLOTS slots, all of one kind of unit: the groups of one, then
 // those of the next. With a norm before them x lies in shared memory, else the rings have it.
@@ -501,12 +497,12 @@ constexpr bool kRingHasX = false;
 constexpr bool kRingHasX = true;
 #endif
 
-template <int kProducts, class Columns> struct GroupsOfTile {
+// As NeighbourGroups.
+template <bool kWhole, int kProducts, class Columns> struct GroupsOfTile {
   const Byte *w[kProducts];
-  unsigned first, each; // place of the tile; groups of a product
+  unsigned first, each, n; // place of the tile; groups of a product, and its columns
   Columns columns;
 
-  __device__ __forceinline__ unsigned apart() const { return columns.apart(); }
   // Of a group: its product, and which it is of that one's.
   __device__ __forceinline__ unsigned product(unsigned group) const {
     unsigned product = 0;
@@ -515,42 +511,67 @@ template <int kProducts, class Columns> struct GroupsOfTile {
       product += group >= i * each;
     return product;
   }
+  __device__ __forceinline__ unsigned place(unsigned group) const {
+    return first + (group - product(group) * each) * 16;
+  }
+  // Of the first of its rows.
+  __device__ __forceinline__ unsigned first_place(unsigned group) const {
+    const unsigned own = place(group);
+    return kWhole || own + 16 <= n ? own : n < 16 ? 0 : n - 16;
+  }
   __device__ __forceinline__ RowsOfGroup rows(unsigned group) const {
-    const unsigned own = product(group);
+    const unsigned own = product(group), begin = first_place(group);
     const Byte *from = w[0];
 #pragma unroll
     for (int i = 1; i < kProducts; ++i)
       from = own == i ? w[i] : from;
-    return {from, columns.least_column(first + (group - own * each) * 16)};
+    return {from, columns.least_column(begin), columns.apart(begin)};
+  }
+  static constexpr bool kHasRuns = Columns::kHasRuns;
+  __device__ __forceinline__ unsigned row(unsigned group, unsigned r) const {
+    return columns.column(first_place(group) + r);
   }
 };
 
 template <class Unit, int kProducts, class Columns>
-using StreamOfTile =
-    Stream<Unit, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS, GroupsOfTile<kProducts, Columns>>;
+using StreamOfTile = Stream<Unit, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS,
+                            GroupsOfTile<Unit::kIsWhole, kProducts, Columns>>;
 
 template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ StreamOfTile<Unit, kProducts, Columns>
 stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, long long k,
                Columns columns, Byte *ring) {
-  GroupsOfTile<kProducts, Columns> groups;
+  GroupsOfTile<Unit::kIsWhole, kProducts, Columns> groups;
 #pragma unroll
   for (int i = 0; i < kProducts; ++i)
     groups.w[i] = w[i];
-  const unsigned rest = (unsigned(n) - unsigned(tile) * COLUMNS) / 16;
+  const unsigned rest = (unsigned(n) - unsigned(tile) * COLUMNS + 15) / 16;
   groups.first = unsigned(tile) * COLUMNS;
   groups.each = rest < COLUMNS / 16 ? rest : COLUMNS / 16;
+  groups.n = unsigned(n);
   groups.columns = columns;
   return {groups, kProducts * groups.each, n, k, ring};
 }
 
+// Whether all that rings copy begins at multiples of 16 bytes.
+template <class Unit, int kProducts>
+__device__ __forceinline__ bool is_aligned(const T *x, const Byte *const (&w)[kProducts],
+                                           long long k) {
+  bool aligned = true;
+#pragma unroll
+  for (int i = 0; i < kProducts; ++i)
+    aligned &= Unit::is_aligned(kRingHasX ? x : nullptr, w[i], k);
+  return aligned;
+}
+
 // `tile` is the block's of this part, if within it.
 template <class Unit, int kProducts, class Columns>
-__device__ __forceinline__ void begin_stream(const Byte *const (&w)[kProducts], long long tile,
-                                             long long n, long long k, Columns columns,
-                                             Byte *ring) {
+__device__ __forceinline__ void begin_stream(const T *x, const Byte *const (&w)[kProducts],
+                                             long long tile, long long n, long long k,
+                                             Columns columns, Byte *ring) {
   const bool inside = (tile >= 0) & (tile * COLUMNS < n);
-  stream_of_tile<Unit>(w, tile, n, k, columns, ring).begin(inside);
+  stream_of_tile<Unit>(w, tile, n, k, columns, ring)
+      .begin(inside & (Unit::kIsWhole || is_aligned<Unit>(x, w, k)));
 }
 
 template <class Unit, int kProducts, class Columns>
@@ -559,22 +580,25 @@ multiply_stream(const T *x, const Byte *const (&w)[kProducts], const T *const (&
                 long long tile, long long rows, long long n, long long k, Columns columns,
                 Byte *ring, StreamSums &partial, Sums *to) {
   const auto stream = stream_of_tile<Unit>(w, tile, n, k, columns, ring);
+  const auto &groups = stream.groups;
   const auto store = [&](unsigned group, int r, int o, const float(&sums)[kWarps][8][17]) {
-    const unsigned product = stream.groups.product(group);
+    const unsigned product = groups.product(group), begin = groups.first_place(group),
+                   place = begin + o;
+    if (place < groups.place(group) || place >= groups.n) // the group before has it, or none
+      return;
     const T *own = bias[0];
 #pragma unroll
     for (int i = 1; i < kProducts; ++i)
       own = product == i ? bias[i] : own;
-    const int c = int(group - product * stream.groups.each) * 16 + o, row = columns.row(o);
-    float total = bias_at(own, columns.column(stream.groups.first + c));
+    float total = bias_at(own, columns.column(place));
 #pragma unroll
     for (int s = 0; s < kWarps; ++s)
-      total += sums[s][r][row];
-    to[product][r][c] = T(total);
+      total += sums[s][r][columns.row(begin, o)];
+    to[product][r][place - groups.first] = T(total);
   };
-  if constexpr (!kRingHasX)
+  if constexpr (!kRingHasX && Unit::kIsWhole)
     stream.template run<true>(x, int(rows), partial, store);
-  else if ((unsigned long long)(x) % 16 == 0)
+  else if (is_aligned<Unit>(x, w, k))
     stream.template run<true>(x, int(rows), partial, store);
   else
     stream.template run<false>(x, int(rows), partial, store);

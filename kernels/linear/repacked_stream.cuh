@@ -32,8 +32,7 @@ template <int kFormat> struct RepackedSlot {
   }
 };
 
-// Where a warp reads its units, one after the other: each kStreamWarps behind the last one, then
-// those of the group behind.
+// Where a warp reads its units (stream.cuh).
 template <int kFormat, class Groups> struct RepackedFeed {
   typedef RepackedSlot<kFormat> Slot;
   typedef Repacked<kFormat> Layout;
@@ -46,7 +45,7 @@ template <int kFormat, class Groups> struct RepackedFeed {
 
   const Groups groups;
   const Byte *w;
-  unsigned first;            // row of the group
+  unsigned first, halves;    // rows of the group: the first; how far the second half is
   unsigned low, high, small; // what this lane copies first of unit 0, from w on; scales, or d
   unsigned pitch, units, small_row, small_unit;
   unsigned low_to; // where to, in a slot
@@ -58,7 +57,7 @@ template <int kFormat, class Groups> struct RepackedFeed {
         unit(warp_anew()) {
     const unsigned lane = thread_anew(), blocks = pitch / 4;
     const RowsOfGroup rows = groups.rows(0);
-    w = rows.w, first = rows.first;
+    w = rows.w, first = rows.first, halves = rows.apart;
     low_to = lane / kLowChunks * Slot::kLowRow +
              Slot::low_chunk(lane / kLowChunks, lane % kLowChunks) * kStreamChunk;
     low = row(lane / kLowChunks) * pitch * Layout::kLow + lane % kLowChunks * kStreamChunk;
@@ -77,11 +76,12 @@ template <int kFormat, class Groups> struct RepackedFeed {
   // Row r of the group, and rows between its halves.
   __device__ __forceinline__ unsigned row(unsigned r) const { return first + r + between(r >= 8); }
   __device__ __forceinline__ unsigned between(bool is_second) const {
-    return is_second ? groups.apart() - 8 : 0;
+    return is_second ? halves - 8 : 0;
   }
 
+  static __device__ __forceinline__ bool is_inside() { return true; }
   // Into a slot, by its address in shared memory.
-  __device__ __forceinline__ void copy_weights(unsigned slot, bool active) const {
+  template <bool> __device__ __forceinline__ void copy_weights(unsigned slot, bool active) const {
     const int lane = thread_anew();
     const Byte *const lows = w + (low + unit * Slot::kLowRow);
 #pragma unroll
@@ -187,7 +187,7 @@ template <int kFormat> struct RepackedRest {
       return;
     const int g = threadIdx.x / 4;
     const RowsOfGroup rows = groups.rows(group);
-    const Places<2> at = {{row_of_x, {0}}, {rows.first + g, rows.first + groups.apart() + g},
+    const Places<2> at = {{row_of_x, {0}}, {rows.first + g, rows.first + rows.apart + g},
                           rows.w,          n,
                           blocks,          int(threadIdx.x % 4)};
     lone.read(at, whole, i);
@@ -203,10 +203,17 @@ template <int kFormat> struct RepackedUnit {
   typedef RepackedSlot<kFormat> Slot;
   static constexpr int kElements = Slot::kElements, kBytes = Slot::kBytes;
   static constexpr float kStep = kStepOfSums<kFormat>;
+  static constexpr int kPadding = 64;
+  static constexpr bool kIsWhole = true;
   static __device__ __forceinline__ unsigned count(long long k) { return unsigned(k) / kElements; }
   template <class Groups> using Feed = RepackedFeed<kFormat, Groups>;
   typedef RepackedRest<kFormat> Rest;
-  static __device__ __forceinline__ void add(const Byte *slot, const T *x, float (&sum)[4]) {
+  static __device__ __forceinline__ bool is_aligned(const T *x, const Byte *, long long) {
+    return (unsigned long long)(x) % 16 == 0;
+  }
+  static __device__ __forceinline__ int row_of_x() { return threadIdx.x / 4; }
+  template <bool kAllInside>
+  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int, float (&sum)[4]) {
     add_slot<kFormat>(slot, x, sum);
   }
 };

@@ -15,46 +15,71 @@
 //
 // Rows of x lie kPitch apart, so that lanes read different banks. A kind of unit has:
 //
-//   kElements           of k
-//   kBytes              of a slot, for 16 rows of w
-//   kStep               what sums are multiples of, as it leaves them
-//   count(k)            the units of a row
-//   Feed                where a warp reads its units
-//   Rest                what a warp has behind the last whole unit
-//   add(slot, x, sum)   adds the unit in a slot to the lane's sums; x: the unit's, of the lane's
-//   row
+//   kElements    of k
+//   kBytes       of a slot, for 16 rows of w
+//   kPadding     bytes between rows of x
+//   kStep        what sums are multiples of, as it leaves them
+//   kIsWhole     whether all units are, and what is behind them is Rest's; else the last one goes
+//   on
+//                behind the end of its row with zeros
+//   count(k)     the units of a row
+//   Feed         where a warp reads its units, one after the other: each kStreamWarps behind the
+//   last
+//                one, then those of the group behind
+//   Rest         what a warp has behind the last whole unit
+//   row_of_x()   which row of x the lane reads
+//   add(slot, x, inside, sum)   adds the unit in a slot to the lane's sums. x: the unit's part of
+//   the
+//                lane's row, of which without kAllInside `inside` elements are
 #pragma once
 
 #include "shared/floating.cuh"
 #include "shared/mma.cuh"
 
-#if (defined(DTYPE_F16) || defined(DTYPE_BF16)) && __CUDA_ARCH__ >= 800
-
 typedef unsigned char Byte;
+
+#if (defined(DTYPE_F16) || defined(DTYPE_BF16)) && __CUDA_ARCH__ >= 800
 
 constexpr int kStreamWarps = 8, kStreamChunk = 16; // bytes of a copy
 
 // kTall: the rows of x that a slot has; 0 where x lies elsewhere.
 template <class Unit, int kTall> struct StreamSlot {
-  static constexpr int kX = Unit::kBytes, kPitch = Unit::kElements * int(sizeof(T)) + 64,
+  static constexpr int kX = Unit::kBytes,
+                       kPitch = Unit::kElements * int(sizeof(T)) + Unit::kPadding,
                        kBytes = kX + kTall * kPitch;
 };
 
-// The 16 rows of w that a group has: eight from `first` on, and eight from `first` + apart on.
+// The 16 rows of w that a group has: where it has runs, eight from `first` on, and eight from
+// `first`
+// + apart on.
 struct RowsOfGroup {
   const Byte *w;
-  unsigned first; // a multiple of 8
+  unsigned first, apart;
 };
 
-// Neighbouring groups of one matrix. What else has groups has these members, too: all are alike.
-struct NeighbourGroups {
+// Neighbouring groups of one matrix of n rows, at least 16. Unless n is a multiple of 16, kWhole,
+// the last one has rows of the one before it, too: its own begin at its place. What else has groups
+// has these members, too.
+template <bool kWhole> struct NeighbourGroups {
   const Byte *w;
-  unsigned begin;                                                  // a group's number
-  static __device__ __forceinline__ unsigned apart() { return 8; } // a multiple of 8
+  unsigned begin, n; // a group's number
+  __device__ __forceinline__ unsigned place(unsigned group) const { return (begin + group) * 16; }
   __device__ __forceinline__ RowsOfGroup rows(unsigned group) const {
-    return {w, (begin + group) * 16};
+    const unsigned own = place(group);
+    return {w, kWhole || own + 16 <= n ? own : n < 16 ? 0 : n - 16, 8};
+  }
+  // Whether all groups have runs, and where some have none, what its row r is.
+  static constexpr bool kHasRuns = true;
+  __device__ __forceinline__ unsigned row(unsigned group, unsigned r) const {
+    return rows(group).first + r;
   }
 };
+
+// To an address in shared memory; with nullptr a 0.
+__device__ __forceinline__ void store_element(unsigned to, const T *from) {
+  const unsigned short bits = from ? *reinterpret_cast<const unsigned short *>(from) : 0;
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(bits) : "memory");
+}
 
 // What a warp copies of x: rows of k elements, the unit's part.
 template <class Unit, int kTall> struct FeedOfX {
@@ -74,26 +99,31 @@ template <class Unit, int kTall> struct FeedOfX {
     own = x + lane / kChunks * k + lane % kChunks * (kStreamChunk / int(sizeof(T)));
     to = Slot::kX + lane / kChunks * Slot::kPitch + lane % kChunks * kStreamChunk;
   }
+  // is_inside: whether the unit goes on as far as the chunk that the lane copies.
   template <bool kAligned>
-  __device__ __forceinline__ void copy(unsigned slot, unsigned unit, bool active) const {
+  __device__ __forceinline__ void copy(unsigned slot, unsigned unit, bool is_inside,
+                                       bool active) const {
     const int lane = thread_anew();
     if constexpr (kTall == 0) {
     } else if constexpr (kAligned) {
       const T *from = own + (unsigned long long)(unit)*Unit::kElements;
 #pragma unroll
-      for (int r = 0; r < kTall; r += kRows)
-        copy_bytes_if<kStreamChunk>(active &&
-                                        ((kTall == 1 && kRows == 1) || r + lane / kChunks < rows),
-                                    slot + to + r * Slot::kPitch, from + r * k);
+      for (int r = 0; r < kTall; r += kRows) {
+        const bool is_row = active && ((kTall == 1 && kRows == 1) || r + lane / kChunks < rows);
+        const unsigned to_row = slot + to + r * Slot::kPitch;
+        if constexpr (Unit::kIsWhole)
+          copy_bytes_if<kStreamChunk>(is_row, to_row, from + r * k);
+        else
+          copy_bytes_or_zeros(is_row, is_inside, to_row, from + r * k);
+      }
     } else if (active) {
       const T *begin = x + (unsigned long long)(unit)*Unit::kElements;
 #pragma unroll 1
       for (int i = lane; i < rows * Unit::kElements; i += 32) {
         const int r = i / Unit::kElements, e = i % Unit::kElements;
-        const unsigned to = slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T));
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to),
-                     "h"(*reinterpret_cast<const unsigned short *>(begin + r * k + e))
-                     : "memory");
+        const bool inside = Unit::kIsWhole || unit * Unit::kElements + e < unsigned(k);
+        store_element(slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T)),
+                      inside ? begin + r * k + e : nullptr);
       }
     }
   }
@@ -122,19 +152,21 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
     return int((units + kStreamWarps - 1 - warp_anew()) / kStreamWarps);
   }
 
-  // Asks for the first weights; with `active` false for none.
+  // Asks for the first weights; with `active` false for none. Of units that are not whole: where
+  // run is that of aligned rows.
   __device__ __forceinline__ void begin(bool active = true) const {
     const int left = active ? int(count) * own_units() : 0;
     Feed feed(groups, n, k);
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {
-      feed.copy_weights(own_ring() + s * Slot::kBytes, s < left);
+      feed.template copy_weights<true>(own_ring() + s * Slot::kBytes, s < left);
       feed.template go_on<true>();
     }
     end_copies();
   }
 
-  // The rest. store(group, row, column, what the warps have of it).
+  // The rest. kAligned: x begins at a multiple of 16 bytes; of units that are not whole, so do all
+  // rows. store(group, row, column, what the warps have of it).
   template <bool kAligned, class Store>
   __device__ __forceinline__ void run(const T *x, int rows, StreamSums &partial,
                                       Store store) const {
@@ -142,16 +174,18 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
     int left = int(count) * own;
     const FeedOfX<Unit, kTall> feed_of_x(x, k, rows);
     Feed feed(groups, n, k);
-#pragma unroll
+#pragma unroll(kAligned ? kSlots : 1)
     for (int s = 0; s < kSlots; ++s) {
-      feed_of_x.template copy<kAligned>(own_ring() + s * Slot::kBytes, feed.unit, left > s);
+      if constexpr (!Unit::kIsWhole && !kAligned)
+        feed.template copy_weights<false>(own_ring() + s * Slot::kBytes, left > s);
+      feed_of_x.template copy<kAligned>(own_ring() + s * Slot::kBytes, feed.unit, feed.is_inside(),
+                                        left > s);
       end_copies();
       feed.template go_on<true>();
     }
     left -= kSlots;
     // Rows beyond the last repeat the first; they are not stored.
-    const int g = threadIdx.x / 4;
-    const int row = kRows > 1 && g < rows ? g : 0;
+    const int row = kRows > 1 && Unit::row_of_x() < rows ? Unit::row_of_x() : 0;
     int slot = 0;
     const Byte *const own_slots = ring + int(threadIdx.y) * (kSlots * Slot::kBytes);
 #pragma unroll 1
@@ -160,19 +194,22 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
       typename Unit::Rest rest;
       rest.read(groups, group, own, n, k, x + row * k);
       const T *unit_of_x = x + row * k + int(threadIdx.y) * Unit::kElements;
+      int of_row = int(k) - int(threadIdx.y) * Unit::kElements;
 #pragma unroll 1
       for (const int behind = left - own; left != behind;) {
         wait_for_copies<kSlots - 1>();
         __syncwarp(); // other lanes have waited for what they copied
         const Byte *from = own_slots + slot;
-        Unit::add(from,
-                  kTall > 0 ? reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch)
-                            : unit_of_x,
-                  sum);
+        Unit::template add<(kTall > 0)>(
+            from,
+            kTall > 0 ? reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch)
+                      : unit_of_x,
+            unsigned(k) % Unit::kElements == 0 ? Unit::kElements : of_row, sum);
         unit_of_x += kStreamWarps * Unit::kElements;
+        of_row -= kStreamWarps * Unit::kElements;
         __syncwarp(); // and have read the slot
-        feed.copy_weights(own_ring() + slot, left > 0);
-        feed_of_x.template copy<kAligned>(own_ring() + slot, feed.unit, left > 0);
+        feed.template copy_weights<kAligned>(own_ring() + slot, left > 0);
+        feed_of_x.template copy<kAligned>(own_ring() + slot, feed.unit, feed.is_inside(), left > 0);
         end_copies();
         feed.template go_on<false>();
         --left;
@@ -185,7 +222,7 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
       float(&sums)[kStreamWarps][8][17] = partial[group % 2];
       if constexpr (kRows > 1)
         store_sums(sum, sums);
-      else if (threadIdx.x % 4 == 0)
+      else if (const int g = threadIdx.x / 4; threadIdx.x % 4 == 0)
         sums[threadIdx.y][0][g] = sum[0], sums[threadIdx.y][0][g + 8] = sum[2];
       __syncthreads();
       const int thread = int(threadIdx.y) * 32 + int(threadIdx.x), r = thread / 16, o = thread % 16;

@@ -54,6 +54,15 @@ __device__ __forceinline__ void copy_bytes_if(bool active, unsigned to, const vo
                : "memory");
 }
 
+// Where `active` holds, copies 16 bytes, or zeros where they are not inside, without a branch.
+__device__ __forceinline__ void copy_bytes_or_zeros(bool active, bool inside, unsigned to,
+                                                    const void *from) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n"
+               "@p cp.async.cg.shared.global [%0], [%1], 16, %3;\n}" ::"r"(to),
+               "l"(from), "r"(unsigned(active)), "r"(inside ? 16 : 0)
+               : "memory");
+}
+
 // Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
 template <bool kTurned>
 __device__ __forceinline__ void load_fragments(unsigned address, unsigned (&f)[4]) {

@@ -541,20 +541,21 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
     for (int64_t i = 0; i < 3; ++i) {
       const Dims &c = columns[size_t(rows + 2 * i) % std::size(columns)];
       const DType dtype = kDTypes[size_t(rows / 2 + i) % 4];
-      const bool on_tensor_cores = rows > 1 && (dtype == DType::f16 || dtype == DType::bf16);
+      const bool on_tensor_cores = dtype == DType::f16 || dtype == DType::bf16;
       const std::string by_rows = "matmul_gemv_" + std::to_string(rows);
-      CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0) ==
-            (on_tensor_cores ? "matmul_gemv_mma" : by_rows));
+      CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0) == (!on_tensor_cores ? by_rows
+                                                             : rows == 1      ? "matmul_stream_1"
+                                                                              : "matmul_stream_8"));
       if (on_tensor_cores)
         CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0, true) == by_rows);
     }
-  // Of a warp's chunks of 32 elements, every 8th: rounds of four, what is left of one, of a chunk.
+  // Of units of 64 elements a warp has every 8th: several, one or none, and what is left of one.
   for (const Dims &c : {Dims{33, 1024}, {16, 1024 + 8}, {15, 3 * 256 + 40}, {1, 2048}, {18, 1000}})
     for (DType dtype : {DType::f16, DType::bf16})
-      CHECK(entry({3, c[1]}, c, dtype, true) == "matmul_gemv_mma");
+      CHECK(entry({3, c[1]}, c, dtype, true) == "matmul_stream_8");
   CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_small");
   CHECK(entry({9, 64}, {16, 64}, DType::f32, true) == "matmul_tiled");
-  CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_gemv_mma");
+  CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_stream_8");
   CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_gemv_3");
 }
 

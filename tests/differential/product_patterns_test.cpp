@@ -446,6 +446,20 @@ TEST_CASE("products of floats, with norms of heads") {
                              .head = head,
                              .turned = 8,
                              .head_norms = true})));
+  // Heads of which 16 places are two runs, or one.
+  for (const char *dtype : {"f16", "bf16"})
+    for (int64_t turned : {16, 32, 48})
+      for (bool interleaved : {false, true})
+        CHECK(is_fused(attend({.dtype = dtype,
+                               .q = dtype,
+                               .k = dtype,
+                               .v = dtype,
+                               .rows = 2,
+                               .most_rows = 2,
+                               .head = 48,
+                               .turned = turned,
+                               .has_bias = true,
+                               .interleaved = interleaved})));
 }
 
 TEST_CASE("products beside each other are joined by elementwise ops behind them") {

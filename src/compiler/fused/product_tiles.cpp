@@ -4,11 +4,11 @@
 namespace cugrt::codegen {
 
 int64_t resident_blocks(const ProductForm &form) {
-  constexpr int64_t kOfFloats = 4, kOfMma = 3;
+  constexpr int64_t kOfFloats = 4, kOfRings = 2;
   if (form.x == ir::DType::f64)
     return 1;
   if (ir::info(form.w).kind != ir::DTypeKind::block)
-    return form.all_warps ? kOfMma : kOfFloats;
+    return form.all_warps ? kOfRings : kOfFloats;
   const bool is_large = ir::info(form.w).elements_per_block > 32;
   const bool takes_over_128 = form.repacked && (form.x == ir::DType::f16 ? form.w == ir::DType::q6_k
                                                 : form.x == ir::DType::bf16 ? is_large

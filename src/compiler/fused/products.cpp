@@ -9,6 +9,7 @@
 #include "ops/linear/stream_form.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace cugrt::codegen {
 
@@ -59,8 +60,10 @@ public:
 private:
   // --- Text --------------------------------------------------------------------------------------
 
-  static std::string is_rms(const RowNorm &norm) {
-    return norm.op == ir::Op::rms_norm ? "true" : "false";
+  static std::string truth(bool holds) { return holds ? "true" : "false"; }
+  static std::string is_rms(const RowNorm &norm) { return truth(norm.op == ir::Op::rms_norm); }
+  static bool turns_sixteens(const HeadTurn &turn) {
+    return turn.width % kStreamColumns == 0 && turn.turned % kStreamColumns == 0;
   }
 
   /// A Norm of kernels/linear/products.cuh.
@@ -100,9 +103,10 @@ private:
     part_columns_.push_back(part.columns);
     const std::string columns = "columns" + p, tiles = "tiles" + p;
     if (part.turn)
-      ahead_ += "  const InPairs<" + std::string(part.turn->interleaved ? "true" : "false") + "> " +
-                columns + " = {" + std::to_string(part.turn->width) + ", " +
-                std::to_string(part.turn->turned) + "};\n";
+      ahead_ += "  const InPairs<" + truth(part.turn->interleaved) + ", " +
+                truth(turns_sixteens(*part.turn)) + "> " + columns + " = {" +
+                std::to_string(part.turn->width) + ", " + std::to_string(part.turn->turned) +
+                "};\n";
     else
       ahead_ += "  const InOrder " + columns + ";\n";
     ahead_ += "  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n";
@@ -114,6 +118,10 @@ private:
     std::string join;
     if (streams(part))
       write_stream(part, p);
+    else if (has_numbers_on_tensor_cores(part))
+      return Status::error(
+          Code::unsupported,
+          "one product is of numbers, and another of blocks, which rings do not mix");
     else
       for (size_t i = 0; i < part.products.size(); ++i)
         join += write_product(part.products[i], p, i, teams);
@@ -128,39 +136,49 @@ private:
     return {};
   }
 
-  /// Whether rings serve the part: its products have one format, and places of a head in which
-  /// pairs lie beside each other are rows of w in two runs. Tiles, of whole heads where heads are
-  /// normed, have groups of columns.
+  /// On tensor cores such products have no form but rings.
+  bool has_numbers_on_tensor_cores(const ProductPart &part) const {
+    return has_tensor_cores(kernel_.dtype, table_.choice().target) &&
+           std::any_of(part.products.begin(), part.products.end(),
+                       [](const SharedProduct &one) { return one.op == ir::Op::matmul; });
+  }
+
+  /// Whether rings serve the part: its products have one format, or are all of numbers. Of blocks
+  /// places of a head in which pairs lie beside each other are rows of w in two runs.
   bool streams(const ProductPart &part) const {
     const ir::DType format = type_of(part.products[0].w).dtype;
-    const auto has_groups = [](const ProductPart &one) {
-      return !one.turn || !one.turn->norm || one.turn->width % kStreamColumns == 0;
-    };
-    if (part.turn && (part.turn->turned != part.turn->width || part.turn->width % kStreamColumns))
+    const bool is_numbers = has_numbers_on_tensor_cores(part);
+    if (!is_numbers && part.turn &&
+        (!turns_sixteens(*part.turn) || part.turn->turned != part.turn->width))
       return false;
     return has_tensor_cores(kernel_.dtype, table_.choice().target) &&
-           std::all_of(kernel_.parts.begin(), kernel_.parts.end(), has_groups) &&
            std::all_of(part.products.begin(), part.products.end(), [&](const SharedProduct &one) {
-             return one.repacked && type_of(one.w).dtype == format &&
-                    streams_blocks(kernel_.dtype, format, part.columns, kernel_.depth);
+             return type_of(one.w).dtype == format &&
+                    (is_numbers || (one.repacked && streams_blocks(kernel_.dtype, format,
+                                                                   part.columns, kernel_.depth)));
            });
   }
 
   void write_stream(const ProductPart &part, const std::string &p) {
     const ir::DType format = type_of(part.products[0].w).dtype;
+    const bool is_numbers = part.products[0].op == ir::Op::matmul;
     std::vector<std::string> weights, biases;
     for (size_t i = 0; i < part.products.size(); ++i) {
       const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
-      weights.push_back(tensor("w" + suffix, "Byte", part.products[i].w, ir::Access::in));
+      const std::string w =
+          tensor("w" + suffix, is_numbers ? "T" : "Byte", part.products[i].w, ir::Access::in);
+      weights.push_back(is_numbers ? "(const Byte *)" + w : w);
       biases.push_back(optional_tensor("bias" + suffix, "T", part.products[i].bias));
     }
-    has_repacked_ = true;
+    (is_numbers ? has_numbers_ : has_repacked_) = true;
     count_resident(part.products[0]);
     const int64_t rows = kernel_.norm ? 0 : kernel_.most_rows == 1 ? 1 : kMostStreamRows;
     slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(format, rows));
-    const std::string which = "stream<RepackedUnit<" + block_format(format) + ">>(";
+    const std::string unit =
+        is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">";
+    const std::string which = "stream<" + unit + ">(";
     ahead_ += wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n") + "  begin_" +
-              which + "weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
+              which + "x, weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
     body_ += wrapped("    const T *const biases" + p + "[] = {", biases, "};\n") + "    multiply_" +
              which + "in, weights" + p + ", biases" + p + ", tile, rows, n" + p + ", k, columns" +
              p + ",\n                        ring, partial, sums);\n";
@@ -173,7 +191,7 @@ private:
     const bool is_large = ir::info(dtype).elements_per_block > 32 ||
                           (kernel_.dtype == ir::DType::f32 && kernel_.most_rows > 1);
     if (all_warps)
-      blocks_ = std::min(blocks_, !product.repacked ? 3 : is_large ? 1 : 2);
+      blocks_ = std::min(blocks_, is_large ? 1 : 2);
     resident_ = std::min(resident_, resident_blocks({kernel_.dtype, dtype, kernel_.most_rows,
                                                      product.repacked, all_warps}));
   }
@@ -189,7 +207,7 @@ private:
 
   /// All warps of a block compute such a product together.
   bool takes_all_warps(const SharedProduct &product) const {
-    return product.repacked || (product.op == ir::Op::matmul && kernel_.most_rows > 1 &&
+    return product.repacked || (product.op == ir::Op::matmul &&
                                 has_tensor_cores(kernel_.dtype, table_.choice().target));
   }
 
@@ -202,8 +220,8 @@ private:
     const std::string w = tensor("w" + suffix, is_blocks ? "Byte" : "T", product.w, ir::Access::in);
     const std::string bias = optional_tensor("bias" + suffix, "T", product.bias);
     const bool all_warps = takes_all_warps(product);
-    std::string function = all_warps ? "multiply_mma" : "multiply_floats";
-    bool *has = all_warps ? &has_mma_ : &has_floats_;
+    std::string function = "multiply_floats";
+    bool *has = &has_floats_;
     if (is_blocks) {
       const bool plain = has_plain_blocks(dtype);
       has = product.repacked ? &has_repacked_ : plain ? &has_blocks_ : &has_formats_;
@@ -263,11 +281,13 @@ private:
     for (const ProductPart &part : kernel_.parts)
       if (part.turn && part.turn->norm)
         heads = part.turn->width;
-    const int64_t least = has_repacked_ || has_mma_
-                              ? 16
+    const int64_t least = has_repacked_ || has_numbers_
+                              ? kStreamColumns
                               : std::max(kThreads / 32 / slices_ / most_teams_, int64_t(2));
     // Whole heads where they are normed.
-    const int64_t step = heads == 0 ? least : std::max(least / heads, int64_t(1)) * heads;
+    const int64_t step = heads == 0                ? least
+                         : least == kStreamColumns ? std::lcm(least, heads)
+                                                   : std::max(least / heads, int64_t(1)) * heads;
     return tile_columns(
         {.columns = part_columns_,
          .step = step,
@@ -282,11 +302,11 @@ private:
       defines += holds ? "#define " + name + "\n" : "";
     };
     define(has_floats_, "HAS_FLOATS");
-    define(has_mma_, "HAS_MMA");
+    define(has_numbers_, "HAS_NUMBERS");
     define(has_blocks_, "HAS_BLOCKS");
     define(has_formats_, "HAS_FORMATS");
     define(has_repacked_, "HAS_REPACKED");
-    define(has_repacked_ || has_mma_, "BLOCKS " + std::to_string(blocks_));
+    define(has_repacked_ || has_numbers_, "BLOCKS " + std::to_string(blocks_));
     define(slot_bytes_ > 0, "SLOTS " + std::to_string(ring_.slots));
     define(kernel_.sum.has_value(), "HAS_SUM");
     define(true, "ROWS " + std::to_string(kernel_.most_rows));
@@ -332,7 +352,7 @@ private:
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
-  bool has_floats_ = false, has_mma_ = false, has_blocks_ = false, has_formats_ = false;
+  bool has_floats_ = false, has_numbers_ = false, has_blocks_ = false, has_formats_ = false;
   bool has_repacked_ = false;
   int blocks_ = 3;               // a multiprocessor, of threads: more would not have the registers
   int64_t resident_ = INT64_MAX; // likewise, by what the compiler takes

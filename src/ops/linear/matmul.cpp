@@ -1,5 +1,6 @@
 // Matrix multiplication: kernels/linear/matmul.cu.
 #include "ops/emit/op_emitter.h"
+#include "ops/linear/stream_form.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
@@ -119,11 +120,11 @@ struct Product {
 /// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
 /// has multiprocessors to fill.
 enum class Where {
-  few_rows,         // at most the tile's; c as it is
-  these_rows,       // as many as the tile's; c transposed
-  tensor_core_rows, // f16 and bf16, at most the tile's; c transposed
-  few_tiles,        // at most one tile of 64 x 64 a multiprocessor
-  tensor_core,      // f16 and bf16, with more than one of its tiles a multiprocessor
+  few_rows,    // at most the tile's; c as it is
+  these_rows,  // as many as the tile's; c transposed, without tensor cores
+  stream_rows, // f16 and bf16, at most the tile's; c transposed
+  few_tiles,   // at most one tile of 64 x 64 a multiprocessor
+  tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
   tensor_core_small,
   many_tiles, // not f64, with more than one of its tiles a multiprocessor
   rest,
@@ -141,8 +142,9 @@ struct Variant {
 /// The entry of kernels/linear/matmul.cu is "matmul_" and the name.
 constexpr Variant kVariants[] = {
     {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
+    {"stream_1", Where::stream_rows, 1, kStreamColumns, {32, 8, 1}},
+    {"stream_8", Where::stream_rows, kMostStreamRows, kStreamColumns, {32, 8, 1}},
     {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
-    {"gemv_mma", Where::tensor_core_rows, 8, 16, {32, 8, 1}},
     {"gemv_2", Where::these_rows, 2, 4, {32, 4, 1}},
     {"gemv_3", Where::these_rows, 3, 8, {32, 4, 1}},
     {"gemv_4", Where::these_rows, 4, 8, {32, 4, 1}},
@@ -158,7 +160,7 @@ constexpr Variant kVariants[] = {
 };
 
 bool wants_transposed(const Variant &v) {
-  return v.where == Where::these_rows || v.where == Where::tensor_core_rows;
+  return v.where == Where::these_rows || v.where == Where::stream_rows;
 }
 
 /// Whether the variant is for products whose right operand is transposed, or is not.
@@ -168,7 +170,7 @@ bool takes_layout(const Variant &v, bool transposed) {
 
 bool uses_tensor_cores(const Variant &v) {
   return v.where == Where::tensor_core || v.where == Where::tensor_core_small ||
-         v.where == Where::tensor_core_rows;
+         v.where == Where::stream_rows;
 }
 
 bool takes_dtype(const Variant &v, ir::DType dtype) {
@@ -193,7 +195,7 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   switch (v.where) {
   case Where::few_rows:
   case Where::these_rows: // in order: those of fewer rows have been taken
-  case Where::tensor_core_rows:
+  case Where::stream_rows:
     return at_most(exprs, p.rows, v.height);
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
@@ -215,9 +217,9 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   ir::ExprPool &exprs = op.exprs();
   const KernelChoice &choice = op.table().choice();
   const bool tensor_cores = has_tensor_cores(dtype, choice.target);
-  // Of the forms for transposed operands, those of the most rows take any number, in tiles.
+  // Of the forms for transposed operands, those of the most rows take any number, in strips.
   const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
-                             : tensor_cores                         ? "gemv_mma"
+                             : tensor_cores                         ? "stream_8"
                                                                     : "gemv_8";
   for (const Variant &v : kVariants)
     if (v.name == wanted && takes_matmul_variant(v.name, dtype))
@@ -228,8 +230,8 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
     if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype) ||
         !takes_layout(v, transposed))
       continue;
-    if (tensor_cores && v.where == Where::these_rows && v.height > 1)
-      continue; // gemv_mma has taken them
+    if (tensor_cores && v.where == Where::these_rows)
+      continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
     if (holds.upper == 0)
@@ -241,22 +243,43 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   return variants;
 }
 
+/// Blocks that stay share the columns of a strip of rows, as many as are resident at once.
+void add_stream(KernelLaunch &launch, const Variant &v, ir::ExprId when, const Product &p,
+                ir::DType dtype, const Target &target) {
+  ir::ExprPool &exprs = launch.exprs();
+  const int64_t slot = stream_slot_bytes(dtype, v.height);
+  const StreamRing ring = stream_ring(slot, 0, 2, target);
+  launch.option("-DSLOTS_" + std::to_string(v.height) + "=" + std::to_string(ring.slots));
+  const ir::ExprId strips = exprs.mul(p.batch, exprs.ceildiv(p.rows, exprs.constant(v.height)));
+  const ir::ExprId places = exprs.constant(ring.blocks * target.multiprocessors),
+                   each = exprs.ceildiv(places, exprs.max(strips, exprs.constant(1)));
+  launch.variant(
+      "matmul_" + std::string(v.name), when,
+      exprs.mul(strips, exprs.min(exprs.ceildiv(p.columns, exprs.constant(v.width)), each)),
+      v.threads, ring.slots * slot);
+}
+
 void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants, const Product &p,
-                  const Target &target) {
+                  ir::DType dtype, const Target &target) {
   ir::ExprPool &exprs = launch.exprs();
   for (const Variant *v : variants) {
+    const ir::ExprId when = v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target);
+    if (v->where == Where::stream_rows) {
+      add_stream(launch, *v, when, p, dtype, target);
+      continue;
+    }
     const bool named = v->where != Where::rest; // that one's entry is the declaration's
-    launch.variant(named ? "matmul_" + std::string(v->name) : "",
-                   v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target),
+    launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
                    tile_count(exprs, p, v->height, v->width), v->threads);
   }
 }
 
-/// What no launch takes is not compiled: of f16 that is most of the code.
+/// What no launch takes is not compiled: of f16 that is most of the code. Rings are compiled where
+/// their slots are told.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
                       ir::DType dtype, bool transposed) {
   for (const Variant &v : kVariants) {
-    if (!takes_dtype(v, dtype) || !takes_layout(v, transposed) ||
+    if (!takes_dtype(v, dtype) || !takes_layout(v, transposed) || v.where == Where::stream_rows ||
         std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
@@ -311,7 +334,7 @@ Status emit_product(OpEmitter &op, Factors factors) {
   launch.size("k", factors.k);
   const ir::ExprId batch = launch.count("batch", factors.batch_count);
   batch_parameters(op, launch, std::move(factors.batches));
-  add_variants(launch, variants, {rows, columns, batch}, op.table().choice().target);
+  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target);
   launch.emit(op.call().location);
   return {};
 }

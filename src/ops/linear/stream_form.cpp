@@ -11,9 +11,16 @@ namespace {
 
 constexpr int64_t kWarps = 8, kMostSlots = 4;
 
-/// Elements of a row of w in a slot.
+/// Elements of a row of w in a slot; of numbers 128 bytes of them.
 int64_t slot_elements(ir::DType format) {
-  return ir::info(format).elements_per_block == 32 ? 128 : 256;
+  const ir::DTypeInfo &info = ir::info(format);
+  return info.kind != ir::DTypeKind::block ? 128 / info.bytes_per_block
+         : info.elements_per_block == 32   ? 128
+                                           : 256;
+}
+/// Between rows of x in a slot.
+int64_t padding(ir::DType format) {
+  return ir::info(format).kind == ir::DTypeKind::block ? 64 : 16;
 }
 int64_t row_bytes(ir::DType format, int64_t elements) {
   const ir::DTypeInfo &info = ir::info(format);
@@ -33,7 +40,8 @@ bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k) {
 
 int64_t stream_slot_bytes(ir::DType format, int64_t rows) {
   const int64_t elements = slot_elements(format);
-  return kWarps * (kStreamColumns * row_bytes(format, elements) + rows * (elements * 2 + 64));
+  return kWarps *
+         (kStreamColumns * row_bytes(format, elements) + rows * (elements * 2 + padding(format)));
 }
 
 StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,

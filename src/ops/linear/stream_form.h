@@ -12,7 +12,8 @@ inline constexpr int64_t kMostStreamRows = 8, kStreamColumns = 16;
 /// Whether they multiply x of `dtype` by repacked blocks [n, k] of `format`, on tensor cores.
 bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k);
 
-/// Bytes of a slot for all warps of a block, with `rows` of x; 0 where x lies elsewhere.
+/// Bytes of a slot for all warps of a block, with `rows` of x, 0 where x lies elsewhere. `format`:
+/// of w, blocks or numbers.
 int64_t stream_slot_bytes(ir::DType format, int64_t rows);
 
 /// How many blocks a multiprocessor has at once, and how many slots each of their warps.

@@ -197,7 +197,7 @@ TEST_CASE("two blocks of a product are resident where it takes up to 128 registe
   CHECK(resident(DType::f32, DType::q6_k) == 2);
   CHECK(resident(DType::f32, DType::q6_k, 2) == 1);
   CHECK(resident(DType::f32, DType::q4_0, 2, false) == 2);
-  CHECK(resident(DType::f16, DType::f16, 8) == 3);
+  CHECK(resident(DType::f16, DType::f16, 8) == 2);
   CHECK(resident(DType::f32, DType::f32, 1, false) == 4);
   CHECK(resident(DType::f64, DType::q4_0, 1, false) == 1);
 }

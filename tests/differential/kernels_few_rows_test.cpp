@@ -1,0 +1,137 @@
+// Products of few rows with matrices of numbers [n, k], by rings.
+#include "kernels_check.h"
+
+#include "compiler/passes/pass.h"
+#include "ir/text/text.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace {
+
+struct FewRows {
+  DType dtype;
+  int64_t rows, n, k;
+  bool bias = false;
+  int64_t batch = 1;           // matrices, each with rows of its own
+  int64_t multiprocessors = 1; // one has two blocks, which take several groups of columns
+  std::string entry{};         // that shall compute it; "": by rows
+};
+
+/// The product, which agrees with sums in double.
+Array check_few_rows(const FewRows &c) {
+  const std::string dtype(ir::info(c.dtype).name), n = std::to_string(c.n);
+  const std::string k = std::to_string(c.k),
+                    batch = c.batch > 1 ? std::to_string(c.batch) + ", " : "";
+  auto matrix = [&](const std::string &rows, const std::string &columns) {
+    return "tensor<[" + batch + rows + ", " + columns + "], " + dtype + ">";
+  };
+  const std::string rows = std::to_string(c.rows);
+  const std::string text = "cugrt 1\nfunc @main(%x: " + matrix(rows, k) + ", %w: " + matrix(n, k) +
+                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (" + matrix(rows, n) +
+                           ") {\n  %y = matmul(%x, %w" + (c.bias ? ", %b" : "") +
+                           ") {transpose_b = true}\n  return %y\n}\n";
+  INFO(text);
+  std::mt19937 random(uint32_t(c.n * 31 + c.k));
+  std::uniform_real_distribution<double> number(-2, 2);
+  Array w{c.batch > 1 ? Dims{c.batch, c.n, c.k} : Dims{c.n, c.k}, {}}, b{{c.n}, {}};
+  Array x{c.batch > 1 ? Dims{c.batch, c.rows, c.k} : Dims{c.rows, c.k}, {}};
+  auto draw = [&](Array &array, int64_t count) { // the same whatever the rows
+    for (int64_t i = 0; i < count; ++i)
+      array.values.push_back(round_to(c.dtype, number(random)));
+  };
+  draw(w, c.batch * c.n * c.k), draw(b, c.n), draw(x, c.batch * c.rows * c.k);
+  const Result<ir::Module> module = ir::parse_and_verify(text, "op");
+  INFO((module.ok() ? "" : module.status().to_string()));
+  REQUIRE(module.ok());
+  passes::PassContext context;
+  REQUIRE(context.set("target.multiprocessors", std::to_string(c.multiprocessors)).ok());
+  const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
+  REQUIRE(legal.ok());
+  const std::vector<Array> inputs = {x, w, b};
+  const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
+  INFO((got.ok() ? "" : got.status().to_string()));
+  REQUIRE(got.ok());
+  const std::string entry = !c.entry.empty() ? c.entry
+                            : c.rows == 1    ? "matmul_stream_1"
+                                             : "matmul_stream_8";
+  CHECK(runner().counters().entries == std::vector<std::string>{entry});
+  const double unit = c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8; // of the result's rounding
+  double most = 0;
+  for (int64_t i = 0; i < c.batch * c.rows * c.n; ++i) {
+    const int64_t column = i % c.n, row = i / c.n, matrix = row / c.rows;
+    double sum = c.bias ? b.values[size_t(column)] : 0, size = std::fabs(sum);
+    for (int64_t j = 0; j < c.k; ++j) {
+      const double term =
+          x.values[size_t(row * c.k + j)] * w.values[size_t((matrix * c.n + column) * c.k + j)];
+      sum += term, size += std::fabs(term);
+    }
+    const double off = std::fabs(got->at(0).values[size_t(i)] - sum);
+    most = std::max(most, off / (unit * std::fabs(sum) + size * 0x1p-20 + 0x1p-24));
+  }
+  INFO("off by " << most);
+  CHECK(most <= 1);
+  return got->at(0);
+}
+
+} // namespace
+
+TEST_CASE("products of few rows agree with sums in double, whatever n and k") {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (int64_t rows = 1; rows <= 8; ++rows) // a unit and a half for some warps
+      check_few_rows({dtype, rows, 48, 608, rows % 2 == 0});
+    for (int64_t k : {8, 56, 64, 72, 1544}) // chunks behind whole units
+      check_few_rows({dtype, 1, 37, k, true}), check_few_rows({dtype, 3, 37, k});
+    for (int64_t k : {1, 7, 65, 777}) // rows that begin at no multiples of 16 bytes
+      check_few_rows({dtype, 1, 33, k}), check_few_rows({dtype, 8, 33, k, true});
+    for (int64_t n : {16, 17, 31, 32, 200}) // a last group with rows of the one before it
+      check_few_rows({dtype, 1, n, 136, true}), check_few_rows({dtype, 5, n, 136});
+    for (int64_t n : {1, 3, 8, 15}) // fewer than a group has
+      check_few_rows({dtype, 1, n, 600, true}), check_few_rows({dtype, 4, n, 77});
+    check_few_rows({dtype, 2, 48, 0, true});
+    check_few_rows({dtype, 9, 48, 72, true, 1, 1, "matmul_mma_small"});
+  }
+}
+
+TEST_CASE("products of few rows of several matrices have blocks for each") {
+  for (int64_t multiprocessors : {1, 8})
+    for (int64_t rows : {1, 4}) {
+      check_few_rows({DType::f16, rows, 50, 72, true, 3, multiprocessors});
+      check_few_rows({DType::bf16, rows, 33, 71, false, 2, multiprocessors});
+    }
+}
+
+TEST_CASE("a row has the same bits alone and among others") {
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (int64_t k : {1288, 333})
+      for (bool bias : {false, true}) {
+        const Array many = check_few_rows({dtype, 8, 50, k, bias});
+        for (int64_t rows : {1, 2, 5}) {
+          const Array few = check_few_rows({dtype, rows, 50, k, bias, 1, rows == 5 ? 64 : 1});
+          REQUIRE(few.values.size() == size_t(rows * 50));
+          CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));
+        }
+      }
+}
+
+TEST_CASE("an infinity in one row stays in it, and 0 behind a row's end adds nothing") {
+  // The last chunk of a unit is behind the end of k: zeros times x's infinity would be NaN.
+  const std::string text =
+      "cugrt 1\nfunc @main(%x: tensor<[2, 72], f16>, %w: tensor<[16, 72], f16>) -> "
+      "(tensor<[2, 16], f16>) {\n  %y = matmul(%x, %w) {transpose_b = true}\n"
+      "  return %y\n}\n";
+  const Result<ir::Module> module = ir::parse_and_verify(text, "op");
+  REQUIRE(module.ok());
+  const Result<ir::Module> legal =
+      passes::find_pass("LegalizeOps")->run(*module, passes::PassContext());
+  REQUIRE(legal.ok());
+  Array x{{2, 72}, std::vector<double>(144, 1)}, w{{16, 72}, std::vector<double>(16 * 72, 1)};
+  x.values[71] = std::numeric_limits<double>::infinity();
+  const std::vector<Array> inputs = {x, w};
+  const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
+  REQUIRE(got.ok());
+  for (size_t i = 0; i < 16; ++i) {
+    CHECK(got->at(0).values[i] == std::numeric_limits<double>::infinity());
+    CHECK(got->at(0).values[16 + i] == 72);
+  }
+}
