@@ -4,6 +4,8 @@
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
 
+#include <cmath>
+
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
 
@@ -65,4 +67,64 @@ TEST_CASE("dtypes are told by their names") {
             "Concat, 1 time ('c'): its input 0 has dtype INT4, which the op does not take"));
   CHECK(has(error_of(node("Relu", {"x"}, {"y"}) + tensor("w", 22, two) + x + y),
             "tensor 'w' has 2 bytes, its shape asks for 1"));
+}
+
+TEST_CASE("scales and zero points that quantise nothing are told with the node's name") {
+  constexpr unsigned kI8 = 3, kU8 = 2, kF16 = 10;
+  auto tensor = [](const std::string &name, unsigned dtype, const std::vector<int64_t> &dims,
+                   const std::string &raw_bytes) {
+    std::string sizes;
+    for (int64_t dim : dims)
+      sizes += number(1, uint64_t(dim));
+    return bytes(5, sizes + number(2, dtype) + bytes(8, name) + bytes(9, raw_bytes));
+  };
+  auto floats = [](const std::vector<float> &values) {
+    return std::string(reinterpret_cast<const char *>(values.data()), values.size() * 4);
+  };
+  const std::string q = tensor("q", kI8, {2, 3}, "abcdef"), x = input("x", kF32, {"2", "3"}),
+                    y = output("y", kF32, {}), begin = "1 node cannot be imported: ";
+  auto dequantised = [&](const std::string &scale, const std::string &zero = "",
+                         const std::string &attributes = "") {
+    return error_of(node("DequantizeLinear",
+                         zero.empty() ? std::vector<std::string>{"q", "s"}
+                                      : std::vector<std::string>{"q", "s", "z"},
+                         {"d"}, attributes) +
+                    node("Add", {"d", "x"}, {"y"}) + q + x + y + scale + zero);
+  };
+  auto scale = [&](const std::vector<float> &values) {
+    return tensor("s", kF32, {int64_t(values.size())}, floats(values));
+  };
+  const std::string dequantise = begin + "DequantizeLinear, 1 time ('d'): ";
+  CHECK(dequantised(scale({0})) ==
+        dequantise + "element 0 of its scale is 0, and a scale is above 0");
+  CHECK(dequantised(scale({1, -2, 3})) ==
+        dequantise + "element 1 of its scale is negative, and a scale is above 0");
+  CHECK(dequantised(scale({1, 2, std::nanf("")})) ==
+        dequantise + "element 2 of its scale is NaN, and a scale is above 0");
+  CHECK(dequantised(tensor("s", kF16, {}, std::string("\0\x80", 2))) ==
+        dequantise + "element 0 of its scale is 0, and a scale is above 0");
+  CHECK(dequantised(scale({1, 2, 3}), tensor("z", kU8, {3}, "abc")) ==
+        dequantise + "its zero point has dtype u8, its input i8");
+  CHECK(dequantised(scale({1}), tensor("z", 22, {1}, "a")) ==
+        dequantise + "its zero point has dtype INT4, its input i8");
+  CHECK(dequantised(scale({1, 2, 3}), tensor("z", kI8, {2}, "ab")) ==
+        dequantise + "its zero point has the shape [2], its scale [3]");
+  CHECK(dequantised(scale({1, 2, 3}), "", integer_attribute("axis", 2)) ==
+        dequantise + "axis 2 is outside of rank 2");
+  CHECK(dequantised(scale({1, 2})) ==
+        dequantise + "input 1 has 2 in dimension 0, where 3 is wanted");
+  auto quantised = [&](const std::string &given, const std::string &attributes = "") {
+    return error_of(node("QuantizeLinear", {"x", "s", "z"}, {"y"}, attributes) + x +
+                    output("y", kU8, {}) + given);
+  };
+  const std::string quantise = begin + "QuantizeLinear, 1 time ('y'): ";
+  CHECK(quantised(scale({-1}) + tensor("z", kU8, {1}, "a")) ==
+        quantise + "element 0 of its scale is negative, and a scale is above 0");
+  CHECK(quantised(scale({1}) + tensor("z", kU8, {3}, "abc")) ==
+        quantise + "its zero point has the shape [3], its scale [1]");
+  CHECK(
+      quantised(scale({1}) + tensor("z", kI8, {1}, "a"), integer_attribute("output_dtype", kU8)) ==
+      quantise + "its zero point has dtype i8, its result u8");
+  CHECK(error_of(node("DequantizeLinear", {"q", "s"}, {"y"}) + tensor("q", 22, {3}, "abc") +
+                 scale({1}) + y) == "tensor 'q' has 3 bytes, its shape asks for 2");
 }

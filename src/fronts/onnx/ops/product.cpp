@@ -3,6 +3,7 @@
 // Products of bytes are the device's matmul_integer; of shapes that it does not take they go
 // through f64, which holds them exactly: 8-bit factors give 16 bits, and sums of fewer than 2^37 of
 // those stay whole.
+#include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>
@@ -173,9 +174,60 @@ V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
   }
   if (c.rank(q) != 1)
     return q;
+  q = c.w.match(q, {c.dims(x)[axis]});
   Dims column(c.rank(x), c.constant(1));
-  column[axis] = c.dims(q)[0];
+  column[axis] = c.dims(x)[axis];
   return c.reshape(q, column);
+}
+
+std::string shape_text(Call &c, V x) {
+  std::string text;
+  for (E dim : c.dims(x))
+    text += (text.empty() ? "" : ", ") + (c.known(dim) ? std::to_string(*c.known(dim)) : "?");
+  return "[" + text + "]";
+}
+
+/// The dtype of an input as the file has it.
+std::string input_dtype(Call &c, size_t i) {
+  const EntryPtr one = c.required(i);
+  return one->narrow != Narrow::none ? dtype_name(one->narrow)
+                                     : std::string(ir::info(c.dtype(c.value(i))).name);
+}
+
+/// Fails where a constant scale is none by which numbers can be divided, or the zero point has
+/// another shape.
+void check_scale(Call &c, V scale, V zero) {
+  if (const EntryPtr given = c.entry(1); given && given->constant && is_real(c.dtype(scale))) {
+    const size_t bytes = ir::info(c.dtype(scale)).bytes_per_block;
+    const std::string_view all = given->constant->bytes;
+    for (size_t at = 0; at + bytes <= all.size(); at += bytes)
+      if (const double one = ir::float_at(c.dtype(scale), all.data() + at); !(one > 0))
+        return c.w.fail(Code::parse_error, "element " + std::to_string(at / bytes) +
+                                               " of its scale is " +
+                                               (std::isnan(one) ? "NaN"
+                                                : one == 0      ? "0"
+                                                                : "negative") +
+                                               ", and a scale is above 0");
+  }
+  auto is_one = [&](V x) {
+    return c.rank(x) == 0 || (c.rank(x) == 1 && c.known(c.dims(x)[0]) == 1);
+  };
+  auto differ = [&](E a, E b) { return c.known(a) && c.known(b) && a != b; };
+  const Dims points = c.dims(zero), scales = c.dims(scale);
+  if (zero.valid() && !(is_one(zero) && is_one(scale)) &&
+      (points.size() != scales.size() ||
+       !std::ranges::equal(points, scales, [&](E a, E b) { return !differ(a, b); })))
+    c.w.fail(Code::parse_error, "its zero point has the shape " + shape_text(c, zero) +
+                                    ", its scale " + shape_text(c, scale));
+}
+
+/// Absent where the zero point is a constant of zeros.
+V unless_zero(Call &c, V zero) {
+  const EntryPtr given = zero.valid() ? c.entry(2) : nullptr;
+  const bool is_zero =
+      given && given->constant && c.dtype(zero) != DType::boolean &&
+      std::ranges::all_of(given->constant->bytes, [](char byte) { return byte == 0; });
+  return is_zero ? V() : zero;
 }
 
 bool is_quantized(DType dtype) {
@@ -213,12 +265,19 @@ void quantize_linear(Call &c) {
   } else if (narrow == Narrow::none && !is_quantized(*to)) {
     return c.unsupported("quantised values of dtype " + std::string(ir::info(*to).name));
   }
+  if (zero.valid() && (c.dtype(zero) != (narrow == Narrow::none ? *to : held_as(narrow)) ||
+                       c.entry(2)->narrow != narrow))
+    return c.w.fail(
+        Code::parse_error,
+        "its zero point has dtype " + input_dtype(c, 2) + ", its result " +
+            (narrow == Narrow::none ? std::string(ir::info(*to).name) : dtype_name(narrow)));
+  check_scale(c, scale, zero);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   c.ignore({"saturate"}); // of floats of 8 bits
   if (const int64_t precision = c.integer("precision", 0); precision != 0 && precision != 1)
     return c.unsupported("a quotient that is rounded to another dtype than f32");
   x = c.cast(x, DType::f32), scale = c.cast(along(c, scale, x, axis, block), DType::f32);
-  if (zero.valid())
+  if (zero = unless_zero(c, zero); zero.valid())
     zero = along(c, zero, x, axis, block);
   c.result(narrow == Narrow::none ? quantize(c, x, scale, zero, *to)
                                   : quantize_narrow(c, x, scale, zero, narrow),
@@ -229,9 +288,13 @@ void dequantize_linear(Call &c) {
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
   if (c.failed())
     return;
+  if (zero.valid() && input_dtype(c, 2) != input_dtype(c, 0))
+    return c.w.fail(Code::parse_error, "its zero point has dtype " + input_dtype(c, 2) +
+                                           ", its input " + input_dtype(c, 0));
+  check_scale(c, scale, zero);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   scale = along(c, scale, x, axis, block);
-  if (zero.valid())
+  if (zero = unless_zero(c, zero); zero.valid())
     zero = along(c, zero, x, axis, block);
   V y = is_real(c.dtype(x)) ? c.binary(Op::mul, c.cast(x, c.dtype(scale)), scale)
                             : dequantize(c, x, scale, zero);
