@@ -17,7 +17,7 @@
 // a tile is worked at, those behind are on their way. Only tiles at the edges of what is seen ask
 // which of their positions are. Warps are joined in shared memory.
 //
-//   a slot   | keys, 16 rows | values, 16 rows |    chunks of 16 bytes lie so that eight rows'
+//   a tile   | keys, 16 rows | values, 16 rows |    chunks of 16 bytes lie so that eight rows'
 //   chunks
 //                                                   of one column are in different banks
 //
@@ -34,11 +34,11 @@
 //   entry               block          grid
 //   attention_grouped   32 * kWarps    any; a block has every grid-th piece of work
 //
-// Dynamic shared memory: kWarps * STAGES slots. Options: MAX_WIDTH, the width of a head, a multiple
-// of 16; SHARE, QUERIES; STAGES; SPLIT; those of attention_parameters.cuh but for masks; of
-// floating.cuh and assume.cuh. From sm_80 on.
+// Dynamic shared memory: kWarps * kWarpBytes. Options: MAX_WIDTH, the width of a head, a multiple
+// of 16, with caches of q8_0 of 64; SHARE, QUERIES; STAGES; SPLIT; those of
+// attention_parameters.cuh but for masks; of floating.cuh and assume.cuh. From sm_80 on.
 #include "attention/attention_parameters.cuh"
-#include "attention/grouped_tiles.cuh"
+#include "attention/grouped_ring.cuh"
 
 #ifdef SPLIT
 #define RESULT Acc *parts, unsigned *__restrict__ counters, T *__restrict__ y
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) attention_grouped(PARAMET
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const unsigned across = unsigned(heads / SHARE),
                  units = across * ((unsigned(queries) + QUERIES - 1) / QUERIES);
-  const long long stride = KV_ROW;
+  const long long stride = cached_offset(KV_ROW);
   const float factor = scale * 1.44269504088896340736f; // scores are exponents of 2
 
   // The piece of a number, the same in all lanes; none is left where it says so.
@@ -124,12 +124,13 @@ extern "C" __global__ void __launch_bounds__(kThreads) attention_grouped(PARAMET
     auto query_at = [&](int r) { return piece.sequence * queries + first + r / SHARE; };
     auto row_at = [&](int r) { return query_at(r) * heads + head + r % SHARE; }; // of y, of parts
     const int kv_head = head / int(heads / kv_heads);
-    const long long cache = ROW_OF(piece.sequence) * capacity * stride + kv_head * kWidth;
+    const long long cache =
+        cached_offset(ROW_OF(piece.sequence) * capacity * KV_ROW + kv_head * kWidth);
     const int least = int(seen_by(first, piece.length, queries)),
               most = int(seen_by(first + here - 1, piece.length, queries));
     Tiles tiles = {keys + cache, values + cache, stride};
     const int begin = piece.begin + int(piece.chunk) * piece.positions;
-    tiles.ring = shared_address(ring) + warp * (STAGES * kSlotBytes);
+    tiles.own = shared_address(ring) + warp * kWarpBytes;
     tiles.at = begin + warp * kTile;
     tiles.end = most - begin < piece.positions ? most : begin + piece.positions;
     Rows rows;
@@ -139,18 +140,16 @@ extern "C" __global__ void __launch_bounds__(kThreads) attention_grouped(PARAMET
                  return q + query_at(r) * Q_ROW + (head + r % SHARE) * kWidth;
                });
 
-    auto add = [&](unsigned slot, int position) {
+    auto add = [&](unsigned tile, int position) {
       const bool is_edge = position + kTile > least || position < first_seen(most);
-      rows.add(slot, factor, is_edge, [&](int r, int p) {
+      rows.add(tile, factor, is_edge, [&](int r, int p) {
         const long long seen =
             QUERIES == 1 ? most : seen_by(first + r / SHARE, piece.length, queries);
         return position + p >= seen || position + p < first_seen(seen);
       });
     };
     // One of both has nothing to do.
-    const bool is_aligned =
-        stride % 8 == 0 &&
-        ((unsigned long long)(tiles.keys) | (unsigned long long)(tiles.values)) % 16 == 0;
+    const bool is_aligned = tiles.are_aligned();
     const int end = tiles.end;
     tiles.end = is_aligned ? end : tiles.at;
     tiles.each<true>(add);
@@ -158,10 +157,10 @@ extern "C" __global__ void __launch_bounds__(kThreads) attention_grouped(PARAMET
     tiles.each<false>(add);
 
     __syncwarp(); // the ring has been read
-    rows.leave(reinterpret_cast<float *>(ring + warp * (STAGES * kSlotBytes)));
+    rows.leave(reinterpret_cast<float *>(ring + warp * kWarpBytes));
     __syncthreads();
     auto left = [&](int warp, int at) {
-      return reinterpret_cast<const float *>(ring + warp * (STAGES * kSlotBytes))[at];
+      return reinterpret_cast<const float *>(ring + warp * kWarpBytes)[at];
     };
 #pragma unroll 1
     for (int i = threadIdx.x; i < here * SHARE * kWidth; i += kThreads) {

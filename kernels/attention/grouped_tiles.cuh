@@ -7,9 +7,6 @@
 #ifndef QUERIES
 #define QUERIES 1
 #endif
-#ifndef STAGES
-#define STAGES 2
-#endif
 
 constexpr int kWidth = MAX_WIDTH, kRows = SHARE * QUERIES, kRowTiles = (kRows + 7) / 8;
 constexpr int kWarps = kWidth > 128 ? 2 : 4, kThreads = 32 * kWarps;
@@ -18,36 +15,18 @@ constexpr int kWidthTiles = kWidth / 16, kChunks = kWidth / 8; // of 16 bytes
 // Either chunks change places by their row, or rows lie an odd number of chunks apart.
 constexpr bool kExchanged = kChunks % 8 == 0;
 constexpr int kPitch = 16 * (kExchanged ? kChunks : kChunks + 1); // bytes of a row
-constexpr int kTileBytes = kTile * kPitch, kSlotBytes = 2 * kTileBytes;
-static_assert(kWidth % 16 == 0 && kRowTiles <= 2 && STAGES >= 2, "as the rule chooses them");
+constexpr int kTileBytes = kTile * kPitch;                        // of keys, or of values
+static_assert(kWidth % 16 == 0 && kRowTiles <= 2, "as the rule chooses them");
 
-// Of what a warp leaves for the others, in its part of the ring: rows of values, references, sums.
-constexpr int kLeftRow = kWidth + 4; // different banks
-static_assert((kRowTiles * 8 * (kLeftRow + 2)) * 4 <= STAGES * kSlotBytes, "there is room");
+// Of what a warp leaves for the others: rows of values, references, sums.
+constexpr int kLeftRow = kWidth + 4, // different banks
+    kLeftBytes = kRowTiles * 8 * (kLeftRow + 2) * 4;
 
 #if __CUDA_ARCH__ >= 800
-
-// Lanes that copy neighbouring chunks of a row; rows that a warp copies at a time.
-constexpr int kAcross = kChunks % 8 == 0 ? 8 : kChunks % 4 == 0 ? 4 : 2, kRowsAtOnce = 32 / kAcross;
 
 // Where a chunk of a row lies in a tile, in bytes.
 __device__ __forceinline__ unsigned place_of(int row, int chunk) {
   return unsigned(row * kPitch + (kExchanged ? chunk ^ row % 8 : chunk) * 16);
-}
-
-// A copy of 16 bytes from so many bytes behind an address, or 16 zeros.
-template <int kBehind>
-__device__ __forceinline__ void copy_or_clear(bool is_there, unsigned to, const void *from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1 + %3], 16, %2;" ::"r"(to), "l"(from),
-               "r"(is_there ? 16 : 0), "n"(kBehind)
-               : "memory");
-}
-// The lane's chunks of a row, from its first one on; `to`: where that one goes.
-template <int kChunk = 0>
-__device__ __forceinline__ void copy_row(bool is_there, unsigned to, const void *from) {
-  copy_or_clear<kChunk * 16>(is_there, to + kChunk * 16, from);
-  if constexpr (kChunk + kAcross < kChunks)
-    copy_row<kChunk + kAcross>(is_there, to, from);
 }
 
 __device__ __forceinline__ float power_of_two(float exponent) {
@@ -106,14 +85,15 @@ struct Rows {
     }
   }
 
-  // The tile in the slot at `slot`. hide(score, row, position): what is not seen of a tile.
+  // A tile of keys at `tile`, and of values behind it. hide(score, row, position): what is not seen
+  // of a tile.
   template <class Hide>
-  __device__ __forceinline__ void add(unsigned slot, float factor, bool is_edge, Hide hide) {
+  __device__ __forceinline__ void add(unsigned tile, float factor, bool is_edge, Hide hide) {
     const int lane = threadIdx.x % 32;
     // Of the four fragments of eight positions and eight columns the second has other positions
     // where positions are rows of the mma, and other columns where they are turned.
     auto fragment_of = [&](int position, int chunk) {
-      const unsigned own = slot + place_of(position, chunk);
+      const unsigned own = tile + place_of(position, chunk);
       return [=](int d) {
         return kExchanged ? (own ^ unsigned(d % 4 * 32)) + d / 4 * 128 : own + d * 32;
       };
@@ -217,74 +197,6 @@ struct Rows {
           to[kRowTiles * 8 * kLeftRow + row * 2 + 1] = sum[r][h];
         }
       }
-  }
-};
-
-// A warp's tiles of keys and values, `stride` elements from position to position: those that begin
-// at `at` and every kStep behind it, up to `end`.
-struct Tiles {
-  const T *keys, *values; // of position 0
-  long long stride;
-  unsigned ring; // the warp's
-  int at, end;
-
-  // Asks for the tile at a position, into a slot: zeros from `end` on.
-  __device__ __forceinline__ void copy(unsigned slot, int position) const {
-    const int lane = threadIdx.x % 32, own = lane / kAcross;
-    const long long from = (position + own) * stride + lane % kAcross * 8;
-#pragma unroll
-    for (int row = 0; row < kTile; row += kRowsAtOnce) {
-      const bool is_there = position + own + row < end;
-      const unsigned to = slot + place_of(own + row, lane % kAcross);
-      copy_row(is_there, to, keys + from + row * stride);
-      copy_row(is_there, to + kTileBytes, values + from + row * stride);
-    }
-  }
-  // The same of rows that begin anywhere.
-  __device__ __forceinline__ void store(unsigned slot, int position) const {
-#pragma unroll 1
-    for (int i = threadIdx.x % 32; i < 2 * kTile * kWidth; i += 32) {
-      const int element = i % kWidth, row = i / kWidth % kTile;
-      const T *const from = i < kTile * kWidth ? keys : values;
-      const T x = position + row < end ? from[(position + row) * stride + element] : T(0.0f);
-      asm volatile("st.shared.u16 [%0], %1;" ::"r"(slot + i / (kTile * kWidth) * kTileBytes +
-                                                   place_of(row, element / 8) + element % 8 * 2),
-                   "h"(*reinterpret_cast<const unsigned short *>(&x))
-                   : "memory");
-    }
-  }
-
-  // add(slot, position) of each. Nothing is on its way behind it.
-  template <bool kAligned, class Add> __device__ __forceinline__ void each(Add add) const {
-    if constexpr (kAligned) {
-#pragma unroll
-      for (int s = 0; s < STAGES - 1; ++s) {
-        if (at + s * kStep < end)
-          copy(ring + s * kSlotBytes, at + s * kStep);
-        end_copies();
-      }
-      unsigned slot = 0, next = (STAGES - 1) * kSlotBytes;
-#pragma unroll 1
-      for (int position = at; position < end; position += kStep) {
-        wait_for_copies<STAGES - 2>();
-        __syncwarp(); // of all lanes; and the slot before has been read
-        if (position + (STAGES - 1) * kStep < end)
-          copy(ring + next, position + (STAGES - 1) * kStep);
-        end_copies();
-        next = next == (STAGES - 1) * kSlotBytes ? 0 : next + kSlotBytes;
-        add(ring + slot, position);
-        slot = slot == (STAGES - 1) * kSlotBytes ? 0 : slot + kSlotBytes;
-      }
-      wait_for_copies<0>();
-    } else {
-#pragma unroll 1
-      for (int position = at; position < end; position += kStep) {
-        __syncwarp();
-        store(ring, position);
-        __syncwarp();
-        add(ring, position);
-      }
-    }
   }
 };
 

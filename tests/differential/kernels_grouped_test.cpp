@@ -179,3 +179,53 @@ TEST_CASE("shared keys and values: rows that lie apart, also where no chunk of t
     CHECK(most < 0x1p-8); // weights and results are rounded, of values up to 2
   }
 }
+
+TEST_CASE("shared keys and values in blocks of q8_0") {
+  for (const std::string dtype : {"f16", "bf16"})
+    for (const bool exact : {true, false}) // scales of 1/64, or of the largest element
+      for (const Shared &h : {Shared{2, 1, 4, 40, 2, 64},
+                              {1, 1, 9, 333, 3, 64},
+                              {1, 2, 8, 300, 1, 128},
+                              {2, 1, 32, 17, 2, 128},
+                              {1, 1, 4, 45, 2, 192},
+                              {1, 3, 8, 270, 1, 256},
+                              {1, 1, 4, 0, 2, 64}}) {
+        const Dims cache = {h.sequences, h.capacity, h.kv_heads, h.width},
+                   rows = {h.sequences, h.queries, h.heads, h.width};
+        std::vector<Array> inputs = {{rows, sixty_fourths(rows, 1)}};
+        for (uint32_t seed : {2u, 3u}) {
+          Array blocks = quantized({cache, sixty_fourths(cache, seed)});
+          for (size_t at = 0; exact && at < blocks.values.size(); at += 34) {
+            blocks.values[at] = 0;
+            blocks.values[at + 1] = 0x24;
+          }
+          inputs.push_back(std::move(blocks));
+        }
+        const Array got = results_of(
+            "cugrt 1\nfunc @main(%q: " + type_of(rows, dtype) + ", %k: " + type_of(cache, "q8_0") +
+                ", %v: " + type_of(cache, "q8_0") + ") -> (" + type_of(rows, dtype) +
+                ") {\n  %y = attention(%q, %k, %v) {causal = true}\n  return %y\n}\n",
+            inputs)[0];
+        CHECK(runner().counters().entries.back() == "attention_grouped");
+        const Array keys = meaning(inputs[1]), values = meaning(inputs[2]);
+        const Array *const operands[] = {&inputs[0], &keys, &values};
+        const std::vector<ir::Attribute> attributes = {kCausal};
+        const Array want = evaluate_op(Op::attention, operands, attributes)[0];
+        // Weights and results are rounded, of values up to 2; and elements, whose errors up to 2
+        // units make one of a score of up to 8 units times a root of 256.
+        const double unit = dtype == "f16" ? 0x1p-11 : 0x1p-8;
+        double most = 0;
+        for (size_t i = 0; i < want.values.size(); ++i)
+          most = std::max(most, std::fabs(got.values[i] - want.values[i]));
+        CAPTURE(dtype, exact, h.queries, h.capacity, h.width);
+        CHECK(most <= (exact ? 4 : 16) * unit);
+      }
+  // Of rows that begin at no multiple of four bytes another kernel reads the blocks.
+  const Dims cache = {1, 20, 1, 96}, rows = {1, 1, 2, 96};
+  const Array blocks = quantized({cache, sixty_fourths(cache, 1)});
+  results_of("cugrt 1\nfunc @main(%q: " + type_of(rows, "f16") + ", %k: " + type_of(cache, "q8_0") +
+                 ") -> (" + type_of(rows, "f16") +
+                 ") {\n  %y = attention(%q, %k, %k)\n  return %y\n}\n",
+             {{rows, sixty_fourths(rows, 1)}, blocks});
+  CHECK(runner().counters().entries == Names{"attention"});
+}

@@ -18,10 +18,15 @@ constexpr int64_t kNarrowHead = 128, kRowsOfNarrow = 16, kRowsOfWide = 8;
 constexpr int64_t kGroupedRing = 96 << 10, kMostStages = 4, kResidentBlocks = 2;
 constexpr int64_t kMostChunks = 64; // what joins them goes over all
 
-/// Bytes of a warp's tile of keys and its values.
+/// Bytes of a warp's tile of keys and its values as they are multiplied.
 int64_t tile_bytes(int64_t width) {
   const int64_t chunks = width / 8;
   return 2 * kTile * 16 * (chunks % 8 == 0 ? chunks : chunks + 1);
+}
+
+/// A cache of the dtype that is computed, or of blocks whose rows begin at multiples of a copy.
+bool comes_in_copies(ir::DType cache, ir::DType dtype, int64_t width) {
+  return cache == dtype || (cache == ir::DType::q8_0 && width % 64 == 0);
 }
 
 } // namespace
@@ -29,8 +34,9 @@ int64_t tile_bytes(int64_t width) {
 std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelChoice &choice) {
   const int64_t group = call.heads / call.kv_heads;
   const int64_t most_rows = call.width > kNarrowHead ? kRowsOfWide : kRowsOfNarrow;
-  if (!has_tensor_cores(call.dtype, choice.target) || call.cache != call.dtype || call.has_mask ||
-      call.width % kTile != 0 || call.width > kMostGroupedWidth || call.queries >= kManyQueries)
+  if (!has_tensor_cores(call.dtype, choice.target) || call.has_mask ||
+      !comes_in_copies(call.cache, call.dtype, call.width) || call.width % kTile != 0 ||
+      call.width > kMostGroupedWidth || call.queries >= kManyQueries)
     return std::nullopt;
   GroupedForm form{};
   for (int64_t share = 2; share <= std::min(group, most_rows); ++share)
@@ -39,9 +45,14 @@ std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelCho
     return std::nullopt;
   form.queries = std::clamp<int64_t>(call.queries, 1, std::max<int64_t>(most_rows / form.share, 1));
   form.warps = call.width > kNarrowHead ? 2 : 4;
-  const int64_t stage = form.warps * tile_bytes(call.width);
-  form.stages = std::min(kGroupedRing / stage, kMostStages);
-  form.shared_bytes = form.stages * stage;
+  const ir::DTypeInfo &info = ir::info(call.cache);
+  const bool is_expanded = call.cache != call.dtype; // in a place beside the ring
+  const int64_t tile = tile_bytes(call.width), own = is_expanded ? tile : 0,
+                slot = is_expanded
+                           ? 2 * kTile * call.width / info.elements_per_block * info.bytes_per_block
+                           : tile;
+  form.stages = std::min((kGroupedRing / form.warps - own) / slot, kMostStages);
+  form.shared_bytes = form.warps * (own + form.stages * slot);
 
   // Heads and queries that meet one chunk are a unit. How many sequences there are changes no
   // sequence's chunks, unless these are many.
