@@ -88,11 +88,10 @@ Status GraphCache::launch_verified(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-std::vector<int64_t> GraphCache::key_of(uint32_t number, const RunBinding &run) const {
-  std::vector<int64_t> key{number};
+void GraphCache::find_key(uint32_t number, const RunBinding &run, std::vector<int64_t> &key) const {
+  key.assign(1, number);
   for (ir::SymbolId symbol : run.function.regions[regions_[number].index].key)
     key.push_back(run.symbols[symbol.index]);
-  return key;
 }
 
 /// Costs what the choices cost, not what the region has: classes differ in nothing else.
@@ -167,7 +166,7 @@ Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
     return launch_eagerly(region, EagerReason::conditional, stream);
   if (prepared_.waiting())
     adopt_prepared();
-  key_ = key_of(number, *region.run);
+  find_key(number, *region.run, key_);
   CUGRT_ASSIGN(TopologyClasses::Known topology, find_class(region));
   uint64_t bytes = options_.cost.bytes(topology.topology->graph_node_count());
   InstancePolicy::Ask ask{[&](InstanceId id) { return is_idle(id, stream); },

@@ -157,7 +157,7 @@ private:
   void count(const PatchCounts &counts);
   void count_built();
   Result<TopologyClasses::Known> find_class(CachedRegion &region);
-  std::vector<int64_t> key_of(uint32_t number, const RunBinding &run) const;
+  void find_key(uint32_t number, const RunBinding &run, std::vector<int64_t> &key) const;
   /// Takes in an instance for `key`.
   GraphInstance *keep(uint32_t number, uint64_t topology, std::span<const int64_t> key,
                       BudgetShare room, std::unique_ptr<GraphInstance> instance);

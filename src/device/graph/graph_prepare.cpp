@@ -8,7 +8,8 @@ namespace cugrt::runtime {
 Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::StreamRef stream,
                            PrepareReport &report) {
   const CachedRegion &region = regions_[number];
-  std::vector<int64_t> key = key_of(number, run);
+  std::vector<int64_t> key;
+  find_key(number, run, key);
   PreparedInstances::Claim claim(prepared_, key);
   if (prepared_.contains(key) || policy_.contains(key)) { // in the order of their way
     ++report.present;

@@ -177,13 +177,13 @@ void InstancePolicy::rebind(InstanceId instance, std::span<const int64_t> key) {
   Entry &entry = entries_[instance];
   if (std::equal(key.begin(), key.end(), entry.key.begin(), entry.key.end()))
     return;
-  Key patched_key(key.begin(), key.end());
   {
     std::lock_guard lock(mutex_);
-    by_key_[patched_key] = instance;
-    by_key_.erase(entry.key);
+    auto node = by_key_.extract(entry.key); // keys of a class are as long as each other
+    node.key().assign(key.begin(), key.end());
+    by_key_.insert(std::move(node));
   }
-  entry.key = std::move(patched_key);
+  entry.key.assign(key.begin(), key.end());
   entry.bound = ++bindings_;
 }
 

@@ -34,6 +34,7 @@ struct RunBinding {
   uint64_t moves_since = 0;
   std::vector<Move> moves; // room for each slot
   size_t move_count = 0;
+  std::vector<bool> defined; // scratch of bind_parameters(): symbols that have their values
 
   void changed() {
     ++serial;

@@ -94,7 +94,9 @@ struct Place {
 /// Which symbols already have their value in this binding.
 class SymbolDefiner {
 public:
-  explicit SymbolDefiner(RunBinding &run) : run_(run), defined_(run.symbols.size()) {}
+  explicit SymbolDefiner(RunBinding &run) : run_(run) {
+    run.defined.assign(run.symbols.size(), false);
+  }
 
   /// Defines the symbol that `expr` is, if it is a bare one of parameters' and not defined yet.
   Status define(ExprId expr, int64_t value, const Place &place) {
@@ -102,9 +104,9 @@ public:
     if (node.kind != ir::ExprKind::symbol)
       return {};
     auto index = static_cast<uint32_t>(node.value);
-    if (defined_[index] || run_.function.symbols[index].source != ir::SymbolSource::parameter)
+    if (run_.defined[index] || run_.function.symbols[index].source != ir::SymbolSource::parameter)
       return {};
-    defined_[index] = true;
+    run_.defined[index] = true;
     CUGRT_TRY(check_bounds(index, value, place));
     run_.set_symbol(ir::SymbolId{index}, value);
     return {};
@@ -122,7 +124,6 @@ public:
 
 private:
   RunBinding &run_;
-  std::vector<bool> defined_;
 };
 
 Status check_agrees(const RunBinding &run, ExprId expr, int64_t value, const Place &place) {

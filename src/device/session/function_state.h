@@ -30,6 +30,7 @@ struct FunctionState {
   // The last binding that passed every check. The values below are those of the last one that was
   // bound from the start: addresses may have moved since.
   LastBinding last;
+  std::vector<LastBinding::Place> places; // scratch of what it is told
   std::vector<cugrt_value> params;        // one for each parameter, weights included
   std::vector<cugrt_value> given_results; // as the caller gave them
 
@@ -50,8 +51,9 @@ struct FunctionState {
   std::vector<cugrt_tensor> dynamic_tensors;
 };
 
-/// Dimensions of a buffer; of one whose shape the plan does not know, those of what it holds now.
-Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t buffer);
+/// Sets rank and dimensions to those of a buffer; of one whose shape the plan does not know, to
+/// those of what it holds now. Takes no memory.
+Status find_dims(const FunctionState &state, uint32_t buffer, cugrt_tensor &tensor);
 /// A buffer as a tensor value of the public API.
 Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t buffer);
 /// A host scalar likewise.

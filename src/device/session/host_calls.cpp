@@ -83,9 +83,13 @@ Result<cugrt_value> HostProgram::value_of(const FunctionState &state,
 Result<std::vector<int64_t>> HostProgram::dims_of(const FunctionState &state,
                                                   const plan::OperandRef &operand) const {
   using Kind = plan::OperandRef::Kind;
-  if (operand.kind == Kind::buffer)
-    return buffer_dims(state, operand.index);
   std::vector<int64_t> dims;
+  if (operand.kind == Kind::buffer) {
+    cugrt_tensor tensor{};
+    CUGRT_TRY(find_dims(state, operand.index, tensor));
+    dims.assign(tensor.dims, tensor.dims + tensor.rank);
+    return dims;
+  }
   if (operand.kind != Kind::list)
     return Status::error(Code::unsupported, "a tensor or a shape was expected");
   for (const plan::OperandRef &element : state.run.function.lists[operand.index]) {

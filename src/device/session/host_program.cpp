@@ -8,39 +8,37 @@
 
 namespace cugrt::runtime {
 
-Result<std::vector<int64_t>> buffer_dims(const FunctionState &state, uint32_t index) {
+Status find_dims(const FunctionState &state, uint32_t index, cugrt_tensor &tensor) {
   const plan::Buffer &buffer = state.run.function.buffers[index];
-  std::vector<int64_t> dims;
   if (buffer.bytes.valid()) {
-    for (ExprId dim : buffer.dims) {
-      CUGRT_ASSIGN(int64_t value, state.run.evaluate(dim));
-      dims.push_back(value);
+    tensor.rank = static_cast<uint32_t>(buffer.dims.size());
+    for (size_t i = 0; i < buffer.dims.size(); ++i) {
+      CUGRT_ASSIGN(tensor.dims[i], state.run.evaluate(buffer.dims[i]));
     }
-    return dims;
+    return {};
   }
-  const cugrt_tensor *tensor = nullptr;
+  const cugrt_tensor *held = nullptr;
   if (buffer.base == plan::BufferBase::dynamic) {
-    tensor = &state.dynamic_tensors[buffer.index];
+    held = &state.dynamic_tensors[buffer.index];
   } else if (buffer.base == plan::BufferBase::slot &&
              state.run.function.slots[buffer.index].kind == plan::SlotKind::param) {
-    tensor = &state.params[state.run.function.slots[buffer.index].index].as.tensor;
+    held = &state.params[state.run.function.slots[buffer.index].index].as.tensor;
   }
-  if (!tensor)
+  if (!held)
     return Status::error(Code::unsupported,
                          "the shape of tensor %" + buffer.name + " is not known at this point");
-  dims.assign(tensor->dims, tensor->dims + tensor->rank);
-  return dims;
+  tensor.rank = held->rank;
+  std::copy_n(held->dims, held->rank, tensor.dims);
+  return {};
 }
 
 Result<cugrt_value> describe_buffer(const FunctionState &state, uint32_t index) {
   const plan::Buffer &buffer = state.run.function.buffers[index];
   cugrt_value value{};
   value.kind = CUGRT_VALUE_TENSOR;
-  CUGRT_ASSIGN(std::vector<int64_t> dims, buffer_dims(state, index));
+  CUGRT_TRY(find_dims(state, index, value.as.tensor));
   CUGRT_ASSIGN(value.as.tensor.address, state.run.address(buffer));
   value.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
-  value.as.tensor.rank = static_cast<uint32_t>(dims.size());
-  std::copy(dims.begin(), dims.end(), value.as.tensor.dims);
   return value;
 }
 

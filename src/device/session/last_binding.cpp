@@ -74,8 +74,8 @@ struct LastBinding::Mover {
 };
 
 void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> arguments,
-                      std::span<const cugrt_value> results, std::vector<Place> places,
-                      std::vector<BoundRange> fixed) {
+                      std::span<const cugrt_value> results, std::span<const Place> places,
+                      std::span<const BoundRange> fixed) {
   argument_count_ = arguments.size();
   entries_.assign(places.size() + 1, {});
   auto set_entry = [&](Entry &entry, const cugrt_value &value, const Place &place) {
@@ -93,7 +93,7 @@ void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> argume
     set_entry(entries_[argument_count_ + 1 + i], results[i], places[argument_count_ + i]);
   results_bound_ = std::any_of(results.begin(), results.end(),
                                [](const auto &value) { return value.kind != CUGRT_VALUE_NONE; });
-  fixed_ = std::move(fixed);
+  fixed_.assign(fixed.begin(), fixed.end());
 }
 
 /// Goes on while arguments are what they were; of tensors, `same_address` says whether the address

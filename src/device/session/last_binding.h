@@ -50,8 +50,8 @@ public:
   /// kind NONE is in memory of the session's. `places` has one for each argument and result;
   /// `fixed` are the ranges that no run moves.
   void set(const RunBinding &run, std::span<const cugrt_value> arguments,
-           std::span<const cugrt_value> results, std::vector<Place> places,
-           std::vector<BoundRange> fixed);
+           std::span<const cugrt_value> results, std::span<const Place> places,
+           std::span<const BoundRange> fixed);
 
 private:
   struct Entry {

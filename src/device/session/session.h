@@ -138,7 +138,7 @@ private:
   Status check_counts(const FunctionState &state, const RunRequest &request) const;
   Status bind(FunctionState &state, const RunRequest &request);
   void remember(FunctionState &state, const RunRequest &request);
-  std::vector<BoundRange> fixed_ranges() const;
+  void find_fixed_ranges(std::vector<BoundRange> &ranges) const;
   Status bind_results(FunctionState &state);
   Status bind_matched_results(FunctionState &state, uint32_t match);
   Status bind_result(FunctionState &state, uint32_t slot);
@@ -195,8 +195,10 @@ private:
   LaunchLog log_;
   DynamicMemory dynamic_memory_;
   GraphCache cache_;
-  std::vector<BoundRange> ranges_; // scratch of check_overlaps()
-  uint64_t next_run_ = 0;          // for the log
+  // Scratch of binding: kept, so that a run at another shape takes no memory.
+  std::vector<BoundRange> ranges_, fixed_ranges_;
+  std::vector<bool> unbound_;
+  uint64_t next_run_ = 0; // for the log
 
   driver::Stream own_stream_;
   driver::Event order_event_;

@@ -62,7 +62,7 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
   const RunBinding &run = state.run;
   const plan::Function &function = run.function;
   size_t arguments = request.arguments.size();
-  std::vector<LastBinding::Place> places(arguments + state.results.size());
+  state.places.assign(arguments + state.results.size(), {});
   auto use_slot = [&](LastBinding::Place &place, uint32_t slot, uint32_t alignment_bytes) {
     place.base = run.program.base_of_slot(slot);
     place.movable = true;
@@ -73,22 +73,23 @@ void Session::remember(FunctionState &state, const RunRequest &request) {
   for (size_t i = 0; i < arguments; ++i) {
     const plan::Param &param = function.params[run.program.call_params[i]];
     if (param.slot != kNone)
-      use_slot(places[i], param.slot, param.alignment_bytes);
+      use_slot(state.places[i], param.slot, param.alignment_bytes);
   }
   for (size_t i = 0; i < state.result_slots.size(); ++i) {
     const plan::Slot &slot = function.slots[state.result_slots[i]];
-    LastBinding::Place &place = places[arguments + slot.index];
+    LastBinding::Place &place = state.places[arguments + slot.index];
     use_slot(place, state.result_slots[i], slot.alignment_bytes);
     // Where its size follows from a match, the run itself binds the slot.
     place.movable = state.result_matches[i] == kNone;
   }
-  state.last.set(run, request.arguments, state.given_results, std::move(places), fixed_ranges());
+  find_fixed_ranges(fixed_ranges_);
+  state.last.set(run, request.arguments, state.given_results, state.places, fixed_ranges_);
 }
 
 /// Ranges that stay as long as the session: nothing that a run writes may overlap them, and it
 /// writes all of the arenas.
-std::vector<BoundRange> Session::fixed_ranges() const {
-  std::vector<BoundRange> ranges;
+void Session::find_fixed_ranges(std::vector<BoundRange> &ranges) const {
+  ranges.clear();
   weights_->each_memory([&](uint64_t address, uint64_t bytes) {
     if (bytes != 0)
       ranges.push_back({address, bytes, false, kWeightsRange});
@@ -98,7 +99,6 @@ std::vector<BoundRange> Session::fixed_ranges() const {
   for (uint32_t i = 0; i < arenas_.size(); ++i)
     ranges.push_back(
         {arenas_[i]->address(), arenas_[i]->capacity_bytes(), true, kFirstArenaRange + i});
-  return ranges;
 }
 
 /// Those whose sizes follow from a match of the body: the match of this number has run.
@@ -302,20 +302,14 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
                                    const cugrt_tensor &given) const {
   const plan::Function &function = state.run.function;
   const plan::Buffer &buffer = function.buffers[function.results[result].buffer];
-  std::vector<int64_t> dims;
-  for (ExprId dim : buffer.dims) {
-    CUGRT_ASSIGN(int64_t value, state.run.evaluate(dim));
-    dims.push_back(value);
-  }
-  bool fits = given.dtype == static_cast<int32_t>(buffer.dtype) && given.rank == dims.size() &&
-              std::equal(dims.begin(), dims.end(), given.dims);
-  if (fits)
-    return {};
   cugrt_value wanted{}, got{};
   wanted.kind = got.kind = CUGRT_VALUE_TENSOR;
   wanted.as.tensor.dtype = static_cast<int32_t>(buffer.dtype);
-  wanted.as.tensor.rank = static_cast<uint32_t>(dims.size());
-  std::copy(dims.begin(), dims.end(), wanted.as.tensor.dims);
+  CUGRT_TRY(find_dims(state, function.results[result].buffer, wanted.as.tensor));
+  const cugrt_tensor &tensor = wanted.as.tensor;
+  if (given.dtype == tensor.dtype && given.rank == tensor.rank &&
+      std::equal(tensor.dims, tensor.dims + tensor.rank, given.dims))
+    return {};
   got.as.tensor = given;
   return Status::error(Code::invalid_argument, "function @" + function.name + ", result " +
                                                    std::to_string(result) +
@@ -326,13 +320,13 @@ Status Session::check_given_result(const FunctionState &state, uint32_t result,
 /// Of what is bound when the first `reached` items of the body have run.
 Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
   const RunBinding &run = state.run;
-  std::vector<bool> unbound(run.function.slots.size());
+  unbound_.assign(run.function.slots.size(), false);
   for (size_t i = 0; i < state.result_slots.size(); ++i)
-    unbound[state.result_slots[i]] =
+    unbound_[state.result_slots[i]] =
         state.result_matches[i] != kNone && state.result_matches[i] >= reached;
-  ranges_ = fixed_ranges();
+  find_fixed_ranges(ranges_);
   for (uint32_t s = 0; s < run.function.slots.size(); ++s) {
-    if (unbound[s])
+    if (unbound_[s])
       continue;
     bool written = ir::writes(run.function.slots[s].access);
     const uint32_t base = run.program.base_of_slot(s);
@@ -344,7 +338,7 @@ Status Session::check_overlaps(FunctionState &state, uint32_t reached) {
   }
   Overlap overlap;
   if (!find_overlap(ranges_, overlap)) {
-    bool all = std::find(unbound.begin(), unbound.end(), true) == unbound.end();
+    bool all = std::find(unbound_.begin(), unbound_.end(), true) == unbound_.end();
     state.checked_serial = all ? run.serial : 0;
     return {};
   }

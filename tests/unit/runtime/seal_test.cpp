@@ -70,6 +70,27 @@ TEST_CASE("instances that were prepared are there when the session is sealed") {
   CHECK(chain.counters().regions_prepared == 2);
 }
 
+TEST_CASE("runs of a sealed session at other shapes take no memory of the host") {
+  FakeDriver::Options driver;
+  driver.record = driver.execute = false;
+  Chain chain(3, {}, driver);
+  const uint64_t x = chain.memory[0].address(), y = chain.memory[1].address();
+  for (int64_t n : {5, 64, 5, 9})
+    must(chain.try_run(n, x, y));
+  must(chain.session->seal());
+  for (int64_t n : {7, 30}) // what is kept from run to run has its size
+    must(chain.try_run(n, x, y));
+  uint64_t failed = 0, count = 0;
+  {
+    CountAllocations counter("no library of this name");
+    for (int64_t i = 0; i < 10000; ++i)
+      failed += !chain.try_run(1 + i * 7 % 64, x, y).ok();
+    count = counter.count();
+  }
+  CHECK(failed == 0);
+  CHECK(count == 0);
+}
+
 TEST_CASE("a hundred thousand runs of a sealed session take no memory of the host either") {
   SessionOptions options;
   options.measures_latency = true;
