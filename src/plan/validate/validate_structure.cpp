@@ -62,6 +62,12 @@ private:
       CUGRT_TRY(expr(id));
     return {};
   }
+  /// As many as values of the public API have room for.
+  Status dims(const std::vector<ExprId> &ids, const std::string &of) {
+    if (ids.size() > ir::kMaxRank)
+      return fail(of + " has more than " + std::to_string(ir::kMaxRank) + " dimensions");
+    return exprs(ids);
+  }
   template <class T> Status index(uint32_t i, const std::vector<T> &table, const char *what) const {
     return i < table.size() ? Status() : fail(std::string(what) + " does not exist");
   }
@@ -79,7 +85,7 @@ private:
       CUGRT_TRY(expr(constraint.expr));
     CUGRT_TRY(validate_symbols(plan_, f_));
     for (const Param &param : f_.params) {
-      CUGRT_TRY(exprs(param.dims));
+      CUGRT_TRY(dims(param.dims, "parameter %" + param.name));
       bool tensor = param.kind == ParamKind::tensor;
       if (!power_of_two(param.alignment_bytes))
         return fail("parameter %" + param.name + " has no alignment");
@@ -149,7 +155,7 @@ private:
       }
       CUGRT_TRY(expr(buffer.offset_bytes));
       CUGRT_TRY(expr(buffer.bytes, true));
-      CUGRT_TRY(exprs(buffer.dims));
+      CUGRT_TRY(dims(buffer.dims, "buffer %" + buffer.name));
       CUGRT_TRY(exprs(buffer.strides));
       if (!buffer.strides.empty() && buffer.strides.size() != buffer.dims.size())
         return fail("buffer %" + buffer.name + " has another number of strides than dimensions");
@@ -329,7 +335,7 @@ private:
     for (const Item &item : block.items) {
       CUGRT_TRY(operands(item.operands));
       CUGRT_TRY(operands(item.results));
-      CUGRT_TRY(exprs(item.dims));
+      CUGRT_TRY(dims(item.dims, "an item"));
       for (SymbolId symbol : item.defines)
         CUGRT_TRY(index(symbol.index, f_.symbols, "a symbol that a match defines"));
       CUGRT_TRY(this->item(item, depth));

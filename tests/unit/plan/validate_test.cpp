@@ -54,6 +54,10 @@ TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
        [](Plan &, Function &f) {
          f.regions[0].edges[0] = {1, 0};
        }},
+      {"a tensor has nine dimensions", "more than 8 dimensions",
+       [](Plan &p, Function &f) { f.buffers[0].dims.resize(9, p.exprs.constant(1)); }},
+      {"a parameter has nine dimensions", "more than 8 dimensions",
+       [](Plan &p, Function &f) { f.params[0].dims.resize(9, p.exprs.constant(1)); }},
       {"live tensors share bytes", "share bytes",
        [](Plan &, Function &f) {
          for (Buffer &buffer : f.buffers)
