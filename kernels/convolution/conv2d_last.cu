@@ -6,7 +6,7 @@
 //
 //   entry                  pixels x channels   for
 //   conv2d_last            1 x 1 a thread      what no other takes
-//   conv2d_last_depthwise  4 x 8 a thread      a channel a group: conv2d_last_depthwise.cuh
+//   conv2d_last_depthwise  4 x RUN a thread    a channel a group: conv2d_last_depthwise.cuh
 //   conv2d_last_128x128    a block's           f16 and bf16, tensor cores: conv2d_last_mma.cuh
 //   conv2d_last_128x64     likewise
 //   conv2d_last_64x64      likewise
@@ -16,7 +16,7 @@
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
-// WITH_128x128 and so on each those that are launched; RUN, elements of a copy; WHOLE_STEPS where a
+// WITH_128x128 and so on each those that are launched; RUN, elements of a copy or a thread's channels; WHOLE_STEPS where a
 // group of x has a multiple of the channels that a step takes of k; SPLIT where blocks share out a
 // tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
 

@@ -1,21 +1,21 @@
 // Depthwise convolution with channels last, a channel of x and one of y a group: part of
-// conv2d_last.cu. A thread computes eight channels of kHigh pixels below one another, so that x is
-// read in runs of 16 bytes, and a row's run once for all windows that meet it. Its taps are w's run
-// of 8 x KERNEL_H x KERNEL_W elements, read once. Taps are added in the order of w.
+// conv2d_last.cu. A thread computes RUN channels of kHigh pixels below one another, so that x is
+// read in runs of them, and a row's run once for all windows that meet it. Its taps are w's run of
+// RUN x KERNEL_H x KERNEL_W elements, read once. Taps are added in the order of w.
 //
-// Where x, w or y begins at no multiple of 16 bytes a thread takes its elements one by one.
-// Options: KERNEL_H, KERNEL_W, STRIDE_H and DILATION_H, the parameters of these names. Channels are
-// a multiple of eight.
+// Where x, w or y begins at no multiple of a run's bytes, or of 16, a thread takes its elements one
+// by one. Options: RUN, of which channels are a multiple: as many as leave the taps in registers;
+// KERNEL_H, KERNEL_W, STRIDE_H and DILATION_H, the parameters of these names.
 #pragma once
 
 __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
-  constexpr int kRun = 8, kHigh = 4, kTaps = KERNEL_H * KERNEL_W;
+  constexpr int kRun = RUN, kHigh = 4, kTaps = KERNEL_H * KERNEL_W;
   constexpr int kRows = (kHigh - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1;
   const Index strips = (Index(out_height) + kHigh - 1) / kHigh, runs = Index(channels) / kRun;
   const Index count = Index(batch) * strips * Index(out_width) * runs;
   const Index step = Index(gridDim.x) * blockDim.x;
-  const bool aligned =
-      Run<kRun, T>::is_aligned(x) && Run<kRun, T>::is_aligned(w) && Run<kRun, OUT>::is_aligned(y);
+  const bool aligned = Run<kRun, T>::is_aligned(x) && Run<kRun, T>::is_aligned(w) &&
+                       Run<kRun, OUT>::is_aligned(y) && RESULTS_ALIGNED(kRun);
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index channel = i % runs * kRun, column = i / runs % Index(out_width);
     const Index above = i / runs / Index(out_width) % strips * kHigh;
@@ -85,9 +85,7 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
     for (int o = 0; o < kHigh; ++o)
       if (above + o < Index(out_height)) {
         Run<kRun, OUT> run;
-#pragma unroll
-        for (int e = 0; e < kRun; ++e)
-          run.element[e] = RESULT(out + o * out_row + e, sum[o][e]);
+        RESULTS(kRun, run, out + o * out_row, sum[o][e], true, kRun);
         run.store(y + out + o * out_row, true);
       }
   }

@@ -129,8 +129,16 @@ TEST_CASE("depthwise convolutions with channels last agree with their definition
                  ints("strides", {2, 3}), ints("dilation", {2, 1})},
                 entry);
     convolution(dtype, {1, 3, 30, 8}, {8, 1, 4, 1}, {last, integer("groups", 8)}, entry);
-    // Channels of no multiple of eight, rows far apart, two channels of y for each of x.
-    convolution(dtype, {1, 9, 5, 12}, {12, 3, 3, 1}, {last, integer("groups", 12)}, "conv2d_last");
+    // Fewer channels a thread: what divides them, and as registers hold taps of.
+    convolution(dtype, {1, 9, 5, 12}, {12, 3, 3, 1}, {last, integer("groups", 12)}, entry);
+    convolution(dtype, {1, 9, 5, 6}, {6, 3, 3, 1}, {last, integer("groups", 6)}, entry);
+    convolution(dtype, {1, 12, 9, 16}, {16, 7, 7, 1},
+                {last, integer("groups", 16), ints("padding", {3, 3})}, entry);
+    convolution(dtype, {1, 12, 9, 8}, {8, 7, 5, 1},
+                {last, integer("groups", 8), ints("padding", {3, 2}), ints("strides", {2, 1})},
+                entry);
+    // An odd number of channels, rows far apart, two channels of y for each of x.
+    convolution(dtype, {1, 9, 5, 7}, {7, 3, 3, 1}, {last, integer("groups", 7)}, "conv2d_last");
     convolution(dtype, {1, 30, 3, 8}, {8, 3, 1, 1},
                 {last, integer("groups", 8), ints("strides", {5, 1})}, "conv2d_last");
     convolution(dtype, {1, 5, 5, 8}, {16, 3, 3, 1}, {last, integer("groups", 8)}, "conv2d_last");

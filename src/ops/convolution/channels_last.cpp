@@ -13,8 +13,8 @@ constexpr int64_t kHalfRun = 4;
 constexpr int64_t kFewestToLayOut = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
-// unrolled by, and the bytes of a channel's taps, of which registers hold eight.
-constexpr int64_t kHigh = 4, kMostRows = 16, kMostTapBytes = 50, kDepthwiseThreads = 128;
+// unrolled by, and the bytes of taps that registers hold.
+constexpr int64_t kHigh = 4, kMostRows = 16, kMostTapBytes = 400, kDepthwiseThreads = 128;
 
 // Elements of a copy where a group of x has so many channels: a divisor; 1 where there are none.
 int64_t run_of(int64_t in_group) {
@@ -29,14 +29,18 @@ bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
   return groups > 1 && in_group == 1 && out_channels == groups;
 }
 
-// Whether a convolution with a channel of x and one of y a group has a form of eight channels a
-// thread.
-bool takes_depthwise(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
-                     int64_t stride, int64_t dilation) {
+// Channels that a thread takes of a convolution with a channel of x and one of y a group: eight, or
+// fewer of which registers hold the taps; 0 where it has no such form.
+int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
+                      int64_t stride, int64_t dilation) {
   const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
-  return channels % kRun == 0 && height > 0 && width > 0 && height <= kMostSide &&
-         width <= kMostSide && height * width * ir::info(dtype).bytes_per_block <= kMostTapBytes &&
-         rows <= kMostRows;
+  if (height < 1 || width < 1 || height > kMostSide || width > kMostSide || rows > kMostRows)
+    return 0;
+  const int64_t bytes = height * width * ir::info(dtype).bytes_per_block; // of a channel's taps
+  for (int64_t run = kRun; run > 1; run /= 2)
+    if (channels % run == 0 && run * bytes <= kMostTapBytes)
+      return run;
+  return 0;
 }
 
 } // namespace
@@ -58,9 +62,9 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
   if (!has_tensor_cores(x.dtype, target) || in_group == 0)
     return {};
   if (is_depthwise(groups, in_group, out_channels)) {
-    if (!takes_depthwise(x.dtype, groups, height, width,
-                         ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
-                         ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]))
+    if (depthwise_run(x.dtype, groups, height, width,
+                      ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
+                      ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]) == 0)
       return {};
     return channels;
   }
@@ -95,10 +99,14 @@ Status emit_convolution_last(OpEmitter &op) {
   sizes.pixels = exprs.mul(y.dims[0], exprs.mul(y.dims[1], y.dims[2]));
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
-  const bool depthwise = sizes.small_indices && is_depthwise(groups, in_group, out_channels) &&
-                         takes_depthwise(x.dtype, groups, kernel_h, kernel_w, stride_h, dilation_h);
+  const int64_t channels_each =
+      sizes.small_indices && is_depthwise(groups, in_group, out_channels)
+          ? depthwise_run(x.dtype, groups, kernel_h, kernel_w, stride_h, dilation_h)
+          : 0;
+  const bool depthwise = channels_each != 0;
   if (depthwise) {
     launch.option("-DWITH_DEPTHWISE");
+    launch.option("-DRUN=" + std::to_string(channels_each));
     launch.option("-DKERNEL_H=" + std::to_string(kernel_h));
     launch.option("-DKERNEL_W=" + std::to_string(kernel_w));
     launch.option("-DSTRIDE_H=" + std::to_string(stride_h));
@@ -153,7 +161,7 @@ Status emit_convolution_last(OpEmitter &op) {
   add_form_variants(launch, forms, sizes, pixels);
   if (depthwise) {
     const ir::ExprId strips = exprs.ceildiv(out_height, exprs.constant(kHigh));
-    const ir::ExprId runs = exprs.ceildiv(outputs, exprs.constant(kRun));
+    const ir::ExprId runs = exprs.floordiv(outputs, exprs.constant(channels_each));
     launch.variant("conv2d_last_depthwise", {},
                    exprs.ceildiv(exprs.mul(exprs.mul(batch, strips), exprs.mul(out_width, runs)),
                                  exprs.constant(kDepthwiseThreads)),
