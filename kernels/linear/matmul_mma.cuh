@@ -7,7 +7,7 @@
 //
 // Warps stand in a grid over the tile; each has kHigh x kWide fragments (mma_tile.cuh). Copies are
 // asynchronous, of 16 bytes, where all rows begin at multiples of that; else one step's tiles are
-// read element by element.
+// read in words.
 //
 // The result goes through shared memory, so that it is stored in runs of eight elements.
 #pragma once

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "shared/mma.cuh"
+#include "shared/words.cuh"
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16)
 
@@ -69,14 +70,17 @@ template <class C, bool kDown> struct TileCopies {
   }
 };
 
-// The same tile, element by element.
+// The same tile of a matrix whose rows begin anywhere: a chunk is read in words.
 template <class C, int kHeight, int kWidth, int kThreads>
 __device__ __forceinline__ void read_tile(T *to, const T *matrix, long long row, long long column,
                                           long long height, long long width, int thread) {
-  for (int i = thread; i < kHeight * kWidth; i += kThreads) {
-    const int r = i / kWidth, q = i % kWidth;
-    to[C::at(r, q)] =
-        row + r < height && column + q < width ? matrix[(row + r) * width + column + q] : T(0.0f);
+#pragma unroll 2
+  for (int i = thread; i < kHeight * C::kAcross; i += kThreads) {
+    const int r = i / C::kAcross, q = i % C::kAcross * kChunk;
+    const long long left = row + r < height ? width - column - q : 0;
+    unsigned pairs[kChunk / 2];
+    read_words<kChunk>(matrix + (row + r) * width + column + q, left, pairs);
+    *reinterpret_cast<uint4 *>(to + C::at(r, q)) = uint4{pairs[0], pairs[1], pairs[2], pairs[3]};
   }
 }
 
