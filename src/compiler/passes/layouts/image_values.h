@@ -2,6 +2,7 @@
 // there are. Private to LayOutImages.
 #pragma once
 
+#include "base/check.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
 #include "ops/table/ops.h"
@@ -49,7 +50,8 @@ protected:
         maker_[binding.result(i).index] = &binding;
       if (binding.kind == BindingKind::constant)
         is_fixed_[binding.first_result] = true;
-      if (binding.kind == BindingKind::op && ir::op_of(binding) == Op::conv2d) {
+      if (binding.kind == BindingKind::op &&
+          (ir::op_of(binding) == Op::conv2d || ir::op_of(binding) == Op::conv_transpose)) {
         const ir::DType dtype = type_of(source().operands_of(binding)[0].value()).dtype;
         has_convolutions_ =
             has_convolutions_ || dtype == ir::DType::f16 || dtype == ir::DType::bf16;
@@ -120,6 +122,23 @@ protected:
     const Operand read = Operand::of(operand);
     return builder().bind(made, std::span(&read, 1), {}, attributes, std::span(&name, 1),
                           std::span(&type, 1));
+  }
+
+  /// An op of one result on values of the target, which must be one that inference takes.
+  ValueId bind_inferred(Op op, std::span<const Operand> operands,
+                        std::span<const ir::Attribute> attributes, const std::string &name,
+                        SourceLocation location) {
+    std::vector<ir::TypeId> types;
+    for (const Operand &operand : operands)
+      types.push_back(builder().function().value(operand.value()).type);
+    const auto results = ir::infer_op(module(), op, types, attributes);
+    CUGRT_CHECK(results.ok());
+    Binding made{};
+    made.kind = BindingKind::op;
+    made.callee = static_cast<uint32_t>(op);
+    made.location = location;
+    return builder().bind(made, operands, {}, attributes, std::span(&name, 1),
+                          std::span(results->data(), 1));
   }
 
   /// `from`, of the target, in the other layout: pixels are reshaped, others transposed. What has

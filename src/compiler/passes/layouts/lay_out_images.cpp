@@ -92,6 +92,8 @@ private:
     }
     if (op == Op::conv2d)
       return lay_out_convolution(binding);
+    if (op == Op::conv_transpose)
+      return lay_out_transposed(binding);
     if (op == Op::max_pool2d || op == Op::avg_pool2d)
       return lay_out_pool(binding);
     if (op == Op::concat || op == Op::split)
@@ -187,6 +189,93 @@ private:
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
     return append(binding, operands, {{"channels_last", true}});
+  }
+
+  /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
+  /// the strides each, whose pixels are then put between one another:
+  ///
+  ///   y[i s + a] = sum over j of x[i - j] w[a + j s]      of a row, phase a < s, j < ceil(taps /
+  ///   s)
+  ///
+  /// Its kernel is w by phases, from the last tap to the first, and padded so that all phases have
+  /// as many; what `padding` takes away is cut off behind.
+  bool lay_out_transposed(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value(), w = given[1].value();
+    const bool has_bias = given.size() > 2 && given[2].kind == Operand::Kind::value;
+    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || integer(binding, "groups") != 1 ||
+        (has_bias && !is_fixed_[given[2].index]))
+      return false;
+    for (size_t d = 0; d < kImageRank; ++d)
+      if (!known(type_of(w).dims[d]) || (d > 0 && !known(type_of(x).dims[d])))
+        return false;
+    auto size = [&](ValueId value, size_t d) { return *known(type_of(value).dims[d]); };
+    auto window = [&](std::string_view name, size_t i, int64_t otherwise) {
+      const std::vector<int64_t> values = list(binding, name);
+      return values.empty() ? otherwise : values[i];
+    };
+    std::array<int64_t, 2> stride{}, taps{}, begin{}, out{}, whole{};
+    for (size_t i = 0; i < 2; ++i) {
+      stride[i] = window("strides", i, 1), begin[i] = window("padding", i, 0);
+      taps[i] = (size(w, 2 + i) + stride[i] - 1) / stride[i];
+      out[i] = size(binding.result(), 2 + i);
+      whole[i] = (size(x, 2 + i) + taps[i] - 1) * stride[i];
+      if (window("dilation", i, 1) != 1 || taps[i] == 0 || begin[i] + out[i] > whole[i])
+        return false;
+    }
+    const int64_t phases = stride[0] * stride[1], in = size(w, 0), channels = size(w, 1);
+    ir::ExprPool &exprs = module().exprs;
+    ir::Type as_convolution = type_of(w);
+    as_convolution.dims = {exprs.constant(phases * channels), exprs.constant(in),
+                           exprs.constant(taps[0]), exprs.constant(taps[1])};
+    const std::optional<int64_t> laid_out = codegen::channels_laid_out(
+        module(), type_of(x), as_convolution, {}, device_, !last_[x.index].valid());
+    if (!laid_out)
+      return false;
+
+    using Integers = std::vector<int64_t>;
+    const std::string name = source().value(binding.result()).name;
+    auto make = [&](Op op, std::vector<Operand> operands, std::vector<ir::Attribute> attributes) {
+      return bind_inferred(op, operands, attributes, name, binding.location);
+    };
+    auto one = [](ValueId value) { return std::vector<Operand>{Operand::of(value)}; };
+    ValueId filter = make(Op::pad, one(mapped(w)),
+                          {{"before", Integers(kImageRank)},
+                           {"after", Integers{0, 0, taps[0] * stride[0] - size(w, 2),
+                                              taps[1] * stride[1] - size(w, 3)}}});
+    filter = make(Op::reshape, one(filter),
+                  {{"shape", Integers{in, channels, taps[0], stride[0], taps[1], stride[1]}}});
+    filter = make(Op::slice, one(filter),
+                  {{"starts", Integers{-1, -1}},
+                   {"ends", Integers{-taps[0] - 1, -taps[1] - 1}},
+                   {"axes", Integers{2, 4}},
+                   {"steps", Integers{-1, -1}}});
+    filter = make(Op::transpose, one(filter), {{"axes", Integers{3, 5, 1, 2, 4, 0}}});
+    filter = make(Op::reshape, one(filter),
+                  {{"shape", Integers{phases * channels, taps[0], taps[1], in}}});
+    filter = make(Op::pad, one(filter),
+                  {{"before", Integers(kImageRank)}, {"after", Integers{0, 0, 0, *laid_out - in}}});
+    std::vector<Operand> operands = {Operand::of(padded(x, *laid_out, binding.location)),
+                                     Operand::of(filter)};
+    if (has_bias)
+      operands.push_back(Operand::of(
+          make(Op::concat, std::vector<Operand>(size_t(phases), mapped(given[2])), {})));
+    ValueId y = make(Op::conv2d, operands,
+                     {{"padding", Integers{taps[0] - 1, taps[1] - 1}}, {"channels_last", true}});
+    y = make(Op::reshape, one(y),
+             {{"shape", Integers{-1, whole[0] / stride[0], whole[1] / stride[1], stride[0],
+                                 stride[1], channels}}});
+    y = make(Op::transpose, one(y), {{"axes", Integers{0, 1, 3, 2, 4, 5}}});
+    y = make(Op::reshape, one(y), {{"shape", Integers{-1, whole[0], whole[1], channels}}});
+    y = make(Op::slice, one(y),
+             {{"starts", Integers{begin[0], begin[1]}},
+              {"ends", Integers{begin[0] + out[0], begin[1] + out[1]}},
+              {"axes", Integers{1, 2}}});
+    map(binding.result(), y);
+    last_[binding.first_result] = y;
+    is_only_last_[binding.first_result] = true;
+    ++laid_out_;
+    return true;
   }
 
   bool lay_out_pool(const Binding &binding) {
