@@ -53,6 +53,10 @@ if VERSION < (0, 26):
         """A number as an operand."""
         return relax.PrimValue(e)
 
+    def packed(name, args, t):
+        """A call of a packed function without effects."""
+        return relax.op.call_pure_packed(name, *args, sinfo_args=t)
+
 else:
     TensorType, TupleType, ShapeType = relax.TensorType, relax.TupleType, relax.ShapeType
     AnyType, PrimType, Number = relax.AnyType, tvm.ir.PrimType, tvm.ir.Expr
@@ -75,6 +79,9 @@ else:
 
     def bare(e):
         return e
+
+    def packed(name, args, t):
+        return relax.op.call_pure_packed(name, *args, ty_args=t)
 
     number = plain = bare
 

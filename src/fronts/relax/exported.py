@@ -237,6 +237,8 @@ def conversions(prepared):
         try:
             if name == "getitem":
                 made = part_of(node, importer)
+            elif is_size(node) and (sum_of := expression(node.meta["val"], importer)) is not None:
+                made = sum_of
             elif name in torch_ops.TABLE and hasattr(node.target, "_schema"):
                 n = torch_ops.Node(node, importer)
                 made = torch_ops.TABLE[name](n, n.given())
@@ -262,10 +264,15 @@ def conversions(prepared):
             names.add(name)
             if name in torch_ops.REFUSED:
                 report.add(f"{called(node.target)} {torch_ops.REFUSED[name]}, which is not supported", place_of(node))
-            elif name not in known:
+            elif name not in known and not is_size(node):
                 report.add(f"{called(node.target)} is not supported", place_of(node))
     report.check()
     return dict.fromkeys(names, convert)
+
+
+def is_size(node):
+    """Whether the node is arithmetic of sizes, which only the newest importer has."""
+    return node.target.__module__ == "_operator" and isinstance(node.meta.get("val"), torch.SymInt)
 
 
 def relax_importer():

@@ -3,7 +3,7 @@
 import torch
 from tvm import relax
 
-from .dialect import TensorType, TupleType
+from .dialect import TensorType, TupleType, packed
 from .dims import refuse
 from .torch_ops import DTYPES, TABLE, converts, product, size
 
@@ -116,7 +116,7 @@ def recurrent(kind, gates):
                 stacked.append(n.emit(relax.op.stack(biases, 0)))
             tensor = lambda *dims: TensorType(list(dims), dtype)  # noqa: E731
             types = [tensor(length, directions, batch, hidden)] + [tensor(directions, batch, hidden)] * states
-            made = n.emit(relax.op.call_pure_packed(f"cugrt.{kind}", *stacked, ty_args=TupleType(types)))
+            made = n.emit(packed(f"cugrt.{kind}", stacked, TupleType(types)))
             y, *ends = (n.emit(relax.TupleGetItem(made, i)) for i in range(1 + states))
             for all_ends, end in zip(last, ends):
                 all_ends.append(end)

@@ -192,6 +192,11 @@ def select_scatter(n, a):
     return slice_scatter(n, a)
 
 
+@converts("scatter.src")
+def scatter(n, a):
+    return n.emit(relax.op.scatter_elements(a.self, a.index, a.src, n.negative_axis(a.dim, a.self), "update"))
+
+
 @converts("scatter_add.default", "scatter_reduce.two", "scatter.reduce")
 def scatter_reduce(n, a):
     kinds = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}
