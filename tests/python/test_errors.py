@@ -137,6 +137,8 @@ def test_errors_in_text_have_a_place(tmp_path):
 @pytest.mark.parametrize("source, said", [
     ("/nowhere/at/all.onnx", "cannot read '/nowhere/at/all.onnx'"),
     (b"nothing that is known", "none of a module's text, a pack, ONNX and GGUF"),
+    (b"PK\x03\x04 and a model", "a zip archive, as torch.export saves programs: cugrt.from_exported takes"),
+    (b'\n{"root_index": 1}', "JSON, as TVM saves Relax modules: cugrt.from_relax takes"),
     (b"", "none of"),
     (b"cugrtpak" + bytes(100), "bytes"),
     (b"cugrt 2\n", "version"),

@@ -320,5 +320,24 @@ def test_command_imports_json(tmp_path):
     (tmp_path / "m.json").write_text(text)
     assert command("import", tmp_path / "m.json", "-o", tmp_path / "m.cugrt").returncode == 0
     np.testing.assert_allclose(cugrt.load(tmp_path / "m.cugrt")(x=np.ones(4, "f4")), np.exp(np.ones(4)), rtol=1e-6)
+    (tmp_path / "m.json").write_text('{"metadata": 3}')
+    assert "m.json' is no JSON that TVM saved" in command("import", tmp_path / "m.json", "-o", tmp_path / "n.cugrt").stderr
     (tmp_path / "m.json").write_text(text.replace(tvm.__version__, "0.11.0"))
     assert "is of TVM 0.11.0" in command("import", tmp_path / "m.json", "-o", tmp_path / "n.cugrt").stderr
+    assert not (tmp_path / "n.cugrt").exists()
+
+
+def test_command_imports_a_program_with_its_weights(tmp_path):
+    torch.export.save(export(nn.Linear(4, 3), (f(2, 4),)), tmp_path / "m.pt2")
+    done = command("import", tmp_path / "m.pt2", "-o", tmp_path / "m.cugrt")
+    assert done.stdout == f"weights: {tmp_path}/m.safetensors\n", done.stderr
+    program = torch.export.load(tmp_path / "m.pt2").module()
+    with torch.no_grad():
+        wanted = program(torch.eye(2, 4)).numpy()
+    loaded = cugrt.load(tmp_path / "m.cugrt", weights=tmp_path / "m.safetensors")
+    np.testing.assert_allclose(loaded(input=np.eye(2, 4, dtype="f4")), wanted, rtol=1e-5, atol=1e-6)
+    # A place that cannot be written leaves nothing.
+    (tmp_path / "n.safetensors").mkdir()
+    done = command("import", tmp_path / "m.pt2", "-o", tmp_path / "n.cugrt")
+    assert done.returncode == 1 and "n.safetensors" in done.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["m.cugrt", "m.pt2", "m.safetensors", "n.safetensors"]

@@ -55,6 +55,14 @@ cugrt_status *module_load(const char *path, cugrt_module **module) {
     if (begin.substr(0, 4) == "GGUF")
       return Status::error(Code::invalid_argument,
                            name + " is a language model, which libcugrt-llm opens");
+    if (begin.substr(0, 4) == "PK\x03\x04")
+      return Status::error(Code::invalid_argument,
+                           name + " is a zip archive, as torch.export saves programs: python -m "
+                                  "cugrt run MODEL.pt2 runs one where torch and apache-tvm are");
+    if (begin.substr(0, 1) == "{")
+      return Status::error(Code::invalid_argument,
+                           name + " is JSON, as TVM saves Relax modules: python -m cugrt import "
+                                  "MODULE.json -o MODEL.cugrt makes a module of it");
     CUGRT_ASSIGN(std::string text, read_file(path, ir::kMaxTextBytes));
     return make_module(text, path, std::filesystem::path(path).parent_path().string(), module);
   });

@@ -65,6 +65,19 @@ TEST_CASE(
   check_close(download<float>(results[0].as.tensor.address, 2 * kColumns), expected, 0);
 }
 
+TEST_CASE("files of PyTorch and of TVM's Relax name the command that takes them") {
+  const TemporaryFolder folder;
+  for (const auto &[content, said] :
+       {std::pair("PK\x03\x04 and more", "python -m cugrt run MODEL.pt2"),
+        std::pair("{\n \"root_index\": 1}", "python -m cugrt import MODULE.json")}) {
+    const std::string path = written(folder, "file", content);
+    const std::string message = error_of([&] { Module::load(path); }).what();
+    INFO(message);
+    CHECK(message.starts_with("'" + path + "' is "));
+    CHECK(message.find(said) != std::string::npos);
+  }
+}
+
 TEST_CASE("options of an import name dimensions, bound them and bind inputs") {
   const TemporaryFolder folder;
   const std::string path =

@@ -1,14 +1,19 @@
 """What needs Python; other commands are those of the tool `cugrt`.
 
   python -m cugrt run MODEL.pt2 [--input NAME=FILE.npy|random]... [--set SYMBOL=N]... [--output FOLDER] [--stats]
-  python -m cugrt import MODULE.json -o MODEL.cugrt
+  python -m cugrt import MODULE.json|MODEL.pt2 -o MODEL.cugrt
+
+import: weights that the model has go to MODEL.safetensors, which the tool takes with --weights.
 """
 import argparse
 import json
 import os
 import sys
+import zipfile
 
+from . import _native
 from ._errors import Code, Error
+from ._files import WholeFile
 
 
 def pair(text):
@@ -48,19 +53,41 @@ def run(options):
         print(" ".join(f"{name} {value}" for name, value in model.counters.items()), file=sys.stderr)
 
 
-def import_json(options):
+def module_of_json(path):
     import tvm
 
     import cugrt
 
-    with open(options.model, encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file:
         text = file.read()
-    version = json.loads(text).get("metadata", {}).get("tvm_version", "unknown")
-    if version != tvm.__version__.split("+")[0]:
-        raise Error(f"'{options.model}' is of TVM {version}, and {tvm.__version__} is installed", Code.UNSUPPORTED)
-    module = cugrt.from_relax(tvm.ir.load_json(text))
-    with open(options.output, "w", encoding="utf-8") as file:
-        file.write(module.text)
+    saved = json.loads(text)
+    metadata = saved.get("metadata") if isinstance(saved, dict) else None
+    if not isinstance(metadata, dict) or "tvm_version" not in metadata:
+        raise Error(f"'{path}' is no JSON that TVM saved", Code.PARSE_ERROR)
+    if metadata["tvm_version"] != tvm.__version__.split("+")[0]:
+        raise Error(f"'{path}' is of TVM {metadata['tvm_version']}, and {tvm.__version__} is installed", Code.UNSUPPORTED)
+    return cugrt.from_relax(tvm.ir.load_json(text))
+
+
+def import_module(options):
+    import cugrt
+
+    if zipfile.is_zipfile(options.model):
+        import torch
+
+        module = cugrt.from_exported(torch.export.load(options.model))
+    else:
+        module = module_of_json(options.model)
+    file = WholeFile(options.output)
+    try:
+        if module._weights:
+            weights = os.path.splitext(options.output)[0] + ".safetensors"
+            _native.save_weights(module._weights, weights)
+            print(f"weights: {weights}")
+    except BaseException:
+        file.drop()
+        raise
+    file.put(module.text)
 
 
 def main():
@@ -73,7 +100,7 @@ def main():
     running.add_argument("--stats", action="store_true")
     importing = commands.add_parser("import")
     importing.add_argument("-o", dest="output", required=True)
-    for command, does in ((running, run), (importing, import_json)):
+    for command, does in ((running, run), (importing, import_module)):
         command.add_argument("model")
         command.set_defaults(does=does)
     options = parser.parse_args()

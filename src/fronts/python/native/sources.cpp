@@ -244,6 +244,12 @@ const char *kind_of(std::string_view content, const std::string &name) {
   // ONNX is a protobuf message: its first field is the version of the format, a number.
   if (content.size() > 2 && content[0] == 8 && content[1] > 0 && content[1] < 64)
     return "onnx";
+  if (content.substr(0, 4) == "PK\x03\x04")
+    fail(CUGRT_INVALID_ARGUMENT, name + " is a zip archive, as torch.export saves programs: "
+                                        "cugrt.from_exported takes what torch.export.load reads");
+  if (rest.substr(0, 1) == "{")
+    fail(CUGRT_INVALID_ARGUMENT, name + " is JSON, as TVM saves Relax modules: cugrt.from_relax "
+                                        "takes what tvm.ir.load_json reads");
   fail(CUGRT_INVALID_ARGUMENT, name + " is none of a module's text, a pack, ONNX and GGUF");
 }
 
@@ -304,6 +310,13 @@ void bind_sources(nb::module_ &module) {
     return Module::parse(text).run_passes(passes, options).print();
   });
   module.def("write_pack", &write_pack);
+  module.def("save_weights", [](nb::object given, const std::string &path) {
+    const std::shared_ptr<Device> device = Device::open("none", 0, "");
+    Weights weights;
+    add_weights(weights, given, *device);
+    nb::gil_scoped_release released;
+    weights.save(path);
+  });
   module.def("own_dtype", [](const std::string &name) { return own_name(dtype_from_name(name)); });
   module.def("doctor", [](const std::string &nvrtc) {
     auto options = detail::sized<cugrt_runtime_options>();
