@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the package's tests with pytest in .deps/package/venv, and counts them for ./dev test.
 
-  run.py [--relax VERSION] [PYTEST OPTIONS...]
+  run.py [--relax VERSION | --torch VERSION] [PYTEST OPTIONS...]
 
---relax: those of Relax alone, in .deps/relax/VERSION.
+--relax: those of Relax alone, in .deps/relax/VERSION. --torch: those of exported models, there, with .deps/torch.
 """
 import glob
 import os
@@ -22,6 +22,13 @@ def main():
     if options[:1] == ["--relax"]:
         python = os.path.join(HERE, "..", "..", ".deps", "relax", options[1], "bin", "python")
         files, options, suite = sorted(glob.glob(os.path.join(HERE, "test_relax*.py"))), options[2:], "relax"
+    elif options[:1] == ["--torch"]:
+        deps = os.path.abspath(os.path.join(HERE, "..", "..", ".deps"))
+        python = os.path.join(deps, "relax", options[1], "bin", "python")
+        # What both folders have is taken from the environment.
+        own = glob.glob(os.path.join(deps, "relax", options[1], "lib", "python*", "site-packages"))
+        os.environ["PYTHONPATH"] = os.pathsep.join([*own, os.path.join(deps, "torch")])
+        files, options, suite = [os.path.join(HERE, "test_exported.py")], options[2:], "torch"
     if "--seeds" in options:  # for the other script of the suite
         at = options.index("--seeds")
         options = options[:at] + options[at + 2 :]

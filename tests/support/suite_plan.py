@@ -20,7 +20,7 @@ PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle",
 # Their build folder; run_suites.py --build names another.
 PLAIN_FOLDER = plain_folder = "build"
 # Asked for by name: they take minutes, or what only they need.
-NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "python", "relax", "emulator")
+NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "python", "relax", "torch", "emulator")
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
@@ -53,7 +53,8 @@ WITHOUT_CHECKS = {
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
     "fault_demo": ("leak", "as fault_runtime"),
     "python": ("leak", "what is alive when an interpreter ends goes with the process; its own test counts"),
-    **{name: ("leak", "as python") for name in ("relax_0.25", "relax_0.26", "relax_0.27", "relax_modules")},
+    **{name: ("leak", "as python") for name in ("relax_0.25", "relax_0.26", "relax_0.27", "relax_modules",
+                                                "torch_0.25", "torch_0.26", "torch_0.27")},
 }
 
 
