@@ -155,7 +155,7 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
   // Asks for the first weights; with `active` false for none. Of units that are not whole: where
   // run is that of aligned rows.
   __device__ __forceinline__ void begin(bool active = true) const {
-    const int left = active ? int(count) * own_units() : 0;
+    const int all = int(count) * own_units(), left = active ? all : 0; // no branch
     Feed feed(groups, n, k);
 #pragma unroll
     for (int s = 0; s < kSlots; ++s) {

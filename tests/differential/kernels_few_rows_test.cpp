@@ -2,7 +2,9 @@
 #include "kernels_check.h"
 
 #include "compiler/passes/pass.h"
+#include "device/code/programmatic_code.h"
 #include "ir/text/text.h"
+#include "kernels/builtin.h"
 
 #include <cmath>
 #include <cstring>
@@ -134,4 +136,69 @@ TEST_CASE("an infinity in one row stays in it, and 0 behind a row's end adds not
     CHECK(got->at(0).values[i] == std::numeric_limits<double>::infinity());
     CHECK(got->at(0).values[16 + i] == 72);
   }
+}
+
+TEST_CASE("rings ask for weights before they wait for the kernels in front, without a branch") {
+  // Single and fused: with a norm, and with turned heads of which 16 places are
+  // two runs, or none. Weights are those whose names begin with w or c.
+  const char *const bodies[] = {
+      "%w: tensor<[48, K], T>) -> (tensor<[R, 48], T>) {\n"
+      "  %y = matmul(%x, %w) {transpose_b = true}\n",
+      "%w: tensor<[48, K], T>, %u: tensor<[48, K], T>, %s: tensor<[K], T>) -> (tensor<[R, 48], T>) "
+      "{\n"
+      "  %h = rms_norm(%x, %s)\n  %a = matmul(%h, %w) {transpose_b = true}\n"
+      "  %b = matmul(%h, %u) {transpose_b = true}\n  %c = silu(%a)\n  %y = mul(%b, %c)\n",
+      "%w: tensor<[96, K], T>, %p: tensor<[R], i32>) -> (tensor<[R, 2, 48], T>) {\n"
+      "  %a = matmul(%x, %w) {transpose_b = true}\n  %s = shape [R, 2, 48]\n"
+      "  %b = reshape(%a, %s)\n  %y = rotary(%b, %p) {dims = D}\n"};
+  jit::Compiler compiler{jit::CompilerConfig{}};
+  for (const char *body : bodies)
+    for (const char *rows : {"1", "3"})
+      for (const char *turned : {"32", "24"}) {
+        std::string text =
+            "cugrt 1\nfunc @main(%x: tensor<[R, K], T>, " + std::string(body) + "  return %y\n}\n";
+        for (const auto &[what, by] :
+             {std::pair<char, std::string>{'K', "136"}, {'R', rows}, {'D', turned}, {'T', "f16"}})
+          for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += by.size())
+            text.replace(at, 1, by);
+        INFO(text);
+        Result<ir::Module> module = ir::parse_and_verify(text, "op");
+        REQUIRE(module.ok());
+        passes::PassContext context;
+        REQUIRE(context.set("target.compute_capability", "90").ok());
+        REQUIRE(context.set("codegen.programmatic", "true").ok());
+        for (const char *pass : {"FuseOpsByPattern", "LegalizeOps", "EliminateDeadBindings"}) {
+          module = passes::find_pass(pass)->run(*module, context);
+          REQUIRE(module.ok());
+        }
+        const auto is_product = [](const ir::Kernel &kernel) {
+          return kernel.name.find("matmul") != std::string::npos;
+        };
+        const auto kernel = std::ranges::find_if(module->kernels, is_product);
+        REQUIRE(kernel != module->kernels.end());
+        jit::CompileRequest request;
+        request.name = kernel->name;
+        request.source = kernel->code_kind == ir::CodeKind::source_text
+                             ? kernels::with_builtin_includes(kernel->code, kernel->name)
+                             : std::string(*kernels::builtin_source(
+                                   kernel->code.substr(kernels::kBuiltinPrefix.size())));
+        request.options = kernel->options;
+        request.kind = jit::OutputKind::ptx;
+        request.architecture = "sm_90";
+        const Result<jit::CompileResult> compiled = compiler.compile(request);
+        REQUIRE(compiled.ok());
+        std::vector<runtime::ParameterKind> kinds;
+        for (const ir::KernelParam &param : kernel->params)
+          kinds.push_back(param.kind != ir::KernelParamKind::tensor ? runtime::ParameterKind::number
+                          : param.name[0] == 'w' || param.name[0] == 'c'
+                              ? runtime::ParameterKind::constant
+                              : runtime::ParameterKind::memory);
+        const std::string entry =
+            kernel->variants[0].entry.empty() ? kernel->entry : kernel->variants[0].entry;
+        CHECK(runtime::analyze_programmatic(compiled->bytes, entry, kinds).waits_first);
+        const size_t begin = compiled->bytes.find(entry + "(");
+        REQUIRE(begin != std::string::npos);
+        CHECK(compiled->bytes.find("cp.async.cg", begin) <
+              compiled->bytes.find("griddepcontrol.wait", begin));
+      }
 }
