@@ -259,11 +259,16 @@ class Maker:
     # --- Archives -------------------------------------------------------------------------------
 
     def tarball(self, machine, stage):
-        """The installation as a folder of its own; with it, a file that CMake's FetchContent reads."""
+        """The installation as a folder of its own; with it, files that CMake's FetchContent and Meson's wraps read."""
         name = f"cugrt-{self.version}-linux-{machine}"
         whole = self.fresh(name)
         shutil.copytree(os.path.join(stage, "usr"), whole, symlinks=True, dirs_exist_ok=True)
         shutil.copy(os.path.join(self.root, "packaging", "CMakeLists.txt"), whole)
+        (library,) = glob.glob(os.path.join(whole, "lib", "**", "libcugrt-core.so"), recursive=True)
+        with open(os.path.join(self.root, "packaging", "meson.build.in"), encoding="utf-8") as file:
+            build = file.read().replace("@VERSION@", self.version)
+        with open(os.path.join(whole, "meson.build"), "w", encoding="utf-8") as file:
+            file.write(build.replace("@LIBDIR@", os.path.relpath(os.path.dirname(library), whole)))
         shutil.copy(os.path.join(self.root, "LICENSE"), whole)
         self.compress(whole, name, os.path.join(self.out, name + ".tar.gz"))
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Packages of an installation as users have them: Debian's, unpacked together, and the tarball by CMake's FetchContent.
+"""Packages of an installation as users have them: Debian's, unpacked together, and the tarball by CMake's FetchContent
+and by a wrap of Meson's.
 
   check_packages.py BUILD_FOLDER ROOT
 
@@ -8,6 +9,7 @@ The wheels, and what is built for aarch64, take a build of their own: ./dev pack
 
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,6 +66,16 @@ def check_tarball(out, work):
     run("cmake", "-S", os.path.join(ROOT, "examples", "packages", "cmake"), "-B", build, f"-DCUGRT_TARBALL={tarball}")
     run("cmake", "--build", build)
     assert "relu" in run(os.path.join(build, "hello"))
+    # By a wrap, as a user has it: a copy of the example with the tarball in its place.
+    example = os.path.join(work, "packages")
+    shutil.copytree(os.path.join(ROOT, "examples", "packages"), example)
+    place = os.path.join(example, "meson", "subprojects", "packagefiles")
+    os.makedirs(place)
+    shutil.copy(tarball, place)
+    built = os.path.join(example, "meson", "build")
+    run("meson", "setup", built, os.path.join(example, "meson"), "--wrap-mode=forcefallback")
+    run("meson", "compile", "-C", built)
+    assert "relu" in run(os.path.join(built, "hello"))
 
 
 def main():
