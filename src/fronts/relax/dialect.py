@@ -45,7 +45,7 @@ if VERSION < (0, 26):
             args=[bare(one) for one in call.args],
             attrs=call.attrs,
             sinfo_args=call.sinfo_args,
-            struct_info=call.struct_info,
+            struct_info=call.struct_info_,
             span=call.span,
         )
 

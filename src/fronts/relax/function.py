@@ -33,6 +33,12 @@ def flat_types(t):
     return [part for field in t.fields for part in flat_types(field)] if isinstance(t, TupleType) else [t]
 
 
+def line_of(binding):
+    """The script's line, or "" where TVM knows none: 0.25 does not, nor do passes keep it."""
+    span = binding.span or binding.value.span
+    return f"{span.source_name.name}:{span.line}" if span else ""
+
+
 # What does something beside giving its result.
 ACTS = {"launch", "call", "host", "extern", "alloc", "alloc_storage", "alloc_tensor", "kill", "if", "match"}
 
@@ -187,6 +193,11 @@ class FunctionReader:
 
     def attribute_texts(self, attrs):
         out, inputs = {}, attrs.get("num_input")
+        if inputs is not None and not 0 <= int(inputs) <= len(self.function.params):
+            raise Error(
+                f"function '{self.name}' has {len(self.function.params)} parameters, and num_input is {int(inputs)}",
+                Code.VERIFY_ERROR,
+            )
         bound_here = [p for p in self.params if self.name == "main" and p[0] in self.reader.params]
         if bound_here:
             rest = [p for p in self.params if p not in bound_here]
@@ -297,6 +308,8 @@ class FunctionReader:
             return self.value(e.tuple_value)[e.index]
         if isinstance(e, relax.ShapeExpr):
             return e
+        if isinstance(e, relax.Function):
+            raise refuse("a function within a function is not supported")
         if isinstance(e, relax.SeqExpr):
             return self.body(e)
         if isinstance(e, relax.If):
@@ -331,9 +344,11 @@ class FunctionReader:
                 try:
                     self.bind(binding)
                 except Error as error:
+                    line = line_of(binding)
                     if error.code != Code.UNSUPPORTED:
-                        raise
-                    self.reader.report.add(str(error), f"'{name_of(binding.var)}' of '{self.name}'")
+                        raise error if error.place or not line else Error(f"{line}: {error}", error.code, line) from None
+                    place = f"'{name_of(binding.var)}' of '{self.name}'"
+                    self.reader.report.add(str(error), place + (f" ({line})" if line else ""))
                     self.values[binding.var] = shaped(type_of(binding.var), iter(lambda: "%unknown", None))
         return self.value(seq.body)
 
@@ -419,7 +434,7 @@ class FunctionReader:
             )
 
     def call(self, e):
-        e = plain(e if is_typed(e) else self.inferred(e))
+        e = plain(e if is_typed(e) or e.op in self.reader.functions else self.inferred(e))
         if isinstance(e.op, tvm.ir.GlobalVar):
             if e.op in self.reader.prims:
                 return kernels.call_in_place(self, e)
@@ -431,7 +446,7 @@ class FunctionReader:
         if isinstance(e.op, relax.ExternFunc):
             return builtins.extern(self, e)
         if not isinstance(e.op, Op):
-            raise refuse(f"a call of a {type(e.op).__name__} is not supported")
+            raise refuse("a call of a value, as of a closure, is not supported")
         name = e.op.name.removeprefix("relax.")
         if name == "vm.call_tir_dyn":
             return kernels.call_dynamic(self, e)
