@@ -75,6 +75,47 @@ constexpr Case kCases[] = {
     {"transposed by groups", ", %v: tensor<[16, 8, 2, 2], f16>", "tensor<[2, 16, 16, 18], f16>",
      "%a = sign(%i)\n  %y = conv_transpose(%a, %v) {strides = [2, 2], groups = 2}",
      "sign, for conv_transpose"},
+    {"signals",
+     ", %v: tensor<[16, 6, 3], f16>, %b: tensor<[16], f16>, %u: tensor<[16, 16, 3], f16>, %t: "
+     "tensor<[16, 1], f16>",
+     "tensor<[2, 16, 36], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v, %b) {padding = [1, 1]}\n"
+     "  %c = sign(%a)\n"
+     "  %d = conv1d(%c, %u) {strides = [2], padding = [2, 1], dilation = [2]}\n"
+     "  %e = add(%d, %t)\n  %m = reduce_max(%e) {axes = [2], keep_dims = true}\n"
+     "  %y = sub(%e, %m)",
+     "sub, for the function's result"},
+    {"signals as rows", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 72, 16], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %y = transpose(%c) {axes = [0, 2, 1]}",
+     ""},
+    {"signals of rows", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 70], f16>",
+     "%q = reshape(%x) {shape = [2, 72, 6]}\n  %r = transpose(%q) {axes = [0, 2, 1]}\n"
+     "  %y = conv1d(%r, %v)",
+     "conv1d, for the function's result"},
+    {"least of signals", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %y = reduce_min(%c) {axes = [2]}",
+     ""},
+    {"least of signals' channels", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 72], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %y = reduce_min(%c) {axes = [1]}",
+     ""},
+    {"the largest of signals' channels", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 1, 72], i64>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %y = argmax(%c) {axis = 1, keep_dims = true}",
+     "argmax, for the function's result"},
+    {"parts of signals", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 17, 75], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %d = concat(%c, %c) {axis = 1}\n"
+     "  %e = slice(%d) {starts = [3], ends = [20], axes = [-2]}\n"
+     "  %y = pad(%e) {before = [0, 0, 1], after = [0, 0, 2]}",
+     "pad, for the function's result"},
+    {"signals transposed", ", %v: tensor<[16, 6, 3], f16>, %u: tensor<[16, 16, 4], f16>",
+     "tensor<[2, 16, 144], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
+     "sign(%a)\n  %y = conv_transpose(%c, %u) {strides = [2], padding = [1, 1]}",
+     "conv_transpose, for the function's result"},
     {"an image of other layouts", "", "tensor<[2, 16, 8, 9], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",

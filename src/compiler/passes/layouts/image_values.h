@@ -1,5 +1,8 @@
 // Images of a function in both layouts: what is known of its values, and which versions of them
 // there are. Private to LayOutImages.
+//
+// A signal [N, C, L] counts as an image of one row, [N, C, 1, L]; its version with channels last is
+// [N, 1, L, C].
 #pragma once
 
 #include "base/check.h"
@@ -16,7 +19,7 @@
 
 namespace cugrt::passes {
 
-constexpr size_t kImageRank = 4;
+constexpr size_t kImageRank = 4, kSignalRank = 3;
 // Of dimension d of one layout: the other's.
 constexpr std::array<int64_t, kImageRank> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
 
@@ -25,7 +28,8 @@ public:
   ImageValues(const ir::Module &source_module, const ir::Function &source, ir::Module &target)
       : FunctionCloner(source, target), last_(source.values.size()),
         is_only_last_(source.values.size()), is_fixed_(source.values.size()),
-        maker_(source.values.size()), written_(find_written_values(source_module, source)) {
+        is_convolved_(source.values.size()), maker_(source.values.size()),
+        written_(find_written_values(source_module, source)) {
     find_fixed();
   }
 
@@ -51,10 +55,12 @@ protected:
       if (binding.kind == BindingKind::constant)
         is_fixed_[binding.first_result] = true;
       if (binding.kind == BindingKind::op &&
-          (ir::op_of(binding) == Op::conv2d || ir::op_of(binding) == Op::conv_transpose)) {
-        const ir::DType dtype = type_of(source().operands_of(binding)[0].value()).dtype;
-        has_convolutions_ =
-            has_convolutions_ || dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+          (ir::op_of(binding) == Op::conv1d || ir::op_of(binding) == Op::conv2d ||
+           ir::op_of(binding) == Op::conv_transpose)) {
+        const ValueId x = source().operands_of(binding)[0].value();
+        const ir::DType dtype = type_of(x).dtype;
+        if (dtype == ir::DType::f16 || dtype == ir::DType::bf16)
+          has_convolutions_ = is_convolved_[x.index] = true;
       }
       const auto operands = source().operands_of(binding);
       if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty())
@@ -74,31 +80,46 @@ protected:
     return type.kind == ir::TypeKind::tensor && type.known_shape && type.strides.empty() &&
            type.scope == 0 && !written_[value.index];
   }
+  size_t rank_of(ValueId value) const { return type_of(value).dims.size(); }
   bool is_image(ValueId value) const {
-    return is_plain(value) && type_of(value).dims.size() == kImageRank;
+    return is_plain(value) && (rank_of(value) == kImageRank || rank_of(value) == kSignalRank);
   }
-  /// Whether an image, or [C, 1, 1] that stretches over images, is one pixel of each.
-  bool is_pixel(ValueId value) const {
-    const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    return dims.size() >= 3 && is_one(dims[dims.size() - 1]) && is_one(dims[dims.size() - 2]) &&
-           std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); }) <=
-               1;
+  /// The dimensions, which may be fewer, as they stand beside images or signals of a rank.
+  std::vector<ir::ExprId> as_image(std::vector<ir::ExprId> dims, size_t rank) const {
+    const ir::ExprId one = module().exprs.constant(1);
+    dims.insert(dims.begin(), rank - dims.size(), one);
+    if (rank == kSignalRank)
+      dims.insert(dims.begin() + 2, one);
+    return dims;
   }
-  /// Of one element, whatever its dimensions: the same in both layouts.
-  bool is_alike(ValueId value) const {
+  /// An axis of an image or a signal, with channels last.
+  static int64_t last_axis(size_t axis, size_t rank) {
+    return kToFirst[rank == kSignalRank && axis == 2 ? 3 : axis];
+  }
+  /// Whether it is one pixel of each image, beside those of a rank.
+  bool is_pixel(ValueId value, size_t rank) const {
+    const std::vector<ir::ExprId> dims = as_image(type_of(value).dims, rank);
+    return is_one(dims[2]) && is_one(dims[3]) && count_unknown(dims) <= 1;
+  }
+  bool is_pixel(ValueId value) const { return is_pixel(value, rank_of(value)); }
+  ptrdiff_t count_unknown(const std::vector<ir::ExprId> &dims) const {
+    return std::count_if(dims.begin(), dims.end(), [&](ir::ExprId dim) { return !known(dim); });
+  }
+  /// Of one element, with fewer dimensions: the same in both layouts.
+  bool is_alike(ValueId value, size_t rank) const {
     const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    return dims.size() < kImageRank &&
+    return dims.size() < rank &&
            std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) { return is_one(dim); });
   }
-  /// Whether an elementwise op with images can read the value beside them.
-  bool can_follow(ValueId value) const {
-    const std::vector<ir::ExprId> &dims = type_of(value).dims;
-    if (!is_plain(value) || dims.size() > kImageRank)
-      return false;
-    return dims.size() == kImageRank || is_alike(value) || (dims.size() == 3 && is_pixel(value)) ||
-           (is_fixed_[value.index] && std::all_of(dims.begin(), dims.end(), [&](ir::ExprId dim) {
-              return known(dim).has_value();
-            }));
+  /// Whether an elementwise op with images of a rank can read the value beside them.
+  bool can_follow(ValueId value, size_t rank) const {
+    const size_t own = rank_of(value);
+    if (!is_plain(value) || own >= rank)
+      return is_plain(value) && own == rank;
+    return is_alike(value, rank) ||
+           (!is_laid_out(value) &&
+            ((own + 1 == rank && is_pixel(value, rank)) ||
+             (is_fixed_[value.index] && count_unknown(type_of(value).dims) == 0)));
   }
   /// Whether the body convolves images of a dtype that is laid out.
   bool has_convolutions() const { return has_convolutions_; }
@@ -141,41 +162,58 @@ protected:
                           std::span(results->data(), 1));
   }
 
-  /// `from`, of the target, in the other layout: pixels are reshaped, others transposed. What has
-  /// fewer dimensions than an image has 1s in front.
-  ValueId turned(ValueId value, ValueId from, const std::array<int64_t, kImageRank> &axes,
-                 const std::string &suffix, SourceLocation location) {
-    const ir::Type type = type_of(value);
-    std::vector<ir::ExprId> first = type.dims;
-    first.insert(first.begin(), kImageRank - first.size(), module().exprs.constant(1));
-    const std::vector<ir::ExprId> last = permuted(first, kToLast);
-    const std::string name = source().value(value).name + suffix;
-    auto reshaped = [&](const std::vector<ir::ExprId> &dims) {
-      std::vector<int64_t> shape;
-      for (ir::ExprId dim : dims)
-        shape.push_back(known(dim).value_or(-1));
-      const ir::Attribute attribute{"shape", shape};
-      return bind(Op::reshape, from, std::span(&attribute, 1), name,
-                  module().types.tensor(type.dtype, dims), location);
-    };
-    const std::vector<ir::ExprId> &wanted = axes == kToFirst ? first : last;
-    if (is_pixel(value))
-      return reshaped(wanted);
-    if (type.dims.size() < kImageRank)
-      from = reshaped(first);
-    const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
-    return bind(Op::transpose, from, std::span(&order, 1), name,
-                module().types.tensor(type.dtype, wanted), location);
+  /// `from`, of the target, in other dimensions.
+  ValueId reshaped(ValueId from, const std::vector<ir::ExprId> &dims, ir::DType dtype,
+                   const std::string &name, SourceLocation location) {
+    const ir::TypeId type = module().types.tensor(dtype, dims);
+    if (count_unknown(dims) > 1) {
+      const Operand operands[] = {Operand::of(from),
+                                  Operand::of(bind_value(BindingKind::shape, "shape", {}, dims,
+                                                         module().types.shape(dims), location))};
+      Binding made{};
+      made.kind = BindingKind::op;
+      made.callee = static_cast<uint32_t>(Op::reshape);
+      made.location = location;
+      return builder().bind(made, operands, {}, {}, std::span(&name, 1), std::span(&type, 1));
+    }
+    std::vector<int64_t> shape;
+    for (ir::ExprId dim : dims)
+      shape.push_back(known(dim).value_or(-1));
+    const ir::Attribute attribute{"shape", shape};
+    return bind(Op::reshape, from, std::span(&attribute, 1), name, type, location);
   }
 
-  /// The value with channels last.
-  ValueId to_last(ValueId value, SourceLocation location) {
-    if (!last_[value.index].valid()) {
-      last_[value.index] = turned(value, mapped(value), kToLast, "_last", location);
-      if (!is_fixed_[value.index] && !is_pixel(value))
+  /// `from`, of the target, which is the value in one layout, in the other one: pixels are
+  /// reshaped, others transposed. It stands beside images of a rank.
+  ValueId turned(ValueId value, ValueId from, bool to_last, SourceLocation location, size_t rank) {
+    const ir::Type type = type_of(value);
+    const std::vector<ir::ExprId> first = as_image(type.dims, rank),
+                                  last = permuted(first, kToLast);
+    const std::string name = source().value(value).name + (to_last ? "_last" : "_first");
+    if (is_pixel(value, rank))
+      return reshaped(from, to_last ? last : type.dims, type.dtype, name, location);
+    const bool is_whole = type.dims.size() == kImageRank;
+    if (to_last && !is_whole)
+      from = reshaped(from, first, type.dtype, name, location);
+    const auto &axes = to_last ? kToLast : kToFirst;
+    const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
+    const ValueId made = bind(Op::transpose, from, std::span(&order, 1), name,
+                              module().types.tensor(type.dtype, to_last ? last : first), location);
+    return to_last || is_whole ? made : reshaped(made, type.dims, type.dtype, name, location);
+  }
+
+  /// The value with channels last; what has fewer dimensions, beside images of a rank.
+  ValueId to_last(ValueId value, SourceLocation location, size_t rank) {
+    ValueId &last = rank_of(value) == rank ? last_[value.index] : stretched_[{value.index, rank}];
+    if (!last.valid()) {
+      last = turned(value, mapped(value), true, location, rank);
+      if (!is_fixed_[value.index] && !is_pixel(value, rank))
         ++borders_["transposed to channels last: " + origin(value)];
     }
-    return last_[value.index];
+    return last;
+  }
+  ValueId to_last(ValueId value, SourceLocation location) {
+    return to_last(value, location, rank_of(value));
   }
 
   /// The value with channels last, with zeros behind them up to `channels`.
@@ -188,7 +226,7 @@ protected:
     ValueId &wide = padded_[{value.index, channels}];
     if (wide.valid())
       return wide;
-    std::vector<ir::ExprId> dims = permuted(type.dims, kToLast);
+    std::vector<ir::ExprId> dims = permuted(as_image(type.dims, type.dims.size()), kToLast);
     dims.back() = module().exprs.constant(channels);
     const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(kImageRank)},
                                         {"after", std::vector<int64_t>{0, 0, 0, channels - own}}};
@@ -202,7 +240,7 @@ protected:
       return;
     is_only_last_[value.index] = false;
     map(value,
-        turned(value, last_[value.index], kToFirst, "_first", source().value(value).location));
+        turned(value, last_[value.index], false, source().value(value).location, rank_of(value)));
     if (!is_pixel(value))
       ++borders_["transposed back: " + origin(value) + ", for " + reader];
   }
@@ -219,8 +257,11 @@ protected:
 
   std::vector<ValueId> last_; // by value: of the target, with channels last
   std::map<std::pair<uint32_t, int64_t>, ValueId> padded_; // by value and channels: likewise
+  std::map<std::pair<uint32_t, size_t>, ValueId>
+      stretched_;                      // of fewer dimensions, by rank: likewise
   std::vector<bool> is_only_last_;     // by value: there is none with channels second
   std::vector<bool> is_fixed_;         // by value
+  std::vector<bool> is_convolved_;     // by value
   std::vector<const Binding *> maker_; // by value: the binding of the body
   const std::vector<bool> written_;    // by value
   std::map<std::string, size_t> borders_;

@@ -90,7 +90,7 @@ private:
     case ir::OpPattern::opaque:
       break;
     }
-    if (op == Op::conv2d)
+    if (op == Op::conv1d || op == Op::conv2d)
       return lay_out_convolution(binding);
     if (op == Op::conv_transpose)
       return lay_out_transposed(binding);
@@ -130,9 +130,11 @@ private:
       const ir::Value &result = source().value(binding.result(i));
       const ir::Type type = type_of(binding.result(i));
       names.push_back(result.name);
-      types.push_back(results_laid_out
-                          ? module().types.tensor(type.dtype, permuted(type.dims, kToLast))
-                          : result.type);
+      types.push_back(
+          results_laid_out
+              ? module().types.tensor(type.dtype,
+                                      permuted(as_image(type.dims, type.dims.size()), kToLast))
+              : result.type);
     }
     const ValueId first =
         builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
@@ -149,46 +151,72 @@ private:
   }
 
   bool lay_out_elementwise(const Binding &binding) {
+    if (binding.result_count != 1 || !is_image(binding.result()))
+      return false;
     const auto given = source().operands_of(binding);
+    const size_t rank = rank_of(binding.result());
     bool any = false;
     for (const Operand &operand : given) {
       if (operand.kind == Operand::Kind::none)
         continue;
-      if (operand.kind != Operand::Kind::value || !can_follow(operand.value()))
+      if (operand.kind != Operand::Kind::value || !can_follow(operand.value(), rank))
         return false;
-      any = any || is_laid_out(operand.value());
+      any = any || (is_laid_out(operand.value()) && rank_of(operand.value()) == rank);
     }
-    if (!any || binding.result_count != 1 || !is_image(binding.result()))
+    if (!any)
       return false;
     std::vector<Operand> operands;
     for (const Operand &operand : given)
-      operands.push_back(operand.kind == Operand::Kind::value && !is_alike(operand.value())
-                             ? Operand::of(to_last(operand.value(), binding.location))
+      operands.push_back(operand.kind == Operand::Kind::value && !is_alike(operand.value(), rank)
+                             ? Operand::of(to_last(operand.value(), binding.location, rank))
                              : mapped(operand));
     return append(binding, operands);
+  }
+
+  /// A window's numbers for rows and columns: of a signal, whose rows have the first ones of
+  /// `of_row`. Padding may be of both sides.
+  std::vector<int64_t> window(const Binding &binding, std::string_view name, int64_t of_row) const {
+    std::vector<int64_t> values = list(binding, name);
+    const size_t axes = rank_of(binding.result()) - 2;
+    if (values.empty())
+      values.assign(axes, of_row);
+    if (axes == 1)
+      values = values.size() == 1 ? std::vector<int64_t>{of_row, values[0]}
+                                  : std::vector<int64_t>{of_row, values[0], of_row, values[1]};
+    return values;
   }
 
   bool lay_out_convolution(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
-    const auto attributes = source().attributes_of(binding);
     if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || !known(type_of(x).dims[1]) ||
-        ir::op_bool(Op::conv2d, attributes, "channels_last"))
-      return false;
-    const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
-    const std::optional<int64_t> channels = codegen::channels_laid_out(
-        module(), type_of(x), type_of(w), attributes, device_, is_copied);
-    if (!channels)
+        (ir::op_of(binding) == Op::conv2d && flag(binding, "channels_last")))
       return false;
     const int64_t groups = integer(binding, "groups");
-    const bool is_depthwise = groups > 1 && is_one(type_of(w).dims[1]);
+    const std::vector<ir::Attribute> attributes = {{"strides", window(binding, "strides", 1)},
+                                                   {"padding", window(binding, "padding", 0)},
+                                                   {"dilation", window(binding, "dilation", 1)},
+                                                   {"groups", groups},
+                                                   {"channels_last", true}};
+    ir::Type filter = type_of(w);
+    filter.dims = as_image(filter.dims, filter.dims.size());
+    const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
+    const std::optional<int64_t> channels =
+        codegen::channels_laid_out(module(), type_of(x), filter, attributes, device_, is_copied);
+    if (!channels)
+      return false;
+    const bool is_depthwise = groups > 1 && is_one(filter.dims[1]);
     if (is_depthwise && !is_laid_out(x)) // it would gain nothing
       return false;
     std::vector<Operand> operands = {Operand::of(padded(x, *channels, binding.location)),
                                      Operand::of(padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
-    return append(binding, operands, {{"channels_last", true}});
+    if (ir::op_of(binding) == Op::conv2d)
+      return append(binding, operands, {{"channels_last", true}});
+    Binding of_images = binding;
+    of_images.callee = static_cast<uint32_t>(Op::conv2d);
+    return append(of_images, operands, attributes);
   }
 
   /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
@@ -206,21 +234,23 @@ private:
     if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || integer(binding, "groups") != 1 ||
         (has_bias && !is_fixed_[given[2].index]))
       return false;
-    for (size_t d = 0; d < kImageRank; ++d)
+    const size_t rank = rank_of(x);
+    for (size_t d = 0; d < rank; ++d)
       if (!known(type_of(w).dims[d]) || (d > 0 && !known(type_of(x).dims[d])))
         return false;
-    auto size = [&](ValueId value, size_t d) { return *known(type_of(value).dims[d]); };
-    auto window = [&](std::string_view name, size_t i, int64_t otherwise) {
-      const std::vector<int64_t> values = list(binding, name);
-      return values.empty() ? otherwise : values[i];
+    auto size = [&](ValueId value, size_t d) {
+      return *known(as_image(type_of(value).dims, rank)[d]);
     };
+    const std::vector<int64_t> strides = window(binding, "strides", 1),
+                               padding = window(binding, "padding", 0),
+                               dilation = window(binding, "dilation", 1);
     std::array<int64_t, 2> stride{}, taps{}, begin{}, out{}, whole{};
     for (size_t i = 0; i < 2; ++i) {
-      stride[i] = window("strides", i, 1), begin[i] = window("padding", i, 0);
+      stride[i] = strides[i], begin[i] = padding[i];
       taps[i] = (size(w, 2 + i) + stride[i] - 1) / stride[i];
       out[i] = size(binding.result(), 2 + i);
       whole[i] = (size(x, 2 + i) + taps[i] - 1) * stride[i];
-      if (window("dilation", i, 1) != 1 || taps[i] == 0 || begin[i] + out[i] > whole[i])
+      if (dilation[i] != 1 || taps[i] == 0 || begin[i] + out[i] > whole[i])
         return false;
     }
     const int64_t phases = stride[0] * stride[1], in = size(w, 0), channels = size(w, 1);
@@ -239,10 +269,12 @@ private:
       return bind_inferred(op, operands, attributes, name, binding.location);
     };
     auto one = [](ValueId value) { return std::vector<Operand>{Operand::of(value)}; };
-    ValueId filter = make(Op::pad, one(mapped(w)),
-                          {{"before", Integers(kImageRank)},
-                           {"after", Integers{0, 0, taps[0] * stride[0] - size(w, 2),
-                                              taps[1] * stride[1] - size(w, 3)}}});
+    ValueId filter = reshaped(mapped(w), as_image(type_of(w).dims, rank), type_of(w).dtype, name,
+                              binding.location);
+    filter = make(Op::pad, one(filter),
+                  {{"before", Integers(kImageRank)},
+                   {"after", Integers{0, 0, taps[0] * stride[0] - size(w, 2),
+                                      taps[1] * stride[1] - size(w, 3)}}});
     filter = make(Op::reshape, one(filter),
                   {{"shape", Integers{in, channels, taps[0], stride[0], taps[1], stride[1]}}});
     filter = make(Op::slice, one(filter),
@@ -293,13 +325,14 @@ private:
         return false;
       any = any || is_laid_out(operand.value());
     }
-    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kImageRank);
+    const size_t rank = rank_of(given[0].value());
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank);
     if (!any || !axis)
       return false;
     std::vector<Operand> operands;
     for (const Operand &operand : given)
       operands.push_back(Operand::of(to_last(operand.value(), binding.location)));
-    return append(binding, operands, {{"axis", kToFirst[*axis]}});
+    return append(binding, operands, {{"axis", last_axis(*axis, rank)}});
   }
 
   /// With `keep_dims`, or where what is left of the dimensions is in the order that it had.
@@ -307,18 +340,21 @@ private:
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
+    const size_t rank = rank_of(x);
     const std::vector<int64_t> given = list(binding, "axes");
-    std::vector<bool> over(kImageRank, given.empty());
+    std::vector<bool> over(rank, given.empty());
     std::vector<int64_t> axes;
     for (int64_t axis : given) {
-      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
+      const std::optional<size_t> d = ir::normalize_axis(axis, rank);
       if (!d)
         return false;
       over[*d] = true;
-      axes.push_back(kToFirst[*d]);
+      axes.push_back(last_axis(*d, rank));
     }
+    if (rank == kSignalRank && !given.empty())
+      axes.push_back(kToFirst[2]); // its row
     const bool keeps = flag(binding, "keep_dims");
-    if (!keeps && !over[1] && !(over[2] && over[3]))
+    if (!keeps && !over[1] && !(over[2] && over[rank - 1]))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}}, keeps);
   }
@@ -326,11 +362,13 @@ private:
   bool lay_out_along_axis(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
     const Op op = ir::op_of(binding);
-    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), kImageRank);
+    const size_t rank = rank_of(x);
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank);
     const bool drops_axis = (op == Op::argmax || op == Op::argmin) && !flag(binding, "keep_dims");
-    if (!is_laid_out(x) || !axis || (drops_axis && *axis != 1))
+    if (!is_laid_out(x) || !axis || (drops_axis && (*axis != 1 || rank != kImageRank)))
       return false;
-    return append(binding, {Operand::of(last_[x.index])}, {{"axis", kToFirst[*axis]}}, !drops_axis);
+    return append(binding, {Operand::of(last_[x.index])}, {{"axis", last_axis(*axis, rank)}},
+                  !drops_axis);
   }
 
   /// A transposition to channels last is what there is of x. One from channels last has x as its
@@ -339,22 +377,34 @@ private:
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
     if (!is_image(x) || !has_convolutions())
       return false;
-    std::array<int64_t, kImageRank> axes{};
+    const size_t rank = rank_of(x);
     const std::vector<int64_t> given = list(binding, "axes");
-    for (size_t d = 0; d < kImageRank; ++d)
-      axes[d] = given.empty() ? int64_t(kImageRank - 1 - d)
-                              : int64_t(ir::normalize_axis(given[d], kImageRank).value_or(0));
-    if (axes == kToLast && is_laid_out(x)) {
-      map(result, last_[x.index]);
+    std::vector<size_t> axes;
+    for (size_t d = 0; d < rank; ++d)
+      axes.push_back(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0));
+    const bool is_signal = rank == kSignalRank;
+    const std::vector<size_t> last = is_signal ? std::vector<size_t>{0, 2, 1}
+                                               : std::vector<size_t>{0, 2, 3, 1},
+                              first = is_signal ? last : std::vector<size_t>{0, 3, 1, 2};
+    const std::string name = source().value(result).name;
+    const ir::Type type = type_of(result);
+    if (axes == last && is_laid_out(x)) {
+      map(result, is_signal
+                      ? reshaped(last_[x.index], type.dims, type.dtype, name, binding.location)
+                      : last_[x.index]);
       ++laid_out_;
       return true;
     }
-    if (axes != kToFirst)
+    // Of signals the same axes may turn a matrix for a product.
+    if (axes != first || (is_signal && !is_convolved_[result.index]))
       return false;
     to_first(x, "transpose");
-    last_[result.index] = mapped(x);
+    last_[result.index] = is_signal
+                              ? reshaped(mapped(x), permuted(as_image(type.dims, rank), kToLast),
+                                         type.dtype, name, binding.location)
+                              : mapped(x);
     is_only_last_[result.index] = true;
-    map(result, mapped(x));
+    map(result, last_[result.index]);
     return true;
   }
 
@@ -363,8 +413,9 @@ private:
     if (!is_laid_out(x))
       return false;
     auto permuted_list = [&](std::string_view name) {
-      const std::vector<int64_t> given = list(binding, name);
-      std::vector<int64_t> out;
+      std::vector<int64_t> given = list(binding, name), out;
+      if (rank_of(x) == kSignalRank)
+        given.insert(given.begin() + 2, 0);
       for (int64_t axis : kToLast)
         out.push_back(given[size_t(axis)]);
       return out;
@@ -383,10 +434,10 @@ private:
       for (size_t d = 0; d < list(binding, "starts").size(); ++d)
         axes.push_back(int64_t(d));
     for (int64_t &axis : axes) {
-      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
+      const std::optional<size_t> d = ir::normalize_axis(axis, rank_of(x));
       if (!d)
         return false;
-      axis = kToFirst[*d];
+      axis = last_axis(*d, rank_of(x));
     }
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
   }
@@ -399,12 +450,13 @@ private:
     if (!is_laid_out(x) || (axes.empty() && given.size() > 2))
       return false;
     for (int64_t &axis : axes) {
-      const std::optional<size_t> d = ir::normalize_axis(axis, kImageRank);
+      const std::optional<size_t> d = ir::normalize_axis(axis, rank_of(x));
       if (!d || *d < 2)
         return false;
-      axis = kToFirst[*d];
+      axis = last_axis(*d, rank_of(x));
     }
-    const std::vector<ir::ExprId> dims = permuted(type_of(binding.result()).dims, kToLast);
+    const std::vector<ir::ExprId> dims =
+        permuted(as_image(type_of(binding.result()).dims, rank_of(x)), kToLast);
     std::vector<Operand> operands = {
         Operand::of(last_[x.index]),
         Operand::of(bind_value(BindingKind::shape, "shape", {}, dims, module().types.shape(dims),
