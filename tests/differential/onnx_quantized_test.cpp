@@ -226,3 +226,58 @@ TEST_CASE("what is quantised again as it was is the bytes, through what moves th
     CHECK(int64_t(y.values[i]) == most);
   }
 }
+
+TEST_CASE(
+    "weights of four bits in blocks are multiplied as they are, through a transposition too") {
+  const int64_t rows = 3, inner = 128, columns = 40, block = 64;
+  std::vector<float> x;
+  for (int64_t i = 0; i < rows * inner; ++i)
+    x.push_back(float(i * 37 % 101) / 50 - 1);
+  // Of the last scale no block format has all bits: these weights are floats.
+  for (float unit : {0x1p-7f, 0x1.8f4p-3f, 0.01f})
+    for (int64_t zero : {0, 5})
+      for (bool turned : {false, true}) {
+        INFO("scales " << unit << ", zero point " << zero << ", turned " << turned);
+        auto at = [&](int64_t k, int64_t n) { return turned ? n * inner + k : k * columns + n; };
+        auto block_at = [&](int64_t b, int64_t n) {
+          return turned ? n * (inner / block) + b : b * columns + n;
+        };
+        std::vector<float> scales(size_t(inner / block * columns));
+        std::string nibbles(size_t(inner * columns / 2), '\0');
+        auto number_at = [](int64_t k, int64_t n) { return (k * 11 + n * 5) % 16 - 8; };
+        for (int64_t n = 0; n < columns; ++n) {
+          for (int64_t b = 0; b < inner / block; ++b)
+            scales[size_t(block_at(b, n))] = std::ldexp(unit, int((n + b) % 4));
+          for (int64_t k = 0; k < inner; ++k) {
+            char &two = nibbles[size_t(at(k, n) / 2)];
+            two = char(two | (number_at(k, n) & 15) << (at(k, n) % 2 ? 4 : 0));
+          }
+        }
+        const Ints dims = turned ? Ints{columns, inner} : Ints{inner, columns},
+                   blocks = turned ? Ints{columns, inner / block} : Ints{inner / block, columns};
+        const char zeros = char((zero & 15) * 17);
+        const auto y = run_model<float>(
+            node("DequantizeLinear", {"w", "s", "z"}, {turned ? "t" : "d"},
+                 integer_attribute("axis", turned) +
+                     integer_attribute("block_size", uint64_t(block))) +
+                (turned ? node("Transpose", {"t"}, {"d"}, integers_attribute("perm", {1, 0}))
+                        : "") +
+                node("MatMul", {"x", "d"}, {"y"}),
+            {floats("x", {rows, inner}, x), weight({"w", 22, dims, nibbles}),
+             weight(floats("s", blocks, scales)),
+             weight({"z", 22, blocks, std::string(scales.size() / 2, zeros)})},
+            {}, 21);
+        REQUIRE(y.dims == Ints{rows, columns});
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t n = 0; n < columns; ++n) {
+            double sum = 0, size = 0;
+            for (int64_t k = 0; k < inner; ++k) {
+              const double product = double(x[size_t(r * inner + k)]) *
+                                     double(number_at(k, n) - zero) *
+                                     double(scales[size_t(block_at(k / block, n))]);
+              sum += product, size += std::fabs(product);
+            }
+            CHECK(std::fabs(double(y.values[size_t(r * columns + n)]) - sum) <= 1e-5 * size);
+          }
+      }
+}

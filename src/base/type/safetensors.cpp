@@ -21,7 +21,10 @@ const char *format_name(ir::DType dtype) {
       {ir::DType::u16, "U16"},      {ir::DType::i16, "I16"},   {ir::DType::u32, "U32"},
       {ir::DType::i32, "I32"},      {ir::DType::u64, "U64"},   {ir::DType::i64, "I64"},
       {ir::DType::f16, "F16"},      {ir::DType::bf16, "BF16"}, {ir::DType::f32, "F32"},
-      {ir::DType::f64, "F64"}};
+      {ir::DType::f64, "F64"},      {ir::DType::q4_0, "Q4_0"}, {ir::DType::q4_1, "Q4_1"},
+      {ir::DType::q8_0, "Q8_0"},    {ir::DType::q5_0, "Q5_0"}, {ir::DType::q5_1, "Q5_1"},
+      {ir::DType::q2_k, "Q2_K"},    {ir::DType::q3_k, "Q3_K"}, {ir::DType::q4_k, "Q4_K"},
+      {ir::DType::q5_k, "Q5_K"},    {ir::DType::q6_k, "Q6_K"}, {ir::DType::iq4_nl, "IQ4_NL"}};
   for (const Row &row : kRows)
     if (row.dtype == dtype)
       return row.name;

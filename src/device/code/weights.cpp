@@ -24,7 +24,10 @@ std::optional<ir::DType> dtype_of(const std::string &name) {
       {"U16", ir::DType::u16},      {"I16", ir::DType::i16},   {"U32", ir::DType::u32},
       {"I32", ir::DType::i32},      {"U64", ir::DType::u64},   {"I64", ir::DType::i64},
       {"F16", ir::DType::f16},      {"BF16", ir::DType::bf16}, {"F32", ir::DType::f32},
-      {"F64", ir::DType::f64}};
+      {"F64", ir::DType::f64},      {"Q4_0", ir::DType::q4_0}, {"Q4_1", ir::DType::q4_1},
+      {"Q8_0", ir::DType::q8_0},    {"Q5_0", ir::DType::q5_0}, {"Q5_1", ir::DType::q5_1},
+      {"Q2_K", ir::DType::q2_k},    {"Q3_K", ir::DType::q3_k}, {"Q4_K", ir::DType::q4_k},
+      {"Q5_K", ir::DType::q5_k},    {"Q6_K", ir::DType::q6_k}, {"IQ4_NL", ir::DType::iq4_nl}};
   for (const Row &row : kRows)
     if (name == row.name)
       return row.dtype;

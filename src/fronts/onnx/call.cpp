@@ -396,6 +396,8 @@ V Call::gather(V x, V ids, size_t axis) {
 }
 
 V Call::matmul(V a, V b) {
+  if (ir::info(dtype(b)).kind == ir::DTypeKind::block)
+    return op(Op::matmul_blocks, {a, b});
   if (failed())
     return {};
   if (rank(a) == 0 || rank(b) == 0)

@@ -26,4 +26,11 @@ struct Bytes {
 };
 Bytes dynamically_quantized(Call &c, V x);
 
+/// The result of a DequantizeLinear as a constant [n, k] of a block format, where it is one of two
+/// dimensions in blocks along k that a MatMul or a Gemm alone reads, perhaps transposed;
+/// Call::matmul takes it as it is. Null: it is another one, or no format holds its numbers exactly.
+EntryPtr blocks_for_product(Call &dequantize);
+/// Whether a value is of a block format.
+inline bool is_blocks(Call &c, V x) { return ir::info(c.dtype(x)).kind == ir::DTypeKind::block; }
+
 } // namespace cugrt::onnx

@@ -1,5 +1,7 @@
 // What ONNX Runtime's tools write in place of ONNX's ops, domain com.microsoft: products and
 // convolutions with what follows them, forms of Gelu and of layer norms, weights of few bits.
+#include "base/type/element.h"
+#include "fronts/onnx/block_weights.h"
 #include "fronts/onnx/call.h"
 
 #include <limits>
@@ -161,19 +163,70 @@ V unpacked(Call &c, V bytes, int64_t bits, E n) {
                  c.constant(0), n);
 }
 
+/// The constant weights of a MatMulNBits in a block format; none: they are none, or no format holds
+/// them exactly.
+std::optional<HostTensor> packed_n_bits(Call &c, int64_t n, int64_t k, int64_t bits,
+                                        int64_t block) {
+  const EntryPtr b = c.entry(1), scale = c.entry(2), zero = c.entry(3);
+  if (!b || !b->constant || !scale || !scale->constant || (zero && !zero->constant) ||
+      !is_real(scale->constant->dtype) || scale->constant->dtype == DType::f64)
+    return {};
+  const int64_t blocks = (k + block - 1) / block, row_bytes = blocks * block * bits / 8,
+                zero_bytes = (blocks * bits + 7) / 8;
+  BlockWeights made{n,  k,  block,
+                    {}, {}, std::vector<float>(size_t(n * blocks), float(1 << (bits - 1)))};
+  const std::string_view bytes = b->constant->bytes, scales = scale->constant->bytes;
+  const size_t scale_bytes = ir::info(scale->constant->dtype).bytes_per_block;
+  if (int64_t(bytes.size()) != n * row_bytes || scales.size() != made.zeros.size() * scale_bytes)
+    return {};
+  for (int64_t r = 0; r < n; ++r) {
+    const std::vector<int16_t> row =
+        numbers_of_bits(bytes.substr(size_t(r * row_bytes), size_t(row_bytes)), bits, size_t(k));
+    made.quants.insert(made.quants.end(), row.begin(), row.end());
+  }
+  for (size_t at = 0; at < scales.size(); at += scale_bytes)
+    made.scales.push_back(float(ir::float_at(scale->constant->dtype, scales.data() + at)));
+  if (zero) {
+    const HostTensor &given = *zero->constant;
+    const size_t each = ir::info(given.dtype).bytes_per_block;
+    if (given.bytes.size() !=
+        (is_real(given.dtype) ? made.zeros.size() * each : size_t(n * zero_bytes)))
+      return {};
+    for (int64_t r = 0; r < n; ++r) {
+      const std::vector<int16_t> row =
+          is_real(given.dtype)
+              ? std::vector<int16_t>()
+              : numbers_of_bits(given.bytes.substr(size_t(r * zero_bytes), size_t(zero_bytes)),
+                                bits, size_t(blocks));
+      for (int64_t at = 0; at < blocks; ++at)
+        made.zeros[size_t(r * blocks + at)] =
+            is_real(given.dtype)
+                ? float(ir::float_at(given.dtype,
+                                     given.bytes.data() + size_t(r * blocks + at) * each))
+                : row[size_t(at)];
+    }
+  }
+  return packed(made);
+}
+
 /// A times the transpose of B [N, K], which is kept in blocks of few bits with a scale and a zero
 /// point each.
 void matmul_n_bits(Call &c) {
-  V a = c.value(0), b = c.value(1), scales = c.value(2), zero = c.value(3);
   const int64_t n = c.integer("N", 0), k = c.integer("K", 0), bits = c.integer("bits", 4),
                 block = c.integer("block_size", 0);
   if (c.failed() || n < 1 || k < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
     return c.unsupported("weights of other than 2, 4 or 8 bits");
+  V a = c.value(0);
   c.ignore({"accuracy_level"}); // how far A may be rounded: it is not
   c.expect("weight_prepacked", 0);
   if (c.has(4))
     return c.unsupported("groups that are told one by one (g_idx)");
   const int64_t blocks = (k + block - 1) / block;
+  if (const std::optional<HostTensor> tensor = packed_n_bits(c, n, k, bits, block)) {
+    V y = c.op(Op::matmul_blocks, {a, c.w.constant_tensor(std::string(c.node.inputs[1]), *tensor)});
+    return c.result(c.has(5) ? c.binary(Op::add, y, c.stretch(c.value(5), c.dims(y))) : y);
+  }
+  V b = c.value(1), scales = c.value(2), zero = c.value(3);
   const E rows = c.constant(n), count = c.constant(blocks), size = c.constant(block),
           padded = c.constant(blocks * block), one = c.constant(1);
   V w = unpacked(c, c.reshape(b, {rows, c.constant(blocks * block * bits / 8)}), bits, padded);

@@ -1,5 +1,7 @@
 // Numbers of fewer bits than what they are held as; see Narrow. Which inputs may have such, and
 // what becomes one.
+#include "base/type/element.h"
+#include "fronts/onnx/block_weights.h"
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>
@@ -76,7 +78,74 @@ V low_bits(Call &c, V x, bool with_sign) {
   return low;
 }
 
+bool is_op(const Node &node, std::string_view op) {
+  return node.op == op && (node.domain.empty() || node.domain == "ai.onnx");
+}
+
+/// Whether the value is the right operand of a product, and of nothing else, as [k, n] or [n, k].
+bool is_right_operand(Call &c, std::string_view value, bool turned) {
+  const Node *reader = c.w.only_reader(value);
+  if (!reader || reader->inputs.size() < 2)
+    return reader && turned && is_op(*reader, "Transpose") && reader->outputs.size() == 1 &&
+           Call(c.w, *reader).integers("perm", {1, 0}) == Ints{1, 0} &&
+           is_right_operand(c, reader->outputs[0], false);
+  if (reader->inputs[1] != value || std::ranges::count(reader->inputs, value) != 1)
+    return false;
+  return is_op(*reader, "Gemm") ? (Call(c.w, *reader).integer("transB", 0) != 0) == turned
+                                : !turned && is_op(*reader, "MatMul");
+}
+
 } // namespace
+
+EntryPtr blocks_for_product(Call &c) {
+  const int64_t block = c.integer("block_size", 0), of_axis = c.integer("axis", 1);
+  const EntryPtr w = c.entry(0), scale = c.entry(1), zero = c.entry(2);
+  if (block < 1 || c.failed() || !w || !w->constant || !scale || !scale->constant ||
+      (zero && !zero->constant) || c.integer("output_dtype", 0) || c.node.outputs.size() != 1)
+    return nullptr;
+  const HostTensor &quants = *w->constant, &scales = *scale->constant;
+  const std::optional<size_t> axis = ir::normalize_axis(of_axis, 2);
+  if (quants.dims.size() != 2 || scales.dims.size() != 2 || !axis ||
+      (quants.dtype != DType::i8 && quants.dtype != DType::u8) ||
+      (scales.dtype != DType::f32 && scales.dtype != DType::f16 && scales.dtype != DType::bf16) ||
+      !is_right_operand(c, c.node.outputs[0], *axis == 1))
+    return nullptr;
+  const bool by_rows = *axis == 1;
+  const int64_t n = quants.dims[1 - *axis], k = quants.dims[*axis],
+                blocks = (k + block - 1) / block;
+  if (scales.dims[*axis] != blocks || scales.dims[1 - *axis] != n ||
+      (zero && (zero->constant->dtype != quants.dtype || zero->narrow != w->narrow ||
+                zero->constant->dims != scales.dims)))
+    return nullptr; // an error that others tell
+  BlockWeights made{n, k, block, {}, {}, {}};
+  auto in_rows = [&](int64_t columns, const HostTensor &from, auto read) {
+    const size_t bytes = ir::info(from.dtype).bytes_per_block;
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t at = 0; at < columns; ++at)
+        read(from.bytes.data() + size_t(by_rows ? r * columns + at : at * n + r) * bytes);
+  };
+  bool sound = true;
+  in_rows(k, quants, [&](const char *at) {
+    made.quants.push_back(int16_t(ir::integer_at(quants.dtype, at)));
+  });
+  in_rows(blocks, scales, [&](const char *at) {
+    made.scales.push_back(float(ir::float_at(scales.dtype, at)));
+    sound = sound && made.scales.back() > 0;
+  });
+  made.zeros.resize(made.scales.size());
+  if (zero) {
+    size_t next = 0;
+    in_rows(blocks, *zero->constant,
+            [&](const char *at) { made.zeros[next++] = float(ir::integer_at(quants.dtype, at)); });
+  }
+  std::optional<HostTensor> tensor = sound ? packed(made) : std::nullopt;
+  if (!tensor)
+    return nullptr;
+  auto entry = std::make_shared<Entry>();
+  entry->name = c.node.outputs[0];
+  entry->constant = std::move(tensor);
+  return entry;
+}
 
 V narrowed(Call &c, V x, Narrow to) {
   c.ignore({"saturate", "round_mode"}); // of other narrow dtypes

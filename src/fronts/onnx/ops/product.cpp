@@ -140,7 +140,7 @@ void gemm(Call &c) {
     a = c.cast(a, DType::f64), b = c.cast(b, DType::f64);
   if (c.integer("transA", 0))
     a = c.transpose(a, {1, 0});
-  if (c.integer("transB", 0))
+  if (c.integer("transB", 0) && !is_blocks(c, b)) // these are in that order whatever it says
     b = c.transpose(b, {1, 0});
   c.ignore_input(2); // where beta is 0
   V y = c.matmul(a, b);
@@ -285,6 +285,8 @@ void quantize_linear(Call &c) {
 }
 
 void dequantize_linear(Call &c) {
+  if (const EntryPtr blocks = blocks_for_product(c))
+    return c.result(blocks);
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
   if (c.failed())
     return;
