@@ -24,6 +24,7 @@
 // the channels of x in a group.
 #pragma once
 
+#include "shared/join_splits.cuh"
 #include "shared/mma_tile.cuh"
 #include "shared/vectors.cuh"
 
@@ -114,48 +115,6 @@ template <class M> struct LastCopies {
     move<kWholeSteps>(kMmaDepth);
   }
 };
-
-#ifdef SPLIT
-// Adds up what this block and the others of its tile have; false where others are to come.
-// `shared`: of the block, for anything.
-template <class M, int kHigh, int kWide>
-__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, int splits,
-                                            int thread, void *shared,
-                                            float (&sum)[kHigh][kWide][4]) {
-  constexpr int kVectors = kHigh * kWide;
-  const int tile = int(blockIdx.x) / splits, own = int(blockIdx.x) % splits;
-  float4 *part =
-      reinterpret_cast<float4 *>(parts) + (long long)(blockIdx.x) * kVectors * M::kThreads + thread;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const float(&from)[4] = sum[v / kWide][v % kWide];
-    part[v * M::kThreads] = float4{from[0], from[1], from[2], from[3]};
-  }
-  unsigned &ended = *static_cast<unsigned *>(shared);
-  __syncthreads(); // the block's part is written, and the tiles have been read
-  if (thread == 0) {
-    __threadfence();
-    ended = atomicInc(counters + tile, unsigned(splits) - 1);
-    __threadfence();
-  }
-  __syncthreads();
-  if (ended != unsigned(splits) - 1)
-    return false;
-  part -= own * kVectors * M::kThreads;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    float4 all = __ldcg(part + v * M::kThreads);
-#pragma unroll 4
-    for (int s = 1; s < splits; ++s) {
-      const float4 more = __ldcg(part + (s * kVectors + v) * M::kThreads);
-      all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
-    }
-    float(&to)[4] = sum[v / kWide][v % kWide];
-    to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
-  }
-  return true;
-}
-#endif
 
 template <int kWarpRows, int kWarpColumns, int kHigh, int kWide>
 __device__ __forceinline__ void convolve_last(PARAMETERS) {
@@ -262,7 +221,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   }
 
 #ifdef SPLIT
-  if (!join_splits<M>(parts, counters, int(splits), thread, shared, sum))
+  if (!join_splits<M::kThreads>(parts, counters, int(splits), thread, shared, sum))
     return;
 #endif
   __syncthreads();

@@ -12,15 +12,19 @@
 //   entry                  tile       block    for
 //   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
 //   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
-//   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, f16 and bf16: tensor cores, blocks that
-//   stay matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8
-//   warps matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
+//   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, f16 and bf16: blocks that stay
+//   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
+//   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
 //   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
-//   matmul_mma             128 x 128  32 x 4   f16 and bf16, large: tensor cores, matmul_mma.cuh
-//   matmul_mma_small       64 x 64    32 x 4   f16 and bf16, small: tensor cores
+//   matmul_mma             128 x 128  32 x 4   f16, bf16 and TF32, large: matmul_mma.cuh
+//   matmul_mma_small       64 x 64    32 x 4   likewise, small
+//   matmul_mma_least       32 x 64    32 x 4   likewise, with few tiles
 //
-// Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
-// of [m] with BIAS_OF_ROWS, which the forms for C_COLUMNS do not know;
+// Streams and what has mma in its name multiply on tensor cores.
+//
+// Options: those of floating.cuh, fusion.cuh and assume.cuh; TF32 for the forms on tensor cores in
+// f32, whose factors they round to tf32; COPY_BYTES; SPLIT for the two smaller ones; HAS_BIAS adds
+// the bias parameter, of [m] with BIAS_OF_ROWS, which the forms for C_COLUMNS do not know;
 // WITHOUT_GEMV and the like leave out what no launch takes.
 
 #include "linear/matmul_gemv.cuh"
@@ -28,7 +32,8 @@
 #include "linear/matmul_register.cuh"
 #include "linear/matmul_tile.cuh"
 
-#define ARGUMENTS a, c, BIAS_ARGUMENT y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
+#define ARGUMENTS                                                                                  \
+  a, c, BIAS_ARGUMENT SPLIT_ARGUMENTS y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
 #if !defined(WITHOUT_GEMV) && !defined(C_COLUMNS)
 extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
@@ -200,17 +205,28 @@ STREAM(1)
 STREAM(8)
 #endif
 
+#endif
+
+#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
+
 #ifndef WITHOUT_MMA
 extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
   BEGIN_EARLY();
-  multiply_tiles<2, 2, 4, 8>(ARGUMENTS);
+  multiply_tiles<2, 2, 4, 8, kMmaDepth, false>(ARGUMENTS);
 }
 #endif
 
 #ifndef WITHOUT_MMA_SMALL
 extern "C" __global__ void __launch_bounds__(128, 4) matmul_mma_small(PARAMETERS) {
   BEGIN_EARLY();
-  multiply_tiles<2, 2, 2, 4>(ARGUMENTS);
+  multiply_tiles<2, 2, 2, 4, 2 * kMmaDepth, true>(ARGUMENTS);
+}
+#endif
+
+#ifndef WITHOUT_MMA_LEAST
+extern "C" __global__ void __launch_bounds__(128, 4) matmul_mma_least(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_tiles<2, 2, 1, 4, 2 * kMmaDepth, true>(ARGUMENTS);
 }
 #endif
 

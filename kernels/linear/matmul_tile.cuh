@@ -20,9 +20,18 @@
 #define BATCH_ARGUMENTS inner_batch, a_outer_stride, a_inner_stride, c_outer_stride, c_inner_stride
 #endif
 
+#ifdef SPLIT
+#define SPLIT_PARAMETERS float *parts, unsigned *__restrict__ counters, long long splits,
+#define SPLIT_ARGUMENTS parts, counters, splits,
+#else
+#define SPLIT_PARAMETERS
+#define SPLIT_ARGUMENTS
+#endif
+
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ a, const T *__restrict__ c, BIAS_PARAMETER OUT *__restrict__ y,            \
-      long long m, long long n, long long k, long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
+  const T *__restrict__ a, const T *__restrict__ c,                                                \
+      BIAS_PARAMETER SPLIT_PARAMETERS OUT *__restrict__ y, long long m, long long n, long long k,  \
+      long long batch, BATCH_PARAMETERS FUSED_PARAMETERS
 
 // The bias is one for each column, or with BIAS_OF_ROWS for each row.
 #ifdef BIAS_OF_ROWS
@@ -39,7 +48,8 @@ struct Tile {
 // Element (row, column) of the result's matrix `batch`.
 #define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
 
-// Tiles are numbered in 32 bits, as blocks are: divisions of 64 bits are calls, which cost registers.
+// Tiles are numbered in 32 bits, as blocks are: divisions of 64 bits are calls, which cost
+// registers.
 __device__ __forceinline__ Tile tile_of_block(unsigned block, long long m, long long n, int rows,
                                               int columns) {
   const unsigned across = unsigned((n + columns - 1) / columns);

@@ -1,10 +1,10 @@
-// Tensor cores and asynchronous copies, as kernels for f16 and bf16 use them. Both are there from
-// sm_80 on.
+// Tensor cores and asynchronous copies, as kernels for f16 and bf16 use them, and those for f32
+// with TF32, whose elements are rounded to tf32 in registers. Both are there from sm_80 on.
 #pragma once
 
 #include "shared/floating.cuh"
 
-#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
 __device__ __forceinline__ unsigned shared_address(const void *p) {
   return unsigned(__cvta_generic_to_shared(p));
@@ -63,7 +63,8 @@ __device__ __forceinline__ void copy_bytes_or_zeros(bool active, bool inside, un
                : "memory");
 }
 
-// Four fragments of 8 x 8: as they lie in shared memory, or with kTurned transposed.
+// Four fragments of 8 rows of 16 bytes: as they lie in shared memory, or with kTurned those of 8 x
+// 8 elements transposed.
 template <bool kTurned>
 __device__ __forceinline__ void load_fragments(unsigned address, unsigned (&f)[4]) {
   if constexpr (kTurned)
@@ -82,14 +83,30 @@ __device__ __forceinline__ void load_fragments(const T *p, unsigned (&f)[4]) {
   load_fragments<kTurned>(shared_address(p), f);
 }
 
+// Elements of f32 become tf32, rounded to the nearest; others are what multiply takes.
+__device__ __forceinline__ unsigned factor_of(unsigned bits) {
+#ifdef TF32
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
+#endif
+  return bits;
+}
+template <int kCount> __device__ __forceinline__ void make_factors(unsigned (&f)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    f[i] = factor_of(f[i]);
+}
+
+// 16 x 8 sums: 32 bytes of each of 16 rows by 32 bytes of each of 8 columns.
 __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
                                          unsigned c1) {
-#ifdef DTYPE_F16
-#define MMA_TYPES "f16.f16"
+#if defined(DTYPE_F16)
+#define MMA_FORM "m16n8k16.row.col.f32.f16.f16"
+#elif defined(DTYPE_BF16)
+#define MMA_FORM "m16n8k16.row.col.f32.bf16.bf16"
 #else
-#define MMA_TYPES "bf16.bf16"
+#define MMA_FORM "m16n8k8.row.col.f32.tf32.tf32"
 #endif
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPES
+  asm volatile("mma.sync.aligned." MMA_FORM
                ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1));

@@ -553,7 +553,7 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
   for (const Dims &c : {Dims{33, 1024}, {16, 1024 + 8}, {15, 3 * 256 + 40}, {1, 2048}, {18, 1000}})
     for (DType dtype : {DType::f16, DType::bf16})
       CHECK(entry({3, c[1]}, c, dtype, true) == "matmul_stream_8");
-  CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_small");
+  CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_least");
   CHECK(entry({9, 64}, {16, 64}, DType::f32, true) == "matmul_tiled");
   CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_stream_8");
   CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_gemv_3");
@@ -593,8 +593,10 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
     return outcome.counters.entries.at(0);
   };
   CHECK(entry(4, 100) == "matmul_gemv");
-  CHECK(entry(5, 100) == "matmul_mma_small");
-  CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles
+  CHECK(entry(5, 100) == "matmul_mma_least");
+  CHECK(entry(512, 512) == "matmul_mma_least");   // 64 tiles of 64 x 64
+  CHECK(entry(513, 512) == "matmul_mma_small");
+  CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles of 128 x 128
   CHECK(entry(1025, 1024) == "matmul_mma");
   CHECK(entry(4, 100, "tiled") == "matmul_tiled");
   std::mt19937 random(1);
@@ -610,11 +612,12 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
   const std::vector<std::string> many = {"target.multiprocessors=132",
                                          "target.compute_capability=90"};
   using Names = std::vector<std::string>;
-  // 25 tiles of 128 x 128: more than one each for 16 multiprocessors, fewer for 132.
+  // 25 tiles of 128 x 128, 100 of 64 x 64: more than one each for 16 multiprocessors, fewer for 132.
   const OpTest halves = product(DType::f16, 640, 640);
   CHECK(launched(halves, orin, few) == Names{"matmul_mma"});
-  CHECK(launched(halves, runner(), many) == Names{"matmul_mma_small"});
+  CHECK(launched(halves, runner(), many) == Names{"matmul_mma_least"});
   CHECK(launched(product(DType::f16, 512, 512), orin, few) == Names{"matmul_mma_small"});
+  CHECK(launched(product(DType::f16, 256, 256), orin, few) == Names{"matmul_mma_least"});
   // 25 tiles of 64 x 64, in f32 and where there are no tensor cores for the dtype.
   const OpTest floats = product(DType::f32, 320, 320);
   CHECK(launched(floats, orin, few) == Names{"matmul_register"});

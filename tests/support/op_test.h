@@ -27,6 +27,7 @@ struct OpTest {
   bool specials = false;           // a few NaN, infinities and zeros among the values
   double scale = 2;                // values are in [-scale, scale]; of integers: in [-3, 12]
   std::string matmul = "auto";     // option codegen.matmul
+  std::string precision = "none";  // option mixed.dtype
   int64_t multiprocessors = 64;    // option target.multiprocessors
   int64_t compute_capability = 80; // option target.compute_capability
 

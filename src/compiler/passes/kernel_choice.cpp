@@ -1,8 +1,8 @@
 // Options of the choice among kernels; see kernel_choice.h.
 #include "compiler/passes/kernel_choice.h"
 
-#include "ops/emit/op_emitter.h"
 #include "ir/module/located.h"
+#include "ops/emit/op_emitter.h"
 
 namespace cugrt::passes {
 
@@ -16,7 +16,7 @@ bool is_launch_of(const ir::Module &module, const std::string &entry) {
   return false;
 }
 
-Status check_matmul(const ir::Module &module, const std::string &wanted) {
+Status check_matmul(const ir::Module &module, const std::string &wanted, bool tf32) {
   Status refused; // for the first product
   for (const ir::Function &function : module.functions)
     for (const ir::Block &block : function.blocks)
@@ -25,7 +25,7 @@ Status check_matmul(const ir::Module &module, const std::string &wanted) {
           continue;
         const ir::ValueId left = function.operands_of(binding)[0].value();
         const ir::DType dtype = module.types[function.value(left).type].dtype;
-        if (codegen::takes_matmul_variant(wanted, dtype))
+        if (codegen::takes_matmul_variant(wanted, dtype, tf32))
           return {};
         if (refused.ok())
           refused = ir::located(Code::invalid_argument, function, binding.location,
@@ -48,7 +48,8 @@ Result<codegen::KernelChoice> kernel_choice(const ir::Module &module, const Pass
   choice.target.compute_capability = context.number("target.compute_capability");
   choice.matmul = context.choice("codegen.matmul");
   choice.attention = context.choice("codegen.attention");
-  CUGRT_TRY(check_matmul(module, choice.matmul));
+  choice.tf32 = context.choice("mixed.dtype") == "tf32";
+  CUGRT_TRY(check_matmul(module, choice.matmul, choice.tf32));
   return choice;
 }
 

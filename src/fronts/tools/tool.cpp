@@ -126,8 +126,9 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
           [&options](const std::string &dtype) {
             options.pass_options.push_back("mixed.dtype=" + dtype);
           },
-          "f16 or bf16: products of an f32 model are computed in it, as --option mixed.dtype says")
-      ->check(CLI::IsMember({"f16", "bf16"}));
+          "f16, bf16 or tf32: products of an f32 model are computed in it, as --option mixed.dtype "
+          "says")
+      ->check(CLI::IsMember({"f16", "bf16", "tf32"}));
   repeatable(command.add_option("--option", options.pass_options,
                                 "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
 }

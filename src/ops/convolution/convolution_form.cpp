@@ -1,8 +1,6 @@
 // Choice of convolutions' forms; see convolution_form.h.
 #include "ops/convolution/convolution_form.h"
 
-#include "base/type/state_scope.h"
-
 namespace cugrt::codegen {
 
 namespace {
@@ -147,19 +145,11 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
 
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
                const ConvolutionSizes &sizes) {
-  ir::FunctionBuilder &builder = op.builder();
   ir::ExprPool &exprs = op.exprs();
-  ir::TypePool &types = builder.module().types;
-  const ir::ExprId tiles = exprs.mul(exprs.ceildiv(sizes.pixels, exprs.constant(form.pixels)),
-                                     exprs.constant(tiles_down(form, sizes)));
-  const std::vector<ir::ExprId> part = {
-      exprs.mul(tiles, exprs.constant(form.splits * form.pixels * form.channels))};
-  launch.output("parts", builder.alloc("parts", types.tensor(ir::DType::f32, part)));
-  const ir::ValueId storage = builder.alloc_storage(
-      "state", ir::kStateScope, exprs.mul(tiles, exprs.constant(int64_t(sizeof(uint32_t)))));
-  launch.inout("counters", builder.alloc_tensor("counters", storage, exprs.constant(0),
-                                                types.tensor(ir::DType::i32, {tiles},
-                                                             types.scope(ir::kStateScope))));
+  add_shared_tiles(op, launch,
+                   exprs.mul(exprs.ceildiv(sizes.pixels, exprs.constant(form.pixels)),
+                             exprs.constant(tiles_down(form, sizes))),
+                   form.splits * form.pixels * form.channels);
 }
 
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {

@@ -19,8 +19,8 @@ inline constexpr uint32_t kMaxSpecializations = 32;
 /// The option that tells the compiler what is known of the sizes begins with it.
 inline constexpr std::string_view kAssumptionOption = "-DASSUME=";
 /// Likewise the option for how much of a size that is a parameter registers must hold
-/// (kernels/attention/attention.cu). Kernels that differ in it are one function: its specialisations count
-/// together.
+/// (kernels/attention/attention.cu). Kernels that differ in it are one function: its
+/// specialisations count together.
 inline constexpr std::string_view kRegistersOption = "-DMAX_WIDTH=";
 /// The options that make a function: all but those two.
 std::vector<std::string> function_options(std::span<const std::string> options);
@@ -37,6 +37,7 @@ struct KernelChoice {
   Target target;
   std::string matmul = "auto";    // a variant in matmul.cpp that products take where they can
   std::string attention = "auto"; // or "whole", "split"
+  bool tf32 = false; // products of f32 may round their factors to tf32, for tensor cores
 };
 
 class KernelTable {

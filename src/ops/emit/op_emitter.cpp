@@ -2,6 +2,7 @@
 #include "ops/emit/op_emitter.h"
 
 #include "base/check.h"
+#include "base/type/state_scope.h"
 
 namespace cugrt::codegen {
 
@@ -46,6 +47,20 @@ ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
   launch.loop_variant(counted);
   launch.emit(op.call().location);
   return counters;
+}
+
+void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums) {
+  ir::FunctionBuilder &builder = op.builder();
+  ir::ExprPool &exprs = op.exprs();
+  ir::TypePool &types = builder.module().types;
+  launch.output("parts",
+                builder.alloc("parts", types.tensor(ir::DType::f32,
+                                                    {exprs.mul(tiles, exprs.constant(sums))})));
+  const ir::ValueId storage = builder.alloc_storage(
+      "state", ir::kStateScope, exprs.mul(tiles, exprs.constant(int64_t(sizeof(uint32_t)))));
+  launch.inout("counters", builder.alloc_tensor("counters", storage, exprs.constant(0),
+                                                types.tensor(ir::DType::i32, {tiles},
+                                                             types.scope(ir::kStateScope))));
 }
 
 ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {

@@ -26,8 +26,9 @@ struct OpCall {
 /// dtype, when there is no kernel for it; nothing has been appended then.
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call);
 
-/// Whether products of `dtype` can take the variant that option codegen.matmul names.
-bool takes_matmul_variant(std::string_view variant, ir::DType dtype);
+/// Whether products of `dtype` can take the variant that option codegen.matmul names; `tf32`: those
+/// of f32 may round their factors.
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype, bool tf32);
 
 /// mma.sync takes f16 and bf16 from there on; before, the tiles of matmul.cu are summed without.
 inline constexpr int64_t kTensorCoresSince = 80;
@@ -159,6 +160,11 @@ void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 /// ones, with a launch that makes them 0. Whoever counts leaves them 0.
 ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
 
+/// Gives a launch what blocks that share out tiles of its result need, as `parts` and `counters`:
+/// `sums` of f32 a tile, those of all its blocks, and how many blocks have ended, which is state of
+/// the session. Branches and loops have no state.
+void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums);
+
 /// What cache_write says of its positions, and of its sequences where these are valid, that lie
 /// outside of the cache.
 struct CacheSymbols {
@@ -174,8 +180,8 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 Status emit_pointwise_convolution(OpEmitter &op);
 /// The channels of x with which a conv2d of these NCHW and OIHW operands has a form of its own with
 /// channels last, on tensor cores or, where each channel is a group, of eight channels a thread:
-/// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is copied
-/// anyway, so that zeros cost little.
+/// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is
+/// copied anyway, so that zeros cost little.
 std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,

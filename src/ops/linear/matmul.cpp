@@ -120,12 +120,13 @@ struct Product {
 /// variant with large tiles reads less but leaves a device idle when there are fewer tiles than it
 /// has multiprocessors to fill.
 enum class Where {
-  few_rows,    // at most the tile's; c as it is
-  these_rows,  // as many as the tile's; c transposed, without tensor cores
-  stream_rows, // f16 and bf16, at most the tile's; c transposed
-  few_tiles,   // at most one tile of 64 x 64 a multiprocessor
-  tensor_core, // f16 and bf16, with more than one of its tiles a multiprocessor
-  tensor_core_small,
+  few_rows,          // at most the tile's; c as it is
+  these_rows,        // as many as the tile's; c transposed, without tensor cores
+  stream_rows,       // f16 and bf16, at most the tile's; c transposed
+  few_tiles,         // at most one tile of 64 x 64 a multiprocessor
+  tensor_core,       // f16, bf16 and tf32, with more than one of its tiles a multiprocessor
+  tensor_core_small, // likewise
+  tensor_core_least,
   many_tiles, // not f64, with more than one of its tiles a multiprocessor
   rest,
 };
@@ -154,6 +155,7 @@ constexpr Variant kVariants[] = {
     {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
     {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
+    {"mma_least", Where::tensor_core_least, 32, 64, {32, 4, 1}},
     {"tiled", Where::few_tiles, 8, 32, {32, 8, 1}},
     {"register_large", Where::many_tiles, 128, 128, {16, 16, 1}},
     {"register", Where::rest, 64, 64, {16, 16, 1}},
@@ -168,12 +170,20 @@ bool takes_layout(const Variant &v, bool transposed) {
   return v.where == Where::few_rows ? !transposed : !wants_transposed(v) || transposed;
 }
 
-bool uses_tensor_cores(const Variant &v) {
+/// Tiles of matmul_mma.cuh.
+bool is_tensor_core_tile(const Variant &v) {
   return v.where == Where::tensor_core || v.where == Where::tensor_core_small ||
-         v.where == Where::stream_rows;
+         v.where == Where::tensor_core_least;
 }
 
-bool takes_dtype(const Variant &v, ir::DType dtype) {
+bool uses_tensor_cores(const Variant &v) {
+  return is_tensor_core_tile(v) || v.where == Where::stream_rows;
+}
+
+/// `tf32`: whether factors of f32 may be rounded to tf32.
+bool takes_dtype(const Variant &v, ir::DType dtype, bool tf32) {
+  if (is_tensor_core_tile(v) && tf32 && dtype == ir::DType::f32)
+    return true;
   return uses_tensor_cores(v)           ? has_tensor_cores(dtype)
          : v.where == Where::many_tiles ? dtype != ir::DType::f64
                                         : true;
@@ -200,14 +210,21 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
   case Where::tensor_core:
+  case Where::tensor_core_small:
   case Where::many_tiles:
     return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
                       tile_count(exprs, p, v.height, v.width));
-  case Where::tensor_core_small:
+  case Where::tensor_core_least:
   case Where::rest:
     break;
   }
   return {};
+}
+
+/// Whether products of the dtype are to be computed on tensor cores by rounding their factors.
+bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
+  return choice.tf32 && dtype == ir::DType::f32 &&
+         choice.target.compute_capability >= kTensorCoresSince;
 }
 
 /// The variants that some values of the function's symbols take, in order; the last one is taken
@@ -216,21 +233,22 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
                                                 bool transposed) {
   ir::ExprPool &exprs = op.exprs();
   const KernelChoice &choice = op.table().choice();
-  const bool tensor_cores = has_tensor_cores(dtype, choice.target);
+  const bool tf32 = computes_in_tf32(dtype, choice);
+  const bool narrow = has_tensor_cores(dtype, choice.target), tensor_cores = narrow || tf32;
   // Of the forms for transposed operands, those of the most rows take any number, in strips.
   const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
-                             : tensor_cores                         ? "stream_8"
+                             : narrow                               ? "stream_8"
                                                                     : "gemv_8";
   for (const Variant &v : kVariants)
-    if (v.name == wanted && takes_matmul_variant(v.name, dtype))
+    if (v.name == wanted && takes_dtype(v, dtype, choice.tf32))
       return {&v};
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
-    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype) ||
+    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype, tf32) ||
         !takes_layout(v, transposed))
       continue;
-    if (tensor_cores && v.where == Where::these_rows)
+    if (narrow && v.where == Where::these_rows)
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -260,7 +278,7 @@ void add_stream(KernelLaunch &launch, const Variant &v, ir::ExprId when, const P
 }
 
 void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants, const Product &p,
-                  ir::DType dtype, const Target &target) {
+                  ir::DType dtype, const Target &target, int64_t splits) {
   ir::ExprPool &exprs = launch.exprs();
   for (const Variant *v : variants) {
     const ir::ExprId when = v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target);
@@ -269,17 +287,54 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
       continue;
     }
     const bool named = v->where != Where::rest; // that one's entry is the declaration's
+    const ir::ExprId tiles = tile_count(exprs, p, v->height, v->width);
     launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
-                   tile_count(exprs, p, v->height, v->width), v->threads);
+                   splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads);
   }
+}
+
+// Small tiles that are fewer than a device has places for are shared by blocks, each of which takes
+// a part of k of at least kLeastSteps steps; joining costs as much again for each of them.
+constexpr int64_t kSplitBytes = 128, kLeastSteps = 3, kMostSplits = 8, kPlacesEach = 2;
+
+/// Blocks that share a tile of the only variant; 1 where sizes are not known, and in branches and
+/// loops, which have no state.
+int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const Product &p,
+                  ir::ExprId k, ir::DType dtype) {
+  const Variant &v = *variants.front();
+  ir::ExprPool &exprs = op.exprs();
+  const auto tiles = exprs.as_constant(tile_count(exprs, p, v.height, v.width));
+  const auto depth = exprs.as_constant(k);
+  if (variants.size() > 1 || !is_tensor_core_tile(v) || v.where == Where::tensor_core || !tiles ||
+      *tiles < 1 || !depth || op.builder().in_nested_block())
+    return 1;
+  const int64_t step = kSplitBytes / ir::info(dtype).bytes_per_block;
+  const int64_t places = kPlacesEach * op.table().choice().target.multiprocessors;
+  return std::max<int64_t>(
+      1, std::min({kMostSplits, (*depth + step - 1) / step / kLeastSteps, places / *tiles}));
+}
+
+/// Bytes of which rows of both factors are known to be multiples, or may be, up to 16: COPY_BYTES.
+int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n) {
+  const int64_t size = ir::info(dtype).bytes_per_block;
+  auto may_divide = [&](int64_t divisor, ir::ExprId value) {
+    ir::ExprPool &exprs = op.exprs();
+    const ir::ExprId rest = exprs.make(ir::ExprKind::mod, value, exprs.constant(divisor));
+    return exprs.as_constant(rest).value_or(0) == 0;
+  };
+  int64_t bytes = 16;
+  while (bytes > size && !(may_divide(bytes / size, k) && may_divide(bytes / size, n)))
+    bytes /= 2;
+  return bytes;
 }
 
 /// What no launch takes is not compiled: of f16 that is most of the code. Rings are compiled where
 /// their slots are told.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
-                      ir::DType dtype, bool transposed) {
+                      ir::DType dtype, bool tf32, bool transposed) {
   for (const Variant &v : kVariants) {
-    if (!takes_dtype(v, dtype) || !takes_layout(v, transposed) || v.where == Where::stream_rows ||
+    if (!takes_dtype(v, dtype, tf32) || !takes_layout(v, transposed) ||
+        v.where == Where::stream_rows ||
         std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
@@ -291,10 +346,10 @@ void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> vari
 
 } // namespace
 
-bool takes_matmul_variant(std::string_view variant, ir::DType dtype) {
+bool takes_matmul_variant(std::string_view variant, ir::DType dtype, bool tf32) {
   for (const Variant &v : kVariants)
     if (v.name == variant)
-      return takes_dtype(v, dtype);
+      return takes_dtype(v, dtype, tf32);
   return true; // "auto"
 }
 
@@ -312,8 +367,14 @@ struct Factors {
 
 Status emit_product(OpEmitter &op, Factors factors) {
   const ir::DType dtype = op.operand_type(0).dtype;
-  const std::vector<const Variant *> variants = reachable_variants(
-      op, {factors.m, factors.n, factors.batch_count}, dtype, factors.transposed);
+  const Product product{factors.m, factors.n, factors.batch_count};
+  const std::vector<const Variant *> variants =
+      reachable_variants(op, product, dtype, factors.transposed);
+  const bool on_tensor_cores = std::any_of(
+      variants.begin(), variants.end(), [](const Variant *v) { return is_tensor_core_tile(*v); });
+  const bool tf32 = on_tensor_cores && dtype == ir::DType::f32;
+  const int64_t splits = splits_of(op, variants, product, factors.k, dtype);
+  const int64_t copied = copied_bytes(op, dtype, factors.k, factors.n);
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2)) {
     launch.option("-DHAS_BIAS");
@@ -324,17 +385,29 @@ Status emit_product(OpEmitter &op, Factors factors) {
     launch.option("-DMANY_BATCHES");
   if (factors.transposed)
     launch.option("-DC_COLUMNS");
-  leave_out_others(launch, variants, dtype, factors.transposed);
+  if (tf32)
+    launch.option("-DTF32");
+  if (on_tensor_cores && copied < 16)
+    launch.option("-DCOPY_BYTES=" + std::to_string(copied));
+  if (splits > 1)
+    launch.option("-DSPLIT");
+  leave_out_others(launch, variants, dtype, tf32, factors.transposed);
   launch.input("a", op.operand(factors.a));
   launch.input("c", op.operand(factors.c));
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
+  if (splits > 1) {
+    const Variant &v = *variants.front();
+    add_shared_tiles(op, launch, tile_count(op.exprs(), product, v.height, v.width),
+                     splits * v.height * v.width);
+    launch.size("splits", op.constant(splits));
+  }
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("m", factors.m), columns = launch.size("n", factors.n);
   launch.size("k", factors.k);
   const ir::ExprId batch = launch.count("batch", factors.batch_count);
   batch_parameters(op, launch, std::move(factors.batches));
-  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target);
+  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target, splits);
   launch.emit(op.call().location);
   return {};
 }

@@ -593,14 +593,17 @@ TEST_CASE(
     return made;
   };
   using Names = std::vector<std::string>;
-  // One row; 4096 rows, which are 32 tiles of 128 and so too few for those.
+  // One row; rows of 64 tiles of 64, which are as many as the device has multiprocessors, of 64
+  // tiles of 128, and of more.
   CHECK(product("1", "f16", "").entries == Names{"matmul_gemv"});
   CHECK(product("1", "f16", "").left_out ==
-        Names{"MMA", "MMA_SMALL", "TILED", "REGISTER_LARGE", "REGISTER"});
-  CHECK(product("4096", "f16", "").entries == Names{"matmul_mma_small"});
+        Names{"MMA", "MMA_SMALL", "MMA_LEAST", "TILED", "REGISTER_LARGE", "REGISTER"});
+  CHECK(product("4096", "f16", "").entries == Names{"matmul_mma_least"});
+  CHECK(product("8192", "f16", "").entries == Names{"matmul_mma_small"});
   CHECK(product("16384", "f16", "").entries == Names{"matmul_mma"});
-  CHECK(product("n", "f16", "4096").entries == Names{"matmul_gemv", "matmul_mma_small"});
-  CHECK(product("n", "f16", "").entries == Names{"matmul_gemv", "matmul_mma", "matmul_mma_small"});
+  CHECK(product("n", "f16", "4096").entries == Names{"matmul_gemv", "matmul_mma_least"});
+  CHECK(product("n", "f16", "").entries ==
+        Names{"matmul_gemv", "matmul_mma", "matmul_mma_small", "matmul_mma_least"});
   CHECK(product("n", "f16", "").left_out == Names{"TILED", "REGISTER_LARGE", "REGISTER"});
   CHECK(product("n", "f32", "").left_out.empty());
   CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's

@@ -242,7 +242,7 @@ Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &c
   codegen::Target device;
   device.compute_capability = context.number("target.compute_capability");
   const AttentionTarget costs{codegen::has_tensor_cores(DType::f16, device),
-                              context.choice("mixed.dtype") != "none" &&
+                              ir::dtype_from_name(context.choice("mixed.dtype")) &&
                                   std::ranges::find(denied, Op::attention) == denied.end()};
   std::unordered_map<std::string, uint32_t> names;
   for (const ir::Constant &constant : module.constants)

@@ -1,0 +1,46 @@
+// Blocks that share a tile of a result: each has a part of its sums, and the one that ends last,
+// which a counter says, adds them up in the blocks' order and goes on alone. So no block waits, and
+// the bits are the same in each run. Counters are 0 before and after a launch.
+//
+//   parts: [tiles, splits, sums of a thread / 4, threads, 4]   block tile * splits + split
+#pragma once
+
+// Adds up what this block and the others of its tile have; false where others are to come.
+// `shared`: of the block, for anything.
+template <int kThreads, int kHigh, int kWide>
+__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, int splits,
+                                            int thread, void *shared,
+                                            float (&sum)[kHigh][kWide][4]) {
+  constexpr int kVectors = kHigh * kWide;
+  const int tile = int(blockIdx.x) / splits, own = int(blockIdx.x) % splits;
+  float4 *part =
+      reinterpret_cast<float4 *>(parts) + (long long)(blockIdx.x) * kVectors * kThreads + thread;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const float(&from)[4] = sum[v / kWide][v % kWide];
+    part[v * kThreads] = float4{from[0], from[1], from[2], from[3]};
+  }
+  unsigned &ended = *static_cast<unsigned *>(shared);
+  __syncthreads(); // the block's part is written, and the tiles have been read
+  if (thread == 0) {
+    __threadfence();
+    ended = atomicInc(counters + tile, unsigned(splits) - 1);
+    __threadfence();
+  }
+  __syncthreads();
+  if (ended != unsigned(splits) - 1)
+    return false;
+  part -= own * kVectors * kThreads;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    float4 all = __ldcg(part + v * kThreads);
+#pragma unroll 4
+    for (int s = 1; s < splits; ++s) {
+      const float4 more = __ldcg(part + (s * kVectors + v) * kThreads);
+      all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
+    }
+    float(&to)[4] = sum[v / kWide][v % kWide];
+    to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
+  }
+  return true;
+}
