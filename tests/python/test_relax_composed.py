@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cugrt
-from test_relax import CUBE, X, convolved, floats, module_of, pooled, run, tensors
+from test_relax import CUBE, X, convolved, floats, in_tvm, module_of, pooled, run, tensors
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tvm") is None, reason="apache-tvm is not installed (the extra cugrt[relax])"
@@ -218,6 +218,12 @@ CASES = {
         [CUBE],
         lambda x: x.mean(1, keepdims=True),
     ),
+    # Corners of the image, and its middle.
+    "grid_sample": (
+        lambda R, x, g: R.image.grid_sample(x, g, "bilinear", "NCHW", "zeros", True),
+        [floats(1, 3, 2, 2), np.array([-1, 1, -1, 0, -1, -1, 1, 0], "float32").reshape(1, 2, 2, 2)],
+        lambda x, g: np.stack([x[..., 0, 0], x[..., 0, 1], x[..., 1, 0], x.mean((2, 3))], -1).reshape(1, 3, 2, 2),
+    ),
     "resize2d of another layout": (
         lambda R, x: R.image.resize2d(x, (6, 4), layout="NHWC", method="nearest_neighbor"),
         [floats(1, 3, 2, 2)],
@@ -252,6 +258,16 @@ def test_op(name):
     for a, b in zip(out, wanted):
         np.testing.assert_allclose(np.asarray(a), b, rtol=3e-5, atol=3e-5)
         assert np.asarray(a).shape == np.shape(b)
+
+
+@pytest.mark.parametrize("name", ["resize2d", "resize3d", "resize2d of another layout", "grid_sample"])
+def test_image_goes_out(name):
+    from tvm.script import relax
+
+    make, given, expected = CASES[name]
+    module = cugrt.from_relax(module_of(lambda *params: make(relax, *params), tensors(given)))
+    made, = in_tvm(cugrt.to_relax(module), *given)
+    np.testing.assert_allclose(made, expected(*given), rtol=3e-5, atol=3e-5)
 
 
 def test_documented_ops():

@@ -231,6 +231,42 @@ def avg_pool(m, x, kernel, strides=(1, 1), padding=(0, 0), dilation=(1, 1), ceil
     return R.nn.avg_pool2d(x, kernel, strides, padding, dilation, ceil_mode, count_include_pad)
 
 
+COORDINATES = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"}
+
+
+@takes("resize")
+def resize(
+    m,
+    x,
+    size,
+    *more,
+    mode="nearest",
+    coordinates="half_pixel",
+    nearest="round_prefer_floor",
+    axes=None,
+    cubic_coeff=-0.75,
+    exclude_outside=False,
+    extrapolation=0.0,
+):
+    rank = type_of(x).ndim
+    axes = list(range(rank)) if axes is None else axes
+    if more or axes not in ([2, 3], [2, 3, 4]) or rank != axes[-1] + 1 or coordinates not in COORDINATES:
+        raise unsupported(f"a resize over the axes {axes} with the coordinates '{coordinates}'")
+    method, layout = {"nearest": "nearest_neighbor"}.get(mode, mode), "NCDHW" if rank == 5 else "NCHW"
+    settings = (method, coordinates, nearest if mode == "nearest" else "", cubic_coeff, int(exclude_outside))
+    make = R.image.resize3d if rank == 5 else R.image.resize2d
+    return make(x, relax.ShapeExpr(list(size.values)[2:]), None, layout, *settings)
+
+
+@takes("grid_sample")
+def grid_sample(m, x, grid, mode="linear", padding="zeros", align_corners=False):
+    if type_of(x).ndim != 4:
+        raise unsupported("sampling of three dimensions")
+    grid = m(R.permute_dims(grid, [0, 3, 1, 2]))
+    method = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    return R.image.grid_sample(x, grid, method, "NCHW", padding, align_corners)
+
+
 @takes("attention")
 def attention(m, q, k, v, lengths=None, mask=None, places=None, scale=None, causal=False, window=0):
     if lengths is not None or places is not None or window:
