@@ -155,3 +155,19 @@ def test_10000_calls_leave_nothing(w, x, fails):
     assert left[0] < 20000 and left[1] < 500, f"{left} bytes and objects, of 10,000 calls"
     for name in ("arena_bytes", "instance_bytes", "result_bytes", "weight_bytes"):
         assert after[name] == counters[name]
+
+
+def test_a_toolkit_that_is_not_there_hides_no_compiler(tmp_path, monkeypatch):
+    """What a machine's profile still names after an upgrade."""
+    from cugrt import _sources
+    site = tmp_path / "site"
+    library = site / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    monkeypatch.setattr(_sources, "__file__", str(site / "cugrt" / "_sources.py"))
+    monkeypatch.delenv("CUGRT_NVRTC", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda-12.2"))
+    assert _sources.nvrtc() == str(library)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert _sources.nvrtc() == ""

@@ -9,8 +9,11 @@ KIND = "a path, bytes or a cugrt.Module"
 
 
 def nvrtc():
-    """The NVRTC of the extra [compile], beside this package; "" where the environment names another or there is none."""
-    if any(os.environ.get(name) for name in ("CUGRT_NVRTC", "CUDA_HOME", "CUDA_PATH")):
+    """The NVRTC of the extra [compile], beside this package; "" where the environment names another or there is none.
+
+    A CUDA_HOME or CUDA_PATH that is no folder names nothing.
+    """
+    if os.environ.get("CUGRT_NVRTC") or any(os.path.isdir(os.environ.get(name, "")) for name in ("CUDA_HOME", "CUDA_PATH")):
         return ""
     site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     found = sorted(glob.glob(os.path.join(site, "nvidia", "cu[0-9]*", "lib", "libnvrtc.so.[0-9]*")))
