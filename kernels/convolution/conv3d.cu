@@ -5,7 +5,8 @@
 //
 // conv3d: of floats. conv_integer, with X_UNSIGNED and W_UNSIGNED: of bytes, less their zero points
 // (HAS_X_ZERO; HAS_W_ZERO, one each w_zero_step channels: 0 of one for all), exactly, to i32, whose
-// low bits are kept; the padding is the zero point. A thread computes one element of y.
+// low bits are kept; the padding is the zero point. A thread computes one element of y, of bytes
+// four products at a time.
 //
 // With WITH_MMA, for bytes, there is conv_integer_mma, on tensor cores (conv_integer_mma.cuh).
 // With WITH_REGISTER=16 or 64, for floats, there is conv3d_register_16 or _64, which computes so
@@ -32,14 +33,10 @@ typedef unsigned char W;
 #else
 typedef signed char W;
 #endif
-__device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) {
-  return int(unsigned(a) * unsigned(b) + unsigned(sum));
-}
 #else
 #include "shared/floating.cuh"
 typedef T X;
 typedef T W;
-__device__ __forceinline__ Acc multiplied(Acc a, Acc b, Acc sum) { return fma(a, b, sum); }
 #endif
 
 #ifdef HAS_X_ZERO
@@ -59,6 +56,45 @@ constexpr bool kHasWZero = true;
 #define W_ZERO_PARAMETER
 #define W_ZERO(channel) Acc(0)
 constexpr bool kHasWZero = false;
+#endif
+
+#ifdef INTEGERS
+#include "linear/byte_tile.cuh"
+
+// A sum of products of bytes less their zero points, four of them at a time:
+//   sum (x - p)(w - q) = sum x w - p sum w - q sum x + count p q
+struct Sum {
+  unsigned x_word = 0, w_word = 0, count = 0;
+  int products = 0, of_x = 0, of_w = 0;
+
+  __device__ __forceinline__ void add(X x, W w) {
+    x_word = __byte_perm(x_word, unsigned((unsigned char)(x)), 0x4321); // the last one's place
+    w_word = __byte_perm(w_word, unsigned((unsigned char)(w)), 0x4321);
+    if (++count % 4 == 0)
+      add_words();
+  }
+  __device__ __forceinline__ Acc total(int x_zero, int w_zero) { // sums wrap
+    add_words();
+    return int(unsigned(products) - unsigned(x_zero) * unsigned(of_w) -
+               unsigned(w_zero) * unsigned(of_x) + count * unsigned(x_zero) * unsigned(w_zero));
+  }
+
+private:
+  __device__ __forceinline__ void add_words() {
+    products = dot_bytes<X, W>(x_word, w_word, products);
+    if (kHasWZero)
+      of_x = add_bytes<X>(x_word, of_x);
+    if (kHasXZero)
+      of_w = add_bytes<W>(w_word, of_w);
+    x_word = w_word = 0;
+  }
+};
+#else
+struct Sum {
+  Acc sum;
+  __device__ __forceinline__ void add(X x, W w) { sum = fma(Acc(x), Acc(w), sum); }
+  __device__ __forceinline__ Acc total(Acc, Acc) const { return sum; }
+};
 #endif
 
 #define DIRECT_PARAMETERS                                                                          \
@@ -114,7 +150,11 @@ extern "C" __global__ void ENTRY(DIRECT_PARAMETERS) {
     const long long left = (long long)(at % Index(out_w)) * stride_w - pad_w;
     const X *in = x + (image * Index(channels) + channel / out_group * in_group) * in_volume;
     const W *filter = w + channel * in_group * taps;
-    Acc sum = BIAS_AT(channel);
+#ifdef INTEGERS
+    Sum sum;
+#else
+    Sum sum{BIAS_AT(channel)};
+#endif
     for (int p = 0; p < kernel_d; ++p) {
       const long long plane = front + p * dilation_d;
       for (int r = 0; r < kernel_h; ++r) {
@@ -127,12 +167,11 @@ extern "C" __global__ void ENTRY(DIRECT_PARAMETERS) {
           const X *in_tap = in + (plane * size_h + row) * size_w + column;
           const W *filter_tap = filter + (p * kernel_h + r) * kernel_w + q;
           for (Index c = 0; c < in_group; ++c)
-            sum = multiplied(Acc(in_tap[c * in_volume]) - X_ZERO,
-                             Acc(filter_tap[c * taps]) - W_ZERO(channel), sum);
+            sum.add(in_tap[c * in_volume], filter_tap[c * taps]);
         }
       }
     }
-    STORE(i, sum);
+    STORE(i, sum.total(X_ZERO, W_ZERO(channel)));
   }
 }
 #endif

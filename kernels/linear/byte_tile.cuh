@@ -24,6 +24,23 @@ __device__ __forceinline__ int dot4(unsigned a, unsigned b, int sum) {
   return result;
 }
 
+// sum + the products of two words' bytes, of which each has a sign or not.
+template <class Left, class Right>
+__device__ __forceinline__ int dot_bytes(unsigned a, unsigned b, int sum) {
+  int result;
+#define DOT(types) asm("dp4a." types " %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum))
+  if constexpr (kHasSign<Left> && kHasSign<Right>)
+    DOT("s32.s32");
+  else if constexpr (kHasSign<Left>)
+    DOT("s32.u32");
+  else if constexpr (kHasSign<Right>)
+    DOT("u32.s32");
+  else
+    DOT("u32.u32");
+#undef DOT
+  return result;
+}
+
 // Adds the four bytes of a word.
 template <class Byte> __device__ __forceinline__ int add_bytes(unsigned word, int sum) {
   if (kHasSign<Byte>)
