@@ -14,9 +14,9 @@
 
 #include <cuda_fp16.h>
 
+#include "linear/repacked.cuh"
 #include "shared/floating.cuh"
 #include "shared/mma.cuh"
-#include "linear/repacked.cuh"
 
 #if __CUDA_ARCH__ >= 800
 
@@ -124,6 +124,12 @@ __device__ __forceinline__ float byte_less_128(unsigned word, int e) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + e)) - (8388608.0f + 128.0f);
 }
 
+// Quants of q5_k in f16 begin at bit 4 in odd blocks: their high bits then lie as far from there as
+// those of the block before do from bit 0, and one shift serves both. The scale makes up for it.
+template <int kFormat> constexpr __host__ __device__ int first_bit(int i) {
+  return kIsF16 && kFormat == 56 ? i % 2 * 4 : 0;
+}
+
 // What a lane has of block i of its unit, all eight elements: pair j is elements 2 j and 2 j + 1.
 template <int kFormat, int i>
 __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *high,
@@ -150,17 +156,18 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
   } else if constexpr (kFormat != 80) {
     constexpr int kLow = Layout::kLow, kHigh = Layout::kHigh, kWord = i * kLow / 4;
     constexpr unsigned kBits = Numbers<kFormat>::kBits;
-    constexpr int kPlace = i % (4 / kLow) * 4 * kLow;
-    pair[0] = with_bits<kLow, kPlace, 0>(low[kWord], kBits);
-    pair[1] = with_bits<kLow, kPlace + kLow, 0>(low[kWord], kBits);
-    pair[2] = with_bits<kLow, kPlace + 2 * kLow, 0>(low[kWord], kBits);
-    pair[3] = with_bits<kLow, kPlace + 3 * kLow, 0>(low[kWord], kBits);
+    constexpr int kPlace = i % (4 / kLow) * 4 * kLow, kFirst = first_bit<kFormat>(i),
+                  kTop = kFirst + kLow;
+    pair[0] = with_bits<kLow, kPlace, kFirst>(low[kWord], kBits);
+    pair[1] = with_bits<kLow, kPlace + kLow, kFirst>(low[kWord], kBits);
+    pair[2] = with_bits<kLow, kPlace + 2 * kLow, kFirst>(low[kWord], kBits);
+    pair[3] = with_bits<kLow, kPlace + 3 * kLow, kFirst>(low[kWord], kBits);
     if constexpr (kHigh > 0) {
       const unsigned word = high[i * kHigh / 4];
-      pair[0] = with_bits<kHigh, Layout::template bit<kHigh>(i, 0), kLow>(word, pair[0]);
-      pair[1] = with_bits<kHigh, Layout::template bit<kHigh>(i, 2), kLow>(word, pair[1]);
-      pair[2] = with_bits<kHigh, Layout::template bit<kHigh>(i, 4), kLow>(word, pair[2]);
-      pair[3] = with_bits<kHigh, Layout::template bit<kHigh>(i, 6), kLow>(word, pair[3]);
+      pair[0] = with_bits<kHigh, Layout::template bit<kHigh>(i, 0), kTop>(word, pair[0]);
+      pair[1] = with_bits<kHigh, Layout::template bit<kHigh>(i, 2), kTop>(word, pair[1]);
+      pair[2] = with_bits<kHigh, Layout::template bit<kHigh>(i, 4), kTop>(word, pair[2]);
+      pair[3] = with_bits<kHigh, Layout::template bit<kHigh>(i, 6), kTop>(word, pair[3]);
     }
   } else {
 #pragma unroll

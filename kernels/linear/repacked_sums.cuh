@@ -267,7 +267,8 @@ __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &
   for (int h = 0; h < kParts; ++h)
 #pragma unroll
     for (int e = 0; e < 2 * kRows; ++e) {
-      sum[e] = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h), sum[e]);
+      constexpr float kBy = 1.0f / (1 << first_bit<kFormat>(i));
+      sum[e] = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h) * kBy, sum[e]);
       if constexpr (Numbers<kFormat>::kHasSums)
         below[e] = fma(xs[h][e], scales[e / kRows].least_of(i * kParts + h), below[e]);
     }
