@@ -35,7 +35,7 @@
 #define ARGUMENTS                                                                                  \
   a, c, BIAS_ARGUMENT SPLIT_ARGUMENTS y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
 #if !defined(WITHOUT_GEMV) && !defined(C_COLUMNS)
-extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(256, 2) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   constexpr int kRows = 4, kColumns = 32, kSlices = 8;
@@ -44,24 +44,15 @@ extern "C" __global__ void __launch_bounds__(256, 3) matmul_gemv(PARAMETERS) {
   const Tile tile = tile_of_block(m, n, kRows, kColumns);
   MOVE_TO_BATCH(tile.batch);
   const long long column = tile.column + x;
-  // Rows beyond the last repeat it, so that the inner loop needs no test; they are not stored.
+  // Rows beyond the last repeat it; they are not stored.
   const T *a_row[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
     a_row[r] = a + (tile.row + r < m ? tile.row + r : m - 1) * k;
-
-  Acc sum[kRows] = {};
-  if (column < n) {
-    for (long long i = slice; i < k; i += kSlices) {
-      const Acc value = Acc(c[i * n + column]);
-#pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        sum[r] = fma(Acc(a_row[r][i]), value, sum[r]);
-    }
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-    partial[slice][r][x] = sum[r];
+  if (m == 1)
+    multiply_across<1>({a_row[0]}, c, n, k, tile.column, partial);
+  else
+    multiply_across<kRows>(a_row, c, n, k, tile.column, partial);
   __syncthreads();
 
   // Warp r adds up row r.

@@ -1,6 +1,7 @@
-// Products with few rows, on columns of c that are runs of k elements (C_COLUMNS): a warp computes
-// kOut columns for kRows rows of a (gemv_sums.cuh); of f16 and bf16 blocks that stay compute groups
-// of 16 columns for up to 8 rows on tensor cores (stream.cuh). Part of matmul.cu.
+// Products with few rows. Where rows of c are runs of n elements, a lane has neighbouring columns.
+// On columns of c that are runs of k elements (C_COLUMNS) a warp computes kOut columns for kRows
+// rows of a (gemv_sums.cuh); of f16 and bf16 blocks that stay compute groups of 16 columns for up
+// to 8 rows on tensor cores (stream.cuh). Part of matmul.cu.
 #pragma once
 
 #include "linear/gemv_sums.cuh"
@@ -8,6 +9,88 @@
 #include "linear/number_stream.cuh"
 
 constexpr int kGemvWarps = 4;
+
+// --- Columns that lie apart, c [k, n]: a lane has a vector of neighbouring columns ---------------
+
+constexpr int kAcrossEach = 4; // neighbours of k that a lane takes at once
+
+// What a lane has of rows first, first + 1, .. of c, at its vector p of columns; with kPartly some
+// are behind the last of k.
+template <int kRows, bool kAligned, bool kPartly>
+__device__ __forceinline__ void add_across(const T *const (&row)[kRows], const T *c, int first,
+                                           int k, long long n, int p,
+                                           Acc (&sum)[kRows][kGemvVector]) {
+  struct alignas(kAligned ? (sizeof(T) < 4 ? kAcrossEach * sizeof(T) : 16) : sizeof(T)) Four {
+    T element[kAcrossEach];
+  };
+  GemvVector right[kAcrossEach];
+  T left[kRows][kAcrossEach];
+#pragma unroll
+  for (int j = 0; j < kAcrossEach; ++j)
+    if (!kPartly || first + j < k)
+      right[j] = gemv_vector<kAligned>(c + (long long)(first + j) * n, p, n);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if constexpr (kPartly) {
+#pragma unroll
+      for (int j = 0; j < kAcrossEach; ++j)
+        left[r][j] = first + j < k ? row[r][first + j] : T(0.0f);
+    } else {
+      const Four four = *reinterpret_cast<const Four *>(row[r] + first);
+#pragma unroll
+      for (int j = 0; j < kAcrossEach; ++j)
+        left[r][j] = four.element[j];
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kAcrossEach; ++j)
+    if (!kPartly || first + j < k)
+#pragma unroll
+      for (int e = 0; e < kGemvVector; ++e) {
+        const Acc value = Acc(right[j].element[e]);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r)
+          sum[r][e] = fma(Acc(left[r][j]), value, sum[r][e]);
+      }
+}
+
+// kRows rows times a tile of 32 columns by a block of kSlices warps: as many lanes as the tile has
+// vectors share a row of c, so that a warp has several rows at once. The sums of a warp are in its
+// first lanes, and then in `partial`.
+template <int kRows, int kSlices, int kTall>
+__device__ __forceinline__ void multiply_across(const T *const (&row)[kRows], const T *c,
+                                                long long n, long long k, long long column,
+                                                Acc (&partial)[kSlices][kTall][32]) {
+  constexpr int kLanes = 32 / kGemvVector, kStep = kSlices * (32 / kLanes) * kAcrossEach;
+  const int lane = threadIdx.x, slice = threadIdx.y;
+  const int p = int(column / kGemvVector) + lane % kLanes, all = int(k);
+  const bool aligned = k % kAcrossEach == 0 && have_vectors(row[0], c, n); // so are all rows of a
+  Acc sum[kRows][kGemvVector] = {};
+  int first = (slice * (32 / kLanes) + lane / kLanes) * kAcrossEach;
+  if ((long long)(p)*kGemvVector < n) {
+    if (aligned) {
+#pragma unroll 1
+      for (; first < all; first += kStep)
+        add_across<kRows, true, false>(row, c, first, all, n, p, sum);
+    } else {
+#pragma unroll 1
+      for (; first < all; first += kStep)
+        add_across<kRows, false, true>(row, c, first, all, n, p, sum);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int e = 0; e < kGemvVector; ++e) {
+#pragma unroll
+      for (int distance = 16; distance >= kLanes; distance /= 2)
+        sum[r][e] += __shfl_xor_sync(0xffffffffu, sum[r][e], distance);
+      if (lane < kLanes)
+        partial[slice][r][lane * kGemvVector + e] = sum[r][e];
+    }
+}
+
+// --- Columns that are runs of k, c [n, k] --------------------------------------------------------
 
 template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
   __builtin_assume(ASSUME);

@@ -1,4 +1,4 @@
-// Products of few rows with matrices of numbers [n, k], by rings.
+// Products of few rows with matrices of numbers: [n, k] of f16 and bf16 by rings, and [k, n].
 #include "kernels_check.h"
 
 #include "compiler/passes/pass.h"
@@ -18,6 +18,7 @@ struct FewRows {
   int64_t batch = 1;           // matrices, each with rows of its own
   int64_t multiprocessors = 1; // one has two blocks, which take several groups of columns
   std::string entry{};         // that shall compute it; "": by rows
+  bool across = false;         // w is [k, n]
 };
 
 /// The product, which agrees with sums in double.
@@ -29,14 +30,16 @@ Array check_few_rows(const FewRows &c) {
     return "tensor<[" + batch + rows + ", " + columns + "], " + dtype + ">";
   };
   const std::string rows = std::to_string(c.rows);
-  const std::string text = "cugrt 1\nfunc @main(%x: " + matrix(rows, k) + ", %w: " + matrix(n, k) +
-                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (" + matrix(rows, n) +
-                           ") {\n  %y = matmul(%x, %w" + (c.bias ? ", %b" : "") +
-                           ") {transpose_b = true}\n  return %y\n}\n";
+  const std::string text = "cugrt 1\nfunc @main(%x: " + matrix(rows, k) +
+                           ", %w: " + (c.across ? matrix(k, n) : matrix(n, k)) + ", %b: tensor<[" +
+                           n + "], " + dtype + ">) -> (" + matrix(rows, n) +
+                           ") {\n  %y = matmul(%x, %w" + (c.bias ? ", %b" : "") + ")" +
+                           (c.across ? "" : " {transpose_b = true}") + "\n  return %y\n}\n";
   INFO(text);
   std::mt19937 random(uint32_t(c.n * 31 + c.k));
   std::uniform_real_distribution<double> number(-2, 2);
-  Array w{c.batch > 1 ? Dims{c.batch, c.n, c.k} : Dims{c.n, c.k}, {}}, b{{c.n}, {}};
+  const int64_t high = c.across ? c.k : c.n, wide = c.across ? c.n : c.k;
+  Array w{c.batch > 1 ? Dims{c.batch, high, wide} : Dims{high, wide}, {}}, b{{c.n}, {}};
   Array x{c.batch > 1 ? Dims{c.batch, c.rows, c.k} : Dims{c.rows, c.k}, {}};
   auto draw = [&](Array &array, int64_t count) { // the same whatever the rows
     for (int64_t i = 0; i < count; ++i)
@@ -58,14 +61,17 @@ Array check_few_rows(const FewRows &c) {
                             : c.rows == 1    ? "matmul_stream_1"
                                              : "matmul_stream_8";
   CHECK(runner().counters().entries == std::vector<std::string>{entry});
-  const double unit = c.dtype == DType::f16 ? 0x1p-11 : 0x1p-8; // of the result's rounding
+  const double unit = c.dtype == DType::f16    ? 0x1p-11 // of the result's rounding
+                      : c.dtype == DType::bf16 ? 0x1p-8
+                                               : 0x1p-24;
   double most = 0;
   for (int64_t i = 0; i < c.batch * c.rows * c.n; ++i) {
     const int64_t column = i % c.n, row = i / c.n, matrix = row / c.rows;
     double sum = c.bias ? b.values[size_t(column)] : 0, size = std::fabs(sum);
     for (int64_t j = 0; j < c.k; ++j) {
-      const double term =
-          x.values[size_t(row * c.k + j)] * w.values[size_t((matrix * c.n + column) * c.k + j)];
+      const int64_t at =
+          c.across ? (matrix * c.k + j) * c.n + column : (matrix * c.n + column) * c.k + j;
+      const double term = x.values[size_t(row * c.k + j)] * w.values[size_t(at)];
       sum += term, size += std::fabs(term);
     }
     const double off = std::fabs(got->at(0).values[size_t(i)] - sum);
@@ -201,4 +207,20 @@ TEST_CASE("rings ask for weights before they wait for the kernels in front, with
         CHECK(compiled->bytes.find("cp.async.cg", begin) <
               compiled->bytes.find("griddepcontrol.wait", begin));
       }
+}
+
+TEST_CASE("products of few rows with matrices [k, n] read neighbouring columns") {
+  const auto across = [](DType dtype, int64_t rows, int64_t n, int64_t k, int64_t batch = 1) {
+    return check_few_rows({dtype, rows, n, k, k % 8 == 0, batch, 1, "matmul_gemv", true});
+  };
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    for (int64_t n : {1, 4, 24, 64, 67}) // vectors, some behind the last column, and none
+      for (int64_t k : {4, 260, 1028, 301})
+        across(dtype, 1 + (n + k) % 4, n, k);
+    across(dtype, 2, 40, 72, 3);
+    for (int64_t k : {264, 77}) { // the same bits alone and among others
+      const Array many = across(dtype, 4, 48, k), few = across(dtype, 1, 48, k);
+      CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));
+    }
+  }
 }
