@@ -84,7 +84,7 @@ template <int kFormat> struct Numbers {
 // As multiply, of sums that begin at 0.
 __device__ __forceinline__ void multiply_first(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
                                                unsigned c1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPES
+  asm volatile("mma.sync.aligned." MMA_FORM
                ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
                : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1), "f"(0.0f));

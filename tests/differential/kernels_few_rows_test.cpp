@@ -97,7 +97,7 @@ TEST_CASE("products of few rows agree with sums in double, whatever n and k") {
     for (int64_t n : {1, 3, 8, 15}) // fewer than a group has
       check_few_rows({dtype, 1, n, 600, true}), check_few_rows({dtype, 4, n, 77});
     check_few_rows({dtype, 2, 48, 0, true});
-    check_few_rows({dtype, 9, 48, 72, true, 1, 1, "matmul_mma_small"});
+    check_few_rows({dtype, 9, 48, 72, true, 1, 1, "matmul_mma_least"});
   }
 }
 
