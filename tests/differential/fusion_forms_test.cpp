@@ -178,3 +178,27 @@ TEST_CASE("convolutions over volumes, transposed ones and products of bytes go o
           std::string::npos);
   }
 }
+
+TEST_CASE("what a product adds by columns is read in runs, at odd widths too") {
+  // Whole runs, parts of them, rows that begin anywhere, k over blocks.
+  struct Row {
+    int64_t m, k, n;
+    const char *dtype;
+  };
+  for (const Row &row : {Row{33, 64, 37, "f16"}, Row{70, 50, 70, "bf16"}, Row{65, 384, 136, "f16"},
+                         Row{9, 40, 75, "f32"}}) {
+    const auto matrix = [](int64_t a, int64_t b) {
+      return "tensor<[" + std::to_string(a) + ", " + std::to_string(b) + "], f32>";
+    };
+    const std::string cast = std::string(") {dtype = ") + row.dtype + "}\n";
+    check_same_bits(
+        "cugrt 1\nfunc @main(%x: " + matrix(row.m, row.k) + ", %w: " + matrix(row.k, row.n) +
+            ", %b: tensor<[" + std::to_string(row.n) + "], f32>, %r: " + matrix(row.m, row.n) +
+            ") -> (" + matrix(row.m, row.n) + ") {\n  %xc = cast(%x" + cast + "  %wc = cast(%w" +
+            cast + "  %bc = cast(%b" + cast + "  %rc = cast(%r" + cast +
+            "  %p = matmul(%xc, %wc)\n  %q = add(%p, %bc)\n  %s = relu(%q)\n"
+            "  %t = mul(%s, %bc)\n  %u = add(%t, %rc)\n"
+            "  %y = cast(%u) {dtype = f32}\n  return %y\n}\n",
+        {{{row.m, row.k}}, {{row.k, row.n}}, {{row.n}}, {{row.m, row.n}}}, {row.m, row.n});
+  }
+}

@@ -457,6 +457,8 @@ Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent
   CUGRT_ASSIGN(const uint32_t node, visit(value, all));
   if (given_.by_value)
     find_row_reads();
+  if (given_.columns_by_value)
+    find_column_reads();
   const Node result = nodes_[node];
   const bool is_operation = result.op != kNone && result.branches.empty();
   const std::string text = is_operation ? operation(result) : write(node);

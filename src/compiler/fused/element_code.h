@@ -18,8 +18,8 @@
 // What is computed within a branch lies in spaces of its own, so nothing outside refers to it.
 #pragma once
 
-#include "ops/emit/element_ops.h"
 #include "compiler/fused/fused_group.h"
+#include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
 
 #include <map>
@@ -56,6 +56,7 @@ public:
     std::vector<std::pair<uint32_t, std::string>> leaves{};
     bool by_value = false; // what is_read_in_place and row_read
     bool in_place_by_value = false;
+    bool columns_by_value = false; // an element for each of the innermost dimension: row_read
   };
   /// `ops`, of the group, are computed in place; other values but leaves are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
@@ -74,7 +75,7 @@ public:
   /// Of an input that is read at one index only, which moves along the result's innermost dimension
   /// with it, or not at all: where, as a function's body of the linear index, and what must hold
   /// for VECTOR neighbours of the result to have VECTOR neighbours of it, or one element. With
-  /// Names::by_value the input's name stands for the element.
+  /// Names::by_value or columns_by_value the input's name stands for the element.
   struct RowRead {
     std::string body;
     bool moves = false;
@@ -184,6 +185,9 @@ private:
 
   // Writing (element_text.cpp).
   void find_row_reads();
+  void find_column_reads();
+  const Access *only_access(uint32_t tensor) const;
+  void drop_coordinates(uint32_t tensor);
   void write_row_read(uint32_t tensor, const Access &access);
   void write_space(uint32_t space);
   void write_coordinates(Space &space);

@@ -110,6 +110,27 @@ void ElementCode::write_coordinates(Space &space) {
   }
 }
 
+/// The access of an input that is read at one index of the result only.
+const ElementCode::Access *ElementCode::only_access(uint32_t tensor) const {
+  const Access *read = nullptr;
+  for (const Node &node : nodes_) {
+    if (node.op != kNone || node.access == kNone || node.tensor != tensor)
+      continue;
+    const Access &access = spaces_[node.space].accesses[node.access];
+    if (node.space != 0 || (read && read->strides != access.strides))
+      return nullptr;
+    read = &access;
+  }
+  return in_place_[tensor] ? nullptr : read;
+}
+
+/// No coordinates are needed for a row read.
+void ElementCode::drop_coordinates(uint32_t tensor) {
+  for (const Node &node : nodes_)
+    if (node.op == kNone && node.access != kNone && node.tensor == tensor)
+      spaces_[0].accesses[node.access].whole = true;
+}
+
 /// The inputs that are read along the result's rows, whose coordinates the element's code then does
 /// without.
 void ElementCode::find_row_reads() {
@@ -118,23 +139,34 @@ void ElementCode::find_row_reads() {
   if (parameters_.tensors.size() > kMostTensors)
     return;
   for (uint32_t t = 0; t < parameters_.tensors.size(); ++t) {
-    const Access *read = nullptr;
-    bool alike = !in_place_[t];
-    for (const Node &node : nodes_) {
-      if (node.op != kNone || node.access == kNone || node.tensor != t)
-        continue;
-      const Access &access = spaces_[node.space].accesses[node.access];
-      alike = alike && node.space == 0 && (!read || read->strides == access.strides);
-      read = &access;
-    }
-    if (!alike || !read)
+    const Access *read = only_access(t);
+    if (!read)
       continue;
     const Access access = *read;
     write_row_read(t, access);
     if (row_reads_.count(t))
-      for (const Node &node : nodes_)
-        if (node.op == kNone && node.access != kNone && node.tensor == t)
-          spaces_[0].accesses[node.access].whole = true; // no coordinates are needed for it
+      drop_coordinates(t);
+  }
+}
+
+/// The inputs that have an element for each of the result's innermost dimension.
+void ElementCode::find_column_reads() {
+  ir::ExprPool &exprs = module_.exprs;
+  for (uint32_t t = 0; t < parameters_.tensors.size(); ++t) {
+    const Access *read = only_access(t);
+    const Space &root = spaces_[0];
+    if (!read || root.dims.empty() || exprs.as_constant(read->strides.back()) != 1 ||
+        (read->base.valid() && exprs.as_constant(read->base) != 0) ||
+        !std::all_of(read->strides.begin(), read->strides.end() - 1,
+                     [&](ir::ExprId stride) { return exprs.as_constant(stride) == 0; }))
+      continue;
+    RowRead column;
+    column.moves = true;
+    const std::string hint = read->owner + "_columns";
+    column.body =
+        indent_ + "return " + root.linear + " % Index(" + size(hint, root.dims.back()) + ");\n";
+    row_reads_.emplace(t, std::move(column));
+    drop_coordinates(t);
   }
 }
 
@@ -327,7 +359,7 @@ std::string ElementCode::write_node(const Node &node) {
     write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
     if ((in_place_[node.tensor] && (given_.by_value || given_.in_place_by_value)) ||
-        (given_.by_value && row_read(node.tensor)))
+        row_read(node.tensor))
       return name;
     text = name + "[" + offset(node) + "]";
     if (node.uses == 1)

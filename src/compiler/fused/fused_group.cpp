@@ -69,7 +69,8 @@ private:
       made.widest_bytes = 0;
     made.text = heading(group_, part_.ops, parameters) +
                 includes(parameters, made.widest_bytes ? "vectors" : "", "programmatic") +
-                place_functions(code) + element_function(code, lines) + element_kernel(made, code);
+                place_functions(code, "i") + element_function(code, lines) +
+                element_kernel(made, code);
     return {};
   }
 
@@ -78,12 +79,13 @@ private:
     return code.is_read_in_place(tensor) || code.row_read(tensor);
   }
 
-  /// Index x1_at(Index i, ..): where an input is read that lies along rows.
-  static std::string place_functions(const ElementCode &code) {
+  /// Index x1_at(Index i, ..), with the linear index of that name: where an input is read that lies
+  /// along rows.
+  static std::string place_functions(const ElementCode &code, const std::string &index) {
     std::string text;
     for (size_t i = 0; i < code.parameters().tensors.size(); ++i)
       if (const ElementCode::RowRead *read = code.row_read(i)) {
-        std::vector<std::string> list = {"Index i"};
+        std::vector<std::string> list = {"Index " + index};
         for (const ElementParameters::Size &size : code.parameters().sizes)
           list.push_back(declared(size, true));
         text += wrapped("__device__ __forceinline__ Index " + code.parameters().tensors[i].name +
@@ -213,11 +215,12 @@ private:
     if (!places_.after.empty()) {
       const std::string name(ir::op_info(anchor.op).name);
       ElementCode code(module_, group_, places_.after,
-                       {"j", "x", {{anchor.result, name}}, false, true});
+                       {"j", "x", {{anchor.result, name}}, false, true, has_columns(anchor)});
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
       const std::string value = is_search(anchor.op) ? "value" : "T(value)";
       macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +
-                value + arguments(code, "[j]") + ")\n" + results_macros(code, value);
+                value + arguments(code, "j") + ")\n" + results_macros(code, value);
+      functions += place_functions(code, "j");
       functions += function(element(output()) + " stored(",
                             "Index j, " + element(anchor.result) + " " + name, code, lines, true);
       uses.add(code.parameters());
@@ -240,28 +243,50 @@ private:
     return {};
   }
 
-  /// ", x0, j_size1"; `of_element` is behind what is read in place.
-  static std::string arguments(const ElementCode &code, const std::string &of_element = "") {
+  /// Whether the innermost dimension of the result is that of a product, of whose rows RESULTS are
+  /// parts.
+  bool has_columns(const FusedOp &anchor) const {
+    const ir::Type &product = module_.types[type(anchor.result)],
+                   &y = module_.types[type(output())];
+    return anchor.op == ir::Op::matmul && !y.dims.empty() && product.dims.back() == y.dims.back();
+  }
+
+  /// ", x0, j_size1"; what is by value is read at the linear index of that name.
+  static std::string arguments(const ElementCode &code, const std::string &index = "") {
     const std::vector<std::string> names = named(code.parameters());
     std::string text;
-    for (size_t i = 0; i < names.size(); ++i)
-      text += ", " + names[i] +
-              (i < code.parameters().tensors.size() && code.is_read_in_place(i) ? of_element : "");
+    for (size_t i = 0; i < names.size(); ++i) {
+      text += ", " + names[i];
+      if (i < code.parameters().tensors.size() && !index.empty() && is_by_value(code, i))
+        text += "[" + (code.row_read(i) ? place(code, i, index) : index) + "]";
+    }
     return text;
   }
 
-  /// RESULTS, where something is read in place: in runs, too.
+  /// The same, of elements of runs.
+  static std::string run_arguments(const ElementCode &code) {
+    const std::vector<std::string> names = named(code.parameters());
+    std::string text;
+    for (size_t i = 0; i < names.size(); ++i)
+      text +=
+          ", " + names[i] +
+          (i < code.parameters().tensors.size() && is_by_value(code, i) ? "_run.element[e]" : "");
+    return text;
+  }
+
+  /// RESULTS, where something is read in place or by columns: in runs, too.
   std::string results_macros(const ElementCode &code, const std::string &value) const {
     std::string aligned, loads;
     for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i) {
-      if (!code.is_read_in_place(i))
+      if (!is_by_value(code, i))
         continue;
       const auto &[name, tensor] = code.parameters().tensors[i];
       const std::string type = "Run<count, " + element(tensor) + ">";
+      const std::string from =
+          name + " + " + (code.row_read(i) ? place(code, i, "Index(first)") : "(first)");
       aligned += (aligned.empty() ? "" : " && ") + type + "::is_aligned(" + name + ")";
       loads += "    " + type + " " + name + "_run; \\\n    (whole) ? " + name + "_run.load(" +
-               name + " + (first)) : " + name + "_run.load_part(" + name +
-               " + (first), left); \\\n";
+               from + ") : " + name + "_run.load_part(" + from + ", left); \\\n";
     }
     if (aligned.empty())
       return "";
@@ -269,14 +294,14 @@ private:
            ")\n#define RESULTS(count, run, first, value, whole, left) \\\n  do { \\\n" + loads +
            "    _Pragma(\"unroll\") for (int e = 0; e < count; ++e) if (e < (left)) \\\n"
            "      (run).element[e] = stored((first) + e, " +
-           value + arguments(code, "_run.element[e]") + "); \\\n  } while (false)\n";
+           value + run_arguments(code) + "); \\\n  } while (false)\n";
   }
 
   std::string function(const std::string &begin, const std::string &first, const ElementCode &code,
-                       const std::string &lines, bool in_place_by_value = false) const {
+                       const std::string &lines, bool by_value = false) const {
     std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
-    for (uint32_t i = 0; in_place_by_value && i < code.parameters().tensors.size(); ++i)
-      if (const auto &[name, value] = code.parameters().tensors[i]; code.is_read_in_place(i))
+    for (uint32_t i = 0; by_value && i < code.parameters().tensors.size(); ++i)
+      if (const auto &[name, value] = code.parameters().tensors[i]; is_by_value(code, i))
         list[i] = element(value) + " " + name;
     list.insert(list.begin(), first);
     return wrapped("__device__ __forceinline__ " + begin, list, ") {\n") + lines + "}\n\n";
