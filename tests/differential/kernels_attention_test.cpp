@@ -8,6 +8,7 @@
 #include "kernels/builtin.h"
 
 #include <cmath>
+#include <limits>
 
 namespace {
 
@@ -213,6 +214,47 @@ TEST_CASE("attention of many queries takes tensor cores") {
         masked.operands.push_back({mask, of_mask});
         CHECK(entry(masked) == "attention_mma");
       }
+}
+
+TEST_CASE("attention of many queries: whole tiles, and those at the edges of what is seen") {
+  auto entry = [](OpTest test) {
+    test.multiprocessors = 1; // rows are not few, so that no cache is cut
+    std::mt19937 random(1);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe() << ": " << outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries.at(0) == "attention_mma");
+  };
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (int64_t capacity : {63, 64, 65, 127, 128, 129, 400})
+      for (bool causal : {false, true})
+        entry(attention({1, 66, 2, capacity, 1, 32}, {flag("causal", causal)}, dtype));
+    for (int64_t window : {1, 63, 64, 65, 128, 200})
+      entry(attention({1, 130, 1, 330, 1, 16}, {kCausal, integer("window", window)}, dtype));
+    for (double scale : {-0.25, 2.0})
+      entry(attention({1, 40, 2, 150, 2, 64}, {kCausal, real("scale", scale)}, dtype));
+    OpTest lengths = attention({6, 20, 2, 300, 1, 32}, {kCausal}, dtype);
+    lengths.operands.push_back(given({6}, {0, 1, 19, 64, 129, 300}, DType::i32));
+    entry(lengths);
+    lengths.attributes = {kCausal, integer("window", 70)};
+    entry(lengths);
+    // Rows whose every position is hidden by the least number, some by -infinity.
+    OpTest hidden = attention({1, 16, 1, 70, 1, 32}, {}, dtype);
+    std::vector<double> mask(16 * 70, 0);
+    for (size_t i = 0; i < mask.size(); ++i)
+      mask[i] = i / 70 < 3    ? -std::numeric_limits<float>::max()
+                : i / 70 == 4 ? -INFINITY
+                : i % 3 == 0  ? -INFINITY
+                              : 0.5;
+    hidden.operands.push_back(kAbsent);
+    hidden.operands.push_back(given({16, 70}, mask, DType::f32));
+    entry(hidden);
+  }
+  entry(attention({1, 70, 1, 300, 1, 192}, {kCausal}, DType::f16));
+  entry(attention({1, 64, 1, 200, 1, 256}, {kCausal, real("scale", -0.1)}, DType::bf16));
+  OpTest specials = attention({1, 20, 1, 200, 1, 16}, {}, DType::f16);
+  specials.specials = true;
+  entry(specials);
 }
 
 TEST_CASE("attention within a window sees that many positions, up to its own") {

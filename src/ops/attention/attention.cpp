@@ -207,7 +207,16 @@ void cache_option(KernelLaunch &launch, ir::DType cache, ir::DType computed) {
 /// Where queries may be many, tensor cores: f16 and bf16, in heads of whole runs of 16 bytes.
 enum class TensorCores { no, from_many_queries, always };
 
-constexpr int64_t kQueriesAtOnce = 64, kMostMmaWidth = 256;
+constexpr int64_t kQueriesAtOnce = 64, kMmaThreads = 128, kMostMmaWidth = 256;
+
+/// kMmaBytes of kernels/attention/attention_mma.cuh, for heads of at most `width` elements.
+int64_t mma_shared_bytes(int64_t width) {
+  const int64_t positions = width > 192   ? 16
+                            : width > 128 ? 32
+                                          : 64,
+                waiting = std::max<int64_t>(width / 16 - 8, 0) * kMmaThreads * 16;
+  return 4 * positions * 2 * (width + 8) + waiting;
+}
 
 TensorCores tensor_cores_of(OpEmitter &op, const ir::Type &q, int64_t width) {
   if (!has_tensor_cores(q.dtype, op.table().choice().target) || width % 8 != 0 ||
@@ -395,7 +404,7 @@ Status emit_attention(OpEmitter &op) {
                          : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
                      exprs.mul(exprs.mul(sequences, heads),
                                exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
-                     {128, 1, 1});
+                     {kMmaThreads, 1, 1}, mma_shared_bytes((width + 31) / 32 * 32));
     if (tensor_cores != TensorCores::always)
       launch.variant("", {}, whole, {256, 1, 1});
   }
