@@ -4,24 +4,31 @@
 //   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
 // A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
-// Which ones tells strips.cuh. Where there are many rows, it computes 128 columns
-// (matmul_repacked_tiles.cuh).
+// Which ones tells strips.cuh. From 9 rows on it computes 128 columns (matmul_repacked_tiles.cuh).
 //
-//   entry                   rows   block    grid                                for
-//   matmul_repacked         8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16; f32
-//   matmul_repacked_1       1      32 x 8   ceil(n / 16)                        one row of f32
-//   matmul_repacked_tiles   64     32 x 4   ceil(rows / 64) * ceil(n / 128)     HAS_TILES
-//   matmul_stream           8      32 x 8   at most n / 16                      f16, bf16: few rows
-//   matmul_stream_1         1      32 x 8   at most n / 16                      likewise: one row
+//   entry                      rows   block    grid                                for
+//   matmul_repacked            8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16;
+//   f32 matmul_repacked_1          1      32 x 8   ceil(n / 16)                        one row of
+//   f32 matmul_repacked_tiles      128    32 x 8   tiles                               f16, bf16
+//   matmul_repacked_tiles_32   32     32 x 4   tiles                               likewise
+//   matmul_stream              8      32 x 8   at most n / 16                      f16, bf16: few
+//   rows matmul_stream_1            1      32 x 8   at most n / 16                      likewise:
+//   one row
+//
+// Tiles want whole units, and words that hold a d of two bytes within w. Their grid is ceil(rows /
+// 128, 64 or 32) * ceil(n / 128); of it whole waves, as many blocks as PLACES or PLACES_32 says, and
+// the rest times the parts that each of these is cut into (matmul_repacked_tiles.cuh).
 //
 // Blocks of matmul_stream stay for several tiles (stream.cuh), and want whole units and 16 columns
 // each (repacked_stream.cuh).
 //
-// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: k is whole
-// units, and words that hold a d of two bytes are within w; the third entry has two slots of each
-// warp and three steps of x as dynamic shared memory; SLOTS and SLOTS_1, of the rings of
-// matmul_stream and matmul_stream_1, without which they are left out; WITHOUT_STRIPS, which leaves
-// out matmul_repacked. Those of floating.cuh and assume.cuh.
+// Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: kernels have
+// parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
+// for each such tile, which are 0 and stay so; PLACES and PLACES_32, SLOTS and SLOTS_1 of the rings
+// of matmul_stream and matmul_stream_1, without each of which its entry is left out;
+// WITHOUT_STRIPS, which leaves out matmul_repacked. Dynamic shared memory: of tiles two units of
+// each 32 columns and three steps of x (of q6_k and 128 rows two). Those of floating.cuh and
+// assume.cuh.
 
 #include "linear/repacked_stream.cuh"
 #include "linear/strips.cuh"
@@ -30,6 +37,9 @@
 #include "shared/programmatic.cuh"
 #ifdef HAS_TILES
 #include "linear/matmul_repacked_tiles.cuh"
+#define RESULT float *parts, unsigned *__restrict__ counters, T *__restrict__ y
+#else
+#define RESULT T *__restrict__ y
 #endif
 
 constexpr int kColumns = 16, kWarps = 8;
@@ -77,7 +87,7 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
 
 #define ENTRY(name, tall, blocks)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, blocks)                                \
-      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
            long long rows, long long n, long long k) {                                             \
     BEGIN_EARLY();                                                                                 \
     multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k);                                        \
@@ -90,17 +100,39 @@ ENTRY(matmul_repacked, kRows, kBlocks)
 ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
 #endif
 
-#ifdef HAS_TILES
-extern "C" __global__ void __launch_bounds__(128, 2)
-    matmul_repacked_tiles(const T *__restrict__ x, const Byte *__restrict__ w,
-                          BIAS_PARAMETER T *__restrict__ y, long long rows, long long n,
-                          long long k) {
-  BEGIN_EARLY();
-#ifdef MULTIPLIES_BY_MMA
-  extern __shared__ __align__(16) Byte shared_bytes[];
-  multiply_tile<FORMAT>(x, w, BIAS_ARGUMENT y, rows, n, k, shared_bytes);
+#if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
+#define MULTIPLY_TILE(each, warps, places)                                                         \
+  extern __shared__ __align__(16) Byte shared_bytes[];                                             \
+  multiply_tile<FORMAT, each, warps>(x, w, BIAS_ARGUMENT y, parts, counters, places, rows, n, k,   \
+                                     shared_bytes)
+#else
+#define MULTIPLY_TILE(each, warps, places)
 #endif
-}
+#define TILES(name, each, warps, blocks, places)                                                   \
+  extern "C" __global__ void __launch_bounds__(32 * warps, blocks)                                 \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
+           long long rows, long long n, long long k) {                                             \
+    BEGIN_EARLY();                                                                                 \
+    MULTIPLY_TILE(each, warps, places);                                                            \
+  }
+
+// Rows of a warp, by 8: registers have no room for more beside sums of x, leasts and numbers that
+// come of two words.
+#ifdef DTYPE_BF16
+constexpr int kEachLarge = FORMAT == FORMAT_q2_k || FORMAT == FORMAT_q5_k ? 4 : 8;
+#else
+constexpr int kEachLarge = 8;
+#endif
+#ifdef PLACES
+TILES(matmul_repacked_tiles, kEachLarge, 8, 1, PLACES)
+#endif
+#ifdef PLACES_32
+#ifdef DTYPE_BF16 // scales and leasts beside the numbers
+constexpr int kSmallTiles = 2;
+#else
+constexpr int kSmallTiles = 3;
+#endif
+TILES(matmul_repacked_tiles_32, 4, 4, kSmallTiles, PLACES_32)
 #endif
 
 #if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
@@ -144,7 +176,7 @@ constexpr int kStreams = 2;
 
 #define STREAM(name, tall, slots)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams)                              \
-      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER T *__restrict__ y,  \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
            long long rows, long long n, long long k) {                                             \
     STREAM_ROWS(tall, slots);                                                                      \
   }

@@ -1,15 +1,18 @@
 // Tiles of a product with repacked blocks, on tensor cores. Part of matmul_repacked.cu.
 //
-// A block of threads computes 128 columns of y for 64 rows of x, a warp 32 of the columns for all
-// of the rows: so a weight becomes a number once for 64 rows. Weights come into a ring of two units
-// a warp, which no other warp reads (repacked_tiles.cuh), x by steps of 64 of k into a ring of
-// three that all share.
+// A block of threads computes 128 columns of y for 32 or 128 rows of x, a warp 32 of the columns
+// for 32 or 64 of the rows: so a weight becomes a number once for these. Weights come into a ring
+// of two units for each 32 columns (repacked_tiles.cuh), x by steps of 64 of k into a ring that all
+// share.
 //
-//   x in shared memory, a step: 64 rows of 128 bytes, 16-byte chunks exchanged by swizzle()
+//   x in shared memory, a step: rows of 128 bytes, 16-byte chunks exchanged by swizzle()
 //
-// What a format's leasts are times are sums of x: of formats of 256 elements all eight of a unit
-// are one mma, with the leasts, whole numbers, on its left. There the sums are two bf16 numbers
-// each, the second what the first rounded off.
+// What a format's leasts are times are sums of x: of eight blocks, or parts, of a unit they are one
+// mma with the leasts, in bf16, on its left. There the sums are two bf16 numbers each, the second
+// what the first rounded off, and so are leasts that are no whole numbers.
+//
+// Tiles beyond whole waves of `kPlaces` blocks are cut along k, so that their wave is full, too:
+// blocks write their sums to `parts`, and the last to come adds all of a tile in the order of k.
 #pragma once
 
 #include "linear/repacked_tiles.cuh"
@@ -18,61 +21,58 @@
 
 #ifdef MULTIPLIES_BY_MMA
 
-#include <cuda_bf16.h>
+constexpr int kTileColumns = 128, kTileTogether = 1024;
+constexpr int kStep = 64, kStepBytes = kStep * 2; // of a row
 
-constexpr int kTileRows = 64, kTileWarps = 4, kTileColumns = 32 * kTileWarps, kTileTogether = 1024;
-constexpr int kStep = 64, kStepBytes = kTileRows * kStep * 2, kStepSlots = 3;
+// kEach: rows of a warp, by 8; kWarps: of a block.
+template <int kFormat, int kEach, int kWarps> struct TileForm {
+  static constexpr int kRows = kEach * 8 * (kWarps / 4), kThreads = 32 * kWarps;
+  static constexpr int kSlot = kRows * kStepBytes;
+  // Of x. Of q6_k there is no room for three on devices with 100 KiB.
+  static constexpr int kSlots = kFormat == 66 && kRows == 128 ? 2 : 3;
+};
 
 // Which chunks of a row are exchanged: lanes that read together then read other banks.
 __device__ __forceinline__ int swizzle(int row) { return (row & 1) << 2 | (row & 2); }
 
-__device__ __forceinline__ unsigned bf16_pair(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-  return *reinterpret_cast<const unsigned *>(&pair);
-}
-__device__ __forceinline__ float less_bf16(float value) {
-  return value - __bfloat162float(__float2bfloat16_rn(value));
-}
-// Two bytes of a word, 2 `which` and the next, as bf16 pair.
-__device__ __forceinline__ unsigned bf16_of_bytes(unsigned word, int which) {
-  return bf16_pair(float(word >> which * 16 & 255), float(word >> (which * 16 + 8) & 255));
-}
+// Adds to `sum`.
 __device__ __forceinline__ void multiply_bf16(float (&sum)[4], const unsigned (&a)[2], unsigned c0,
                                               unsigned c1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %4, %5}, {%6, %7}, {%8, %8, %8, %8};"
-               : "=f"(sum[0]), "=f"(sum[1]), "=f"(sum[2]), "=f"(sum[3])
-               : "r"(a[0]), "r"(a[1]), "r"(c0), "r"(c1), "f"(0.0f));
+               "{%4, %5, %4, %5}, {%6, %7}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(c0), "r"(c1));
 }
 
-template <bool kAligned> struct RowCopies {
+template <typename Form, bool kAligned> struct RowCopies {
+  static constexpr int kApart = Form::kThreads / 8, kOwn = Form::kRows / kApart; // rows of a lane
   const T *from;
   unsigned own, left, to; // rows: its first, the last there is
   unsigned width;         // of rows, in elements
 
-  // Rows beyond the last repeat it; they are not stored.
+  // Rows beyond the last repeat it; they are not stored. `begin`: of k.
   __device__ __forceinline__ RowCopies(const T *x, long long first, long long rows, long long k,
-                                       int thread)
+                                       int begin, int thread)
       : own(thread / 8), left(unsigned(rows - 1 - first)), width(unsigned(k)) {
     const int chunk = thread % 8;
-    from = x + first * k + chunk * 8;
-    to = own * (kStep * 2) + (chunk ^ swizzle(own)) * 16;
+    from = x + first * k + begin + chunk * 8;
+    to = own * kStepBytes + (chunk ^ swizzle(own)) * 16;
   }
   __device__ __forceinline__ const T *row(int j) const {
-    return from + (own + 16 * j < left ? own + 16 * j : left) * width;
+    return from + (own + kApart * j < left ? own + kApart * j : left) * width;
   }
   // The next step, into a slot.
   __device__ __forceinline__ void copy(Byte *slot) {
     Byte *first = slot + to;
     if constexpr (kAligned) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        copy_bytes<16>(shared_address(first + j * 16 * (kStep * 2)), row(j));
+      for (int j = 0; j < kOwn; ++j)
+        copy_bytes<16>(shared_address(first + j * kApart * kStepBytes), row(j));
     } else { // seldom
 #pragma unroll 1
-      for (int j = 0; j < 4; ++j) {
+      for (int j = 0; j < kOwn; ++j) {
         const T *from = row(j);
-        *reinterpret_cast<uint4 *>(first + j * 16 * (kStep * 2)) = {
+        *reinterpret_cast<uint4 *>(first + j * kApart * kStepBytes) = {
             read_pair(from), read_pair(from + 2), read_pair(from + 4), read_pair(from + 6)};
       }
     }
@@ -80,11 +80,11 @@ template <bool kAligned> struct RowCopies {
   }
 };
 
-// A lane's elements of block b of a step, of row 8 j + g of x.
+// A lane's elements of block b of a step, of row 8 j + g of the warp's.
 template <int kFormat>
 __device__ __forceinline__ Right right_of(const Byte *slot, int j, int b, int lane) {
   const int row = 8 * j + lane / 4, q = lane % 4;
-  const Byte *at = slot + row * (kStep * 2);
+  const Byte *at = slot + row * kStepBytes;
   if constexpr (!Repacked<kFormat>::kHasHalves)
     return *reinterpret_cast<const uint4 *>(at + ((b * 4 + q) ^ swizzle(lane / 4)) * 16);
   const int chunk = b * 4 + q / 2, within = q % 2 * 8;
@@ -95,62 +95,99 @@ __device__ __forceinline__ Right right_of(const Byte *slot, int j, int b, int la
   return {first.x, first.y, second.x, second.y};
 }
 
-// Sums of a warp: of columns 16 m + g and + 8, rows 8 j + 2 q and + 1.
-typedef float TileSums[2][8][4];
+// Sums of a warp: of columns 16 m + g and + 8, rows 8 j + 2 q and + 1; and of x, of rows 16 j + g
+// and + 8 and blocks, or parts, 2 q and 2 q + 1.
+template <int kEach> using TileSums = float[2][kEach][4];
+template <int kEach> using RowSums = float[kEach / 2][4];
 
-// Adds block 2 p + b of a unit of a format of 32 elements.
-template <int kFormat, int b>
+// Adds a block of x to its sums. Those of what leasts_of() gives are in columns of the mma.
+template <int kFormat>
+__device__ __forceinline__ void add_to_sums(const Right (&x)[2], int block, int lane,
+                                            float (&xs)[4]) {
+#ifdef DTYPE_F16
+  constexpr unsigned kOne = 0x3c003c00;
+#else
+  constexpr unsigned kOne = 0x3f803f80;
+#endif
+  constexpr int kParts = kFormat == 26 ? 2 : 1;
+  constexpr int kColumns = Repacked<kFormat>::kIsLarge ? 8 : 4;
+  const int column = lane / 4 % kColumns, part = block * kParts % kColumns;
+  const unsigned first = column == part ? kOne : 0, second = column == part + kParts - 1 ? kOne : 0;
+  multiply(xs, {x[0].x, x[1].x, x[0].y, x[1].y}, first, first);
+  multiply(xs, {x[0].z, x[1].z, x[0].w, x[1].w}, second, second);
+}
+
+// Adds block 2 p + b of unit `unit`, times its scales: those of its parts, of four rows of w.
+template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *step, int p,
-                                                  int lane, TileSums &sum) {
+                                                  int lane, int unit, long long column, long long n,
+                                                  TileSums<kEach> &sum, RowSums<kEach> &xs) {
   typedef WeightTile<kFormat> Tile;
-  static_assert(!BlockFormat<kFormat>::kHasLeast, "sums of x take too many registers");
   unsigned number[4][4];
-  float scale[4];
+  float scale[4][Tile::kParts];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     Tile::template plain_numbers<b>(Tile::words(slot, j, p, lane), number[j]);
-    const unsigned *scales = reinterpret_cast<const unsigned *>(
-        slot + Tile::kScalesAt + (lane / 4 + 8 * j) * Tile::kScaleBytes);
-    scale[j] = half_of(scales[p], b);
+    if constexpr (Repacked<kFormat>::kIsLarge) {
+      const unsigned bytes = Tile::scales_of(slot, j, p, lane);
+      const float d = half_of(Tile::d_of(slot, j, unit, column, n, lane), 0);
+#pragma unroll
+      for (int i = 0; i < Tile::kParts; ++i)
+        scale[j][i] = Tile::scale_of(bytes, b * Tile::kParts + i) * d;
+    } else {
+      const unsigned *words = reinterpret_cast<const unsigned *>(
+          slot + Tile::kScalesAt + (lane / 4 + 8 * j) * Tile::kScaleBytes);
+      constexpr bool kHasLeast = BlockFormat<kFormat>::kHasLeast;
+      scale[j][0] = kHasLeast ? half_of(words[2 * p + b], 0) : half_of(words[p], b);
+    }
   }
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const Right x = right_of<kFormat>(step, i, b, lane);
+  for (int i = 0; i < kEach; i += 2) {
+    const Right x[2] = {right_of<kFormat>(step, i, b, lane),
+                        right_of<kFormat>(step, i + 1, b, lane)};
+    if constexpr (BlockFormat<kFormat>::kHasLeast)
+      add_to_sums<kFormat>(x, 2 * p + b, lane, xs[i / 2]);
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
-      float product[4];
-      const unsigned(&up)[4] = number[2 * m], (&down)[4] = number[2 * m + 1];
-      multiply_first(product, {up[0], down[0], up[1], down[1]}, x.x, x.y);
-      multiply(product, {up[2], down[2], up[3], down[3]}, x.z, x.w);
+    for (int c = 0; c < 2; ++c)
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        sum[m][i][e] = fma(product[e], scale[2 * m + e / 2], sum[m][i][e]);
-    }
+      for (int m = 0; m < 2; ++m) {
+        float product[4];
+        const unsigned(&up)[4] = number[2 * m], (&down)[4] = number[2 * m + 1];
+        const auto add = [&](int part) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            sum[m][i + c][e] = fma(product[e], scale[2 * m + e / 2][part], sum[m][i + c][e]);
+        };
+        multiply_first(product, {up[0], down[0], up[1], down[1]}, x[c].x, x[c].y);
+        if constexpr (Tile::kParts == 2) {
+          add(0);
+          multiply_first(product, {up[2], down[2], up[3], down[3]}, x[c].z, x[c].w);
+        } else {
+          multiply(product, {up[2], down[2], up[3], down[3]}, x[c].z, x[c].w);
+        }
+        add(Tile::kParts - 1);
+      }
   }
 }
 
 #ifdef DTYPE_F16
-// Adds block 2 p + b of a unit of a format of 256 elements, ahead of d; `xs`: sums of x, of rows
-// 16 j + g and + 8 and blocks 2 q and 2 q + 1.
-template <int kFormat, int b>
+// Adds block 2 p + b of a unit of a format of 256 elements, ahead of d.
+template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *step, int p,
                                                  int lane, const unsigned (&scales)[4],
-                                                 TileSums &part, float (&xs)[4][4]) {
+                                                 TileSums<kEach> &part, RowSums<kEach> &xs) {
   typedef WeightTile<kFormat> Tile;
   unsigned number[4][Tile::kNumbers][4];
 #pragma unroll
   for (int j = 0; j < 4; ++j)
     Tile::template scaled_numbers<b>(Tile::words(slot, j, p, lane), Tile::factors(scales[j]),
                                      number[j]);
-  const unsigned one = lane / 4 == 2 * p + b ? 0x3c003c00 : 0;
 #pragma unroll
-  for (int i = 0; i < 8; i += 2) {
+  for (int i = 0; i < kEach; i += 2) {
     const Right x[2] = {right_of<kFormat>(step, i, b, lane),
                         right_of<kFormat>(step, i + 1, b, lane)};
-    if constexpr (BlockFormat<kFormat>::kHasLeast) {
-      multiply(xs[i / 2], {x[0].x, x[1].x, x[0].y, x[1].y}, one, one);
-      multiply(xs[i / 2], {x[0].z, x[1].z, x[0].w, x[1].w}, one, one);
-    }
+    if constexpr (BlockFormat<kFormat>::kHasLeast)
+      add_to_sums<kFormat>(x, 2 * p + b, lane, xs[i / 2]);
 #pragma unroll
     for (int s = 0; s < Tile::kNumbers; ++s)
 #pragma unroll
@@ -165,155 +202,260 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
           }
   }
 }
+#endif
 
-// A unit's sums with d, and its leasts.
-template <int kFormat>
-__device__ __forceinline__ void end_unit(const Byte *slot, int lane, const unsigned (&d)[4],
-                                         TileSums &part, float (&xs)[4][4], TileSums &sum) {
+// Adds leasts times sums of x, which begin anew: of a unit, or of q2_k of half of one.
+template <int kFormat, int kEach>
+__device__ __forceinline__ void add_leasts(const Byte *slot, int later, const unsigned (&d)[4],
+                                           int lane, RowSums<kEach> &xs, TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
+  constexpr bool kIsLarge = Repacked<kFormat>::kIsLarge;
+  constexpr float kStep = kIsLarge ? 1 : 1 / Numbers<kFormat>::kFactor; // of `sum`
+  unsigned least[4];
 #pragma unroll
-  for (int m = 0; m < 2; ++m) {
-    const float own[2] = {half_of(d[2 * m], 0) * 16777216, half_of(d[2 * m + 1], 0) * 16777216};
+  for (int j = 0; j < 4; ++j)
+    least[j] = Tile::leasts_of(slot, j, later, lane);
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < kEach; ++i) {
+    float(&two)[4] = xs[i / 2];
+    const int at = i % 2 * 2;
+    const float first = two[at] * kStep, second = two[at + 1] * kStep;
+    const unsigned c0 = bf16_pair(first, second),
+                   c1 = bf16_pair(less_bf16(first), less_bf16(second));
+    two[at] = two[at + 1] = 0;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        sum[m][i][e] = fma(part[m][i][e], own[e / 2], sum[m][i][e]);
-        part[m][i][e] = 0;
-      }
-  }
-  if constexpr (BlockFormat<kFormat>::kHasLeast) {
-    const int q = lane % 4;
-    unsigned least[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const uint4 words = *reinterpret_cast<const uint4 *>(slot + Tile::kScalesAt +
-                                                           (lane / 4 + 8 * j) * Tile::kScaleBytes);
-      const unsigned own[4] = {words.x, words.y, words.z, words.w};
-      const UnitScales<kFormat> scales(own);
-      least[j] = bf16_of_bytes(q < 2 ? scales.least[0] : scales.least[1], q % 2);
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      float(&two)[4] = xs[i / 2];
-      const int at = i % 2 * 2;
-      const unsigned c0 = bf16_pair(two[at], two[at + 1]),
-                     c1 = bf16_pair(less_bf16(two[at]), less_bf16(two[at + 1]));
-      two[at] = two[at + 1] = 0;
-#pragma unroll
-      for (int m = 0; m < 2; ++m) {
-        float below[4];
+    for (int m = 0; m < 2; ++m)
+      if constexpr (kIsLarge) {
+        float below[4] = {};
         multiply_bf16(below, {least[2 * m], least[2 * m + 1]}, c0, c1);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           sum[m][i][e] = fma(below[e], -half_of(d[2 * m + e / 2], 1), sum[m][i][e]);
+      } else {
+        multiply_bf16(sum[m][i], {least[2 * m], least[2 * m + 1]}, c0, c1);
       }
-    }
   }
 }
-#endif
 
-template <int kFormat, bool kAligned>
+// All warps that read the ring of columns `warp` have come here.
+template <int kShares> __device__ __forceinline__ void wait_for_readers(int warp) {
+  if constexpr (kShares == 1)
+    __syncwarp();
+  else
+    asm volatile("bar.sync %0, %1;" ::"r"(warp + 1), "n"(32 * kShares) : "memory");
+}
+
+// Units `first` to `first` + `units` - 1 of k.
+template <int kFormat, int kEach, int kWarps, bool kAligned>
 __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long row, long long column,
-                                         long long rows, long long n, long long k, Byte *shared,
-                                         TileSums &sum) {
+                                         long long rows, long long n, long long k, int first,
+                                         int units, Byte *shared, TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
+  typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kSteps = Tile::kUnit * kBlock / kStep; // of a unit
-  const int lane = threadIdx.x, warp = threadIdx.y;
-  Byte *ring = shared + kStepSlots * kStepBytes + warp * 2 * Tile::kSlot;
-  const long long blocks = k / kBlock;
-  const int units = int(blocks / Tile::kUnit), steps = units * kSteps;
-  Tile weights(w, column + warp * 32, n, blocks, lane);
-  RowCopies<kAligned> copies(x, row, rows, k, warp * 32 + lane);
+  constexpr int kSlots = Form::kSlots, kSlot = Form::kSlot, kShares = kWarps / 4;
+  constexpr bool kHasLeast = BlockFormat<kFormat>::kHasLeast;
+  const int lane = threadIdx.x, warp = threadIdx.y % 4, share = threadIdx.y / 4;
+  const int steps = units * kSteps;
+  const long long own_column = column + warp * 32;
+  Byte *ring = shared + kSlots * kSlot + warp * 2 * Tile::kSlot;
+  WeightCopies<kFormat, kShares> weights(w, own_column, n, k / kBlock, first, share, lane);
+  RowCopies<Form, kAligned> copies(x, row, rows, k, first * Tile::kUnit * kBlock,
+                                   threadIdx.y * 32 + lane);
   weights.copy(shared_address(ring), lane);
-  copies.copy(shared);
-  end_copies();
-  copies.copy(shared + kStepBytes);
-  end_copies();
-  int now = 0, next = 2 * kStepBytes, step = 0;
+#pragma unroll
+  for (int i = 0; i + 1 < kSlots; ++i) {
+    if (i < steps)
+      copies.copy(shared + i * kSlot);
+    end_copies();
+  }
+  int now = 0, next = (kSlots - 1) * kSlot, step = 0;
+  const Byte *const own_rows = shared + share * kEach * 8 * kStepBytes;
 #ifdef DTYPE_F16
-  TileSums part = {};
-  float xs[4][4] = {};
+  TileSums<kEach> part = {};
 #endif
+  RowSums<kEach> xs = {};
 #pragma unroll 1
   for (int unit = 0; unit < units; ++unit) {
     const Byte *slot = ring + unit % 2 * Tile::kSlot;
-    __syncwarp(); // the slot before has been read
+    unsigned d[4] = {};
+    wait_for_readers<kShares>(warp); // of the slot before
     if (unit + 1 < units)
       weights.copy(shared_address(ring + (unit + 1) % 2 * Tile::kSlot), lane);
 #pragma unroll 1
     for (int p = 0; p < kSteps; ++p) {
-      wait_for_copies<1>();
+      wait_for_copies<kSlots - 2>();
       __syncthreads(); // the step is there for all, and the one before has been read
-      if (step + 2 < steps)
+      if (step + kSlots - 1 < steps)
         copies.copy(shared + next);
       end_copies();
       ++step;
-      const Byte *own = shared + now;
+      const Byte *own = own_rows + now;
       if constexpr (Tile::kFolds) {
 #ifdef DTYPE_F16
         unsigned scales[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           scales[j] = Tile::scales_of(slot, j, p, lane);
-        add_scaled_block<kFormat, 0>(slot, own, p, lane, scales, part, xs);
-        add_scaled_block<kFormat, 1>(slot, own, p, lane, scales, part, xs);
+        add_scaled_block<kFormat, 0, kEach>(slot, own, p, lane, scales, part, xs);
+        add_scaled_block<kFormat, 1, kEach>(slot, own, p, lane, scales, part, xs);
 #endif
       } else {
-        add_block_of_tile<kFormat, 0>(slot, own, p, lane, sum);
-        add_block_of_tile<kFormat, 1>(slot, own, p, lane, sum);
+        add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, own_column, n, sum,
+                                             xs);
+        add_block_of_tile<kFormat, 1, kEach>(slot, own, p, lane, first + unit, own_column, n, sum,
+                                             xs);
       }
-      now = now == 2 * kStepBytes ? 0 : now + kStepBytes;
-      next = next == 2 * kStepBytes ? 0 : next + kStepBytes;
+      now = now == (kSlots - 1) * kSlot ? 0 : now + kSlot;
+      next = next == (kSlots - 1) * kSlot ? 0 : next + kSlot;
+      if constexpr (kFormat == 26)
+        if (p == 1) {
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
+          add_leasts<kFormat, kEach>(slot, 0, d, lane, xs, sum);
+        }
     }
-#ifdef DTYPE_F16
-    if constexpr (Tile::kFolds) {
-      unsigned d[4];
+    if constexpr (Repacked<kFormat>::kIsLarge)
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        d[j] = Tile::d_of(slot, j, unit, column + warp * 32, n, lane);
-      end_unit<kFormat>(slot, lane, d, part, xs, sum);
-    }
+        d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
+#ifdef DTYPE_F16
+    if constexpr (Tile::kFolds)
+#pragma unroll
+      for (int m = 0; m < 2; ++m)
+#pragma unroll
+        for (int i = 0; i < kEach; ++i)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            sum[m][i][e] =
+                fma(part[m][i][e], half_of(d[2 * m + e / 2], 0) * 16777216, sum[m][i][e]);
+            part[m][i][e] = 0;
+          }
 #endif
+    if constexpr (kHasLeast)
+      add_leasts<kFormat, kEach>(slot, 1, d, lane, xs, sum);
   }
   wait_for_copies<0>();
 }
 
-template <int kFormat>
-__device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y,
-                                              long long rows, long long n, long long k,
-                                              Byte *shared) {
+// What a block computes: which part of which tile.
+template <int kRows> struct TilePlace {
+  unsigned cut, part, parts; // which of the tiles that are cut; parts of a tile
+  long long row, column;
+
+  // Of tiles beyond whole waves as many parts each as the grid has blocks for.
+  __device__ __forceinline__ void set(unsigned block, unsigned places, long long rows,
+                                      long long n) {
+    cut = part = 0;
+    parts = 1;
+    const unsigned across = unsigned((n + kTileColumns - 1) / kTileColumns),
+                   tiles = across * unsigned((rows + kRows - 1) / kRows);
+    const unsigned rest = tiles % places, whole = tiles - rest;
+    unsigned tile = block;
+    if (block >= whole) {
+      parts = (gridDim.x - whole) / rest;
+      cut = (block - whole) / parts;
+      part = (block - whole) % parts;
+      tile = whole + cut;
+    }
+    const StripTile<kRows, kTileTogether> own(tile, rows, across);
+    row = (long long)(own.strip) * kRows;
+    column = (long long)(own.tile) * kTileColumns;
+  }
+};
+
+// The sums of all parts of a tile, in their order, in the block that is the last to come; which
+// other blocks are not.
+template <int kEach, int kThreads>
+__device__ __forceinline__ bool join_tile(unsigned cut, unsigned part, unsigned count, float *parts,
+                                          unsigned *counters, TileSums<kEach> &sum) {
+  constexpr int kVectors = 2 * kEach;
+  const int thread = threadIdx.y * 32 + threadIdx.x;
+  float4 *const all =
+      reinterpret_cast<float4 *>(parts) + (long long)(cut * count) * kVectors * kThreads + thread;
+  float4 *const to = all + (long long)(part)*kVectors * kThreads;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const float(&four)[4] = sum[v / kEach][v % kEach];
+    to[v * kThreads] = make_float4(four[0], four[1], four[2], four[3]);
+  }
+  __shared__ bool is_last;
+  __syncthreads(); // the block's part is written
+  if (thread == 0) {
+    __threadfence();
+    is_last = atomicInc(counters + cut, count - 1) == count - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!is_last)
+    return false;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      sum[v / kEach][v % kEach][e] = 0;
+#pragma unroll 1
+  for (unsigned other = 0; other < count; ++other)
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const float4 four = __ldcg(all + ((long long)(other)*kVectors + v) * kThreads);
+      float(&to)[4] = sum[v / kEach][v % kEach];
+      to[0] += four.x, to[1] += four.y, to[2] += four.z, to[3] += four.w;
+    }
+  return true;
+}
+
+template <int kFormat, int kEach, int kWarps>
+__device__ __forceinline__ void
+multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsigned *counters,
+              unsigned places, long long rows, long long n, long long k, Byte *shared) {
   __builtin_assume(ASSUME);
-  const StripTile<kTileRows, kTileTogether> own(blockIdx.x, rows,
-                                                unsigned((n + kTileColumns - 1) / kTileColumns));
-  const long long row = (long long)(own.strip) * kTileRows,
-                  column = (long long)(own.tile) * kTileColumns;
-  TileSums sum = {};
-  if ((unsigned long long)(x) % 16 == 0)
-    add_tile<kFormat, true>(x, w, row, column, rows, n, k, shared, sum);
-  else
-    add_tile<kFormat, false>(x, w, row, column, rows, n, k, shared, sum);
+  typedef TileForm<kFormat, kEach, kWarps> Form;
+  constexpr int kRows = Form::kRows, kThreads = Form::kThreads;
+  __shared__ TilePlace<kRows> own; // registers do not keep it beside the sums
+  if (threadIdx.x == 0 && threadIdx.y == 0)
+    own.set(blockIdx.x, places, rows, n);
+  __syncthreads();
+  TileSums<kEach> sum = {};
+  {
+    const unsigned units = unsigned(k / (Repacked<kFormat>::kUnit * kBlock));
+    const unsigned first = own.part * units / own.parts,
+                   count = (own.part + 1) * units / own.parts - first;
+    if ((unsigned long long)(x) % 16 == 0)
+      add_tile<kFormat, kEach, kWarps, true>(x, w, own.row, own.column, rows, n, k, int(first),
+                                             int(count), shared, sum);
+    else
+      add_tile<kFormat, kEach, kWarps, false>(x, w, own.row, own.column, rows, n, k, int(first),
+                                              int(count), shared, sum);
+  }
+  if (own.parts > 1 &&
+      !join_tile<kEach, kThreads>(own.cut, own.part, own.parts, parts, counters, sum))
+    return;
+  const long long row = own.row, column = own.column;
 
   // Through shared memory, so that it is stored in runs.
-  constexpr float kFactor = WeightTile<kFormat>::kFolds ? 1.0f : Numbers<kFormat>::kFactor;
+  constexpr float kFactor = Repacked<kFormat>::kIsLarge ? 1.0f : Numbers<kFormat>::kFactor;
   constexpr int kWidth = kTileColumns + 8;
   T *result = reinterpret_cast<T *>(shared);
-  const int lane = threadIdx.x, warp = threadIdx.y, thread = warp * 32 + lane;
+  const int lane = threadIdx.x, warp = threadIdx.y % 4, share = threadIdx.y / 4;
   __syncthreads();
 #pragma unroll
   for (int m = 0; m < 2; ++m)
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < kEach; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int at = warp * 32 + 16 * m + lane / 4 + e / 2 * 8;
         const float added = column + at < n ? BIAS_AT(column + at) : Acc(0);
-        result[(8 * i + lane % 4 * 2 + e % 2) * kWidth + at] = T(sum[m][i][e] * kFactor + added);
+        result[((share * kEach + i) * 8 + lane % 4 * 2 + e % 2) * kWidth + at] =
+            T(sum[m][i][e] * kFactor + added);
       }
   __syncthreads();
+  const int thread = warp * 32 + lane;
   if (column + thread < n)
 #pragma unroll 4
-    for (int r = 0; r < kTileRows; ++r)
+    for (int r = share; r < kRows; r += kWarps / 4)
       if (row + r < rows)
         y[(row + r) * n + column + thread] = result[r * kWidth + thread];
 }

@@ -22,9 +22,23 @@
 
 #if __CUDA_ARCH__ >= 800
 
+#include <cuda_bf16.h>
+
 // Bits of a word, as they lie.
 __device__ __forceinline__ __half2 masked(unsigned word, unsigned mask) {
   return halves_of(word & mask);
+}
+
+__device__ __forceinline__ unsigned bf16_pair(float first, float second) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+  return *reinterpret_cast<const unsigned *>(&pair);
+}
+__device__ __forceinline__ float less_bf16(float value) {
+  return value - __bfloat162float(__float2bfloat16_rn(value));
+}
+// Two bytes of a word, 2 `which` and the next, as bf16 pair.
+__device__ __forceinline__ unsigned bf16_of_bytes(unsigned word, int which) {
+  return bf16_pair(float(word >> which * 16 & 255), float(word >> (which * 16 + 8) & 255));
 }
 
 template <int kFormat> struct WeightTile {
@@ -35,59 +49,19 @@ template <int kFormat> struct WeightTile {
                        kTailBytes = Layout::kTailBytes > 0 ? 4 : 0;
   static constexpr int kHighAt = 4 * 32 * kLowBytes, kScalesAt = kHighAt + 4 * 32 * kHighBytes,
                        kTailAt = kScalesAt + 32 * kScaleBytes, kSlot = kTailAt + 32 * kTailBytes;
-  static constexpr bool kFolds = Layout::kIsLarge;       // scales, into numbers
-  static constexpr int kNumbers = kFormat == 66 ? 2 : 1; // of a quant
-
-  const Byte *w, *high, *scales, *tail; // both bases, and of what the lane copies next
-  unsigned long long at; // of low bits, behind w; of high ones as far, but for their size
-  long long scale_step;
-  unsigned rows_apart[4]; // of its rows from the first of the tile, in blocks
-
-  // Of rows `first` to `first` + 31 of w; rows beyond the last repeat it.
-  __device__ __forceinline__ WeightTile(const Byte *w, long long first, long long n,
-                                        long long blocks, int lane)
-      : w(w), high(w + Layout::template high_at<true>(0, 0, 0, n, blocks)), scale_step(n) {
-    const long long last = n - 1, begin = first < last ? first : last;
-    const int left = int(last - begin < 31 ? last - begin : 31);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int own = lane / 4 + 8 * j;
-      rows_apart[j] = unsigned(own < left ? own : left) * unsigned(blocks);
-    }
-    const long long row = begin + (lane < left ? lane : left);
-    at = Layout::template low_at<true>(begin, 0, lane % 4, blocks);
-    scales = w + Layout::template scale_at<true>(row, 0, n, blocks);
-    tail = w + Layout::tail_at(row, 0, n, blocks);
-  }
-
-  // The next unit, into a slot.
-  __device__ __forceinline__ void copy(unsigned slot, int lane) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const unsigned long long own = at + (unsigned long long)(rows_apart[j]) * (4 * Layout::kLow);
-#pragma unroll
-      for (int c = 0; c < kLowBytes / 16; ++c)
-        copy_bytes<16>(slot + ((j * (kLowBytes / 16) + c) * 32 + lane) * 16, w + own + c * 16);
-      if constexpr (kHighBytes > 0)
-        copy_bytes<kHighBytes>(slot + kHighAt + (j * 32 + lane) * kHighBytes,
-                               high + own / Layout::kLow * Layout::kHigh);
-    }
-    copy_bytes<kScaleBytes>(slot + kScalesAt + lane * kScaleBytes, scales);
-    at += 4 * kLowBytes;
-    scales += scale_step * kScaleBytes;
-    if constexpr (kTailBytes > 0) {
-      copy_bytes<4>(slot + kTailAt + lane * 4, (const Byte *)((unsigned long long)(tail) & ~3ull));
-      tail += scale_step * Layout::kTailBytes;
-    }
-  }
+  static constexpr bool kFolds = kIsF16 && Layout::kIsLarge; // scales, into numbers
+  static constexpr int kNumbers = kFormat == 66 ? 2 : 1;     // of a quant, where it does
+  static constexpr int kParts = Layout::kHasHalves ? 2 : 1;  // of a block, with a scale each
 
   // Words of blocks 2 p and 2 p + 1 of the unit, of the lane's row j.
   struct Words {
-    unsigned low[Layout::kLow / 2], high[1];
+    unsigned low[Layout::kLow == 2 ? 1 : Layout::kLow / 2], high[1];
   };
   static __device__ __forceinline__ Words words(const Byte *slot, int j, int p, int lane) {
     Words own;
-    if constexpr (Layout::kLow == 8) {
+    if constexpr (Layout::kLow == 2) {
+      own.low[0] = reinterpret_cast<const unsigned *>(slot + (j * 32 + lane) * 16)[p];
+    } else if constexpr (Layout::kLow == 8) {
       const uint4 four = reinterpret_cast<const uint4 *>(slot)[(j * 2 + p) * 32 + lane];
       own.low[0] = four.x, own.low[1] = four.y, own.low[2] = four.z, own.low[3] = four.w;
     } else {
@@ -103,6 +77,8 @@ template <int kFormat> struct WeightTile {
         own.high[0] = bits[p / 2] >> p % 2 * 8;
       else
         own.high[0] = bits[p];
+      if constexpr (kFormat == 36) // as bits of blocks 0 and 1 lie
+        own.high[0] = p % 2 ? __byte_perm(bits[p / 2], 0, 0x2301) : bits[p / 2];
     }
     return own;
   }
@@ -128,15 +104,25 @@ template <int kFormat> struct WeightTile {
     }
   }
 
-#ifdef DTYPE_F16
-  // Bytes that factors() takes, of the lane's row j.
+  // Scales of blocks 2 p and 2 p + 1, of their halves where these have some, of the lane's row j of
+  // a unit of 256 elements, a byte each.
   static __device__ __forceinline__ unsigned scales_of(const Byte *slot, int j, int p, int lane) {
     const unsigned *words =
         reinterpret_cast<const unsigned *>(slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes);
     if constexpr (kFormat == 66)
       return words[p];
+    if constexpr (kFormat == 26)
+      return words[p] & 0x0f0f0f0fu;
+    if constexpr (kFormat == 36)
+      return (words[p % 2] >> p / 2 * 4 & 0x0f0f0f0fu) | (words[2] >> 2 * p << 4 & 0x30303030u);
     const unsigned six = words[1] >> p % 2 * 16;
     return p < 2 ? six & 0x3f3fu : (words[3] >> p % 2 * 16 & 0x0f0fu) | (six >> 2 & 0x3030u);
+  }
+  // Of these, one.
+  static __device__ __forceinline__ float scale_of(unsigned bytes, int which) {
+    if constexpr (kFormat == 66)
+      return float((signed char)(bytes >> which * 8));
+    return float(bytes >> which * 8 & 255) - (kFormat == 36 ? 32 : 0);
   }
   // d, and m where there is one, of a unit.
   static __device__ __forceinline__ unsigned d_of(const Byte *slot, int j, int unit,
@@ -144,16 +130,45 @@ template <int kFormat> struct WeightTile {
     const int own = lane / 4 + 8 * j;
     if constexpr (kTailBytes == 0)
       return *reinterpret_cast<const unsigned *>(slot + kScalesAt + own * kScaleBytes);
-    const long long last = n - 1, row = first + own < last ? first + own : last;
     const unsigned word = *reinterpret_cast<const unsigned *>(slot + kTailAt + own * 4);
+    if constexpr (Layout::kTailBytes == 4)
+      return word;
+    const long long last = n - 1, row = first + own < last ? first + own : last;
     return word >> (unit * n + row) % 2 * 16;
   }
-  // The scales of blocks 2 p and 2 p + 1 as numbers: of both, or of the halves of each.
+  // Leasts of a unit, of the lane's row j: two that follow one another, of its blocks 2 q and 2 q +
+  // 1; of q2_k of parts 8 * `later` + 2 q and the next. Whole numbers, exact in bf16; of formats of
+  // 32 elements of blocks 2 (q % 2) and the next, and of q from 2 on what bf16 has rounded off.
+  static __device__ __forceinline__ unsigned leasts_of(const Byte *slot, int j, int later,
+                                                       int lane) {
+    const int q = lane % 4;
+    const Byte *own = slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes;
+    if constexpr (!Layout::kIsLarge) {
+      const uint2 two = reinterpret_cast<const uint2 *>(own)[q % 2];
+      const float first = half_of(two.x, 1), second = half_of(two.y, 1);
+      return q < 2 ? bf16_pair(first, second) : bf16_pair(less_bf16(first), less_bf16(second));
+    } else {
+      const unsigned *words = reinterpret_cast<const unsigned *>(own);
+      if constexpr (kFormat == 26)
+        return bf16_of_bytes(words[2 * later + q / 2] >> 4 & 0x0f0f0f0fu, q % 2);
+      const unsigned scales[4] = {words[0], words[1], words[2], words[3]};
+      const UnitScales<kFormat> unit(scales);
+      return bf16_of_bytes(q < 2 ? unit.least[0] : unit.least[1], q % 2);
+    }
+  }
+
+#ifdef DTYPE_F16
+  // The scales of blocks 2 p and 2 p + 1 as numbers: of both, or of the halves of each; of formats
+  // with two low bits of one half of both, and of the other.
   struct Factors {
     __half2 of[2];
   };
   static __device__ __forceinline__ Factors factors(unsigned bytes) {
-    if constexpr (kFormat == 66) {
+    if constexpr (Layout::kLow == 2) {
+      const __half2 less = __float2half2_rn(1024 + (kFormat == 36 ? 32 : 0));
+      return {__hsub2(halves_of(__byte_perm(bytes, 0x64646464, 0x4240)), less),
+              __hsub2(halves_of(__byte_perm(bytes, 0x64646464, 0x4341)), less)};
+    } else if constexpr (kFormat == 66) {
       const unsigned over = bytes ^ 0x80808080u; // 128 more, without a sign
       const __half2 less = __float2half2_rn(1024 + 128);
       return {__hsub2(halves_of(__byte_perm(over, 0x64646464, 0x4140)), less),
@@ -169,6 +184,10 @@ template <int kFormat> struct WeightTile {
   template <int b>
   static __device__ __forceinline__ void scaled_numbers(const Words &own, const Factors &factors,
                                                         unsigned (&pair)[kNumbers][4]) {
+    if constexpr (Layout::kLow == 2) {
+      scaled_pairs<kFormat>(own.low, own.high, b, factors.of, pair[0]);
+      return;
+    }
     const unsigned word = own.low[b], upper = word >> 8, high = own.high[0];
     const __half2 scale = factors.of[b], sixteenth = __hmul2(scale, __float2half2_rn(0.0625f));
     if constexpr (kFormat == 66) {
@@ -203,6 +222,71 @@ template <int kFormat> struct WeightTile {
     }
   }
 #endif
+};
+
+// What a warp copies of units for the ring of its 32 rows: all of it, or with kShares of 2 half.
+template <int kFormat, int kShares> struct WeightCopies {
+  typedef Repacked<kFormat> Layout;
+  typedef WeightTile<kFormat> Tile;
+  static constexpr int kOwn = 4 / kShares;
+
+  const Byte *w, *high, *scales, *tail; // both bases, and of what the lane copies next
+  unsigned long long at; // of low bits, behind w; of high ones as far, but for their size
+  long long scale_step;
+  unsigned rows_apart[kOwn]; // of its rows from the first of the tile, in blocks
+  int share;
+
+  // Of rows `first` to `first` + 31 of w, from unit `unit` on; rows beyond the last repeat it.
+  __device__ __forceinline__ WeightCopies(const Byte *w, long long first, long long n,
+                                          long long blocks, int unit, int share, int lane)
+      : w(w), high(w + Layout::template high_at<true>(0, 0, 0, n, blocks)), scale_step(n),
+        share(share) {
+    const long long last = n - 1, begin = first < last ? first : last;
+    const int left = int(last - begin < 31 ? last - begin : 31);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int own = lane / 4 + 8 * (share * kOwn + i);
+      rows_apart[i] = unsigned(own < left ? own : left) * unsigned(blocks);
+    }
+    const long long row = begin + (lane < left ? lane : left), b = (long long)(unit)*Tile::kUnit;
+    at = Layout::template low_at<true>(begin, b, lane % 4, blocks);
+    scales = w + Layout::template scale_at<true>(row, b, n, blocks);
+    tail = w + Layout::tail_at(row, b, n, blocks);
+  }
+
+  // The next unit, into a slot.
+  __device__ __forceinline__ void copy(unsigned slot, int lane) {
+    constexpr int kLowBytes = Tile::kLowBytes, kHighBytes = Tile::kHighBytes,
+                  kScaleBytes = Tile::kScaleBytes;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int j = share * kOwn + i;
+      const unsigned long long own = at + (unsigned long long)(rows_apart[i]) * (4 * Layout::kLow);
+#pragma unroll
+      for (int c = 0; c < kLowBytes / 16; ++c)
+        copy_bytes<16>(slot + ((j * (kLowBytes / 16) + c) * 32 + lane) * 16, w + own + c * 16);
+      if constexpr (kHighBytes > 0)
+        copy_bytes<kHighBytes>(slot + Tile::kHighAt + (j * 32 + lane) * kHighBytes,
+                               high + own / Layout::kLow * Layout::kHigh);
+    }
+    if (kShares == 1 || share == 0) {
+      const unsigned to = slot + Tile::kScalesAt + lane * kScaleBytes;
+      if constexpr (kScaleBytes == 12)
+#pragma unroll
+        for (int c = 0; c < 12; c += 4)
+          copy_bytes<4>(to + c, scales + c);
+      else
+        copy_bytes<kScaleBytes>(to, scales);
+    }
+    at += 4 * kLowBytes;
+    scales += scale_step * kScaleBytes;
+    if constexpr (Tile::kTailBytes > 0) {
+      if (kShares == 1 || share == 1)
+        copy_bytes<4>(slot + Tile::kTailAt + lane * 4,
+                      (const Byte *)((unsigned long long)(tail) & ~3ull));
+      tail += scale_step * Layout::kTailBytes;
+    }
+  }
 };
 
 #endif

@@ -36,18 +36,25 @@ struct RepackedCase {
   DType dtype, format;
   int64_t rows, n, k;
   bool bias;
-  bool tiles = false;                       // which shall compute it
-  bool symbolic = false;                    // the number of rows
-  int64_t multiprocessors = tiles ? 1 : 64; // of one, no tiles are too few
+  bool symbolic = false; // the number of rows
+  int64_t multiprocessors = 64;
 };
+
+/// Whether tiles compute more than 8 rows: whole units, and whole words of the last d of q3_k and
+/// q6_k.
+bool has_tiles(const RepackedCase &c) {
+  const int64_t unit = ir::info(c.format).elements_per_block == 32 ? 128 : 256;
+  const bool has_short_d = c.format == DType::q3_k || c.format == DType::q6_k;
+  return c.dtype != DType::f32 && c.k % unit == 0 && (!has_short_d || c.n * (c.k / unit) % 2 == 0);
+}
 
 /// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
 /// formats that have high bits apart, of whole units.
 std::string entry_of(const RepackedCase &c) {
   const bool has_high_bits = c.format == DType::q5_0 || c.format == DType::q5_1;
   const int64_t unit = has_high_bits ? 128 : ir::info(c.format).elements_per_block;
-  if (c.tiles)
-    return "matmul_repacked_tiles";
+  if (c.rows > 8 && has_tiles(c))
+    return c.rows > 64 ? "matmul_repacked_tiles" : "matmul_repacked_tiles_32";
   if (c.dtype != DType::f32 && c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
     return c.rows == 1 ? "matmul_stream_1" : "matmul_stream";
   return c.rows == 1 && c.dtype == DType::f32 ? "matmul_repacked_1" : "matmul_repacked";
@@ -86,6 +93,8 @@ Array check_repacked(const RepackedCase &c) {
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
   std::vector<std::string> entries = {"repack_blocks"};
+  if (has_tiles(c) && (c.symbolic || c.rows > 8))
+    entries.push_back("fill"); // counters of tiles
   if (c.rows > 0)
     entries.push_back(entry_of(c));
   CHECK(runner().counters().entries == entries);
@@ -149,39 +158,51 @@ TEST_CASE("products with repacked blocks of 256 elements agree with the formats'
     }
 }
 
+constexpr DType kFormats[] = {DType::q4_0, DType::q4_1,   DType::q5_0, DType::q5_1,
+                              DType::q8_0, DType::iq4_nl, DType::q2_k, DType::q3_k,
+                              DType::q4_k, DType::q5_k,   DType::q6_k};
+
 TEST_CASE("tiles of products with repacked blocks agree with the formats' definitions") {
-  for (DType format : {DType::q4_0, DType::q5_0, DType::q8_0, DType::iq4_nl})
+  for (DType format : kFormats)
     for (DType dtype : {DType::f16, DType::bf16}) {
-      check_repacked({dtype, format, 9, 33, 128, true, true});
-      check_repacked({dtype, format, 65, 129, 384, false, true, true}); // an odd number of units
+      const int64_t unit = ir::info(format).elements_per_block == 32 ? 128 : 256;
+      check_repacked({dtype, format, 9, 34, unit, true});
+      check_repacked({dtype, format, 33, 130, 3 * unit, false, true, 1});
+      check_repacked({dtype, format, 65, 36, 2 * unit, true, true, 1});
     }
-  for (DType format : {DType::q4_k, DType::q5_k, DType::q6_k}) {
-    check_repacked({DType::f16, format, 9, 34, 256, true, true});
-    check_repacked({DType::f16, format, 65, 129, 512, false, true, true});
-    check_repacked({DType::f16, format, 63, 150, 768, true, true, true});
+}
+
+TEST_CASE("tiles that do not fill the device are cut along k") {
+  // Of one unit; of up to eight parts, of one, one and a half and two units; of 257 rows of q6_k
+  // three tiles of 128 rows for two multiprocessors, of which one is cut.
+  for (const auto &[dtype, format] : {std::pair{DType::f16, DType::q4_1},
+                                      {DType::bf16, DType::q4_k},
+                                      {DType::f16, DType::q6_k}}) {
+    const int64_t unit = ir::info(format).elements_per_block == 32 ? 128 : 256;
+    for (int64_t units : {1, 8, 12, 16})
+      check_repacked({dtype, format, 12 + units, 32, units * unit, units == 8, units == 12});
+    check_repacked({dtype, format, 70, 32, 12 * unit, false});
+    check_repacked({dtype, format, 257, 18, 4 * unit, true, false, 2});
+    check_repacked({dtype, format, 40, 250, 6 * unit, true, true, 1}); // four tiles, three places
   }
 }
 
 TEST_CASE("tiles have as many rows as there are") {
   for (DType format : {DType::q4_0, DType::q4_k})
-    for (int64_t rows : {64, 128, 301, 512, 513})
-      check_repacked({DType::f16, format, rows, 40, 256, false, true, rows == 301});
+    for (int64_t rows : {63, 64, 128, 301, 512, 513})
+      check_repacked({DType::f16, format, rows, 40, 256, false, rows == 301, 1});
   check_repacked(
-      {DType::f16, DType::q4_0, 57, 1024, 128, false, true, false, 64}); // 8 strips, 8 tiles
-  check_repacked({DType::f16, DType::q4_0, 56, 1024, 128, false, false, false, 64});
-  check_repacked({DType::f16, DType::q8_0, 1100, 130, 128, true, true}); // more than go together
+      {DType::f16, DType::q8_0, 1100, 130, 128, true, false, 1}); // more than go together
 }
 
 TEST_CASE("strips compute products that tiles have no form of") {
   const auto strips = [](DType dtype, DType format, int64_t rows, int64_t n, int64_t k) {
-    check_repacked({dtype, format, rows, n, k, true, false, false, 1});
+    check_repacked({dtype, format, rows, n, k, true, false, 1});
   };
   strips(DType::f16, DType::q4_0, 8, 34, 128);
   strips(DType::f16, DType::q4_0, 9, 200, 160); // part of a unit
   strips(DType::f16, DType::q6_k, 9, 33, 256);  // half a word at the end
-  for (DType format : {DType::q2_k, DType::q3_k, DType::q4_1, DType::q5_1})
-    strips(DType::f16, format, 9, 34, 256);
-  strips(DType::bf16, DType::q4_k, 9, 34, 256);
+  strips(DType::bf16, DType::q3_k, 9, 33, 256);
   strips(DType::f32, DType::q4_0, 9, 34, 128);
 }
 
@@ -191,23 +212,21 @@ TEST_CASE("products of few rows go on behind whole units") {
       for (int64_t k : {96, 576, 1120}) // none, four and a half, eight and three quarters
         for (int64_t rows : {1, 4}) {
           const Array many = check_repacked({dtype, format, 9, 48, k, true}); // strips
-          const Array few = check_repacked({dtype, format, rows, 48, k, true, false, false, 1});
+          const Array few = check_repacked({dtype, format, rows, 48, k, true, false, 1});
           REQUIRE(few.values.size() == size_t(rows * 48));
           CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));
         }
 }
 
-TEST_CASE("products of few rows have the bits of many rows") {
+TEST_CASE("products of few rows have the bits of eight rows") {
   // Of one multiprocessor two blocks, of two and three tiles, whose warps have one or two units.
   const int64_t n = 80;
   for (DType dtype : {DType::f16, DType::bf16})
-    for (DType format :
-         {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl,
-          DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k}) {
+    for (DType format : kFormats) {
       const int64_t k = ir::info(format).elements_per_block == 32 ? 1280 : 2560;
-      const Array many = check_repacked({dtype, format, 9, n, k, true}); // strips
-      for (int64_t rows : {1, 3, 8}) {
-        const Array few = check_repacked({dtype, format, rows, n, k, true, false, rows == 3, 1});
+      const Array many = check_repacked({dtype, format, 8, n, k, true});
+      for (int64_t rows : {1, 3}) {
+        const Array few = check_repacked({dtype, format, rows, n, k, true, rows == 3, 1});
         REQUIRE(few.values.size() == size_t(rows * n));
         CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));
       }

@@ -95,42 +95,110 @@ int64_t repacked_low_bits(ir::DType dtype) {
 
 namespace {
 
-/// The elements of k of which kernels/linear/matmul_repacked_tiles.cuh takes a whole number, for x
-/// of `dtype` and a matrix of `format`; 0 where it has no form: numbers with the scales of blocks
-/// of 256 are f16, of quants of 2 and 3 bits there are none, and q5_1 takes more registers than a
-/// thread has.
-int64_t unit_of_tiles(ir::DType dtype, ir::DType format) {
-  if (!has_tensor_cores(dtype))
-    return 0;
-  if (ir::info(format).elements_per_block == 32)
-    return format == ir::DType::q4_1 || format == ir::DType::q5_1 ? 0 : 128;
-  const bool has_numbers = format != ir::DType::q2_k && format != ir::DType::q3_k;
-  return has_numbers && dtype == ir::DType::f16 ? 256 : 0;
+/// Elements of k in a unit of kernels/linear/repacked.cuh.
+int64_t unit_elements(ir::DType format) {
+  return ir::info(format).elements_per_block == 32 ? 128 : 256;
+}
+/// Whether d, of two bytes, stands apart from the scales.
+bool has_short_d(ir::DType format) {
+  return format == ir::DType::q3_k || format == ir::DType::q6_k;
 }
 
 /// Whether tiles compute x of `dtype` times [n, depth] of `format`.
 bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
-  const int64_t unit = unit_of_tiles(dtype, format);
-  if (unit == 0 || depth == 0 || depth % unit != 0)
+  const int64_t unit = unit_elements(format);
+  if (!has_tensor_cores(dtype) || n <= 0 || depth <= 0 || depth % unit != 0)
     return false;
-  return format != ir::DType::q6_k || n * (depth / unit) % 2 == 0; // the last d is in a whole word
+  return !has_short_d(format) || n * (depth / unit) % 2 == 0; // the last d is in a whole word
 }
 
-/// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and three
-/// steps of 64 x 64 elements of x.
-int64_t shared_bytes_of_tiles(ir::DType format) {
+/// A form of kernels/linear/matmul_repacked_tiles.cuh: its entry, and the option for `places`.
+struct TileForm {
+  std::string_view entry, option;
+  int64_t rows, warps;
+  int64_t most_blocks, most_blocks_bf16; // of a multiprocessor, by registers
+  int64_t most_parts; // of a tile: the last block reads the sums of all, 16 and 64 KiB each
+};
+constexpr TileForm kTileForms[] = {{"matmul_repacked_tiles_32", "-DPLACES_32", 32, 4, 3, 2, 8},
+                                   {"matmul_repacked_tiles", "-DPLACES", 128, 8, 1, 1, 4}};
+constexpr int64_t kTileColumns = 128;
+int64_t tile_rows(const TileForm &form, ir::DType dtype, ir::DType format) {
+  const bool is_high = dtype == ir::DType::bf16 && // of registers
+                       (format == ir::DType::q2_k || format == ir::DType::q5_k);
+  return is_high ? std::min<int64_t>(form.rows, 64) : form.rows;
+}
+/// Up to so many rows the first takes fewer instructions than the second.
+constexpr int64_t kMostRowsOfSmallTiles = 64;
+/// Whether some of so many rows take the form.
+bool takes(const TileForm &form, const ir::Interval &rows) {
+  return form.rows < kMostRowsOfSmallTiles ? rows.lower <= kMostRowsOfSmallTiles
+                                           : rows.upper > kMostRowsOfSmallTiles;
+}
+
+/// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and steps of
+/// 64 elements of x.
+int64_t shared_bytes_of_tiles(const TileForm &form, ir::DType dtype, ir::DType format) {
   const ir::DTypeInfo &info = ir::info(format);
-  const int64_t unit = info.elements_per_block == 32 ? 4 : 1;
-  const int64_t row = unit * info.bytes_per_block + (format == ir::DType::q6_k ? 2 : 0);
-  return 4 * 2 * 32 * row + 3 * 64 * 64 * 2;
+  const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
+                      (has_short_d(format) ? 2 : 0);
+  const int64_t rows = tile_rows(form, dtype, format);
+  const int64_t steps = format == ir::DType::q6_k && rows == 128 ? 2 : 3;
+  return 4 * 2 * 32 * row + steps * rows * 64 * 2;
 }
 
-/// The fewest rows that take tiles. Each strip of 8 rows reads all weights, with all
-/// multiprocessors; a tile of 128 columns reads its own once, with one. So as many strips times
-/// tiles as there are multiprocessors; one strip is never a tile.
-int64_t rows_for_tiles(int64_t n, int64_t multiprocessors) {
-  const int64_t across = (n + 127) / 128;
-  return std::max<int64_t>(1, (multiprocessors - 1) / across) * 8 + 1;
+/// The blocks of a form that the device holds at once.
+int64_t places_of_tiles(const TileForm &form, ir::DType dtype, ir::DType format,
+                        const Target &target) {
+  constexpr int64_t kOfDriver = 1 << 10;
+  const int64_t room = shared_bytes_of_multiprocessor(target) /
+                       (shared_bytes_of_tiles(form, dtype, format) + kOfDriver);
+  const int64_t most = dtype == ir::DType::bf16 ? form.most_blocks_bf16 : form.most_blocks;
+  return std::clamp<int64_t>(room, 1, most) * target.multiprocessors;
+}
+
+/// What a launch of tiles of `form` has.
+struct TileGrid {
+  int64_t places;
+  ir::ExprId blocks;
+};
+TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, ir::DType dtype, ir::DType format,
+                   ir::ExprId rows, int64_t n, int64_t depth, const Target &target) {
+  const int64_t places = places_of_tiles(form, dtype, format, target);
+  const ir::ExprId tiles =
+      exprs.mul(exprs.ceildiv(rows, exprs.constant(tile_rows(form, dtype, format))),
+                exprs.constant((n + kTileColumns - 1) / kTileColumns));
+  const ir::ExprId rest = exprs.make(ir::ExprKind::mod, tiles, exprs.constant(places));
+  const int64_t most = std::min(form.most_parts, depth / unit_elements(format));
+  const ir::ExprId parts =
+      exprs.min(exprs.floordiv(exprs.constant(places), exprs.max(rest, exprs.constant(1))),
+                exprs.constant(most));
+  return {places, exprs.add(exprs.sub(tiles, rest), exprs.mul(rest, parts))};
+}
+
+/// Sums of the tiles that are cut along k, as many as there can be, and a counter for each of them.
+void add_parts(OpEmitter &op, KernelLaunch &launch, ir::DType dtype, ir::DType format,
+               const ir::Interval &rows, int64_t n, int64_t depth) {
+  const Target &target = op.table().choice().target;
+  int64_t sums = 1, counters = 1;
+  for (const TileForm &form : kTileForms) {
+    if (!takes(form, rows))
+      continue;
+    const int64_t places = places_of_tiles(form, dtype, format, target);
+    const int64_t most = form.rows < kMostRowsOfSmallTiles
+                             ? std::min(rows.upper, kMostRowsOfSmallTiles)
+                             : rows.upper;
+    const int64_t height = tile_rows(form, dtype, format), each = height * kTileColumns;
+    const int64_t strips = std::min(places, most / height + (most % height != 0));
+    const int64_t tiles = std::min(places, strips * ((n + kTileColumns - 1) / kTileColumns));
+    const int64_t parts = std::min(form.most_parts, depth / unit_elements(format));
+    sums = std::max(sums, std::min(places, tiles * parts) * each);
+    counters = std::max(counters, places);
+  }
+  const std::vector<ir::ExprId> dims = {op.constant(sums)};
+  launch.option("-DHAS_TILES");
+  launch.output("parts", op.builder().alloc(
+                             "parts", op.builder().module().types.tensor(ir::DType::f32, dims)));
+  launch.inout("counters", zero_counters(op, op.constant(counters)));
 }
 
 } // namespace
@@ -172,8 +240,16 @@ Status emit_matmul_blocks(OpEmitter &op) {
   launch.input("w", op.operand(1));
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
-  launch.output("y", op.result());
+  const Target &target = op.table().choice().target;
+  const std::optional<int64_t> width = op.exprs().as_constant(w.dims[0]);
   const ir::ExprId all_rows = op.count(x, 0, x.dims.size() - 1);
+  const ir::Interval range =
+      op.exprs().range(all_rows, op.builder().function().symbol_domain(op.exprs()));
+  const bool tiled = repacked && width && depth && range.upper > kMostStreamRows &&
+                     has_tiles(x.dtype, w.dtype, *width, *depth);
+  if (tiled)
+    add_parts(op, launch, x.dtype, w.dtype, range, *width, *depth);
+  launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", all_rows);
   const ir::ExprId columns = launch.size("n", w.dims[0]);
   launch.size("k", w.dims[1]);
@@ -183,7 +259,6 @@ Status emit_matmul_blocks(OpEmitter &op) {
                      exprs.ceildiv(columns, exprs.constant(width)));
   };
   const std::array<int64_t, 3> threads = {32, 8, 1};
-  const ir::Interval range = exprs.range(all_rows, op.builder().function().symbol_domain(exprs));
   auto at_most = [&](int64_t bound) {
     return range.upper <= bound ? ir::ExprId()
                                 : exprs.make(ir::ExprKind::le, rows, exprs.constant(bound));
@@ -194,8 +269,6 @@ Status emit_matmul_blocks(OpEmitter &op) {
     if (range.upper > 1)
       launch.variant("", {}, tiles(4, 16), threads);
   } else if (repacked) {
-    const Target &target = op.table().choice().target;
-    const std::optional<int64_t> width = exprs.as_constant(w.dims[0]);
     const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
       const int64_t slot = stream_slot_bytes(w.dtype, most);
@@ -213,20 +286,20 @@ Status emit_matmul_blocks(OpEmitter &op) {
       stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
     // As many rows as the forms before leave.
     const int64_t lower = streams ? std::max(range.lower, kMostStreamRows + 1) : range.lower;
-    const int64_t least = width && *width > 0 ? rows_for_tiles(*width, target.multiprocessors) : 0;
-    const bool some =
-        least > 0 && depth && range.upper >= least && has_tiles(x.dtype, w.dtype, *width, *depth);
-    if (some) {
-      launch.option("-DHAS_TILES");
-      launch.variant("matmul_repacked_tiles",
-                     lower >= least ? ir::ExprId()
-                                    : exprs.make(ir::ExprKind::le, exprs.constant(least), rows),
-                     tiles(64, 128), {32, 4, 1}, shared_bytes_of_tiles(w.dtype));
-    }
-    if (lower > range.upper || (some && lower >= least))
-      launch.option("-DWITHOUT_STRIPS");
+    if (tiled ? lower <= kMostStreamRows : lower <= range.upper)
+      launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(8, 16), threads);
     else
-      launch.variant("", {}, tiles(8, 16), threads);
+      launch.option("-DWITHOUT_STRIPS");
+    for (const TileForm &form : kTileForms) {
+      if (!tiled || !takes(form, range))
+        continue;
+      const TileGrid grid = tile_grid(exprs, form, x.dtype, w.dtype, rows, *width, *depth, target);
+      launch.option(std::string(form.option) + "=" + std::to_string(grid.places));
+      launch.variant(
+          std::string(form.entry),
+          form.rows < kMostRowsOfSmallTiles ? at_most(kMostRowsOfSmallTiles) : ir::ExprId(),
+          grid.blocks, {32, form.warps, 1}, shared_bytes_of_tiles(form, x.dtype, w.dtype));
+    }
   } else {
     launch.variant("", {}, tiles(4, 8 / slices), threads);
   }

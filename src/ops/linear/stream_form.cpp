@@ -44,16 +44,21 @@ int64_t stream_slot_bytes(ir::DType format, int64_t rows) {
          (kStreamColumns * row_bytes(format, elements) + rows * (elements * 2 + padding(format)));
 }
 
+int64_t shared_bytes_of_multiprocessor(const Target &target) {
+  const int64_t capability = target.compute_capability;
+  const int64_t kibibytes = capability == 80 || capability == 87   ? 164
+                            : capability >= 90 && capability < 120 ? 228
+                                                                   : 100;
+  return kibibytes << 10;
+}
+
 StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,
                        const Target &target) {
-  const int64_t capability = target.compute_capability;
-  // KiB of a multiprocessor; what a block has of sums, and what the driver takes.
-  const int64_t all = capability == 80 || capability == 87   ? 164
-                      : capability >= 90 && capability < 120 ? 228
-                                                             : 100;
+  // What a block has of sums, and what the driver takes.
   constexpr int64_t kSums = 9 << 10, kOfDriver = 1 << 10;
   auto slots = [&](int64_t blocks) {
-    const int64_t room = (all << 10) / blocks - kSums - kOfDriver - beside;
+    const int64_t room =
+        shared_bytes_of_multiprocessor(target) / blocks - kSums - kOfDriver - beside;
     return std::clamp<int64_t>(room / slot_bytes, 1, kMostSlots);
   };
   const int64_t blocks = most_blocks > 1 && slots(2) > 1 ? 2 : 1;

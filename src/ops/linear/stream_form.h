@@ -16,6 +16,9 @@ bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k);
 /// of w, blocks or numbers.
 int64_t stream_slot_bytes(ir::DType format, int64_t rows);
 
+/// Shared memory that the blocks of a multiprocessor have together.
+int64_t shared_bytes_of_multiprocessor(const Target &target);
+
 /// How many blocks a multiprocessor has at once, and how many slots each of their warps.
 struct StreamRing {
   int64_t blocks, slots;
