@@ -56,6 +56,30 @@ def without_unused(lines):
     return kept[::-1]
 
 
+VIEWS = "match|alias|reshape|transpose|slice|broadcast_to|cast"
+PART = re.compile(rf"\s*(%[\w.]+) = (alloc_storage|alloc_tensor|alloc|view|{VIEWS})\b(?:[ (]+(%[\w.]+))?")
+
+
+def with_last_kills(lines):
+    """Lines with those kills alone that end what the function allocates: Relax's let go of a name, and what it stands
+    for lives on where a tuple or a tensor in it has it."""
+    own, whole, last = set(), {}, {}  # what each value lies in; the last line that uses it or a part of it
+    for at, line in enumerate(lines):
+        if part := PART.match(line):
+            whole[part[1]] = part[3]
+            own |= set() if part[2] in VIEWS.split("|") else {part[1]}
+        if not line.lstrip().startswith("kill "):
+            for name in re.findall(r"%[\w.]+", line):
+                while name:
+                    last[name], name = at, whole.get(name)
+    words = [line.split() for line in lines]
+    return [
+        line
+        for at, (line, word) in enumerate(zip(lines, words))
+        if word[0] != "kill" or word[1] in own and last.get(word[1], at) <= at
+    ]
+
+
 def may_be(declared, inferred):
     """Whether two types have equal dtypes, ranks, and sizes where both are numbers."""
     if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
@@ -122,7 +146,7 @@ class FunctionReader:
         self.dims.stands_for = self.matched
         self.results = [self.result_type(t, one) for t, one in zip(types, given)]
         given = [one if a == b else self.let(f"match {one} : {b}") for one, a, b in zip(given, plain, self.results)]
-        self.lines = without_unused([*self.lines, f"  return {', '.join(given)}".rstrip()])
+        self.lines = with_last_kills(without_unused([*self.lines, f"  return {', '.join(given)}".rstrip()]))
         self.is_private = "global_symbol" not in attrs
         for var, text in self.dims.symbols.items():
             if var not in self.defined:
