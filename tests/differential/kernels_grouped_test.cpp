@@ -229,3 +229,50 @@ TEST_CASE("shared keys and values in blocks of q8_0") {
              {{rows, sixty_fourths(rows, 1)}, blocks});
   CHECK(runner().counters().entries == Names{"attention"});
 }
+
+TEST_CASE(
+    "shared keys and values: a sequence, a head and a query have the bits that they have alone") {
+  constexpr int64_t kPositions = 700, kWidth = 64;
+  const std::vector<double> lengths = {700, 3, 290};
+  auto run = [&](const std::vector<int64_t> &sequences, int64_t queries, int64_t heads) {
+    const auto count = int64_t(sequences.size());
+    const Dims rows = {count, queries, heads, kWidth}, cache = {count, kPositions, 1, kWidth};
+    Array q = Array::of(rows), keys = Array::of(cache), values = keys, ends{{count}, {}};
+    for (int64_t i = 0; i < count; ++i) {
+      const auto seed = uint32_t(10 * sequences[size_t(i)]);
+      auto fill = [&](Array &to, uint32_t which, int64_t first) {
+        const Dims all = {to.dims[1] + first, 8, kWidth};
+        const std::vector<double> from = sixty_fourths(all, seed + which);
+        const int64_t each = to.dims[1] * to.dims[2] * kWidth;
+        for (int64_t row = 0; row < to.dims[1] * to.dims[2]; ++row)
+          for (int64_t e = 0; e < kWidth; ++e)
+            to.values[size_t(i * each + row * kWidth + e)] =
+                from[size_t(((first + row / to.dims[2]) * 8 + row % to.dims[2]) * kWidth + e)];
+      };
+      fill(q, 1, 4 - queries); // the last of four
+      fill(keys, 2, 0);
+      fill(values, 3, 0);
+      ends.values.push_back(lengths[size_t(sequences[size_t(i)])]);
+    }
+    return results_of("cugrt 1\nfunc @main(%q: " + type_of(rows, "f16") +
+                          ", %k: " + type_of(cache, "f16") + ", %v: " + type_of(cache, "f16") +
+                          ", %n: tensor<[" + std::to_string(count) + "], i32>) -> (" +
+                          type_of(rows, "f16") +
+                          ") {\n  %y = attention(%q, %k, %v, %n) {causal = true}\n  return %y\n}\n",
+                      {q, keys, values, ends})[0];
+  };
+  const Array all = run({0, 1, 2}, 4, 8);
+  for (int64_t s = 0; s < 3; ++s) {
+    const Array alone = run({s}, 4, 8), fewer = run({s}, 4, 2), last = run({s}, 1, 8);
+    for (int64_t query = 0; query < 4; ++query)
+      for (int64_t head = 0; head < 8; ++head)
+        for (int64_t e = 0; e < kWidth; ++e) {
+          const double want = all.values[size_t((((s * 4 + query) * 8) + head) * kWidth + e)];
+          REQUIRE(alone.values[size_t((query * 8 + head) * kWidth + e)] == want);
+          if (head < 2)
+            REQUIRE(fewer.values[size_t((query * 2 + head) * kWidth + e)] == want);
+          if (query == 3)
+            REQUIRE(last.values[size_t(head * kWidth + e)] == want);
+        }
+  }
+}
