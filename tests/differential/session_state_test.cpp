@@ -265,3 +265,43 @@ func @main(%x: tensor<[1, 7, 7, 64], f32>, %w: tensor<[64, 3, 3, 64], f32>) -> (
     }
   }
 }
+
+TEST_CASE("Blocks that share a product's tiles leave their counters as they were") {
+  // Whole numbers, so that sums are exact in f16, too. 65 x 70 are six tiles, 384 two parts of k.
+  constexpr int64_t kRows = 65, kDepth = 384, kColumns = 70;
+  std::vector<float> x(kRows * kDepth), w(kDepth * kColumns), expected(kRows * kColumns);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = float(int64_t(i) * 37 % 3 - 1);
+  for (size_t i = 0; i < w.size(); ++i)
+    w[i] = float(int64_t(i) * 11 % 5 - 2);
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t column = 0; column < kColumns; ++column)
+      for (int64_t k = 0; k < kDepth; ++k)
+        expected[size_t(row * kColumns + column)] +=
+            x[size_t(row * kDepth + k)] * w[size_t(k * kColumns + column)];
+  for (bool eager : {false, true}) {
+    Program program(R"(cugrt 1
+func @main(%x: tensor<[65, 384], f32>, %w: tensor<[384, 70], f32>) -> (tensor<[65, 70], f32>, tensor<[65, 70], f32>) {
+  %x16 = cast(%x) {dtype = f16}
+  %w16 = cast(%w) {dtype = f16}
+  %less = neg(%x16)
+  %y = matmul(%x16, %w16)
+  %z = matmul(%less, %w16)
+  %y32 = cast(%y) {dtype = f32}
+  %back = neg(%z)
+  %z32 = cast(%back) {dtype = f32}
+  return %y32, %z32
+}
+)",
+                    eager);
+    const Buffer left = upload(x), right = upload(w);
+    for (int run = 0; run < 3; ++run) {
+      auto values = program.session.run(
+          program.executable.function("main"),
+          {left.tensor(CUGRT_F32, {kRows, kDepth}), right.tensor(CUGRT_F32, {kDepth, kColumns})});
+      program.session.synchronize();
+      CHECK(download<float>(values[0].as.tensor.address, expected.size()) == expected);
+      CHECK(download<float>(values[1].as.tensor.address, expected.size()) == expected);
+    }
+  }
+}
