@@ -59,7 +59,7 @@ constexpr bool kHasWZero = false;
 #endif
 
 #ifdef INTEGERS
-#include "linear/byte_tile.cuh"
+#include "shared/byte_tile.cuh"
 
 // A sum of products of bytes less their zero points, four of them at a time:
 //   sum (x - p)(w - q) = sum x w - p sum w - q sum x + count p q

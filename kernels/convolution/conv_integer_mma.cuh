@@ -7,7 +7,7 @@
 // Needs at most 63 taps, and indices of 32 bits.
 #pragma once
 
-#include "linear/byte_tile.cuh"
+#include "shared/byte_tile.cuh"
 
 #if __CUDA_ARCH__ >= 800
 

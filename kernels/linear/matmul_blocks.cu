@@ -2,7 +2,7 @@
 //
 //   x: [rows, k]   w: [n, k], rows of k / 32 blocks   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// One warp computes a column of y for kRows rows, or SLICES warps do (block_sums.cuh). Which block
+// One warp computes a column of y for kRows rows, or SLICES warps do (stored_sums.cuh). Which block
 // has which rows and columns tells strips.cuh.
 //
 //   entry           block    grid
@@ -13,7 +13,7 @@
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
-#include "linear/block_sums.cuh"
+#include "linear/stored_sums.cuh"
 #include "shared/programmatic.cuh"
 #include "linear/slices.cuh"
 #include "linear/strips.cuh"

@@ -3,7 +3,7 @@
 //
 //   x: [rows, k]   w: [n, k], rows of k / 32 units   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// One warp computes a column of y for kRows rows, or SLICES warps do (format_sums.cuh). Which block
+// One warp computes a column of y for kRows rows, or SLICES warps do (stored_sums.cuh). Which block
 // has which rows and columns tells strips.cuh.
 //
 //   entry            block    grid
@@ -14,7 +14,7 @@
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
-#include "linear/format_sums.cuh"
+#include "linear/stored_sums.cuh"
 #include "shared/programmatic.cuh"
 #include "linear/slices.cuh"
 #include "linear/strips.cuh"

@@ -16,7 +16,7 @@
 // b_zero_step columns (0: one for all); WITH_MMA and WITH_MMA_SMALL for the others, WITHOUT_DP4A;
 // those of fusion.cuh and assume.cuh.
 
-#include "linear/byte_tile.cuh"
+#include "shared/byte_tile.cuh"
 #include "shared/assume.cuh"
 #include "shared/byte_sums.cuh"
 #include "shared/fusion.cuh"

@@ -422,9 +422,14 @@ __device__ __forceinline__ void multiply_stored(const T *x, const T *bias, long 
   }
 }
 
-#ifdef HAS_BLOCKS
-#include "linear/block_sums.cuh"
+#if defined(HAS_BLOCKS) || defined(HAS_FORMATS) || defined(HAS_REPACKED)
+#include "linear/block_formats.cuh"
+#endif
+#if defined(HAS_BLOCKS) || defined(HAS_FORMATS)
+#include "linear/stored_sums.cuh"
+#endif
 
+#ifdef HAS_BLOCKS
 template <int kFormat, class Columns>
 __device__ __forceinline__ void
 multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,
@@ -439,14 +444,8 @@ multiply_blocks(const T *x, const Byte *w, const T *bias, long long rows, long l
 }
 #endif
 
-#if defined(HAS_FORMATS) || defined(HAS_REPACKED)
-#include "linear/block_formats.cuh"
-#endif
-
 #ifdef HAS_FORMATS
-#include "linear/format_sums.cuh"
-
-// The formats that block_sums.cuh does not have.
+// The formats that block_sums does not have.
 template <int kFormat, class Columns>
 __device__ __forceinline__ void
 multiply_formats(const T *x, const Byte *w, const T *bias, long long rows, long long n, long long k,

@@ -38,7 +38,7 @@ inline bool has_tensor_cores(ir::DType dtype) {
 inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
   return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
 }
-/// Whether kernels/linear/block_sums.cuh has the format.
+/// Whether block_sums of kernels/linear/stored_sums.cuh has the format.
 bool has_plain_blocks(ir::DType dtype);
 /// kFormat of the kernels: a number where that has it, else a name of
 /// kernels/linear/block_formats.cuh.
