@@ -1,6 +1,6 @@
 // Product with a matrix of blocks, as GGUF stores weights: y[r] = x[r] x w^T + bias.
 //
-//   x: [rows, k]   w: [n, k], rows of k / 32 blocks   bias: [n], with HAS_BIAS   y: [rows, n]
+//   x: [rows, k]   w: [n, k], rows of k / 32 units   bias: [n], with HAS_BIAS   y: [rows, n]
 //
 // One warp computes a column of y for kRows rows, or SLICES warps do (stored_sums.cuh). Which block
 // has which rows and columns tells strips.cuh.
@@ -8,19 +8,36 @@
 //   entry           block    grid
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
 //
-// Options: -DFORMAT=40, 41 or 80; HAS_BIAS; those of slices.cuh, floating.cuh and
-// assume.cuh.
+// Options: -DFORMAT=40, 41 or 80, or another name of block_formats.cuh; HAS_BIAS; those of
+// slices.cuh, floating.cuh and assume.cuh.
 
+#include "linear/slices.cuh"
+#include "linear/stored_sums.cuh"
+#include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
-#include "linear/stored_sums.cuh"
 #include "shared/programmatic.cuh"
-#include "linear/slices.cuh"
-#include "linear/strips.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
+constexpr bool kIsPlain = FORMAT == 40 || FORMAT == 41 || FORMAT == 80;
+// So many blocks a multiprocessor leave the registers.
+constexpr int kBlocks = !kIsPlain && (sizeof(Acc) == 8 || FORMAT == FORMAT_q3_k) ? 1 : 2;
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+// Of the warp's slice of a column, whose row of w has so many units of 32 elements.
+template <int kFormat>
+__device__ __forceinline__ void sum_column(const T *const (&row)[kRows], const Byte *w,
+                                           long long column, int units, int slice,
+                                           Acc (&sum)[kRows]) {
+  if constexpr (kIsPlain)
+    block_sums<kFormat, SLICES, 4>(row, w + column * units * StoredBlock<kFormat>::kBytes, units,
+                                   slice, sum);
+  else
+    format_sums<kFormat, SLICES, 4>(
+        row, w + column * (units / BlockFormat<kFormat>::kUnits) * BlockFormat<kFormat>::kBytes,
+        units, slice, sum);
+}
+
+extern "C" __global__ void __launch_bounds__(256, kBlocks)
     matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w,
                   BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
   BEGIN_EARLY();
@@ -29,7 +46,6 @@ extern "C" __global__ void __launch_bounds__(256, 2)
   const int slice = own_slice();
   const long long column = (long long)(own.tile) * kColumns + warp_number() / SLICES;
   const long long first = (long long)(own.strip) * kRows;
-  const long long blocks = k / 32;
   const T *row[kRows]; // those beyond the last repeat it; they are not stored
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
@@ -37,8 +53,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 
   Acc sum[kRows] = {};
   if (column < n) // the same for the whole warp
-    block_sums<FORMAT, SLICES, 4>(row, w + column * blocks * StoredBlock<FORMAT>::kBytes,
-                                  int(blocks), slice, sum);
+    sum_column<FORMAT>(row, w, column, int(k / kUnitSize), slice, sum);
   add_slices<kColumns>(sum);
 #pragma unroll
   for (int r = 0; r < kRows; ++r)

@@ -1,5 +1,5 @@
-// Products with matrices of blocks: kernels/linear/matmul_blocks.cu, matmul_formats.cu,
-// matmul_repacked.cu, repack_blocks.cu.
+// Products with matrices of blocks: kernels/linear/matmul_blocks.cu, matmul_repacked.cu,
+// repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
 #include "ops/table/infer_op.h"
@@ -224,9 +224,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
   if (repacked && !takes_repacked_blocks(x.dtype, w.dtype, op.table().choice().target))
     return op.unsupported(
         x.dtype, "repacked blocks multiply f32, f16 and bf16, from compute capability 8.0 on");
-  const std::string entry = repacked                    ? "matmul_repacked"
-                            : has_plain_blocks(w.dtype) ? "matmul_blocks"
-                                                        : "matmul_formats";
+  const std::string entry = repacked ? "matmul_repacked" : "matmul_blocks";
   KernelLaunch launch =
       op.floating_launch(entry + ".cu", entry, "matmul_" + std::string(ir::info(w.dtype).name));
   launch.option("-DFORMAT=" + block_format(w.dtype));
