@@ -1,13 +1,15 @@
 // One-hot rows: y[o, d, i] = ids[o, i] == d ? on : off, of ids: [outer, inner] and y: [outer,
 // depth, inner]. An id from -depth on counts from the end; one outside of that has no place in its
-// row. Elements are the low bytes of on_bits and off_bits.
+// row. Elements are the low bytes of on_bits and off_bits. With inner 1 and a depth of whole
+// vectors a thread stores vectors of a row, and asks for the row's id once for each.
 //
-// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh and assume.cuh.
+// Options: WIDE_IDS for ids of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and assume.cuh.
 
+#include "index/positions.cuh"
 #include "shared/assume.cuh"
 #include "shared/bytes.cuh"
-#include "index/positions.cuh"
 #include "shared/programmatic.cuh"
+#include "shared/vectors.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;
@@ -22,6 +24,19 @@ extern "C" __global__ void one_hot(const Id *__restrict__ ids, T *__restrict__ y
   __builtin_assume(ASSUME);
   const Index row = Index(depth) * Index(inner), count = Index(outer) * row;
   const Index step = Index(gridDim.x) * blockDim.x;
+  if (VECTOR > 1 && inner == 1 && depth % VECTOR == 0 && are_aligned(y)) {
+    const Index across = Index(depth) / VECTOR, vectors = Index(outer) * across;
+    for (Index p = Index(blockIdx.x) * blockDim.x + threadIdx.x; p < vectors; p += step) {
+      const Index o = p / across;
+      const long long id = ids[o], first = (long long)(p - o * across) * VECTOR;
+      Vector<T> vector;
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        vector.element[e] = T(is_at(id, first + e, depth) ? on_bits : off_bits);
+      store_vector(y, p, vector);
+    }
+    return;
+  }
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const long long id = ids[i / row * Index(inner) + i % Index(inner)];
     const long long place = (long long)(i % row / Index(inner));

@@ -42,6 +42,13 @@ TEST_CASE("one_hot rows have one place, or none for ids that are outside") {
                .dtype = ids,
                .operands = {{{5, 7}}},
                .attributes = {integer("depth", 6), integer("axis", axis), type(dtype)}});
+  // Whole vectors of each size, one or several a row.
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i8, DType::boolean})
+    for (int64_t depth : {16, 48})
+      check({.op = Op::one_hot,
+             .dtype = depth == 16 ? DType::i32 : DType::i64,
+             .operands = {{{37}}},
+             .attributes = {integer("depth", depth), type(dtype)}});
   check({.op = Op::one_hot,
          .dtype = DType::i64,
          .operands = {{{41}}},

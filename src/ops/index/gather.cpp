@@ -131,6 +131,8 @@ Status emit_one_hot(OpEmitter &op) {
 
   KernelLaunch launch = op.moving_launch("one_hot.cu", "one_hot", y.dtype);
   option_for_ids(launch, ids.dtype);
+  if (axis + 1 == y.dims.size())
+    launch.vectors(ir::info(y.dtype).bytes_per_block);
   launch.index_type({op.count(y)});
   launch.input("ids", op.operand(0));
   launch.output("y", op.result());
