@@ -5,6 +5,9 @@
 #include "compiler/passes/pass.h"
 #include "ir/text/text.h"
 
+#include <cmath>
+#include <tuple>
+
 namespace {
 
 /// A convolution with a bias launches `entry` on a device of so many multiprocessors.
@@ -108,6 +111,44 @@ TEST_CASE("convolutions with channels last give the same wherever their images b
       for (size_t i = 0; i < w.values.size(); ++i)
         w.values[i] = double(i * 53 % 89) / 16 - 2;
       const std::vector<Array> inputs = {x, w};
+      const auto results = runner().run(*module, module->functions[0], inputs);
+      INFO((results.ok() ? "" : results.status().to_string()));
+      REQUIRE(results.ok());
+      if (shift == 0)
+        expected = (*results)[0].values;
+      CHECK((*results)[0].values == expected);
+    }
+  }
+}
+
+TEST_CASE("products of f16 give the same wherever their rows begin, whatever lies around them") {
+  for (const auto &[m, n, k, transposed] :
+       {std::tuple(40, 36, 22, false), std::tuple(40, 35, 21, false), std::tuple(33, 40, 20, true),
+        std::tuple(1, 33, 30, true), std::tuple(3, 20, 45, true), std::tuple(1, 20, 28, false)}) {
+    std::vector<double> expected;
+    for (int64_t shift : {0, 1, 2}) { // elements
+      auto text = [](int64_t number) { return std::to_string(number); };
+      const std::string w = transposed ? text(n) + ", " + text(k) : text(k) + ", " + text(n);
+      auto around = [&](int64_t count) { return "tensor<[" + text(count + shift + 1) + "], f16>"; };
+      const std::string module_text =
+          "cugrt 1\nfunc @main(%p: " + around(m * k) + ", %q: " + around(k * n) + ") -> (tensor<[" +
+          text(m) + ", " + text(n) + "], f16>) {\n  %x = view %p, " + text(2 * shift) +
+          " : tensor<[" + text(m) + ", " + text(k) + "], f16>\n  %w = view %q, " + text(2 * shift) +
+          " : tensor<[" + w + "], f16>\n  %y = matmul(%x, %w)" +
+          (transposed ? " {transpose_b = true}" : "") + "\n  return %y\n}\n";
+      INFO(module_text);
+      Result<ir::Module> module = ir::parse_and_verify(module_text, "shifted");
+      REQUIRE(module.ok());
+      module = passes::find_pass("LegalizeOps")->run(*module, {});
+      REQUIRE(module.ok());
+      std::vector<Array> inputs;
+      for (const int64_t count : {m * k, k * n}) {
+        Array array = Array::of({count + shift + 1});
+        for (int64_t i = 0; i < count + shift + 1; ++i)
+          array.values[size_t(i)] =
+              i < shift || i >= count + shift ? NAN : double((i - shift) * 37 % 101) / 16 - 3;
+        inputs.push_back(std::move(array));
+      }
       const auto results = runner().run(*module, module->functions[0], inputs);
       INFO((results.ok() ? "" : results.status().to_string()));
       REQUIRE(results.ok());
