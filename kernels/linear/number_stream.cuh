@@ -10,7 +10,7 @@
 // clang-format on
 //
 // so that the eight rows of a fragment lie in different banks. Where rows do not begin at multiples
-// of 16 bytes, slots get their elements one by one, none before the block waits.
+// of 16 bytes, slots get their chunks by words, none before the block waits.
 #pragma once
 
 #include "linear/stream.cuh"
@@ -99,12 +99,13 @@ struct NumberUnit {
       } else if (active) {
         const RowsOfGroup rows = groups.rows(group);
 #pragma unroll 1
-        for (unsigned i = lane; i < 16 * kElements; i += 32) {
-          const unsigned r = i / kElements, e = i % kElements, at = unit * kElements + e;
+        for (unsigned i = lane; i < 16 * Slot::kChunks; i += 32) {
+          const unsigned r = i / Slot::kChunks, chunk = i % Slot::kChunks,
+                         at = unit * kElements + chunk * Slot::kEach;
           const Byte *from =
               rows.w + bytes_of(Groups::kHasRuns ? rows.first + rows_to(r) : groups.row(group, r));
-          store_element(slot + Slot::at(r, e / Slot::kEach) + e % Slot::kEach * sizeof(T),
-                        at < k && has_row(r) ? reinterpret_cast<const T *>(from) + at : nullptr);
+          store_chunk(slot + Slot::at(r, chunk), reinterpret_cast<const T *>(from) + at,
+                      has_row(r) ? (long long)(k)-at : 0);
         }
       }
     }

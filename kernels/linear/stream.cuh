@@ -35,6 +35,7 @@
 
 #include "shared/floating.cuh"
 #include "shared/mma.cuh"
+#include "shared/words.cuh"
 
 typedef unsigned char Byte;
 
@@ -75,10 +76,14 @@ template <bool kWhole> struct NeighbourGroups {
   }
 };
 
-// To an address in shared memory; with nullptr a 0.
-__device__ __forceinline__ void store_element(unsigned to, const T *from) {
-  const unsigned short bits = from ? *reinterpret_cast<const unsigned short *>(from) : 0;
-  asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(bits) : "memory");
+// A chunk to an address in shared memory: from[0] to from[left - 1], and zeros.
+__device__ __forceinline__ void store_chunk(unsigned to, const T *from, long long left) {
+  constexpr int kEach = kStreamChunk / sizeof(T);
+  unsigned pairs[kEach / 2];
+  read_words<kEach>(from, left, pairs);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pairs[0]), "r"(pairs[1]),
+               "r"(pairs[2]), "r"(pairs[3])
+               : "memory");
 }
 
 // What a warp copies of x: rows of k elements, the unit's part.
@@ -119,11 +124,12 @@ template <class Unit, int kTall> struct FeedOfX {
     } else if (active) {
       const T *begin = x + (unsigned long long)(unit)*Unit::kElements;
 #pragma unroll 1
-      for (int i = lane; i < rows * Unit::kElements; i += 32) {
-        const int r = i / Unit::kElements, e = i % Unit::kElements;
-        const bool inside = Unit::kIsWhole || unit * Unit::kElements + e < unsigned(k);
-        store_element(slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T)),
-                      inside ? begin + r * k + e : nullptr);
+      for (int i = lane; i < rows * kChunks; i += 32) {
+        const int r = i / kChunks, e = i % kChunks * (kStreamChunk / int(sizeof(T)));
+        const long long left =
+            Unit::kIsWhole ? kStreamChunk : k - (long long)(unit)*Unit::kElements - e;
+        store_chunk(slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T)), begin + r * k + e,
+                    left);
       }
     }
   }

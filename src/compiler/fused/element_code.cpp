@@ -16,6 +16,7 @@ void ElementParameters::add(const ElementParameters &more) {
   uses_bf16 |= more.uses_bf16;
   uses_integers |= more.uses_integers;
   uses_positions |= more.uses_positions;
+  uses_words |= more.uses_words;
 }
 
 namespace {

@@ -22,6 +22,7 @@
 #include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -43,6 +44,7 @@ struct ElementParameters {
   std::vector<ir::ExprId> counts; // what linear indices are below
   // What the text needs besides convert.cuh and elementwise.cuh:
   bool uses_f16 = false, uses_bf16 = false, uses_integers = false, uses_positions = false;
+  bool uses_words = false;
 
   /// Those of another function of the same kernel.
   void add(const ElementParameters &more);
@@ -55,7 +57,7 @@ public:
     /// Values that are there, as variables of these names.
     std::vector<std::pair<uint32_t, std::string>> leaves{};
     bool by_value = false; // what is_read_in_place and row_read
-    bool in_place_by_value = false;
+    bool in_place_by_value = false; // the former; other elements of two bytes are read by words
     bool columns_by_value = false; // an element for each of the innermost dimension: row_read
   };
   /// `ops`, of the group, are computed in place; other values but leaves are loaded.
@@ -71,6 +73,15 @@ public:
   /// Of an input: whether it has as many elements, each read at the same linear index only. With
   /// Names::by_value or in_place_by_value such an input's name stands for that element.
   bool is_read_in_place(size_t tensor) const { return in_place_[tensor]; }
+  /// Of an input, with Names::in_place_by_value: whether it has elements of two bytes, and an even
+  /// number of them, and so is read by words.
+  bool is_read_by_word(size_t tensor) const {
+    const ir::Type &read = type(parameters_.tensors[tensor].value);
+    return given_.in_place_by_value && ir::info(read.dtype).bytes_per_block == 2 &&
+           std::any_of(read.dims.begin(), read.dims.end(), [&](ir::ExprId dim) {
+             return module_.exprs.as_constant(dim).value_or(1) % 2 == 0;
+           });
+  }
 
   /// Of an input that is read at one index only, which moves along the result's innermost dimension
   /// with it, or not at all: where, as a function's body of the linear index, and what must hold

@@ -358,10 +358,13 @@ std::string ElementCode::write_node(const Node &node) {
   if (is_loaded) {
     write_space(node.space);
     name = parameters_.tensors[node.tensor].name;
+    parameters_.uses_words = parameters_.uses_words || is_read_by_word(node.tensor);
     if ((in_place_[node.tensor] && (given_.by_value || given_.in_place_by_value)) ||
         row_read(node.tensor))
       return name;
-    text = name + "[" + offset(node) + "]";
+    const bool by_word = is_read_by_word(node.tensor);
+    text = by_word ? "read_by_word(" + name + " + " + offset(node) + ")"
+                   : name + "[" + offset(node) + "]";
     if (node.uses == 1)
       return text;
   } else if (node.branches.empty()) {

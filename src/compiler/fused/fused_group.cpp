@@ -255,10 +255,15 @@ private:
   static std::string arguments(const ElementCode &code, const std::string &index = "") {
     const std::vector<std::string> names = named(code.parameters());
     std::string text;
-    for (size_t i = 0; i < names.size(); ++i) {
-      text += ", " + names[i];
-      if (i < code.parameters().tensors.size() && !index.empty() && is_by_value(code, i))
-        text += "[" + (code.row_read(i) ? place(code, i, index) : index) + "]";
+    for (uint32_t i = 0; i < names.size(); ++i) {
+      text += ", ";
+      if (i >= code.parameters().tensors.size() || index.empty() || !is_by_value(code, i)) {
+        text += names[i];
+        continue;
+      }
+      const std::string at = code.row_read(i) ? place(code, i, index) : index;
+      text += code.is_read_by_word(i) ? "read_by_word(" + names[i] + " + (" + at + "))"
+                                      : names[i] + "[" + at + "]";
     }
     return text;
   }

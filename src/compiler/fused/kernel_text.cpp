@@ -61,6 +61,8 @@ std::string includes(const ElementParameters &uses, std::string_view more, std::
     include("integers");
   if (uses.uses_positions)
     include("positions");
+  if (uses.uses_words)
+    include("words");
   if (!more.empty())
     include(more);
   include(last);
