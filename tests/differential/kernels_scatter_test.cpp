@@ -80,6 +80,14 @@ TEST_CASE("gather_nd takes elements and slices, in batches too") {
            .attributes = {integer("batch_dims", 2)}});
     check({.op = Op::gather_nd, .operands = {{{9, 5}}, {{0, 2}, ids}}});
     check({.op = Op::gather_nd, .operands = {{{9, 0}}, {{3, 2}, ids}}}); // nothing to take
+    // Slices of whole vectors, of one and several, and none to take.
+    check({.op = Op::gather_nd, .operands = {{{9, 32}}, {{37, 1}, ids}}});
+    check({.op = Op::gather_nd,
+           .dtype = DType::i8,
+           .operands = {{{2, 5, 3, 16}}, {{2, 7, 2}, ids}},
+           .attributes = {integer("batch_dims", 1)}});
+    check({.op = Op::gather_nd, .dtype = DType::f64, .operands = {{{3, 4, 2, 3}}, {{6, 2}, ids}}});
+    check({.op = Op::gather_nd, .operands = {{{0, 16}}, {{3, 1}, ids}}});
   }
   for (DType dtype : {DType::u8, DType::f16, DType::i64})
     check({.op = Op::gather_nd, .dtype = dtype, .operands = {{{9, 3}}, {{5, 2}, DType::i64}}});

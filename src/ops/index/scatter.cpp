@@ -199,6 +199,10 @@ Status emit_gather_nd(OpEmitter &op) {
   KernelLaunch launch = op.moving_launch("gather_nd.cu", "gather_nd", x.dtype);
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(places)));
   option_for_ids(launch, indices.dtype);
+  const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
+  const auto known_width = op.exprs().as_constant(op.count(x, batch_dims + places));
+  if (known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0)
+    launch.vectors(bytes);
   launch.index_type({op.count(op.result_type())});
   launch.input("x", op.operand(0));
   launch.input("indices", op.operand(1));
