@@ -56,28 +56,32 @@ def without_unused(lines):
     return kept[::-1]
 
 
-VIEWS = "match|alias|reshape|transpose|slice|broadcast_to|cast"
-PART = re.compile(rf"\s*(%[\w.]+) = (alloc_storage|alloc_tensor|alloc|view|{VIEWS})\b(?:[ (]+(%[\w.]+))?")
+OWN = {"alloc_storage", "alloc_tensor", "alloc", "view"}  # what a function may kill
 
 
 def with_last_kills(lines):
     """Lines with those kills alone that end what the function allocates: Relax's let go of a name, and what it stands
-    for lives on where a tuple or a tensor in it has it."""
-    own, whole, last = set(), {}, {}  # what each value lies in; the last line that uses it or a part of it
-    for at, line in enumerate(lines):
-        if part := PART.match(line):
-            whole[part[1]] = part[3]
-            own |= set() if part[2] in VIEWS.split("|") else {part[1]}
-        if not line.lstrip().startswith("kill "):
-            for name in re.findall(r"%[\w.]+", line):
-                while name:
-                    last[name], name = at, whole.get(name)
-    words = [line.split() for line in lines]
-    return [
-        line
-        for at, (line, word) in enumerate(zip(lines, words))
-        if word[0] != "kill" or word[1] in own and last.get(word[1], at) <= at
-    ]
+    for lives on where a tuple, a tensor in it or a result of a call has it."""
+    split, last, whole = [], {}, {}  # the last line that uses a value, or what was made of it; what one lies in
+    for at, line in reversed(list(enumerate(lines))):
+        left, is_let, right = line.partition(" = ")
+        results = re.findall(r"%[\w.]+", left) if is_let and left.lstrip().startswith("%") else []
+        word, given = (right if results else line).split()[0], re.findall(r"%[\w.]+", right if results else line)
+        if word != "kill":
+            end = len(lines) if word == "yield" else max([at, *(last.get(name, at) for name in results)])
+            last.update({name: max(end, last.get(name, end)) for name in given})
+        if word in OWN:
+            whole[results[0]] = given[0] if given else None
+        split.append((line, at, given if word == "kill" else None))
+    kept, dead = [], set()
+    for line, at, killed in reversed(split):
+        if killed:
+            name, lies_in = killed[0], whole.get(killed[0])
+            if name not in whole or last.get(name, at) > at or name in dead or lies_in in dead:
+                continue
+            dead.add(name)
+        kept.append(line)
+    return kept
 
 
 def may_be(declared, inferred):
