@@ -57,7 +57,8 @@ class AttentionFaults(unittest.TestCase):
 
     def names(self, kernel, check, module, source, fault):
         found = self.findings(module, source, fault)
-        self.assertTrue(any(line.startswith(f"cugrt-emu: {check}:") and f"in kernel {kernel}," in line for line in found), found)
+        named = [line for line in found if line.startswith(f"cugrt-emu: {check}:") and f"in kernel {kernel}," in line]
+        self.assertTrue(named, found)
 
     def test_none(self):
         for order in "12":
@@ -75,10 +76,12 @@ class AttentionFaults(unittest.TestCase):
 
     def test_prompt_reads_keys_too_early(self):
         self.names("attention_mma", "uninitialized", PROMPT, "attention.cu",
-                   ("wait_for_copies<1>();\n    __syncthreads(); // keys", "wait_for_copies<2>();\n    __syncthreads(); // keys"))
+                   ("wait_for_copies<1>();\n    __syncthreads(); // keys",
+                    "wait_for_copies<2>();\n    __syncthreads(); // keys"))
 
     def test_prompt_reads_other_warps_values_without_a_barrier(self):
-        self.names("attention_mma", "uninitialized", PROMPT, "attention.cu", ("__syncthreads(); // values are there", ""))
+        self.names("attention_mma", "uninitialized", PROMPT, "attention.cu",
+                   ("__syncthreads(); // values are there", ""))
 
 
 if __name__ == "__main__":
