@@ -266,6 +266,8 @@ Status emit_matmul_blocks(OpEmitter &op) {
       launch.variant("matmul_repacked_1", at_most(1), tiles(1, 16), threads);
     if (range.upper > 1)
       launch.variant("", {}, tiles(4, 16), threads);
+    else
+      launch.option("-DWITHOUT_STRIPS");
   } else if (repacked) {
     const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
