@@ -2,6 +2,9 @@
 // written before it, here and by whom this thread has joined. By one thread; no other waits.
 #pragma once
 
+// Of `told`, what the host says.
+constexpr int kTaken = 0, kChange = 1, kCancel = 2;
+
 // Publishes `value` to the host, in pinned memory.
 __device__ __forceinline__ void publish(unsigned *to, unsigned value) {
 #if __CUDA_ARCH__ >= 700

@@ -1,4 +1,4 @@
-// What sample.cu draws a token from: the logits of a vocabulary, read four at a time and penalised,
+// What draw.cuh draws a token from: the logits of a vocabulary, read four at a time and penalised,
 // their order, their weights, and what is left of them once that is little.
 #pragma once
 

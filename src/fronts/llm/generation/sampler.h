@@ -1,4 +1,4 @@
-// How a sequence's next tokens are chosen, as kernels/language/sample.cu takes it.
+// How a sequence's next tokens are chosen, as kernels/language/draw.cuh takes it.
 #pragma once
 
 #include <array>
