@@ -9,6 +9,26 @@ typedef unsigned long long Long;
 
 constexpr int kThreads = 1024, kAhead = 2;
 
+// How often a token counts as given beside what `counts` has: where a kernel is compiled with
+// drafts, as often as it is one of the block's first block_drafts().count.
+#ifdef WITH_DRAFTS
+struct Drafts {
+  int count, tokens[7];
+};
+__device__ __forceinline__ Drafts &block_drafts() {
+  __shared__ Drafts drafts;
+  return drafts;
+}
+__device__ __forceinline__ int times_drafted(int token) {
+  int sum = 0;
+  for (int i = 0; i < block_drafts().count; ++i)
+    sum += block_drafts().tokens[i] == token;
+  return sum;
+}
+#else
+__device__ __forceinline__ int times_drafted(int) { return 0; }
+#endif
+
 struct Sampler {
   const float *logits;
   const int *counts;
@@ -60,14 +80,17 @@ struct Four {
       logits = *reinterpret_cast<const float4 *>(s.logits + i);
       if (penalizes)
         counts = *reinterpret_cast<const int4 *>(s.counts + i);
-      return;
+    } else {
+      const float none = __int_as_float(0x7fffffff);
+      logits = {i < end ? s.logits[i] : none, i + 1 < end ? s.logits[i + 1] : none,
+                i + 2 < end ? s.logits[i + 2] : none, i + 3 < end ? s.logits[i + 3] : none};
+      if (penalizes)
+        counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
+                  i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
     }
-    const float none = __int_as_float(0x7fffffff);
-    logits = {i < end ? s.logits[i] : none, i + 1 < end ? s.logits[i + 1] : none,
-              i + 2 < end ? s.logits[i + 2] : none, i + 3 < end ? s.logits[i + 3] : none};
     if (penalizes)
-      counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
-                i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
+      counts = {counts.x + times_drafted(i), counts.y + times_drafted(i + 1),
+                counts.z + times_drafted(i + 2), counts.w + times_drafted(i + 3)};
   }
   // f(token, logit) for each.
   template <class F> __device__ __forceinline__ void each(const Sampler &s, int i, F f) const {

@@ -164,6 +164,8 @@ namespace {
 // at least kChunk positions, at most kMaxSplits of them (attention.cu's kMostSplits): what pays for
 // a block and for joining them depends on no device, and on no other sequence. Blocks of chunks
 // that a sequence has not come to leave at once. What the symbols' bounds do not limit is many.
+// Queries of one row of the cache, beside each other as sequences, count as one: each of them has
+// the order of sums that it has alone.
 constexpr int64_t kChunk = 64, kMaxSplits = 32;
 constexpr int64_t kAtOnce = 32; // positions that a block works at; a chunk is a multiple of it
 
@@ -171,10 +173,11 @@ struct Split {
   ir::ExprId splits, chunk; // over the function's symbols
 };
 
-std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, ir::ExprId capacity) {
+std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
   ir::ExprPool &exprs = op.exprs();
+  const ir::ExprId capacity = keys.dims[1];
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
-  const ir::ExprId rows = op.count(q, 0, 3);
+  const ir::ExprId rows = exprs.mul(exprs.min(q.dims[0], keys.dims[0]), op.count(q, 1, 3));
   const KernelChoice &choice = op.table().choice();
   const bool is_few =
       exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
@@ -300,7 +303,7 @@ Status emit_attention(OpEmitter &op) {
   ir::ExprPool &exprs = op.exprs();
 
   const std::optional<GroupedForm> grouped = grouped_form_of(op, q, keys);
-  const std::optional<Split> split = grouped ? std::nullopt : split_of(op, q, keys.dims[1]);
+  const std::optional<Split> split = grouped ? std::nullopt : split_of(op, q, keys);
   const bool is_split = split || (grouped && grouped->splits > 1);
   const int64_t share = grouped ? grouped->share : shared_heads(op, q, keys);
   const TensorCores tensor_cores =

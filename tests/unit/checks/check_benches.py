@@ -24,6 +24,7 @@ LOOKUPS = ("embedding", "gather", "gather_elements")
 WITHOUT_CASE = {
     "cache_write.cu": "writes a parameter in place, which no case has; moves rows as copy.cu does",
     "decode_words.cu": "no op becomes it: language models' modules name it; a thread a word",
+    "draft.cu": "no op becomes it: language models' modules name it; a block a sequence",
     "embedding_blocks.cu": "a few rows a step; their bytes are those of matmul_blocks' weights",
     "prompt.cu": "no op becomes it: language models' modules name it; a thread a row",
     "repack_blocks.cu": "of weights, once when a session is opened",
@@ -36,6 +37,7 @@ WITHOUT_CASE = {
     "control.cu": "sets the conditions of graph nodes: a thread each",
     "resize.cu": "of PadToBuckets alone; moves rows as copy.cu does",
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
+    "verify.cu": "no op becomes it: language models' modules name it; a block a row",
     "transfer.cu": "copies and fills of the runtime, of no op",
 }
 EMULATOR_CASES = {"gemv_f16", "sgemm_tiled", "sgemm_register", "rmsnorm", "softmax", "attention", "load_ptx", "calibration"}

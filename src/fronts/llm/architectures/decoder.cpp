@@ -40,7 +40,7 @@ public:
                  const DecoderOptions &options, const LayerTables &tables, int64_t vocabulary,
                  bool is_prefill)
       : d_(decoder), options_(options), tables_(tables), vocabulary_(vocabulary),
-        is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places),
+        is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places * options.rows),
         g_(module, weights, is_prefill ? "prefill" : "decode", options.dtype) {}
 
   /// `other` has the same weights: a loop has their forms made before it begins.
@@ -51,7 +51,10 @@ private:
   Operand size(int64_t value) { return Operand::of(c(value)); }
   void inputs();
   void positions();
+  bool has_drafts() const { return options_.rows > 1; }
+  void drafts();
   ValueId step();
+  void sample(ValueId logits, ValueId told);
   void loop(const FunctionWriter &other);
   ValueId embedding_factor();
   ValueId embedding();
@@ -71,12 +74,13 @@ private:
   const LayerTables &tables_;
   const int64_t vocabulary_;
   const bool is_prefill_;
-  const int64_t places_;
+  const int64_t places_; // that attention sees: of a decode, rows of one or more each
   GraphBuilder g_;
   ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
   ValueId ids_;                                     // what is embedded, [rows]
   ValueId tokens_, next_positions_, state_lengths_; // the state, [places]
   ValueId samplers_, counts_;                       // [places, ..]
+  ValueId texts_;                                   // with drafts: [places, context]
   ValueId limits_, ends_, steps_;                   // of a decode: what ends it
   ValueId heard_, ring_, published_;                // pinned: what the host says, and hears
   ValueId goes_on_;                                 // [1]; of a decode
@@ -91,7 +95,7 @@ private:
 
 void FunctionWriter::inputs() {
   using ir::Access;
-  rows_ = c(places_);
+  rows_ = c(places_); // of a decode
   if (is_prefill_) {
     ir::Symbol symbol;
     symbol.name = "n";
@@ -106,6 +110,8 @@ void FunctionWriter::inputs() {
   state_lengths_ = g_.input("lengths", ir::DType::i32, {places}, Access::inout);
   samplers_ = g_.input("samplers", ir::DType::i32, {places, c(8)}, Access::in);
   counts_ = g_.input("counts", ir::DType::i32, {places, c(vocabulary_)}, Access::inout);
+  if (has_drafts())
+    texts_ = g_.input("texts", ir::DType::i32, {places, c(options_.context)}, Access::inout);
   for (int64_t layer = 0; layer < d_.layers; ++layer)
     for (const char *name : {"keys.", "values."})
       caches_.push_back(g_.input(name + std::to_string(layer), options_.cache,
@@ -117,7 +123,7 @@ void FunctionWriter::inputs() {
   ends_ = g_.input("ends", ir::DType::i32, {places, c((vocabulary_ + 31) / 32)}, Access::in);
   steps_ = g_.input("steps", ir::DType::i32, {c(kStepWords)}, Access::inout);
   heard_ = g_.input("heard", ir::DType::i32, {c(kHostWords + options_.places)}, Access::in);
-  ring_ = g_.input("ring", ir::DType::i32, {c(options_.ring), places}, Access::inout);
+  ring_ = g_.input("ring", ir::DType::i32, {c(options_.ring), rows_}, Access::inout);
   published_ = g_.input("published", ir::DType::i32, {c(1)}, Access::inout);
 }
 
@@ -144,6 +150,23 @@ void FunctionWriter::positions() {
                             Operand::of(row_positions_), Operand::of(place_), Operand::of(lengths_),
                             Operand::of(taken_lengths_), Operand::of(last_), Operand::of(rows_),
                             size(vocabulary_)});
+  if (has_drafts())
+    g_.launch("prompt_text", {Operand::of(request_), Operand::of(ids_), Operand::of(texts_),
+                              Operand::of(rows_), size(options_.context)});
+}
+
+// The rows of a decode: each is as a place of its own, whose caches are those of its text's place.
+void FunctionWriter::drafts() {
+  const auto made = [&](std::string_view hint) { return g_.alloc(ir::DType::i32, {rows_}, hint); };
+  ids_ = made("drafted");
+  row_positions_ = first_positions_ = made("row_positions");
+  place_ = made("row_places");
+  lengths_ = taken_lengths_ = made("row_lengths");
+  g_.launch("draft_rows",
+            {Operand::of(tokens_), Operand::of(next_positions_), Operand::of(state_lengths_),
+             Operand::of(limits_), Operand::of(texts_), Operand::of(ids_),
+             Operand::of(row_positions_), Operand::of(place_), Operand::of(lengths_),
+             size(options_.places), size(options_.rows), size(options_.context)});
 }
 
 ValueId FunctionWriter::embedding_factor() {
@@ -238,6 +261,8 @@ ValueId FunctionWriter::step() {
     const int64_t count = kHostWords + options_.places;
     told = g_.alloc(ir::DType::i32, {c(count)}, "told");
     g_.launch("decode_hear", {Operand::of(heard_), Operand::of(told), size(count)});
+    if (has_drafts())
+      drafts();
   }
   ValueId x = embedding();
   for (int64_t layer = 0; layer < d_.layers; ++layer)
@@ -248,23 +273,36 @@ ValueId FunctionWriter::step() {
   const bool is_tied = !g_.has_tensor("output.weight");
   const ValueId logits = g_.cast(
       g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
-  const ValueId last = options_.all_logits ? last_row(logits) : logits;
+  sample(options_.all_logits ? last_row(logits) : logits, told);
+  return logits;
+}
+
+void FunctionWriter::sample(ValueId logits, ValueId told) {
   std::vector<Operand> sampled;
   const auto add = [&](std::initializer_list<ValueId> values) {
     for (const ValueId value : values)
       sampled.push_back(Operand::of(value));
   };
+  const bool verifies = !is_prefill_ && has_drafts();
   if (is_prefill_)
     add({request_});
-  add({last, samplers_, counts_, tokens_, next_positions_, state_lengths_});
+  add({logits, samplers_, counts_, tokens_, next_positions_, state_lengths_});
   if (!is_prefill_)
     add({limits_, ends_, told, steps_, ring_, published_, goes_on_});
+  if (verifies)
+    add({ids_, lengths_, texts_, g_.alloc(ir::DType::i32, {rows_}, "chosen")});
   sampled.push_back(size(options_.places));
   sampled.push_back(size(vocabulary_));
   if (!is_prefill_)
     sampled.push_back(size(options_.ring));
-  g_.launch(is_prefill_ ? "sample_prompt" : "sample_step", std::move(sampled));
-  return logits;
+  if (verifies) {
+    sampled.push_back(size(options_.rows));
+    sampled.push_back(size(options_.context));
+  }
+  g_.launch(is_prefill_ ? "sample_prompt"
+            : verifies  ? "verify_step"
+                        : "sample_step",
+            std::move(sampled));
 }
 
 // Steps, one after the other, as long as sample_step says so.
@@ -357,7 +395,9 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
                                                          options.context, nullptr, "rope.local")
                                          : tables.whole;
   Diagnostics diagnostics;
-  ir::Module module = ir::parse(kStateKernels, diagnostics);
+  const std::string kernels =
+      options.rows > 1 ? std::string(kStateKernels) + kDraftKernels : kStateKernels;
+  ir::Module module = ir::parse(kernels, diagnostics);
   CUGRT_CHECK(diagnostics.empty());
   DecoderModule built;
   built.vocabulary = table->dims[0];

@@ -4,8 +4,8 @@
 // The module has two functions over the same weights, caches and state (docs/language_models.md):
 //
 //   @prefill  takes the next 1 to `chunk` tokens of one sequence
-//   @decode   takes the token that each of `places` sequences stands at; or, as a loop on the
-//             device, goes on so
+//   @decode   takes the token that each of `places` sequences stands at, perhaps with drafts of the
+//             next ones; or, as a loop on the device, goes on so
 //
 // Both append keys and values to the caches, advance the state, and give the logits of the last
 // position (or, on request, of all) and, in the state, the token that is drawn from them. The loop
@@ -57,12 +57,17 @@ struct DecoderOptions {
   int64_t ring = 64;        // steps whose tokens it holds; a power of two
   bool device_loop = false; // @decode makes steps until sample.cu ends it, not one
   bool all_logits = false;  // @prefill gives those of every row, not of the last alone
+  /// Rows of each place that a step of @decode takes in: its token, and drafts of the next ones
+  /// from its own text, which the step verifies; at most kMostRows. 1: no drafts.
+  int64_t rows = 1;
 };
 
 /// Of the tensor `heard`: what the host tells of no place (kernels/language/sample.cu).
 inline constexpr int64_t kHostWords = 2;
 /// Of the tensor `steps`.
 inline constexpr int64_t kStepWords = 2;
+/// Of a place in a step that verifies drafts (kernels/language/verify.cu).
+inline constexpr int64_t kMostRows = 8;
 
 /// A weight's bytes: the file's, or made here when a session opens: a plan needs none.
 struct Weight {

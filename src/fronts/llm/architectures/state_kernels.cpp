@@ -1,4 +1,5 @@
-// Declarations of kernels/language/prompt.cu, sample.cu and decode_words.cu.
+// Declarations of kernels/language/prompt.cu, sample.cu and decode_words.cu; draft.cu and
+// verify.cu.
 #include "fronts/llm/architectures/state_kernels.h"
 
 namespace cugrt::llm {
@@ -39,6 +40,34 @@ kernel @decode_hear {
   entry "decode_hear"
   params (heard: in i32, told: out i32, count: symbol i64)
   launch { grid (ceildiv(count, 256), 1, 1) block (256, 1, 1) }
+}
+)";
+
+const char *const kDraftKernels = R"(
+kernel @prompt_text {
+  source "builtin:draft.cu"
+  entry "prompt_text"
+  params (request: in i32, ids: in i32, texts: inout i32, rows: symbol i64, context: symbol i64)
+  launch { grid (ceildiv(rows, 64), 1, 1) block (64, 1, 1) }
+}
+kernel @draft_rows {
+  source "builtin:draft.cu"
+  entry "draft_rows"
+  params (tokens: in i32, positions: in i32, lengths: in i32, limits: in i32, texts: inout i32, ids: out i32,
+          row_positions: out i32, row_places: out i32, row_lengths: out i32, places: symbol i64, rows: symbol i64,
+          context: symbol i64)
+  launch { grid (places, 1, 1) block (256, 1, 1) }
+}
+kernel @verify_step {
+  source "builtin:verify.cu"
+  entry "verify_step"
+  options ["-fmad=false"]
+  params (logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32, positions: inout i32,
+          lengths: inout i32, limits: in i32, ends: in i32, told: in i32, steps: inout i32, ring: inout i32,
+          published: inout i32, goes_on: out i32, ids: in i32, row_lengths: in i32, texts: inout i32,
+          chosen: out i32, places: symbol i64, vocabulary: symbol i64, capacity: symbol i64, rows: symbol i64,
+          context: symbol i64)
+  launch { grid (places * rows, 1, 1) block (1024, 1, 1) }
 }
 )";
 

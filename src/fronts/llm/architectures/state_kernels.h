@@ -5,5 +5,7 @@ namespace cugrt::llm {
 
 /// A module of declarations: what begins and ends a step.
 extern const char *const kStateKernels;
+/// Further ones, of steps that verify drafts.
+extern const char *const kDraftKernels;
 
 } // namespace cugrt::llm

@@ -46,6 +46,8 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
   const uint64_t tables = decoder.whole_every > 0 ? 2 : 1;
   memory.table_bytes =
       uint64_t(options.context) * tables * uint64_t(decoder.turned) * sizeof(float);
+  if (options.rows() > 1)
+    memory.table_bytes += uint64_t(options.context) * uint64_t(options.places) * kTokenBytes;
   memory.cache_bytes = uint64_t(options.context) * uint64_t(options.places) *
                        uint64_t(2 * decoder.layers) *
                        cache_row_bytes(decoder, options.cache_dtype());
@@ -186,7 +188,9 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, cu
   CUGRT_TRY(write(state_address(kLimits, 0), limits.data(), limits.size() * kTokenBytes));
   CUGRT_TRY(make(uint64_t(places_ * vocabulary_) * kTokenBytes, counts_));
   CUGRT_TRY(make(uint64_t(places_ * end_words()) * kTokenBytes, ends_));
-  CUGRT_TRY(ring_.make(runtime_, places_));
+  if (rows_ > 1)
+    CUGRT_TRY(make(uint64_t(places_ * context_) * kTokenBytes, texts_));
+  CUGRT_TRY(ring_.make(runtime_, places_, rows_));
   CUGRT_TRY(make(kIdBytes + kAlignment, prompt_)); // ids, then a request
   const uint64_t prompt = api().buffer_address(prompt_.get());
   prefill_arguments_ = {tensor_value(prompt, ir::DType::i32, {1}),
@@ -197,6 +201,9 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, cu
       tensor_value(state_address(kSamplers, 0), ir::DType::i32, {places_, kSamplerWords}));
   prefill_arguments_.push_back(
       tensor_value(api().buffer_address(counts_.get()), ir::DType::i32, {places_, vocabulary_}));
+  if (texts_.get())
+    prefill_arguments_.push_back(
+        tensor_value(api().buffer_address(texts_.get()), ir::DType::i32, {places_, context_}));
   for (uint64_t i = 0; i < cache_count_; ++i)
     prefill_arguments_.push_back(
         tensor_value(cache_address(i, 0), cache_dtype_,
@@ -225,6 +232,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   chosen.context = made->context_;
   made->loops_on_device_ = chosen.loop == Loop::device;
   made->places_ = chosen.places;
+  made->rows_ = chosen.rows();
   made->cache_dtype_ = chosen.cache_dtype();
   CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
@@ -392,14 +400,19 @@ Status Engine::take_back(int64_t place, std::span<const int32_t> tokens) {
   return {};
 }
 
-Status Engine::set_counts(int64_t place, std::span<const int32_t> tokens) {
+Status Engine::set_tokens(int64_t place, std::span<const int32_t> tokens) {
   constexpr int32_t kInPrompt = 1 << 30; // of kernels/language/sampler.cuh
   std::vector<int32_t> counts(static_cast<size_t>(vocabulary_));
   for (const int32_t token : tokens)
     counts[static_cast<size_t>(token)] = kInPrompt;
   const uint64_t bytes = counts.size() * kTokenBytes;
   CUGRT_TRY(settle());
-  return write(api().buffer_address(counts_.get()) + uint64_t(place) * bytes, counts.data(), bytes);
+  CUGRT_TRY(
+      write(api().buffer_address(counts_.get()) + uint64_t(place) * bytes, counts.data(), bytes));
+  if (!texts_.get() || tokens.empty())
+    return {};
+  return write(api().buffer_address(texts_.get()) + uint64_t(place * context_) * kTokenBytes,
+               tokens.data(), tokens.size_bytes());
 }
 
 Status Engine::read_caches(int64_t place, int64_t count, std::string &bytes) {

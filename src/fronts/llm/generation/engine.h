@@ -9,10 +9,16 @@
 
 #include <cugrt/cugrt.hpp>
 
+#include <algorithm>
+
 namespace cugrt::llm {
 
 /// Who goes from one token to the next: the host, by a launch each, or a loop on the device.
 enum class Loop : uint8_t { host, device };
+
+/// What a step drafts tokens from, which it verifies together: nothing, or what followed in the
+/// sequence's own text where its last tokens stood before.
+enum class Draft : uint8_t { none, ngram };
 
 struct EngineOptions {
   ir::DType dtype = ir::DType::f32; // of what is computed
@@ -20,6 +26,7 @@ struct EngineOptions {
   int64_t context = 0;              // 0: as the model was trained, or what memory leaves
   int64_t places = 1;
   Loop loop = Loop::host;
+  Draft draft = Draft::none;
   bool all_logits = false;      // take_in keeps those of every token, not of the last alone
   cugrt_group *group = nullptr; // and so on: of the session of its steps
   const char *exclusive = nullptr;
@@ -29,6 +36,11 @@ struct EngineOptions {
   void *progress_user = nullptr;
 
   ir::DType cache_dtype() const { return cache.value_or(dtype); }
+  /// Of a place in a step. As many together as products take in one order of sums, so that drafts
+  /// change no token; but one draft at least.
+  int64_t rows() const {
+    return draft == Draft::none ? 1 : std::max<int64_t>(kMostRows / places, 2);
+  }
 };
 
 struct EngineInfo {
@@ -48,6 +60,8 @@ public:
                                               const EngineOptions &options);
   int64_t context() const { return context_; }
   int64_t places() const { return places_; }
+  /// Of a place in a step: its token, and drafts.
+  int64_t rows() const { return rows_; }
   int64_t vocabulary() const { return vocabulary_; }
   bool loops_on_device() const { return loops_on_device_; }
   ir::DType cache_dtype() const { return cache_dtype_; }
@@ -58,8 +72,8 @@ public:
   /// `limit` tokens, at most a context, or was given one of `ends`.
   Status set_sampler(int64_t place, const Sampling &sampling);
   Status set_end(int64_t place, int64_t limit, std::span<const int32_t> ends);
-  /// The tokens that the place holds are these, of a prompt; penalties know no others.
-  Status set_counts(int64_t place, std::span<const int32_t> tokens);
+  /// The tokens that the place holds are these, of a prompt; penalties and drafts know no others.
+  Status set_tokens(int64_t place, std::span<const int32_t> tokens);
   /// Tokens that the place was given do not count.
   Status take_back(int64_t place, std::span<const int32_t> tokens);
   /// Takes in tokens of a place from `position` on; with the last ones of a prompt the place is
@@ -71,8 +85,8 @@ public:
   /// Begins steps of all places that are open: one, or, where the device loops and nothing is to
   /// change, as many as go on without the host. None may run.
   Status start(bool only_one);
-  /// The tokens of the oldest step that were not taken yet, waiting while steps run: the next one
-  /// of every place, -1 of one that was not open. False where there are none.
+  /// The tokens of the oldest step that were not taken yet, waiting while steps run: [places,
+  /// rows], the next ones of every place, -1 behind them. False where there are none.
   Result<bool> take_row(std::span<int32_t> tokens);
   /// Ends steps behind the next that begins, and waits for it; their rows stay. Every other call
   /// but those above does so too.
@@ -80,8 +94,8 @@ public:
   /// Steps that were made so far, modulo 2^32; none runs.
   uint32_t steps_made() const { return ring_.made(); }
 
-  /// Of the last call: row 0 of a take_in, or with all_logits the row of a token; row `place` of a
-  /// step, which a loop on the device does not keep.
+  /// Of the last call: row 0 of a take_in, or with all_logits the row of a token; one of the rows
+  /// [places, rows] of a step, which a loop on the device does not keep.
   Status read_logits(int64_t row, std::vector<float> &logits);
   /// Of the first `count` positions of a place's caches: cache by cache, position by position.
   Status read_caches(int64_t place, int64_t count, std::string &bytes);
@@ -119,7 +133,7 @@ private:
   cugrt_runtime *const runtime_; // kept alive by the session
   Handle<cugrt_executable, &cugrt_api::executable_free> executable_;
   TokenRing ring_;
-  Handle<cugrt_buffer, &cugrt_api::buffer_free> caches_, state_, counts_, ends_, prompt_;
+  Handle<cugrt_buffer, &cugrt_api::buffer_free> caches_, state_, counts_, ends_, texts_, prompt_;
   Handle<cugrt_session, &cugrt_api::session_free>
       session_; // freed first: its work uses the buffers
   const cugrt_function *prefill_ = nullptr, *decode_ = nullptr;
@@ -129,7 +143,7 @@ private:
   bool loops_on_device_ = false, is_running_ = false;
   bool has_failed_ = false; // a run, since steps were counted anew
   ir::DType cache_dtype_ = ir::DType::f32;
-  int64_t context_ = 0, places_ = 1, vocabulary_ = 0;
+  int64_t context_ = 0, places_ = 1, rows_ = 1, vocabulary_ = 0;
   uint64_t cache_count_ = 0, cache_row_bytes_ = 0, cache_stride_ = 0; // a row: of a position
   uint64_t state_stride_ = 0, decode_nodes_ = 0;
 };

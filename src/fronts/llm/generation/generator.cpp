@@ -130,8 +130,8 @@ Status Generator::begin(Sequence &sequence) {
   CUGRT_TRY(engine_->set_end(sequence.place, first + static_cast<int64_t>(most), ends));
   const std::shared_ptr<const PromptCache> prefix = std::move(sequence.request.prefix);
   if (!prefix)
-    return sequence.position == 0 ? engine_->set_counts(sequence.place, {}) : Status();
-  CUGRT_TRY(engine_->set_counts(sequence.place, prefix->tokens));
+    return sequence.position == 0 ? engine_->set_tokens(sequence.place, {}) : Status();
+  CUGRT_TRY(engine_->set_tokens(sequence.place, prefix->tokens));
   return engine_->write_caches(sequence.place, sequence.position, prefix->bytes);
 }
 
@@ -193,20 +193,36 @@ bool Generator::has_open() const {
 // Rows may be older than the sequence that has a place now.
 Status Generator::give_row(std::span<const int32_t> tokens, uint32_t step) {
   for (Sequence &sequence : sequences_) {
-    const int32_t token = tokens[static_cast<size_t>(sequence.place)];
     if (!sequence.is_in() || sequence.has_ended() || sequence.is_after(step))
       continue;
-    CUGRT_CHECK(token >= 0); // host and device end places by the same rules
-    ++sequence.position;
-    CUGRT_TRY(give(sequence, token, sequence.place));
+    const std::span<const int32_t> given = given_to(sequence, tokens);
+    CUGRT_CHECK(!given.empty()); // host and device end places by the same rules
+    ++verifications_;
+    accepted_ += given.size() - 1;
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (sequence.has_ended()) { // by the caller
+        untold_.assign(given.begin() + static_cast<ptrdiff_t>(i), given.end());
+        break;
+      }
+      ++sequence.position;
+      CUGRT_TRY(
+          give(sequence, given[i], sequence.place * engine_->rows() + static_cast<int64_t>(i)));
+    }
   }
   return {};
+}
+
+std::span<const int32_t> Generator::given_to(const Sequence &sequence,
+                                             std::span<const int32_t> tokens) const {
+  const auto rows = static_cast<size_t>(engine_->rows());
+  const auto own = tokens.subspan(static_cast<size_t>(sequence.place) * rows, rows);
+  return own.first(static_cast<size_t>(std::ranges::find(own, -1) - own.begin()));
 }
 
 // One step's tokens: of one that was made already, else of the next. While a prompt waits the steps
 // are made one by one.
 Status Generator::decode() {
-  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places()));
+  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places() * engine_->rows()));
   const size_t given = events_.size();
   while (has_open() && events_.size() == given) {
     CUGRT_ASSIGN(bool has_row, engine_->take_row(tokens));
@@ -239,14 +255,16 @@ Status Generator::step() {
 Status Generator::drop_rows(const Sequence &sequence) {
   CUGRT_TRY(engine_->settle());
   CUGRT_TRY(engine_->close_place(sequence.place)); // the loop may have ended before it was told
-  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places())), dropped;
+  std::vector<int32_t> tokens(static_cast<size_t>(engine_->places() * engine_->rows()));
+  std::vector<int32_t> dropped = std::move(untold_);
+  untold_.clear();
   for (;; ++next_step_) {
     CUGRT_ASSIGN(const bool has_row, engine_->take_row(tokens));
     if (!has_row)
       break;
-    const int32_t token = tokens[static_cast<size_t>(sequence.place)];
-    if (token >= 0 && !sequence.is_after(next_step_))
-      dropped.push_back(token);
+    const std::span<const int32_t> given = given_to(sequence, tokens);
+    if (!sequence.is_after(next_step_))
+      dropped.insert(dropped.end(), given.begin(), given.end());
   }
   return engine_->take_back(sequence.place, dropped);
 }
@@ -265,6 +283,7 @@ Status Generator::generate(Request request, Outcome &outcome) {
   const int64_t position =
       request.prefix ? static_cast<int64_t>(request.prefix->tokens.size()) : held_.position;
   CUGRT_TRY(check_tokens(request.prompt, position));
+  untold_.clear();
   put(std::move(request), 0, position);
   const Sequence &sequence = sequences_.front();
   while (!sequence.has_ended())

@@ -53,8 +53,9 @@ public:
   Status cancel(uint64_t sequence);
   /// The caches of tokens; takes an empty place meanwhile.
   Result<PromptCache> make_prompt(std::vector<int32_t> tokens);
-  /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is; a
-  /// loop on the device may have made several steps beforehand, which come first, one a call.
+  /// A part of the oldest prompt that is not in, and a token of every sequence whose prompt is,
+  /// with drafts several; a loop on the device may have made several steps beforehand, which come
+  /// first, one a call.
   Status step();
   std::span<const TokenEvent> events() const { return events_; }
 
@@ -62,6 +63,9 @@ public:
   int64_t empty_places() const;
   const Engine &engine() const { return *engine_; }
   Result<EngineInfo> info() { return engine_->info(); }
+  /// Steps of sequences, counted for each of them, and drafts that were given.
+  uint64_t verifications() const { return verifications_; }
+  uint64_t accepted() const { return accepted_; }
 
 private:
   struct Sequence {
@@ -94,6 +98,9 @@ private:
   Status take_in(Sequence &sequence);
   Status decode();
   Status give_row(std::span<const int32_t> tokens, uint32_t step);
+  /// Of a step's tokens.
+  std::span<const int32_t> given_to(const Sequence &sequence,
+                                    std::span<const int32_t> tokens) const;
   Status drop_rows(const Sequence &sequence);
   bool has_open() const;
   Status give(Sequence &sequence, int32_t token, int64_t row);
@@ -102,9 +109,10 @@ private:
   std::unique_ptr<Engine> engine_;
   std::vector<Sequence> sequences_; // in the order of their numbers
   std::vector<TokenEvent> events_;  // of the last step
+  std::vector<int32_t> untold_;     // of a caller's end, the tokens behind it in its step
   Held held_;
   uint32_t next_step_ = 0; // of the engine's, that was not given yet
-  uint64_t last_number_ = 0;
+  uint64_t last_number_ = 0, verifications_ = 0, accepted_ = 0;
 };
 
 } // namespace cugrt::llm

@@ -29,7 +29,8 @@ std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
                                               &std::pair<ir::DType, std::string_view>::first);
   mark += std::string(ir::info(options.dtype).name) + "_" + std::string(cache->second) + "_" +
           std::to_string(options.context) + "_" + std::to_string(options.places) +
-          (options.loop == Loop::device ? "_device_" : "_host_") + hex(digest).substr(0, 16);
+          (options.loop == Loop::device ? "_device_" : "_host_") +
+          (options.draft == Draft::ngram ? "ngram_" : "") + hex(digest).substr(0, 16);
   return mark;
 }
 
@@ -68,6 +69,7 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
   wanted.ring = TokenRing::kRows;
   wanted.device_loop = options.loop == Loop::device;
   wanted.all_logits = options.all_logits;
+  wanted.rows = options.rows();
   CUGRT_ASSIGN(DecoderModule built, build_decoder(model.file, decoder, wanted));
   built.mark = mark_of(built, options);
   built.text += "\nfunc @" + built.mark + "() -> () {\n  return\n}\n";
@@ -90,6 +92,7 @@ Result<EngineOptions> options_of_pack(const cugrt_executable *executable, Engine
   given.dtype = *dtype;
   given.cache = cache->first;
   given.loop = loop == "device" ? Loop::device : Loop::host;
+  given.draft = left.starts_with("ngram_") ? Draft::ngram : Draft::none;
   return given;
 }
 

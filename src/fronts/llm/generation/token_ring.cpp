@@ -9,9 +9,10 @@
 
 namespace cugrt::llm {
 
-Status TokenRing::make(cugrt_runtime *runtime, int64_t places) {
+Status TokenRing::make(cugrt_runtime *runtime, int64_t places, int64_t tokens) {
   places_ = places;
-  const size_t words = first_row() + size_t(kRows * places);
+  tokens_ = tokens;
+  const size_t words = first_row() + size_t(kRows * places * tokens);
   cugrt_buffer *made = nullptr;
   CUGRT_TRY(
       call(api().buffer_create(runtime, CUGRT_MEMORY_PINNED, words * sizeof(uint32_t), &made)));
@@ -36,8 +37,9 @@ bool TokenRing::take(std::span<int32_t> tokens) {
   if (is_empty())
     return false;
   const uint32_t taken = load(kTaken);
-  const uint32_t *row = words_of_host() + first_row() + taken % kRows * size_t(places_);
-  std::transform(row, row + places_, tokens.begin(),
+  const auto count = size_t(places_ * tokens_);
+  const uint32_t *row = words_of_host() + first_row() + taken % kRows * count;
+  std::transform(row, row + count, tokens.begin(),
                  [](uint32_t word) { return static_cast<int32_t>(word); });
   store(kTaken, taken + 1);
   return true;
@@ -52,7 +54,7 @@ cugrt_value TokenRing::value(size_t at, std::initializer_list<int64_t> dims) con
 }
 
 cugrt_value TokenRing::heard() const { return value(kTaken, {kHostWords + places_}); }
-cugrt_value TokenRing::rows() const { return value(first_row(), {kRows, places_}); }
+cugrt_value TokenRing::rows() const { return value(first_row(), {kRows, places_ * tokens_}); }
 cugrt_value TokenRing::published() const { return value(kMade, {1}); }
 
 } // namespace cugrt::llm

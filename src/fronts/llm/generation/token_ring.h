@@ -16,12 +16,13 @@ class TokenRing {
 public:
   static constexpr int64_t kRows = 64; // a power of two, so that counts may wrap
 
-  Status make(cugrt_runtime *runtime, int64_t places);
+  /// A row has so many tokens of each place.
+  Status make(cugrt_runtime *runtime, int64_t places, int64_t tokens);
   /// Steps that were made since it was made, modulo 2^32.
   uint32_t made() const { return load(kMade); }
   bool is_empty() const { return made() == load(kTaken); }
-  /// The oldest row that was not taken: a token of each place, -1 of one that was not open. False
-  /// where there is none.
+  /// The oldest row that was not taken: the tokens of each place, -1 behind them. False where there
+  /// is none.
   bool take(std::span<int32_t> tokens);
   void drop_all() { store(kTaken, made()); }
   /// Whether a loop ends behind the next step that begins.
@@ -46,7 +47,7 @@ private:
   cugrt_value value(size_t at, std::initializer_list<int64_t> dims) const;
 
   detail::Handle<cugrt_buffer, &cugrt_api::buffer_free> buffer_;
-  int64_t places_ = 0;
+  int64_t places_ = 0, tokens_ = 1;
 };
 
 } // namespace cugrt::llm
