@@ -36,6 +36,14 @@ typedef enum cugrt_llm_loop {
   CUGRT_LLM_LOOP_DEVICE = 1 /* a loop within the graph, whose tokens are read while it runs */
 } cugrt_llm_loop;
 
+/* What a step takes in beside a sequence's token, to be given several tokens by reading the weights
+ * once. The text is the same; see docs/language_models.md for when it helps. */
+typedef enum cugrt_llm_draft {
+  CUGRT_LLM_DRAFT_NONE = 0,
+  CUGRT_LLM_DRAFT_NGRAM = 1 /* what followed where the text's last tokens stood before, in prompt
+                             * and answer */
+} cugrt_llm_draft;
+
 typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its tokenizer */
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
@@ -79,8 +87,9 @@ typedef struct cugrt_llm_session_options {
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
   int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver, below 12.3, has none */
   /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then;
-   * dtypes, context, places and loop are those that it was planned with. Weights and tokenizer are
-   * the model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's. */
+   * dtypes, context, places, loop and draft are those that it was planned with. Weights and
+   * tokenizer are the model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's.
+   */
   const char *pack;
   /* Of keys and values in the caches: CUGRT_F32, CUGRT_F16, CUGRT_BF16, or CUGRT_Q8_0, of blocks of
    * 32 elements along a head (CUGRT_UNSUPPORTED where a head is no multiple of them); 0: as dtype.
@@ -91,7 +100,8 @@ typedef struct cugrt_llm_session_options {
   cugrt_group *group;
   const char *exclusive;
   int32_t priority;
-  int32_t wait; /* cugrt_wait */
+  int32_t wait;  /* cugrt_wait */
+  int32_t draft; /* cugrt_llm_draft */
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
@@ -99,7 +109,7 @@ typedef struct cugrt_llm_memory {
   size_t struct_size;
   int64_t context;       /* as asked for, or what the model was trained for */
   uint64_t weight_bytes; /* as they stand in the file */
-  uint64_t table_bytes;  /* of positions */
+  uint64_t table_bytes;  /* of positions, and the texts that are drafted from */
   uint64_t cache_bytes;  /* of all places */
 } cugrt_llm_memory;
 
@@ -112,7 +122,11 @@ typedef struct cugrt_llm_session_info {
   uint64_t decode_nodes; /* of the largest instance of a decode step; 0 before the first */
   uint64_t instances_built, fields_patched; /* since the session was opened */
   int64_t places, places_empty;
-  int32_t loop; /* cugrt_llm_loop */
+  int32_t loop;  /* cugrt_llm_loop */
+  int32_t draft; /* cugrt_llm_draft */
+  /* Of all sequences since the session was opened: steps that gave them tokens, and the tokens
+   * beyond one a step, which were drafted. */
+  uint64_t verifications, accepted;
 } cugrt_llm_session_info;
 
 typedef struct cugrt_llm_generate_options {
@@ -225,11 +239,11 @@ typedef struct cugrt_llm_api {
   /* Ends a sequence, whose place is empty then. CUGRT_NOT_FOUND of one that has ended. */
   cugrt_status *(*sequence_cancel)(cugrt_llm_session *session, uint64_t sequence);
   /* Takes in the next part (at most 128 tokens) of the oldest prompt that is not in yet, and gives
-   * a token of every sequence whose prompt is in. Each token is an event, and given to the
-   * sequence's on_token; `count` events, 0 where only a part was taken in or nothing runs, stay
-   * until the next step. A loop on the device may be up to 63 tokens ahead of the caller: these
-   * come first, one a call, before those of a sequence that has joined. After a failure the session
-   * is to be cleared.
+   * a token of every sequence whose prompt is in, with drafts up to 8. Each token is an event, and
+   * given to the sequence's on_token; `count` events, 0 where only a part was taken in or nothing
+   * runs, stay until the next step. A loop on the device may be up to 63 tokens ahead of the
+   * caller: these come first, one a call, before those of a sequence that has joined. After a
+   * failure the session is to be cleared.
    */
   cugrt_status *(*session_step)(cugrt_llm_session *session, size_t *count);
   cugrt_status *(*session_get_event)(const cugrt_llm_session *session, size_t index,

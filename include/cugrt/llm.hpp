@@ -139,6 +139,7 @@ struct LanguageSessionOptions {
   const char *exclusive = nullptr;
   int32_t priority = 0;
   cugrt_wait wait = CUGRT_WAIT_DEFAULT;
+  cugrt_llm_draft draft = CUGRT_LLM_DRAFT_NONE;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -225,6 +226,7 @@ public:
     options.exclusive = wanted.exclusive;
     options.priority = wanted.priority;
     options.wait = wanted.wait;
+    options.draft = wanted.draft;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);

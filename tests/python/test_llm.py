@@ -183,6 +183,25 @@ def test_caches_of_a_dtype_of_their_own_hold_what_it_rounds_to(tiny, tiny_path):
         cugrt.LLM(tiny_path, cache="int8")
 
 
+def test_drafts_change_no_text_and_are_counted(llm, tiny_path):
+    """A stop text may end a sequence amid the tokens that a step gives it."""
+    drafting = cugrt.LLM(tiny_path, context=256, places=2, draft="ngram")
+    prompts = [prompt + " ab ab ab ab ab" for prompt in PROMPTS]
+    wanted = [one.text for one in llm.batch(prompts, max_tokens=40)]
+    assert [one.text for one in drafting.batch(prompts, max_tokens=40)] == wanted
+    info = drafting.info
+    assert info["draft"] == "ngram" and info["accepted"] > 0
+    assert info["verifications"] + info["accepted"] == 39 * len(prompts)
+    assert llm.info["draft"] == "none" and llm.info["accepted"] == 0
+    for prompt, text in zip(prompts, wanted):
+        for end in range(3, 12, 2):
+            stopped = drafting.generate(prompt, max_tokens=40, stop=text[end:end + 2])
+            assert stopped.read() == text[:text.find(text[end:end + 2])]
+    assert drafting.info["places_empty"] == 2
+    with pytest.raises(cugrt.Error, match="draft"):
+        cugrt.LLM(tiny_path, draft="model")
+
+
 def test_log_probabilities_are_those_of_the_logits(llm, tiny):
     """By the model's logits as NumPy computes them, whatever the temperature and penalties."""
     greedy = llm.generate("Hello", max_tokens=4, log_probabilities=3)

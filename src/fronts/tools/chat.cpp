@@ -11,7 +11,7 @@ namespace tool {
 namespace {
 
 struct ChatOptions {
-  std::string model, system, driver, cache, dtype = "f32";
+  std::string model, system, driver, cache, dtype = "f32", draft = "none";
   uint64_t max_tokens = 0, seed = 0;
   int64_t context = 0, top_k = 40;
   double temperature = 0.8, top_p = 0.95;
@@ -31,6 +31,7 @@ public:
     auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
     opening.dtype = parse_dtype(options.dtype);
     opening.cache = parse_cache(options.cache);
+    opening.draft = parse_draft(options.draft);
     opening.context = options.context;
     cugrt_llm_session *session = nullptr;
     cugrt::check(llm().session_open(model_.get(), runtime.get(), &opening, &session));
@@ -162,6 +163,7 @@ void add_chat(CLI::App &app) {
   command->add_option("--dtype", options->dtype, "Of what is computed")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   add_cache_option(*command, options->cache);
+  add_draft_option(*command, options->draft);
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what the model was trained for, or "

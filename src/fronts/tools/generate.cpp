@@ -14,7 +14,7 @@ namespace tool {
 namespace {
 
 struct GenerateOptions {
-  std::string model, prompt, file, driver, pack, cache, dtype = "f32";
+  std::string model, prompt, file, driver, pack, cache, dtype = "f32", draft = "none";
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
   int64_t context = 0, top_k = 0;
@@ -79,6 +79,12 @@ private:
   }
 };
 
+double accepted_per_verification(const cugrt_llm_session_info &info) {
+  return info.verifications > 0
+             ? static_cast<double>(info.accepted) / static_cast<double>(info.verifications)
+             : 0;
+}
+
 void print_json(const std::vector<int32_t> &prompt, const Answer &answer,
                 const cugrt_llm_generate_result &result, const cugrt_llm_session_info &info,
                 const char *driver) {
@@ -93,6 +99,10 @@ void print_json(const std::vector<int32_t> &prompt, const Answer &answer,
       {"prompt_s", result.prompt_seconds},
       {"driver", driver},
       {"decode_nodes", info.decode_nodes},
+      {"draft", info.draft == CUGRT_LLM_DRAFT_NGRAM ? "ngram" : "none"},
+      {"verifications", info.verifications},
+      {"accepted", info.accepted},
+      {"accepted_per_verification", accepted_per_verification(info)},
       {"context", info.context},
       {"weight_bytes", info.weight_bytes},
       {"cache_bytes", info.cache_bytes},
@@ -116,6 +126,10 @@ void print_stats(const cugrt_llm_generate_result &result, const cugrt_llm_sessio
       static_cast<unsigned long long>(info.fields_patched),
       static_cast<double>(info.weight_bytes) / 1e6, static_cast<double>(info.cache_bytes) / 1e6,
       static_cast<long long>(info.context), static_cast<double>(info.arena_bytes) / 1e6);
+  if (info.draft == CUGRT_LLM_DRAFT_NGRAM)
+    std::fprintf(stderr, "%llu verifications, each accepted %.2f drafted tokens\n",
+                 static_cast<unsigned long long>(info.verifications),
+                 accepted_per_verification(info));
 }
 
 std::string read_text(const std::string &path) {
@@ -149,6 +163,7 @@ void run_generate(const GenerateOptions &options) {
   auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
   opening.dtype = parse_dtype(options.dtype);
   opening.cache = parse_cache(options.cache);
+  opening.draft = parse_draft(options.draft);
   opening.context =
       options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
   opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
@@ -231,13 +246,14 @@ void add_generate(CLI::App &app) {
   command->add_option("--dtype", options->dtype, "Of what is computed")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   add_cache_option(*command, options->cache);
+  add_draft_option(*command, options->draft);
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what prompt and answer need")
       ->check(refuse_negative);
   command->add_option("--pack", options->pack,
-                      "What 'cugrt compile' made of MODEL: no compiler is needed, and dtypes and "
-                      "context are the pack's");
+                      "What 'cugrt compile' made of MODEL: no compiler is needed, and dtypes, "
+                      "context and draft are the pack's");
   command->add_option("--driver", options->driver, "system, emulated, or a library's path");
   command->add_flag("--chat", options->chat,
                     "The prompt is what a user says: the model's chat template goes around it");

@@ -46,6 +46,7 @@ void add_language_options(CLI::App &command, LanguageOptions &options) {
                   "Of a GGUF file: who goes from one token to the next; the device from driver "
                   "12.3 on")
       ->check(CLI::IsMember({"host", "device"}));
+  add_draft_option(command, options.draft);
 }
 
 void bench_language_model(const std::string &path, const std::string &driver,
@@ -62,6 +63,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
                         : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
   opening.places = options.places;
   opening.loop = parse_loop(options.loop);
+  opening.draft = parse_draft(options.draft);
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
   const LlmSession session(opened);
@@ -109,6 +111,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
                       {"dtype", options.dtype},
                       {"cache", options.cache.empty() ? options.dtype : options.cache},
                       {"loop", info.loop == CUGRT_LLM_LOOP_DEVICE ? "device" : "host"},
+                      {"draft", options.draft},
                       {"decode_nodes", info.decode_nodes},
                       {"weight_bytes", info.weight_bytes},
                       {"cache_bytes", info.cache_bytes},
@@ -133,6 +136,7 @@ cugrt::Module plan_language_model(const std::string &path, const LanguageOptions
   opening.context = options.context;
   opening.places = options.places;
   opening.loop = parse_loop(options.loop);
+  opening.draft = parse_draft(options.draft);
   cugrt_module *module = nullptr;
   memory = cugrt::detail::sized<cugrt_llm_memory>();
   cugrt::check(llm().model_plan(model.get(), &opening, &memory, &module));

@@ -30,7 +30,7 @@ bool is_gguf(const std::string &path);
 
 /// Options of commands that take a GGUF file where others take a module.
 struct LanguageOptions {
-  std::string dtype = "f32", cache, loop = "host";
+  std::string dtype = "f32", cache, loop = "host", draft = "none";
   int64_t context = 0, places = 1;
   uint64_t prompt = 512, generate = 128;
 };
@@ -84,6 +84,18 @@ inline int32_t parse_cache(const std::string &name) {
 /// "host" or "device".
 inline cugrt_llm_loop parse_loop(const std::string &name) {
   return name == "device" ? CUGRT_LLM_LOOP_DEVICE : CUGRT_LLM_LOOP_HOST;
+}
+
+/// Option --draft, and what it stands for.
+inline void add_draft_option(CLI::App &command, std::string &draft) {
+  command
+      .add_option("--draft", draft,
+                  "Of a GGUF file: ngram gives several tokens a step where the text repeats what "
+                  "it has; the text stays the same")
+      ->check(CLI::IsMember({"none", "ngram"}));
+}
+inline cugrt_llm_draft parse_draft(const std::string &name) {
+  return name == "ngram" ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
 }
 
 } // namespace tool

@@ -492,6 +492,24 @@ def _(subject):
     equal(subject.error(model, "--pack", pack), "cugrt: error: 'm.gguf.pack' is no language model's pack")
 
 
+@test("drafts change no token, of any format and architecture, and a pack keeps them")
+def _(subject):
+    models = [Model("llama", ["q8_0", "q4_1", "q4_0"], True, 1), Model("llama", ["f32", "f16", "bf16"], False, 2),
+              Model("qwen2", ["q4_0", "f16"], False, 4), Model("qwen3", ["q8_0", "q4_1"], True, 5)]
+    for model in models:
+        wanted, answer = subject.generate(model), subject.generate(model, "--draft", "ngram")
+        equal(answer["ids"], wanted["ids"])
+        equal((wanted["draft"], wanted["verifications"], wanted["accepted"]), ("none", TOKENS - 1, 0))
+        equal((answer["draft"], answer["verifications"] + answer["accepted"]), ("ngram", TOKENS - 1))
+        equal(answer["decode_nodes"], wanted["decode_nodes"] + 1)  # what drafts
+    path = subject.write(models[0].bytes)
+    pack = path + ".pack"
+    done = subject.run("compile", "--arch", "compute_80", path, "-o", pack, "--context", "64", "--draft", "ngram")
+    equal((done.returncode, "error" in done.stderr and done.stderr), (0, False))
+    packed = subject.generate(models[0], "--pack", pack)
+    equal((packed["draft"], packed["ids"]), ("ngram", subject.generate(models[0])["ids"]))
+
+
 @test("wrong files and options are told in one sentence")
 def _(subject):
     good = ["q8_0"]

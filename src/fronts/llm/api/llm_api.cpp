@@ -203,8 +203,11 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
                          "a session has from 1 to " + std::to_string(kMaxPlaces) + " places");
   if (given.loop < CUGRT_LLM_LOOP_HOST || given.loop > CUGRT_LLM_LOOP_DEVICE)
     return Status::error(Code::invalid_argument, "loop is a cugrt_llm_loop");
+  if (given.draft < CUGRT_LLM_DRAFT_NONE || given.draft > CUGRT_LLM_DRAFT_NGRAM)
+    return Status::error(Code::invalid_argument, "draft is a cugrt_llm_draft");
   EngineOptions wanted;
   wanted.loop = static_cast<Loop>(given.loop);
+  wanted.draft = static_cast<Draft>(given.draft);
   wanted.dtype = static_cast<ir::DType>(given.dtype);
   if (given.cache != CUGRT_BOOL)
     wanted.cache = static_cast<ir::DType>(given.cache);
@@ -253,6 +256,10 @@ cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_inf
     made.places_empty = session->generator->empty_places();
     made.loop = session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE
                                                                : CUGRT_LLM_LOOP_HOST;
+    made.draft =
+        session->generator->engine().rows() > 1 ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
+    made.verifications = session->generator->verifications();
+    made.accepted = session->generator->accepted();
     return give_struct(made, info, "info");
   });
 }

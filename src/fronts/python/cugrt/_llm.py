@@ -11,6 +11,7 @@ from ._errors import Code, Error, called, path_of, string, whole, wrong
 from ._stops import StopSearch
 
 DEFAULT_CONTEXT = 2048
+DRAFTS = ("none", "ngram")
 
 
 def members(name, kind, value):
@@ -124,7 +125,8 @@ class LLM:
     and values that are kept, one of these or ``"q8_0"``; as ``dtype`` unless given.
     ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
     sequences at once, each with a context of its own. ``pack``: what the command ``cugrt compile`` made of the same file;
-    no compiler is needed then, and dtypes, context and places are those it was made with. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
+    no compiler is needed then, and dtypes, context, places and draft are those it was made with. ``draft``: ``"ngram"``, to be given
+    several tokens a step where the text repeats what it has (the text stays the same), or ``"none"``. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
     ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``: as of :meth:`cugrt.Group.load`.
 
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
@@ -134,7 +136,7 @@ class LLM:
                  pack: str | os.PathLike[str] = "", driver: str | None = None, device: int = 0,
                  progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None,
                  group: typing.Any = None, exclusive: str | None = None, priority: int = 0,
-                 wait: str | None = None) -> None:
+                 wait: str | None = None, draft: str = "none") -> None:
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
         self._native = None
@@ -143,6 +145,8 @@ class LLM:
         if not os.path.exists(path):
             raise Error(f"cannot read '{path}': there is no such file", Code.NOT_FOUND, path)
         context, places = whole("context", context, 0), whole("places", places, 1)
+        if draft not in DRAFTS:
+            raise Error(f"draft is none or ngram, not {draft!r}")
         if group is None and (exclusive is not None or priority or wait is not None):
             raise Error("exclusive, priority and wait are of models in a group")
         if group is not None and not hasattr(group, "_place"):
@@ -155,7 +159,7 @@ class LLM:
                                              whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
                                              context, places, path_of("pack", pack), called("progress", progress),
-                                             shared, word, priority, way)
+                                             shared, word, priority, way, draft == "ngram")
 
     @property
     def info(self) -> dict[str, typing.Any]:
@@ -278,8 +282,8 @@ class LLM:
             except Error as error:
                 self._fail(error)
                 raise
-            # A step can tell of two tokens of a sequence, its prompt's last and the next one. What ends it by itself
-            # may stand behind the token that completes a stop text.
+            # A step can tell of several tokens of a sequence, its prompt's last, the next one, and drafts. What ends it
+            # by itself may stand behind the token that completes a stop text.
             ended, stopped = {sequence for sequence, _, _, stop, _, _ in events if stop is not None}, []
             for sequence, token, text, stop, log_probability, likely in events:
                 one = self._running.get(sequence)

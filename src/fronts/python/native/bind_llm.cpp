@@ -30,8 +30,8 @@ public:
 void open(LanguageModels *self, const std::string &path, const std::string &driver, int ordinal,
           const std::string &nvrtc, const std::string &dtype, const std::string &cache,
           int64_t context, int64_t places, const std::string &pack, nb::object function,
-          std::shared_ptr<SharedDevice> group, const std::string &exclusive, int priority,
-          int wait) {
+          std::shared_ptr<SharedDevice> group, const std::string &exclusive, int priority, int wait,
+          bool drafts) {
   LanguageSessionOptions options;
   options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
   if (!cache.empty())
@@ -43,6 +43,7 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   options.exclusive = exclusive.empty() ? nullptr : exclusive.c_str();
   options.priority = priority;
   options.wait = static_cast<cugrt_wait>(wait);
+  options.draft = drafts ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
   Progress progress(function);
   progress.put_into(options);
   {
@@ -142,6 +143,9 @@ nb::dict info(LanguageModels &self) {
   all["cache_bytes"] = session.cache_bytes;
   all["arena_bytes"] = session.arena_bytes;
   all["decode_nodes"] = session.decode_nodes;
+  all["draft"] = session.draft == CUGRT_LLM_DRAFT_NGRAM ? "ngram" : "none";
+  all["verifications"] = session.verifications;
+  all["accepted"] = session.accepted;
   all["instances_built"] = session.instances_built;
   all["fields_patched"] = session.fields_patched;
   return all;
@@ -154,7 +158,7 @@ void bind_llm(nb::module_ &module) {
       .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
            nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("cache"), nb::arg("context"),
            nb::arg("places"), nb::arg("pack"), nb::arg("progress").none(), nb::arg("group").none(),
-           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"))
+           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("drafts"))
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",
