@@ -120,6 +120,7 @@ private:
     case ItemKind::while_:
       return construct(item);
     case ItemKind::match:
+    case ItemKind::read: // runs nothing; what takes the symbol accesses the element
       return;
     case ItemKind::copy_back:
       touch(item.operands[0], true);
@@ -132,7 +133,6 @@ private:
     case ItemKind::allocate:
     case ItemKind::release:
     case ItemKind::host_call:
-    case ItemKind::read:
     case ItemKind::extern_call:
       for (const OperandRef &ref : item.operands)
         touch(ref, true);
