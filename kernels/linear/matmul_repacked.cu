@@ -6,29 +6,31 @@
 // A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
 // Which ones tells strips.cuh. From 9 rows on it computes 128 columns (matmul_repacked_tiles.cuh).
 //
-//   entry                      rows   block    grid                                for
-//   matmul_repacked            8, 4   32 x 8   ceil(rows / 8, 4) * ceil(n / 16)    f16 and bf16;
-//   f32 matmul_repacked_1          1      32 x 8   ceil(n / 16)                        one row of
-//   f32 matmul_repacked_tiles      128    32 x 8   tiles                               f16, bf16
-//   matmul_repacked_tiles_32   32     32 x 4   tiles                               likewise
-//   matmul_stream              8      32 x 8   at most n / 16                      f16, bf16: few
-//   rows matmul_stream_1            1      32 x 8   at most n / 16                      likewise:
-//   one row
+// clang-format off
+//   entry                     rows      block    grid                               for
+//   matmul_repacked           8, 4      32 x 8   ceil(rows / 8, 4) * ceil(n / 16)   f16, bf16; f32
+//   matmul_repacked_1         1         32 x 8   ceil(n / 16)                       one row of f32
+//   matmul_repacked_tiles     16 EACH   32 x 8   tiles                              f16, bf16
+//   matmul_repacked_tiles_32  32        32 x 4   tiles                              likewise
+//   matmul_stream             8         32 x 8   at most n / 16                     few of f16, bf16
+//   matmul_stream_1           1         32 x 8   at most n / 16                     likewise: one row
+// clang-format on
 //
-// Tiles want whole units, and words that hold a d of two bytes within w. Their grid is ceil(rows /
-// 128, 64 or 32) * ceil(n / 128); of it whole waves, as many blocks as PLACES or PLACES_32 says, and
-// the rest times the parts that each of these is cut into (matmul_repacked_tiles.cuh).
+// Tiles want whole units, or with HALF_UNIT half of one behind them, and words that hold a d of two
+// bytes within w. Their grid is ceil(rows / (16 EACH) or 32) * ceil(n / 128); of it whole waves, as
+// many blocks as PLACES or PLACES_32 says, and the rest times the parts that each of these is cut
+// into (matmul_repacked_tiles.cuh).
 //
 // Blocks of matmul_stream stay for several tiles (stream.cuh), and want whole units and 16 columns
 // each (repacked_stream.cuh).
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: kernels have
 // parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
-// for each such tile, which are 0 and stay so; PLACES and PLACES_32, SLOTS and SLOTS_1 of the rings
-// of matmul_stream and matmul_stream_1, without each of which its entry is left out;
-// WITHOUT_STRIPS, which leaves out matmul_repacked. Dynamic shared memory: of tiles two units of
-// each 32 columns and three steps of x (of q6_k and 128 rows two). Those of floating.cuh and
-// assume.cuh.
+// for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4; PLACES
+// and PLACES_32, SLOTS and SLOTS_1 of the rings of matmul_stream and matmul_stream_1, without each
+// of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked. Dynamic shared
+// memory: of tiles two units of each 32 columns and three steps of x (of q6_k and 128 rows two).
+// Those of floating.cuh and assume.cuh.
 
 #include "linear/repacked_stream.cuh"
 #include "linear/strips.cuh"
@@ -116,15 +118,8 @@ ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
     MULTIPLY_TILE(each, warps, places);                                                            \
   }
 
-// Rows of a warp, by 8: registers have no room for more beside sums of x, leasts and numbers that
-// come of two words.
-#ifdef DTYPE_BF16
-constexpr int kEachLarge = FORMAT == FORMAT_q2_k || FORMAT == FORMAT_q5_k ? 4 : 8;
-#else
-constexpr int kEachLarge = 8;
-#endif
 #ifdef PLACES
-TILES(matmul_repacked_tiles, kEachLarge, 8, 1, PLACES)
+TILES(matmul_repacked_tiles, EACH, 8, 1, PLACES)
 #endif
 #ifdef PLACES_32
 #ifdef DTYPE_BF16 // scales and leasts beside the numbers

@@ -206,15 +206,16 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
 
 // Adds leasts times sums of x, which begin anew: of a unit, or of q2_k of half of one.
 template <int kFormat, int kEach>
-__device__ __forceinline__ void add_leasts(const Byte *slot, int later, const unsigned (&d)[4],
-                                           int lane, RowSums<kEach> &xs, TileSums<kEach> &sum) {
+__device__ __forceinline__ void add_leasts(const Byte *slot, int later, bool half,
+                                           const unsigned (&d)[4], int lane, RowSums<kEach> &xs,
+                                           TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
   constexpr bool kIsLarge = Repacked<kFormat>::kIsLarge;
   constexpr float kStep = kIsLarge ? 1 : 1 / Numbers<kFormat>::kFactor; // of `sum`
   unsigned least[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    least[j] = Tile::leasts_of(slot, j, later, lane);
+    least[j] = Tile::leasts_of(slot, j, later, half, lane);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
     float(&two)[4] = xs[i / 2];
@@ -245,6 +246,13 @@ template <int kShares> __device__ __forceinline__ void wait_for_readers(int warp
     asm volatile("bar.sync %0, %1;" ::"r"(warp + 1), "n"(32 * kShares) : "memory");
 }
 
+// Whether half a unit is behind the whole ones.
+#ifdef HALF_UNIT
+constexpr bool kHasHalf = true;
+#else
+constexpr bool kHasHalf = false;
+#endif
+
 // Units `first` to `first` + `units` - 1 of k.
 template <int kFormat, int kEach, int kWarps, bool kAligned>
 __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long row, long long column,
@@ -256,13 +264,22 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
   constexpr int kSlots = Form::kSlots, kSlot = Form::kSlot, kShares = kWarps / 4;
   constexpr bool kHasLeast = BlockFormat<kFormat>::kHasLeast;
   const int lane = threadIdx.x, warp = threadIdx.y % 4, share = threadIdx.y / 4;
-  const int steps = units * kSteps;
+  // Units that are whole, and the steps of all.
+  const int whole = kHasHalf && first + units > int(k / (Tile::kUnit * kBlock)) ? units - 1 : units,
+            steps = kHasHalf ? whole * kSteps + (units - whole) * (kSteps / 2) : units * kSteps;
   const long long own_column = column + warp * 32;
   Byte *ring = shared + kSlots * kSlot + warp * 2 * Tile::kSlot;
   WeightCopies<kFormat, kShares> weights(w, own_column, n, k / kBlock, first, share, lane);
   RowCopies<Form, kAligned> copies(x, row, rows, k, first * Tile::kUnit * kBlock,
                                    threadIdx.y * 32 + lane);
-  weights.copy(shared_address(ring), lane);
+  const auto copy_unit = [&](int unit) {
+    const unsigned to = shared_address(ring + unit % 2 * Tile::kSlot);
+    if constexpr (kHasHalf)
+      if (unit == whole)
+        return weights.copy_half(to, own_column, n, k / kBlock, lane);
+    weights.copy(to, lane);
+  };
+  copy_unit(0);
 #pragma unroll
   for (int i = 0; i + 1 < kSlots; ++i) {
     if (i < steps)
@@ -281,9 +298,9 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
     unsigned d[4] = {};
     wait_for_readers<kShares>(warp); // of the slot before
     if (unit + 1 < units)
-      weights.copy(shared_address(ring + (unit + 1) % 2 * Tile::kSlot), lane);
+      copy_unit(unit + 1);
 #pragma unroll 1
-    for (int p = 0; p < kSteps; ++p) {
+    for (int p = 0; p < (kHasHalf && unit == whole ? kSteps / 2 : kSteps); ++p) {
       wait_for_copies<kSlots - 2>();
       __syncthreads(); // the step is there for all, and the one before has been read
       if (step + kSlots - 1 < steps)
@@ -313,7 +330,7 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
 #pragma unroll
           for (int j = 0; j < 4; ++j)
             d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
-          add_leasts<kFormat, kEach>(slot, 0, d, lane, xs, sum);
+          add_leasts<kFormat, kEach>(slot, 0, false, d, lane, xs, sum);
         }
     }
     if constexpr (Repacked<kFormat>::kIsLarge)
@@ -334,7 +351,7 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
           }
 #endif
     if constexpr (kHasLeast)
-      add_leasts<kFormat, kEach>(slot, 1, d, lane, xs, sum);
+      add_leasts<kFormat, kEach>(slot, 1, unit == whole, d, lane, xs, sum);
   }
   wait_for_copies<0>();
 }
@@ -419,7 +436,7 @@ multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsi
   __syncthreads();
   TileSums<kEach> sum = {};
   {
-    const unsigned units = unsigned(k / (Repacked<kFormat>::kUnit * kBlock));
+    const unsigned units = unsigned(k / (Repacked<kFormat>::kUnit * kBlock)) + (kHasHalf ? 1 : 0);
     const unsigned first = own.part * units / own.parts,
                    count = (own.part + 1) * units / own.parts - first;
     if ((unsigned long long)(x) % 16 == 0)

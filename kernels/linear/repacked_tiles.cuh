@@ -139,11 +139,14 @@ template <int kFormat> struct WeightTile {
   // Leasts of a unit, of the lane's row j: two that follow one another, of its blocks 2 q and 2 q +
   // 1; of q2_k of parts 8 * `later` + 2 q and the next. Whole numbers, exact in bf16; of formats of
   // 32 elements of blocks 2 (q % 2) and the next, and of q from 2 on what bf16 has rounded off.
+  // With `half` a unit of these has two blocks.
   static __device__ __forceinline__ unsigned leasts_of(const Byte *slot, int j, int later,
-                                                       int lane) {
+                                                       bool half, int lane) {
     const int q = lane % 4;
     const Byte *own = slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes;
     if constexpr (!Layout::kIsLarge) {
+      if (half && q % 2 == 1) // what is there may be anything
+        return 0;
       const uint2 two = reinterpret_cast<const uint2 *>(own)[q % 2];
       const float first = half_of(two.x, 1), second = half_of(two.y, 1);
       return q < 2 ? bf16_pair(first, second) : bf16_pair(less_bf16(first), less_bf16(second));
@@ -254,6 +257,23 @@ template <int kFormat, int kShares> struct WeightCopies {
     tail = w + Layout::tail_at(row, b, n, blocks);
   }
 
+  // The two blocks behind the last whole unit, of rows `first` to `first` + 31, into a slot: of
+  // formats of 32 elements without high bits.
+  __device__ __forceinline__ void copy_half(unsigned slot, long long first, long long n,
+                                            long long blocks, int lane) const {
+    constexpr int kHalfBytes = Tile::kLowBytes / 2, kScaleBytes = Tile::kScaleBytes / 2;
+    const long long b = blocks / Tile::kUnit * Tile::kUnit, last = n - 1;
+    const auto row = [&](int own) { return first + own < last ? first + own : last; };
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int j = share * kOwn + i;
+      copy_bytes<kHalfBytes>(slot + (j * (Tile::kLowBytes / 16) * 32 + lane) * 16,
+                             w + Layout::low_at(row(lane / 4 + 8 * j), b, lane % 4, blocks));
+    }
+    if (kShares == 1 || share == 0)
+      copy_bytes<kScaleBytes>(slot + Tile::kScalesAt + lane * Tile::kScaleBytes,
+                              w + Layout::scale_at(row(lane), b, n, blocks));
+  }
   // The next unit, into a slot.
   __device__ __forceinline__ void copy(unsigned slot, int lane) {
     constexpr int kLowBytes = Tile::kLowBytes, kHighBytes = Tile::kHighBytes,

@@ -40,12 +40,15 @@ struct RepackedCase {
   int64_t multiprocessors = 64;
 };
 
-/// Whether tiles compute more than 8 rows: whole units, and whole words of the last d of q3_k and
-/// q6_k.
+/// Whether tiles compute more than 8 rows: whole units, of formats of 32 without high bits also
+/// half of one behind them, and whole words of the last d of q3_k and q6_k.
 bool has_tiles(const RepackedCase &c) {
-  const int64_t unit = ir::info(c.format).elements_per_block == 32 ? 128 : 256;
+  const bool is_small = ir::info(c.format).elements_per_block == 32;
+  const int64_t unit = is_small ? 128 : 256;
   const bool has_short_d = c.format == DType::q3_k || c.format == DType::q6_k;
-  return c.dtype != DType::f32 && c.k % unit == 0 && (!has_short_d || c.n * (c.k / unit) % 2 == 0);
+  const bool takes_half = is_small && c.format != DType::q5_0 && c.format != DType::q5_1;
+  return c.dtype != DType::f32 && (c.k % unit == 0 || (takes_half && c.k % unit == unit / 2)) &&
+         (!has_short_d || c.n * (c.k / unit) % 2 == 0);
 }
 
 /// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
@@ -187,6 +190,15 @@ TEST_CASE("tiles that do not fill the device are cut along k") {
   }
 }
 
+TEST_CASE("half a unit may be behind the whole ones of a tile") {
+  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0, DType::iq4_nl})
+    for (DType dtype : {DType::f16, DType::bf16}) {
+      check_repacked({dtype, format, 9, 34, 64, true});                           // nothing else
+      check_repacked({dtype, format, 66, 131, 576, true, true, 1});               // behind four
+      check_repacked({dtype, format, 30, 33, 320, false, format == DType::q4_1}); // a part alone
+    }
+}
+
 TEST_CASE("tiles have as many rows as there are") {
   for (DType format : {DType::q4_0, DType::q4_k})
     for (int64_t rows : {63, 64, 128, 301, 512, 513})
@@ -209,7 +221,7 @@ TEST_CASE("strips compute products that tiles have no form of") {
 TEST_CASE("products of few rows go on behind whole units") {
   for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0, DType::iq4_nl, DType::q5_1})
     for (DType dtype : {DType::f16, DType::bf16})
-      for (int64_t k : {96, 576, 1120}) // none, four and a half, eight and three quarters
+      for (int64_t k : {96, 608, 1120}) // none; behind four and eight units three blocks
         for (int64_t rows : {1, 4}) {
           const Array many = check_repacked({dtype, format, 9, 48, k, true}); // strips
           const Array few = check_repacked({dtype, format, rows, 48, k, true, false, 1});

@@ -99,15 +99,26 @@ namespace {
 int64_t unit_elements(ir::DType format) {
   return ir::info(format).elements_per_block == 32 ? 128 : 256;
 }
+int64_t units_of(ir::DType format, int64_t depth) {
+  return (depth + unit_elements(format) - 1) / unit_elements(format);
+}
 /// Whether d, of two bytes, stands apart from the scales.
 bool has_short_d(ir::DType format) {
   return format == ir::DType::q3_k || format == ir::DType::q6_k;
 }
 
+/// Whether two blocks are behind the last whole unit, of a format that tiles take so.
+bool has_half_unit(ir::DType format, int64_t depth) {
+  const bool takes = format == ir::DType::q4_0 || format == ir::DType::q4_1 ||
+                     format == ir::DType::q8_0 || format == ir::DType::iq4_nl;
+  return takes && depth % 128 == 64;
+}
+
 /// Whether tiles compute x of `dtype` times [n, depth] of `format`.
 bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
   const int64_t unit = unit_elements(format);
-  if (!has_tensor_cores(dtype) || n <= 0 || depth <= 0 || depth % unit != 0)
+  if (!has_tensor_cores(dtype) || n <= 0 || depth <= 0 ||
+      (depth % unit != 0 && !has_half_unit(format, depth)))
     return false;
   return !has_short_d(format) || n * (depth / unit) % 2 == 0; // the last d is in a whole word
 }
@@ -122,10 +133,22 @@ struct TileForm {
 constexpr TileForm kTileForms[] = {{"matmul_repacked_tiles_32", "-DPLACES_32", 32, 4, 3, 2, 8},
                                    {"matmul_repacked_tiles", "-DPLACES", 128, 8, 1, 1, 4}};
 constexpr int64_t kTileColumns = 128;
-int64_t tile_rows(const TileForm &form, ir::DType dtype, ir::DType format) {
-  const bool is_high = dtype == ir::DType::bf16 && // of registers
-                       (format == ir::DType::q2_k || format == ir::DType::q5_k);
-  return is_high ? std::min<int64_t>(form.rows, 64) : form.rows;
+
+/// What the form of tiles depends on.
+struct TiledProduct {
+  ir::DType x, w;
+  int64_t n, k;
+  const Target &target;
+};
+
+/// Of a block. The second form has half of its rows where it would take more than 255 registers.
+int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
+  constexpr int64_t kNewCapability = 100;
+  const bool is_high = product.x == ir::DType::bf16 &&
+                       (product.w == ir::DType::q2_k || product.w == ir::DType::q5_k);
+  const bool is_high_there = product.target.compute_capability >= kNewCapability &&
+                             product.w == ir::DType::q4_1 && has_half_unit(product.w, product.k);
+  return is_high || is_high_there ? std::min<int64_t>(form.rows, 64) : form.rows;
 }
 /// Up to so many rows the first takes fewer instructions than the second.
 constexpr int64_t kMostRowsOfSmallTiles = 64;
@@ -137,23 +160,23 @@ bool takes(const TileForm &form, const ir::Interval &rows) {
 
 /// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and steps of
 /// 64 elements of x.
-int64_t shared_bytes_of_tiles(const TileForm &form, ir::DType dtype, ir::DType format) {
+int64_t shared_bytes_of_tiles(const TileForm &form, const TiledProduct &product) {
+  const ir::DType format = product.w;
   const ir::DTypeInfo &info = ir::info(format);
   const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
                       (has_short_d(format) ? 2 : 0);
-  const int64_t rows = tile_rows(form, dtype, format);
+  const int64_t rows = tile_rows(form, product);
   const int64_t steps = format == ir::DType::q6_k && rows == 128 ? 2 : 3;
   return 4 * 2 * 32 * row + steps * rows * 64 * 2;
 }
 
 /// The blocks of a form that the device holds at once.
-int64_t places_of_tiles(const TileForm &form, ir::DType dtype, ir::DType format,
-                        const Target &target) {
+int64_t places_of_tiles(const TileForm &form, const TiledProduct &product) {
   constexpr int64_t kOfDriver = 1 << 10;
-  const int64_t room = shared_bytes_of_multiprocessor(target) /
-                       (shared_bytes_of_tiles(form, dtype, format) + kOfDriver);
-  const int64_t most = dtype == ir::DType::bf16 ? form.most_blocks_bf16 : form.most_blocks;
-  return std::clamp<int64_t>(room, 1, most) * target.multiprocessors;
+  const int64_t room = shared_bytes_of_multiprocessor(product.target) /
+                       (shared_bytes_of_tiles(form, product) + kOfDriver);
+  const int64_t most = product.x == ir::DType::bf16 ? form.most_blocks_bf16 : form.most_blocks;
+  return std::clamp<int64_t>(room, 1, most) * product.target.multiprocessors;
 }
 
 /// What a launch of tiles of `form` has.
@@ -161,14 +184,13 @@ struct TileGrid {
   int64_t places;
   ir::ExprId blocks;
 };
-TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, ir::DType dtype, ir::DType format,
-                   ir::ExprId rows, int64_t n, int64_t depth, const Target &target) {
-  const int64_t places = places_of_tiles(form, dtype, format, target);
-  const ir::ExprId tiles =
-      exprs.mul(exprs.ceildiv(rows, exprs.constant(tile_rows(form, dtype, format))),
-                exprs.constant((n + kTileColumns - 1) / kTileColumns));
+TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, const TiledProduct &product,
+                   ir::ExprId rows) {
+  const int64_t places = places_of_tiles(form, product);
+  const ir::ExprId tiles = exprs.mul(exprs.ceildiv(rows, exprs.constant(tile_rows(form, product))),
+                                     exprs.constant((product.n + kTileColumns - 1) / kTileColumns));
   const ir::ExprId rest = exprs.make(ir::ExprKind::mod, tiles, exprs.constant(places));
-  const int64_t most = std::min(form.most_parts, depth / unit_elements(format));
+  const int64_t most = std::min(form.most_parts, units_of(product.w, product.k));
   const ir::ExprId parts =
       exprs.min(exprs.floordiv(exprs.constant(places), exprs.max(rest, exprs.constant(1))),
                 exprs.constant(most));
@@ -176,26 +198,28 @@ TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, ir::DType dtype, i
 }
 
 /// Sums of the tiles that are cut along k, as many as there can be, and a counter for each of them.
-void add_parts(OpEmitter &op, KernelLaunch &launch, ir::DType dtype, ir::DType format,
-               const ir::Interval &rows, int64_t n, int64_t depth) {
-  const Target &target = op.table().choice().target;
+void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
+               const ir::Interval &rows) {
   int64_t sums = 1, counters = 1;
   for (const TileForm &form : kTileForms) {
     if (!takes(form, rows))
       continue;
-    const int64_t places = places_of_tiles(form, dtype, format, target);
+    const int64_t places = places_of_tiles(form, product);
     const int64_t most = form.rows < kMostRowsOfSmallTiles
                              ? std::min(rows.upper, kMostRowsOfSmallTiles)
                              : rows.upper;
-    const int64_t height = tile_rows(form, dtype, format), each = height * kTileColumns;
+    const int64_t height = tile_rows(form, product), each = height * kTileColumns;
     const int64_t strips = std::min(places, most / height + (most % height != 0));
-    const int64_t tiles = std::min(places, strips * ((n + kTileColumns - 1) / kTileColumns));
-    const int64_t parts = std::min(form.most_parts, depth / unit_elements(format));
+    const int64_t tiles =
+        std::min(places, strips * ((product.n + kTileColumns - 1) / kTileColumns));
+    const int64_t parts = std::min(form.most_parts, units_of(product.w, product.k));
     sums = std::max(sums, std::min(places, tiles * parts) * each);
     counters = std::max(counters, places);
   }
   const std::vector<ir::ExprId> dims = {op.constant(sums)};
   launch.option("-DHAS_TILES");
+  if (has_half_unit(product.w, product.k))
+    launch.option("-DHALF_UNIT");
   launch.output("parts", op.builder().alloc(
                              "parts", op.builder().module().types.tensor(ir::DType::f32, dims)));
   launch.inout("counters", zero_counters(op, op.constant(counters)));
@@ -243,10 +267,11 @@ Status emit_matmul_blocks(OpEmitter &op) {
   const ir::ExprId all_rows = op.count(x, 0, x.dims.size() - 1);
   const ir::Interval range =
       op.exprs().range(all_rows, op.builder().function().symbol_domain(op.exprs()));
+  const TiledProduct product = {x.dtype, w.dtype, width.value_or(0), depth.value_or(0), target};
   const bool tiled = repacked && width && depth && range.upper > kMostStreamRows &&
                      has_tiles(x.dtype, w.dtype, *width, *depth);
   if (tiled)
-    add_parts(op, launch, x.dtype, w.dtype, range, *width, *depth);
+    add_parts(op, launch, product, range);
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", all_rows);
   const ir::ExprId columns = launch.size("n", w.dims[0]);
@@ -293,12 +318,14 @@ Status emit_matmul_blocks(OpEmitter &op) {
     for (const TileForm &form : kTileForms) {
       if (!tiled || !takes(form, range))
         continue;
-      const TileGrid grid = tile_grid(exprs, form, x.dtype, w.dtype, rows, *width, *depth, target);
+      const TileGrid grid = tile_grid(exprs, form, product, rows);
       launch.option(std::string(form.option) + "=" + std::to_string(grid.places));
-      launch.variant(
-          std::string(form.entry),
-          form.rows < kMostRowsOfSmallTiles ? at_most(kMostRowsOfSmallTiles) : ir::ExprId(),
-          grid.blocks, {32, form.warps, 1}, shared_bytes_of_tiles(form, x.dtype, w.dtype));
+      if (form.rows > kMostRowsOfSmallTiles)
+        launch.option("-DEACH=" + std::to_string(tile_rows(form, product) / 16));
+      launch.variant(std::string(form.entry),
+                     form.rows < kMostRowsOfSmallTiles ? at_most(kMostRowsOfSmallTiles)
+                                                       : ir::ExprId(),
+                     grid.blocks, {32, form.warps, 1}, shared_bytes_of_tiles(form, product));
     }
   } else {
     launch.variant("", {}, tiles(4, 8 / slices), threads);
