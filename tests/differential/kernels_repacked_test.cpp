@@ -176,7 +176,7 @@ TEST_CASE("tiles of products with repacked blocks agree with the formats' defini
 }
 
 TEST_CASE("tiles that do not fill the device are cut along k") {
-  // Of one unit; of up to eight parts, of one, one and a half and two units; of 257 rows of q6_k
+  // Of one unit; of up to eight parts, of one unit and more; of 257 rows
   // three tiles of 128 rows for two multiprocessors, of which one is cut.
   for (const auto &[dtype, format] : {std::pair{DType::f16, DType::q4_1},
                                       {DType::bf16, DType::q4_k},
@@ -184,8 +184,8 @@ TEST_CASE("tiles that do not fill the device are cut along k") {
     const int64_t unit = ir::info(format).elements_per_block == 32 ? 128 : 256;
     for (int64_t units : {1, 8, 12, 16})
       check_repacked({dtype, format, 12 + units, 32, units * unit, units == 8, units == 12});
-    check_repacked({dtype, format, 70, 32, 12 * unit, false});
-    check_repacked({dtype, format, 257, 18, 4 * unit, true, false, 2});
+    check_repacked({dtype, format, 70, 32, 24 * unit, false});
+    check_repacked({dtype, format, 257, 18, 16 * unit, true, false, 2});
     check_repacked({dtype, format, 40, 250, 6 * unit, true, true, 1}); // four tiles, three places
   }
 }
@@ -195,7 +195,7 @@ TEST_CASE("half a unit may be behind the whole ones of a tile") {
     for (DType dtype : {DType::f16, DType::bf16}) {
       check_repacked({dtype, format, 9, 34, 64, true});                           // nothing else
       check_repacked({dtype, format, 66, 131, 576, true, true, 1});               // behind four
-      check_repacked({dtype, format, 30, 33, 320, false, format == DType::q4_1}); // a part alone
+      check_repacked({dtype, format, 30, 33, 832, false, format == DType::q4_1}); // cut in three
     }
 }
 

@@ -99,9 +99,6 @@ namespace {
 int64_t unit_elements(ir::DType format) {
   return ir::info(format).elements_per_block == 32 ? 128 : 256;
 }
-int64_t units_of(ir::DType format, int64_t depth) {
-  return (depth + unit_elements(format) - 1) / unit_elements(format);
-}
 /// Whether d, of two bytes, stands apart from the scales.
 bool has_short_d(ir::DType format) {
   return format == ir::DType::q3_k || format == ir::DType::q6_k;
@@ -128,10 +125,12 @@ struct TileForm {
   std::string_view entry, option;
   int64_t rows, warps;
   int64_t most_blocks, most_blocks_bf16; // of a multiprocessor, by registers
-  int64_t most_parts; // of a tile: the last block reads the sums of all, 16 and 64 KiB each
+  // Of a tile that is cut: the last block reads the sums of all parts, 16 and 64 KiB each, so that
+  // parts of less depth would take longer for sums than for products.
+  int64_t most_parts, least_depth;
 };
-constexpr TileForm kTileForms[] = {{"matmul_repacked_tiles_32", "-DPLACES_32", 32, 4, 3, 2, 8},
-                                   {"matmul_repacked_tiles", "-DPLACES", 128, 8, 1, 1, 4}};
+constexpr TileForm kTileForms[] = {{"matmul_repacked_tiles_32", "-DPLACES_32", 32, 4, 3, 2, 8, 256},
+                                   {"matmul_repacked_tiles", "-DPLACES", 128, 8, 1, 1, 4, 1024}};
 constexpr int64_t kTileColumns = 128;
 
 /// What the form of tiles depends on.
@@ -140,6 +139,10 @@ struct TiledProduct {
   int64_t n, k;
   const Target &target;
 };
+
+int64_t most_parts(const TileForm &form, const TiledProduct &product) {
+  return std::clamp<int64_t>(product.k / form.least_depth, 1, form.most_parts);
+}
 
 /// Of a block. The second form has half of its rows where it would take more than 255 registers.
 int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
@@ -190,7 +193,7 @@ TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, const TiledProduct
   const ir::ExprId tiles = exprs.mul(exprs.ceildiv(rows, exprs.constant(tile_rows(form, product))),
                                      exprs.constant((product.n + kTileColumns - 1) / kTileColumns));
   const ir::ExprId rest = exprs.make(ir::ExprKind::mod, tiles, exprs.constant(places));
-  const int64_t most = std::min(form.most_parts, units_of(product.w, product.k));
+  const int64_t most = most_parts(form, product);
   const ir::ExprId parts =
       exprs.min(exprs.floordiv(exprs.constant(places), exprs.max(rest, exprs.constant(1))),
                 exprs.constant(most));
@@ -212,7 +215,7 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
     const int64_t strips = std::min(places, most / height + (most % height != 0));
     const int64_t tiles =
         std::min(places, strips * ((product.n + kTileColumns - 1) / kTileColumns));
-    const int64_t parts = std::min(form.most_parts, units_of(product.w, product.k));
+    const int64_t parts = most_parts(form, product);
     sums = std::max(sums, std::min(places, tiles * parts) * each);
     counters = std::max(counters, places);
   }
