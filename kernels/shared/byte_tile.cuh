@@ -50,6 +50,35 @@ template <class Byte> __device__ __forceinline__ int add_bytes(unsigned word, in
   return result;
 }
 
+// A sum of products of bytes less their zero points, four of them at a time:
+//   sum (x - p)(w - q) = sum x w - p sum w - q sum x + count p q
+template <class X, class W, bool kHasWZero, bool kHasXZero> struct ByteSum {
+  unsigned x_word = 0, w_word = 0, count = 0;
+  int products = 0, of_x = 0, of_w = 0;
+
+  __device__ __forceinline__ void add(X x, W w) {
+    x_word = __byte_perm(x_word, unsigned((unsigned char)(x)), 0x4321); // the last one's place
+    w_word = __byte_perm(w_word, unsigned((unsigned char)(w)), 0x4321);
+    if (++count % 4 == 0)
+      add_words();
+  }
+  __device__ __forceinline__ int total(int x_zero, int w_zero) { // sums wrap
+    add_words();
+    return int(unsigned(products) - unsigned(x_zero) * unsigned(of_w) -
+               unsigned(w_zero) * unsigned(of_x) + count * unsigned(x_zero) * unsigned(w_zero));
+  }
+
+private:
+  __device__ __forceinline__ void add_words() {
+    products = dot_bytes<X, W>(x_word, w_word, products);
+    if (kHasWZero)
+      of_x = add_bytes<X>(x_word, of_x);
+    if (kHasXZero)
+      of_w = add_bytes<W>(w_word, of_w);
+    x_word = w_word = 0;
+  }
+};
+
 // kBytes bytes, 8 or 16, from `from` on, of which `left` are there; the others are 0. Where they
 // are aligned, at a multiple of kBytes, all of them are there or none.
 template <int kBytes, bool kAligned, class Byte>

@@ -222,3 +222,37 @@ TEST_CASE("conv_integer is exact, and pads with the zero point") {
     conv({0, 2, 3}, {2, 2, 2}, {}, -1, -1);
   }
 }
+
+TEST_CASE("conv_integer with channels last is exact in each of its forms") {
+  const ir::Attribute last = {"channels_last", true};
+  for (const auto &pair : kPairs) {
+    const DType x = pair.first, w = pair.second;
+    auto conv = [&](Dims of_x, Dims of_w, std::vector<ir::Attribute> attributes, bool has_x_zero,
+                    int64_t w_zeros, const char *entry) {
+      attributes.push_back(last);
+      check_entry({.op = Op::conv_integer,
+                   .dtype = x,
+                   .operands = {bytes(of_x, x, 3), bytes(of_w, w, 4),
+                                has_x_zero ? bytes({}, x, 7) : kAbsent,
+                                w_zeros < 0    ? kAbsent
+                                : w_zeros == 0 ? bytes({}, w, 9)
+                                               : bytes({w_zeros}, w, 13)},
+                   .attributes = attributes},
+                  entry);
+    };
+    const char *small = "conv_integer_last_64x32", *direct = "conv_integer_last";
+    conv({2, 7, 6, 16}, {40, 3, 3, 16}, {ints("padding", {1, 0, 2, 1}), ints("strides", {2, 1})},
+         true, 0, small);
+    conv({1, 6, 5, 48}, {33, 3, 2, 48}, {ints("padding", {1, 1}), ints("dilation", {2, 1})}, true,
+         33, small);
+    conv({1, 6, 5, 64}, {64, 1, 1, 32}, {integer("groups", 2)}, false, -1, small);
+    conv({1, 6, 5, 12}, {12, 3, 3, 1}, {integer("groups", 12), ints("padding", {1, 1})}, true, 12,
+         direct);
+    conv({1, 6, 5, 3}, {5, 3, 3, 3}, {}, true, -1, direct);
+    if (&pair != &kPairs[1])
+      continue;
+    conv({1, 50, 64, 16}, {72, 1, 1, 16}, {}, true, 72, "conv_integer_last_64x64");
+    conv({1, 70, 64, 16}, {72, 1, 1, 16}, {}, true, -1, "conv_integer_last_128x64");
+    conv({1, 129, 65, 16}, {72, 1, 1, 16}, {}, true, 0, "conv_integer_last_128x128");
+  }
+}

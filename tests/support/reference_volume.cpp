@@ -71,8 +71,31 @@ std::vector<Array> reference_conv3d(const Call &call) {
   return {convolved(call, call.optional(2), nullptr, nullptr)};
 }
 
+// Images, or weights, in another order of their dimensions.
+static Array turned(const Array &x, const Dims &from) {
+  Dims dims;
+  for (int64_t d : from)
+    dims.push_back(x.dims[size_t(d)]);
+  Array y = Array::of(dims);
+  for (size_t i = 0; i < y.values.size(); ++i) {
+    const Dims at = coordinates(int64_t(i), dims);
+    Dims place(from.size());
+    for (size_t d = 0; d < from.size(); ++d)
+      place[size_t(from[d])] = at[d];
+    y.values[i] = x.values[size_t(index_of(place, x.dims))];
+  }
+  return y;
+}
+
 std::vector<Array> reference_conv_integer(const Call &call) {
-  return {convolved(call, nullptr, call.optional(2), call.optional(3))};
+  if (!call.flag("channels_last"))
+    return {convolved(call, nullptr, call.optional(2), call.optional(3))};
+  const Array x = turned(call.operand(0), {0, 3, 1, 2}), w = turned(call.operand(1), {0, 3, 1, 2});
+  std::vector<const Array *> operands(call.operands.begin(), call.operands.end());
+  operands[0] = &x, operands[1] = &w;
+  Call planes = call;
+  planes.operands = operands;
+  return {turned(convolved(planes, nullptr, call.optional(2), call.optional(3)), {0, 2, 3, 1})};
 }
 
 std::vector<Array> reference_conv_transpose(const Call &call) {

@@ -18,7 +18,7 @@ constexpr Pass kPasses[] = {
      "compute f32 ops in f16 or bf16 where that is safe, as option mixed.dtype says",
      to_mixed_precision},
     {"LayOutImages",
-     "put images of f16 and bf16 between convolutions into the layout with channels last",
+     "put images of f16, bf16 and bytes between convolutions into the layout with channels last",
      lay_out_images},
     {"LiftTransformParams",
      "put what depends on weights alone into functions that are run once, when a session is opened",

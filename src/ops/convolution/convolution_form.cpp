@@ -85,6 +85,29 @@ std::optional<ConvolutionForm> choose_split(OpEmitter &op, const ConvolutionSize
   return {};
 }
 
+// Tiles with channels last, of pixels by channels.
+std::vector<ConvolutionForm> last_forms(const OpEmitter &op) {
+  const std::string name = std::string(op.name()) + "_last_";
+  return {
+      {name + "64x32", "-DWITH_64x32", 32, 64, {32, 4, 1}},
+      {name + "64x64", "-DWITH_64x64", 64, 64, {32, 4, 1}},
+      {name + "128x64", "-DWITH_128x64", 64, 128, {32, 4, 1}},
+      {name + "128x128", "-DWITH_128x128", 128, 128, {32, 4, 1}},
+  };
+}
+
+// Of these the largest of which each multiprocessor gets one.
+std::vector<ConvolutionForm> by_occupancy(OpEmitter &op, const ConvolutionSizes &sizes,
+                                          std::vector<ConvolutionForm> &wanted) {
+  while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)
+    wanted.pop_back(); // half of each tile would be empty
+  // Smaller tiles as long as the next ones would not occupy all of the device.
+  for (size_t i = 0; i + 1 < wanted.size(); ++i)
+    wanted[i].most_pixels = (op.table().choice().target.multiprocessors - 1) /
+                            tiles_down(wanted[i + 1], sizes) * wanted[i + 1].pixels;
+  return reachable(op, wanted, sizes.pixels);
+}
+
 } // namespace
 
 std::vector<ConvolutionForm> choose_convolution_forms(OpEmitter &op, const ConvolutionSizes &sizes,
@@ -123,24 +146,20 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
   if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
       !has_tensor_cores(op.operand_type(1).dtype, target))
     return {};
-  const std::string name = std::string(op.name()) + "_last_";
-  std::vector<ConvolutionForm> wanted = {
-      {name + "64x32", "-DWITH_64x32", 32, 64, {32, 4, 1}},
-      {name + "64x64", "-DWITH_64x64", 64, 64, {32, 4, 1}},
-      {name + "128x64", "-DWITH_128x64", 64, 128, {32, 4, 1}},
-      {name + "128x128", "-DWITH_128x128", 128, 128, {32, 4, 1}},
-  };
+  std::vector<ConvolutionForm> wanted = last_forms(op);
   if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
     return {*split};
   while (wanted.back().pixels > kMostPixelsOfRun * run)
     wanted.pop_back();
-  while (wanted.size() > 1 && wanted.back().channels >= 2 * *sizes.channels)
-    wanted.pop_back(); // half of each tile would be empty
-  // Smaller tiles as long as the next ones would not occupy all of the device.
-  for (size_t i = 0; i + 1 < wanted.size(); ++i)
-    wanted[i].most_pixels =
-        (target.multiprocessors - 1) / tiles_down(wanted[i + 1], sizes) * wanted[i + 1].pixels;
-  return reachable(op, wanted, sizes.pixels);
+  return by_occupancy(op, sizes, wanted);
+}
+
+std::vector<ConvolutionForm> choose_last_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes) {
+  if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
+      op.table().choice().target.compute_capability < kTensorCoresSince)
+    return {};
+  std::vector<ConvolutionForm> wanted = last_forms(op);
+  return by_occupancy(op, sizes, wanted);
 }
 
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,

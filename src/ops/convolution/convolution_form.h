@@ -55,6 +55,13 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
                const ConvolutionSizes &sizes);
 
+/// Likewise of bytes (kernels/convolution/conv_integer_last.cu), a group of x having a multiple of
+/// 16 channels.
+std::vector<ConvolutionForm> choose_last_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
+
+/// conv_integer with channels last.
+Status emit_conv_integer_last(OpEmitter &op);
+
 /// Adds the forms' options to the launch, before its operands. Whether any number of pixels is
 /// taken.
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms);

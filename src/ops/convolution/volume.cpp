@@ -50,6 +50,8 @@ Types Inference::conv_integer() const {
   CUGRT_TRY(check_byte(1));
   if (rank(0) < 3 || rank(0) > 5)
     return wrong("operand 1 has rank 3 to 5: batch, channels, and one to three dimensions");
+  if (rank(0) != 4 && op_bool(op, attributes, "channels_last"))
+    return wrong("channels are last in images alone, of rank 4");
   return convolution(rank(0) - 2, DType::i32);
 }
 
@@ -59,7 +61,9 @@ namespace cugrt::padding {
 
 Status OpPadding::conv_transpose() { return convolution(Fill::zero, 1, 0); }
 
-Status OpPadding::conv_integer() { return convolution(Fill::any, 0, 1); }
+Status OpPadding::conv_integer() {
+  return convolution(Fill::any, 0, flag("channels_last") ? 3 : 1);
+}
 
 } // namespace cugrt::padding
 
@@ -180,6 +184,8 @@ Status emit_conv3d(OpEmitter &op) { return emit_floating(op, "conv3d.cu"); }
 Status emit_conv_transpose(OpEmitter &op) { return emit_floating(op, "conv_transpose.cu"); }
 
 Status emit_conv_integer(OpEmitter &op) {
+  if (op.flag("channels_last"))
+    return emit_conv_integer_last(op);
   KernelLaunch launch = op.launch("conv3d.cu", "conv_integer");
   if (op.call().fusion)
     launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh

@@ -186,6 +186,9 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,
                                          const Target &target, bool is_copied);
+/// Whether a conv_integer of such OIHW weights has a form on tensor cores with channels last.
+bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t groups,
+                      const Target &target);
 /// A conv2d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 

@@ -92,6 +92,8 @@ private:
     }
     if (op == Op::conv1d || op == Op::conv2d)
       return lay_out_convolution(binding);
+    if (op == Op::conv_integer)
+      return lay_out_bytes(binding);
     if (op == Op::conv_transpose)
       return lay_out_transposed(binding);
     if (op == Op::max_pool2d || op == Op::avg_pool2d)
@@ -184,6 +186,24 @@ private:
       values = values.size() == 1 ? std::vector<int64_t>{of_row, values[0]}
                                   : std::vector<int64_t>{of_row, values[0], of_row, values[1]};
     return values;
+  }
+
+  /// Convolutions of bytes: those that tensor cores multiply in runs of 16 channels, and others in
+  /// groups between them.
+  bool lay_out_bytes(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value(), w = given[1].value();
+    const int64_t groups = integer(binding, "groups");
+    if (!is_plain(x) || !is_plain(w) || rank_of(x) != kImageRank || !is_fixed_[w.index] ||
+        flag(binding, "channels_last") ||
+        !(codegen::takes_bytes_last(module(), type_of(w), groups, device_) ||
+          (groups > 1 && is_laid_out(x))))
+      return false;
+    std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
+                                     Operand::of(to_last(w, binding.location))};
+    for (const Operand &zero_point : given.subspan(2))
+      operands.push_back(mapped(zero_point));
+    return append(binding, operands, {{"channels_last", true}});
   }
 
   bool lay_out_convolution(const Binding &binding) {

@@ -380,7 +380,7 @@ Names OpWriter::nodes() {
   case Op::conv_transpose:
     return window("ConvTranspose", false);
   case Op::conv_integer:
-    return window("ConvInteger", false);
+    return flag("channels_last") != 0 ? own() : window("ConvInteger", false);
   case Op::max_pool2d:
     return flag("channels_last") != 0 ? own() : window("MaxPool", true);
   case Op::avg_pool2d:

@@ -1,0 +1,88 @@
+// Convolution of bytes with channels last: kernels/convolution/conv_integer_last.cu.
+#include "ops/convolution/convolution_form.h"
+
+namespace cugrt::codegen {
+
+// Channels of a group of x that a copy of 16 bytes takes; of a group of y, of which fewer would
+// leave most of a tile empty.
+static constexpr int64_t kByteRun = 16, kFewestOfBytes = 16;
+
+bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t groups,
+                      const Target &target) {
+  const std::optional<int64_t> out_channels = module.exprs.as_constant(w.dims[0]),
+                               in_group = module.exprs.as_constant(w.dims[1]);
+  return target.compute_capability >= kTensorCoresSince && out_channels && in_group &&
+         *in_group > 0 && *in_group % kByteRun == 0 && *out_channels / groups >= kFewestOfBytes;
+}
+
+Status emit_conv_integer_last(OpEmitter &op) {
+  const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
+  const int64_t groups = op.integer("groups");
+  ir::ExprPool &exprs = op.exprs();
+  KernelLaunch launch = op.launch("conv_integer_last.cu", "conv_integer_last");
+  if (op.call().fusion)
+    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
+  if (x.dtype == ir::DType::u8)
+    launch.option("-DX_UNSIGNED");
+  if (w.dtype == ir::DType::u8)
+    launch.option("-DW_UNSIGNED");
+  if (op.has_operand(2))
+    launch.option("-DHAS_X_ZERO");
+  if (op.has_operand(3))
+    launch.option("-DHAS_W_ZERO");
+  ConvolutionSizes sizes;
+  if (const std::optional<int64_t> channels = exprs.as_constant(w.dims[0]))
+    sizes.channels = *channels / groups;
+  sizes.products = exprs.as_constant(op.count(w, 1));
+  sizes.parts = groups;
+  sizes.pixels = exprs.mul(y.dims[0], exprs.mul(y.dims[1], y.dims[2]));
+  sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
+  const std::optional<int64_t> in_group = exprs.as_constant(w.dims[3]);
+  std::vector<ConvolutionForm> forms;
+  if (in_group && *in_group > 0 && *in_group % kByteRun == 0)
+    forms = choose_last_byte_forms(op, sizes);
+  if (!forms.empty()) {
+    launch.option("-DWITH_MMA");
+    for (const ConvolutionForm &form : forms)
+      launch.option(form.option);
+    launch.entry(forms.back().entry);
+  }
+  launch.input("x", op.operand(0));
+  launch.input("w", op.operand(1));
+  if (op.has_operand(2))
+    launch.input("x_zero", op.operand(2));
+  if (op.has_operand(3)) {
+    launch.input("w_zero", op.operand(3));
+    launch.size("w_zero_step", op.constant(exprs.as_constant(op.count(op.operand_type(3))) != 1));
+  }
+  launch.output("y", op.result());
+  const ir::ExprId batch = launch.count("batch", x.dims[0]);
+  launch.size("channels", x.dims[3]);
+  launch.size("height", x.dims[1]);
+  launch.size("width", x.dims[2]);
+  const ir::ExprId outputs = launch.size("out_channels", y.dims[3]);
+  const ir::ExprId out_height = launch.size("out_height", y.dims[1]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[2]);
+  launch.size("kernel_h", w.dims[1]);
+  launch.size("kernel_w", w.dims[2]);
+  // An absent list is of ones, padding of zeros; what pads behind follows from the result's size.
+  for (std::string_view name : {"stride", "pad", "dilation"}) {
+    const bool pads = name == "pad";
+    std::vector<int64_t> values = op.integers(name == "stride" ? "strides"
+                                              : pads           ? "padding"
+                                                               : "dilation");
+    if (values.empty())
+      values.assign(2, pads ? 0 : 1);
+    launch.size(std::string(name) + "_h", op.constant(values[0]));
+    launch.size(std::string(name) + "_w", op.constant(values[1]));
+  }
+  launch.size("groups", op.constant(groups));
+  const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
+  add_form_variants(launch, forms, sizes, pixels);
+  if (forms.empty())
+    launch.loop_variant(exprs.mul(pixels, outputs));
+  launch.emit(op.call().location);
+  return {};
+}
+
+} // namespace cugrt::codegen
