@@ -226,7 +226,7 @@ TEST_CASE("convolutions in tiles of registers agree with their definition") {
 TEST_CASE("convolutions of 1 x 1 are products of matrices, with a bias for each row") {
   for (DType dtype : {DType::f16, DType::bf16}) {
     convolution(dtype, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_mma");
-    convolution(dtype, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_mma_small", 132);
+    convolution(dtype, {2, 40, 9, 16}, {70, 40, 1, 1}, {}, "matmul_mma_least", 132);
     // Rows that begin at no multiple of 16 bytes.
     convolution(dtype, {2, 40, 9, 15}, {70, 40, 1, 1}, {}, "conv2d_mma");
     convolution(dtype, {2, 36, 9, 16}, {70, 36, 1, 1}, {}, "conv2d_mma");
