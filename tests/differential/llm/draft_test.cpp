@@ -67,7 +67,7 @@ void check_same(int64_t context, const std::vector<Request> &requests) {
 
 } // namespace
 
-TEST_CASE("drafts change no token, greedy or drawn, up to the end of the context") {
+TEST_CASE("drafts change no token, greedy or drawn, up to the end of the context", "[long]") {
   std::vector<Request> requests = {request_of(1, 0, 0), request_of(15, 1, 40)};
   for (int i = 2; i < 6; ++i) {
     requests.push_back(request_of(size_t(1 + 7 * i), i, i % 2 ? 25 : 0));
@@ -139,7 +139,7 @@ TEST_CASE("a text ends inside of drafts that are accepted: by its length, a toke
   }
 }
 
-TEST_CASE("each place is given its own number of drafts, and what it is given alone") {
+TEST_CASE("each place is given its own number of drafts, and what it is given alone", "[long]") {
   for (const int64_t places : {2, 4}) {
     const auto plain = open(Draft::none, Loop::host, places);
     const auto prefix = std::make_shared<const PromptCache>(*plain->make_prompt(prompt_of(9, 4)));
