@@ -11,9 +11,8 @@
 //
 //   {"text": "cugrt 1 ..", "options": {"mixed.dtype": "f16", ..}}
 //
-// gives the module that the pass ToMixedPrecision makes of it, as text and as a list of bindings,
-// and
-// {"kinds": true} gives the kind that the pass takes each op for.
+// gives the module that the pass ToMixedPrecision makes of it with the published choices, as text
+// and as a list of bindings, and {"kinds": true} gives the kind that the pass takes each op for.
 #include "ir/text/text.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/pass.h"
@@ -256,7 +255,7 @@ json narrowed_json(const ir::Module &module, const json &options) {
   for (const auto &[name, value] : options.items())
     if (Status status = context.set(name, value.get<std::string>()); !status.ok())
       return error(std::move(status));
-  Result<ir::Module> narrowed = passes::find_pass("ToMixedPrecision")->run(module, context);
+  Result<ir::Module> narrowed = passes::to_published_mixed_precision(module, context);
   if (!narrowed.ok())
     return error(narrowed.take_status());
   const std::string text = ir::print(*narrowed);

@@ -79,7 +79,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
         precision_[b->first_result] = Precision::deny;
     }
   choose(0);
-  narrow_moves();
+  if (table.narrows_moves)
+    narrow_moves();
   count_uses(0);
 }
 
@@ -169,7 +170,7 @@ void PrecisionChoices::choose(uint32_t number) {
 void PrecisionChoices::narrow_moves() {
   const size_t count = function_.values.size();
   std::vector<const Binding *> move_of(count); // by result
-  std::vector<bool> computed(count), needs_f32(count);
+  std::vector<bool> computed(count), needs_f32(count), is_read(count);
   for (const ir::Block &block : function_.blocks)
     for (const Binding &binding : block.bindings) {
       if (binding.kind != BindingKind::op)
@@ -198,6 +199,7 @@ void PrecisionChoices::narrow_moves() {
       const bool moves =
           binding.kind == BindingKind::op && move_of[binding.first_result] != nullptr;
       for_uses(binding, [&](ValueId value, bool narrow) {
+        is_read[value.index] = true;
         if (moves)
           moves_of[value.index].push_back(&binding);
         else if (!narrow)
@@ -213,6 +215,14 @@ void PrecisionChoices::narrow_moves() {
       move_of[move.result(r).index] = nullptr;
     need_f32(function_.operands_of(move)[0].value());
   };
+  for (size_t v = 0; v < count; ++v) // what nobody reads wants no cast
+    if (const Binding *move = move_of[v]) {
+      bool any = false;
+      for (uint32_t r = 0; r < move->result_count; ++r)
+        any = any || is_read[move->result(r).index];
+      if (!any)
+        stays(*move);
+    }
   while (!changed.empty()) {
     const ValueId value = changed.back();
     changed.pop_back();

@@ -32,10 +32,17 @@ public:
   static Result<PrecisionTable> make(const PassContext &context);
   Precision operator[](ir::Op op) const { return rows_[static_cast<size_t>(op)]; }
 
+  /// Casts stand before what only moves elements, where all that read it take it narrow.
+  bool narrows_moves = true;
+
 private:
   PrecisionTable();
   std::vector<Precision> rows_;
 };
+
+/// ToMixedPrecision with no other choices than the published pass has, for tests that compare them.
+Result<ir::Module> to_published_mixed_precision(const ir::Module &module,
+                                                const PassContext &context);
 
 /// What is decided for one function.
 class PrecisionChoices {

@@ -352,10 +352,10 @@ void remove_constants(ir::Module &module, const std::vector<bool> &named_before)
   for_constants([&](uint32_t &constant) { constant = numbers[constant]; });
 }
 
-} // namespace
-
-Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context) {
-  CUGRT_ASSIGN(const PrecisionTable table, PrecisionTable::make(context));
+Result<ir::Module> narrow_module(const ir::Module &module, const PassContext &context,
+                                 bool narrows_moves) {
+  CUGRT_ASSIGN(PrecisionTable table, PrecisionTable::make(context));
+  table.narrows_moves = narrows_moves;
   const std::string_view dtype = context.choice("mixed.dtype");
   if (dtype == "none" || dtype == "tf32") // which products of f32 are computed in (KernelChoice)
     return module;
@@ -375,6 +375,17 @@ Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContex
   }
   remove_constants(target, named);
   return target;
+}
+
+} // namespace
+
+Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context) {
+  return narrow_module(module, context, true);
+}
+
+Result<ir::Module> to_published_mixed_precision(const ir::Module &module,
+                                                const PassContext &context) {
+  return narrow_module(module, context, false);
 }
 
 } // namespace cugrt::passes

@@ -112,6 +112,20 @@ TEST_CASE("narrowing a module that is narrowed already changes nothing") {
   }
 }
 
+TEST_CASE("what moves elements to nobody stays as it is") {
+  const std::string text = narrowed(R"(cugrt 1
+func @main(%x: tensor<[4, 6], f32>) -> (tensor<[4, 6], f32>) {
+  %e = exp(%x)
+  %turned = transpose(%e) {axes = [1, 0]}
+  %again = transpose(%turned) {axes = [1, 0]}
+  return %x
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  CAPTURE(text);
+  CHECK(count(text, " = cast(") == 0);
+}
+
 TEST_CASE("what moves elements to readers that take them narrow is narrow, and cast before") {
   const auto text = [](const std::string &reader) {
     return narrowed(R"(cugrt 1
