@@ -72,6 +72,7 @@ Status read_options(const cugrt_onnx_options &from, onnx::Options &to) {
     size_t bytes = cugrt::ir::info(host.dtype).bytes_per_block;
     for (int64_t dim : host.dims)
       bytes *= static_cast<size_t>(dim);
+    bytes /= cugrt::ir::info(host.dtype).elements_per_block;
     host.bytes = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)), bytes};
     to.given[from.given_names[i]] = host;
   }

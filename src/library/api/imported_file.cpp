@@ -61,6 +61,7 @@ HostTensor view(const cugrt_tensor &tensor, const std::shared_ptr<cugrt_onnx_mod
   out.size_bytes = ir::info(out.dtype).bytes_per_block;
   for (int64_t dim : out.dims)
     out.size_bytes *= static_cast<size_t>(dim);
+  out.size_bytes /= ir::info(out.dtype).elements_per_block;
   return out;
 }
 
