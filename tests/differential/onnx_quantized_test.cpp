@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -280,4 +281,36 @@ TEST_CASE(
             CHECK(std::fabs(double(y.values[size_t(r * columns + n)]) - sum) <= 1e-5 * size);
           }
       }
+}
+
+TEST_CASE("weights of a model in blocks have the bytes of their blocks") {
+  // 40 rows of 128 in blocks of 64, zero points 0 and scales that f16 has: q4_0.
+  const int64_t rows = 40, inner = 128, block = 64;
+  const std::string nibbles(size_t(rows * inner / 2), '\x21');
+  const std::vector<float> scales(size_t(rows * inner / block), 0.25f);
+  std::string graph =
+      node("DequantizeLinear", {"w", "s"}, {"t"},
+           integer_attribute("axis", 1) + integer_attribute("block_size", uint64_t(block))) +
+      node("Transpose", {"t"}, {"d"}, integers_attribute("perm", {1, 0})) +
+      node("MatMul", {"x", "d"}, {"y"}) + input("x", kF32, {"3", "128"}) + output("y", kF32, {});
+  auto constant = [&](const std::string &name, unsigned dtype, int64_t columns,
+                      const std::string &content) {
+    graph += bytes(5, number(1, uint64_t(rows)) + number(1, uint64_t(columns)) + number(2, dtype) +
+                          bytes(8, name) + bytes(9, content));
+  };
+  constant("w", 22, inner, nibbles);
+  constant("s", kF32, inner / block, raw(scales));
+  const TemporaryFolder folder;
+  std::ofstream(folder.path + "/m.onnx", std::ios::binary) << model(graph, 21);
+  const Module module = Module::load(folder.path + "/m.onnx", {});
+  const Weights weights = module.weights();
+  REQUIRE(weights.count() == 1);
+  const std::string saved = folder.path + "/w.safetensors";
+  weights.save(saved);
+  std::ifstream file(saved, std::ios::binary);
+  uint64_t header = 0;
+  file.read(reinterpret_cast<char *>(&header), sizeof header);
+  CHECK(std::filesystem::file_size(saved) - sizeof header - header ==
+        uint64_t(rows * inner / 32 * 18));
+  CHECK(Weights::load(saved).count() == 1);
 }

@@ -1,6 +1,9 @@
 // Conversion of elements. Bytes are little-endian, as on every device and host that CUDA has.
 #include "base/type/element.h"
 
+#include "base/checked_math.h"
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -101,6 +104,20 @@ bool integer_fits(DType dtype, int64_t value, bool above_int64) {
     break;
   }
   return false;
+}
+
+std::optional<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> dims) {
+  const DTypeInfo &row = info(dtype);
+  if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }))
+    return std::nullopt;
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end())
+    return 0;
+  std::optional<int64_t> bytes = row.bytes_per_block;
+  for (size_t i = 0; i < dims.size() && bytes; ++i)
+    bytes = checked_mul(*bytes, i + 1 == dims.size()
+                                    ? *checked_ceildiv(dims[i], row.elements_per_block)
+                                    : dims[i]);
+  return bytes ? std::optional(static_cast<uint64_t>(*bytes)) : std::nullopt;
 }
 
 uint32_t scalar_bytes(DType dtype) {

@@ -1,10 +1,12 @@
 // Numbers as a dtype holds them: elements of constants, and scalars passed to kernels by value.
 #pragma once
 
-#include "base/type/dtype.h"
 #include "base/status.h"
+#include "base/type/dtype.h"
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace cugrt::ir {
@@ -13,6 +15,10 @@ namespace cugrt::ir {
 bool has_number_elements(DType dtype);
 /// Whether `value` is one of the dtype's integers (booleans: 0 and 1).
 bool integer_fits(DType dtype, int64_t value, bool above_int64 = false);
+
+/// Bytes of a tensor in one piece: rows of whole blocks. None where a dimension is negative, or the
+/// bytes do not fit into 64 bits.
+std::optional<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> dims);
 
 /// Bytes of a scalar passed by value; 0 for dtypes that cannot be: 4-bit ones and block formats.
 uint32_t scalar_bytes(DType dtype);

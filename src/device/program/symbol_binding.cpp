@@ -1,7 +1,7 @@
 // Checks and binds arguments; see symbol_binding.h.
 #include "device/program/symbol_binding.h"
 
-#include "base/checked_math.h"
+#include "base/type/element.h"
 
 #include <algorithm>
 #include <bit>
@@ -207,21 +207,12 @@ Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor) {
   if (tensor.rank > CUGRT_MAX_RANK || !known_dtype(tensor.dtype))
     return Status::error(Code::invalid_argument,
                          "a tensor has at most 8 dimensions and a known dtype");
-  const ir::DTypeInfo &row = ir::info(static_cast<ir::DType>(tensor.dtype));
-  std::span<const int64_t> dims(tensor.dims, tensor.rank);
+  const std::span<const int64_t> dims(tensor.dims, tensor.rank);
   if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; }))
     return Status::error(Code::invalid_argument, "a dimension is negative");
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end())
-    return uint64_t(0);
-  std::optional<int64_t> bytes = row.bytes_per_block;
-  for (size_t i = 0; i < dims.size() && bytes; ++i) {
-    bool innermost = i + 1 == dims.size();
-    bytes = checked_mul(*bytes,
-                        innermost ? *checked_ceildiv(dims[i], row.elements_per_block) : dims[i]);
-  }
-  if (!bytes)
-    return Status::error(Code::out_of_range, "the tensor's size overflows 64 bits");
-  return static_cast<uint64_t>(*bytes);
+  if (const auto bytes = ir::tensor_bytes(static_cast<ir::DType>(tensor.dtype), dims))
+    return *bytes;
+  return Status::error(Code::out_of_range, "the tensor's size overflows 64 bits");
 }
 
 std::string param_text(const plan::Function &function, uint32_t param) {

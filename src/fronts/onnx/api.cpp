@@ -2,6 +2,7 @@
 #include "cugrt/onnx.h"
 
 #include "base/file.h"
+#include "base/type/element.h"
 #include "fronts/onnx/export/export.h"
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
@@ -69,11 +70,11 @@ Status read_options(const cugrt_onnx_options &from, onnx::Options &to) {
     onnx::HostTensor host;
     host.dtype = static_cast<cugrt::ir::DType>(tensor.dtype);
     host.dims.assign(tensor.dims, tensor.dims + std::min<uint32_t>(tensor.rank, CUGRT_MAX_RANK));
-    size_t bytes = cugrt::ir::info(host.dtype).bytes_per_block;
-    for (int64_t dim : host.dims)
-      bytes *= static_cast<size_t>(dim);
-    bytes /= cugrt::ir::info(host.dtype).elements_per_block;
-    host.bytes = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)), bytes};
+    const auto bytes = cugrt::ir::tensor_bytes(host.dtype, host.dims);
+    if (!bytes)
+      return Status::error(Code::invalid_argument, std::string("input '") + from.given_names[i] +
+                                                       "' has dimensions that no tensor has");
+    host.bytes = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)), *bytes};
     to.given[from.given_names[i]] = host;
   }
   to.fix_given = from.fix_given != 0;

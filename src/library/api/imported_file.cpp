@@ -3,6 +3,7 @@
 
 #include "cugrt/onnx.h"
 #include "base/file.h"
+#include "device/program/symbol_binding.h"
 
 #include <dlfcn.h>
 
@@ -52,16 +53,13 @@ Importer open_importer() {
   return importer;
 }
 
-HostTensor view(const cugrt_tensor &tensor, const std::shared_ptr<cugrt_onnx_model> &owner) {
+Result<HostTensor> view(const cugrt_tensor &tensor, const std::shared_ptr<cugrt_onnx_model> &owner) {
   HostTensor out;
   out.dtype = static_cast<ir::DType>(tensor.dtype);
   out.dims.assign(tensor.dims, tensor.dims + tensor.rank);
   out.storage = {owner, reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address))};
   out.is_shared = true;
-  out.size_bytes = ir::info(out.dtype).bytes_per_block;
-  for (int64_t dim : out.dims)
-    out.size_bytes *= static_cast<size_t>(dim);
-  out.size_bytes /= ir::info(out.dtype).elements_per_block;
+  CUGRT_ASSIGN(out.size_bytes, tensor_bytes(tensor));
   return out;
 }
 
@@ -94,8 +92,10 @@ Result<ImportedFile> import_file(const char *path, const cugrt_import_options &o
   file.text.assign(text, size);
   const char *name = nullptr, *parameter = nullptr;
   cugrt_tensor tensor{};
-  for (size_t i = 0; importer.weight(made, i, &name, &tensor); ++i)
-    CUGRT_TRY(file.weights.add(name, view(tensor, model)));
+  for (size_t i = 0; importer.weight(made, i, &name, &tensor); ++i) {
+    CUGRT_ASSIGN(HostTensor weight, view(tensor, model));
+    CUGRT_TRY(file.weights.add(name, std::move(weight)));
+  }
   int32_t kind = 0;
   for (size_t i = 0; importer.input(made, i, &name, &parameter, &kind); ++i)
     if (parameter)
