@@ -11,33 +11,8 @@ namespace cugrt::passes {
 namespace {
 
 bool is_pure(const ir::Binding &binding) {
-  using enum ir::BindingKind;
-  switch (binding.kind) {
-  case alloc_storage:
-  case alloc_tensor:
-  case alloc:
-  case alias:
-  case view:
-  case tuple:
-  case tuple_element:
-  case constant:
-  case shape:
-  case literal:
-    return true;
-  case op:
-    return !ir::writes_operand(binding);
-  case kill:
-  case launch:
-  case call:
-  case host_call:
-  case extern_call:
-  case match_shape:
-  case read_symbol:
-  case if_:
-  case while_:
-    break;
-  }
-  return false;
+  return ir::names_alone(binding.kind) ||
+         (binding.kind == ir::BindingKind::op && !ir::writes_operand(binding));
 }
 
 // Which values are used, by a walk from the last binding to the first.

@@ -37,36 +37,6 @@ using ir::ValueId;
 
 constexpr uint32_t kNoValue = UINT32_MAX;
 
-/// Whether ops on either side of a binding may be fused: it writes nothing and ends nothing.
-bool is_passive(const Binding &binding) {
-  using enum BindingKind;
-  switch (binding.kind) {
-  case launch:
-  case call:
-  case host_call:
-  case extern_call:
-  case kill:
-  case if_:
-  case while_:
-    return false;
-  case alloc_storage:
-  case alloc_tensor:
-  case alloc:
-  case alias:
-  case view:
-  case tuple:
-  case tuple_element:
-  case constant:
-  case shape:
-  case literal:
-  case match_shape:
-  case read_symbol:
-  case op:
-    break;
-  }
-  return !ir::writes_operand(binding);
-}
-
 // --- Groups of a function ------------------------------------------------------------------------
 
 /// The ops of a function as a graph, and its groups of more than one.
@@ -94,7 +64,7 @@ private:
     for (const Binding &binding : function_.blocks[block].bindings) {
       for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
         number(b);
-      if (!is_passive(binding))
+      if (ir::may_write(binding))
         ++run_;
       if (binding.kind != BindingKind::op)
         continue;

@@ -31,36 +31,6 @@ constexpr int64_t kMostWidth = 1024, kMostMmaWidth = 256, kFewQueries = 16;
 constexpr int64_t kMostRead = int64_t(64) << 20;
 constexpr double kHides = -1e4, kLosesScores = -1e9;
 
-/// Of memory that others read; what is killed there is gone, too.
-bool may_write(const Binding &binding) {
-  switch (binding.kind) {
-  case ir::BindingKind::op:
-    return ir::writes_operand(binding);
-  case ir::BindingKind::kill:
-  case ir::BindingKind::launch:
-  case ir::BindingKind::call:
-  case ir::BindingKind::host_call:
-  case ir::BindingKind::extern_call:
-  case ir::BindingKind::if_:
-  case ir::BindingKind::while_:
-    return true;
-  case ir::BindingKind::alloc_storage:
-  case ir::BindingKind::alloc_tensor:
-  case ir::BindingKind::alloc:
-  case ir::BindingKind::alias:
-  case ir::BindingKind::view:
-  case ir::BindingKind::tuple:
-  case ir::BindingKind::tuple_element:
-  case ir::BindingKind::constant:
-  case ir::BindingKind::shape:
-  case ir::BindingKind::literal:
-  case ir::BindingKind::match_shape:
-  case ir::BindingKind::read_symbol:
-    return false;
-  }
-  return true;
-}
-
 class AttentionMatcher {
 public:
   AttentionMatcher(ir::Module &module, const ir::Function &function, const AttentionTarget &target,
@@ -114,7 +84,7 @@ private:
       if (reader->kind == ir::BindingKind::op && read_.is_here(reader))
         first = std::min(first, reader);
     }
-    return written_[value.index] && std::any_of(first, match_.product, may_write);
+    return written_[value.index] && std::any_of(first, match_.product, ir::may_write);
   }
 
   /// A second product may be the first one of what follows.

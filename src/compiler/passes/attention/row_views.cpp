@@ -123,40 +123,14 @@ private:
 
   /// Whether a binding writes nothing but what is allocated behind the binding `since`.
   bool writes_new_alone(const Binding &binding, uint32_t since) const {
-    using enum BindingKind;
-    switch (binding.kind) {
-    case launch: {
-      const auto operands = function_.operands_of(binding);
-      for (size_t i = 0; i < operands.size(); ++i)
-        if (ir::writes(source_module_.kernels[binding.callee].params[i].access) &&
-            !is_new(operands[i], since))
-          return false;
-      return true;
-    }
-    case op:
-      return !ir::writes_operand(binding);
-    case call:
-    case host_call:
-    case extern_call:
-    case if_:
-    case while_:
-    case kill:
-      return false;
-    case alloc_storage:
-    case alloc_tensor:
-    case alloc:
-    case alias:
-    case view:
-    case tuple:
-    case tuple_element:
-    case match_shape:
-    case constant:
-    case shape:
-    case literal:
-    case read_symbol:
-      return true;
-    }
-    return false;
+    if (binding.kind != BindingKind::launch)
+      return !ir::may_write(binding);
+    const auto operands = function_.operands_of(binding);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (ir::writes(source_module_.kernels[binding.callee].params[i].access) &&
+          !is_new(operands[i], since))
+        return false;
+    return true;
   }
   bool is_new(const Operand &operand, uint32_t since) const {
     if (operand.kind != Operand::Kind::value)

@@ -6,6 +6,7 @@
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "ir/module/op.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
@@ -48,36 +49,14 @@ SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, c
 }
 
 SideBySide::Role SideBySide::role_of(const Binding &b) const {
-  switch (b.kind) {
-  case BindingKind::launch:
-    // Launches on memory that is allocated during the run end regions.
-    return any_dynamic(f_.operands_of(b)) ? Role::other : Role::launch;
-  case BindingKind::if_:
-    return is_device_scalar(f_.operands_of(b)[0]) && runs_on_device(b) ? Role::conditional
-                                                                       : Role::other;
-  case BindingKind::while_:
-    return runs_on_device(b) ? Role::conditional : Role::other;
-  case BindingKind::alloc:
-  case BindingKind::alloc_storage:
-  case BindingKind::alloc_tensor:
-  case BindingKind::alias:
-  case BindingKind::view:
-  case BindingKind::tuple:
-  case BindingKind::tuple_element:
-  case BindingKind::constant:
-  case BindingKind::shape:
-  case BindingKind::literal:
+  if (ir::names_alone(b.kind))
     return Role::name;
-  case BindingKind::kill:
-  case BindingKind::call:
-  case BindingKind::host_call:
-  case BindingKind::extern_call:
-  case BindingKind::match_shape:
-  case BindingKind::read_symbol:
-  case BindingKind::op:
-    break;
-  }
-  return Role::other;
+  // Launches on memory that is allocated during the run end regions.
+  if (b.kind == BindingKind::launch && !any_dynamic(f_.operands_of(b)))
+    return Role::launch;
+  const bool is_construct = b.kind == BindingKind::while_ ||
+                            (b.kind == BindingKind::if_ && is_device_scalar(f_.operands_of(b)[0]));
+  return is_construct && runs_on_device(b) ? Role::conditional : Role::other;
 }
 
 bool SideBySide::is_dynamic(uint32_t o) const {
