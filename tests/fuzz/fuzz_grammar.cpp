@@ -6,7 +6,6 @@
 // from a seed, and tells what the costliest takes:  grammar_files COUNT [SEED [FORMAT [FIRST]]]
 #include "base/json.h"
 #include "device/code/weights.h"
-#include "device/pack/pack_open.h"
 #include "emulator/decode/program.h"
 #include "fronts/llm/architectures/decoder.h"
 #include "fronts/llm/chat/chat_template.h"
@@ -14,8 +13,8 @@
 #include "grammar_pack.h"
 #include "ir/text/text.h"
 #include "library/compile/module_plan.h"
-#include "library/report/pack_report.h"
 #include "npy.h"
+#include "pack_check.h"
 #include "plan/bytes/serialize.h"
 
 #include <cstdio>
@@ -150,24 +149,8 @@ std::vector<std::string> make_pack_plans() {
 }
 
 void pack_file(Choices &choices) {
-  using namespace runtime;
   static const std::vector<std::string> plans = make_pack_plans();
-  auto file =
-      std::make_shared<const std::string>(test::grammar::pack_file(choices, plans, kPackKernels));
-  const auto pack = read_pack(file, "input");
-  if (!pack.ok())
-    return;
-  ++taken;
-  if (write_pack(pack->contents) != *file)
-    found("pack", "what was read is not written as it was");
-  PlanReportOptions options;
-  options.format = CUGRT_REPORT_JSON;
-  (void)pack_report(*pack, options).ok();
-  (void)pack_weights(*pack, "").ok();
-  for (int device : {75, 90, 120})
-    for (bool only_ptx : {false, true})
-      if (const auto target = choose_target(*pack, device, only_ptx); target.ok())
-        (void)make_executable(*pack, *target).ok();
+  taken += test::check_pack(test::grammar::pack_file(choices, plans, kPackKernels));
 }
 
 /// The reader takes a path, and its errors are exceptions of one type.
