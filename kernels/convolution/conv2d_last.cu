@@ -16,9 +16,10 @@
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
-// WITH_128x128 and so on each those that are launched; RUN, elements of a copy or a thread's channels; WHOLE_STEPS where a
-// group of x has a multiple of the channels that a step takes of k; SPLIT where blocks share out a
-// tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
+// WITH_128x128 and so on each those that are launched; RUN, elements of a copy or a thread's
+// channels; WHOLE_STEPS where a group of x has a multiple of the channels that a step takes of k;
+// SPLIT where blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each,
+// counters, a tile's each, and splits.
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
@@ -98,38 +99,18 @@ extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x32
 }
 #endif
 #else
+#include "convolution/last_window.cuh"
 
 extern "C" __global__ void conv2d_last(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const Index out_plane = Index(out_height) * Index(out_width);
-  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
-  const Index count = Index(batch) * out_plane * Index(out_channels);
+  const Index count = Index(batch) * Index(out_height) * Index(out_width) * Index(out_channels);
   const Index step = Index(gridDim.x) * blockDim.x;
-
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const Index channel = i % Index(out_channels), pixel = i / Index(out_channels) % out_plane;
-    const Index image = i / Index(out_channels) / out_plane;
-    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
-    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
-    const T *in = x + image * (Index(height) * Index(width) * Index(channels)) +
-                  channel / out_group * in_group;
-    const T *filter = w + channel * (Index(kernel_h) * Index(kernel_w) * in_group);
-
-    Acc sum = BIAS_AT(channel);
-    for (int r = 0; r < kernel_h; ++r) {
-      const long long row = top + r * dilation_h;
-      for (int q = 0; q < kernel_w; ++q) {
-        const long long column = left + q * dilation_w;
-        if (row < 0 || row >= height || column < 0 || column >= width)
-          continue;
-        const T *in_tap = in + (row * width + column) * channels;
-        const T *filter_tap = filter + (r * kernel_w + q) * (long long)(in_group);
-        for (Index c = 0; c < in_group; ++c)
-          sum = fma(Acc(in_tap[c]), Acc(filter_tap[c]), sum);
-      }
-    }
-    STORE(i, sum);
+    Sum sum{BIAS_AT(i % Index(out_channels))};
+    add_window(sum, x, w, i, channels, height, width, out_channels, out_height, out_width, kernel_h,
+               kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups);
+    STORE(i, sum.sum);
   }
 }
 #endif

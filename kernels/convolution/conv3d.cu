@@ -12,63 +12,14 @@
 // With WITH_REGISTER=16 or 64, for floats, there is conv3d_register_16 or _64, which computes so
 // many channels a block (register_tile.cuh); with WITHOUT_DIRECT there is nothing else.
 //
-// Options: INTEGERS for conv_integer, else those of floating.cuh; those of fusion.cuh and
-// assume.cuh.
+// Options: those of operands.cuh, INTEGERS for conv_integer; of fusion.cuh and assume.cuh.
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
+#include "convolution/operands.cuh"
 #include "convolution/volume.cuh"
-
-#ifdef INTEGERS
-#include "shared/byte_sums.cuh"
-#ifdef X_UNSIGNED
-typedef unsigned char X;
-#else
-typedef signed char X;
-#endif
-#ifdef W_UNSIGNED
-typedef unsigned char W;
-#else
-typedef signed char W;
-#endif
-#else
-#include "shared/floating.cuh"
-typedef T X;
-typedef T W;
-#endif
-
-#ifdef HAS_X_ZERO
-#define X_ZERO_PARAMETER const X *__restrict__ x_zero,
-#define X_ZERO Acc(x_zero[0])
-constexpr bool kHasXZero = true;
-#else
-#define X_ZERO_PARAMETER
-#define X_ZERO Acc(0)
-constexpr bool kHasXZero = false;
-#endif
-#ifdef HAS_W_ZERO
-#define W_ZERO_PARAMETER const W *__restrict__ w_zero, long long w_zero_step,
-#define W_ZERO(channel) Acc(w_zero[(channel)*w_zero_step])
-constexpr bool kHasWZero = true;
-#else
-#define W_ZERO_PARAMETER
-#define W_ZERO(channel) Acc(0)
-constexpr bool kHasWZero = false;
-#endif
-
-#ifdef INTEGERS
-#include "shared/byte_tile.cuh"
-
-typedef ByteSum<X, W, kHasWZero, kHasXZero> Sum;
-#else
-struct Sum {
-  Acc sum;
-  __device__ __forceinline__ void add(X x, W w) { sum = fma(Acc(x), Acc(w), sum); }
-  __device__ __forceinline__ Acc total(Acc, Acc) const { return sum; }
-};
-#endif
 
 #define DIRECT_PARAMETERS                                                                          \
   const X *__restrict__ x, const W *__restrict__ w,                                                \

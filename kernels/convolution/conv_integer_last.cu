@@ -17,48 +17,16 @@
 // is the same for all pixels:
 //   sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q
 //
-// Options: X_UNSIGNED, W_UNSIGNED; HAS_X_ZERO, one for all; HAS_W_ZERO, one each w_zero_step
-// channels (0: one for all); WITH_MMA and the entries' sizes, as WITH_64x32, for indices of 32 bits
-// and a multiple of 16 channels of x in a group; those of fusion.cuh and assume.cuh.
+// Options: those of operands.cuh for bytes; WITH_MMA and the entries' sizes, as WITH_64x32, for
+// indices of 32 bits and a multiple of 16 channels of x in a group; those of fusion.cuh and
+// assume.cuh.
 
+#define INTEGERS
+
+#include "convolution/last_window.cuh"
 #include "shared/assume.cuh"
-#include "shared/byte_sums.cuh"
-#include "shared/byte_tile.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
-
-#ifdef X_UNSIGNED
-typedef unsigned char X;
-#else
-typedef signed char X;
-#endif
-#ifdef W_UNSIGNED
-typedef unsigned char W;
-#else
-typedef signed char W;
-#endif
-#ifdef HAS_X_ZERO
-#define X_ZERO_PARAMETER const X *__restrict__ x_zero,
-#define X_ZERO_ARGUMENT x_zero,
-#define X_ZERO int(x_zero[0])
-constexpr bool kHasXZero = true;
-#else
-#define X_ZERO_PARAMETER
-#define X_ZERO_ARGUMENT
-#define X_ZERO 0
-constexpr bool kHasXZero = false;
-#endif
-#ifdef HAS_W_ZERO
-#define W_ZERO_PARAMETER const W *__restrict__ w_zero, long long w_zero_step,
-#define W_ZERO_ARGUMENT w_zero, w_zero_step,
-#define W_ZERO(channel) int(w_zero[(channel)*w_zero_step])
-constexpr bool kHasWZero = true;
-#else
-#define W_ZERO_PARAMETER
-#define W_ZERO_ARGUMENT
-#define W_ZERO(channel) 0
-constexpr bool kHasWZero = false;
-#endif
 
 #define PARAMETERS                                                                                 \
   const X *__restrict__ x, const W *__restrict__ w,                                                \
@@ -227,31 +195,13 @@ FORM(conv_integer_last_128x128, 4, 8)
 extern "C" __global__ void conv_integer_last(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const Index out_plane = Index(out_height) * Index(out_width);
-  const Index in_group = Index(channels / groups), out_group = Index(out_channels / groups);
-  const Index count = Index(batch) * out_plane * Index(out_channels);
+  const Index count = Index(batch) * Index(out_height) * Index(out_width) * Index(out_channels);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const Index channel = i % Index(out_channels), pixel = i / Index(out_channels) % out_plane;
-    const Index image = i / Index(out_channels) / out_plane;
-    const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
-    const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
-    const X *in = x + image * (Index(height) * Index(width) * Index(channels)) +
-                  channel / out_group * in_group;
-    const W *filter = w + channel * (Index(kernel_h) * Index(kernel_w) * in_group);
-    ByteSum<X, W, kHasWZero, kHasXZero> sum;
-    for (int r = 0; r < kernel_h; ++r) {
-      const long long row = top + r * dilation_h;
-      for (int q = 0; q < kernel_w; ++q) {
-        const long long column = left + q * dilation_w;
-        if (row < 0 || row >= height || column < 0 || column >= width)
-          continue;
-        const X *in_tap = in + (row * width + column) * channels;
-        const W *filter_tap = filter + (r * kernel_w + q) * (long long)(in_group);
-        for (Index c = 0; c < in_group; ++c)
-          sum.add(in_tap[c], filter_tap[c]);
-      }
-    }
+    Sum sum;
+    const Index channel = add_window(sum, x, w, i, channels, height, width, out_channels,
+                                     out_height, out_width, kernel_h, kernel_w, stride_h, stride_w,
+                                     pad_h, pad_w, dilation_h, dilation_w, groups);
     STORE(i, sum.total(X_ZERO, W_ZERO(channel)));
   }
 }

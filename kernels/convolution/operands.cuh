@@ -1,0 +1,58 @@
+// What direct convolutions multiply, X and W, and Sum, which adds up the products: floats, or with
+// INTEGERS bytes less their zero points, exactly.
+//
+// Options: INTEGERS with X_UNSIGNED, W_UNSIGNED, HAS_X_ZERO, one for all, and HAS_W_ZERO, one each
+// w_zero_step channels (0: one for all); else those of floating.cuh.
+#pragma once
+
+#ifdef INTEGERS
+#include "shared/byte_sums.cuh"
+#include "shared/byte_tile.cuh"
+#ifdef X_UNSIGNED
+typedef unsigned char X;
+#else
+typedef signed char X;
+#endif
+#ifdef W_UNSIGNED
+typedef unsigned char W;
+#else
+typedef signed char W;
+#endif
+#else
+#include "shared/floating.cuh"
+typedef T X;
+typedef T W;
+#endif
+
+#ifdef HAS_X_ZERO
+#define X_ZERO_PARAMETER const X *__restrict__ x_zero,
+#define X_ZERO_ARGUMENT x_zero,
+#define X_ZERO Acc(x_zero[0])
+constexpr bool kHasXZero = true;
+#else
+#define X_ZERO_PARAMETER
+#define X_ZERO_ARGUMENT
+#define X_ZERO Acc(0)
+constexpr bool kHasXZero = false;
+#endif
+#ifdef HAS_W_ZERO
+#define W_ZERO_PARAMETER const W *__restrict__ w_zero, long long w_zero_step,
+#define W_ZERO_ARGUMENT w_zero, w_zero_step,
+#define W_ZERO(channel) Acc(w_zero[(channel)*w_zero_step])
+constexpr bool kHasWZero = true;
+#else
+#define W_ZERO_PARAMETER
+#define W_ZERO_ARGUMENT
+#define W_ZERO(channel) Acc(0)
+constexpr bool kHasWZero = false;
+#endif
+
+#ifdef INTEGERS
+typedef ByteSum<X, W, kHasWZero, kHasXZero> Sum;
+#else
+struct Sum {
+  Acc sum;
+  __device__ __forceinline__ void add(X x, W w) { sum = fma(Acc(x), Acc(w), sum); }
+  __device__ __forceinline__ Acc total(Acc, Acc) const { return sum; }
+};
+#endif
