@@ -221,7 +221,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   }
 
 #ifdef SPLIT
-  if (!join_splits<M::kThreads>(parts, counters, int(splits), thread, shared, sum))
+  if (!join_splits<M::kThreads>(parts, counters, blockIdx.x / unsigned(splits),
+                                blockIdx.x % unsigned(splits), unsigned(splits), thread, shared,
+                                sum))
     return;
 #endif
   __syncthreads();

@@ -118,7 +118,9 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
 
 #ifdef SPLIT
   if constexpr (kSplits)
-    if (splits > 1 && !join_splits<kThreads>(parts, counters, int(splits), thread, shared, sum))
+    if (splits > 1 && !join_splits<kThreads>(parts, counters, blockIdx.x / unsigned(splits),
+                                             blockIdx.x % unsigned(splits), unsigned(splits),
+                                             thread, shared, sum))
       return;
 #endif
   const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);

@@ -18,6 +18,7 @@
 #include "linear/repacked_tiles.cuh"
 #include "linear/strips.cuh"
 #include "shared/bias.cuh"
+#include "shared/join_splits.cuh"
 
 #ifdef MULTIPLIES_BY_MMA
 
@@ -382,47 +383,6 @@ template <int kRows> struct TilePlace {
   }
 };
 
-// The sums of all parts of a tile, in their order, in the block that is the last to come; which
-// other blocks are not.
-template <int kEach, int kThreads>
-__device__ __forceinline__ bool join_tile(unsigned cut, unsigned part, unsigned count, float *parts,
-                                          unsigned *counters, TileSums<kEach> &sum) {
-  constexpr int kVectors = 2 * kEach;
-  const int thread = threadIdx.y * 32 + threadIdx.x;
-  float4 *const all =
-      reinterpret_cast<float4 *>(parts) + (long long)(cut * count) * kVectors * kThreads + thread;
-  float4 *const to = all + (long long)(part)*kVectors * kThreads;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v) {
-    const float(&four)[4] = sum[v / kEach][v % kEach];
-    to[v * kThreads] = make_float4(four[0], four[1], four[2], four[3]);
-  }
-  __shared__ bool is_last;
-  __syncthreads(); // the block's part is written
-  if (thread == 0) {
-    __threadfence();
-    is_last = atomicInc(counters + cut, count - 1) == count - 1;
-    __threadfence();
-  }
-  __syncthreads();
-  if (!is_last)
-    return false;
-#pragma unroll
-  for (int v = 0; v < kVectors; ++v)
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      sum[v / kEach][v % kEach][e] = 0;
-#pragma unroll 1
-  for (unsigned other = 0; other < count; ++other)
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const float4 four = __ldcg(all + ((long long)(other)*kVectors + v) * kThreads);
-      float(&to)[4] = sum[v / kEach][v % kEach];
-      to[0] += four.x, to[1] += four.y, to[2] += four.z, to[3] += four.w;
-    }
-  return true;
-}
-
 template <int kFormat, int kEach, int kWarps>
 __device__ __forceinline__ void
 multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsigned *counters,
@@ -447,7 +407,8 @@ multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsi
                                               int(count), shared, sum);
   }
   if (own.parts > 1 &&
-      !join_tile<kEach, kThreads>(own.cut, own.part, own.parts, parts, counters, sum))
+      !join_splits<kThreads>(parts, counters, own.cut, own.part, own.parts,
+                             threadIdx.y * 32 + threadIdx.x, shared, sum))
     return;
   const long long row = own.row, column = own.column;
 

@@ -5,16 +5,15 @@
 //   parts: [tiles, splits, sums of a thread / 4, threads, 4]   block tile * splits + split
 #pragma once
 
-// Adds up what this block and the others of its tile have; false where others are to come.
-// `shared`: of the block, for anything.
+// Adds up what this block, number `own` of `splits`, and the others of its tile have; false where
+// others are to come. `shared`: of the block, for anything, read to its end.
 template <int kThreads, int kHigh, int kWide>
-__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, int splits,
-                                            int thread, void *shared,
+__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, unsigned tile,
+                                            unsigned own, unsigned splits, int thread, void *shared,
                                             float (&sum)[kHigh][kWide][4]) {
   constexpr int kVectors = kHigh * kWide;
-  const int tile = int(blockIdx.x) / splits, own = int(blockIdx.x) % splits;
-  float4 *part =
-      reinterpret_cast<float4 *>(parts) + (long long)(blockIdx.x) * kVectors * kThreads + thread;
+  float4 *part = reinterpret_cast<float4 *>(parts) +
+                 (long long)(tile * splits + own) * kVectors * kThreads + thread;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     const float(&from)[4] = sum[v / kWide][v % kWide];
@@ -24,18 +23,18 @@ __device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, in
   __syncthreads(); // the block's part is written, and the tiles have been read
   if (thread == 0) {
     __threadfence();
-    ended = atomicInc(counters + tile, unsigned(splits) - 1);
+    ended = atomicInc(counters + tile, splits - 1);
     __threadfence();
   }
   __syncthreads();
-  if (ended != unsigned(splits) - 1)
+  if (ended != splits - 1)
     return false;
-  part -= own * kVectors * kThreads;
+  part -= (long long)(own)*kVectors * kThreads;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     float4 all = __ldcg(part + v * kThreads);
 #pragma unroll 4
-    for (int s = 1; s < splits; ++s) {
+    for (unsigned s = 1; s < splits; ++s) {
       const float4 more = __ldcg(part + (s * kVectors + v) * kThreads);
       all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
     }
