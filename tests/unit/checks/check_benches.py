@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The forms of the benches that measure kernels, in small: what they print and write, and how much they load.
 
-  check_benches.py BENCH_LOAD BENCH_KERNELS BENCH_EMULATOR KERNELS_FOLDER
+  check_benches.py BENCH_LOAD BENCH_KERNELS BENCH_EMULATOR BENCH_DEVICE KERNELS_FOLDER
 
 No time is looked at.
 """
@@ -42,16 +42,19 @@ WITHOUT_CASE = {
 }
 EMULATOR_CASES = {"gemv_f16", "sgemm_tiled", "sgemm_register", "rmsnorm", "softmax", "attention", "load_ptx", "calibration"}
 CEILINGS = ("ceiling_copy", "ceiling_read", "ceiling_mma", "ceiling_fma")
+DEVICE_KEYS = ["bench", "stage", "case", "count", "us", "us_each", "bytes", "gb_per_s", "operations", "tera_per_s",
+               "result", "not_measured", "driver"]
 KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", "ceiling", "fraction_of_ceiling",
                 "not_measured", "driver"]
 
 
 class Benches:
-    def __init__(self, load, kernels, emulator, sources, folder):
-        self.load, self.kernels, self.emulator, self.sources, self.folder = load, kernels, emulator, sources, folder
+    def __init__(self, load, kernels, emulator, device, sources, folder):
+        self.load, self.kernels, self.emulator, self.device = load, kernels, emulator, device
+        self.sources, self.folder = sources, folder
 
-    def run(self, *command, status=0):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    def run(self, *command, status=0, **environment):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
         assert done.returncode == status, f"exit {done.returncode}, not {status}: {done.stderr}"
         return done
 
@@ -170,6 +173,40 @@ def _(benches):
         equal({row["case"] for row in json.load(file)}, EMULATOR_CASES)
 
 
+def device_rows(benches, *arguments, **environment):
+    path = os.path.join(benches.folder, "device.json")
+    shown = benches.run(benches.device, *arguments, "--json", path, CUGRT_DRIVER="emulated", **environment).stdout
+    assert shown.startswith("EMULATED: "), shown
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)
+    for row in rows:
+        equal(list(row), DEVICE_KEYS)
+        equal((row["driver"], row["us"], row["us_each"], row["gb_per_s"], row["tera_per_s"]), ("EMULATED", *[None] * 4))
+        assert row["not_measured"], row
+    return {row["case"]: row for row in rows}
+
+
+@test("bench device runs every case on the emulated driver in orders that it draws, and has no times")
+def _(benches):
+    for order in ("1", "2"):
+        rows = device_rows(benches, CUGRT_EMU_ORDER=order)
+        equal({row["stage"] for row in rows.values()}, {0, 1})
+        equal({case for case, row in rows.items() if row["result"] != "right"}, {"wgmma_f16"})
+        equal(rows["chain_programmatic_ring"]["bytes"], 8 * 4 * (100 << 10))  # nodes, blocks, a ring
+        # m16n8k16 in flight eight times, of 8 warps, 4 blocks and 3 steps
+        equal(rows["mma_f16"]["operations"], 2 * 16 * 8 * 16 * 8 * 8 * 4 * 3)
+
+
+@test("bench device says which cases a device or a driver does not have, and runs the others")
+def _(benches):
+    for environment, why in (({"CUGRT_EMU_DEVICE": "sm_87"}, "sm_87 has no programmatic edges"),
+                             ({"CUGRT_EMU_DRIVER_VERSION": "12.2"}, "edges with data needs a driver of CUDA 12.3 or newer")):
+        rows = device_rows(benches, "--stage", "1", **environment)
+        equal({rows[case]["not_measured"] for case in rows if "programmatic" in case}, {why})
+        equal(rows["chain_plain_ring"]["result"], "right")
+    assert "no case is called ruad" in benches.run(benches.device, "--only", "read,ruad", status=1).stderr
+
+
 @test("rows of the benches in Python are written whole, or what was there stays")
 def _(benches):
     path = os.path.join(benches.folder, "rows.json")
@@ -199,7 +236,7 @@ def _(benches):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return run_tests(Benches(*sys.argv[1:5], folder))
+        return run_tests(Benches(*sys.argv[1:6], folder))
 
 
 if __name__ == "__main__":
