@@ -129,21 +129,6 @@ void destroy(Driver &driver, const Ref<Context> &context, Lock &lock) {
   context->legacy_stream = nullptr;
 }
 
-CUresult release_primary(Driver &driver, Lock &lock) {
-  if (!driver.primary)
-    return CUDA_ERROR_INVALID_CONTEXT;
-  std::vector<TaskPtr> tasks = pending_work(driver, *driver.primary);
-  if (--driver.primary_retains)
-    return CUDA_SUCCESS;
-  // "The context is automatically reset once the last reference to it is released."
-  Ref<Context> context = std::move(driver.primary);
-  driver.primary = nullptr;
-  driver.contexts.erase(context->handle);
-  empty_context(driver, context, tasks, lock);
-  context->legacy_stream = nullptr;
-  return CUDA_SUCCESS;
-}
-
 CUresult create(Driver &driver, CUcontext *out, unsigned flags, CUdevice device) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
@@ -165,6 +150,35 @@ CUresult current_context_any(Driver &driver, Ref<Context> *out) {
     return CUDA_ERROR_INVALID_CONTEXT;
   *out = driver.contexts.find(t_stack.top());
   return *out ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+CUcontext current_handle() { return t_stack.empty() ? nullptr : t_stack.top(); }
+
+Ref<GreenContext> current_green(Driver &driver) {
+  return driver.contexts.find_green(current_handle());
+}
+
+void retain_primary(Driver &driver) {
+  if (!driver.primary) {
+    driver.primary = make_context(driver, driver.primary_flags);
+    driver.primary->primary = true;
+  }
+  ++driver.primary_retains;
+}
+
+CUresult release_primary(Driver &driver, Lock &lock) {
+  if (!driver.primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  std::vector<TaskPtr> tasks = pending_work(driver, *driver.primary);
+  if (--driver.primary_retains)
+    return CUDA_SUCCESS;
+  // "The context is automatically reset once the last reference to it is released."
+  Ref<Context> context = std::move(driver.primary);
+  driver.primary = nullptr;
+  driver.contexts.erase(context->handle);
+  empty_context(driver, context, tasks, lock);
+  context->legacy_stream = nullptr;
+  return CUDA_SUCCESS;
 }
 
 CUresult current_context(Driver &driver, Ref<Context> *out) {
@@ -257,11 +271,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     if (device != 0)
       return CUDA_ERROR_INVALID_DEVICE;
     Lock lock(driver.mutex);
-    if (!driver.primary) {
-      driver.primary = make_context(driver, driver.primary_flags);
-      driver.primary->primary = true;
-    }
-    ++driver.primary_retains;
+    retain_primary(driver);
     *out = driver.primary->handle;
     return CUDA_SUCCESS;
   });
@@ -464,7 +474,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
       return CUDA_ERROR_INVALID_VALUE;
     // "If no context is bound to the calling CPU thread then *pctx is set to NULL and CUDA_SUCCESS
     // is returned."
-    *out = t_stack.empty() ? nullptr : t_stack.top();
+    *out = current_handle();
     return CUDA_SUCCESS;
   });
 }

@@ -125,11 +125,14 @@ CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *id) {
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
     Ref<Context> context = driver.contexts.find(handle);
-    if (!handle) // "If the ctx is NULL, the context current to the calling CPU thread is used."
+    if (!handle) { // "If the ctx is NULL, the context current to the calling CPU thread is used."
       CUGRT_EMU_TRY(current_context_any(driver, &context));
+      handle = current_handle();
+    }
     if (!context)
       return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    *id = context->id;
+    Ref<GreenContext> green = driver.contexts.find_green(handle);
+    *id = green ? green->id : context->id;
     return CUDA_SUCCESS;
   });
 }

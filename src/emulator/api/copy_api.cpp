@@ -54,7 +54,7 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
     CUGRT_EMU_TRY(refuse_unsafe(driver));
   }
-  CopyWork work{copy, stream->context, nullptr};
+  CopyWork work{copy, stream->context, green_of(driver, *stream), nullptr};
   uint64_t source = source_of(copy);
   bool from_pageable = is_pageable(driver, source),
        to_pageable = is_pageable(driver, destination_of(copy));
@@ -133,7 +133,8 @@ CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, uns
     Lock lock(driver.mutex);
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
-    FillWork work{{to, pitch, value, element, width, height}, stream->context};
+    FillWork work{
+        {to, pitch, value, element, width, height}, stream->context, green_of(driver, *stream)};
     CUGRT_EMU_TRY(check_fill(driver, work.fill));
     // "The synchronous memset functions are asynchronous with respect to the host except when the
     // target is pinned host memory or a Unified Memory region"

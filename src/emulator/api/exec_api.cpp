@@ -64,15 +64,15 @@ CUresult set_copy(Driver &driver, GraphExec &exec, ExecNode &node, Work work) {
 
 template <class Params>
 CUresult set_kernel(CUgraphExec exec_handle, CUgraphNode handle, const Params *params) {
-  return exec_node_call(
-      exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
-        auto *old = std::get_if<KernelWork>(&node.work);
-        if (!params || !old || node.body)
-          return CUDA_ERROR_INVALID_VALUE;
-        Work work;
-        CUGRT_EMU_TRY(kernel_to_work(driver, widen(*params), old->attributes, &work));
-        return set_in_exec(driver, exec, node, std::move(work));
-      });
+  return exec_node_call(exec_handle, handle,
+                        [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
+                          auto *old = std::get_if<KernelWork>(&node.work);
+                          if (!params || !old || node.body)
+                            return CUDA_ERROR_INVALID_VALUE;
+                          Work work;
+                          CUGRT_EMU_TRY(kernel_to_work(driver, widen(*params), old, &work));
+                          return set_in_exec(driver, exec, node, std::move(work));
+                        });
 }
 
 CUresult set_child(Driver &driver, GraphExec &exec, ExecNode &node, CUgraph child) {
@@ -286,20 +286,20 @@ CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUg
 
 CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
                                           CUgraphNodeParams *params) {
-  return exec_node_call(exec_handle, handle,
-                        [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
-                          if (!params || params->type != node.type)
-                            return CUDA_ERROR_INVALID_VALUE;
-                          if (!node.branches.empty())
-                            return driver.refuse("changing conditional nodes of an instance is");
-                          if (node.body)
-                            return set_child(driver, exec, node, params->graph.graph);
-                          Work work;
-                          CUGRT_EMU_TRY(params_to_work(driver, *params, &node.work, &work));
-                          if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-                            return set_copy(driver, exec, node, std::move(work));
-                          return set_in_exec(driver, exec, node, std::move(work));
-                        });
+  return exec_node_call(
+      exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
+        if (!params || params->type != node.type)
+          return CUDA_ERROR_INVALID_VALUE;
+        if (!node.branches.empty())
+          return driver.refuse("changing conditional nodes of an instance is");
+        if (node.body)
+          return set_child(driver, exec, node, params->graph.graph);
+        Work work;
+        CUGRT_EMU_TRY(params_to_work(driver, as_before_13_4(*params), &node.work, &work));
+        if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+          return set_copy(driver, exec, node, std::move(work));
+        return set_in_exec(driver, exec, node, std::move(work));
+      });
 }
 
 namespace {

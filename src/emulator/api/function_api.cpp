@@ -148,7 +148,7 @@ template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
 }
 
 // Tries every block size, largest first: the smallest count of calls is not worth cleverness.
-CUresult best_block(const Driver &driver, const Function &function, int *grid, int *block,
+CUresult best_block(Driver &driver, const Function &function, int *grid, int *block,
                     CUoccupancyB2DSize shared_of, size_t shared_bytes, int limit) {
   if (!grid || !block)
     return CUDA_ERROR_INVALID_VALUE;
@@ -165,7 +165,7 @@ CUresult best_block(const Driver &driver, const Function &function, int *grid, i
     if (blocks * tried > best_threads) {
       best_threads = blocks * tried;
       *block = tried;
-      *grid = blocks * profile.multiprocessors;
+      *grid = blocks * int(multiprocessors(driver, current_green(driver).get()));
     }
   }
   return *block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -316,6 +316,9 @@ CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config
   out->grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
   out->block = {config.blockDimX, config.blockDimY, config.blockDimZ};
   out->dynamic_shared_bytes = config.sharedMemBytes;
+  Ref<Stream> stream;
+  CUGRT_EMU_TRY(find_stream_any(driver, config.hStream, &stream));
+  out->green = green_of(driver, *stream);
   return CUDA_SUCCESS;
 }
 
@@ -327,7 +330,7 @@ uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
     return 0;
   return uint64_t(
              max_active_blocks(profile, *work.function, int(threads), work.dynamic_shared_bytes)) *
-         uint64_t(profile.multiprocessors);
+         multiprocessors(driver, work.green.get());
 }
 
 } // namespace

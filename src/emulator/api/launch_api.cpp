@@ -4,7 +4,7 @@
 
 namespace cugrt::emulator::api {
 
-CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
+CUresult launch(Driver &driver, LaunchRequest request, CUstream handle,
                 const CUlaunchAttribute *attributes, unsigned count) {
   if (count && !attributes)
     return CUDA_ERROR_INVALID_VALUE;
@@ -14,6 +14,7 @@ CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
   Lock lock(driver.mutex);
   Ref<Stream> stream;
   CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  request.green = green_of(driver, *stream);
   KernelWork work;
   for (unsigned i = 0; i < count; ++i)
     work.attributes[attributes[i].id] = attributes[i].value;

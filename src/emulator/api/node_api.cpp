@@ -46,15 +46,15 @@ template <class Params>
 CUresult add_kernel(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies, size_t count,
                     const Params *params) {
   return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
-    return params ? kernel_to_work(driver, widen(*params), {}, work) : CUDA_ERROR_INVALID_VALUE;
+    return params ? kernel_to_work(driver, widen(*params), nullptr, work)
+                  : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
 template <class Params> CUresult set_kernel(CUgraphNode node, const Params *params) {
   return set(node, CU_GRAPH_NODE_TYPE_KERNEL, [&](Driver &driver, const Work &old, Work *work) {
-    return params
-               ? kernel_to_work(driver, widen(*params), std::get<KernelWork>(old).attributes, work)
-               : CUDA_ERROR_INVALID_VALUE;
+    return params ? kernel_to_work(driver, widen(*params), &std::get<KernelWork>(old), work)
+                  : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -80,6 +80,10 @@ CUDA_CHILD_GRAPH_NODE_PARAMS child_params(CUgraph graph) {
 // the kernel node's CUfunction and ctx are non-NULL, the underlying device context of ctx must
 // match the device context that the CUfunction was loaded into".
 enum class Strictness { before_13_4, from_13_4 };
+
+CUgraphNodeParams as_read(const CUgraphNodeParams &params, Strictness strictness) {
+  return strictness == Strictness::before_13_4 ? as_before_13_4(params) : params;
+}
 
 CUresult check_strictly(Driver &driver, const CUgraphNodeParams &params, Strictness strictness) {
   if (strictness == Strictness::before_13_4)
@@ -123,7 +127,7 @@ CUresult add_generic(CUgraphNode *out, CUgraph graph, const CUgraphNode *depende
     if (!params)
       return CUDA_ERROR_INVALID_VALUE;
     CUGRT_EMU_TRY(check_strictly(driver, *params, strictness));
-    return params_to_work(driver, *params, nullptr, work);
+    return params_to_work(driver, as_read(*params, strictness), nullptr, work);
   });
 }
 
@@ -133,7 +137,7 @@ CUresult set_generic(CUgraphNode handle, CUgraphNodeParams *params, Strictness s
     return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
   return set(handle, params->type, [&](Driver &driver, const Work &old, Work *work) -> CUresult {
     CUGRT_EMU_TRY(check_strictly(driver, *params, strictness));
-    return params_to_work(driver, *params, &old, work);
+    return params_to_work(driver, as_read(*params, strictness), &old, work);
   });
 }
 
@@ -236,7 +240,7 @@ CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *o
 
 CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMCPY, [&](Driver &driver, const Work &old, Work *work) {
-    CUcontext context = std::get<CopyWork>(old).context->handle;
+    CUcontext context = context_handle(std::get<CopyWork>(old));
     return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }
@@ -256,7 +260,7 @@ CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE
 CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle,
                                             const CUDA_MEMSET_NODE_PARAMS *fill) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMSET, [&](Driver &driver, const Work &old, Work *work) {
-    CUcontext context = std::get<FillWork>(old).context->handle;
+    CUcontext context = context_handle(std::get<FillWork>(old));
     return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
   });
 }

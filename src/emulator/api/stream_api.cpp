@@ -14,16 +14,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
   Lock lock(driver.mutex);
   Ref<Context> context;
   CUGRT_EMU_TRY(current_context(driver, &context));
-  CUGRT_EMU_TRY(refuse_unsafe(driver));
-  auto stream = std::make_shared<Stream>();
-  stream->context = context;
-  stream->flags = flags;
-  // "If the specified priority is outside the numerical range returned by
-  // cuCtxGetStreamPriorityRange, it will automatically be clamped."
-  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
-  stream->id = driver.next_id++;
-  *out = driver.streams.insert(stream, [&] { context->streams.push_back(stream); });
-  return CUDA_SUCCESS;
+  return make_stream(driver, context, current_green(driver), flags, priority, out);
 }
 
 // Body gets the driver, the stream and the lock, which is held.
@@ -53,6 +44,21 @@ bool settable(CUstreamAttrID attribute) {
 
 } // namespace
 
+CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<GreenContext> &green,
+                     unsigned flags, int priority, CUstream *out) {
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  auto stream = std::make_shared<Stream>();
+  stream->context = context;
+  stream->green = green;
+  stream->flags = flags;
+  // "If the specified priority is outside the numerical range returned by
+  // cuCtxGetStreamPriorityRange, it will automatically be clamped."
+  stream->priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
+  stream->id = driver.next_id++;
+  *out = driver.streams.insert(stream, [&] { context->streams.push_back(stream); });
+  return CUDA_SUCCESS;
+}
+
 } // namespace cugrt::emulator::api
 
 using namespace cugrt::emulator;
@@ -75,6 +81,9 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
     Ref<Stream> stream = driver.streams.find(handle);
     if (!stream)
       return CUDA_ERROR_INVALID_HANDLE;
+    constexpr CUresult kNeitherDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED; // before CUDA 13.1
+    if (stream->green && stream->green->destroyed && detached(driver) == kNeitherDestroyed)
+      return kNeitherDestroyed;
     if (!driver.scheduler->done(stream->tail))
       stream->context->orphans.push_back(stream->tail);
     // The origin's capture can never be ended; another stream's work counts at its end all the
@@ -125,15 +134,29 @@ CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *out) {
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *out) {
-  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) {
-    return give(out, stream->context->handle);
+  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) {
+    Ref<GreenContext> green = green_of(driver, *stream);
+    return give(out, green ? green->as_context : stream->context->handle);
   });
 }
 
+// "If the stream is associated with a green context, the API returns the green context in pGreenCtx
+// and the primary context of the associated device in pCtx."
 CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green) {
-  if (green)
-    *green = nullptr;
-  return cuStreamGetCtx(handle, out);
+  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
+    CUGRT_EMU_TRY(give(out, stream->context->handle));
+    Ref<GreenContext> found = green_of(driver, *stream);
+    if (green)
+      *green = found ? found->handle : nullptr;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out) {
+  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) {
+    Ref<GreenContext> green = green_of(driver, *stream);
+    return give(out, green ? green->handle : nullptr);
+  });
 }
 
 CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *out) {

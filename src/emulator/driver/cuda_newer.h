@@ -15,6 +15,10 @@ CUresult CUDAAPI cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId)
 CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph);
 CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId);
 CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode hNode, unsigned long long *toolsNodeId);
+CUresult CUDAAPI cuStreamGetDevResource(CUstream hStream, CUdevResource *resource,
+                                        CUdevResourceType type);
+CUresult CUDAAPI cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource,
+                                             CUdevResourceType type);
 // 13.2
 CUresult CUDAAPI cuFuncGetParamCount(CUfunction func, size_t *paramCount);
 CUresult CUDAAPI cuKernelGetParamCount(CUkernel kernel, size_t *paramCount);

@@ -66,6 +66,8 @@ CUresult Driver::reinitialize() {
     pools.erase(pool->handle);
   for (const Ref<LinkState> &state : links.all())
     links.erase(state->handle);
+  for (const Ref<ResourceDescriptor> &descriptor : descriptors.all())
+    descriptors.erase(descriptor->handle);
   default_pool = nullptr;
   memory = nullptr;
   allocations = nullptr;

@@ -15,6 +15,7 @@
 #include "emulator/driver/conditional_table.h"
 #include "emulator/driver/config.h"
 #include "emulator/driver/findings.h"
+#include "emulator/driver/green.h"
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory_table.h"
 #include "emulator/driver/objects.h"
@@ -53,7 +54,7 @@ public:
   Ref<Context> primary; // alive while retained
   unsigned primary_retains = 0, primary_flags = 0;
 
-  HandleTable<Context, CUcontext, 1> contexts;
+  ContextTable contexts;
   HandleTable<Stream, CUstream, 2> streams;
   HandleTable<Event, CUevent, 3> events;
   HandleTable<Module, CUmodule, 4> modules;
@@ -67,6 +68,8 @@ public:
   HandleTable<Physical, Physical *, 12> physical;
   HandleTable<MemoryPool, CUmemoryPool, 14> pools;
   HandleTable<LinkState, CUlinkState, 15> links;
+  HandleTable<GreenContext, CUgreenCtx, 16> greens;
+  HandleTable<ResourceDescriptor, CUdevResourceDesc, 18> descriptors;
   Ref<MemoryPool> default_pool;           // made at the first question
   std::weak_ptr<MemoryPool> current_pool; // none: the default one
   struct Mapping {
@@ -118,6 +121,14 @@ template <class Body> CUresult call(Body &&body, bool needs_init = true) {
 CUresult current_context(Driver &driver, Ref<Context> *out);
 /// The same without the sticky error, for calls that must work after one.
 CUresult current_context_any(Driver &driver, Ref<Context> *out);
+/// The green context that is current to the calling thread; nullptr when another context is.
+Ref<GreenContext> current_green(Driver &driver);
+/// The handle that is current to the calling thread, or nullptr.
+CUcontext current_handle();
+/// Makes the primary context if need be.
+void retain_primary(Driver &driver);
+/// INVALID_CONTEXT when nobody retains it. Waits without the lock.
+CUresult release_primary(Driver &driver, Lock &lock);
 /// Frees all that the context holds. The work of its streams has ended; the lock is held.
 void destroy_context_contents(Driver &driver, Context &context);
 /// All unfinished work of the context, to wait for without the lock.

@@ -65,7 +65,7 @@ CUresult check_cooperative(Driver &driver, const KernelWork &work) {
   // "The total number of blocks launched cannot exceed the maximum number of blocks per
   // multiprocessor
   // [...] times the number of multiprocessors"
-  return blocks > uint64_t(resident) * uint64_t(profile.multiprocessors)
+  return blocks > uint64_t(resident) * multiprocessors(driver, work.green.get())
              ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
              : CUDA_SUCCESS;
 }
@@ -215,6 +215,7 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
   out->grid = request.grid;
   out->block = request.block;
   out->dynamic_shared_bytes = request.dynamic_shared_bytes;
+  out->green = request.green;
   CUGRT_EMU_TRY(check_shape(driver, *out, request.of_node));
   CUGRT_EMU_TRY(check_attributes(driver, *out));
   return copy_params(*out->function->info, request.params, request.extra, &out->params);
@@ -291,6 +292,8 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   }
   config.dynamic_shared_bytes = work.dynamic_shared_bytes;
   config.params = work.params;
+  if (work.green)
+    config.multiprocessors = work.green->multiprocessors.numbers;
   Context &context = *work.function->context;
   config.stack_bytes = context.stack_bytes;
   config.heap = &context.heap;
@@ -342,6 +345,11 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
     return CUDA_SUCCESS;
   driver.report(Check::fault, fault->message);
   return fault_code(fault->kind);
+}
+
+uint64_t multiprocessors(const Driver &driver, const GreenContext *green) {
+  return green ? green->multiprocessors.numbers.size()
+               : uint64_t(driver.config.profile->multiprocessors);
 }
 
 // The limits of the occupancy calculator: threads, blocks, registers and shared memory, each

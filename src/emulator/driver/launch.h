@@ -11,12 +11,13 @@ struct LaunchRequest {
   std::array<uint32_t, 3> grid{}, block{};
   uint32_t dynamic_shared_bytes = 0;
   void **params = nullptr, **extra = nullptr;
-  bool by_state = false; // made of the function's LaunchState
-  bool of_node = false;  // of a graph: may have a grid of 0
+  bool by_state = false;               // made of the function's LaunchState
+  bool of_node = false;                // of a graph: may have a grid of 0
+  std::shared_ptr<GreenContext> green = nullptr; // whose multiprocessors it has; nullptr: all
 };
 
 /// Launches into a stream, or captures the launch (launch_api.cpp). Takes the lock itself.
-CUresult launch(Driver &driver, const LaunchRequest &request, CUstream handle,
+CUresult launch(Driver &driver, LaunchRequest request, CUstream handle,
                 const CUlaunchAttribute *attributes, unsigned count);
 
 /// The function of a handle that may be a CUfunction or a CUkernel; a kernel is loaded into
@@ -55,6 +56,8 @@ CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_a
 CUresult get_param_count(const Function &function, size_t *out);
 CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes);
 
+/// How many multiprocessors work of the green context has; nullptr: work that has all.
+uint64_t multiprocessors(const Driver &driver, const GreenContext *green);
 /// How many blocks fit on a multiprocessor, as the occupancy calculator reckons; 0 when none does.
 int max_active_blocks(const DeviceProfile &profile, const Function &function, int block_threads,
                       size_t dynamic_shared_bytes);

@@ -28,6 +28,7 @@ constexpr uint64_t kDefaultHeapBytes = uint64_t(8) << 20;
 struct Context;
 struct Graph;
 struct GraphNode;
+struct GreenContext;
 
 /// A capture in progress; shared by the streams that take part in it.
 struct Capture {
@@ -57,6 +58,7 @@ struct StreamKernel {
 struct Stream {
   CUstream handle = nullptr;
   std::shared_ptr<Context> context;
+  std::shared_ptr<GreenContext> green; // whose multiprocessors its work has; nullptr: all
   unsigned flags = CU_STREAM_DEFAULT;
   int priority = 0;
   uint64_t id = 0;

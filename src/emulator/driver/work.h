@@ -26,11 +26,13 @@ struct KernelWork {
   uint32_t dynamic_shared_bytes = 0;
   std::vector<std::byte> params; // laid out as the kernel wants them
   Attributes attributes;
+  std::shared_ptr<GreenContext> green; // whose multiprocessors it has; nullptr: all
 };
 
 struct CopyWork {
   CUDA_MEMCPY3D copy{};
   std::shared_ptr<Context> context;
+  std::shared_ptr<GreenContext> green; // in which it was asked for; it runs all the same
   /// The bytes of a pageable source, taken when the copy was enqueued; empty: read when it runs.
   std::shared_ptr<std::vector<std::byte>> staged;
 };
@@ -38,6 +40,7 @@ struct CopyWork {
 struct FillWork {
   CUDA_MEMSET_NODE_PARAMS fill{};
   std::shared_ptr<Context> context;
+  std::shared_ptr<GreenContext> green; // likewise
 };
 
 struct HostWork {

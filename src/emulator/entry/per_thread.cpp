@@ -268,6 +268,11 @@ CUresult CUDAAPI cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgre
   return cuStreamGetCtx_v2(per_thread(hStream), pCtx, pGreenCtx);
 }
 
+CUresult CUDAAPI cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource,
+                                             CUdevResourceType type) {
+  return cuStreamGetDevResource(per_thread(hStream), resource, type);
+}
+
 CUresult CUDAAPI cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
   return cuStreamGetDevice(per_thread(hStream), device);
 }

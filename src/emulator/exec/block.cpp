@@ -61,6 +61,8 @@ uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
   case Special::nwarpid:
     return uint32_t(w.block->warps.size());
   case Special::smid:
+    if (std::span<const uint32_t> own = launch.config->multiprocessors; !own.empty())
+      return own[w.block->linear_index % own.size()];
     return uint32_t(w.block->linear_index % launch.multiprocessors);
   case Special::nsmid:
     return launch.multiprocessors;

@@ -87,8 +87,9 @@ struct LaunchConfig {
   std::array<uint32_t, 3> cluster{1, 1, 1};
   bool has_cluster = false; // the launch or the kernel states it
   uint32_t dynamic_shared_bytes = 0;
-  std::span<const std::byte> params; // KernelInfo::param_bytes of them
-  uint32_t max_threads = 0;          // of the host, to run blocks on; 0: all of the pool
+  std::span<const uint32_t> multiprocessors; // the numbers of those that it has; empty: all
+  std::span<const std::byte> params;         // KernelInfo::param_bytes of them
+  uint32_t max_threads = 0;                  // of the host, to run blocks on; 0: all of the pool
   /// A thread's stack, at most kMaxStackBytes, where calls have no depth that the code tells:
   /// recursion, and calls through registers. It is never less than what the code tells.
   uint64_t stack_bytes = kDefaultStackBytes;

@@ -303,11 +303,10 @@ ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node) {
 
 namespace {
 
-bool launches_empty_grid(const ExecGraph &graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ExecNode &node) {
-    const auto inner = [](const auto &body) { return launches_empty_grid(*body); };
-    return (node.enabled && has_empty_grid(node.work)) ||
-           (node.body && launches_empty_grid(*node.body)) ||
+bool any_enabled(const ExecGraph &graph, bool (*is)(const Work &)) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [is](const ExecNode &node) {
+    const auto inner = [is](const auto &body) { return any_enabled(*body, is); };
+    return (node.enabled && is(node.work)) || (node.body && inner(node.body)) ||
            std::any_of(node.branches.begin(), node.branches.end(), inner);
   });
 }
@@ -316,9 +315,13 @@ bool launches_empty_grid(const ExecGraph &graph) {
 
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream) {
-  if (launches_empty_grid(exec->body)) {
+  if (any_enabled(exec->body, has_empty_grid)) {
     driver.set_message("the graph has a kernel node with a grid dimension of 0");
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (any_enabled(exec->body, lost_green_context)) {
+    driver.set_message("the graph has a kernel node whose green context was destroyed");
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
   TaskPtr begin = plan.add_begin(*exec), end = plan.add_marker();

@@ -12,22 +12,28 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out) {
-  if (!handle)
+CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out, Ref<GreenContext> *green) {
+  if (!handle) {
+    *green = current_green(driver);
     return current_context(driver, out);
+  }
   *out = driver.contexts.find(handle);
+  *green = driver.contexts.find_green(handle);
   return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 } // namespace
 
-CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p,
-                        const Attributes &attributes, Work *out) {
+CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p, const KernelWork *old,
+                        Work *out) {
   Ref<Context> context;
-  // A function brings its own context; only a kernel needs one, and "ctx [...] is ignored if func
-  // is set."
+  Ref<GreenContext> green;
+  // A function brings its own context, and only a kernel needs one. A green context can be named
+  // for either; a node that has one keeps it.
   if (!driver.functions.find(p.func))
-    CUGRT_EMU_TRY(context_of(driver, p.func ? nullptr : p.ctx, &context));
+    CUGRT_EMU_TRY(context_of(driver, p.func ? nullptr : p.ctx, &context, &green));
+  else if (green = driver.contexts.find_green(p.ctx); !green && old)
+    green = old->green;
   LaunchRequest request{p.func,
                         p.kern, // "will only be referenced if func is NULL"
                         {p.gridDimX, p.gridDimY, p.gridDimZ},
@@ -36,8 +42,10 @@ CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p,
                         p.kernelParams,
                         p.extra};
   request.of_node = true;
+  request.green = green;
   KernelWork work;
-  work.attributes = attributes;
+  if (old)
+    work.attributes = old->attributes;
   CUGRT_EMU_TRY(prepare_launch(driver, request, context, &work));
   *out = std::move(work);
   return CUDA_SUCCESS;
@@ -48,9 +56,14 @@ bool has_empty_grid(const Work &work) {
   return kernel && !(kernel->grid[0] && kernel->grid[1] && kernel->grid[2]);
 }
 
+bool lost_green_context(const Work &work) {
+  auto *kernel = std::get_if<KernelWork>(&work);
+  return kernel && kernel->green && kernel->green->destroyed;
+}
+
 CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out) {
-  CopyWork work{copy, nullptr, nullptr};
-  CUGRT_EMU_TRY(context_of(driver, context, &work.context));
+  CopyWork work{copy, nullptr, nullptr, nullptr};
+  CUGRT_EMU_TRY(context_of(driver, context, &work.context, &work.green));
   CUGRT_EMU_TRY(check_copy(driver, copy));
   *out = std::move(work);
   return CUDA_SUCCESS;
@@ -58,8 +71,8 @@ CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext conte
 
 CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
                       Work *out) {
-  FillWork work{fill, nullptr};
-  CUGRT_EMU_TRY(context_of(driver, context, &work.context));
+  FillWork work{fill, nullptr, nullptr};
+  CUGRT_EMU_TRY(context_of(driver, context, &work.context, &work.green));
   CUGRT_EMU_TRY(check_fill(driver, fill));
   *out = std::move(work);
   return CUDA_SUCCESS;
@@ -111,12 +124,6 @@ unsigned sync_mode(const Driver &driver, const CUgraphNodeParams &params) {
                                                       : unsigned(params.reserved1[kSyncModeWord]);
 }
 
-const Attributes &attributes_of(const Work *work) {
-  static const Attributes none;
-  auto *kernel = work ? std::get_if<KernelWork>(work) : nullptr;
-  return kernel ? kernel->attributes : none;
-}
-
 } // namespace
 
 bool reserved_zero(const CUgraphNodeParams &params) {
@@ -129,7 +136,7 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
     return CUDA_ERROR_INVALID_VALUE;
   switch (params.type) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
-    return kernel_to_work(driver, params.kernel, attributes_of(old), out);
+    return kernel_to_work(driver, params.kernel, old ? std::get_if<KernelWork>(old) : nullptr, out);
   case CU_GRAPH_NODE_TYPE_MEMCPY:
     if (params.memcpy.flags || params.memcpy.reserved) // "Must be zero"
       return CUDA_ERROR_INVALID_VALUE;
@@ -181,12 +188,12 @@ struct Describe {
   void operator()(EmptyWork &) const {}
   void operator()(KernelWork &) const { out.kernel = kernel_params(node); }
   void operator()(CopyWork &work) const {
-    out.memcpy.copyCtx = work.context->handle;
+    out.memcpy.copyCtx = context_handle(work);
     out.memcpy.copyParams = work.copy;
   }
   void operator()(FillWork &work) const {
     const CUDA_MEMSET_NODE_PARAMS &f = work.fill;
-    out.memset = {f.dst, f.pitch, f.value, f.elementSize, f.width, f.height, work.context->handle};
+    out.memset = {f.dst, f.pitch, f.value, f.elementSize, f.width, f.height, context_handle(work)};
   }
   void operator()(HostWork &work) const {
     out.host.fn = work.function;
@@ -244,6 +251,12 @@ size_t utilized_bytes(CUgraphNodeType type) {
 
 } // namespace
 
+CUgraphNodeParams as_before_13_4(CUgraphNodeParams params) {
+  if (params.type == CU_GRAPH_NODE_TYPE_KERNEL && params.kernel.func)
+    params.kernel.ctx = nullptr;
+  return params;
+}
+
 bool rest_zero(const CUgraphNodeParams &params) {
   auto *bytes = reinterpret_cast<const unsigned char *>(params.reserved1);
   return std::all_of(bytes + utilized_bytes(params.type), bytes + sizeof params.reserved1,
@@ -277,7 +290,9 @@ CUDA_KERNEL_NODE_PARAMS_v3 kernel_params(GraphNode &node) {
           pointers.data(),
           nullptr,
           work.kernel,
-          work.function->context ? work.function->context->handle : nullptr};
+          work.green               ? work.green->as_context
+          : work.function->context ? work.function->context->handle
+                                   : nullptr};
 }
 
 } // namespace cugrt::emulator::api

@@ -35,13 +35,32 @@ template <class Visit> void for_blocking_streams(Context &context, Visit &&visit
 CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out) {
   if (handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
     *out = driver.streams.find(handle);
-    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    if (!*out)
+      return CUDA_ERROR_INVALID_HANDLE;
+    return (*out)->green && (*out)->green->destroyed ? detached(driver) : CUDA_SUCCESS;
   }
   Ref<Context> context;
   CUGRT_EMU_TRY(current_context_any(driver, &context));
+  // "specifying CU_STREAM_PER_THREAD [...] will return CUDA_ERROR_INVALID_HANDLE if a green context
+  // is current to the calling thread"
+  if (handle == CU_STREAM_PER_THREAD && current_green(driver))
+    return CUDA_ERROR_INVALID_HANDLE;
   *out =
       handle == CU_STREAM_PER_THREAD ? per_thread_stream(driver, context) : context->legacy_stream;
   return CUDA_SUCCESS;
+}
+
+Ref<GreenContext> green_of(Driver &driver, const Stream &stream) {
+  return stream.legacy ? current_green(driver) : stream.green;
+}
+
+// "any subsequent API calls involving these streams will return CUDA_ERROR_STREAM_DETACHED"; before
+// CUDA 13.1, "(including cuStreamDestroy) will return CUDA_ERROR_CONTEXT_IS_DESTROYED".
+CUresult detached(const Driver &driver) {
+  constexpr int kKeepsStreams = 13010;
+  constexpr CUresult kStreamDetached = CUresult(917); // CUDA_ERROR_STREAM_DETACHED
+  return driver.config.driver_version < kKeepsStreams ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                                      : kStreamDetached;
 }
 
 // Work is put into a stream with a context current, which need not be the stream's.

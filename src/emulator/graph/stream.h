@@ -15,6 +15,15 @@ CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out);
 /// The same without the sticky error.
 CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out);
 
+/// The green context whose multiprocessors work in the stream has; nullptr: it has all.
+Ref<GreenContext> green_of(Driver &driver, const Stream &stream);
+/// cuStreamCreate in the context and, unless it is nullptr, with the green context's
+/// multiprocessors (stream_api.cpp). Needs the lock.
+CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<GreenContext> &green,
+                     unsigned flags, int priority, CUstream *out);
+/// What a call is answered that names a stream whose green context was destroyed.
+CUresult detached(const Driver &driver);
+
 /// The tasks of one call on their way to the scheduler. Others see nothing of them before submit(),
 /// which does all that there is to do or, when it throws, nothing. Needs the lock throughout.
 class TaskBatch {

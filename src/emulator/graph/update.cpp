@@ -56,8 +56,8 @@ using Reason = CUgraphExecUpdateResult;
 constexpr Reason kParameters = CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
 
 Reason check(Driver &, const GraphExec &exec, const KernelWork &from, const KernelWork &to) {
-  // "The owning context of the function cannot change."
-  if (from.function->context != to.function->context)
+  // "The owning context of the function cannot change", nor, for caution, the green context.
+  if (from.function->context != to.function->context || from.green != to.green)
     return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
   // "A cooperative node cannot be updated to a non-cooperative node, and vice-versa."
   if (!attribute_int(from, CU_LAUNCH_ATTRIBUTE_COOPERATIVE) !=

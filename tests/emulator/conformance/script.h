@@ -87,6 +87,7 @@ const std::vector<ScriptCase> &update_scripts();
 const std::vector<ScriptCase> &conditional_scripts();
 const std::vector<ScriptCase> &memory_op_scripts();
 const std::vector<ScriptCase> &newer_scripts();
+const std::vector<ScriptCase> &green_scripts();
 const std::vector<ScriptCase> &handle_scripts();
 const std::vector<ScriptCase> &check_scripts();
 

@@ -42,6 +42,22 @@ const char kScriptPtx[] = R"(
   ret;
 }
 
+// out[block] = the number of the multiprocessor that its first thread ran on
+.visible .entry where(.param .u64 out)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %smid;
+  mov.u32 %r3, %tid.x;
+  setp.ne.u32 %p1, %r3, 0;
+  mad.wide.u32 %rd2, %r1, 4, %rd1;
+  @!%p1 st.global.u32 [%rd2], %r2;
+  ret;
+}
+
 // the size of the block, the grid and dynamic shared memory
 .visible .entry sizes(.param .u64 out)
 {
