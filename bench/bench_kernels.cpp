@@ -1,7 +1,7 @@
-// bench kernels [--json FILE] [--only CASES] [--sources]: each kernel of the library by itself,
-// through a session, against the ceilings of the device: what a copy, a kernel that only reads, and
-// a loop of mma instructions reach in the same run. CASES are names with commas between; the
-// ceilings are always measured.
+// bench kernels [--json FILE] [--only CASES] [--full-edges] [--sources]: each kernel of the library
+// by itself, through a session, against the ceilings of the device: what a copy, a kernel that only
+// reads, and a loop of mma instructions reach in the same run. CASES are names with commas between;
+// the ceilings are always measured.
 //
 //   us                   of one run: the median of rounds, each of several runs in a row, by events
 //   bytes                of the operands and results, each counted once; of a table that ids are
@@ -34,7 +34,7 @@ constexpr int kRounds = 7, kRunsPerRound = 10;
 
 struct Arguments {
   std::optional<std::string> json, only;
-  bool sources = false;
+  bool sources = false, full_edges = false;
 };
 
 /// The parts of a list that commas separate.
@@ -65,8 +65,8 @@ Result<Arguments> parse(int count, char **values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     const std::string_view value = values[i];
-    if (value == "--sources") {
-      arguments.sources = true;
+    if (value == "--sources" || value == "--full-edges") {
+      (value == "--sources" ? arguments.sources : arguments.full_edges) = true;
       continue;
     }
     std::optional<std::string> *target = value == "--json"   ? &arguments.json
@@ -74,7 +74,7 @@ Result<Arguments> parse(int count, char **values) {
                                                              : nullptr;
     if (!target || ++i == count)
       return Status::error(Code::invalid_argument,
-                           "takes --json FILE, --only CASES and --sources, not " +
+                           "takes --json FILE, --only CASES, --full-edges and --sources, not " +
                                std::string(value));
     *target = values[i];
   }
@@ -129,9 +129,11 @@ Buffer filled_buffer(Runtime &runtime, const cugrt_param_info &info) {
   return buffer;
 }
 
-Measured measure(Runtime &runtime, const KernelCase &c, bool emulated) {
+Measured measure(Runtime &runtime, const KernelCase &c, bool emulated, bool full_edges) {
   const int64_t *sizes = emulated ? c.small : c.large;
-  Executable executable(runtime, Module::parse(module_text(c, sizes), c.name));
+  auto options = detail::sized<cugrt_compile_options>();
+  options.full_edges = full_edges;
+  Executable executable(runtime, Module::parse(module_text(c, sizes), c.name), &options);
   Session session(executable, runtime);
   const Function function = executable.function("main");
   Measured m;
@@ -218,7 +220,7 @@ Status run(const Arguments &arguments) {
   for (const KernelCase &c : kernel_cases()) {
     if (arguments.only && !lists(*arguments.only, c.name) && !is_ceiling(c))
       continue;
-    const Measured m = measure(runtime, c, emulated);
+    const Measured m = measure(runtime, c, emulated, arguments.full_edges);
     double &ceiling = ceilings[size_t(c.ceiling)];
     if (is_ceiling(c))
       ceiling = rate(c, m);

@@ -571,14 +571,24 @@ std::string filled(std::string text, const std::string &dtype, const int64_t *si
 
 } // namespace
 
-std::span<const KernelCase> kernel_cases() { return kCases; }
+const std::vector<KernelCase> &kernel_cases() {
+  static const std::vector<KernelCase> cases = [] {
+    std::vector<KernelCase> all(std::begin(kCases), std::end(kCases));
+    const std::span<const KernelCase> parts = model_cases();
+    all.insert(all.end(), parts.begin(), parts.end());
+    return all;
+  }();
+  return cases;
+}
 
 bool is_ceiling(const KernelCase &c) { return std::string_view(c.name).starts_with("ceiling_"); }
 
 std::string module_text(const KernelCase &c, const int64_t *sizes) {
   const std::string_view result = c.result, body = c.body;
-  const bool two = result.find("tensor<") != result.rfind("tensor<");
-  const std::string results = two ? "%r, %q" : "%r";
+  std::string results;
+  size_t count = 0;
+  for (size_t at = 0; (at = result.find("tensor<", at)) != std::string_view::npos; ++at)
+    results += std::string(count ? ", %" : "%") + "rqp"[count], ++count;
   return "cugrt 1\n" + std::string(kCeilings) + "func @main(" + filled(c.params, c.dtype, sizes) +
          ") -> (" + filled(c.result, c.dtype, sizes) + ") {\n  " +
          (body.starts_with('%') ? "" : results + " = ") + filled(c.body, c.dtype, sizes) +

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace cugrt::bench {
 
@@ -11,7 +12,8 @@ enum class Ceiling { copy, read, mma, fma };
 inline constexpr const char *kCeilingNames[] = {"copy", "read", "mma", "fma"};
 
 /// `T` is the dtype, R, C and K are sizes (small ones without a GPU) in parameters, results' types
-/// and body. That stands behind "%r = ", or behind "%r, %q = " where there are two results;
+/// and body. That stands behind "%r = ", or behind "%r, %q = " or "%r, %q, %p = " where there
+/// are more results;
 /// one that begins with '%' is whole statements.
 struct KernelCase {
   const char *name, *dtype, *params, *body;
@@ -27,7 +29,10 @@ struct KernelCase {
 /// that so many in a row are different ones.
 inline constexpr int64_t kTableRows = 1024;
 
-std::span<const KernelCase> kernel_cases();
+/// All: ceilings, single ops, then model_cases().
+const std::vector<KernelCase> &kernel_cases();
+/// Parts of models.
+std::span<const KernelCase> model_cases();
 /// Those whose rate is a ceiling, which come first.
 bool is_ceiling(const KernelCase &c);
 /// The text of the module.

@@ -151,6 +151,24 @@ def _(benches):
             equal(row["bytes"], read * each + ids[0] * (id_bytes + table[1] * each))
 
 
+@test("parts of models run with full edges, too, and count each weight and result once")
+def _(benches):
+    path = os.path.join(benches.folder, "parts.json")
+    for flags in ([], ["--full-edges"]):
+        benches.run(benches.kernels, "--only", "decode_head_q6_k,lstm_256_1", *flags, "--json", path)
+        with open(path, encoding="utf-8") as file:
+            rows = {row["case"]: row for row in json.load(file) if row["case"] not in CEILINGS}
+        equal(set(rows), {"decode_head_q6_k", "lstm_256_1"})
+        x, norm, weights = [[int(d) for d in shape.split("x")] for shape in rows["decode_head_q6_k"]["shape"].split()]
+        (columns, k), (one, _) = weights, x
+        equal(rows["decode_head_q6_k"]["bytes"], columns * k // 256 * 210 + 2 * (one * k + norm[0] + one * columns))
+        gates, recurrent = [[int(d) for d in shape.split("x")] for shape in rows["lstm_256_1"]["shape"].split()]
+        steps, batch, directions, hidden = *gates[:3], recurrent[1]
+        # gates, weights, all hidden states and the last hidden and cell
+        words = gates[3] * directions * (steps * batch + hidden) + (steps + 2) * batch * directions * hidden
+        equal(rows["lstm_256_1"]["bytes"], 4 * words)
+
+
 @test("each kernel source that is built in has a case, or a reason why it has none")
 def _(benches):
     with open(os.path.join(benches.sources, "meson.build"), encoding="utf-8") as file:
@@ -200,7 +218,8 @@ def _(benches):
 @test("bench device says which cases a device or a driver does not have, and runs the others")
 def _(benches):
     for environment, why in (({"CUGRT_EMU_DEVICE": "sm_87"}, "sm_87 has no programmatic edges"),
-                             ({"CUGRT_EMU_DRIVER_VERSION": "12.2"}, "edges with data needs a driver of CUDA 12.3 or newer")):
+                             ({"CUGRT_EMU_DRIVER_VERSION": "12.2"},
+                              "edges with data needs a driver of CUDA 12.3 or newer")):
         rows = device_rows(benches, "--stage", "1", **environment)
         equal({rows[case]["not_measured"] for case in rows if "programmatic" in case}, {why})
         equal(rows["chain_plain_ring"]["result"], "right")
