@@ -183,6 +183,21 @@ TEST_CASE("runs of one word follow each other, whatever threads, streams and sha
   CHECK(wrong == 0);
 }
 
+TEST_CASE("a session of a word may end behind its last run") {
+  auto &[a, b, c] = nets();
+  Group group(emulated_runtime());
+  Runner stays(a, a.open(&group, "eyes"));
+  for (uint32_t i = 0; i < 4; ++i) {
+    Runner ends(c, c.open(&group, "eyes"));
+    stays.queue(64, i);
+    ends.queue(64, i + 1);
+    CHECK(stays.is_right());
+    CHECK(ends.is_right());
+    ends.queue(64, i + 2);
+  }
+  CHECK(stays.run(64, 9));
+}
+
 TEST_CASE("an arena that a larger model of the word moves is followed by the others") {
   auto &[a, b, c] = nets();
   Group group(emulated_runtime());

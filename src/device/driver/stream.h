@@ -77,6 +77,7 @@ public:
                               Waiting waiting = Waiting::as_context);
 
   CUevent get() const { return handle_.get(); }
+  const DriverApi &api() const { return handle_.api(); }
   explicit operator bool() const { return static_cast<bool>(handle_); }
   Status record(StreamRef stream) const;
   Status synchronize() const;

@@ -31,15 +31,33 @@ Result<std::shared_ptr<ArenaMemory>> Word::arena(const driver::Context &context,
                              std::to_string(bytes) +
                              " bytes: open the model that needs most before one is sealed");
   CUGRT_ASSIGN(driver::ContextGuard guard, context.enter());
-  CUGRT_TRY(wait(context.api()));
+  CUGRT_TRY(wait());
   ++moves;
   CUGRT_TRY(arena->move(context, bytes));
   return arena;
 }
 
-Status Word::wait(const driver::DriverApi &api) const {
-  if (last_event_)
-    CUGRT_DRIVER(api, EventSynchronize, (last_event_), "the last run of the word");
+bool Word::lock_later() {
+  ++waiting_; // before it asks again: who frees it then sees that somebody waits
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, [&] {
+    std::thread::id holder;
+    return holder_.compare_exchange_strong(holder, std::this_thread::get_id());
+  });
+  --waiting_;
+  return true;
+}
+
+void Word::wake_one() {
+  { std::lock_guard lock(mutex_); } // whoever has asked in vain sleeps by now
+  freed_.notify_one();
+}
+
+Status Word::wait() {
+  if (!last_)
+    return {};
+  CUGRT_TRY(record_last());
+  CUGRT_DRIVER(event_.api(), EventSynchronize, (last_event_), "the last run of the word");
   return {};
 }
 
@@ -64,8 +82,10 @@ Result<std::shared_ptr<Word>> Group::word_of(const std::shared_ptr<const Executa
   if (word.empty())
     return std::shared_ptr<Word>();
   std::shared_ptr<Word> &shared = words_[word];
-  if (!shared)
-    shared = std::make_shared<Word>();
+  if (!shared) {
+    CUGRT_ASSIGN(driver::Event event, driver::Event::create(device_->context()));
+    shared = std::make_shared<Word>(std::move(event));
+  }
   return shared;
 }
 

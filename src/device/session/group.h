@@ -4,11 +4,13 @@
 // holds the word from before it is bound until its end is recorded, so that the host alone gives
 // the order, and the device keeps it by events of earlier submissions:
 //
-//   run of A     lock [wait for the word's last event | launches | record A's event] unlock
-//   run of B                                                 lock [wait for A's event | ...
+//   run of A     lock [launches on A's stream] unlock
+//   run of B                                    lock [record A's end | wait for it | launches] ...
 //
-// What the host does between two launches of a run is done under the lock, too. Weights, results,
-// constants, state and counters are each session's own.
+// So runs of one session after each other neither record nor wait. On a caller's stream, which may
+// be captured or end later, the run itself records its end. What the host does between two launches
+// of a run is done under the lock, too. Weights, results, constants, state and counters are each
+// session's own.
 #pragma once
 
 #include "device/code/executable.h"
@@ -18,6 +20,7 @@
 #include "device/driver/stream.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -31,53 +34,74 @@ class Session;
 /// as well.
 class Word {
 public:
+  /// `event`: of its own, for the ends of runs.
+  explicit Word(driver::Event event) : event_(std::move(event)) {}
+
   class Hold {
   public:
-    explicit Hold(Word &word) : word_(word), lock_(word.mutex_) {
-      word_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    /// Null: nothing to hold.
+    explicit Hold(Word *word) : word_(word && word->lock() ? word : nullptr) {}
+    ~Hold() {
+      if (word_)
+        word_->unlock();
     }
-    ~Hold() { word_.holder_.store(std::thread::id(), std::memory_order_relaxed); }
     Hold(const Hold &) = delete;
+    /// Null where this thread held it already, in a run that began another one inside of it.
+    Word *word() const { return word_; }
 
   private:
-    Word &word_;
-    std::lock_guard<std::mutex> lock_;
+    Word *const word_;
   };
-  /// By this thread: a run that began another one inside of it.
-  bool held_here() const {
-    return holder_.load(std::memory_order_relaxed) == std::this_thread::get_id();
-  }
 
   /// The arena of a storage scope, for a plan of `bytes` more; a small one is as large at once.
   Result<std::shared_ptr<ArenaMemory>> arena(const driver::Context &context,
                                              const std::string &scope, uint64_t bytes,
                                              const std::shared_ptr<MemoryBudget> &budget);
-  /// Work that is put on `stream` follows the last run of another session.
-  Status follow(driver::StreamRef stream, const Session *session) const {
-    return last_ == session || !last_event_ ? Status() : stream.wait(last_event_);
-  }
-  /// The session's run ends with its event; null: it has ended.
-  void ran(const Session *session, CUevent event) {
+  /// The session whose run was the last one; null: no work is on its way.
+  const Session *last() const { return last_; }
+  /// Work that is put on `stream` follows that run. Context current.
+  Status follow(driver::StreamRef stream);
+  /// The last run is the session's, on its own stream, or ends with an event that is recorded.
+  void ran(const Session *session, CUevent event = nullptr) {
     last_ = session;
     last_event_ = event;
   }
-  /// Its event goes; its work has ended.
+  /// Its stream and event go; its work has ended.
   void leave(const Session *session) {
     if (last_ == session)
-      ran(nullptr, nullptr);
+      last_ = nullptr;
   }
   /// Until the last run has ended. Context current.
-  Status wait(const driver::DriverApi &api) const;
+  Status wait();
   /// How often arenas have moved. Never, while some session is sealed.
   uint64_t moves = 0;
   uint32_t sealed = 0; // sessions
 
 private:
-  std::mutex mutex_;
+  bool lock() {
+    std::thread::id holder; // of no thread: it is free
+    return holder_.compare_exchange_strong(holder, std::this_thread::get_id()) ||
+           (holder != std::this_thread::get_id() && lock_later());
+  }
+  void unlock() {
+    holder_.store(std::thread::id());
+    if (waiting_.load() != 0) [[unlikely]]
+      wake_one();
+  }
+  bool lock_later();
+  void wake_one();
+  Status record_last();
+
+  // A lock that costs a run one exchange and one store, where nobody waits for it.
   std::atomic<std::thread::id> holder_{};
-  std::map<std::string, std::shared_ptr<ArenaMemory>> arenas_;
+  std::atomic<uint32_t> waiting_ = 0; // threads, which sleep by what follows
+  std::mutex mutex_;
+  std::condition_variable freed_;
+
   const Session *last_ = nullptr;
-  CUevent last_event_ = nullptr;
+  CUevent last_event_ = nullptr; // the last run's end; null: not recorded yet
+  driver::Event event_;
+  std::map<std::string, std::shared_ptr<ArenaMemory>> arenas_;
 };
 
 /// Any thread. Sessions keep it alive.

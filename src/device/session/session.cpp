@@ -43,9 +43,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
       CUGRT_TRY(session->join(options));
     CUGRT_ASSIGN(session->weights_,
                  session->load_weights(options.weights ? *options.weights : WeightSet()));
-    std::optional<Word::Hold> hold;
-    if (session->word_)
-      hold.emplace(*session->word_);
+    const Word::Hold hold(session->word_.get());
     CUGRT_TRY(session->allocate(options));
     CUGRT_TRY(session->add_functions());
     if (options.group)
@@ -223,7 +221,7 @@ Session::~Session() {
     (void)wait_for_last();
   }
   if (word_) {
-    Word::Hold hold(*word_);
+    const Word::Hold hold(word_.get());
     word_->leave(this);
     word_->sealed -= cache_.sealed();
   }
@@ -271,6 +269,14 @@ Status Session::record_end() {
     cache_.all_done();
   }
   return status;
+}
+
+/// Of a run on a caller's stream, whole or in part: `launched` is what came of it.
+Status Session::end_on_callers(Status launched) {
+  Status ended = record_end();
+  if (word_)
+    word_->ran(in_flight_ ? this : nullptr, order_event_.get());
+  return launched.ok() ? std::move(ended) : std::move(launched);
 }
 
 Status Session::wait_for_last() const {
@@ -344,47 +350,37 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   return check_callers_stream(stream);
 }
 
-/// On a caller's stream, in a word, with weights that may be away, or timed.
+/// On a caller's stream, in a word, with weights that may be away, or timed. Of kInWord, a run on
+/// the session's own stream pays the price of a straight one and that of the word's lock.
 [[gnu::noinline]] Status Session::run_otherwise(FunctionState &state, uint32_t function,
                                                 const RunRequest &request) {
-  if (!times_)
-    return run_ordered(state, function, request);
-  const int64_t begin = steady_ns();
-  Status status = run_ordered(state, function, request);
-  if (status.ok())
-    times_->queued(static_cast<uint64_t>(steady_ns() - begin));
-  return status;
-}
-
-Status Session::run_ordered(FunctionState &state, uint32_t function, const RunRequest &request) {
-  driver::StreamRef stream = stream_of(request);
-  if (!request.own_stream)
-    CUGRT_TRY(check_callers_run(stream));
-  std::optional<Word::Hold> hold;
-  if (word_) {
-    if (word_->held_here())
-      return Status::error(Code::busy, "a run of the session's word is on its way on this thread: "
-                                       "models of one word do not run inside of each other");
-    hold.emplace(*word_);
-    CUGRT_TRY(follow_arenas());
-  }
-  if (group_)
-    CUGRT_TRY(bring_weights());
+  const int64_t begin_ns = times_ ? steady_ns() : 0;
+  if (!request.own_stream) [[unlikely]]
+    CUGRT_TRY(check_callers_run(stream_of(request)));
+  Word *word = word_.get();
+  const Word::Hold hold(word);
+  if (hold.word() != word) [[unlikely]]
+    return Status::error(Code::busy, "a run of the session's word is on its way on this thread: "
+                                     "models of one word do not run inside of each other");
+  if (straight_ != kInWord || arena_moves_ != word->moves) [[unlikely]]
+    CUGRT_TRY(follow_group());
   CUGRT_TRY(match_or_bind(state, request));
-  if (word_)
-    CUGRT_TRY(word_->follow(stream, this));
-  CUGRT_TRY(order_on(stream));
+  if (word && word->last() != this) [[unlikely]]
+    CUGRT_TRY(word->follow(stream_of(request)));
+  if (!in_flight_ || !request.own_stream || own_stream_.get() != last_stream_.get()) [[unlikely]]
+    CUGRT_TRY(order_on(stream_of(request)));
   if (times_)
-    times_->begin(stream);
-  Status status = launch_bound(state, function, request, stream);
+    times_->begin(last_stream_);
+  if (word) // a part of a run, too
+    word->ran(this);
+  Status status = launch_bound(state, function, request, last_stream_);
   if (times_)
-    times_->end(stream);
-  if (!word_ && request.own_stream)
-    return status;
-  Status ended = record_end(); // of a part of a run, too
-  if (word_)
-    word_->ran(this, in_flight_ ? order_event_.get() : nullptr);
-  return status.ok() ? std::move(ended) : std::move(status);
+    times_->end(last_stream_);
+  if (!request.own_stream) [[unlikely]]
+    status = end_on_callers(std::move(status));
+  if (times_ && status.ok())
+    times_->queued(static_cast<uint64_t>(steady_ns() - begin_ns));
+  return status;
 }
 
 /// Steps 6 to 10 of README's list; 1 to 5 are in compile_module.cpp. What holds after each step
@@ -448,12 +444,12 @@ Result<PrepareReport> Session::prepare(uint32_t function,
   const plan::Function &planned = executable().plan().functions[function];
   RunBinding run(executable().plan(), planned, executable().program(function));
   CUGRT_ASSIGN(GivenSymbols given, set_named_symbols(run, symbols));
-  std::optional<Word::Hold> hold; // before moving_, as runs take them
-  if (word_ && !word_->held_here())
-    hold.emplace(*word_);
-  std::shared_lock lock(moving_);
-  set_fixed_bases(run);
-  hold.reset();
+  std::shared_lock lock(moving_, std::defer_lock);
+  {
+    const Word::Hold hold(word_.get()); // before moving_, as runs take them
+    lock.lock();
+    set_fixed_bases(run);
+  }
   {
     std::lock_guard weights_stay(weights_->mutex());
     const std::vector<cugrt_value> &params = weights_->params(function);

@@ -102,6 +102,7 @@ public:
 
 private:
   friend class HostProgram;
+  friend class Word;
   friend class Group; // which takes the use of sessions whose weights leave
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Result<std::shared_ptr<LoadedWeights>> load_weights(const WeightSet &set);
@@ -118,8 +119,8 @@ private:
   Status match_or_bind(FunctionState &state, const RunRequest &request);
   Status check_callers_stream(driver::StreamRef stream);
   Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);
-  Status run_ordered(FunctionState &state, uint32_t function, const RunRequest &request);
   Status check_callers_run(driver::StreamRef stream);
+  Status follow_group();
   Status follow_arenas();
   Status bring_weights();
   void take_weights();
@@ -164,6 +165,7 @@ private:
   Status enter_context(bool &pushed);
   Status order_on(driver::StreamRef stream);
   Status record_end();
+  Status end_on_callers(Status launched);
   Status wait_for_last() const;
   Status wait_as_told() const;
   Status seal_results(FunctionState &state);
@@ -206,9 +208,9 @@ private:
   /// Callers' streams that could be recorded on, the last ones; and the default stream.
   std::array<CUstream, 8> known_streams_{};
   size_t next_known_ = 0;
-  static constexpr uint8_t kStraight = 1, kOtherwise = 2;
-  /// Of kStraight, a run with this own_stream needs nothing but a launch. Compared with that, so
-  /// that runs do not pay for a second question.
+  static constexpr uint8_t kStraight = 1, kOtherwise = 2, kInWord = 3;
+  /// Of kStraight, a run with this own_stream needs nothing but a launch; of kInWord, and the word.
+  /// Compared with own_stream, so that runs do not pay for a second question.
   uint8_t straight_ = kStraight;
   cugrt_wait wait_ = CUGRT_WAIT_DEFAULT;
   std::unique_ptr<RunTimes> times_; // null: not kept

@@ -259,7 +259,7 @@ Status Session::cover_from_start(FunctionState &state) {
 Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
   const driver::Context &context = code_->device().context();
   if (word_)
-    CUGRT_TRY(word_->wait(context.api()));
+    CUGRT_TRY(word_->wait());
   std::unique_lock lock(moving_);
   CUGRT_TRY(wait_for_last());
   cache_.drop_all();

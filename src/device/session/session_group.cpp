@@ -9,6 +9,22 @@
 
 namespace cugrt::runtime {
 
+/// The end of the last run has an event.
+Status Word::record_last() {
+  if (last_event_)
+    return {};
+  CUGRT_TRY(event_.record(last_->last_stream_));
+  last_event_ = event_.get();
+  return {};
+}
+
+Status Word::follow(driver::StreamRef stream) {
+  if (!last_ || stream.is_same_queue(last_->last_stream_))
+    return {};
+  CUGRT_TRY(record_last());
+  return stream.wait(last_event_);
+}
+
 Status Session::join(const SessionOptions &options) {
   if (&group_->device() != &code_->device())
     return Status::error(Code::invalid_argument,
@@ -35,6 +51,13 @@ Status Session::follow_arenas() {
   return {};
 }
 
+/// Whatever others of the group have done. The session is in use, and its word held.
+Status Session::follow_group() {
+  if (word_)
+    CUGRT_TRY(follow_arenas());
+  return group_ ? bring_weights() : Status();
+}
+
 /// The session is in use, so that they stay. What else makes a run no straight one stays, too.
 Status Session::bring_weights() {
   if (!weights_->is_resident())
@@ -43,8 +66,8 @@ Status Session::bring_weights() {
     std::unique_lock lock(moving_);
     take_weights();
   }
-  if (!word_ && !times_)
-    straight_ = kStraight;
+  if (!times_)
+    straight_ = word_ ? kInWord : kStraight;
   return {};
 }
 

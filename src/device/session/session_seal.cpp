@@ -18,13 +18,8 @@ Status Session::seal() {
   if (cache_.sealed())
     return {};
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  std::optional<Word::Hold> hold;
-  if (word_) {
-    hold.emplace(*word_);
-    CUGRT_TRY(follow_arenas());
-  }
-  if (group_)
-    CUGRT_TRY(bring_weights());
+  const Word::Hold hold(word_.get());
+  CUGRT_TRY(follow_group());
   for (size_t i = 0; i < arenas_.size(); ++i) {
     const plan::Arena &arena = executable().plan().arenas[i];
     const auto bytes = static_cast<uint64_t>(arena.bytes);

@@ -106,9 +106,7 @@ Result<Session::Totals> Session::totals() {
   if (!taken(use))
     return InUse::refusal();
   cache_.adopt_prepared();
-  std::optional<Word::Hold> hold; // others of the word may enlarge arenas
-  if (word_ && !word_->held_here())
-    hold.emplace(*word_);
+  const Word::Hold hold(word_.get()); // others of the word may enlarge arenas
   Totals totals;
   totals.counters = counters_;
   totals.instances = cache_.instance_count();
