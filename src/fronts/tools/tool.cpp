@@ -129,8 +129,13 @@ void add_planning_options(CLI::App &command, PlanningOptions &options) {
           "f16, bf16 or tf32: products of an f32 model are computed in it, as --option mixed.dtype "
           "says")
       ->check(CLI::IsMember({"f16", "bf16", "tf32"}));
-  repeatable(command.add_option("--option", options.pass_options,
-                                "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
+  // Behind --precision, which is an option of a pass, too.
+  repeatable(command.add_option_function<std::vector<std::string>>(
+      "--option",
+      [&options](const std::vector<std::string> &given) {
+        options.pass_options.insert(options.pass_options.end(), given.begin(), given.end());
+      },
+      "NAME=VALUE, as mixed.dtype=f16: an option of the default passes"));
 }
 
 } // namespace tool

@@ -99,7 +99,8 @@ def _(tool):
 
 @test("beyond the bound the first node is named, and the exit status is 1")
 def _(tool):
-    status, out, _ = tool.compare("--against", "f32", "--precision", "f16", "--bound", "1e-9")
+    status, out, _ = tool.compare("--against", "f32", "--precision", "f16", "--option", "memory.effort=load",
+                                  "--bound", "1e-9")
     equal(status, 1)
     assert "first beyond it: 'p' of node 'the MatMul' (MatMul)" in out, out
 
