@@ -94,6 +94,40 @@ func @main(%x: tensor<[n, 3, 9, 9], f32>, %k1: tensor<[8, 3, 3, 3], f32>, %b1: t
                         {{10}}});
 }
 
+TEST_CASE("recurrent layers in mixed precision are within the bound of f32") {
+  const std::string text = R"(cugrt 1
+func @main(%x: tensor<[t, 2, 8], f32>, %w1: tensor<[8, 64], f32>, %r1: tensor<[2, 8, 32], f32>,
+           %w2: tensor<[16, 24], f32>, %r2: tensor<[1, 8, 24], f32>, %w3: tensor<[8, 8], f32>)
+    -> (tensor<[t, 2, 8], f32>) attributes {upper_bounds = {t = 6}} {
+  %p1 = matmul(%x, %w1)
+  %s1 = shape [t, 2, 2, 32]
+  %g1 = reshape(%p1, %s1)
+  %y1, %h1, %c1 = lstm(%g1, %r1)
+  %t1 = transpose(%y1) {axes = [0, 2, 1, 3]}
+  %s2 = shape [t, 2, 16]
+  %f1 = reshape(%t1, %s2)
+  %p2 = matmul(%f1, %w2)
+  %s3 = shape [t, 2, 1, 24]
+  %g2 = reshape(%p2, %s3)
+  %y2, %h2 = gru(%g2, %r2)
+  %s4 = shape [t, 2, 8]
+  %f2 = reshape(%y2, %s4)
+  %y3 = matmul(%f2, %w3)
+  return %y3
+}
+)";
+  for (int64_t t : {1, 6})
+    check_dtypes(text, {{{t, 2, 8}},
+                        {{8, 64}, 0.4f},
+                        {{2, 8, 32}, 0.4f},
+                        {{16, 24}, 0.4f},
+                        {{1, 8, 24}, 0.4f},
+                        {{8, 8}, 0.4f}});
+  const std::string narrow =
+      Module::parse(text).run_passes({"ToMixedPrecision"}, {"mixed.dtype=f16"}).print();
+  CHECK(narrow.find("dtype = f32") == narrow.rfind("dtype = f32")); // the result's cast alone
+}
+
 TEST_CASE("a transformer layer in mixed precision is within the bound of f32") {
   const std::string text = R"(cugrt 1
 constant @one : tensor<[16], f32> = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]

@@ -165,8 +165,15 @@ void PrecisionChoices::choose(uint32_t number) {
   }
 }
 
-/// Ops that move what is computed in f32, where all that read what they read and what they give
-/// take it narrow, in turn behind such ops: the cast then stands where the value is made.
+/// Whether the op keeps its state in f32 while its operands and results are narrow, and these are
+/// bounded: recurrent layers.
+static bool keeps_state(ir::Op op) {
+  return op == ir::Op::lstm || op == ir::Op::gru || op == ir::Op::rnn;
+}
+
+/// Ops that move what is computed in f32, and recurrent layers, where all that read what they read
+/// and what they give take it narrow, in turn behind such ops: the cast then stands where the value
+/// is made.
 void PrecisionChoices::narrow_moves() {
   const size_t count = function_.values.size();
   std::vector<const Binding *> move_of(count); // by result
@@ -177,10 +184,11 @@ void PrecisionChoices::narrow_moves() {
         continue;
       const Operand moved = function_.operands_of(binding)[0];
       const ir::Op op = ir::op_of(binding);
-      const bool moves = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
+      const bool views = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
                          op != ir::Op::concat && moved.kind == Operand::Kind::value &&
                          is_f32(moved.value()) && !narrow_[moved.index] && computed[moved.index] &&
-                         !written_[moved.index] &&
+                         !written_[moved.index];
+      const bool moves = (views || keeps_state(op)) && !narrow_op_[binding.first_result] &&
                          precision_[binding.first_result] == Precision::follow;
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;
@@ -213,7 +221,9 @@ void PrecisionChoices::narrow_moves() {
   auto stays = [&](const Binding &move) {
     for (uint32_t r = 0; r < move.result_count; ++r)
       move_of[move.result(r).index] = nullptr;
-    need_f32(function_.operands_of(move)[0].value());
+    for (const Operand &operand : function_.operands_of(move))
+      if (operand.kind == Operand::Kind::value && is_f32(operand.value()))
+        need_f32(operand.value());
   };
   for (size_t v = 0; v < count; ++v) // what nobody reads wants no cast
     if (const Binding *move = move_of[v]) {
