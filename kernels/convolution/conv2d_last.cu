@@ -7,7 +7,7 @@
 //   entry                  pixels x channels   for
 //   conv2d_last            1 x 1 a thread      what no other takes
 //   conv2d_last_depthwise  4 x RUN a thread    a channel a group: conv2d_last_depthwise.cuh
-//   conv2d_last_128x128    a block's           f16 and bf16, tensor cores: conv2d_last_mma.cuh
+//   conv2d_last_128x128    a block's           tensor cores: conv2d_last_mma.cuh
 //   conv2d_last_128x64     likewise
 //   conv2d_last_64x64      likewise
 //   conv2d_last_64x32      likewise
@@ -16,10 +16,10 @@
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS adds the bias parameter,
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
-// WITH_128x128 and so on each those that are launched; RUN, elements of a copy or a thread's
-// channels; WHOLE_STEPS where a group of x has a multiple of the channels that a step takes of k;
-// SPLIT where blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each,
-// counters, a tile's each, and splits.
+// WITH_128x128 and so on each those that are launched; TF32, with WITH_MMA of f32, whose factors
+// are rounded; RUN, elements of a copy or a thread's channels; WHOLE_STEPS where a group of x has a
+// multiple of the channels that a step takes of k; SPLIT where blocks share out a tile's steps:
+// parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
 
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
@@ -64,8 +64,14 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 #elif defined(WITH_MMA)
 #include "convolution/conv2d_last_mma.cuh"
 
+#ifdef TF32
+#define COPY_BYTES (RUN * 4)
+#else
+#define COPY_BYTES (RUN * 2)
+#endif
+
 // Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each.
-#if RUN == 8 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+#if COPY_BYTES == 16 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 #define MOST_BLOCKS 4
 #else
 #define MOST_BLOCKS 3

@@ -1,11 +1,12 @@
-// Convolution with channels last on tensor cores, of f16 and bf16, as the product of two matrices
-// of which the left one is never stored (implicit GEMM). Part of conv2d_last.cu.
+// Convolution with channels last on tensor cores, of f16 and bf16, and of f32 with TF32, as the
+// product of two matrices of which the left one is never stored (implicit GEMM). Part of
+// conv2d_last.cu.
 //
 //              k = taps x in channels              out channels of a group
 //             +------------------+                +-----+
-//   pixels    |        x         |              k |  w  |    eight channels that a tap meets are 16
-//   of all    +------------------+                +-----+    bytes of x, or zeros in the padding
-//   images
+//   pixels    |        x         |              k |  w  |    eight channels that a tap meets (four
+//   of all    +------------------+                +-----+    of f32) are 16 bytes of x, or zeros in
+//   images                                                   the padding
 //
 // A block computes kRows pixels of kColumns channels, a step taking kMmaDepth of k. While it
 // multiplies one step's tiles in shared memory, those of the next kStages - 1 steps are on their
@@ -14,21 +15,21 @@
 // several pixels: whether a tap lies outside of the image is asked in a mask of each pixel's, of
 // rows and columns of taps.
 //
-// The result goes through shared memory, so that it is stored in runs of eight elements.
+// The result goes through shared memory, so that it is stored in runs of 16 bytes.
 //
 // With SPLIT `splits` blocks share a tile's steps. Each writes its sums; the one that ends last,
 // which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
 // and the bits are the same in each run. Counters are 0 before and after a launch.
 //
-// Needs kernels of at most kMostSide x kMostSide, and indices of 32 bits. RUN (8, 4 or 2) divides
-// the channels of x in a group.
+// Needs kernels of at most kMostSide x kMostSide, and indices of 32 bits. RUN (8, 4 or 2; of f32 4,
+// 2 or 1) divides the channels of x in a group.
 #pragma once
 
 #include "shared/join_splits.cuh"
 #include "shared/mma_tile.cuh"
 #include "shared/vectors.cuh"
 
-#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
 constexpr int kStagedBytes = 48 << 10; // of shared memory, which all tiles take
 // A mask has 16 bits for rows of taps and as many for columns; a step's 16 taps at most end below
@@ -48,23 +49,32 @@ __device__ __forceinline__ void copy_run(T *to, const T *from, int offset, bool 
 #if __CUDA_ARCH__ >= 800
   if constexpr (kAligned) {
     unsigned long long address;
-    asm("mad.wide.s32 %0, %1, 2, %2;" : "=l"(address) : "r"(offset), "l"(from));
-    if constexpr (kRun == 8)
+    asm("mad.wide.s32 %0, %1, %2, %3;"
+        : "=l"(address)
+        : "r"(offset), "n"(int(sizeof(T))), "l"(from));
+    constexpr int kBytes = kRun * int(sizeof(T));
+    if constexpr (kBytes == 16)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                    "l"(address), "r"(there ? 16 : 0)
                    : "memory");
     else
       asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-                   "l"(address), "n"(kRun * 2), "r"(there ? kRun * 2 : 0)
+                   "l"(address), "n"(kBytes), "r"(there ? kBytes : 0)
                    : "memory");
     return;
   }
 #endif
+#ifdef TF32
+#pragma unroll
+  for (int i = 0; i < kRun; ++i)
+    to[i] = there ? from[offset + i] : T(0);
+#else
   unsigned pairs[kRun / 2];
   read_words<kRun>(from + offset, there ? kRun : 0, pairs);
 #pragma unroll
   for (int i = 0; i < kRun / 2; ++i)
     reinterpret_cast<unsigned *>(to)[i] = pairs[i];
+#endif
 }
 
 // This thread's part of the copies of a step, which goes from run to run along k.
@@ -124,8 +134,11 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   constexpr int kRows = M::kRows, kColumns = M::kColumns, kThreads = M::kThreads;
   constexpr int kStages = kStagedBytes / int(M::kStage * sizeof(T)); // 3, 4, 6, 8
   constexpr int kResultWidth = kColumns + kChunk; // in shared memory, off a single bank
+  // Rows of the result that are there at a time.
+  constexpr int kPass = kRows * kResultWidth * int(sizeof(T)) > kStagedBytes ? kRows / 2 : kRows;
+  static_assert(kPass % (kHigh * 16) == 0, "a warp's rows are of one pass");
   constexpr int kShared =
-      kStages * M::kStage > kRows * kResultWidth ? kStages * M::kStage : kRows * kResultWidth;
+      kStages * M::kStage > kPass * kResultWidth ? kStages * M::kStage : kPass * kResultWidth;
   __shared__ alignas(16) T shared[kShared];
   const int lane = threadIdx.x, warp = threadIdx.y, thread = warp * 32 + lane;
   const int warp_row = warp / kWarpColumns * kHigh * 16,
@@ -226,42 +239,47 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
                                 sum))
     return;
 #endif
-  __syncthreads();
-#pragma unroll
-  for (int q = 0; q < kWide; ++q)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) { // columns of a fragment
-      const int column = warp_column + q * 8 + lane % 4 * 2 + c;
-      const bool there = first_column + column < n;
-      const Acc more = there ? BIAS_AT(group * n + first_column + column) : Acc(0);
-#pragma unroll
-      for (int r = 0; r < kHigh; ++r)
-#pragma unroll
-        for (int e = 0; e < 2; ++e)
-          shared[(warp_row + r * 16 + lane / 4 + e * 8) * kResultWidth + column] =
-              T(sum[r][q][e * 2 + c] + more);
-    }
-  __syncthreads();
   const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
 #pragma unroll 1
-  for (int i = thread; i < kRows * kAcross; i += kThreads) {
-    const unsigned row = first_row + i / kAcross, column = first_column + i % kAcross * kChunk;
-    if (row >= m || column >= n)
-      continue;
-    const long long first = (long long)(row)*out_channels + group * n + column;
-    const T *values = shared + i / kAcross * kResultWidth + i % kAcross * kChunk;
-    Run<kChunk, OUT> run;
-    if (whole) {
-      RESULTS(kChunk, run, first, values[e], true, kChunk);
-      run.store(y + first, true);
-    } else {
-      const int left = int(n - column);
-      RESULTS(kChunk, run, first, values[e], false, left);
+  for (int pass = 0; pass < kRows; pass += kPass) {
+    __syncthreads(); // what is there has been read
+    if (kPass == kRows || (warp_row >= pass && warp_row < pass + kPass))
 #pragma unroll
-      for (int e = 0; e < kChunk; ++e)
-        if (e < left)
-          y[first + e] = run.element[e];
+      for (int q = 0; q < kWide; ++q)
+#pragma unroll
+        for (int c = 0; c < 2; ++c) { // columns of a fragment
+          const int column = warp_column + q * 8 + lane % 4 * 2 + c;
+          const bool there = first_column + column < n;
+          const Acc more = there ? BIAS_AT(group * n + first_column + column) : Acc(0);
+#pragma unroll
+          for (int r = 0; r < kHigh; ++r)
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+              shared[(warp_row - pass + r * 16 + lane / 4 + e * 8) * kResultWidth + column] =
+                  T(sum[r][q][e * 2 + c] + more);
+        }
+    __syncthreads();
+#pragma unroll 1
+    for (int i = thread; i < kPass * kAcross; i += kThreads) {
+      const unsigned row = first_row + pass + i / kAcross,
+                     column = first_column + i % kAcross * kChunk;
+      if (row >= m || column >= n)
+        continue;
+      const long long first = (long long)(row)*out_channels + group * n + column;
+      const T *values = shared + i / kAcross * kResultWidth + i % kAcross * kChunk;
+      Run<kChunk, OUT> run;
+      if (whole) {
+        RESULTS(kChunk, run, first, values[e], true, kChunk);
+        run.store(y + first, true);
+      } else {
+        const int left = int(n - column);
+        RESULTS(kChunk, run, first, values[e], false, left);
+#pragma unroll
+        for (int e = 0; e < kChunk; ++e)
+          if (e < left)
+            y[first + e] = run.element[e];
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// LayOutImages: modules give what they give without it. Elements are whole numbers, and so few that
-// sums are exact in f16: results are equal.
+// LayOutImages: modules give what they give without it, in f16 and in f32 with tf32. Elements are
+// whole numbers, and so few that sums are exact in f16: results are equal.
 #include "support/catch.h"
 
 #include "compiler/passes/pass.h"
@@ -135,9 +135,18 @@ std::string text_of(const Case &c) {
          c.body + "\n  return %y\n}\n";
 }
 
-std::vector<double> run(ir::Module module, bool lays_out, std::vector<std::string> *notes) {
+/// `text` with elements of f32.
+std::string in_f32(std::string text) {
+  for (size_t at = 0; (at = text.find("f16>", at)) != std::string::npos;)
+    text.replace(at, 4, "f32>");
+  return text;
+}
+
+std::vector<double> run(ir::Module module, bool lays_out, bool rounds,
+                        std::vector<std::string> *notes) {
   passes::PassContext context;
   context.collect_notes(notes);
+  REQUIRE(context.set("mixed.dtype", rounds ? "tf32" : "none").ok());
   for (const char *name : {"EliminateDeadBindings", "LayOutImages", "LegalizeOps"}) {
     if (!lays_out && std::string(name) == "LayOutImages")
       continue;
@@ -170,15 +179,17 @@ std::vector<double> run(ir::Module module, bool lays_out, std::vector<std::strin
 } // namespace
 
 TEST_CASE("Ops on images with channels last give what they give with channels second") {
-  for (const Case &c : kCases) {
-    const std::string text = text_of(c);
+  for (size_t i = 0; i < 2 * std::size(kCases); ++i) {
+    const Case &c = kCases[i / 2];
+    const bool rounds = i % 2; // f32, of which tf32 has all numbers here
+    const std::string text = rounds ? in_f32(text_of(c)) : text_of(c);
     INFO(c.name);
     INFO(text);
     Result<ir::Module> module = ir::parse_and_verify(text, c.name);
     INFO((module.ok() ? "" : module.status().to_string()));
     REQUIRE(module.ok());
     std::vector<std::string> notes;
-    CHECK(run(*module, true, &notes) == run(*module, false, nullptr));
+    CHECK(run(*module, true, rounds, &notes) == run(*module, false, rounds, nullptr));
     std::string borders;
     for (const std::string &note : notes)
       if (const size_t at = note.find("transposed back: "); at != std::string::npos)

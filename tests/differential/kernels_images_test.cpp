@@ -21,6 +21,19 @@ void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attribu
   check_entry(test, entry);
 }
 
+/// The same of f32 whose factors are rounded to tf32.
+void rounded_convolution(Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
+                         int64_t multiprocessors = 1, int64_t compute_capability = 80) {
+  OpTest test{.op = Op::conv2d,
+              .dtype = DType::f32,
+              .operands = {{x}, {w}, {{w[0]}}},
+              .attributes = std::move(attributes)};
+  test.multiprocessors = multiprocessors;
+  test.compute_capability = compute_capability;
+  test.precision = "tf32";
+  check_entry(test, entry);
+}
+
 } // namespace
 
 TEST_CASE("convolutions with channels last on tensor cores agree with their definition") {
@@ -68,6 +81,53 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
   }
 }
 
+TEST_CASE("convolutions of f32 with channels last are rounded to tf32 where that is asked for") {
+  const ir::Attribute last = flag("channels_last", true);
+  // Tiles by their number, the largest of which is stored in two passes.
+  rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_128x128");
+  rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_128x64", 3);
+  rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_64x64", 5);
+  rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last_64x32", 132);
+  // Copies of four, two and one channels: one of several taps in a step, several of a tap, groups.
+  rounded_convolution({2, 9, 11, 4}, {24, 3, 3, 4},
+                      {last, ints("padding", {1, 1}), ints("strides", {2, 2})},
+                      "conv2d_last_64x32");
+  rounded_convolution({3, 5, 5, 48}, {66, 3, 3, 48},
+                      {last, ints("padding", {2, 1}), ints("strides", {2, 3})},
+                      "conv2d_last_128x128");
+  rounded_convolution({1, 7, 6, 36}, {33, 2, 3, 36},
+                      {last, ints("padding", {1, 0, 0, 2}), ints("dilation", {2, 1})},
+                      "conv2d_last_128x64");
+  rounded_convolution({2, 7, 6, 18}, {131, 3, 1, 18}, {last}, "conv2d_last_64x64");
+  rounded_convolution({2, 7, 6, 9}, {72, 3, 2, 9}, {last, ints("padding", {2, 1})},
+                      "conv2d_last_64x64");
+  rounded_convolution({1, 12, 4, 1}, {16, 12, 1, 1},
+                      {last, ints("padding", {11, 0}), ints("strides", {3, 1})},
+                      "conv2d_last_64x32");
+  rounded_convolution(
+      {2, 6, 7, 6}, {80, 3, 3, 3},
+      {last, integer("groups", 2), ints("padding", {1, 1}), ints("dilation", {2, 1})},
+      "conv2d_last_64x64");
+  rounded_convolution({1, 3, 14, 8}, {16, 12, 12, 8},
+                      {last, ints("padding", {5, 5}), ints("dilation", {1, 2})},
+                      "conv2d_last_64x32");
+  // Blocks that share out a tile.
+  rounded_convolution({1, 7, 7, 64}, {72, 3, 3, 64}, {last, ints("padding", {1, 1})},
+                      "conv2d_last_64x64", 8);
+  rounded_convolution({1, 5, 6, 9}, {24, 5, 4, 9}, {last, ints("padding", {2, 2})},
+                      "conv2d_last_64x32", 3);
+  // Depthwise ones are not rounded, nor what has too large a kernel; nothing is before sm_80.
+  rounded_convolution({2, 9, 7, 16}, {16, 3, 3, 1}, {last, integer("groups", 16)},
+                      "conv2d_last_depthwise");
+  rounded_convolution({1, 15, 2, 8}, {16, 13, 1, 8}, {last}, "conv2d_last");
+  rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last", 1, 75);
+  for (Dims x : {Dims{0, 5, 5, 8}, Dims{2, 5, 5, 0}})
+    check({.op = Op::conv2d,
+           .operands = {{x}, {{16, 3, 3, x[3]}}, {{16}}},
+           .attributes = {last},
+           .precision = "tf32"});
+}
+
 // Without these blocks fewer tiles of 64 x 64 than multiprocessors would be of 64 x 32.
 TEST_CASE("blocks that share out a tile with channels last agree with the definition") {
   const ir::Attribute last = flag("channels_last", true);
@@ -90,20 +150,29 @@ TEST_CASE("blocks that share out a tile with channels last agree with the defini
 }
 
 TEST_CASE("convolutions with channels last give the same wherever their images begin") {
-  for (int64_t channels : {6, 12, 16}) {
+  for (const auto &[channels, dtype] : {std::pair<int64_t, const char *>{6, "f16"},
+                                        {12, "f16"},
+                                        {16, "f16"},
+                                        {6, "f32"},
+                                        {7, "f32"},
+                                        {8, "f32"}}) {
     std::vector<double> expected;
     for (int64_t shift : {0, 1, 2, 4}) { // elements
       const std::string c = std::to_string(channels), count = std::to_string(63 * channels + shift);
+      const bool rounds = std::string(dtype) == "f32";
+      const std::string end = std::string("], ") + dtype + ">";
       const std::string text =
-          "cugrt 1\nfunc @main(%z: tensor<[" + count + "], f16>, %w: tensor<[24, 3, 3, " + c +
-          "], f16>) -> (tensor<[1, 7, 9, 24], f16>) {\n  %x = view %z, " +
-          std::to_string(2 * shift) + " : tensor<[1, 7, 9, " + c +
-          "], f16>\n  %y = conv2d(%x, %w) {padding = [1, 1], channels_last = true}\n"
+          "cugrt 1\nfunc @main(%z: tensor<[" + count + end + ", %w: tensor<[24, 3, 3, " + c + end +
+          ") -> (tensor<[1, 7, 9, 24" + end + ") {\n  %x = view %z, " +
+          std::to_string((rounds ? 4 : 2) * shift) + " : tensor<[1, 7, 9, " + c + end +
+          "\n  %y = conv2d(%x, %w) {padding = [1, 1], channels_last = true}\n"
           "  return %y\n}\n";
       INFO(text);
       Result<ir::Module> module = ir::parse_and_verify(text, "shifted");
       REQUIRE(module.ok());
-      module = passes::find_pass("LegalizeOps")->run(*module, {});
+      passes::PassContext context;
+      REQUIRE(context.set("mixed.dtype", rounds ? "tf32" : "none").ok());
+      module = passes::find_pass("LegalizeOps")->run(*module, context);
       REQUIRE(module.ok());
       Array x = Array::of({63 * channels + shift}), w = Array::of({24, 3, 3, channels});
       for (size_t i = 0; i < x.values.size(); ++i)

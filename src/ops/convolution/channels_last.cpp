@@ -5,23 +5,29 @@ namespace cugrt::codegen {
 
 namespace {
 
-// kernels/convolution/conv2d_last_mma.cuh: most elements of a copy, kMostSide, and kMmaDepth.
-constexpr int64_t kRun = 8, kMostSide = 12, kDepth = 32;
-// So few channels are copied by half a run, so that two taps are in eight elements of k.
+// kernels/convolution/conv2d_last_mma.cuh: most bytes of a copy and least ones, kMostSide, and
+// bytes of a step of k.
+constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthBytes = 64;
+// So few channels of f16 are copied by half a run, so that two taps are in eight elements of k.
 constexpr int64_t kHalfRun = 4;
 // Of a group of y: of fewer most of a tile would be empty.
 constexpr int64_t kFewestToLayOut = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
 // unrolled by, and the bytes of taps that registers hold.
-constexpr int64_t kHigh = 4, kMostRows = 16, kMostTapBytes = 400, kDepthwiseThreads = 128;
+constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 16, kMostTapBytes = 400,
+                  kDepthwiseThreads = 128;
 
-// Elements of a copy where a group of x has so many channels: a divisor; 1 where there are none.
-int64_t run_of(int64_t in_group) {
-  int64_t run = in_group > 0 ? kRun : 1;
-  while (run > 1 && in_group % run != 0)
-    run /= 2;
-  return run;
+int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
+
+// Elements of a copy where a group of x has so many channels: a divisor; 0 where there is none, or
+// no channel.
+int64_t run_of(int64_t in_group, ir::DType dtype) {
+  const int64_t size = bytes_of(dtype);
+  for (int64_t run = kRunBytes / size; run * size >= kLeastRunBytes; run /= 2)
+    if (in_group > 0 && in_group % run == 0)
+      return run;
+  return 0;
 }
 
 bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
@@ -36,8 +42,8 @@ int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t
   const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
   if (height < 1 || width < 1 || height > kMostSide || width > kMostSide || rows > kMostRows)
     return 0;
-  const int64_t bytes = height * width * ir::info(dtype).bytes_per_block; // of a channel's taps
-  for (int64_t run = kRun; run > 1; run /= 2)
+  const int64_t bytes = height * width * bytes_of(dtype); // of a channel's taps
+  for (int64_t run = kMostChannels; run > 1; run /= 2)
     if (channels % run == 0 && run * bytes <= kMostTapBytes)
       return run;
   return 0;
@@ -45,10 +51,14 @@ int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t
 
 } // namespace
 
+bool is_laid_out(ir::DType dtype, const KernelChoice &choice) {
+  return has_tensor_cores(dtype, choice.target) || computes_in_tf32(dtype, choice);
+}
+
 std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,
-                                         const Target &target, bool is_copied) {
+                                         const KernelChoice &choice, bool is_copied) {
   std::array<int64_t, 4> sizes{};
   for (size_t d = 0; d < 4; ++d) {
     const std::optional<int64_t> size = module.exprs.as_constant(w.dims[d]);
@@ -59,7 +69,7 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
   const auto [out_channels, in_group, height, width] = sizes;
   const int64_t groups = ir::op_integer(ir::Op::conv2d, attributes, "groups");
   const int64_t channels = in_group * groups;
-  if (!has_tensor_cores(x.dtype, target) || in_group == 0)
+  if (!is_laid_out(x.dtype, choice) || in_group == 0)
     return {};
   if (is_depthwise(groups, in_group, out_channels)) {
     if (depthwise_run(x.dtype, groups, height, width,
@@ -70,11 +80,12 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
   }
   if (out_channels / groups < kFewestToLayOut || height > kMostSide || width > kMostSide)
     return {};
-  if (run_of(in_group) == kRun || (run_of(in_group) > 1 && (groups > 1 || !is_copied)))
+  const int64_t own = run_of(in_group, x.dtype), most = kRunBytes / bytes_of(x.dtype);
+  if (own == most || (own > 0 && (groups > 1 || !is_copied)))
     return channels;
   if (groups > 1)
     return {};
-  const int64_t run = channels <= kHalfRun ? kHalfRun : kRun;
+  const int64_t run = channels <= kHalfRun ? kHalfRun : most;
   return (channels + run - 1) / run * run;
 }
 
@@ -114,8 +125,8 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.entry("conv2d_last_depthwise");
   }
   std::vector<ConvolutionForm> forms;
-  const int64_t run = in_group ? run_of(*in_group) : 1;
-  if (run > 1 && kernel_h <= kMostSide && kernel_w <= kMostSide)
+  const int64_t run = in_group ? run_of(*in_group, x.dtype) : 0;
+  if (run > 0 && kernel_h <= kMostSide && kernel_w <= kMostSide)
     forms = choose_last_forms(op, sizes, run);
   const bool is_split = !forms.empty() && forms.front().splits > 1;
   if (!forms.empty()) {
@@ -123,9 +134,11 @@ Status emit_convolution_last(OpEmitter &op) {
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);
     launch.option("-DRUN=" + std::to_string(run));
+    if (computes_in_tf32(x.dtype, op.table().choice()))
+      launch.option("-DTF32");
     if (is_split)
       launch.option("-DSPLIT");
-    if (*in_group % kDepth == 0)
+    if (*in_group * bytes_of(x.dtype) % kDepthBytes == 0)
       launch.option("-DWHOLE_STEPS");
     launch.entry(forms.back().entry);
   }

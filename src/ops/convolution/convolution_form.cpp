@@ -8,11 +8,12 @@ namespace {
 // With fewer channels or products than half of a tile most of it would be of zeros.
 constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProducts = 16,
                   kMostTaps = 63, kManyChannels = 32;
-// Of a tile with channels last, for an element of a run: a thread copies eight runs of x a step.
+// Of a tile with channels last, for an element of a copy: a thread makes eight of x a step, so that
+// registers hold where they lie. The least tile has more of f32, one by one.
 constexpr int64_t kMostPixelsOfRun = 32;
 // Blocks that share out a tile: with two the sum of parts costs what they save. A block has so many
-// steps of kSplitDepth products at least, as many as are on their way at once.
-constexpr int64_t kFewestSplits = 3, kMostSplits = 16, kFewestSplitSteps = 4, kSplitDepth = 32;
+// steps of kSplitBytes of a row at least, as many as are on their way at once.
+constexpr int64_t kFewestSplits = 3, kMostSplits = 16, kFewestSplitSteps = 4, kSplitBytes = 64;
 // Of these a tile has none to spare, whatever the device.
 constexpr int64_t kFewPixels = 16;
 // Where no tiles can be had slices take sums of so many products; of shorter ones they have little.
@@ -71,7 +72,8 @@ std::optional<ConvolutionForm> choose_split(OpEmitter &op, const ConvolutionSize
   const std::optional<int64_t> pixels = op.exprs().as_constant(sizes.pixels);
   if (!pixels || *pixels == 0 || !sizes.products || op.builder().in_nested_block())
     return {};
-  const int64_t steps = (*sizes.products + kSplitDepth - 1) / kSplitDepth;
+  const int64_t size = ir::info(op.operand_type(0).dtype).bytes_per_block;
+  const int64_t steps = (*sizes.products * size + kSplitBytes - 1) / kSplitBytes;
   for (size_t i = 2; i-- > 0;) {
     ConvolutionForm form = forms[i];
     if (i > 0 && form.channels >= 2 * *sizes.channels)
@@ -142,14 +144,14 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
 
 std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
                                                int64_t run) {
-  const Target &target = op.table().choice().target;
+  const ir::DType dtype = op.operand_type(1).dtype;
   if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
-      !has_tensor_cores(op.operand_type(1).dtype, target))
+      !is_laid_out(dtype, op.table().choice()))
     return {};
   std::vector<ConvolutionForm> wanted = last_forms(op);
   if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
     return {*split};
-  while (wanted.back().pixels > kMostPixelsOfRun * run)
+  while (wanted.back().pixels > std::max(kMostPixelsOfRun * run, wanted.front().pixels))
     wanted.pop_back();
   return by_occupancy(op, sizes, wanted);
 }

@@ -38,6 +38,11 @@ inline bool has_tensor_cores(ir::DType dtype) {
 inline bool has_tensor_cores(ir::DType dtype, const Target &target) {
   return has_tensor_cores(dtype) && target.compute_capability >= kTensorCoresSince;
 }
+/// Whether products of the dtype are to be computed on tensor cores by rounding their factors.
+inline bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
+  return choice.tf32 && dtype == ir::DType::f32 &&
+         choice.target.compute_capability >= kTensorCoresSince;
+}
 /// Whether block_sums of kernels/linear/stored_sums.cuh has the format.
 bool has_plain_blocks(ir::DType dtype);
 /// kFormat of the kernels: a number where that has it, else a name of
@@ -178,6 +183,8 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 
 /// A convolution of 1 x 1 without strides, padding and groups, as a product of matrices.
 Status emit_pointwise_convolution(OpEmitter &op);
+/// Whether images of the dtype are to have channels last: tensor cores multiply it.
+bool is_laid_out(ir::DType dtype, const KernelChoice &choice);
 /// The channels of x with which a conv2d of these NCHW and OIHW operands has a form of its own with
 /// channels last, on tensor cores or, where each channel is a group, of eight channels a thread:
 /// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is
@@ -185,7 +192,7 @@ Status emit_pointwise_convolution(OpEmitter &op);
 std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,
-                                         const Target &target, bool is_copied);
+                                         const KernelChoice &choice, bool is_copied);
 /// Whether a conv_integer of such OIHW weights has a form on tensor cores with channels last.
 bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t groups,
                       const Target &target);

@@ -221,12 +221,6 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   return {};
 }
 
-/// Whether products of the dtype are to be computed on tensor cores by rounding their factors.
-bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
-  return choice.tf32 && dtype == ir::DType::f32 &&
-         choice.target.compute_capability >= kTensorCoresSince;
-}
-
 /// The variants that some values of the function's symbols take, in order; the last one is taken
 /// wherever those before it are not. Or the one that the option names, where it takes the dtype.
 std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
+#include "ops/emit/op_emitter.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>
@@ -25,12 +26,13 @@ constexpr std::array<int64_t, kImageRank> kToLast = {0, 2, 3, 1}, kToFirst = {0,
 
 class ImageValues : public ir::FunctionCloner {
 public:
-  ImageValues(const ir::Module &source_module, const ir::Function &source, ir::Module &target)
+  ImageValues(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+              const codegen::KernelChoice &choice)
       : FunctionCloner(source, target), last_(source.values.size()),
         is_only_last_(source.values.size()), is_fixed_(source.values.size()),
         is_convolved_(source.values.size()), maker_(source.values.size()),
         written_(find_written_values(source_module, source)) {
-    find_fixed();
+    find_fixed(choice);
   }
 
   /// What stayed at the borders, in order, with how often.
@@ -46,7 +48,7 @@ protected:
   // --- What is known of values -------------------------------------------------------------------
 
   /// Weights, constants, and what ops of the body make of these alone.
-  void find_fixed() {
+  void find_fixed(const codegen::KernelChoice &choice) {
     for (size_t p = 0; p < source().params.size(); ++p)
       is_fixed_[source().params[p].value.index] = source().is_weight(p);
     for (const Binding &binding : source().body().bindings) {
@@ -58,8 +60,7 @@ protected:
           (ir::op_of(binding) == Op::conv1d || ir::op_of(binding) == Op::conv2d ||
            ir::op_of(binding) == Op::conv_transpose)) {
         const ValueId x = source().operands_of(binding)[0].value();
-        const ir::DType dtype = type_of(x).dtype;
-        if (dtype == ir::DType::f16 || dtype == ir::DType::bf16)
+        if (codegen::is_laid_out(type_of(x).dtype, choice))
           has_convolutions_ = is_convolved_[x.index] = true;
       }
       const auto operands = source().operands_of(binding);

@@ -1,5 +1,6 @@
-// LayOutImages: convolutions of f16 and bf16 read and write images with channels last, and so does
-// what lies between them. There they have the kernels of kernels/convolution/conv2d_last_mma.cuh.
+// LayOutImages: convolutions of f16 and bf16, and of f32 in tf32, read and write images with
+// channels last, and so does what lies between them. There they have the kernels of
+// kernels/convolution/conv2d_last_mma.cuh.
 //
 //   %y = conv2d(%x, %w)            %x_last = transpose(%x) {axes = [0, 2, 3, 1]}
 //   %r = relu(%y)                  %w_last = transpose(%w) {axes = [0, 2, 3, 1]}
@@ -29,8 +30,8 @@ namespace {
 class ImageLayouts : public ImageValues {
 public:
   ImageLayouts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
-               const codegen::Target &device)
-      : ImageValues(source_module, source, target), device_(device) {}
+               const codegen::KernelChoice &choice)
+      : ImageValues(source_module, source, target, choice), choice_(choice) {}
 
   size_t laid_out() const { return laid_out_; }
 
@@ -196,7 +197,7 @@ private:
     const int64_t groups = integer(binding, "groups");
     if (!is_plain(x) || !is_plain(w) || rank_of(x) != kImageRank || !is_fixed_[w.index] ||
         flag(binding, "channels_last") ||
-        !(codegen::takes_bytes_last(module(), type_of(w), groups, device_) ||
+        !(codegen::takes_bytes_last(module(), type_of(w), groups, choice_.target) ||
           (groups > 1 && is_laid_out(x))))
       return false;
     std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
@@ -222,7 +223,7 @@ private:
     filter.dims = as_image(filter.dims, filter.dims.size());
     const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
     const std::optional<int64_t> channels =
-        codegen::channels_laid_out(module(), type_of(x), filter, attributes, device_, is_copied);
+        codegen::channels_laid_out(module(), type_of(x), filter, attributes, choice_, is_copied);
     if (!channels)
       return false;
     const bool is_depthwise = groups > 1 && is_one(filter.dims[1]);
@@ -279,7 +280,7 @@ private:
     as_convolution.dims = {exprs.constant(phases * channels), exprs.constant(in),
                            exprs.constant(taps[0]), exprs.constant(taps[1])};
     const std::optional<int64_t> laid_out = codegen::channels_laid_out(
-        module(), type_of(x), as_convolution, {}, device_, !last_[x.index].valid());
+        module(), type_of(x), as_convolution, {}, choice_, !last_[x.index].valid());
     if (!laid_out)
       return false;
 
@@ -486,18 +487,19 @@ private:
     return append(binding, operands, {{"axes", axes}});
   }
 
-  const codegen::Target device_;
+  const codegen::KernelChoice choice_;
   size_t laid_out_ = 0, depth_ = 0; // ops; open blocks
 };
 
 } // namespace
 
 Result<ir::Module> lay_out_images(const ir::Module &module, const PassContext &context) {
-  codegen::Target device;
-  device.compute_capability = context.number("target.compute_capability");
+  codegen::KernelChoice choice; // of these two
+  choice.target.compute_capability = context.number("target.compute_capability");
+  choice.tf32 = context.choice("mixed.dtype") == "tf32";
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    ImageLayouts layouts(module, function, target, device);
+    ImageLayouts layouts(module, function, target, choice);
     CUGRT_ASSIGN(ir::Function laid_out, layouts.run());
     target.functions.push_back(std::move(laid_out));
     if (layouts.laid_out() == 0)
