@@ -1,5 +1,6 @@
 // Instances: instantiation, setters, updates, launches.
 #include "emulator/driver/launch.h"
+#include "emulator/graph/batch_copy.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
@@ -312,14 +313,14 @@ bool has_large_cluster(const ExecNode &node) {
 
 bool can_disable(const ExecNode &node) {
   return node.type == CU_GRAPH_NODE_TYPE_KERNEL || node.type == CU_GRAPH_NODE_TYPE_MEMSET ||
-         node.type == CU_GRAPH_NODE_TYPE_MEMCPY;
+         node.type == CU_GRAPH_NODE_TYPE_MEMCPY || node.type == kBatchCopyNode;
 }
 
 } // namespace
 
 CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode handle, unsigned int enabled) {
   return exec_node_call(exec, handle, [&](Driver &, GraphExec &, ExecNode &node) -> CUresult {
-    // "Currently only kernel, memset and memcpy nodes are supported."
+    // "The following node types are currently supported: Kernel, Memset, Memcpy, Batch memcpy"
     if (!can_disable(node))
       return CUDA_ERROR_INVALID_VALUE;
     if (!enabled && has_large_cluster(node)) // measured

@@ -43,6 +43,16 @@ struct FillWork {
   std::shared_ptr<GreenContext> green; // likewise
 };
 
+/// Copies in no order among themselves.
+struct BatchCopyWork {
+  std::vector<CUdeviceptr> destinations, sources;
+  std::vector<size_t> sizes;
+  std::vector<CUmemcpyAttributes> attributes;
+  std::vector<size_t> attribute_starts; // the first copy that each of them applies to
+  std::shared_ptr<Context> context;
+  std::shared_ptr<GreenContext> green; // as a copy's
+};
+
 struct HostWork {
   CUhostFn function = nullptr;
   void *user = nullptr;
@@ -77,8 +87,9 @@ struct ConditionalWork {
   std::shared_ptr<std::vector<CUgraph>> body_handles;
 };
 
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, ChildWork,
-                          EventRecordWork, EventWaitWork, ConditionalWork, MemoryOpsWork>;
+using Work =
+    std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, ChildWork, EventRecordWork,
+                 EventWaitWork, ConditionalWork, MemoryOpsWork, BatchCopyWork>;
 
 CUgraphNodeType work_type(const Work &work);
 /// The graphs that a node holds: a child graph, the bodies of a conditional.

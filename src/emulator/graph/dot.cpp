@@ -1,4 +1,5 @@
 // cuGraphDebugDotPrint: the graph in DOT form.
+#include "emulator/graph/batch_copy.h"
 #include "emulator/graph/graph_call.h"
 
 #include "base/file.h"
@@ -8,7 +9,7 @@ namespace cugrt::emulator::api {
 namespace {
 
 const char *type_name(CUgraphNodeType type) {
-  switch (type) {
+  switch (int(type)) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
     return "KERNEL";
   case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -27,6 +28,8 @@ const char *type_name(CUgraphNodeType type) {
     return "CONDITIONAL";
   case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
     return "BATCH_MEM_OP";
+  case int(kBatchCopyNode):
+    return "MEMCPY_BATCH";
   default:
     return "EMPTY";
   }
@@ -52,6 +55,11 @@ std::string describe(const Work &work, bool verbose) {
   } else if (auto *copy = std::get_if<CopyWork>(&work)) {
     text += "\\n" + std::to_string(copy->copy.WidthInBytes) + "x" +
             std::to_string(copy->copy.Height) + "x" + std::to_string(copy->copy.Depth);
+  } else if (auto *batch = std::get_if<BatchCopyWork>(&work)) {
+    text += "\\n" + std::to_string(batch->sizes.size()) + " copies";
+    if (verbose)
+      for (size_t size : batch->sizes)
+        text += "\\n" + std::to_string(size);
   } else if (auto *fill = std::get_if<FillWork>(&work)) {
     text += "\\n" + std::to_string(fill->fill.width) + "x" + std::to_string(fill->fill.height) +
             " of " + std::to_string(fill->fill.elementSize) + " bytes";
@@ -98,7 +106,8 @@ CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned
       return CUDA_ERROR_INVALID_VALUE;
     constexpr unsigned kVerbose = CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE |
                                   CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS |
-                                  CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS;
+                                  CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS |
+                                  1u << 16; // CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_BATCH_NODE_PARAMS
     std::string text = "digraph dot {\n";
     print(graph, (flags & kVerbose) != 0, text);
     text += "}\n";

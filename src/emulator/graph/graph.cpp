@@ -1,5 +1,6 @@
 // Building graphs: nodes, edges, clones; see graph.h.
 #include "emulator/driver/driver.h"
+#include "emulator/graph/batch_copy.h"
 #include "emulator/graph/conditional.h"
 
 #include <algorithm>
@@ -7,12 +8,17 @@
 namespace cugrt::emulator::api {
 
 CUgraphNodeType work_type(const Work &work) {
-  constexpr CUgraphNodeType kTypes[] = {
-      CU_GRAPH_NODE_TYPE_EMPTY,        CU_GRAPH_NODE_TYPE_KERNEL,
-      CU_GRAPH_NODE_TYPE_MEMCPY,       CU_GRAPH_NODE_TYPE_MEMSET,
-      CU_GRAPH_NODE_TYPE_HOST,         CU_GRAPH_NODE_TYPE_GRAPH,
-      CU_GRAPH_NODE_TYPE_EVENT_RECORD, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-      CU_GRAPH_NODE_TYPE_CONDITIONAL,  CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
+  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_EMPTY,
+                                        CU_GRAPH_NODE_TYPE_KERNEL,
+                                        CU_GRAPH_NODE_TYPE_MEMCPY,
+                                        CU_GRAPH_NODE_TYPE_MEMSET,
+                                        CU_GRAPH_NODE_TYPE_HOST,
+                                        CU_GRAPH_NODE_TYPE_GRAPH,
+                                        CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                                        CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+                                        CU_GRAPH_NODE_TYPE_CONDITIONAL,
+                                        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                                        kBatchCopyNode};
   static_assert(std::size(kTypes) == std::variant_size_v<Work>);
   return kTypes[work.index()];
 }

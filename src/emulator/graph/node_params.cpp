@@ -1,5 +1,6 @@
 // Parameter structs of graph nodes; see node_params.h.
 #include "emulator/graph/node_params.h"
+#include "emulator/graph/batch_copy.h"
 #include "emulator/graph/conditional.h"
 
 #include "emulator/driver/copy.h"
@@ -10,8 +11,6 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out, Ref<GreenContext> *green) {
   if (!handle) {
     *green = current_green(driver);
@@ -21,8 +20,6 @@ CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out, Ref<Gre
   *green = driver.contexts.find_green(handle);
   return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
-
-} // namespace
 
 CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &p, const KernelWork *old,
                         Work *out) {
@@ -134,6 +131,8 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
                         Work *out) {
   if (!reserved_zero(params)) // "Reserved. Must be zero."
     return CUDA_ERROR_INVALID_VALUE;
+  if (params.type == kBatchCopyNode && driver.config.driver_version >= kBatchCopyNodes)
+    return batch_copy_to_work(driver, params, out);
   switch (params.type) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
     return kernel_to_work(driver, params.kernel, old ? std::get_if<KernelWork>(old) : nullptr, out);
@@ -213,6 +212,10 @@ struct Describe {
     hand_out(node);
     out.memOp = {work.context->handle, unsigned(work.ops.size()), work.ops.data(), 0};
   }
+  void operator()(BatchCopyWork &work) const {
+    hand_out(node);
+    describe_batch_copy(work, &out);
+  }
 };
 
 // Of the union, in the layout of CUDA 13.5.
@@ -243,6 +246,8 @@ size_t utilized_bytes(CUgraphNodeType type) {
     return sizeof(CUDA_BATCH_MEM_OP_NODE_PARAMS_v2);
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
     return sizeof(CUDA_CONDITIONAL_NODE_PARAMS);
+  case int(kBatchCopyNode):
+    return sizeof(BatchCopyParams);
   case CU_GRAPH_NODE_TYPE_EMPTY:
     return 0;
   }

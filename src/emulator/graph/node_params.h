@@ -7,6 +7,9 @@ namespace cugrt::emulator::api {
 
 // All need the lock. `context` handles that are null mean the current context.
 
+/// The context of a handle, and the green one whose it is or nullptr; of null the current ones.
+CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out, Ref<GreenContext> *green);
+
 /// Attributes are kept from `old`, if there is one, and the green context of a function's node.
 CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &params,
                         const KernelWork *old, Work *out);

@@ -3,6 +3,7 @@
 
 #include "emulator/driver/copy.h"
 #include "emulator/driver/launch.h"
+#include "emulator/graph/batch_copy.h"
 
 namespace cugrt::emulator::api {
 
@@ -47,6 +48,11 @@ CUresult NodeRun::run_work(LaunchAccesses *accesses) {
       copy_accesses(*copy, accesses->before_wait);
     return run_copy(driver_, *copy);
   }
+  if (auto *batch = std::get_if<BatchCopyWork>(&work_)) {
+    if (accesses)
+      batch_copy_accesses(*batch, accesses->before_wait);
+    return run_batch_copy(driver_, *batch);
+  }
   if (auto *fill = std::get_if<FillWork>(&work_)) {
     if (accesses)
       fill_accesses(fill->fill, accesses->before_wait);
@@ -79,6 +85,7 @@ std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph 
     const ExecNode &node = graph.nodes[i];
     bool on_device = std::holds_alternative<KernelWork>(node.work) ||
                      std::holds_alternative<CopyWork>(node.work) ||
+                     std::holds_alternative<BatchCopyWork>(node.work) ||
                      std::holds_alternative<FillWork>(node.work);
     if (on_device && node.enabled)
       runs[i] = std::make_shared<NodeRun>(driver, node, i, check);

@@ -141,9 +141,10 @@ void OrderCheck::compare(Part &a, Part &b) {
 std::string work_text(const Work &work) {
   if (auto *kernel = std::get_if<KernelWork>(&work))
     return "kernel '" + kernel->function->info->name + "'";
-  return std::holds_alternative<CopyWork>(work)   ? "copy"
-         : std::holds_alternative<FillWork>(work) ? "memset"
-                                                  : "node";
+  return std::holds_alternative<CopyWork>(work)        ? "copy"
+         : std::holds_alternative<BatchCopyWork>(work) ? "batch of copies"
+         : std::holds_alternative<FillWork>(work)      ? "memset"
+                                                       : "node";
 }
 
 std::string node_name(const ExecNode &node, uint32_t index) {

@@ -121,6 +121,7 @@ struct TaskBatch::TaskMaker {
   TaskPtr operator()(const KernelWork &work) const { return on_device(work); }
   TaskPtr operator()(const CopyWork &work) const { return on_device(work); }
   TaskPtr operator()(const FillWork &work) const { return on_device(work); }
+  TaskPtr operator()(const BatchCopyWork &work) const { return on_device(work); }
   TaskPtr operator()(const HostWork &work) const { return host_task(work); }
   TaskPtr operator()(const EventRecordWork &work) const {
     auto task = std::make_shared<Task>();

@@ -3,6 +3,7 @@
 // A whole update pairs the nodes of two graphs from their exit nodes backwards, by the order of
 // edges, as cuda.h describes; nothing is changed unless everything may be.
 #include "emulator/graph/update.h"
+#include "emulator/graph/batch_copy.h"
 #include "emulator/graph/conditional.h"
 
 #include "emulator/driver/copy.h"
@@ -96,6 +97,10 @@ Reason check(Driver &driver, const GraphExec &, const FillWork &from, const Fill
 
 Reason check(Driver &, const GraphExec &, const MemoryOpsWork &from, const MemoryOpsWork &to) {
   return same_but_values(from, to) ? CU_GRAPH_EXEC_UPDATE_SUCCESS : kParameters;
+}
+
+Reason check(Driver &, const GraphExec &, const BatchCopyWork &from, const BatchCopyWork &to) {
+  return same_but_operands(from, to) ? CU_GRAPH_EXEC_UPDATE_SUCCESS : kParameters;
 }
 
 template <class W> Reason check(Driver &, const GraphExec &, const W &, const W &) {

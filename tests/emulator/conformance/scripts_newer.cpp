@@ -202,6 +202,53 @@ void added_script(Script &s) {
   s.need(s.api.cuMemFree(cell));
 }
 
+/// CUDA_MEMCPY_BATCH_NODE_PARAMS of CUDA 13.5, for builds with an older cuda.h.
+struct BatchOfCopies {
+  size_t count;
+  CUdeviceptr *to, *from;
+  size_t *sizes;
+  CUmemcpyAttributes *attributes;
+  size_t *starts;
+  size_t attribute_count;
+  CUcontext context;
+};
+
+void batch_copy_script(Script &s) {
+  constexpr auto kBatch = CUgraphNodeType(14); // CU_GRAPH_NODE_TYPE_MEMCPY_BATCH
+  GraphBuilder g(s);
+  CUdeviceptr cell = s.words(4, 1);
+  s.need(s.api.cuMemsetD32(cell, 5, 1));
+  CUdeviceptr to[] = {cell + 4, cell + 8}, from[] = {cell, cell + 12};
+  size_t sizes[] = {4, 4}, starts[] = {0};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  const BatchOfCopies batch{2, to, from, sizes, &attributes, starts, 1, s.context};
+  CUgraphNodeParams params{};
+  params.type = kBatch;
+  std::memcpy(params.reserved1, &batch, sizeof batch);
+  CUgraphNode node = nullptr, refused = nullptr;
+  s.expect("a node", s.api.cuGraphAddNode_v3(&node, g.graph, nullptr, nullptr, 0, &params));
+  CUgraphExec exec = g.instantiate();
+  s.expect("a copied word", launched(s, exec, cell + 4), 5);
+  sizes[0] = 0;
+  s.need(s.api.cuMemsetD32(cell, 6, 1));
+  s.expect("a size of 0", s.api.cuGraphExecNodeSetParams(exec, node, &params));
+  s.expect("disables the copy", launched(s, exec, cell + 4), 5);
+  s.expect("the node disabled", s.api.cuGraphNodeSetEnabled(exec, node, 0));
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+  s.observe("other attributes", s.api.cuGraphExecNodeSetParams(exec, node, &params),
+            CUDA_ERROR_INVALID_VALUE);
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  s.observe("sources read during the call",
+            s.api.cuGraphAddNode_v3(&refused, g.graph, nullptr, nullptr, 0, &params),
+            CUDA_ERROR_NOT_SUPPORTED);
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+  s.observe("no order of access",
+            s.api.cuGraphAddNode_v3(&refused, g.graph, nullptr, nullptr, 0, &params),
+            CUDA_ERROR_INVALID_VALUE);
+  s.need(s.api.cuGraphExecDestroy(exec));
+}
+
 void counts_script(Script &s) {
   size_t count = 99;
   s.expect("of the kernel that multiplies and adds",
@@ -255,6 +302,12 @@ const std::vector<ScriptCase> &newer_scripts() {
         {"cuGraphNodeSetParams_v2", "otherwise the call returns CUDA_ERROR_INVALID_CONTEXT"}},
        added_script,
        13040},
+      {"a batch of copies as a node",
+       Kind::shared,
+       {{"cuMemcpyBatchAsync", "copies within a batch are not guaranteed to execute in any"},
+        {"cuGraphNodeSetEnabled", "Batch memcpy"}},
+       batch_copy_script,
+       13050},
       {"how many parameters a function has",
        Kind::shared,
        {{"cuFuncGetParamCount", "Queries the number of kernel parameters used by func"}},
