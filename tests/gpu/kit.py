@@ -6,6 +6,8 @@
 The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
 which they run: doctor, conformance, suites, device, kernels, launch, load, torch, sanitizer, precision,
 language_model, models, python. What tells most comes first, what needs a network or many minutes last.
+`stages` stands for stage0 to stage9, which confirm designs of kernels or end them (stages.py); they run
+only when they are named.
 Each writes what it found into FOLDER, NAME.json; one whose file is there is not run again, so a run that
 was cut off goes on where it ended, and a stage is done anew by deleting its file. report.md is written
 anew after each stage: what was found, what test cases told, and what differs from what the emulated
@@ -21,6 +23,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +31,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 import catch_report  # noqa: E402
+import stages as designs  # noqa: E402
 import suite_plan  # noqa: E402
 
 # Cases that are about the emulated driver: its findings, its devices, its faults on request.
@@ -80,14 +84,20 @@ class Kit:
             environment.update(CUGRT_TEST_DRIVER=emulator, CUGRT_EMULATOR=emulator)
         return environment
 
-    def run(self, command, seconds, log):
-        """The exit status; stdout and stderr go to FOLDER/LOG."""
-        with open(self.at(log), "w", encoding="utf-8") as out:
+    def run(self, command, seconds, log, output=None):
+        """The exit status, 124 when the time is over: all that the command has started ends then. stdout and stderr
+        go to FOLDER/LOG, or stdout to the file `output`."""
+        with open(self.at(log), "w", encoding="utf-8") as told, open(output or os.devnull, "wb") as out:
+            running = subprocess.Popen(command, env={**os.environ, **self.environment()}, stderr=told,
+                                       stdout=out if output else told, start_new_session=True)
             try:
-                return subprocess.run(command, env={**os.environ, **self.environment()}, stdout=out,
-                                      stderr=subprocess.STDOUT, timeout=seconds).returncode
+                return running.wait(seconds)
             except subprocess.TimeoutExpired:
                 return 124
+            finally:
+                if running.poll() is None:
+                    os.killpg(running.pid, signal.SIGKILL)
+                    running.wait()
 
     def write_json(self, name, command, seconds):
         """Writes the JSON that the command prints."""
@@ -231,9 +241,30 @@ def sanitizer(kit):
     kit.write("sanitizer.json", rows)
 
 
+def design(number):
+    """stageN.json where all steps ended well; stageN.partial.json otherwise, and the stage is run again."""
+    name = designs.NAMES[number]
+
+    def run(kit):
+        rows = designs.run_stage(kit, number)
+        failed = designs.failures(rows)
+        kit.write(name + (".partial.json" if failed else ".json"), rows)
+        if failed:
+            raise Failed("; ".join(failed))
+        if os.path.exists(kit.at(name + ".partial.json")):
+            os.unlink(kit.at(name + ".partial.json"))
+    return run
+
+
+def design_rows(kit, name):
+    return kit.read(name + ".json") or kit.read(name + ".partial.json")
+
+
 STAGES = {"doctor": doctor, "conformance": conformance, "suites": suites, **{name: bench(name) for name in BENCHES},
           "torch": torch, "sanitizer": sanitizer, "precision": precision, "language_model": language_model,
-          "models": models, "python": python}
+          "models": models, "python": python,
+          **{name: design(number) for number, name in enumerate(designs.NAMES)}}
+ALWAYS = tuple(name for name in STAGES if name not in designs.NAMES)
 TESTS = ("suites", "models", "python")  # stages whose rows are of test programs
 
 
@@ -273,12 +304,31 @@ def conformance_section(kit, rows):
 
 
 def bench_section(rows):
-    keys = [key for key in ("case", "graph", "nodes", "mode", "shape", "dtype", "us", "us_each", "gb_per_s", "tera_per_s", "fraction_of_ceiling",
-                            "host_us_first", "host_us_repeat", "device_us", "kernels", "ms", "caches", "tokens",
-                            "tokens_per_s", "kl", "same_best", "ratio") if any(key in r for r in rows)]
+    keys = [key for key in ("step", "case", "graph", "nodes", "mode", "shape", "dtype", "us", "us_each", "gb_per_s",
+                            "tera_per_s", "fraction_of_ceiling", "host_us_first", "host_us_repeat", "device_us",
+                            "kernels", "ms", "caches", "tokens", "tokens_per_s", "kl", "same_best", "ratio") if any(key in r for r in rows)]
     def text(value):
         return f"{value:.3g}" if isinstance(value, float) else "" if value is None else value
     return table(keys, [[text(row.get(key)) for key in keys] for row in rows])
+
+
+def designs_section(kit):
+    """A line for each design, then what was measured."""
+    done = {name: rows for name in designs.NAMES if (rows := design_rows(kit, name))}
+    if not done:
+        return []
+    every = [row for rows in done.values() for row in rows]
+    lines = ["", "## stages", ""]
+    for number, (name, stage) in enumerate(zip(designs.NAMES, designs.STAGES)):
+        told = [stage.about + ": not done yet"]
+        if name in done:
+            told = designs.failures(done[name]) + designs.verdict_lines(number, every)
+        lines += [f"- {name}, {line}" for line in told]
+    for name, stage in zip(designs.NAMES, designs.STAGES):
+        measured = [row for row in done.get(name, []) if "case" in row]
+        if measured:
+            lines += ["", f"### {name}: {stage.about}", "", *bench_section(measured)]
+    return lines
 
 
 def differing(kit):
@@ -304,7 +354,8 @@ def report(kit, problems):
     lines += [f"- could not run: {name}: {why}" for name, why in problems.items()]
     sections = {"conformance": lambda rows: conformance_section(kit, rows), **dict.fromkeys(TESTS, tests_section),
                 "sanitizer": lambda rows: table(("test", "status", "log"), [tuple(r.values()) for r in rows])}
-    for name in list(STAGES)[1:]:
+    lines += designs_section(kit)
+    for name in ALWAYS[1:]:
         rows = kit.read(name + ".json")
         if rows is None:
             lines += ["", f"## {name}", "", "Not done yet."]
@@ -322,14 +373,15 @@ def main():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"))
     parser.add_argument("--golden", default=os.path.join(ROOT, "tests", "emulator", "conformance", "golden"))
     options = parser.parse_args()
-    unknown = [name for name in options.stages if name not in STAGES]
+    named = [name for word in options.stages for name in (designs.NAMES if word == "stages" else (word,))]
+    unknown = [name for name in named if name not in STAGES]
     if unknown:
-        parser.error(f"no stage {unknown[0]}; stages: {' '.join(STAGES)}")
+        parser.error(f"no stage {unknown[0]}; stages: {' '.join(STAGES)}, and stages for all from stage0 on")
     kit = Kit(os.path.abspath(options.folder), os.path.abspath(options.build), options.golden,
               os.environ.get("CUGRT_DRIVER") or "system")
     os.makedirs(kit.folder, exist_ok=True)
     problems = {}
-    for name in options.stages or STAGES:
+    for name in named or ALWAYS:
         if not os.path.exists(kit.at(name + ".json")):
             started = time.monotonic()
             try:
