@@ -79,6 +79,7 @@ CUresult Driver::reinitialize() {
   inject_fault(config.fail_call, CUresult(config.fail_code));
   findings.configure(config.checks, config.report);
   stream_order.clear();
+  activities.clear();
   set_message({});
   return CUDA_SUCCESS;
 }

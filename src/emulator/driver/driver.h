@@ -12,6 +12,7 @@
 // ours but, at last, StreamOrder and Findings.
 #pragma once
 
+#include "emulator/driver/activity.h"
 #include "emulator/driver/conditional_table.h"
 #include "emulator/driver/config.h"
 #include "emulator/driver/findings.h"
@@ -49,6 +50,7 @@ public:
   std::unique_ptr<Scheduler> scheduler;
   Counters counters;
   Findings findings;
+  ActivityLog activities;
   StreamOrder stream_order{findings};
   uint64_t next_id = 1; // of contexts, streams, captures
   Ref<Context> primary; // alive while retained

@@ -143,8 +143,8 @@ namespace {
 
 // All nodes, one after the other, each drawn by the seed from those that are ready.
 CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
-                  uint64_t seed) {
-  std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check);
+                  uint64_t seed, uint32_t launch) {
+  std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check, launch);
   std::vector<uint32_t> ready, pending(graph.nodes.size());
   std::vector<std::vector<uint32_t>> dependents(graph.nodes.size());
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
@@ -161,9 +161,10 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<
     ready.pop_back();
     const ExecNode &node = graph.nodes[index];
     if (node.body)
-      CUGRT_EMU_TRY(run_body(driver, *node.body, make_check(check, index, *node.body), seed));
+      CUGRT_EMU_TRY(
+          run_body(driver, *node.body, make_check(check, index, *node.body), seed, launch));
     else if (!node.branches.empty())
-      CUGRT_EMU_TRY(run_conditional(driver, node, index, check, seed));
+      CUGRT_EMU_TRY(run_conditional(driver, node, index, check, seed, launch));
     else if (runs[index])
       CUGRT_EMU_TRY(runs[index]->run());
     for (uint32_t next : dependents[index])
@@ -188,7 +189,7 @@ bool does_work(const ExecGraph &graph) {
 } // namespace
 
 CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
-                         const std::shared_ptr<OrderCheck> &check, uint64_t seed) {
+                         const std::shared_ptr<OrderCheck> &check, uint64_t seed, uint32_t launch) {
   const auto &work = std::get<ConditionalWork>(node.work);
   auto run_branch = [&](size_t i) -> CUresult {
     const ExecGraph &body = *node.branches[i];
@@ -198,7 +199,7 @@ CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
                                       " has nothing to execute: drivers before 12.8 hang");
       return CUDA_ERROR_LAUNCH_TIMEOUT;
     }
-    return run_body(driver, body, make_check(check, index, body), seed = mix(seed));
+    return run_body(driver, body, make_check(check, index, body), seed = mix(seed), launch);
   };
   uint32_t value = work.conditional->value;
   if (!work.conditional->assigned)

@@ -33,6 +33,6 @@ void arm(const std::vector<std::shared_ptr<Conditional>> &conditionals, uint64_t
 /// Runs the node, number `index` of the graph that `check` is of, on the device thread, without the
 /// lock.
 CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
-                         const std::shared_ptr<OrderCheck> &check, uint64_t seed);
+                         const std::shared_ptr<OrderCheck> &check, uint64_t seed, uint32_t launch);
 
 } // namespace cugrt::emulator::api

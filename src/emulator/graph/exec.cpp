@@ -11,7 +11,7 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-constexpr uint64_t kFlags =
+constexpr uint64_t kInstantiateFlags =
     CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD |
     CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
 
@@ -70,6 +70,7 @@ CUresult snapshot(Driver &driver, const Graph &graph, ExecGraph &out, Instantiat
     uint32_t i = index[node.get()];
     ExecNode &exec = out.nodes[i];
     exec.source_id = node->id;
+    exec.tools_id = exec.source_tools_id = tools_id_of(*node);
     exec.type = node->type();
     if (auto *child = std::get_if<ChildWork>(&node->work)) {
       exec.body = std::make_shared<ExecGraph>();
@@ -114,6 +115,7 @@ struct LaunchPlan {
   Driver &driver;
   TaskBatch batch;
   uint64_t seed;
+  uint32_t launch;
 
   TaskPtr shuffle(TaskPtr task) {
     task->order_minor = mix(seed++);
@@ -129,9 +131,10 @@ struct LaunchPlan {
   TaskPtr add_conditional(const ExecNode &node, uint32_t index,
                           const std::shared_ptr<OrderCheck> &check) {
     auto copy = std::make_shared<ExecNode>(copy_node(node));
-    return add_device([&driver = driver, copy, index, check, node_seed = mix(seed++)](CUresult) {
-      return run_conditional(driver, *copy, index, check, node_seed);
-    });
+    return add_device(
+        [&driver = driver, copy, index, check, node_seed = mix(seed++), launch = launch](CUresult) {
+          return run_conditional(driver, *copy, index, check, node_seed, launch);
+        });
   }
   TaskPtr add_run(const std::shared_ptr<NodeRun> &run) {
     return add_device([run](CUresult) { return run->run(); });
@@ -162,7 +165,7 @@ struct LaunchPlan {
   // depends on `end`, what the node depends on precedes `begin`.
   void expand(const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
               const TaskPtr &begin, const TaskPtr &end) {
-    std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check);
+    std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check, launch);
     std::vector<std::pair<TaskPtr, TaskPtr>> spans;
     spans.reserve(graph.nodes.size());
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
@@ -263,7 +266,7 @@ CUresult check_conditionals(Driver &driver, const Graph &graph, InstantiateError
 CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphExec &exec,
                      InstantiateError *error) {
   error->result = CUDA_GRAPH_INSTANTIATE_ERROR;
-  if (flags & ~kFlags)
+  if (flags & ~kInstantiateFlags)
     return CUDA_ERROR_INVALID_VALUE;
   if (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) {
     // "This flag cannot be used in conjunction with [...] AUTO_FREE_ON_LAUNCH."
@@ -278,6 +281,8 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   exec.flags = flags;
   exec.graph_id = graph.id;
   exec.id = driver.next_id++;
+  for (ExecNode &node : exec.body.nodes)
+    node.tools_id = tools_id_of(exec.id, uint32_t(node.source_tools_id));
   error->result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
   return CUDA_SUCCESS;
 }
@@ -323,7 +328,8 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
     driver.set_message("the graph has a kernel node whose green context was destroyed");
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
-  LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches)};
+  LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches),
+                  driver.activities.next_launch()};
   TaskPtr begin = plan.add_begin(*exec), end = plan.add_marker();
   plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.

@@ -53,10 +53,22 @@ struct Graph {
   UserReferences user_objects;
 };
 
+/// What tools call a node by: no document says how it is made. PyTorch takes the graph's number
+/// from its upper half, and puts an instance's there (torch/cuda/_graph_annotations.py of 2.12).
+inline uint64_t tools_id_of(uint64_t graph_id, uint32_t local_id) {
+  return graph_id << 32 | local_id;
+}
+inline uint64_t tools_id_of(const GraphNode &node) {
+  return tools_id_of(node.graph->id, node.local_id);
+}
+
 struct ExecGraph;
 
 struct ExecNode {
   uint64_t source_id = 0;
+  // As tools call them (node_ids.cpp): the instance's node, and the graph's that it was last made
+  // of.
+  uint64_t tools_id = 0, source_tools_id = 0;
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   Work work; // of a child graph: body instead
   std::shared_ptr<ExecGraph> body;

@@ -45,13 +45,11 @@ CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode handle, unsigned int *out) {
   });
 }
 
-// No document says how it is made. PyTorch takes the graph's number from its upper half, and puts
-// an instance's there (torch/cuda/_graph_annotations.py of 2.12).
 CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode handle, unsigned long long *out) {
   return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
     if (!out)
       return CUDA_ERROR_INVALID_VALUE;
-    *out = node.graph->id << 32 | node.local_id;
+    *out = tools_id_of(node);
     return CUDA_SUCCESS;
   });
 }

@@ -17,9 +17,10 @@ bool has_checks(const Driver &driver) {
 } // namespace
 
 NodeRun::NodeRun(Driver &driver, const ExecNode &node, uint32_t index,
-                 std::shared_ptr<OrderCheck> check)
+                 std::shared_ptr<OrderCheck> check, uint32_t launch)
     : driver_(driver), work_(node.work), name_(has_checks(driver) ? node_name(node, index) : ""),
-      index_(index), check_(std::move(check)) {}
+      index_(index), tools_name_{node.tools_id, node.source_tools_id, launch},
+      check_(std::move(check)) {}
 
 NodeRun::NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work)
     : driver_(driver), work_(work), name_(has_checks(driver) ? work_text(work) : ""), index_(0),
@@ -33,11 +34,26 @@ CUresult NodeRun::run() {
   auto check = std::move(check_);
   bool watched = check && check->watches(index_);
   LaunchAccesses accesses;
-  result_ = run_work(watched ? &accesses : nullptr);
+  result_ = run_told(watched ? &accesses : nullptr);
   if (watched && result_ == CUDA_SUCCESS)
     check->touched(index_, name_, accesses);
   predecessors_.clear();
   return result_;
+}
+
+// Runs the work and tells a profiler of it, where there is one.
+CUresult NodeRun::run_told(LaunchAccesses *accesses) {
+  ActivityLog &log = driver_.activities;
+  const ActivityKind kind = activity_of(work_);
+  if (!log.wants(kind))
+    return run_work(accesses);
+  Activity activity{kind, activity_ns(), 0, tools_name_, ""};
+  if (const auto *kernel = std::get_if<KernelWork>(&work_))
+    activity.kernel = kernel->function->info->name;
+  const CUresult result = run_work(accesses);
+  activity.end_ns = activity_ns();
+  log.add(std::move(activity));
+  return result;
 }
 
 CUresult NodeRun::run_work(LaunchAccesses *accesses) {
@@ -79,7 +95,8 @@ CUresult NodeRun::run_kernel_node(const KernelWork &work, LaunchAccesses *access
 }
 
 std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph &graph,
-                                                const std::shared_ptr<OrderCheck> &check) {
+                                                const std::shared_ptr<OrderCheck> &check,
+                                                uint32_t launch) {
   std::vector<std::shared_ptr<NodeRun>> runs(graph.nodes.size());
   for (uint32_t i = 0; i < runs.size(); ++i) {
     const ExecNode &node = graph.nodes[i];
@@ -88,7 +105,7 @@ std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph 
                      std::holds_alternative<BatchCopyWork>(node.work) ||
                      std::holds_alternative<FillWork>(node.work);
     if (on_device && node.enabled)
-      runs[i] = std::make_shared<NodeRun>(driver, node, i, check);
+      runs[i] = std::make_shared<NodeRun>(driver, node, i, check, launch);
   }
   for (uint32_t i = 0; i < runs.size(); ++i) {
     const ExecNode &node = graph.nodes[i];

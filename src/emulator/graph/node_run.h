@@ -1,6 +1,7 @@
 // Running what the device executes: nodes of a launch, and work in streams.
 #pragma once
 
+#include "emulator/driver/activity.h"
 #include "emulator/graph/order_check.h"
 
 namespace cugrt::emulator::api {
@@ -11,7 +12,8 @@ namespace cugrt::emulator::api {
 class NodeRun {
 public:
   /// A copy of the node's work is taken. `check` may be nullptr.
-  NodeRun(Driver &driver, const ExecNode &node, uint32_t index, std::shared_ptr<OrderCheck> check);
+  NodeRun(Driver &driver, const ExecNode &node, uint32_t index, std::shared_ptr<OrderCheck> check,
+          uint32_t launch);
   /// In a stream; `stream_work` may be nullptr.
   NodeRun(Driver &driver, const Work &work, const std::shared_ptr<StreamWork> &stream_work);
 
@@ -21,12 +23,14 @@ public:
 
 private:
   CUresult run_work(LaunchAccesses *accesses);
+  CUresult run_told(LaunchAccesses *accesses);
   CUresult run_kernel_node(const KernelWork &work, LaunchAccesses *accesses);
 
   Driver &driver_;
   const Work work_;
   const std::string name_;
   const uint32_t index_;
+  const NodeName tools_name_;                          // none: in a stream
   std::shared_ptr<OrderCheck> check_;                  // until it has run, as are the predecessors
   std::vector<std::shared_ptr<NodeRun>> predecessors_; // over programmatic edges
   std::mutex mutex_; // held while it runs, so that others wait; taken along edges only
@@ -35,9 +39,10 @@ private:
 };
 
 /// For every node of the graph that the device executes its run, linked over programmatic edges;
-/// nullptr for the others and for disabled ones.
+/// nullptr for the others and for disabled ones. `launch`: of ActivityLog::next_launch.
 std::vector<std::shared_ptr<NodeRun>> make_runs(Driver &driver, const ExecGraph &graph,
-                                                const std::shared_ptr<OrderCheck> &check);
+                                                const std::shared_ptr<OrderCheck> &check,
+                                                uint32_t launch);
 /// nullptr when the checks are off.
 std::shared_ptr<OrderCheck> make_check(Driver &driver, const ExecGraph &graph,
                                        std::shared_ptr<StreamWork> stream_work);

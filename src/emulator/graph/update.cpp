@@ -182,8 +182,13 @@ bool pair_graphs(const ExecGraph &exec, const Graph &graph, Pairing &pairing,
 }
 
 /// What an update does, to be collected whole before anything is changed.
+struct Change {
+  ExecNode *target;
+  Work work;
+  uint64_t source_tools_id;
+};
 struct Changes {
-  std::vector<std::pair<ExecNode *, Work>> works;
+  std::vector<Change> works;
   std::vector<std::pair<ExecGraph *, UserReferences>> references;
 };
 
@@ -206,7 +211,7 @@ bool plan_conditional(Driver &driver, const GraphExec &whole, ExecNode &target,
       return false;
   ConditionalWork work = to;
   work.bodies.clear();
-  changes.works.push_back({&target, std::move(work)});
+  changes.works.push_back({&target, std::move(work), tools_id_of(source)});
   return true;
 }
 
@@ -238,7 +243,7 @@ bool plan_update(Driver &driver, const GraphExec &whole, ExecGraph &exec, const 
     Reason reason = check_change(driver, whole, target.work, source->work);
     if (reason != CU_GRAPH_EXEC_UPDATE_SUCCESS)
       return fail(info, reason, source), false;
-    changes.works.push_back({&target, source->work});
+    changes.works.push_back({&target, source->work, tools_id_of(*source)});
   }
   return true;
 }
@@ -284,8 +289,10 @@ CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, c
     return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   take_references(driver, exec, graph, whole.last_launch);
   // Parameters only: whether a node is enabled is the instance's.
-  for (auto &[target, work] : changes.works)
-    target->work = std::move(work);
+  for (Change &change : changes.works) {
+    change.target->work = std::move(change.work);
+    change.target->source_tools_id = change.source_tools_id;
+  }
   for (auto &[target, references] : changes.references)
     target->user_objects = std::move(references);
   return CUDA_SUCCESS;

@@ -4,7 +4,7 @@
   check_exports.py BUILD_FOLDER
 
 libcugrt.so and libcugrt-core.so export names that begin with cugrt, libcugrt-llm.so one name, libcugrt-emu.so the driver's,
-cu[A-Z]... and nvml[A-Z]..., and no more: hosts link an LLVM and a C++ library of their own. The driver, NVRTC and cudart
+cu[A-Z]..., nvml[A-Z]... and cupti[A-Z]..., and no more: hosts link an LLVM and a C++ library of their own. The driver, NVRTC and cudart
 are opened at run time, LLVM is inside, so none of them may be needed. libcugrt-core.so, the library for
 devices, is held to more: what it needs, what it must not hold, its size; and on aarch64 the versions of
 symbols that JetPack 6 has.
@@ -21,7 +21,7 @@ EXPORTS = {
     "cugrt-core": (re.compile(r"cugrt_get_api$"), "cugrt_get_api"),
     "cugrt-llm": (re.compile(r"cugrt_llm_get_api$"), "cugrt_llm_get_api"),
     "cugrt-onnx": (re.compile(r"cugrt_onnx_\w+$"), "cugrt_onnx_import"),
-    "cugrt-emu": (re.compile(r"(cu|nvml)[A-Z]\w*$"), "cuGraphInstantiate_v2"),
+    "cugrt-emu": (re.compile(r"(cu|nvml|cupti)[A-Z]\w*$"), "cuGraphInstantiate_v2"),
 }
 LINKER_NAMES = {"_init", "_fini"}
 NOT_NEEDED = re.compile(r"cuda|nvrtc|LLVM|protobuf|libz3|libxml2|libicu", re.IGNORECASE)

@@ -65,7 +65,7 @@ ARROWS = {
     # The decoder writes what the executor runs, and so knows it.
     "emulator": {
         "ptx": [], "device": [], "exec": ["ptx", "device"], "decode": ["exec"], "driver": ["decode"],
-        "graph": ["driver"], "api": ["graph"], "entry": ["graph"], "nvml": ["driver"],
+        "graph": ["driver"], "api": ["graph"], "entry": ["graph"], "nvml": ["driver"], "cupti": ["driver"],
     },
 }
 # Fronts that see less than fronts may.

@@ -24,7 +24,8 @@ EXPECTED_FILES = ["include/cugrt/cugrt.h", "include/cugrt/cugrt.hpp", "bin/cugrt
                   "**/libcugrt-onnx.so", "**/cugrt-onnx.pc", "include/cugrt/onnx.h",
                   "**/libcugrt-emu.so", "**/cugrt.pc", "**/cugrt-config.cmake",
                   "**/cugrt-config-version.cmake",
-                  "**/cugrt-emu/libcuda.so.1", "**/cugrt-emu/libnvidia-ml.so.1", "**/cugrt-emu/libcugrt-emu.so"]
+                  "**/cugrt-emu/libcuda.so.1", "**/cugrt-emu/libnvidia-ml.so.1",
+                  "**/cugrt-emu/libcupti.so.13", "**/cugrt-emu/libcugrt-emu.so"]
 
 
 class Failure(Exception):
