@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -218,43 +219,68 @@ struct Share {
   uint64_t bytes = 0; // of a run: of tensors that are read and written
 };
 
-/// By the events between nodes of one run after another; what several regions take is added up.
+constexpr const char *kIdle = "(between nodes)";
+
+/// Of "/model/layers.0/mlp/MatMul", as exporters name nodes by the modules that they are in,
+/// "/model/layers.0": up to the first part that ends in a number, else all but the last part.
+std::string layer_of(const std::string &place) {
+  for (size_t end = place.find('/', 1); end != std::string::npos; end = place.find('/', end + 1))
+    if (std::isdigit(static_cast<unsigned char>(place[end - 1])))
+      return place.substr(0, end);
+  const size_t last = place.rfind('/');
+  return last == std::string::npos || last == 0 ? place : place.substr(0, last);
+}
+
+std::string row_of(const TimedNode &node, const std::string &by) {
+  return by == "op"       ? node.op
+         : by == "kernel" ? node.kernel
+         : by == "layer"  ? layer_of(node.place)
+                          : node.binding;
+}
+
+/// Rows add up to the time of the graphs: where nodes overlap, time counts for the one that ends
+/// first. Of one run after another; what several regions take is added up. `by`: what timed the
+/// nodes.
 std::map<std::string, Share> measure_shares(Model &model, const BenchOptions &options,
-                                            std::span<const cugrt::Value> values) {
+                                            std::span<const cugrt::Value> values, std::string &by) {
   auto settings = cugrt::detail::sized<cugrt_session_options>();
-  settings.time_steps = 2;
   settings.record_capacity = 1 << 16;
-  cugrt::Session session = model.open(settings);
+  NodeTimes times(model, settings, values);
+  by = times.by();
   const unsigned runs = options.runs ? options.runs : kLeastRuns;
   std::map<std::string, Share> shares;
   for (unsigned i = 0; i <= runs; ++i) { // the first one is not counted
-    session.run(model.function(), values);
-    session.synchronize();
+    times.session().run(model.function(), values);
+    times.session().synchronize();
+    const std::vector<TimedGraph> graphs = times.read();
     if (i == 0)
       continue;
-    for (const TimedGraph &graph : read_timed_graphs(session, model))
+    for (const TimedGraph &graph : graphs) {
+      double last_us = 0; // nodes are in the order of their ends
       for (const TimedNode &node : graph.nodes) {
-        Share &share = shares[options.by == "op"       ? node.op
-                              : options.by == "kernel" ? node.kernel
-                                                       : node.binding];
-        share.us += (node.end_us - node.begin_us) / runs;
+        if (node.begin_us > last_us)
+          shares[kIdle].us += (node.begin_us - last_us) / runs;
+        Share &share = shares[row_of(node, options.by)];
+        share.us += std::max(0.0, node.end_us - std::max(node.begin_us, last_us)) / runs;
         share.nodes += i == 1;
         share.bytes += i == 1 ? node.bytes : 0;
+        last_us = std::max(last_us, node.end_us);
       }
+    }
   }
   return shares;
 }
 
 void print_shares(const Model &model, const BenchOptions &options, const std::string &key,
-                  const std::map<std::string, Share> &shares) {
+                  const std::map<std::string, Share> &shares, const std::string &by) {
   std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto &a, const auto &b) { return a.second.us > b.second.us; });
   double all = 0;
   for (const auto &[name, share] : rows)
     all += share.us;
-  std::printf("%s, %s: microseconds of a run on the device, by events between nodes; %.2f in all\n",
-              model.driver().c_str(), key.empty() ? "-" : key.c_str(), all);
+  std::printf("%s, %s: microseconds of a run on the device, by %s; %.2f in all\n",
+              model.driver().c_str(), key.empty() ? "-" : key.c_str(), by.c_str(), all);
   std::printf("%-48s %8s %12s %8s %14s %8s\n", options.by.c_str(), "nodes", "us", "share", "bytes",
               "GB/s");
   for (const auto &[name, share] : rows)
@@ -266,21 +292,26 @@ void print_shares(const Model &model, const BenchOptions &options, const std::st
 void bench_shares(const BenchOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
   Model model(options.model, nullptr);
+  if (options.by == "layer" && model.onnx_inputs().nodes.empty())
+    throw UserError("--by layer goes by the names of nodes of an ONNX file; '" +
+                    options.model.module + "' has none");
   auto rows = nlohmann::ordered_json::array();
   for (Symbols key : keys) {
     for (const auto &missing : model.least_of_missing(key))
       key.push_back(missing);
     std::vector<Argument> arguments = model.arguments(key);
-    const auto shares = measure_shares(model, options, values_of(arguments));
+    std::string by;
+    const auto shares = measure_shares(model, options, values_of(arguments), by);
     if (!options.json)
-      print_shares(model, options, symbols_text(key), shares);
+      print_shares(model, options, symbols_text(key), shares, by);
     for (const auto &[name, share] : shares)
       rows.push_back({{"case", symbols_text(key)},
                       {"driver", model.driver()},
                       {options.by, name},
                       {"nodes", share.nodes},
                       {"us", share.us},
-                      {"bytes", share.bytes}});
+                      {"bytes", share.bytes},
+                      {"timed_by", by}});
   }
   if (options.json)
     std::cout << rows.dump(1) << "\n";
@@ -324,9 +355,11 @@ void add_bench(CLI::App &app) {
   add_language_options(*command, options->language);
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");
   command
-      ->add_option("--by", options->by,
-                   "op, kernel or binding: where the time of a run goes, by events between nodes")
-      ->check(CLI::IsMember({"op", "kernel", "binding"}));
+      ->add_option(
+          "--by", options->by,
+          "op, kernel, binding or layer: where the time of a run goes, by CUPTI or events between "
+          "nodes")
+      ->check(CLI::IsMember({"op", "kernel", "binding", "layer"}));
   command->callback([options] {
     if (is_gguf(options->model.module))
       bench_language_model(options->model.module, options->model.driver, options->language,

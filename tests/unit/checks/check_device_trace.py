@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """cugrt trace --device and cugrt bench --by on the emulated driver: every node of a graph has its op, binding and
-place, and their times add up to the graph's.
+place, by the emulated CUPTI and by events; their times add up to the graph's. Nodes in bodies are told by CUPTI.
 
   check_device_trace.py CUGRT
 """
@@ -10,6 +10,9 @@ import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from tensor_files import floats, write_npy  # noqa: E402
 
 # A chain: the times of its nodes add up to the whole graph's.
 CHAIN = """cugrt 1
@@ -26,6 +29,21 @@ func @main(%x: tensor<[n, 64], f32>, %w: tensor<[64, 64], f32>) -> (tensor<[n, 6
 # Of n = 2: x and w in, h out; h in, s out; and so on, floats of 4 bytes.
 BYTES = [4 * (2 * 64 + 64 * 64 + 2 * 64), 4 * (2 * 64 + 2 * 64)] * 2
 OPS = ["matmul", "softmax", "matmul", "softmax"]
+# A loop on the device: its body runs as often as %x is below 3 after the relu, that is three times from 0.
+LOOP = """cugrt 1
+
+func @main(%x: tensor<[1], f32>, %one: tensor<[1], f32>, %three: tensor<[1], f32>) -> (tensor<[1], f32>) {
+  %r = relu(%x)
+  %last = while (%t = %r) using (%three, %one) {
+    %less = less(%t, %three)
+    yield %less
+  } do {
+    %next = add(%t, %one)
+    yield %next
+  }
+  return %last
+}
+"""
 BINDINGS = ["%h", "%s", "%g", "%t"]
 
 
@@ -43,7 +61,7 @@ def run(*command, **environment):
     return done
 
 
-def trace(cugrt, folder, version, model="chain.cugrt"):
+def trace(cugrt, folder, version, model="chain.cugrt", cupti="", arguments=()):
     """The events of three runs of the graph's nodes, and what was said."""
     path = os.path.join(folder, "trace.json")
     said = run(
@@ -55,7 +73,9 @@ def trace(cugrt, folder, version, model="chain.cugrt"):
         "3",
         "-o",
         path,
+        *arguments,
         CUGRT_EMU_DRIVER_VERSION=version,
+        CUGRT_CUPTI=cupti,
     ).stderr
     with open(path, encoding="utf-8") as file:
         events = json.load(file)["traceEvents"]
@@ -75,11 +95,18 @@ def main():
         with open(os.path.join(folder, "chain.cugrt"), "w", encoding="utf-8") as file:
             file.write(CHAIN)
         place = os.path.join(folder, "chain.cugrt") + ":"
-        for version, ids in (("13.0", False), ("13.1", True)):
-            kernels, lanes, said = trace(cugrt, folder, version)
+        # CUPTI tells of the graph's own nodes from 13.4 on; before, and without ids, kernels go by their order.
+        for version, ids, cupti in (
+            ("13.0", False, "off"),
+            ("13.1", True, "off"),
+            ("12.6", False, ""),
+            ("13.1", True, ""),
+            ("13.4", True, ""),
+        ):
+            kernels, lanes, said = trace(cugrt, folder, version, cupti=cupti)
             expect("nodes", len(kernels), 3 * len(OPS))
             expect("what is said of a symbol", "n is not set: it is 2" in said, True)
-            expect("what is said of the cost", "timed by events between them" in said, True)
+            expect("what is said of the cost", "timed by events between them" in said, cupti == "off")
             for number in range(3):
                 mine = [event for event in kernels if event["args"]["run"] == number]
                 expect("ops", [event["args"]["op"] for event in mine], OPS)
@@ -96,27 +123,49 @@ def main():
                     problems.append(f"ids: {[event['args']['node'] for event in mine]}")
                 whole = mine[-1]["ts"] + mine[-1]["dur"] - mine[0]["ts"]
                 parts = sum(event["dur"] for event in mine)
-                if abs(whole - parts) > 0.01 * whole + 0.01:
+                if abs(whole - parts) > 0.01 * whole + 0.01 and cupti == "off":
                     problems.append(f"the nodes take {parts} us, the graph {whole}")
-        rows = json.loads(
-            run(
-                cugrt,
-                "bench",
-                os.path.join(folder, "chain.cugrt"),
-                "--by",
-                "op",
-                "--runs",
-                "2",
-                "--set",
-                "n=4",
-                "--json",
-            ).stdout
+        for cupti, by in (("off", "events between them"), ("", "CUPTI 13.0")):
+            rows = json.loads(
+                run(
+                    cugrt,
+                    "bench",
+                    os.path.join(folder, "chain.cugrt"),
+                    "--by",
+                    "op",
+                    "--runs",
+                    "2",
+                    "--set",
+                    "n=4",
+                    "--json",
+                    CUGRT_CUPTI=cupti,
+                ).stdout
+            )
+            expect(
+                "rows",
+                sorted((row["op"], row["nodes"], row["case"], row["bytes"]) for row in rows if row["nodes"]),
+                [("matmul", 2, "n=4", 8 * (4 * 64 + 64 * 64 + 4 * 64)), ("softmax", 2, "n=4", 8 * 8 * 64)],
+            )
+            expect("what timed them", {row["timed_by"] for row in rows}, {by})
+        layers = subprocess.run(
+            [cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "layer"],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "CUGRT_DRIVER": "emulated"},
         )
-        expect(
-            "rows",
-            sorted((row["op"], row["nodes"], row["case"], row["bytes"]) for row in rows),
-            [("matmul", 2, "n=4", 8 * (4 * 64 + 64 * 64 + 4 * 64)), ("softmax", 2, "n=4", 8 * 8 * 64)],
-        )
+        expect("layers", (layers.returncode, "has none" in layers.stderr), (1, True))
+        # Nodes in bodies, by their ids and, each on its own, as often as they ran.
+        with open(os.path.join(folder, "loop.cugrt"), "w", encoding="utf-8") as file:
+            file.write(LOOP)
+        inputs = []
+        for name, value in (("x", 0.0), ("one", 1.0), ("three", 3.0)):
+            numpy = os.path.join(folder, name + ".npy")
+            write_npy(numpy, "<f4", (1,), floats([value]))
+            inputs += ["--input", f"{name}={numpy}"]
+        kernels, lanes, said = trace(cugrt, folder, "13.4", "loop.cugrt", arguments=inputs)
+        mine = [event["args"]["binding"] for event in kernels if event["args"]["run"] == 0]
+        expect("a loop's nodes", (mine.count("%r"), mine.count("%next")), (1, 3))
         # A pack says the same, but for ops: they became kernels, which are named instead.
         pack = os.path.join(folder, "chain.pack")
         run(cugrt, "compile", os.path.join(folder, "chain.cugrt"), "--arch", "compute_75", "-o", pack)
@@ -134,12 +183,12 @@ def main():
         refused = subprocess.run([cugrt, "opt", pack], capture_output=True, text=True, check=False)
         expect("a pack's module", (refused.returncode, "is a pack, whose module is" in refused.stderr), (1, True))
         table = run(
-            cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1"
+            cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1", CUGRT_CUPTI="off"
         ).stdout.splitlines()
         expect("a table", sorted(line.split()[0] for line in table[2:]), sorted(BINDINGS))
     for problem in problems:
         print(problem)
-    print(f"three traces and three tables, {len(problems)} problems")
+    print(f"seven traces and four tables, {len(problems)} problems")
     return 1 if problems else 0
 
 

@@ -2,10 +2,9 @@
 // line.
 //
 // The map is a session's report of its graphs as JSON (session_graph_report; `cugrt trace
-// --graphs`). A kernel belongs to the node whose id it has. Where the driver gives no ids, or
-// profiler and driver count differently, a graph of the export belongs to the one graph of the map
-// with the same kernels in the same order.
+// --graphs`).
 #include "device_times.h"
+#include "match_nodes.h"
 #include "sqlite.h"
 
 #include <nlohmann/json.hpp>
@@ -96,43 +95,22 @@ std::vector<ProfiledNode> read_export(const std::string &path) {
   return nodes;
 }
 
-/// The graph of the map whose kernels are these; null where none is, or several are.
-const MappedGraph *same_kernels(std::span<const ProfiledNode> nodes,
-                                const std::vector<MappedGraph> &graphs) {
-  const MappedGraph *found = nullptr;
-  for (const MappedGraph &graph : graphs) {
-    bool same = graph.size() == nodes.size();
-    for (size_t i = 0; same && i < nodes.size(); ++i)
-      same = graph[i].kernel == nodes[i].kernel;
-    if (same && found)
-      return nullptr;
-    if (same)
-      found = &graph;
-  }
-  return found;
-}
-
 void join(std::vector<ProfiledNode> &nodes, const std::vector<MappedGraph> &graphs) {
-  std::map<uint64_t, const MappedNode *> by_id;
-  for (const MappedGraph &graph : graphs)
+  std::vector<ToldNode> told;
+  for (const ProfiledNode &node : nodes)
+    told.push_back({node.id, node.kernel});
+  std::vector<std::vector<KnownNode>> known;
+  for (const MappedGraph &graph : graphs) {
+    known.emplace_back();
     for (const MappedNode &node : graph)
-      if (node.id)
-        by_id.emplace(*node.id, &node);
-  for (ProfiledNode &node : nodes)
-    if (const auto found = by_id.find(node.id);
-        found != by_id.end() && found->second->kernel == node.kernel)
-      node.is = found->second, node.by = "id";
-  auto graph_of = [](const ProfiledNode &node) { return node.id >> 32; };
-  for (auto begin = nodes.begin(); begin != nodes.end();) {
-    const auto end = std::find_if(begin, nodes.end(), [&](const ProfiledNode &node) {
-      return graph_of(node) != graph_of(*begin);
-    });
-    const bool known = std::any_of(begin, end, [](const ProfiledNode &node) { return node.is; });
-    if (const MappedGraph *graph = known ? nullptr : same_kernels({begin, end}, graphs))
-      for (auto node = begin; node != end; ++node)
-        node->is = &(*graph)[static_cast<size_t>(node - begin)], node->by = "order";
-    begin = end;
+      known.back().push_back({node.id, node.kernel});
   }
+  const auto matches = match_nodes(told, known);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (matches[i]) {
+      nodes[i].is = &graphs[matches[i]->graph][matches[i]->node];
+      nodes[i].by = matches[i]->by_id ? "id" : "order";
+    }
 }
 
 void attribute(const AttributeOptions &options) {

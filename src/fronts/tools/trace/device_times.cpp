@@ -2,10 +2,12 @@
 #include "device_times.h"
 
 #include "base/type/dtype.h"
+#include "match_nodes.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace tool {
 
@@ -50,27 +52,122 @@ std::string op_of_step(const std::string &step, const std::map<std::string, std:
   return name;
 }
 
-std::vector<TimedGraph> read_timed_graphs(const cugrt::Session &session, const Model &model) {
-  std::vector<TimedGraph> graphs;
-  for (const Json &instance : Json::parse(session.graph_report(CUGRT_REPORT_JSON))) {
-    TimedGraph graph{instance["function"], instance["region"], instance["key"], {}};
-    uint32_t number = 0;
-    for (const Json &node : instance["nodes"]) {
-      ++number;
-      if (!node.contains("end_us"))
-        continue; // in a body: part of its conditional's
-      const std::string step = node["name"], value = value_of_step(step);
-      graph.nodes.push_back({op_of_step(step, model.ops()),
-                             node.contains("kernel") ? node["kernel"] : node["kind"], value,
-                             place_of(node, value, model), graph.region,
-                             node.contains("id") ? std::to_string(node["id"].get<uint64_t>())
-                                                 : std::to_string(number - 1),
-                             node.value("bytes", uint64_t(0)), node["begin_us"], node["end_us"]});
+namespace {
+
+/// Without its times.
+TimedNode timed_node(const Json &node, size_t number, const std::string &region,
+                     const Model &model) {
+  const std::string step = node["name"], value = value_of_step(step);
+  return {op_of_step(step, model.ops()),
+          node.contains("kernel") ? node["kernel"] : node["kind"],
+          value,
+          place_of(node, value, model),
+          region,
+          node.contains("id") ? std::to_string(node["id"].get<uint64_t>()) : std::to_string(number),
+          node.value("bytes", uint64_t(0))};
+}
+
+void sort_by_end(TimedGraph &graph) {
+  std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
+                   [](const TimedNode &a, const TimedNode &b) { return a.end_us < b.end_us; });
+}
+
+TimedGraph graph_of_instance(const Json &instance) {
+  return {instance["function"], instance["region"], instance["key"], {}};
+}
+
+} // namespace
+
+NodeTimes::NodeTimes(Model &model, cugrt_session_options options,
+                     std::span<const cugrt::Value> values)
+    : model_(model) {
+  std::string reason;
+  cupti_ = Cupti::open(model.emulated(), reason);
+  if (cupti_) {
+    cugrt::Session probe = model.open(cugrt::detail::sized<cugrt_session_options>());
+    probe.run(model.function(), values);
+    probe.synchronize();
+    if (read_activities(probe).empty()) {
+      reason = cupti_->name() + " tells of no node of the graphs";
+      cupti_.reset();
     }
-    std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
-                     [](const TimedNode &a, const TimedNode &b) { return a.end_us < b.end_us; });
+  }
+  options.time_steps = cupti_ ? 1 : 2;
+  if (!cupti_)
+    std::fprintf(stderr, "cugrt: nodes are timed by events, not by CUPTI: %s\n", reason.c_str());
+  session_.emplace(model.open(options));
+}
+
+std::vector<TimedGraph> NodeTimes::read() {
+  return cupti_ ? read_activities(*session_) : read_events();
+}
+
+std::vector<TimedGraph> NodeTimes::read_events() {
+  std::vector<TimedGraph> graphs;
+  for (const Json &instance : Json::parse(session_->graph_report(CUGRT_REPORT_JSON))) {
+    TimedGraph graph = graph_of_instance(instance);
+    size_t number = 0;
+    for (const Json &node : instance["nodes"]) {
+      if (node.contains("end_us")) { // else in a body: part of its conditional's
+        graph.nodes.push_back(timed_node(node, number, graph.region, model_));
+        graph.nodes.back().begin_us = node["begin_us"], graph.nodes.back().end_us = node["end_us"];
+      }
+      ++number;
+    }
+    sort_by_end(graph);
     graphs.push_back(std::move(graph));
   }
+  return graphs;
+}
+
+std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session) {
+  const std::vector<Activity> activities = cupti_->take();
+  std::map<uint64_t, std::string> kernels; // of each node
+  for (const Activity &activity : activities)
+    kernels.emplace(activity.node_id, activity.kernel);
+  std::vector<ToldNode> told;
+  for (const auto &[id, kernel] : kernels)
+    told.push_back({id, kernel});
+
+  const Json instances = Json::parse(session.graph_report(CUGRT_REPORT_JSON));
+  std::vector<std::vector<KnownNode>> known;
+  std::vector<std::vector<TimedNode>> nodes;
+  for (const Json &instance : instances) {
+    known.emplace_back(), nodes.emplace_back();
+    size_t number = 0;
+    for (const Json &node : instance["nodes"]) {
+      const std::string kind = node["kind"];
+      if (node["enabled"] && (kind == "kernel" || kind == "copy" || kind == "fill")) {
+        known.back().push_back(
+            {node.contains("id") ? std::optional(node["id"].get<uint64_t>()) : std::nullopt,
+             node.value("kernel", std::string())});
+        nodes.back().push_back(timed_node(node, number, instance["region"], model_));
+      }
+      ++number;
+    }
+  }
+  const auto matches = match_nodes(told, known);
+
+  std::vector<TimedGraph> graphs;
+  std::vector<int64_t> begins;                              // of each launch
+  std::map<std::pair<uint32_t, uint32_t>, size_t> launches; // by graph and launch
+  for (const Activity &activity : activities) {
+    const auto place = std::distance(kernels.begin(), kernels.find(activity.node_id));
+    const auto &match = matches[static_cast<size_t>(place)];
+    if (!match)
+      continue;
+    const auto [at, fresh] = launches.try_emplace({match->graph, activity.launch}, graphs.size());
+    if (fresh) {
+      graphs.push_back(graph_of_instance(instances[match->graph]));
+      begins.push_back(activity.begin_ns);
+    }
+    TimedNode node = nodes[match->graph][match->node];
+    node.begin_us = static_cast<double>(activity.begin_ns - begins[at->second]) / 1e3;
+    node.end_us = static_cast<double>(activity.end_ns - begins[at->second]) / 1e3;
+    graphs[at->second].nodes.push_back(std::move(node));
+  }
+  for (TimedGraph &graph : graphs)
+    sort_by_end(graph);
   return graphs;
 }
 

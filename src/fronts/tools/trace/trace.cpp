@@ -7,8 +7,8 @@
 //     thread 2 "device"  steps launched one by one, as long as events on the device say. Only their
 //                        lengths are known; they are drawn one after another, none before its
 //                        launch
-//     thread of an op    with --device: its nodes in graphs, as long as events between them say, by
-//                        their names, places and bindings
+//     thread of an op    with --device: its nodes in graphs, as CUPTI or events between them say
+//                        when they ran, by their names, places and bindings
 //
 // A session waits after each run, so that the records of its launches are complete.
 #include "device_times.h"
@@ -21,6 +21,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace tool {
 
@@ -151,24 +152,28 @@ private:
   std::map<std::string, int> lanes_; // of each op
 };
 
-/// The graph of a record: its region's, with its key.
-const TimedGraph *graph_of(const cugrt_launch_record &record,
-                           const std::vector<TimedGraph> &graphs) {
-  for (const TimedGraph &graph : graphs) {
+/// The graph of a record: the first that is left of its region's, with its key.
+std::optional<TimedGraph> take_graph(const cugrt_launch_record &record,
+                                     std::vector<TimedGraph> &graphs) {
+  for (auto at = graphs.begin(); at != graphs.end(); ++at) {
+    const TimedGraph &graph = *at;
     bool same = graph.function == record.function && graph.region == record.name;
     for (uint32_t i = 0; same && i < std::min<uint32_t>(record.key_size, CUGRT_MAX_KEY); ++i) {
       const auto found = graph.key.find(record.key_names[i]);
       same = found != graph.key.end() && found->second == record.key_values[i];
     }
-    if (same)
-      return &graph;
+    if (same) {
+      TimedGraph found = std::move(*at);
+      graphs.erase(at);
+      return found;
+    }
   }
-  return nullptr;
+  return std::nullopt;
 }
 
-/// `timed`: the nodes of graphs are. Returns what run and wait took, in ns.
+/// `times`: of the session's nodes; may be null. Returns what run and wait took, in ns.
 int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
-                 std::span<const cugrt::Value> values, bool timed, Trace &trace) {
+                 std::span<const cugrt::Value> values, NodeTimes *times, Trace &trace) {
   int64_t begin = now_ns();
   session.run(model.function(), values);
   int64_t queued = now_ns();
@@ -178,12 +183,13 @@ int64_t run_once(Model &model, cugrt::Session &session, const std::string &key,
   trace.add("run " + model.function().name(), "run", kHost, begin, queued, std::move(arguments));
   trace.add("wait", "run", kHost, queued, done);
   std::vector<TimedGraph> graphs;
-  if (timed)
-    graphs = read_timed_graphs(session, model);
+  if (times)
+    graphs = times->read();
   for (const cugrt_launch_record &record : session.read_launches()) {
     trace.add_launch(record);
-    if (const TimedGraph *graph = graph_of(record, graphs); graph && record.reason == 0)
-      trace.add_graph(record, *graph);
+    if (record.reason == CUGRT_EAGER_NOT)
+      if (const auto graph = take_graph(record, graphs))
+        trace.add_graph(record, *graph);
   }
   return done - begin;
 }
@@ -211,34 +217,47 @@ void write(const std::string &path, const Json &json) {
   write_whole(path, json.dump(1) + "\n");
 }
 
+/// The symbols of a run whose nodes are timed: what is not set has its least value, which is said.
+Symbols complete(const Model &model, Symbols symbols) {
+  for (const auto &[name, value] : model.least_of_missing(symbols)) {
+    std::fprintf(stderr, "cugrt: %s is not set: it is %lld, its least value\n", name.c_str(),
+                 (long long)value);
+    symbols.emplace_back(name, value);
+  }
+  return symbols;
+}
+
 void trace(const TraceOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
   std::vector<Span> spans;
   Model model(options.model, &spans);
+  if (options.device)
+    for (Symbols &symbols : keys)
+      symbols = complete(model, std::move(symbols));
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.eager = options.eager;
   settings.record_capacity = kRecords;
-  settings.time_steps = options.device ? 2 : 1;
+  settings.time_steps = 1;
+  std::optional<NodeTimes> times;
+  std::optional<cugrt::Session> plain;
   int64_t begin = now_ns();
-  cugrt::Session session = model.open(settings);
+  if (options.device)
+    times.emplace(model, settings, values_of(model.arguments(keys.front())));
+  else
+    plain.emplace(model.open(settings));
+  cugrt::Session &session = times ? times->session() : *plain;
   spans.push_back({"open session", "open", begin, now_ns()});
   Trace trace;
   for (const Span &span : spans)
     trace.add(span.name, span.category.c_str(), kHost, span.begin_ns, span.end_ns);
-  for (Symbols symbols : keys) {
-    if (options.device)
-      for (const auto &[name, value] : model.least_of_missing(symbols)) {
-        std::fprintf(stderr, "cugrt: %s is not set: it is %lld, its least value\n", name.c_str(),
-                     (long long)value);
-        symbols.emplace_back(name, value);
-      }
+  for (const Symbols &symbols : keys) {
     std::vector<Argument> arguments = model.arguments(symbols);
     std::vector<cugrt::Value> values = values_of(arguments);
     int64_t least = INT64_MAX;
     for (unsigned i = 0; i < options.repeat; ++i)
-      least = std::min(
-          least, run_once(model, session, symbols_text(symbols), values, options.device, trace));
-    if (options.device)
+      least = std::min(least, run_once(model, session, symbols_text(symbols), values,
+                                       times ? &*times : nullptr, trace));
+    if (times && times->by_events())
       std::fprintf(
           stderr,
           "cugrt: nodes are timed by events between them: a run takes %.1f us, and %.1f us "
@@ -269,10 +288,10 @@ void add_trace(CLI::App &app) {
   auto *eager = command->add_flag(
       "--eager", options->eager, "Launches step by step, each timed on the device, without graphs");
   command
-      ->add_flag(
-          "--device", options->device,
-          "Times every node of graphs on the device, by events between them: a lane for each "
-          "op; symbols that are not set have their least value")
+      ->add_flag("--device", options->device,
+                 "Times every node of graphs on the device, by CUPTI or by events between them: a "
+                 "lane for "
+                 "each op; symbols that are not set have their least value")
       ->excludes(eager);
   command->callback([options] { trace(*options); });
 }
