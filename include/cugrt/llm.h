@@ -48,6 +48,8 @@ typedef struct cugrt_llm_model cugrt_llm_model;     /* a file, mapped, and its t
 typedef struct cugrt_llm_tokens cugrt_llm_tokens;   /* a list of tokens */
 typedef struct cugrt_llm_session cugrt_llm_session; /* weights, caches and graphs on a device */
 typedef struct cugrt_llm_prompt cugrt_llm_prompt;   /* tokens and their caches, in host memory */
+typedef struct cugrt_llm_adapter
+    cugrt_llm_adapter; /* an adapter (LoRA) of a model: a file, mapped */
 
 typedef struct cugrt_llm_model_info {
   size_t struct_size;
@@ -102,15 +104,22 @@ typedef struct cugrt_llm_session_options {
   int32_t priority;
   int32_t wait;  /* cugrt_wait */
   int32_t draft; /* cugrt_llm_draft */
+  /* Adapters: the largest rank that one may have, up to 512; 0: the session takes none. */
+  int64_t lora_rank;
+  /* The modules that one may add to, as PEFT names them, with commas between: of q_proj, k_proj,
+   * v_proj, o_proj, gate_proj, up_proj, down_proj, embed_tokens and lm_head. NULL or "": the first
+   * seven. Each costs time in every step with an adapter, also where that one has it not. */
+  const char *lora_targets;
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */
 typedef struct cugrt_llm_memory {
   size_t struct_size;
-  int64_t context;       /* as asked for, or what the model was trained for */
-  uint64_t weight_bytes; /* as they stand in the file */
-  uint64_t table_bytes;  /* of positions, and the texts that are drafted from */
-  uint64_t cache_bytes;  /* of all places */
+  int64_t context;        /* as asked for, or what the model was trained for */
+  uint64_t weight_bytes;  /* as they stand in the file */
+  uint64_t table_bytes;   /* of positions, and the texts that are drafted from */
+  uint64_t cache_bytes;   /* of all places */
+  uint64_t adapter_bytes; /* of each adapter on the device */
 } cugrt_llm_memory;
 
 typedef struct cugrt_llm_session_info {
@@ -127,7 +136,14 @@ typedef struct cugrt_llm_session_info {
   /* Of all sequences since the session was opened: steps that gave them tokens, and the tokens
    * beyond one a step, which were drafted. */
   uint64_t verifications, accepted;
+  int64_t lora_rank; /* that adapters may have; 0: there are none */
 } cugrt_llm_session_info;
+
+typedef struct cugrt_llm_adapter_info {
+  size_t struct_size;
+  int64_t rank;        /* the largest of its modules: the least lora_rank of a session for it */
+  const char *targets; /* its modules, as the option lora_targets has them; lives as long as it */
+} cugrt_llm_adapter_info;
 
 typedef struct cugrt_llm_generate_options {
   size_t struct_size;
@@ -282,6 +298,26 @@ typedef struct cugrt_llm_api {
   /* The session that the steps run in, which lives as long: for what cugrt.h tells of sessions'
    * memory, weights and times. Its runs are the language model's alone. */
   cugrt_session *(*session_steps)(cugrt_llm_session *session);
+
+  /* Adapters (LoRA), as PEFT writes them: a folder, or the file adapter_model.safetensors in it,
+   * beside adapter_config.json. CUGRT_UNSUPPORTED names a key or a tensor that changes numbers in a
+   * way that is not followed; CUGRT_INVALID_ARGUMENT one that does not fit the model. The model may
+   * be freed before it. */
+  cugrt_status *(*adapter_open)(const cugrt_llm_model *model, const char *path,
+                                cugrt_llm_adapter **adapter);
+  void (*adapter_free)(cugrt_llm_adapter *adapter);
+  cugrt_status *(*adapter_get_info)(const cugrt_llm_adapter *adapter, cugrt_llm_adapter_info *info);
+  /* What all tokens from here on are computed with: the adapter, its products times `scale`; of
+   * NULL or a scale of 0 the model as it is, which costs nothing. The first time it is copied to
+   * the device, where it stays, whatever becomes of `adapter`, until it is dropped or the session
+   * freed; after that no switch builds a graph. What `generate` left is forgotten, and prompts are
+   * of the adapter and scale that they were made with. CUGRT_BUSY while sequences run. A failure
+   * leaves what was set. */
+  cugrt_status *(*session_set_adapter)(cugrt_llm_session *session, const cugrt_llm_adapter *adapter,
+                                       double scale);
+  /* Frees what the session's device has of it. CUGRT_BUSY of the one that is set. */
+  cugrt_status *(*session_drop_adapter)(cugrt_llm_session *session,
+                                        const cugrt_llm_adapter *adapter);
 } cugrt_llm_api;
 
 /* The table for clients of `version` (CUGRT_LLM_API_VERSION), or NULL when this library is older.

@@ -140,6 +140,29 @@ struct LanguageSessionOptions {
   int32_t priority = 0;
   cugrt_wait wait = CUGRT_WAIT_DEFAULT;
   cugrt_llm_draft draft = CUGRT_LLM_DRAFT_NONE;
+  int64_t lora_rank = 0;
+  const char *lora_targets = nullptr;
+};
+
+/// An adapter (LoRA) of a model: PEFT's folder, or the file of tensors in it, mapped.
+class LanguageAdapter {
+public:
+  LanguageAdapter(const LanguageModel &model, const std::string &path) {
+    cugrt_llm_adapter *adapter = nullptr;
+    check(llm_api().adapter_open(model.get(), path.c_str(), &adapter));
+    handle_ = Handle(adapter);
+  }
+  cugrt_llm_adapter *get() const noexcept { return handle_.get(); }
+  /// Its text lives as long as the adapter.
+  cugrt_llm_adapter_info info() const {
+    auto info = detail::sized<cugrt_llm_adapter_info>();
+    check(llm_api().adapter_get_info(get(), &info));
+    return info;
+  }
+
+private:
+  using Handle = detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free>;
+  Handle handle_;
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
@@ -227,6 +250,8 @@ public:
     options.priority = wanted.priority;
     options.wait = wanted.wait;
     options.draft = wanted.draft;
+    options.lora_rank = wanted.lora_rank;
+    options.lora_targets = wanted.lora_targets;
     cugrt_llm_session *session = nullptr;
     check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
     handle_ = Handle(session);
@@ -239,6 +264,15 @@ public:
     return info;
   }
   void clear() { check(llm_api().session_clear(get())); }
+
+  /// What later tokens are computed with; see session_set_adapter.
+  void set_adapter(const LanguageAdapter &adapter, double scale = 1) {
+    check(llm_api().session_set_adapter(get(), adapter.get(), scale));
+  }
+  void unset_adapter() { check(llm_api().session_set_adapter(get(), nullptr, 0)); }
+  void drop_adapter(const LanguageAdapter &adapter) {
+    check(llm_api().session_drop_adapter(get(), adapter.get()));
+  }
 
   /// Of the session that the steps run in; see Session.
   cugrt_memory memory() const {

@@ -14,6 +14,8 @@ struct SmallLanguageModel {
            context = 96;
   /// Products of q4_k, those of values and down ones of q6_k; widths are multiples of 256 then.
   bool is_mixed = false;
+  bool has_head = false; // of its own, not the table of tokens
+  float spread = 0.7f;   // between the least and the largest of a tensor's numbers
   GgufBytes bytes{};
 
   /// Writes the file `folder`/m.gguf and gives its path.
@@ -49,13 +51,15 @@ struct SmallLanguageModel {
       product(name + "ffn_up.weight", {width, inner});
       product(name + "ffn_down.weight", {inner, width}, true);
     }
+    if (has_head)
+      tensor("output.weight", {width, vocabulary});
     std::string path = folder + "/m.gguf";
     std::ofstream(path, std::ios::binary) << bytes.file();
     return path;
   }
 
 private:
-  /// f32 within 0.35 of `middle`.
+  /// f32 within half of `spread` of `middle`.
   void tensor(const std::string &name, std::vector<uint64_t> dims, float middle = 0) {
     uint64_t count = 1;
     for (uint64_t dim : dims)
@@ -64,7 +68,7 @@ private:
     for (uint64_t i = 0; i < count; ++i) {
       state_ = state_ * 1664525u + 1013904223u;
       bytes.data +=
-          little_endian(middle + (static_cast<float>(state_ >> 8) * 0x1p-24f - 0.5f) * 0.7f);
+          little_endian(middle + (static_cast<float>(state_ >> 8) * 0x1p-24f - 0.5f) * spread);
     }
     bytes.data.resize((bytes.data.size() + 31) / 32 * 32);
   }

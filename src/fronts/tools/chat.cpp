@@ -11,7 +11,7 @@ namespace tool {
 namespace {
 
 struct ChatOptions {
-  std::string model, system, driver, cache, dtype = "f32", draft = "none";
+  std::string model, system, driver, cache, dtype = "f32", draft = "none", lora;
   uint64_t max_tokens = 0, seed = 0;
   int64_t context = 0, top_k = 40;
   double temperature = 0.8, top_p = 0.95;
@@ -33,9 +33,12 @@ public:
     opening.cache = parse_cache(options.cache);
     opening.draft = parse_draft(options.draft);
     opening.context = options.context;
+    const LlmAdapter adapter = open_adapter(model_, options.lora, opening);
     cugrt_llm_session *session = nullptr;
     cugrt::check(llm().session_open(model_.get(), runtime.get(), &opening, &session));
     session_.reset(session);
+    if (adapter)
+      cugrt::check(llm().session_set_adapter(session, adapter.get(), 1));
     if (!options.system.empty())
       said_.push_back({"system", options.system});
   }
@@ -164,6 +167,7 @@ void add_chat(CLI::App &app) {
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   add_cache_option(*command, options->cache);
   add_draft_option(*command, options->draft);
+  add_lora_option(*command, options->lora);
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what the model was trained for, or "

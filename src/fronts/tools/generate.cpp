@@ -14,11 +14,12 @@ namespace tool {
 namespace {
 
 struct GenerateOptions {
-  std::string model, prompt, file, driver, pack, cache, dtype = "f32", draft = "none";
+  std::string model, prompt, file, driver, pack, cache, dtype = "f32", draft = "none", lora;
   std::vector<std::string> stops;
   uint64_t max_tokens = 128, seed = 0;
   int64_t context = 0, top_k = 0;
   double temperature = 0, top_p = 0, min_p = 0, repetition_penalty = 1, frequency_penalty = 0;
+  double lora_scale = 1;
   bool json = false, chat = false, stats = false;
 };
 
@@ -167,9 +168,12 @@ void run_generate(const GenerateOptions &options) {
   opening.context =
       options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
   opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
+  const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
   const LlmSession session(opened);
+  if (adapter)
+    cugrt::check(llm().session_set_adapter(opened, adapter.get(), options.lora_scale));
 
   const cugrt_runtime_info device = runtime.info();
   if (device.emulated)
@@ -247,6 +251,9 @@ void add_generate(CLI::App &app) {
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   add_cache_option(*command, options->cache);
   add_draft_option(*command, options->draft);
+  add_lora_option(*command, options->lora);
+  command->add_option("--lora-scale", options->lora_scale,
+                      "What the adapter's products are multiplied by; 0: it adds nothing");
   command
       ->add_option("--context", options->context,
                    "Positions that the caches hold; default: what prompt and answer need")

@@ -47,6 +47,7 @@ void add_language_options(CLI::App &command, LanguageOptions &options) {
                   "12.3 on")
       ->check(CLI::IsMember({"host", "device"}));
   add_draft_option(command, options.draft);
+  add_lora_option(command, options.lora);
 }
 
 void bench_language_model(const std::string &path, const std::string &driver,
@@ -64,9 +65,12 @@ void bench_language_model(const std::string &path, const std::string &driver,
   opening.places = options.places;
   opening.loop = parse_loop(options.loop);
   opening.draft = parse_draft(options.draft);
+  const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
   const LlmSession session(opened);
+  if (adapter)
+    cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
 
   std::vector<int32_t> prompt;
   for (uint64_t i = 0; i < options.prompt; ++i)
@@ -137,6 +141,7 @@ cugrt::Module plan_language_model(const std::string &path, const LanguageOptions
   opening.places = options.places;
   opening.loop = parse_loop(options.loop);
   opening.draft = parse_draft(options.draft);
+  const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_module *module = nullptr;
   memory = cugrt::detail::sized<cugrt_llm_memory>();
   cugrt::check(llm().model_plan(model.get(), &opening, &memory, &module));
@@ -144,13 +149,18 @@ cugrt::Module plan_language_model(const std::string &path, const LanguageOptions
 }
 
 std::string memory_text(const cugrt_llm_memory &memory, int64_t places) {
+  std::array<char, 64> adapters{};
+  if (memory.adapter_bytes > 0)
+    std::snprintf(adapters.data(), adapters.size(), "adapters %.1f MB each, ",
+                  double(memory.adapter_bytes) / 1e6);
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(),
-                "weights %.1f MB, tables of positions %.1f MB, caches %.1f MB: %lld positions of "
+                "weights %.1f MB, tables of positions %.1f MB, %scaches %.1f MB: %lld positions of "
                 "%lld %s\n\n",
                 double(memory.weight_bytes) / 1e6, double(memory.table_bytes) / 1e6,
-                double(memory.cache_bytes) / 1e6, static_cast<long long>(memory.context),
-                static_cast<long long>(places), places == 1 ? "sequence" : "sequences");
+                adapters.data(), double(memory.cache_bytes) / 1e6,
+                static_cast<long long>(memory.context), static_cast<long long>(places),
+                places == 1 ? "sequence" : "sequences");
   return text.data();
 }
 
@@ -159,6 +169,7 @@ std::string with_memory(const std::string &report, const cugrt_llm_memory &memor
   object["language_model"] = {{"context", memory.context},
                               {"weight_bytes", memory.weight_bytes},
                               {"table_bytes", memory.table_bytes},
+                              {"adapter_bytes", memory.adapter_bytes},
                               {"cache_bytes", memory.cache_bytes}};
   return object.dump();
 }

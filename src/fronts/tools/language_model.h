@@ -24,13 +24,14 @@ template <class T, auto Free> using LlmHandle = std::unique_ptr<T, LlmFree<T, Fr
 using LlmModel = LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
 using LlmTokens = LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free>;
 using LlmSession = LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
+using LlmAdapter = LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free>;
 
 /// Whether the file begins as GGUF files do.
 bool is_gguf(const std::string &path);
 
 /// Options of commands that take a GGUF file where others take a module.
 struct LanguageOptions {
-  std::string dtype = "f32", cache, loop = "host", draft = "none";
+  std::string dtype = "f32", cache, loop = "host", draft = "none", lora;
   int64_t context = 0, places = 1;
   uint64_t prompt = 512, generate = 128;
 };
@@ -96,6 +97,28 @@ inline void add_draft_option(CLI::App &command, std::string &draft) {
 }
 inline cugrt_llm_draft parse_draft(const std::string &name) {
   return name == "ngram" ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
+}
+
+/// Option --lora.
+inline void add_lora_option(CLI::App &command, std::string &lora) {
+  command.add_option("--lora", lora,
+                     "Of a GGUF file: an adapter as PEFT writes it, its folder or the file of "
+                     "tensors in it");
+}
+/// The adapter, for which the session that is opened with `options` has room then; null where
+/// `path` is "". It lives until that is open.
+inline LlmAdapter open_adapter(const LlmModel &model, const std::string &path,
+                               cugrt_llm_session_options &options) {
+  if (path.empty())
+    return nullptr;
+  cugrt_llm_adapter *opened = nullptr;
+  cugrt::check(llm().adapter_open(model.get(), path.c_str(), &opened));
+  LlmAdapter adapter(opened);
+  auto info = cugrt::detail::sized<cugrt_llm_adapter_info>();
+  cugrt::check(llm().adapter_get_info(opened, &info));
+  options.lora_rank = info.rank;
+  options.lora_targets = info.targets;
+  return adapter;
 }
 
 } // namespace tool

@@ -5,8 +5,10 @@
 
 #include <cugrt/llm.hpp>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <sys/resource.h>
 
@@ -175,7 +177,7 @@ TEST_CASE("a prompt that is kept, in memory or a file, is gone on from as if it 
   const LanguageModel other(another.write(folder_of_other.path));
   LanguageSession of_other(other, emulated_runtime());
   CHECK(std::string(error_of([&] { of_other.add(behind); }).what()) ==
-        "the prompt's caches are another model's");
+        "the prompt's caches are another model's, or another adapter's");
   LanguageSession shorter(model, emulated_runtime(), {.context = 15});
   CHECK(error_of([&] { shorter.add(behind); }).code() == CUGRT_OUT_OF_RANGE);
   session.generate({.prompt = rest, .max_tokens = 1});
@@ -245,4 +247,61 @@ TEST_CASE("a disk that fills up while a prompt is written is told in one sentenc
         "cannot write '" + device + "': not a regular file");
   longer.write(path); // the prompt itself is as it was
   CHECK(LanguagePrompt::read(path).tokens() == longer.tokens());
+}
+
+TEST_CASE("an adapter goes over the C++ API: opened, set, scaled, dropped, and refused") {
+  TemporaryFolder folder;
+  std::ofstream(folder.path + "/adapter_config.json")
+      << R"({"peft_type": "LORA", "r": 1, "lora_alpha": 4})";
+  const std::vector<float> ones(32, 1);
+  Weights tensors;
+  const std::string name = "base_model.model.lm_head.lora_";
+  tensors.add((name + "A.weight").c_str(), ones.data(), CUGRT_F32, std::vector<int64_t>{1, 32});
+  std::vector<float> b(40);
+  b[7] = 1;
+  tensors.add((name + "B.weight").c_str(), b.data(), CUGRT_F32, std::vector<int64_t>{40, 1});
+  tensors.save(folder.path + "/adapter_model.safetensors");
+  const LanguageModel model(SmallLanguageModel().write(folder.path));
+  const LanguageAdapter adapter(model, folder.path);
+  CHECK(adapter.info().rank == 1);
+  CHECK(std::string(adapter.info().targets) == "lm_head");
+
+  LanguageSession session(model, emulated_runtime(),
+                          {.lora_rank = 1, .lora_targets = adapter.info().targets});
+  CHECK(session.info().lora_rank == 8);
+  const auto log_probability = [&] {
+    const uint64_t sequence =
+        session.add({.prompt = {1}, .max_tokens = 1, .log_probabilities = 41});
+    CHECK(error_of([&] { session.set_adapter(adapter); }).code() == CUGRT_BUSY);
+    std::vector<double> all(40);
+    const std::vector<LanguageEvent> events = session.step();
+    for (const cugrt_llm_likely &one : events.at(0).likely)
+      all[size_t(one.token)] = double(one.log_probability);
+    CHECK(sequence > 0);
+    return all[7] - all[8];
+  };
+  const double without = log_probability();
+  session.set_adapter(adapter);
+  const double with = log_probability();
+  CHECK(std::abs(with - without) > 1e-3); // 4 times the sum of the last row, at token 7 alone
+  session.set_adapter(adapter, -2);
+  CHECK(std::abs(log_probability() - (without - 2 * (with - without))) < 1e-3);
+  CHECK(error_of([&] { session.drop_adapter(adapter); }).code() == CUGRT_BUSY);
+  session.unset_adapter();
+  CHECK(log_probability() == without);
+  session.drop_adapter(adapter);
+
+  const auto refusal = [&](const LanguageSessionOptions &options) {
+    return std::string(
+        error_of([&] { LanguageSession(model, emulated_runtime(), options); }).what());
+  };
+  CHECK(refusal({.lora_rank = 513}) == "lora_rank is from 0 to 512");
+  CHECK(refusal({.lora_rank = -1}) == "lora_rank is from 0 to 512");
+  CHECK(refusal({.lora_targets = "q_proj,x"}) ==
+        "'x' is no target of adapters; targets are "
+        "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj,embed_tokens,lm_head");
+  LanguageSession narrow(model, emulated_runtime(), {.lora_rank = 1});
+  CHECK(std::string(error_of([&] { narrow.set_adapter(adapter); }).what())
+            .find("adds to 'lm_head', which the session's lora_targets do not have") !=
+        std::string::npos);
 }

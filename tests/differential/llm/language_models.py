@@ -598,7 +598,8 @@ def _(subject):
     equal(done.returncode, 0)
     position = 2 * 32 * 1024 * 4  # keys and values of 32 layers, in f32
     equal(json.loads(done.stdout)["language_model"],
-          {"context": 8192, "weight_bytes": weights, "table_bytes": 8192 * 512, "cache_bytes": 8192 * position})
+          {"context": 8192, "weight_bytes": weights, "table_bytes": 8192 * 512, "adapter_bytes": 0,
+           "cache_bytes": 8192 * position})
     done = subject.run("plan", path, "--context", "1000", "--dtype", "f16", "--places", "2")
     equal(done.stdout.splitlines()[0], f"weights {weights / 1e6:.1f} MB, tables of positions 0.5 MB, caches "
           f"{1000 * position / 1e6:.1f} MB: 1000 positions of 2 sequences")

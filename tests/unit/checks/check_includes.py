@@ -60,7 +60,7 @@ ARROWS = {
     "fronts": {"gguf": [], "onnx": [], "llm": ["gguf"], "python": [], "tools": []},
     "fronts/llm": {
         "tokenizer": [], "jinja_values": ["tokenizer"], "jinja": ["jinja_values"], "chat": ["jinja"], "architectures": [],
-        "generation": ["architectures", "chat"], "api": ["generation"],
+        "adapters": [], "generation": ["architectures", "adapters", "chat"], "api": ["generation"],
     },
     # The decoder writes what the executor runs, and so knows it.
     "emulator": {

@@ -20,6 +20,10 @@ struct cugrt_llm_tokens {
 struct cugrt_llm_prompt {
   std::shared_ptr<const cugrt::llm::PromptCache> cache;
 };
+struct cugrt_llm_adapter {
+  std::shared_ptr<const cugrt::llm::LoraAdapter> adapter;
+  std::string targets;
+};
 struct cugrt_llm_session {
   std::unique_ptr<cugrt::llm::Generator> generator;
 };
@@ -72,5 +76,14 @@ template <class T> Status give_struct(T made, T *wanted, const char *what) {
   std::memcpy(wanted, &made, std::min(wanted->struct_size, sizeof made));
   return {};
 }
+
+// Of adapters (adapter_api.cpp).
+cugrt_status *adapter_open(const cugrt_llm_model *model, const char *path,
+                           cugrt_llm_adapter **adapter);
+void adapter_free(cugrt_llm_adapter *adapter);
+cugrt_status *adapter_get_info(const cugrt_llm_adapter *adapter, cugrt_llm_adapter_info *info);
+cugrt_status *session_set_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter,
+                                  double scale);
+cugrt_status *session_drop_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter);
 
 } // namespace cugrt::llm

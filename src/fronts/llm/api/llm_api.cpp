@@ -139,7 +139,13 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
     return Status::error(Code::invalid_argument, "loop is a cugrt_llm_loop");
   if (given.draft < CUGRT_LLM_DRAFT_NONE || given.draft > CUGRT_LLM_DRAFT_NGRAM)
     return Status::error(Code::invalid_argument, "draft is a cugrt_llm_draft");
+  if (given.lora_rank < 0 || given.lora_rank > kMaxLoraRank)
+    return Status::error(Code::invalid_argument,
+                         "lora_rank is from 0 to " + std::to_string(kMaxLoraRank));
   EngineOptions wanted;
+  wanted.lora_rank = given.lora_rank;
+  CUGRT_ASSIGN(wanted.lora_targets,
+               parse_lora_targets(given.lora_targets ? given.lora_targets : ""));
   wanted.loop = static_cast<Loop>(given.loop);
   wanted.draft = static_cast<Draft>(given.draft);
   wanted.dtype = static_cast<ir::DType>(given.dtype);
@@ -194,6 +200,7 @@ cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_inf
         session->generator->engine().rows() > 1 ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
     made.verifications = session->generator->verifications();
     made.accepted = session->generator->accepted();
+    made.lora_rank = session->generator->engine().lora_rank();
     return give_struct(made, info, "info");
   });
 }
@@ -354,12 +361,13 @@ cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_o
     if (wanted.context > kMaxContext)
       return Status::error(Code::out_of_range,
                            "a context has at most " + std::to_string(kMaxContext) + " positions");
-    const EngineMemory known = memory_of(*model->model, decoder, wanted);
+    CUGRT_ASSIGN(const EngineMemory known, memory_of(*model->model, decoder, wanted));
     auto made = detail::sized<cugrt_llm_memory>();
     made.context = wanted.context;
     made.weight_bytes = known.weight_bytes;
     made.table_bytes = known.table_bytes;
     made.cache_bytes = known.cache_bytes;
+    made.adapter_bytes = known.adapter_bytes;
     CUGRT_TRY(give_struct(made, memory, "memory"));
     if (!module)
       return {};
@@ -412,6 +420,11 @@ constexpr cugrt_llm_api kTable = {
     .tokenize_conversation = tokenize_conversation,
     .tokens_text = tokens_text,
     .session_steps = session_steps,
+    .adapter_open = adapter_open,
+    .adapter_free = adapter_free,
+    .adapter_get_info = adapter_get_info,
+    .session_set_adapter = session_set_adapter,
+    .session_drop_adapter = session_drop_adapter,
 };
 
 } // namespace

@@ -7,6 +7,7 @@
 //                h = norm(x);  x += product of silu(gate of h) * (up of h)
 //   logits = product of norm(last row of x)
 #include "base/check.h"
+#include "fronts/llm/architectures/lora_layout.h"
 #include "fronts/llm/architectures/graph.h"
 #include "fronts/llm/architectures/rope.h"
 #include "fronts/llm/architectures/state_kernels.h"
@@ -38,10 +39,12 @@ class FunctionWriter {
 public:
   FunctionWriter(ir::Module &module, WeightList &weights, const Decoder &decoder,
                  const DecoderOptions &options, const LayerTables &tables, int64_t vocabulary,
-                 bool is_prefill)
+                 bool is_prefill, const LoraLayout *lora)
       : d_(decoder), options_(options), tables_(tables), vocabulary_(vocabulary),
-        is_prefill_(is_prefill), places_(is_prefill ? 1 : options.places * options.rows),
-        g_(module, weights, is_prefill ? "prefill" : "decode", options.dtype) {}
+        is_prefill_(is_prefill), lora_(lora),
+        places_(is_prefill ? 1 : options.places * options.rows),
+        g_(module, weights, std::string(is_prefill ? "prefill" : "decode") + (lora ? "_lora" : ""),
+           options.dtype) {}
 
   /// `other` has the same weights: a loop has their forms made before it begins.
   Status write(const FunctionWriter *other = nullptr);
@@ -56,6 +59,10 @@ private:
   ValueId step();
   void sample(ValueId logits, ValueId told);
   void loop(const FunctionWriter &other);
+  ValueId product(ValueId x, const std::string &name, int64_t out, int64_t in,
+                  bool has_bias = false);
+  ValueId adapted(ValueId y, ValueId x, const std::string &name);
+  ValueId low_rank(ValueId x, size_t group, bool is_looked_up);
   ValueId embedding_factor();
   ValueId embedding();
   ValueId looked_up();
@@ -74,7 +81,8 @@ private:
   const LayerTables &tables_;
   const int64_t vocabulary_;
   const bool is_prefill_;
-  const int64_t places_; // that attention sees: of a decode, rows of one or more each
+  const LoraLayout *const lora_; // of the adapter that products have added; null: of none
+  const int64_t places_;         // that attention sees: of a decode, rows of one or more each
   GraphBuilder g_;
   ir::ExprId rows_;                                 // of x: tokens of one sequence, or one of each
   ValueId ids_;                                     // what is embedded, [rows]
@@ -90,7 +98,9 @@ private:
   ValueId lengths_;                                 // [places_], with this step's rows
   /// [places_]: the first row's position, and the length without rows that are not real.
   ValueId first_positions_, taken_lengths_;
-  std::vector<ValueId> caches_; // keys and values of each layer
+  std::vector<ValueId> caches_;         // keys and values of each layer
+  ValueId adapter_;                     // its memory, [bytes]
+  std::map<size_t, ValueId> low_ranks_; // A x of a group, scaled
 };
 
 void FunctionWriter::inputs() {
@@ -117,14 +127,20 @@ void FunctionWriter::inputs() {
       caches_.push_back(g_.input(name + std::to_string(layer), options_.cache,
                                  {places, c(options_.context), c(d_.kv_heads), c(d_.head_width)},
                                  Access::inout));
+  const auto adapter = [&] { // last of all
+    if (lora_)
+      adapter_ =
+          g_.input("adapter", ir::DType::u8, {c(static_cast<int64_t>(lora_->bytes))}, Access::in);
+  };
   if (is_prefill_)
-    return;
+    return adapter();
   limits_ = g_.input("limits", ir::DType::i32, {places}, Access::in);
   ends_ = g_.input("ends", ir::DType::i32, {places, c((vocabulary_ + 31) / 32)}, Access::in);
   steps_ = g_.input("steps", ir::DType::i32, {c(kStepWords)}, Access::inout);
   heard_ = g_.input("heard", ir::DType::i32, {c(kHostWords + options_.places)}, Access::in);
   ring_ = g_.input("ring", ir::DType::i32, {c(options_.ring), rows_}, Access::inout);
   published_ = g_.input("published", ir::DType::i32, {c(1)}, Access::inout);
+  adapter();
 }
 
 // Row i of a prefill stands at the request's position + i.
@@ -169,6 +185,38 @@ void FunctionWriter::drafts() {
              size(options_.places), size(options_.rows), size(options_.context)});
 }
 
+ValueId FunctionWriter::product(ValueId x, const std::string &name, int64_t out, int64_t in,
+                                bool has_bias) {
+  return adapted(g_.product(x, name, out, in, has_bias), x, name);
+}
+
+// y, and what the adapter adds to the product of x that has that name.
+ValueId FunctionWriter::adapted(ValueId y, ValueId x, const std::string &name) {
+  const LoraSite *site = lora_ ? lora_->find(name) : nullptr;
+  if (!site)
+    return y;
+  const ValueId t = low_rank(x, site->group, site->target == LoraTarget::embedding);
+  const ValueId b = g_.view("lora_b", adapter_, site->b_at, options_.dtype,
+                            {c(site->out), c(lora_->groups[site->group].columns)});
+  return g_.op(Op::add, {y, g_.op(Op::matmul, {t, b}, {{"transpose_b", true}})});
+}
+
+// The scale times A x, or times the rows of A that x, tokens, choose: [rows, columns of the group].
+ValueId FunctionWriter::low_rank(ValueId x, size_t group, bool is_looked_up) {
+  ValueId &t = low_ranks_[group];
+  if (t.valid())
+    return t;
+  const LoraGroup &known = lora_->groups[group];
+  const std::vector<ir::ExprId> dims = is_looked_up ? std::vector{c(known.in), c(known.columns)}
+                                                    : std::vector{c(known.columns), c(known.in)};
+  const ValueId a = g_.view("lora_a", adapter_, known.a_at, options_.dtype, dims);
+  t = is_looked_up ? g_.op(Op::embedding, {a, x})
+                   : g_.op(Op::matmul, {x, a}, {{"transpose_b", true}});
+  const ValueId scale = g_.view("lora_scale", adapter_, 0, ir::DType::f32, {c(1)});
+  t = g_.cast(g_.op(Op::mul, {g_.cast(t, ir::DType::f32), scale}), options_.dtype);
+  return t;
+}
+
 ValueId FunctionWriter::embedding_factor() {
   const auto scale = static_cast<float>(d_.embedding_scale);
   const ValueId factor =
@@ -185,9 +233,11 @@ ValueId FunctionWriter::embedding() {
 
 ValueId FunctionWriter::looked_up() {
   const ValueId table = g_.weight("token_embd.weight", {vocabulary_, d_.width});
-  if (ir::info(g_.dtype_of(table)).kind != ir::DTypeKind::block)
-    return g_.cast(g_.op(Op::embedding, {table, ids_}), options_.dtype);
-  return g_.op(Op::embedding_blocks, {table, ids_}, {{"dtype", ir::DTypeLiteral(options_.dtype)}});
+  const bool is_blocks = ir::info(g_.dtype_of(table)).kind == ir::DTypeKind::block;
+  const ValueId x = is_blocks ? g_.op(Op::embedding_blocks, {table, ids_},
+                                      {{"dtype", ir::DTypeLiteral(options_.dtype)}})
+                              : g_.cast(g_.op(Op::embedding, {table, ids_}), options_.dtype);
+  return adapted(x, ids_, "token_embd");
 }
 
 // Heads, normalised where the architecture says so, turned by their positions in f32.
@@ -207,9 +257,9 @@ ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
   const std::string name = "blk." + std::to_string(layer) + ".";
   const int64_t q_width = d_.heads * d_.head_width, kv_width = d_.kv_heads * d_.head_width;
   const ValueId h = g_.norm(x, name + "attn_norm.weight", d_.width, d_.epsilon);
-  ValueId q = g_.product(h, name + "attn_q", q_width, d_.width, d_.has_bias);
-  ValueId k = g_.product(h, name + "attn_k", kv_width, d_.width, d_.has_bias);
-  const ValueId v = g_.product(h, name + "attn_v", kv_width, d_.width, d_.has_bias);
+  ValueId q = product(h, name + "attn_q", q_width, d_.width, d_.has_bias);
+  ValueId k = product(h, name + "attn_k", kv_width, d_.width, d_.has_bias);
+  const ValueId v = product(h, name + "attn_v", kv_width, d_.width, d_.has_bias);
   const RotaryTables &tables = is_whole(layer) ? tables_.whole : tables_.local;
   q = turned(q, d_.heads, name + "attn_q_norm", tables);
   k = turned(k, d_.kv_heads, name + "attn_k_norm", tables);
@@ -227,7 +277,7 @@ ValueId FunctionWriter::attention(ValueId x, int64_t layer) {
                               {"window", is_whole(layer) ? int64_t(0) : d_.window},
                               {"scale", d_.attention_scale}});
   const ValueId out =
-      g_.product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
+      product(g_.reshape(seen, {rows_, c(q_width)}), name + "attn_output", d_.width, q_width);
   return added(x, out, name + "post_attention_norm.weight");
 }
 
@@ -238,13 +288,12 @@ ValueId FunctionWriter::added(ValueId x, ValueId more, const std::string &norm) 
 ValueId FunctionWriter::feed_forward(ValueId x, int64_t layer) {
   const std::string name = "blk." + std::to_string(layer) + ".";
   const ValueId h = g_.norm(x, name + "ffn_norm.weight", d_.width, d_.epsilon);
-  const ValueId before = g_.product(h, name + "ffn_gate", d_.inner, d_.width);
+  const ValueId before = product(h, name + "ffn_gate", d_.inner, d_.width);
   const ValueId gate = d_.activation == Activation::gelu
                            ? g_.op(Op::gelu, {before}, {{"approximate", std::string("tanh")}})
                            : g_.op(Op::silu, {before});
-  const ValueId up = g_.product(h, name + "ffn_up", d_.inner, d_.width);
-  const ValueId down =
-      g_.product(g_.op(Op::mul, {gate, up}), name + "ffn_down", d_.width, d_.inner);
+  const ValueId up = product(h, name + "ffn_up", d_.inner, d_.width);
+  const ValueId down = product(g_.op(Op::mul, {gate, up}), name + "ffn_down", d_.width, d_.inner);
   return added(x, down, name + "post_ffw_norm.weight");
 }
 
@@ -271,8 +320,8 @@ ValueId FunctionWriter::step() {
     x = last_row(x);
   x = g_.norm(x, "output_norm.weight", d_.width, d_.epsilon);
   const bool is_tied = !g_.has_tensor("output.weight");
-  const ValueId logits = g_.cast(
-      g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width), ir::DType::f32);
+  const ValueId head = g_.product(x, is_tied ? "token_embd" : "output", vocabulary_, d_.width);
+  const ValueId logits = g_.cast(adapted(head, x, "output"), ir::DType::f32);
   sample(options_.all_logits ? last_row(logits) : logits, told);
   return logits;
 }
@@ -368,6 +417,15 @@ uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache) {
          (uint64_t(decoder.head_width) / row.elements_per_block * row.bytes_per_block);
 }
 
+Result<int64_t> vocabulary_of(const gguf::File &file) {
+  const gguf::Tensor *table = file.find_tensor("token_embd.weight");
+  if (!table || table->dims.size() != 2 || table->dims[0] < 1 || table->dims[0] > INT32_MAX)
+    return Status::error(Code::parse_error,
+                         "'" + file.name() +
+                             "' has no tensor 'token_embd.weight' of two dimensions");
+  return table->dims[0];
+}
+
 Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decoder,
                                     const DecoderOptions &options) {
   if (decoder.head_width % ir::info(options.cache).elements_per_block != 0)
@@ -376,11 +434,8 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
                              std::string(ir::info(options.cache).name) +
                              " take heads of a multiple of 32 elements; these have " +
                              std::to_string(decoder.head_width));
-  const gguf::Tensor *table = file.find_tensor("token_embd.weight");
-  if (!table || table->dims.size() != 2 || table->dims[0] < 1 || table->dims[0] > INT32_MAX)
-    return Status::error(Code::parse_error,
-                         "'" + file.name() +
-                             "' has no tensor 'token_embd.weight' of two dimensions");
+  DecoderModule built;
+  CUGRT_ASSIGN(built.vocabulary, vocabulary_of(file));
   WeightList weights(file);
   const gguf::Tensor *divisors = file.find_tensor("rope_freqs.weight");
   if (divisors) { // read here, used nowhere else
@@ -399,15 +454,19 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
       options.rows > 1 ? std::string(kStateKernels) + kDraftKernels : kStateKernels;
   ir::Module module = ir::parse(kernels, diagnostics);
   CUGRT_CHECK(diagnostics.empty());
-  DecoderModule built;
-  built.vocabulary = table->dims[0];
-  FunctionWriter prefill(module, weights, decoder, options, tables, built.vocabulary, true);
-  CUGRT_TRY(prefill.write());
-  FunctionWriter decode(module, weights, decoder, options, tables, built.vocabulary, false);
-  CUGRT_TRY(decode.write(&prefill));
+  const auto write_pair = [&](const LoraLayout *lora) -> Status {
+    FunctionWriter prefill(module, weights, decoder, options, tables, built.vocabulary, true, lora);
+    CUGRT_TRY(prefill.write());
+    FunctionWriter decode(module, weights, decoder, options, tables, built.vocabulary, false, lora);
+    return decode.write(&prefill);
+  };
+  CUGRT_TRY(write_pair(nullptr));
+  if (options.lora)
+    CUGRT_TRY(write_pair(options.lora.get()));
   CUGRT_TRY(weights.check_all_used());
   built.text = ir::print(module);
   built.weights = weights.take();
+  built.lora = options.lora;
   if (divisors)
     std::erase_if(built.weights, [](const Weight &w) { return w.name == "rope_freqs.weight"; });
   built.cache_bytes_per_place = uint64_t(options.context) * cache_row_bytes(decoder, options.cache);

@@ -17,6 +17,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 
 namespace cugrt::llm {
 
@@ -50,6 +51,8 @@ struct Decoder {
   bool has_head_norms = false; // of queries and keys, over a head
 };
 
+struct LoraLayout; // lora_layout.h
+
 struct DecoderOptions {
   ir::DType dtype = ir::DType::f32; // of what is computed
   ir::DType cache = ir::DType::f32; // of keys and values in the caches: a float or q8_0
@@ -60,6 +63,9 @@ struct DecoderOptions {
   /// Rows of each place that a step of @decode takes in: its token, and drafts of the next ones
   /// from its own text, which the step verifies; at most kMostRows. 1: no drafts.
   int64_t rows = 1;
+  /// Beside @prefill and @decode also @prefill_lora and @decode_lora, which add an adapter of this
+  /// layout to products; none: of adapters nothing is known.
+  std::shared_ptr<const LoraLayout> lora{};
 };
 
 /// Of the tensor `heard`: what the host tells of no place (kernels/language/sample.cu).
@@ -83,12 +89,16 @@ struct DecoderModule {
   std::vector<Weight> weights; // each once
   std::string mark{};          // the name of an empty function, which tells what it was made with
   int64_t vocabulary = 0;
-  uint64_t cache_bytes_per_place = 0; // of one of the 2 * layers caches
+  std::shared_ptr<const LoraLayout> lora{}; // as asked for
+  uint64_t cache_bytes_per_place = 0;       // of one of the 2 * layers caches
 };
 
 /// The keys of architecture `general.architecture`; an unknown architecture, and a key of it that
 /// is not known, are Code::unsupported with its name.
 Result<Decoder> read_decoder(const gguf::File &file);
+
+/// Rows of the table of tokens.
+Result<int64_t> vocabulary_of(const gguf::File &file);
 
 /// The module for a file whose tensors are all used; what is missing, of wrong dimensions, of a
 /// type without kernels or left over is named.

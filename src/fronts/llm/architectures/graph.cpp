@@ -105,6 +105,12 @@ ir::ValueId GraphBuilder::alloc(ir::DType dtype, const Dims &dims, std::string_v
   return builder_.alloc(hint, builder_.module().types.tensor(dtype, dims));
 }
 
+ir::ValueId GraphBuilder::view(std::string_view hint, ir::ValueId source, uint64_t offset_bytes,
+                               ir::DType dtype, const Dims &dims) {
+  return builder_.view(hint, source, constant(static_cast<int64_t>(offset_bytes)),
+                       builder_.module().types.tensor(dtype, dims));
+}
+
 void GraphBuilder::launch(std::string_view kernel, std::vector<ir::Operand> operands) {
   const ir::Module &module = builder_.module();
   const auto at = std::ranges::find(module.kernels, kernel, &ir::Kernel::name);

@@ -3,9 +3,9 @@
 // The first failure stays and is told at the end; until then every call gives some value.
 #pragma once
 
+#include "fronts/llm/architectures/decoder.h"
 #include "ir/module/builder.h"
 #include "ops/table/ops.h"
-#include "fronts/llm/architectures/decoder.h"
 
 #include <map>
 #include <tuple>
@@ -48,6 +48,8 @@ public:
   }
   ir::ValueId cast(ir::ValueId x, ir::DType dtype);
   ir::ValueId alloc(ir::DType dtype, const Dims &dims, std::string_view hint);
+  ir::ValueId view(std::string_view hint, ir::ValueId source, uint64_t offset_bytes,
+                   ir::DType dtype, const Dims &dims);
   void launch(std::string_view kernel, std::vector<ir::Operand> operands);
 
   /// A weight as it is.

@@ -39,7 +39,8 @@ constexpr uint64_t kIdBytes = aligned(uint64_t(kChunk) * kTokenBytes); // of a p
 
 } // namespace
 
-EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options) {
+Result<EngineMemory> memory_of(const Model &model, const Decoder &decoder,
+                               const EngineOptions &options) {
   EngineMemory memory;
   for (const gguf::Tensor &tensor : model.file.tensors())
     memory.weight_bytes += tensor.bytes.size();
@@ -51,6 +52,12 @@ EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineO
   memory.cache_bytes = uint64_t(options.context) * uint64_t(options.places) *
                        uint64_t(2 * decoder.layers) *
                        cache_row_bytes(decoder, options.cache_dtype());
+  if (options.lora_rank > 0) {
+    CUGRT_ASSIGN(const int64_t vocabulary, vocabulary_of(model.file));
+    memory.adapter_bytes = make_lora_layout(decoder, vocabulary, options.dtype, options.lora_rank,
+                                            options.lora_targets)
+                               .bytes;
+  }
   return memory;
 }
 
@@ -61,8 +68,8 @@ Status Engine::choose_context(const Model &model, const Decoder &decoder,
                               const EngineOptions &options) {
   EngineOptions of_one = options;
   of_one.context = 1;
-  const EngineMemory one = memory_of(model, decoder, of_one);
-  const uint64_t weight_bytes = one.weight_bytes;
+  CUGRT_ASSIGN(const EngineMemory one, memory_of(model, decoder, of_one));
+  const uint64_t weight_bytes = one.weight_bytes + one.adapter_bytes;
   const uint64_t per_position = one.table_bytes + one.cache_bytes;
   auto device = detail::sized<cugrt_runtime_info>();
   CUGRT_TRY(call(api().runtime_get_info(runtime_, &device)));
@@ -85,8 +92,9 @@ Status Engine::choose_context(const Model &model, const Decoder &decoder,
         Code::out_of_device_memory,
         "a context of " + std::to_string(std::max<int64_t>(wanted, 1)) +
             " positions does not fit: the device" + (options.group ? "'s group" : "") + " has " +
-            std::to_string(all) + " bytes, the weights take " + std::to_string(weight_bytes) +
-            " and a position " +
+            std::to_string(all) + " bytes, the weights " +
+            (one.adapter_bytes > 0 ? "and an adapter " : "") + "take " +
+            std::to_string(weight_bytes) + " and a position " +
             (options.places > 1 ? "of " + std::to_string(options.places) + " places " : "") +
             std::to_string(per_position) +
             (fits > 0 ? "; at most " + std::to_string(fits) + " positions fit" : std::string()));
@@ -135,12 +143,23 @@ Status Engine::compile(const DecoderModule &built, const std::string &name,
   return {};
 }
 
+Status Engine::find_functions(bool has_adapters) {
+  const auto find = [&](const char *name, const cugrt_function *&function) {
+    return call(api().executable_find_function(executable_.get(), name, &function));
+  };
+  CUGRT_TRY(find("prefill", plain_.prefill));
+  CUGRT_TRY(find("decode", plain_.decode));
+  if (!has_adapters)
+    return {};
+  CUGRT_TRY(find("prefill_lora", adapted_.prefill));
+  return find("decode_lora", adapted_.decode);
+}
+
 // Weights stay in the file's pages, from where they go to the device.
 Status Engine::open_session(const DecoderModule &built, const gguf::File &file,
                             const EngineOptions &options) {
   using Owner = std::shared_ptr<const void>;
-  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "prefill", &prefill_)));
-  CUGRT_TRY(call(api().executable_find_function(executable_.get(), "decode", &decode_)));
+  CUGRT_TRY(find_functions(built.lora != nullptr));
   cugrt_weights *list = nullptr;
   CUGRT_TRY(call(api().weights_create(&list)));
   const Handle<cugrt_weights, &cugrt_api::weights_free> weights(list);
@@ -214,7 +233,9 @@ Status Engine::make_state(const DecoderModule &built, const Decoder &decoder, cu
       {tensor_value(state_address(kLimits, 0), ir::DType::i32, {places_}),
        tensor_value(api().buffer_address(ends_.get()), ir::DType::i32, {places_, end_words()}),
        tensor_value(state_address(kSteps, 0), ir::DType::i32, {kStepWords}), ring_.heard(),
-       ring_.rows(), ring_.published()});
+       ring_.rows(), ring_.published(), cugrt_value{}});
+  prefill_arguments_.push_back(cugrt_value{});
+  adapters_.open(runtime_, group, built.lora);
   return {};
 }
 
@@ -269,7 +290,7 @@ Status Engine::write(uint64_t address, const void *from, uint64_t bytes) {
 Status Engine::run(const cugrt_function *function, std::span<const cugrt_value> arguments) {
   auto options = detail::sized<cugrt_run_options>();
   options.arguments = arguments.data();
-  options.argument_count = arguments.size();
+  options.argument_count = arguments.size() - (has_adapter_ ? 0 : 1);
   options.results = &logits_;
   options.result_count = api().function_result_count(function);
   logits_ = {};
@@ -309,7 +330,7 @@ Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t>
   CUGRT_TRY(write(prompt, ids.data(), rows * kTokenBytes));
   CUGRT_TRY(write(prompt + kIdBytes, request.data(), sizeof request));
   prefill_arguments_[0] = tensor_value(prompt, ir::DType::i32, {int64_t(rows)});
-  return run(prefill_, prefill_arguments_);
+  return run(functions().prefill, prefill_arguments_);
 }
 
 Status Engine::start(bool only_one) {
@@ -317,7 +338,7 @@ Status Engine::start(bool only_one) {
     CUGRT_TRY(count_steps_anew());
   ring_.set_change(only_one);
   is_running_ = true;
-  CUGRT_TRY(run(decode_, decode_arguments_));
+  CUGRT_TRY(run(functions().decode, decode_arguments_));
   return decode_nodes_ == 0 ? note_decode_nodes() : Status();
 }
 
@@ -353,7 +374,7 @@ Status Engine::note_decode_nodes() {
   CUGRT_TRY(
       call(api().session_read_launches(session_.get(), records.data(), records.size(), &count)));
   for (size_t i = 0; i < count; ++i)
-    if (std::string_view(records[i].function) == "decode")
+    if (records[i].function == std::string_view(api().function_name(functions().decode)))
       decode_nodes_ = std::max(decode_nodes_, records[i].nodes);
   constexpr uint64_t kAroundLoop = 2; // what begins it, and its own node
   decode_nodes_ -= loops_on_device_ ? std::min(decode_nodes_, kAroundLoop) : 0;
@@ -457,6 +478,24 @@ Status Engine::close_all() {
   CUGRT_TRY(settle());
   ring_.drop_all();
   return call(api().fill(runtime_, state_address(0, 0), 0, kStateTensors * state_stride_, nullptr));
+}
+
+Status Engine::set_adapter(const std::shared_ptr<const LoraAdapter> &adapter, double scale) {
+  CUGRT_TRY(settle());
+  cugrt_value value{};
+  if (adapter) {
+    CUGRT_ASSIGN(value, adapters_.use(adapter, scale));
+  }
+  has_adapter_ = adapter && scale != 0;
+  prefill_arguments_.back() = decode_arguments_.back() = value;
+  decode_nodes_ = 0; // are counted anew
+  return {};
+}
+
+Status Engine::drop_adapter(const LoraAdapter &adapter) {
+  CUGRT_TRY(settle());
+  adapters_.drop(adapter);
+  return {};
 }
 
 Result<EngineInfo> Engine::info() {

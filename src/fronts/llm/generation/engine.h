@@ -3,6 +3,7 @@
 // thread at a time.
 #pragma once
 
+#include "fronts/llm/generation/device_adapters.h"
 #include "fronts/llm/generation/model.h"
 #include "fronts/llm/generation/sampler.h"
 #include "fronts/llm/generation/token_ring.h"
@@ -27,6 +28,8 @@ struct EngineOptions {
   int64_t places = 1;
   Loop loop = Loop::host;
   Draft draft = Draft::none;
+  int64_t lora_rank = 0; // that adapters may have, at most kMaxLoraRank; 0: there are none
+  LoraTargets lora_targets = kLayerLoraTargets; // that they may add to
   bool all_logits = false;      // take_in keeps those of every token, not of the last alone
   cugrt_group *group = nullptr; // and so on: of the session of its steps
   const char *exclusive = nullptr;
@@ -51,8 +54,10 @@ struct EngineInfo {
 /// What opening takes, beside the arena.
 struct EngineMemory {
   uint64_t weight_bytes = 0, table_bytes = 0, cache_bytes = 0;
+  uint64_t adapter_bytes = 0; // of one; 0 where there are none
 };
-EngineMemory memory_of(const Model &model, const Decoder &decoder, const EngineOptions &options);
+Result<EngineMemory> memory_of(const Model &model, const Decoder &decoder,
+                               const EngineOptions &options);
 
 class Engine {
 public:
@@ -64,6 +69,8 @@ public:
   int64_t rows() const { return rows_; }
   int64_t vocabulary() const { return vocabulary_; }
   bool loops_on_device() const { return loops_on_device_; }
+  /// That adapters may have; 0: it takes none.
+  int64_t lora_rank() const { return adapters_.rank(); }
   ir::DType cache_dtype() const { return cache_dtype_; }
 
   /// How many tokens, of `left` that come from `position` on, one call of take_in takes.
@@ -106,6 +113,11 @@ public:
   /// Makes a place empty; while steps run, with their next one, which is not waited for.
   Status close_place(int64_t place);
   Status close_all();
+  /// What later calls add to products, of this model; null: nothing. The first time it is copied to
+  /// the device, where it stays. Code::invalid_argument where it does not fit the options.
+  Status set_adapter(const std::shared_ptr<const LoraAdapter> &adapter, double scale);
+  /// Frees the copy of one that is not set.
+  Status drop_adapter(const LoraAdapter &adapter);
   Result<EngineInfo> info();
   cugrt_session *steps() const { return session_.get(); }
   ~Engine(); // waits for steps
@@ -121,6 +133,13 @@ private:
   Status open_session(const DecoderModule &built, const gguf::File &file,
                       const EngineOptions &options);
   Status make_state(const DecoderModule &built, const Decoder &decoder, cugrt_group *group);
+  /// The functions of one pair, without an adapter or with one.
+  struct Functions {
+    const cugrt_function *prefill = nullptr, *decode = nullptr;
+  };
+  Status find_functions(bool has_adapters);
+  const Functions &functions() const { return has_adapter_ ? adapted_ : plain_; }
+  /// The last one of `arguments` is the adapter.
   Status run(const cugrt_function *function, std::span<const cugrt_value> arguments);
   Status noted(Status status); // of a run
   Status count_steps_anew();
@@ -135,12 +154,14 @@ private:
   TokenRing ring_;
   Handle<cugrt_buffer, &cugrt_api::buffer_free> caches_, state_, counts_, ends_, texts_, prompt_;
   Handle<cugrt_session, &cugrt_api::session_free>
-      session_; // freed first: its work uses the buffers
-  const cugrt_function *prefill_ = nullptr, *decode_ = nullptr;
-  std::vector<cugrt_value> prefill_arguments_; // ids, request, state, caches
-  std::vector<cugrt_value> decode_arguments_;  // state, caches, and what ends a step
-  cugrt_value logits_{};                       // of the last run
+      session_;                                // freed first: its work uses the buffers
+  Functions plain_, adapted_;                  // the latter where there may be adapters
+  std::vector<cugrt_value> prefill_arguments_; // ids, request, state, caches, adapter
+  std::vector<cugrt_value> decode_arguments_;  // state, caches, what ends a step, adapter
+  DeviceAdapters adapters_;
+  cugrt_value logits_{}; // of the last run
   bool loops_on_device_ = false, is_running_ = false;
+  bool has_adapter_ = false;
   bool has_failed_ = false; // a run, since steps were counted anew
   ir::DType cache_dtype_ = ir::DType::f32;
   int64_t context_ = 0, places_ = 1, rows_ = 1, vocabulary_ = 0;

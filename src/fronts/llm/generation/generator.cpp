@@ -4,6 +4,8 @@
 #include "base/check.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace cugrt::llm {
 
@@ -41,8 +43,9 @@ Status Generator::check_tokens(std::span<const int32_t> tokens, int64_t position
 }
 
 Status Generator::check_prefix(const PromptCache &prefix) const {
-  if (prefix.model != model_->identity)
-    return Status::error(Code::invalid_argument, "the prompt's caches are another model's");
+  if (prefix.model != identity())
+    return Status::error(Code::invalid_argument,
+                         "the prompt's caches are another model's, or another adapter's");
   if (prefix.dtype != engine_->cache_dtype())
     return Status::error(Code::invalid_argument, "the prompt's caches are of another dtype");
   CUGRT_TRY(check_tokens(prefix.tokens, 0));
@@ -50,6 +53,35 @@ Status Generator::check_prefix(const PromptCache &prefix) const {
   if (prefix.bytes.size() != engine_->cache_bytes_of(count))
     return Status::error(Code::invalid_argument, "the prompt's caches have another size");
   return {};
+}
+
+Digest Generator::identity() const {
+  return adapter_ ? Digester()
+                        .field(hex(model_->identity))
+                        .field(hex(adapter_->identity()))
+                        .field(std::bit_cast<uint64_t>(adapter_scale_))
+                        .finish()
+                  : model_->identity;
+}
+
+Status Generator::set_adapter(std::shared_ptr<const LoraAdapter> adapter, double scale) {
+  if (!sequences_.empty())
+    return Status::error(Code::busy, "an adapter is set while no sequence runs");
+  if (!std::isfinite(scale))
+    return Status::error(Code::invalid_argument, "an adapter's scale is finite");
+  if (adapter && adapter->model() != model_->identity)
+    return Status::error(Code::invalid_argument, "the adapter was opened for another model");
+  CUGRT_TRY(engine_->set_adapter(adapter, scale));
+  held_ = {};
+  adapter_ = scale != 0 ? std::move(adapter) : nullptr;
+  adapter_scale_ = scale;
+  return {};
+}
+
+Status Generator::drop_adapter(const LoraAdapter &adapter) {
+  if (adapter_.get() == &adapter)
+    return Status::error(Code::busy, "the adapter is set: another one, or none, is set first");
+  return engine_->drop_adapter(adapter);
 }
 
 Generator::Sequence &Generator::put(Request request, int64_t place, int64_t position) {
@@ -102,7 +134,7 @@ Result<PromptCache> Generator::make_prompt(std::vector<int32_t> tokens) {
         engine_->take_in(place, at, std::span(tokens).subspan(size_t(at), size_t(part)), false));
     at += part;
   }
-  PromptCache made{model_->identity, engine_->cache_dtype(), std::move(tokens), {}};
+  PromptCache made{identity(), engine_->cache_dtype(), std::move(tokens), {}};
   CUGRT_TRY(engine_->read_caches(place, count, made.bytes));
   return made;
 }

@@ -60,6 +60,11 @@ public:
   std::span<const TokenEvent> events() const { return events_; }
 
   Status clear();
+  /// What all sequences from here on have added, times `scale` (finite; 0: nothing, as of null).
+  /// What `generate` left is forgotten. Code::busy while sequences run.
+  Status set_adapter(std::shared_ptr<const LoraAdapter> adapter, double scale);
+  /// Frees what the device has of it. Code::busy of the one that is set.
+  Status drop_adapter(const LoraAdapter &adapter);
   int64_t empty_places() const;
   const Engine &engine() const { return *engine_; }
   Result<EngineInfo> info() { return engine_->info(); }
@@ -91,6 +96,8 @@ private:
   explicit Generator(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
   Status check_tokens(std::span<const int32_t> tokens, int64_t position) const;
   Status check_prefix(const PromptCache &prefix) const;
+  /// Of the model, and of the adapter that is set: what caches depend on.
+  Digest identity() const;
   Result<int64_t> empty_place() const;
   Sequence &put(Request request, int64_t place, int64_t position);
   Status go_on();
@@ -107,6 +114,8 @@ private:
 
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Engine> engine_;
+  std::shared_ptr<const LoraAdapter> adapter_; // that is set
+  double adapter_scale_ = 0;
   std::vector<Sequence> sequences_; // in the order of their numbers
   std::vector<TokenEvent> events_;  // of the last step
   std::vector<int32_t> untold_;     // of a caller's end, the tokens behind it in its step

@@ -12,7 +12,7 @@ namespace cugrt::llm {
 
 namespace {
 
-constexpr std::string_view kPrefix = "llm_";
+constexpr std::string_view kPrefix = "llm_", kLora = "lora";
 
 /// The caches' dtypes, as fields that a mark is made of.
 constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "f32"},
@@ -21,7 +21,7 @@ constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "
                                                               {ir::DType::q8_0, "q8"}};
 
 // llm_f32_f16_4096_1_host_0123456789abcdef: dtype, that of the caches, context, places, loop,
-// digest.
+// digest; before that one "ngram", with drafts, and of adapters lora, their rank and targets.
 std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
   const Digest digest = Digester().field(module.text).finish();
   std::string mark(kPrefix);
@@ -30,7 +30,11 @@ std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
   mark += std::string(ir::info(options.dtype).name) + "_" + std::string(cache->second) + "_" +
           std::to_string(options.context) + "_" + std::to_string(options.places) +
           (options.loop == Loop::device ? "_device_" : "_host_") +
-          (options.draft == Draft::ngram ? "ngram_" : "") + hex(digest).substr(0, 16);
+          (options.draft == Draft::ngram ? "ngram_" : "");
+  if (options.lora_rank > 0)
+    mark += std::string(kLora) + "_" + std::to_string(options.lora_rank) + "_" +
+            std::to_string(options.lora_targets) + "_";
+  mark += hex(digest).substr(0, 16);
   return mark;
 }
 
@@ -70,6 +74,11 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
   wanted.device_loop = options.loop == Loop::device;
   wanted.all_logits = options.all_logits;
   wanted.rows = options.rows();
+  if (options.lora_rank > 0) {
+    CUGRT_ASSIGN(const int64_t vocabulary, vocabulary_of(model.file));
+    wanted.lora = std::make_shared<LoraLayout>(make_lora_layout(
+        decoder, vocabulary, options.dtype, options.lora_rank, options.lora_targets));
+  }
   CUGRT_ASSIGN(DecoderModule built, build_decoder(model.file, decoder, wanted));
   built.mark = mark_of(built, options);
   built.text += "\nfunc @" + built.mark + "() -> () {\n  return\n}\n";
@@ -92,7 +101,17 @@ Result<EngineOptions> options_of_pack(const cugrt_executable *executable, Engine
   given.dtype = *dtype;
   given.cache = cache->first;
   given.loop = loop == "device" ? Loop::device : Loop::host;
-  given.draft = left.starts_with("ngram_") ? Draft::ngram : Draft::none;
+  std::string_view field = next_field(left);
+  given.draft = field == "ngram" ? Draft::ngram : Draft::none;
+  if (field == "ngram")
+    field = next_field(left);
+  int64_t rank = 0, targets = 0;
+  if (field == kLora && (!read_number(next_field(left), rank) || rank > kMaxLoraRank ||
+                         !read_number(next_field(left), targets) || targets > kAllLoraTargets))
+    return Status::error(Code::invalid_argument,
+                         "'" + given.pack + "' is no language model's pack");
+  given.lora_rank = rank;
+  given.lora_targets = static_cast<LoraTargets>(targets);
   return given;
 }
 

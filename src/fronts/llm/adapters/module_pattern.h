@@ -1,0 +1,39 @@
+// Patterns of module paths, as PEFT's rank_pattern and alpha_pattern have them: regular expressions
+// in the syntax of Python's `re`, matched without going back, so that time is in proportion to the
+// pattern and the path.
+#pragma once
+
+#include "base/status.h"
+
+#include <bitset>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace cugrt::llm {
+
+/// Characters, `.`, classes, \d \w \s and their opposites, groups, `|`, `*` `+` `?` `{m,n}`, `^`,
+/// `$`.
+class ModulePattern {
+public:
+  /// At most 1024 characters. Code::unsupported of other syntax.
+  static Result<ModulePattern> compile(std::string_view pattern);
+  /// Whether it matches the end of a path, from its begin on or from behind a dot.
+  bool matches(std::string_view path) const;
+
+private:
+  enum class Kind : uint8_t { one_of, split, jump, at_begin, at_end };
+  struct Step {
+    Kind kind = Kind::one_of;
+    int32_t to = 1, or_to = 1; // steps from here on
+    std::bitset<256> set{};    // of one_of
+  };
+  using Steps = std::vector<Step>;
+  class Parser;
+
+  void enter(size_t step, std::string_view path, size_t at, std::vector<bool> &states) const;
+
+  Steps steps_;
+};
+
+} // namespace cugrt::llm
