@@ -1,6 +1,7 @@
 // cvt between all number types. Floats reach integers through a rounding to an integral value of
 // their own type and a clamp; everything reaches f16 and bf16 with one rounding.
 #include "emulator/exec/isa/numbers.h"
+#include "emulator/exec/isa/vectors.h"
 
 namespace cugrt::emulator::CUGRT_ISA {
 
@@ -166,6 +167,12 @@ CUGRT_INLINE const Op *convert_by(const Op *op, Warp &w, uint16_t flags) {
 /// The flags that occur most are constants, so that the loops are simple.
 template <bool Full, class D, class A> CUGRT_INLINE const Op *convert(const Op *op, Warp &w) {
   constexpr uint16_t kTruncate = uint16_t(Rounding::zero) << kRoundingShift | kFlagIntegral;
+  if constexpr (Full && kHasHalves && kSame<D, f32> && kSame<A, f16>) {
+    if (op->flags == 0) {
+      widen_halves(w.lane<u32>(op->d), w.lane<u32>(op->a));
+      return op + 1;
+    }
+  }
   if (op->flags == 0)
     return convert_by<Full, D, A>(op, w, 0);
   if constexpr (kIsReal<A> && kSame<D, f32>) {

@@ -96,6 +96,24 @@ CUGRT_INLINE void permute_lanes(u32 *d, const u32 *a, const u32 *index) {
 #endif
 }
 
+/// d[i] = the f16 in the low half of a[i] as f32, whose NaN is the canonical one; d may be a. Only
+/// where kHasHalves.
+#if defined(__AVX512F__)
+constexpr bool kHasHalves = true;
+#else
+constexpr bool kHasHalves = false;
+#endif
+CUGRT_INLINE void widen_halves(u32 *d, const u32 *a) {
+#if defined(__AVX512F__)
+  for (u32 i = 0; i < 32; i += 16) {
+    const __m512 wide = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_loadu_si512(a + i)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(wide, wide, _CMP_UNORD_Q);
+    _mm512_storeu_si512(d + i, _mm512_mask_mov_epi32(_mm512_castps_si512(wide), nan,
+                                                     _mm512_set1_epi32(0x7fffffff)));
+  }
+#endif
+}
+
 /// Sixteen words from p on, or the one at p sixteen times.
 CUGRT_INLINE void load_or_spread(u32 *d, const std::byte *p, bool runs) {
 #if defined(__AVX512F__)
