@@ -45,6 +45,80 @@ void packed_script(Script &s) {
   s.need(s.api.cuMemFree(out));
 }
 
+/// One launch of 32 blocks of a thread in clusters.
+CUresult launch_clusters(Script &s, CUfunction f, unsigned size, void **params) {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attribute.value.clusterDim = {size, 1, 1};
+  CUlaunchConfig config{};
+  config.gridDimX = 32;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return s.api.cuLaunchKernelEx(&config, f, params, nullptr);
+}
+
+/// Documents leave open what a device has beyond 8 blocks, and what a node of a graph says of it.
+/// The H200 refused to disable one of a kernel with clusters, and so does the emulated driver.
+void cluster_node_script(Script &s, CUfunction f, CUdeviceptr cells, void **params) {
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode node = nullptr;
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  kernel.func = f;
+  kernel.gridDimX = 32;
+  kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = params;
+  CUlaunchAttributeValue value{};
+  value.clusterDim = {16, 1, 1};
+  s.need(s.api.cuGraphCreate(&graph, 0));
+  s.need(s.api.cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel));
+  s.observe(
+      "a node's clusters of 16",
+      s.api.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value),
+      CUDA_SUCCESS);
+  const CUresult made = s.api.cuGraphInstantiate(&exec, graph, 0);
+  s.observe("instantiate", made, CUDA_SUCCESS);
+  if (made == CUDA_SUCCESS) {
+    kernel.gridDimX = 16;
+    s.observe("set", s.api.cuGraphExecKernelNodeSetParams(exec, node, &kernel), CUDA_SUCCESS);
+    s.observe("disable", s.api.cuGraphNodeSetEnabled(exec, node, 0),
+              CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    s.observe("enable", s.api.cuGraphNodeSetEnabled(exec, node, 1), CUDA_SUCCESS);
+    s.observe("launch", s.api.cuGraphLaunch(exec, nullptr), CUDA_SUCCESS);
+    s.need(s.api.cuCtxSynchronize());
+    s.observe("the first half ran", uint64_t(s.word(cells)), 3);
+    s.observe("the second half did not", uint64_t(s.word(cells + 4 * 31)), 2);
+    s.need(s.api.cuGraphExecDestroy(exec));
+  }
+  s.need(s.api.cuGraphDestroy(graph));
+}
+
+void clusters_script(Script &s) {
+  const bool has = s.driver.compute >= 90;
+  CUdeviceptr cells = s.words(32);
+  CUfunction f = s.kernel("increment");
+  void *params[] = {&cells};
+  const CUresult of_device = has ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  s.observe("8 blocks", launch_clusters(s, f, 8, params), of_device);
+  s.observe("no divisor of the grid", launch_clusters(s, f, 5, params),
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  s.observe("16 blocks that are not allowed", launch_clusters(s, f, 16, params),
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  const CUresult allowed =
+      s.api.cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  s.observe("allow", allowed, CUDA_SUCCESS);
+  s.observe("16 blocks", launch_clusters(s, f, 16, params), of_device);
+  s.observe("32 blocks", launch_clusters(s, f, 32, params), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  s.observe("launches that ran", uint64_t(s.word(cells + 4 * 31)), has ? 2 : 0);
+
+  if (has)
+    cluster_node_script(s, f, cells, params);
+  s.need(s.api.cuMemFree(cells));
+}
+
 // What cuLaunch and its like launch: shape and arguments are set on the function.
 void old_launch_script(Script &s) {
   const Api &api = s.api;
@@ -198,6 +272,11 @@ const std::vector<ScriptCase> &code_scripts() {
         {"cuLaunchKernel",
          "will be returned if kernel parameters are specified with both kernelParams and extra"}},
        packed_script},
+      {"clusters of more blocks than are portable",
+       Kind::shared,
+       {{"cuFuncSetAttribute", "can be launched with non-portable cluster size"},
+        {"CUDA_ERROR_INVALID_CLUSTER_SIZE", "launch error due to cluster misconfiguration"}},
+       clusters_script},
       {"launches by what is set on the function",
        Kind::shared,
        {{"cuFuncSetBlockShape", "dimensions of the thread blocks that are created"},

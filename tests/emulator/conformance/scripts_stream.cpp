@@ -140,6 +140,38 @@ void launches_elsewhere_script(Script &s) {
   s.need(s.api.cuMemFree(cell));
 }
 
+/// What the legacy stream does would wait for a blocking stream, which is captured. No document
+/// says whether it matters whose thread that is, nor what becomes of the capture.
+void legacy_during_capture_script(Script &s) {
+  CUstream captured = stream_of(s, CU_STREAM_DEFAULT);
+  CUdeviceptr cell = s.words(1, 3);
+  CUfunction increment = s.kernel("increment");
+  for (CUstreamCaptureMode mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED})
+    for (bool elsewhere : {false, true}) {
+      CUgraph graph = nullptr;
+      CUstreamCaptureStatus status{};
+      void *params[] = {&cell};
+      s.need(s.api.cuStreamBeginCapture(captured, mode));
+      s.expect("query of the legacy stream", s.api.cuStreamIsCapturing(CU_STREAM_LEGACY, &status),
+               CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+      s.observe(elsewhere ? "another's launch in the legacy stream"
+                          : "a launch in the legacy stream",
+                elsewhere ? launch_elsewhere(s, increment, cell, CU_STREAM_LEGACY)
+                          : s.api.cuLaunchKernel(increment, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_LEGACY,
+                                                 params, nullptr),
+                CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+      CUresult ended = s.api.cuStreamEndCapture(captured, &graph);
+      s.observe("end", ended, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+      if (ended == CUDA_SUCCESS)
+        s.need(s.api.cuGraphDestroy(graph));
+    }
+  s.observe("not executed", uint64_t(s.word(cell)), 3);
+  s.need(s.api.cuStreamDestroy(captured));
+  s.need(s.api.cuMemFree(cell));
+}
+
 /// All captures of the context end, of whatever mode.
 void synchronize_elsewhere_script(Script &s) {
   CUstream streams[] = {stream_of(s), stream_of(s)};
@@ -320,6 +352,12 @@ const std::vector<ScriptCase> &stream_scripts() {
          "thread is prohibited from potentially unsafe API calls"},
         {"cuStreamBeginCapture", "will not be executed, but will instead be captured"}},
        launches_elsewhere_script},
+      {"the legacy stream during a capture of a blocking stream",
+       Kind::shared,
+       {{"cuStreamIsCapturing", "a blocking stream in the same context is capturing"},
+        {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+         "disallowed implicit dependency on a current capture"}},
+       legacy_during_capture_script},
       {"synchronising the context ends captures in it",
        Kind::shared,
        {{"cuThreadExchangeStreamCaptureMode", "which necessarily conflict with stream capture"}},
