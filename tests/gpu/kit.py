@@ -6,7 +6,7 @@
 The driver is CUGRT_DRIVER's: unset, the machine's own; `emulated`, a rehearsal. Stages, in the order in
 which they run: doctor, conformance, suites, device, kernels, launch, load, torch, sanitizer, precision,
 language_model, models, python. What tells most comes first, what needs a network or many minutes last.
-`stages` stands for stage0 to stage9, which confirm designs of kernels or end them (stages.py); they run
+`stages` stands for stage0 to stage10, which confirm designs of kernels or end them (stages.py); they run
 only when they are named.
 Each writes what it found into FOLDER, NAME.json; one whose file is there is not run again, so a run that
 was cut off goes on where it ended, and a stage is done anew by deleting its file. report.md is written

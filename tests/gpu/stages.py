@@ -1,4 +1,4 @@
-"""What ./dev gpu FOLDER stages measures: ten stages, which confirm designs of kernels or end them.
+"""What ./dev gpu FOLDER stages measures: eleven stages, which confirm designs of kernels or end them.
 
 A stage is steps, each a command with seconds of its own, and verdicts over their rows. A step that fails, that runs out
 of time or that is left out is a row that says so, and the next one begins; a stage that has used its minutes begins no
@@ -12,12 +12,14 @@ import json
 import os
 import shutil
 import statistics
+import sys
 import time
 
 import random_model
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = os.path.join(ROOT, ".deps", "random_models")
+LLAMA = os.path.join(ROOT, ".deps", "llama_cpp")  # where ./dev gpu puts llama.cpp
 LARGE = random_model.Size(32, 4096, 14336, 32, 8, 49152)  # 4.2 GB, 3.9 of them read a token
 SMALL = random_model.Size(30, 576, 1536, 9, 3, 49152, "f16")  # a layer is 7 MB
 REHEARSED = {LARGE: random_model.Size(2, 256, 256, 4, 2, 512), SMALL: random_model.Size(2, 64, 128, 4, 2, 512, "f16")}
@@ -123,6 +125,15 @@ def language(size, prompt, generate):
     return command
 
 
+def llama(size, prompt, generate):
+    def command(kit):
+        if kit.driver == "emulated" or not os.path.isdir(LLAMA):
+            raise Skipped("EMULATED" if kit.driver == "emulated" else "llama.cpp is not in .deps/llama_cpp")
+        return [sys.executable, os.path.join(ROOT, "bench", "peers", "llama.py"), LLAMA, model_path(kit, size),
+                str(prompt), str(generate)]
+    return command
+
+
 def profiled(kit):
     """Times of kernels by Nsight Compute, clocks as they are."""
     ncu = shutil.which("ncu") or shutil.which("/usr/local/cuda/bin/ncu")
@@ -197,6 +208,14 @@ def step_us(case):
 def bytes_part(f):
     rate = f.get(8, "ops", "matmul_integer", "operations") / f.get(8, "ops", "matmul_integer", "us") / 1e6
     return rate / f.get(0, "ceilings", "mma_s8", "tera_per_s")
+
+
+def beside_llama(case, size):
+    """Our time over its."""
+    def figure(f):
+        ours = f.get(10, size, case, "tokens_per_s")
+        return f.get(10, "llama_" + size, case, "tokens_per_s") / ours
+    return figure
 
 
 def between_part(f):
@@ -302,6 +321,15 @@ STAGES = (
     Stage(2, "sums", (Step("step", 60, language(LARGE, 8, 64)), Step("kernels", 60, profiled)), (
         Verdict("a step is its kernels", "a token, over the sum of its kernels by Nsight Compute,", between_part, 1.1,
                 1.3),)),
+    Stage(5, "beside llama.cpp", (
+        Step("large", 80, language(LARGE, 512, 64)), Step("llama_large", 100, llama(LARGE, 512, 64)),
+        Step("small", 50, language(SMALL, 512, 128)), Step("llama_small", 70, llama(SMALL, 512, 128))), (
+        Verdict("decode beside llama.cpp", "a token's time over its, of 4.2 GB,", beside_llama("decode", "large"), 0.3,
+                0.6),
+        Verdict("prompts beside llama.cpp", "512 tokens' time over its, of 4.2 GB,", beside_llama("prefill", "large"),
+                0.4, 1.0),
+        Verdict("small models by rings beside llama.cpp", "a token's time over its,", beside_llama("decode", "small"),
+                0.14, 0.28))),
 )
 NAMES = tuple(f"stage{number}" for number in range(len(STAGES)))
 
@@ -321,18 +349,22 @@ def profiled_rows(text, nodes):
     return [{"bench": "ncu", "case": "last_step", "count": nodes, "us": sum(times[-nodes:])}]
 
 
+def step_program(command):
+    return os.path.basename(command[command[0] == sys.executable])
+
+
 def run_step(kit, number, step, seconds, before):
     """The rows of a step. `before`: those of the stage so far."""
     log = f"stage{number}_{step.name}"
     command = step.command(kit)
-    rows_on_stdout = os.path.basename(command[0]) in ("cugrt", "ncu")
+    rows_on_stdout = not os.path.basename(command[0]).startswith("bench_")
     rows = kit.at(log + ".json.part")
     status = kit.run(command if rows_on_stdout else command + [rows], seconds, log + ".txt",
                      output=rows if rows_on_stdout else None)
     if status == 124:
         raise Missing(f"took longer than {seconds:.0f} s; see {log}.txt")
     if status != 0:
-        raise Missing(f"{os.path.basename(command[0])} ended with {status}; see {log}.txt")
+        raise Missing(f"{step_program(command)} ended with {status}; see {log}.txt")
     with open(rows, encoding="utf-8") as file:
         text = file.read()
     os.unlink(rows)

@@ -177,11 +177,11 @@ DESIGN_KEYS = ("stage", "step")
 def _(rehearsals):
     rehearsal = rehearsals.begin()
     done = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "gpu", "kit.py"), "--build", rehearsal.build,
-                           rehearsal.folder, "stage0", "stage1", "stage5", "stage9"], stdout=subprocess.DEVNULL,
-                          env={**os.environ, "CUGRT_DRIVER": "emulated"})
+                           rehearsal.folder, "stage0", "stage1", "stage5", "stage9", "stage10"],
+                          stdout=subprocess.DEVNULL, env={**os.environ, "CUGRT_DRIVER": "emulated"})
     equal(done.returncode, 0)
     report = text_of(rehearsal)
-    for number in (0, 1, 5, 9):
+    for number in (0, 1, 5, 9, 10):
         rows = rehearsal.read(f"stage{number}.json")
         equal({tuple(row)[:2] for row in rows}, {DESIGN_KEYS})
         equal({row["step"] for row in rows}, {step.name for step in designs.STAGES[number].steps})
@@ -192,9 +192,9 @@ def _(rehearsals):
     equal(glob.glob(rehearsal.at("*.part*")), [])
 
 
-@test("the table of stages: half an hour in all, steps within a stage's minutes, cases that the benches have")
+@test("the table of stages: half an hour and five minutes in all, steps within a stage's minutes, cases of the benches")
 def _(rehearsals):
-    equal(sum(stage.minutes for stage in designs.STAGES), 30)
+    equal(sum(stage.minutes for stage in designs.STAGES), 35)
     rehearsal = rehearsals.begin()
     asked = {}
     for stage in designs.STAGES:
@@ -305,6 +305,7 @@ def _(_):
         *rows(3, "large", decode={"tokens": 63, "seconds": 63 * 1300e-6}),
         *rows(4, "products", ceiling_mma={"us": 10.0, "operations": 6.4e9}),
         *rows(4, "prompt_512", prefill={"tokens_per_s": 28000.0}),
+        *rows(10, "large", decode={"tokens_per_s": 800.0}), *rows(10, "llama_large", decode={"tokens_per_s": 200.0}),
         *rows(9, "step", decode={"tokens": 10, "seconds": 0.013}), *rows(9, "kernels", last_step={"us": 1200.0})])
 
     def figure(design):
@@ -320,6 +321,7 @@ def _(_):
     equal(figure("decode at the speed of memory"), round((weights * 9 / 16 + head * 105 / 128) / 1300e-6 / 4e12, 4))
     equal(figure("prompts at the tensor cores"), round(2 * weights * 28000 / 6.4e14, 4))
     equal(figure("a step is its kernels"), round(1300 / 1200, 4))
+    equal(figure("decode beside llama.cpp"), 0.25)
 
 
 @test("times by Nsight Compute are those of the last step's kernels")
