@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+import adapters
 import cugrt
 from cugrt._stops import StopSearch
 
@@ -337,3 +338,59 @@ def test_what_cannot_be_taken_is_told(llm, tiny, tmp_path):
         with pytest.raises(cugrt.Error, match=said):
             make()
     assert llm.generate("He", max_tokens=1).read() is not None
+
+
+def test_adapters_are_loaded_set_and_deleted_by_name(tiny, tiny_path, tmp_path):
+    for name, scale in (("a", 2.0), ("b", -1.0)):
+        adapters.adapted(tiny, tmp_path / name, adapters.LAYER, {"lora_alpha": 3 * scale}, scale)
+    merged = adapters.adapted(tiny, tmp_path / "a", adapters.LAYER, {"lora_alpha": 6}, 2.0)
+    halved = adapters.adapted(tiny, tmp_path / "a", adapters.LAYER, {"lora_alpha": 6}, 2.0, times=0.5)
+    with cugrt.LLM(tiny_path, context=256, lora_rank=3) as llm:
+        def text():
+            return llm.generate("Hello", max_tokens=8).read()
+        without = text()
+        llm.load_adapter(tmp_path / "a")
+        llm.load_adapter(str(tmp_path / "b" / "adapter_model.safetensors"), "other")
+        assert llm.active_adapter is None and text() == without and llm.info["lora_rank"] == 8
+        for model, scale in ((merged, 1.0), (halved, 0.5)):
+            llm.set_adapter("default", scale)
+            answer = llm.generate("Hello", max_tokens=8)
+            answer.read()
+            follow(model, answer)
+        assert llm.active_adapter == "default"
+        llm.set_adapter("other")
+        assert text() != without
+        built = llm.info["instances_built"]
+        llm.set_adapter("default")
+        text()
+        assert llm.info["instances_built"] == built
+
+        def refusal(call, code):
+            with pytest.raises(cugrt.Error) as caught:
+                call()
+            assert caught.value.code == code
+            return str(caught.value)
+        running = llm.generate("Hello", max_tokens=8)
+        refusal(lambda: llm.set_adapter(None), cugrt.Code.BUSY)
+        running.close()
+        refusal(lambda: llm.delete_adapter("default"), cugrt.Code.BUSY)
+        refusal(lambda: llm.load_adapter(tmp_path / "b"), cugrt.Code.BUSY)
+        refusal(lambda: llm.load_adapter(tmp_path / "c", "c"), cugrt.Code.NOT_FOUND)
+        assert refusal(lambda: llm.set_adapter("c"), cugrt.Code.NOT_FOUND) == "no adapter 'c' is loaded"
+        for wrong in (lambda: llm.set_adapter(1), lambda: llm.set_adapter("other", "1"), lambda: llm.load_adapter(tmp_path, "")):
+            refusal(wrong, cugrt.Code.INVALID_ARGUMENT)
+        assert llm.active_adapter == "default"
+        llm.set_adapter(None)
+        assert llm.active_adapter is None and text() == without
+        llm.delete_adapter("default")
+        refusal(lambda: llm.set_adapter("default"), cugrt.Code.NOT_FOUND)
+        llm.load_adapter(tmp_path / "a")
+        llm.set_adapter("default")
+        assert text() != without
+    with pytest.raises(cugrt.Error, match="'v' is no target of adapters"):
+        cugrt.LLM(tiny_path, context=256, lora_rank=3, lora_targets=["q_proj", "v"])
+    with cugrt.LLM(tiny_path, context=256, lora_rank=3, lora_targets=["q_proj"]) as llm:
+        llm.load_adapter(tmp_path / "a")
+        with pytest.raises(cugrt.Error, match="which the session's lora_targets do not have"):
+            llm.set_adapter("default")
+        assert llm.active_adapter is None

@@ -128,6 +128,8 @@ class LLM:
     no compiler is needed then, and dtypes, context, places and draft are those it was made with. ``draft``: ``"ngram"``, to be given
     several tokens a step where the text repeats what it has (the text stays the same), or ``"none"``. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
     ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``: as of :meth:`cugrt.Group.load`.
+    ``lora_rank``: the largest rank of an adapter that :meth:`set_adapter` may be given; 0: there are none. ``lora_targets``: the modules
+    that adapters may add to, as PEFT names them; the seven products of a layer unless given.
 
     Any thread may use it; sequences that run at the same time are computed together, a step for all.
     """
@@ -136,10 +138,12 @@ class LLM:
                  pack: str | os.PathLike[str] = "", driver: str | None = None, device: int = 0,
                  progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None,
                  group: typing.Any = None, exclusive: str | None = None, priority: int = 0,
-                 wait: str | None = None, draft: str = "none") -> None:
+                 wait: str | None = None, draft: str = "none", lora_rank: int = 0,
+                 lora_targets: typing.Iterable[str] = ()) -> None:
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
-        self._native = None
+        self._native, self._adapters, self._active = None, set(), None
+        targets = ",".join(string("a target of lora_targets", one) for one in members("lora_targets", "a list of modules' names", lora_targets))
         source = _sources.Memory(path) if isinstance(path, (bytes, bytearray, memoryview)) else path
         path = path_of("a model", source, _sources.KIND)
         if not os.path.exists(path):
@@ -159,7 +163,8 @@ class LLM:
                                              whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
                                              context, places, path_of("pack", pack), called("progress", progress),
-                                             shared, word, priority, way, draft == "ngram")
+                                             shared, word, priority, way, draft == "ngram",
+                                             whole("lora_rank", lora_rank, 0, 2 ** 31 - 1), targets)
 
     @property
     def info(self) -> dict[str, typing.Any]:
@@ -184,6 +189,52 @@ class LLM:
         Caches stay: sequences go on, with the next step, which copies the weights back.
         """
         self._open.evict()
+
+    def load_adapter(self, path: str | os.PathLike[str], adapter_name: str = "default") -> None:
+        """Reads an adapter (LoRA) as PEFT writes it: a folder, or the file adapter_model.safetensors in it.
+
+        It is checked against the model and kept under its name, which takes the place of one that is not set;
+        :meth:`set_adapter` makes it count.
+        """
+        path, name = path_of("an adapter", path), self._adapter_name(adapter_name)
+        with self._lock:
+            self._open.load_adapter(path, name)
+            self._adapters.add(name)
+
+    def set_adapter(self, adapter_name: str | None, scale: float = 1.0) -> None:
+        """What later answers are computed with: an adapter that was loaded, its products times ``scale``; None: the model as it is.
+
+        Raises :class:`cugrt.Error`, BUSY while sequences run, and where the adapter does not fit ``lora_rank`` and
+        ``lora_targets``; what was set stays then. A switch builds no graph after the first step with an adapter.
+        """
+        if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+            raise wrong("scale", "a number", scale)
+        with self._lock:
+            name = "" if adapter_name is None else self._known_adapter(adapter_name)
+            self._open.set_adapter(name, float(scale))
+            self._active = name or None
+
+    def delete_adapter(self, adapter_name: str) -> None:
+        """Forgets an adapter, and frees what the device has of it. Raises :class:`cugrt.Error`, BUSY of the one that is set."""
+        with self._lock:
+            name = self._known_adapter(adapter_name)
+            self._open.delete_adapter(name)
+            self._adapters.discard(name)
+
+    @property
+    def active_adapter(self) -> str | None:
+        """The name of the adapter that is set."""
+        return self._active
+
+    def _adapter_name(self, name):
+        if not string("adapter_name", name):
+            raise Error("adapter_name is empty")
+        return name
+
+    def _known_adapter(self, name):
+        if self._adapter_name(name) not in self._adapters:
+            raise Error(f"no adapter '{name}' is loaded", Code.NOT_FOUND)
+        return name
 
     def tokenize(self, text: str) -> list[int]:
         """The text's token ids."""

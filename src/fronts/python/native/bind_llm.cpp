@@ -10,6 +10,8 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+
 namespace cugrt::python {
 
 namespace {
@@ -25,13 +27,14 @@ public:
   std::shared_ptr<SharedDevice> group_; // likewise; null: none
   LanguageModel model_;
   LanguageSession session_;
+  std::map<std::string, LanguageAdapter> adapters_; // by their names
 };
 
 void open(LanguageModels *self, const std::string &path, const std::string &driver, int ordinal,
           const std::string &nvrtc, const std::string &dtype, const std::string &cache,
           int64_t context, int64_t places, const std::string &pack, nb::object function,
           std::shared_ptr<SharedDevice> group, const std::string &exclusive, int priority, int wait,
-          bool drafts) {
+          bool drafts, int64_t lora_rank, const std::string &lora_targets) {
   LanguageSessionOptions options;
   options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
   if (!cache.empty())
@@ -44,6 +47,8 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   options.priority = priority;
   options.wait = static_cast<cugrt_wait>(wait);
   options.draft = drafts ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
+  options.lora_rank = lora_rank;
+  options.lora_targets = lora_targets.c_str();
   Progress progress(function);
   progress.put_into(options);
   {
@@ -121,6 +126,30 @@ nb::list step(LanguageModels &self) {
   return all;
 }
 
+/// "" sets none; a name must be one of a loaded adapter.
+void set_adapter(LanguageModels &self, const std::string &name, double scale) {
+  nb::gil_scoped_release released;
+  if (name.empty())
+    self.session_.unset_adapter();
+  else
+    self.session_.set_adapter(self.adapters_.at(name), scale);
+}
+
+/// In the place of one of that name, which must not be set.
+void load_adapter(LanguageModels &self, const std::string &path, const std::string &name) {
+  nb::gil_scoped_release released;
+  LanguageAdapter opened(self.model_, path);
+  if (const auto before = self.adapters_.find(name); before != self.adapters_.end())
+    self.session_.drop_adapter(before->second);
+  self.adapters_.insert_or_assign(name, std::move(opened));
+}
+
+void delete_adapter(LanguageModels &self, const std::string &name) {
+  nb::gil_scoped_release released;
+  self.session_.drop_adapter(self.adapters_.at(name));
+  self.adapters_.erase(name);
+}
+
 nb::dict memory_of(LanguageModels &self) {
   nb::dict all = described_memory(self.session_.memory());
   all["caches"] = self.session_.info().cache_bytes;
@@ -146,6 +175,7 @@ nb::dict info(LanguageModels &self) {
   all["draft"] = session.draft == CUGRT_LLM_DRAFT_NGRAM ? "ngram" : "none";
   all["verifications"] = session.verifications;
   all["accepted"] = session.accepted;
+  all["lora_rank"] = session.lora_rank;
   all["instances_built"] = session.instances_built;
   all["fields_patched"] = session.fields_patched;
   return all;
@@ -158,7 +188,8 @@ void bind_llm(nb::module_ &module) {
       .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
            nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("cache"), nb::arg("context"),
            nb::arg("places"), nb::arg("pack"), nb::arg("progress").none(), nb::arg("group").none(),
-           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("drafts"))
+           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("drafts"),
+           nb::arg("lora_rank"), nb::arg("lora_targets"))
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",
@@ -178,6 +209,9 @@ void bind_llm(nb::module_ &module) {
            [](LanguageModels &self, uint64_t sequence) { self.session_.cancel(sequence); })
       .def("step", &step)
       .def("clear", [](LanguageModels &self) { self.session_.clear(); })
+      .def("load_adapter", &load_adapter)
+      .def("set_adapter", &set_adapter)
+      .def("delete_adapter", &delete_adapter)
       .def("memory", &memory_of)
       .def("evict",
            [](LanguageModels &self) {
