@@ -391,3 +391,133 @@ TEST_CASE("a group's sessions outlive its handle") {
   CHECK(other.run(7, 2));
   CHECK(runner.run(7, 3));
 }
+
+TEST_CASE("tensors that models have alike stand once, and each model is as it is alone") {
+  Net one(32, 256, 1), twin(32, 256, 1), tuned(32, 256, 1), other(64, 96, 2);
+  tuned.v = sparse(tuned.v.size(), 9);
+  Weights own;
+  own.add("u", tuned.u.data(), CUGRT_F32, std::vector<int64_t>{32, 256});
+  own.add("v", tuned.v.data(), CUGRT_F32, std::vector<int64_t>{256, 32});
+  tuned.weights = std::move(own);
+
+  Group group(emulated_runtime());
+  const uint64_t free = free_bytes();
+  std::optional<Runner> first(std::in_place, one, one.open(&group));
+  const uint64_t held = group.memory().weight_bytes, of_one = free - free_bytes();
+  CHECK(held >= one.weight_bytes());
+  Runner second(twin, twin.open(&group)), third(tuned, tuned.open(&group)),
+      fourth(other, other.open(&group));
+  const uint64_t granule = held;                            // of one reservation
+  CHECK(group.memory().weight_bytes == held + 2 * granule); // v of the third, and all of the fourth
+  CHECK(free - free_bytes() >= of_one);
+  Group apart(emulated_runtime());
+  {
+    const Session alone = twin.open(&apart);
+    CHECK(apart.memory().weight_bytes == held); // another group has its own
+  }
+  const auto all_right = [&](uint32_t seed) {
+    for (int i = 0; i < 2; ++i)
+      for (Runner *runner : {first ? &*first : nullptr, &second, &third, &fourth})
+        if (runner)
+          CHECK(runner->run(5, seed));
+  };
+  all_right(3);
+  const auto before = second.session.counters();
+
+  // What the first frees, its readers bring back; what a reader frees is its own.
+  second.session.evict(); // has nothing of its own
+  CHECK(first->session.is_resident());
+  CHECK(group.memory().weight_bytes == held + 2 * granule);
+  third.session.evict();
+  CHECK_FALSE(third.session.is_resident());
+  CHECK(first->session.is_resident());
+  first->session.evict();
+  for (const Runner *runner : {&*first, &second, &third})
+    CHECK_FALSE(runner->session.is_resident());
+  CHECK(fourth.session.is_resident());
+  CHECK(group.memory().weight_bytes == granule);
+  CHECK(second.run(5, 4));
+  CHECK(first->session.is_resident());
+  CHECK_FALSE(third.session.is_resident());
+  all_right(5);
+  const auto after = second.session.counters();
+  CHECK(after.regions_built == before.regions_built);
+  CHECK(after.fields_patched == before.fields_patched);
+
+  // New weights of one leave the others'.
+  const Weights old = one.weights.replaced(Weights());
+  const std::vector<float> u = one.u;
+  one.u = sparse(one.u.size(), 77);
+  Weights changes;
+  changes.add("u", one.u.data(), CUGRT_F32, std::vector<int64_t>{32, 256});
+  first->session.update_weights(one.weights.replaced(changes));
+  all_right(6);
+  first->session.update_weights(old);
+  one.u = u;
+  all_right(7);
+
+  // A base stays for who reads it, and goes with the last one.
+  first.reset();
+  all_right(8);
+  third.session.evict();
+  second.session.evict();
+  CHECK_FALSE(second.session.is_resident());
+  CHECK(group.memory().weight_bytes == granule); // of the fourth
+  all_right(9);
+}
+
+TEST_CASE("models that share weights keep a budget, and leave when all of them are idle") {
+  Net one(32, 256, 1), twin(32, 256, 1), other(64, 96, 2);
+  Group probe(emulated_runtime());
+  uint64_t two = 0;
+  {
+    Session a = one.open(&probe), b = twin.open(&probe);
+    Runner c(other, other.open(&probe));
+    CHECK(c.run(64, 1));
+    two = probe.memory().device_bytes;
+  }
+  CHECK(probe.memory().device_bytes == 0);
+  Group tight(emulated_runtime(), two - 1);
+  Runner first(one, one.open(&tight)), second(twin, twin.open(&tight));
+  CHECK(first.run(5, 1));
+  CHECK(second.run(5, 2));
+  Runner third(other, other.open(&tight)); // the base leaves for it
+  CHECK(third.run(5, 3));
+  CHECK_FALSE(second.session.is_resident());
+  CHECK_FALSE(first.session.is_resident());
+  for (uint32_t i = 0; i < 20; ++i) {
+    CHECK(second.run(5, i));
+    CHECK(first.run(5, i));
+    CHECK(third.run(5, i));
+    CHECK(tight.memory().device_bytes < two);
+  }
+}
+
+TEST_CASE("models that share weights run, leave and are opened in several threads") {
+  Net one(32, 256, 1), twin(32, 256, 1);
+  Group group(emulated_runtime());
+  Runner first(one, one.open(&group)), second(twin, twin.open(&group));
+  std::atomic<bool> is_right = true;
+  const auto run = [&](Runner &runner) {
+    for (uint32_t i = 0; i < 50; ++i)
+      try {
+        is_right = runner.run(1 + i % 64, i) && is_right;
+      } catch (const Error &error) {
+        is_right = error.code() == CUGRT_BUSY && is_right;
+      }
+  };
+  std::thread a(run, std::ref(first)), b(run, std::ref(second)), c([&] {
+    for (int i = 0; i < 50; ++i)
+      try {
+        first.session.evict();
+        const Session opened = twin.open(&group);
+      } catch (const Error &error) {
+        is_right = error.code() == CUGRT_BUSY && is_right;
+      }
+  });
+  for (std::thread *thread : {&a, &b, &c})
+    thread->join();
+  CHECK(is_right);
+  CHECK(first.run(5, 1));
+  CHECK(second.run(5, 1));
+}

@@ -244,18 +244,21 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &var
 }
 
 Result<std::shared_ptr<LoadedWeights>>
-LoadedCode::weights(const WeightSet &set, const std::shared_ptr<MemoryBudget> &budget,
+LoadedCode::weights(const WeightSet &set, const std::shared_ptr<GroupWeights> &group,
                     const Finish &finish) {
   std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
-  const std::pair key(set.identity(), static_cast<const MemoryBudget *>(budget.get()));
+  const std::pair<uint64_t, const MemoryBudget *> key(set.identity(),
+                                                      group ? group->budget().get() : nullptr);
   if (auto found = weights_.find(key); found != weights_.end())
     if (std::shared_ptr<LoadedWeights> loaded = found->second.lock())
       return loaded;
   CUGRT_ASSIGN(std::shared_ptr<LoadedWeights> loaded,
-               LoadedWeights::load(*executable_, *device_, set, budget));
+               LoadedWeights::load(*executable_, *device_, set, group));
   CUGRT_TRY(finish(*loaded));
   weights_[key] = loaded;
+  if (group)
+    group->add(*executable_, loaded);
   return loaded;
 }
 

@@ -4,6 +4,7 @@
 
 #include "device/code/computed_weights.h"
 #include "device/code/executable.h"
+#include "device/code/group_weights.h"
 #include "device/code/weight_memory.h"
 #include "device/code/weights.h"
 #include "device/code/weights_in_place.h"
@@ -11,6 +12,7 @@
 #include "device/driver/memory.h"
 #include "device/program/slot_check.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
@@ -27,10 +29,12 @@ public:
   /// Checks that `set` has every weight parameter of every public function, with its dtype and
   /// rank, and uploads into one allocation those that runs read. A device whose memory is the
   /// host's reads weights in their pages instead, where these can be registered.
-  /// With a budget, its group's, they may leave; what they are made of stays in host memory.
+  /// In a group they may leave; what they are made of stays in host memory. Tensors that another
+  /// model of the group has alike are bound to where they lie there.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set,
-                                                     const std::shared_ptr<MemoryBudget> &budget);
+                                                     const std::shared_ptr<GroupWeights> &group);
+  ~LoadedWeights() { opened(); }
 
   /// Makes the memory of computed weights, then for each function that computes some uploads what
   /// only it reads, and hands it to `compute` with tensors of its results (an address of 0: not
@@ -41,7 +45,7 @@ public:
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
-  /// On the device.
+  /// On the device, without what lies in other models' weights.
   uint64_t size_bytes() const {
     uint64_t bytes = 0;
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
@@ -54,16 +58,36 @@ public:
   template <class Visit> void each_memory(Visit &&visit) const {
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       visit(memory->address(), memory->size_bytes());
+    for (const std::shared_ptr<LoadedWeights> &base : bases_)
+      visit(base->memory_.address(), base->memory_.size_bytes());
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
       visit(pages.registered.device_address(), pages.registered.size_bytes());
   }
 
-  bool is_resident() const { return resident_.load(std::memory_order_acquire); }
-  /// Frees what they have on the device; what was computed is kept by the host. No session runs
-  /// that has them. After an error they are away or where they were; a run finds them in any case.
+  /// Those of other models that some of these lie in. They stay as long as these.
+  std::span<const std::shared_ptr<LoadedWeights>> bases() const { return bases_; }
+  /// Whether runs read what `other` has on the device, these themselves or a base of theirs.
+  bool reads(const LoadedWeights *other) const {
+    return this == other || std::ranges::find(bases_, other, [](const auto &base) {
+                              return base.get();
+                            }) != bases_.end();
+  }
+  /// The session that they were loaded for is one of the group's: from now on bases may leave.
+  void opened();
+
+  /// All that runs read.
+  bool is_resident() const {
+    return has_own() &&
+           std::ranges::all_of(bases_, [](const auto &base) { return base->has_own(); });
+  }
+  /// What does not lie in bases.
+  bool has_own() const { return resident_.load(std::memory_order_acquire); }
+  /// Frees what they have of their own on the device; what was computed is kept by the host. No
+  /// session runs that reads them. After an error they are away or where they were; a run finds
+  /// them in any case.
   Status leave(const Device &device);
-  /// Any thread that runs a session of theirs; the first one brings them. After an error they are
-  /// away.
+  /// With bases. Any thread that runs a session of theirs; the first one brings them. After an
+  /// error they are away.
   Status come_back(const Device &device);
   /// How often they came back to other addresses, as params() says; who reads these while others
   /// may run holds the mutex.
@@ -72,6 +96,11 @@ public:
 
 private:
   Status fill(const Device &device);
+  Status bring_own(const Device &device);
+  Status share(const Device &device, const std::map<std::string, uint64_t> &wanted,
+               std::span<const std::shared_ptr<LoadedWeights>> others,
+               std::map<std::string, uint64_t> &addresses);
+  std::optional<uint64_t> find_equal(const HostTensor &tensor) const;
   void bind_params();
   std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
 
@@ -79,6 +108,9 @@ private:
   WeightMemory memory_, computed_;
   WeightMemory sources_; // of computed weights, beside these; empty once they are computed
   std::vector<std::vector<cugrt_value>> params_;
+  std::vector<std::shared_ptr<LoadedWeights>> bases_;
+  bool holds_bases_ = false;                 // so that these do not leave
+  std::atomic<uint32_t> holders_ = 0;        // who holds these
   std::shared_ptr<MemoryBudget> budget_;     // null: they stay
   WeightSet set_;                            // until all is computed, and of those that may leave
   std::map<std::string, uint64_t> offsets_;  // of set_'s tensors in memory_
@@ -119,9 +151,9 @@ public:
   /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
   /// does.
   using Finish = std::function<Status(LoadedWeights &weights)>;
-  /// `budget`: of the group whose sessions share them; null: of sessions without one.
+  /// `group`: whose sessions share them; null: of sessions without one.
   Result<std::shared_ptr<LoadedWeights>>
-  weights(const WeightSet &set, const std::shared_ptr<MemoryBudget> &budget, const Finish &finish);
+  weights(const WeightSet &set, const std::shared_ptr<GroupWeights> &group, const Finish &finish);
 
 private:
   struct LoadedKernel {

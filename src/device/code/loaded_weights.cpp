@@ -52,8 +52,9 @@ bool is_away(const cugrt_value &weight) {
 
 Result<std::shared_ptr<LoadedWeights>>
 LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set,
-                    const std::shared_ptr<MemoryBudget> &budget) {
+                    const std::shared_ptr<GroupWeights> &group) {
   CUGRT_TRY(check_not_computed(executable.plan(), set));
+  const std::shared_ptr<MemoryBudget> budget = group ? group->budget() : nullptr;
   std::shared_ptr<LoadedWeights> weights(new LoadedWeights);
   weights->budget_ = budget;
   weights->set_ = set;
@@ -80,6 +81,8 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
   CUGRT_ASSIGN(weights->in_place_, WeightsInPlace::take(device, set, kept, sources, addresses));
+  if (group)
+    CUGRT_TRY(weights->share(device, kept, group->of_others(executable), addresses));
   Layout layout;
   for (const auto &[name, bytes] : kept)
     if (!addresses.contains(name))
@@ -207,9 +210,12 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
 }
 
 Status LoadedWeights::leave(const Device &device) {
-  std::lock_guard lock(mutex_);
   if (!budget_)
     return Status::error(Code::unsupported, "weights leave the device in sessions of groups only");
+  // Whoever brings them may wait for the caller, to be given memory.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || holders_ != 0)
+    return Status::error(Code::busy, "a session that reads the weights is being opened");
   if (!resident_)
     return {};
   std::vector<char> bytes;
@@ -230,6 +236,12 @@ Status LoadedWeights::leave(const Device &device) {
 }
 
 Status LoadedWeights::come_back(const Device &device) {
+  for (const std::shared_ptr<LoadedWeights> &base : bases_)
+    CUGRT_TRY(base->bring_own(device));
+  return bring_own(device);
+}
+
+Status LoadedWeights::bring_own(const Device &device) {
   std::lock_guard lock(mutex_);
   if (resident_)
     return {};

@@ -14,6 +14,8 @@ public:
 
   uint64_t address() const { return range_.address() ? range_.address() : buffer_.address(); }
   uint64_t size_bytes() const { return bytes_; }
+  /// Whether it always returns to the same addresses.
+  bool is_reserved() const { return range_.address() != 0; }
   /// Of the device: 0 while it is away.
   uint64_t resident_bytes() const {
     return range_.address() ? range_.committed_bytes() : buffer_.size_bytes();

@@ -62,11 +62,12 @@ Status Word::wait() {
 }
 
 Group::Group(std::shared_ptr<Device> device, uint64_t budget_bytes)
-    : device_(std::move(device)), budget_(std::make_shared<MemoryBudget>(budget_bytes)) {
-  budget_->set_make_room([this] { return make_room(); });
+    : device_(std::move(device)),
+      weights_(std::make_shared<GroupWeights>(std::make_shared<MemoryBudget>(budget_bytes))) {
+  budget()->set_make_room([this] { return make_room(); });
 }
 
-Group::~Group() { budget_->set_make_room({}); } // weights of no session may keep the budget
+Group::~Group() { budget()->set_make_room({}); } // weights of no session may keep the budget
 
 Result<std::shared_ptr<Word>> Group::word_of(const std::shared_ptr<const Executable> &executable,
                                              const std::string &name) {
@@ -92,6 +93,7 @@ Result<std::shared_ptr<Word>> Group::word_of(const std::shared_ptr<const Executa
 void Group::add(Session &session, LoadedWeights *weights) {
   std::lock_guard lock(members_mutex_);
   members_.push_back({&session, weights});
+  weights->opened();
 }
 
 void Group::note(Session &session, LoadedWeights *weights) {
@@ -99,13 +101,21 @@ void Group::note(Session &session, LoadedWeights *weights) {
   for (Member &member : members_)
     if (member.session == &session)
       member.weights = weights;
+  weights->opened();
 }
 
 Status Group::evict(const Session &session) {
   std::lock_guard lock(members_mutex_);
-  for (const Member &member : members_)
-    if (member.session == &session)
-      return evict_locked(member.weights, true);
+  const auto own = std::ranges::find(members_, &session, &Member::session);
+  if (own == members_.end())
+    return {};
+  CUGRT_TRY(evict_locked(own->weights, true));
+  for (const std::shared_ptr<LoadedWeights> &base : own->weights->bases())
+    if (std::ranges::none_of(members_, [&](const Member &member) {
+          return member.weights != own->weights && member.weights->has_own() &&
+                 member.weights->reads(base.get());
+        }))
+      CUGRT_TRY(evict_locked(base.get(), true));
   return {};
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "device/code/executable.h"
+#include "device/code/group_weights.h"
 #include "device/context/arena.h"
 #include "device/context/device.h"
 #include "device/context/in_use.h"
@@ -114,7 +115,8 @@ public:
 
   Device &device() const { return *device_; }
   const std::shared_ptr<Device> &device_owner() const { return device_; }
-  const std::shared_ptr<MemoryBudget> &budget() const { return budget_; }
+  const std::shared_ptr<MemoryBudget> &budget() const { return weights_->budget(); }
+  const std::shared_ptr<GroupWeights> &weights() const { return weights_; }
   /// The word of an executable's sessions, null where it has none: all have that of the first one,
   /// and another one is refused. "": whatever it is.
   Result<std::shared_ptr<Word>> word_of(const std::shared_ptr<const Executable> &executable,
@@ -125,8 +127,9 @@ public:
   void note(Session &session, LoadedWeights *weights);
   void remove(Session &session) noexcept;
 
-  /// Waits for the work of all sessions that have the session's weights, and frees what these hold
-  /// on the device. Busy where one runs or is used; after an error the next run has them.
+  /// Waits for the work of all sessions that read the session's weights, and frees what these hold
+  /// on the device; what they have of other models' once these have left, too. Busy where one runs
+  /// or is used; after an error the next run has them.
   Status evict(const Session &session);
   bool is_resident(const Session &session);
   /// For a session that is in use: by the group, for whose end this waits, or by a thread.
@@ -138,7 +141,7 @@ private:
     std::string word;
   };
   std::shared_ptr<Device> device_;
-  std::shared_ptr<MemoryBudget> budget_;
+  std::shared_ptr<GroupWeights> weights_;
   std::mutex words_mutex_; // guards the two maps
   std::map<const Executable *, Model> models_;
   std::map<std::string, std::shared_ptr<Word>> words_;

@@ -56,7 +56,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
 }
 
 Result<std::shared_ptr<LoadedWeights>> Session::load_weights(const WeightSet &set) {
-  return code_->weights(set, group_ ? group_->budget() : nullptr,
+  return code_->weights(set, group_ ? group_->weights() : nullptr,
                         [this](LoadedWeights &weights) { return compute_weights(weights); });
 }
 

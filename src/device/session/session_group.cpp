@@ -116,39 +116,44 @@ bool Group::make_room() {
     member.runs = runs;
   }
   std::vector<std::pair<uint64_t, LoadedWeights *>> order;
-  for (const Member &member : members_) {
+  const auto note_use = [&](uint64_t last_use, LoadedWeights *weights) {
     auto known = std::find_if(order.begin(), order.end(),
-                              [&](const auto &entry) { return entry.second == member.weights; });
+                              [&](const auto &entry) { return entry.second == weights; });
     if (known == order.end())
-      order.emplace_back(member.last_use, member.weights);
+      order.emplace_back(last_use, weights);
     else
-      known->first = std::max(known->first, member.last_use);
+      known->first = std::max(known->first, last_use);
+  };
+  for (const Member &member : members_) {
+    note_use(member.last_use, member.weights);
+    for (const std::shared_ptr<LoadedWeights> &base : member.weights->bases())
+      note_use(member.last_use, base.get());
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   for (const auto &[last_use, weights] : order)
-    if (!is_sealed(weights) && weights->is_resident() && weights->size_bytes() != 0 &&
+    if (!is_sealed(weights) && weights->has_own() && weights->size_bytes() != 0 &&
         evict_locked(weights, false).ok())
       return true;
   return false;
 }
 
-/// Of a session that has them. Members' mutex is held.
+/// Of a session that reads them. Members' mutex is held.
 bool Group::is_sealed(const LoadedWeights *weights) const {
   return std::any_of(members_.begin(), members_.end(), [&](const Member &member) {
-    return member.weights == weights && member.session->cache_.sealed();
+    return member.weights->reads(weights) && member.session->cache_.sealed();
   });
 }
 
 /// `wait`: for the sessions' work; else what is not idle stays. Members' mutex is held.
 Status Group::evict_locked(LoadedWeights *weights, bool wait) {
-  std::list<InUse> uses; // of all sessions that have them: none of these runs meanwhile
+  std::list<InUse> uses; // of all sessions that read them: none of these runs meanwhile
   for (const Member &member : members_)
-    if (member.weights == weights && !uses.emplace_back(member.session->in_use_).taken())
+    if (member.weights->reads(weights) && !uses.emplace_back(member.session->in_use_).taken())
       return Status::error(Code::busy, "a session that has the weights is in use by another "
                                        "thread: they leave between runs");
   for (const Member &member : members_) {
-    if (member.weights != weights)
+    if (!member.weights->reads(weights))
       continue;
     if (!wait) {
       CUGRT_ASSIGN(const bool is_idle, member.session->has_ended());

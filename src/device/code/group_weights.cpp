@@ -1,0 +1,73 @@
+// Tensors that models of a group have alike; see group_weights.h.
+#include "device/code/group_weights.h"
+
+#include "device/code/loaded_code.h"
+
+#include <cstring>
+
+namespace cugrt::runtime {
+
+std::vector<std::shared_ptr<LoadedWeights>> GroupWeights::of_others(const Executable &own) {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<LoadedWeights>> others;
+  for (const Known &known : known_)
+    if (known.executable != &own)
+      if (std::shared_ptr<LoadedWeights> weights = known.weights.lock())
+        others.push_back(std::move(weights));
+  return others;
+}
+
+void GroupWeights::add(const Executable &executable,
+                       const std::shared_ptr<LoadedWeights> &weights) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(known_, [](const Known &known) { return known.weights.expired(); });
+  known_.push_back({&executable, weights});
+}
+
+/// Where they have those bytes in memory of their own, which always lies at its addresses.
+std::optional<uint64_t> LoadedWeights::find_equal(const HostTensor &tensor) const {
+  if (!memory_.is_reserved() || tensor.size_bytes == 0)
+    return std::nullopt;
+  for (const auto &[name, offset] : offsets_)
+    if (const HostTensor &own = *set_.find(name);
+        own.size_bytes == tensor.size_bytes &&
+        std::memcmp(own.data(), tensor.data(), own.size_bytes) == 0)
+      return memory_.address() + offset;
+  return std::nullopt;
+}
+
+/// `wanted` are bytes by name, of set_. Of a base at least half is to be read by these: all of it
+/// stays on their account.
+Status LoadedWeights::share(const Device &device, const std::map<std::string, uint64_t> &wanted,
+                            std::span<const std::shared_ptr<LoadedWeights>> others,
+                            std::map<std::string, uint64_t> &addresses) {
+  holds_bases_ = true;
+  for (const std::shared_ptr<LoadedWeights> &other : others) {
+    std::map<std::string, uint64_t> alike;
+    std::map<uint64_t, uint64_t> read; // bytes by address
+    for (const auto &[name, bytes] : wanted)
+      if (!addresses.contains(name))
+        if (const std::optional<uint64_t> at = other->find_equal(*set_.find(name))) {
+          alike.emplace(name, *at);
+          read.emplace(*at, bytes);
+        }
+    uint64_t bytes = 0;
+    for (const auto &[at, size] : read)
+      bytes += size;
+    if (bytes == 0 || bytes < other->memory_.size_bytes() / 2)
+      continue;
+    ++other->holders_;
+    bases_.push_back(other);
+    CUGRT_TRY(other->bring_own(device));
+    addresses.merge(alike);
+  }
+  return {};
+}
+
+void LoadedWeights::opened() {
+  if (std::exchange(holds_bases_, false))
+    for (const std::shared_ptr<LoadedWeights> &base : bases_)
+      --base->holders_;
+}
+
+} // namespace cugrt::runtime
