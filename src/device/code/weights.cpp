@@ -53,7 +53,7 @@ public:
       }
     }
     CUGRT_TRY(json_.finish());
-    return check_disjoint();
+    return check_covered();
   }
 
   struct Entry {
@@ -138,7 +138,8 @@ private:
     }
   }
 
-  Status check_disjoint() {
+  /// The format's rule: every byte of the data is of one tensor, so that nothing else hides there.
+  Status check_covered() {
     std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
       return a.tensor.offset_bytes != b.tensor.offset_bytes
                  ? a.tensor.offset_bytes < b.tensor.offset_bytes
@@ -148,9 +149,16 @@ private:
     for (const Entry &entry : entries) {
       if (entry.tensor.offset_bytes < end)
         return error("tensor '" + entry.name + "': its bytes overlap another tensor's");
+      CUGRT_TRY(check_no_gap(end, entry.tensor.offset_bytes));
       end = entry.tensor.offset_bytes + entry.tensor.size_bytes;
     }
-    return {};
+    return check_no_gap(end, data_bytes_);
+  }
+
+  static Status check_no_gap(uint64_t begin, uint64_t end) {
+    return begin == end ? Status()
+                        : error("bytes " + std::to_string(begin) + " to " + std::to_string(end) +
+                                " of the data are no tensor's");
   }
 
   JsonReader json_;

@@ -45,7 +45,8 @@ void Call::expect_dims(std::string_view name, V tensor, size_t first) {
   const Ints given =
       one->type == int32_t(AttributeKind::integer) ? Ints{one->integer} : one->integers;
   const Dims all = dims(tensor);
-  bool same = first + given.size() <= all.size();
+  const bool list = one->type != int32_t(AttributeKind::integer);
+  bool same = list ? first + given.size() == all.size() : first < all.size();
   for (size_t i = 0; same && i < given.size(); ++i)
     same = known(all[first + i]).value_or(given[i]) == given[i];
   if (!same)

@@ -189,7 +189,9 @@ Hosts slice(Call &call, const std::vector<const Host *> &in) {
   };
   const auto starts = list(1, "starts"), ends = list(2, "ends"), axes = list(3, "axes"),
              steps = list(4, "steps");
-  if (!starts || !ends || !axes || !steps || starts->size() != ends->size())
+  auto each = [&](const Ints &given) { return given.empty() || given.size() == starts->size(); };
+  if (!starts || !ends || !axes || !steps || starts->size() != ends->size() || !each(*axes) ||
+      !each(*steps))
     return std::nullopt;
   Ints dims = x.dims, stride = strides_of(x.dims);
   std::vector<bool> taken(dims.size(), false);
@@ -251,9 +253,9 @@ Hosts reshaped(Call &call, const std::vector<const Host *> &in) {
     const size_t rank = dims.size() + list->size();
     Ints axes = call.axes(*list, rank);
     std::sort(axes.begin(), axes.end());
+    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+      return std::nullopt;
     for (int64_t axis : axes) {
-      if (size_t(axis) > dims.size())
-        return std::nullopt;
       dims.insert(dims.begin() + axis, 1);
     }
   } else if (op == "Squeeze") {

@@ -279,6 +279,13 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
         widened(narrow, out.bytes, static_cast<size_t>(*count)));
     out.bytes = *out.owned;
   }
+  if (*dtype == ir::DType::boolean) { // what is not 0 is true, and 1 here
+    std::string truths(out.bytes);
+    for (char &byte : truths)
+      byte = byte != 0;
+    out.owned = std::make_shared<const std::string>(std::move(truths));
+    out.bytes = *out.owned;
+  }
   return out;
 }
 

@@ -1,8 +1,8 @@
 // Parsing of kernel declarations and constants.
 #include "ir/text/parser.h"
 
-#include "ir/module/names.h"
 #include "base/type/element.h"
+#include "ir/module/names.h"
 
 #include <charconv>
 #include <limits>
@@ -375,6 +375,7 @@ bool Parser::constant_hex(Constant &c) {
            : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
                                     : -1;
   };
+  const bool truth = module_.types[c.type].dtype == DType::boolean;
   for (; token_.kind == TokenKind::hex; advance()) {
     std::string_view text = token_.text;
     if (text.size() % 2 != 0)
@@ -385,6 +386,11 @@ bool Parser::constant_hex(Constant &c) {
         SourceLocation location = token_.location;
         location.column += static_cast<uint32_t>(i + (high < 0 ? 2 : 3));
         return fail(location, "this is no hex digit");
+      }
+      if (truth && (high || low > 1)) {
+        SourceLocation location = token_.location;
+        location.column += static_cast<uint32_t>(i + 2);
+        return fail(location, "a bool is 00 or 01");
       }
       c.bytes += static_cast<char>(high << 4 | low);
     }

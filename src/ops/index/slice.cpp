@@ -38,7 +38,12 @@ SliceDimension slice_dimension(ExprPool &exprs, ExprId d, int64_t start, int64_t
   const ExprId begin = position(exprs, start, d, zero, d);
   const ExprId stop = position(exprs, end, d, zero, d);
   if (step == 1 && stop == d) // up to the end there is never less than nothing
-    return {begin, start < 0 ? exprs.min(exprs.constant(-start), d) : exprs.sub(d, begin), step};
+    return {
+        begin,
+        start < 0
+            ? exprs.min(exprs.constant(-std::max(start, -std::numeric_limits<int64_t>::max())), d)
+            : exprs.sub(d, begin),
+        step};
   if (step == 1 && begin == zero)
     return {begin, stop, step};
   const ExprId length = exprs.ceildiv(exprs.sub(stop, begin), exprs.constant(step));

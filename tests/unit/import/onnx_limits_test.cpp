@@ -5,6 +5,8 @@
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
 
+#include <sys/resource.h>
+
 using namespace cugrt;
 using namespace cugrt::test::onnx_bytes;
 
@@ -221,4 +223,27 @@ TEST_CASE("a loop of no turn gives what it was given, and an input behind it is 
               input("x", kF32, {"4"}) + input("s", kI64, {"2"}) + output("y", kF32, {}) +
               output("z", kF32, {"2", "2"})),
       "%s: shape<["));
+}
+
+TEST_CASE("weights whose sizes attributes alone tell take no memory") {
+  auto most_kilobytes = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const std::string weights = bytes(5, number(1, 4) + number(1, 1) + number(1, 16) + number(2, 2) +
+                                           bytes(8, "w") + bytes(9, std::string(64, '\0')));
+  const long before = most_kilobytes();
+  for (const char *large : {"K", "N", "block_size"}) {
+    std::string attributes = integer_attribute("bits", 4);
+    for (const char *name : {"K", "N", "block_size"})
+      attributes += integer_attribute(name, name == std::string(large) ? uint64_t(1) << 62
+                                            : name == std::string("N") ? 4
+                                                                       : 32);
+    CHECK(error_of(
+              node("MatMulNBits", {"x", "w", "s"}, {"y"}, attributes + bytes(7, "com.microsoft")) +
+              input("x", kF32, {"1", "32"}) + weights + floats("s", {1, 1, 1, 1}) +
+              output("y", kF32, {})) != "");
+  }
+  CHECK(most_kilobytes() - before < 100 << 10);
 }

@@ -44,6 +44,73 @@ TEST_CASE("dimensions that cannot agree are told with the input and both numbers
             "input 0 has 3 in dimension 1, where 4 is wanted"));
 }
 
+TEST_CASE("numbers that no window, axis or slice has are told") {
+  const std::string x = input("x", kF32, {"1", "3", "8", "8"}), y = output("y", kF32, {}),
+                    w = input("w", kF32, {"3", "3", "3", "3"}),
+                    begin = "1 node cannot be imported: ";
+  for (const char *op : {"Conv", "ConvTranspose"}) {
+    auto of = [&](const std::string &attribute) {
+      return error_of(node(op, {"x", "w"}, {"y"}, attribute) + x + w + y);
+    };
+    const std::string who = begin + op + ", 1 time ('y'): ";
+    CHECK(of(text_attribute("auto_pad", "SAME")) ==
+          who + "attribute 'auto_pad' is 'SAME', none of NOTSET, VALID, SAME_UPPER and SAME_LOWER");
+    CHECK(of(integers_attribute("kernel_shape", {3})) ==
+          who + "attribute 'kernel_shape' is not what the weights have");
+  }
+  const std::string window = "strides, pads, dilations or a kernel that no window has";
+  CHECK(has(error_of(node("ConvTranspose", {"x", "w"}, {"y"},
+                          integers_attribute("output_shape", {0, 4})) +
+                     x + w + y),
+            window));
+  CHECK(has(error_of(node("MaxPool", {"x"}, {"y"},
+                          integers_attribute("kernel_shape", {2, 2}) +
+                              text_attribute("auto_pad", "same_upper")) +
+                     x + y),
+            "attribute 'auto_pad' is 'same_upper'"));
+  for (const auto &attribute :
+       {integers_attribute("kernel_shape", {0, 2}),
+        integers_attribute("kernel_shape", {2, 2}) + integers_attribute("strides", {-1, 1}),
+        integers_attribute("kernel_shape", {2, 2}) + integers_attribute("pads", {0, -1, 0, 0})})
+    CHECK(error_of(node("MaxUnpool", {"x", "i"}, {"y"}, attribute) + x +
+                   input("i", kI64, {"1", "3", "8", "8"}) + y) ==
+          begin + "MaxUnpool, 1 time ('y'): strides, pads or a kernel that no window has");
+  for (int64_t n : {INT64_MAX, INT64_MIN, int64_t(1) << 40})
+    CHECK(error_of(node("Pad", {"x", "p"}, {"y"}, text_attribute("mode", "wrap")) +
+                   integers("p", {0, 0, 0, 0, 0, 0, 0, n}) + x + y) ==
+          begin + "Pad, 1 time ('y'): a padding of " + std::to_string(n));
+  CHECK(has(error_of(node("AffineGrid", {"t", "s"}, {"y"}) + input("t", kF32, {"1", "2", "3"}) +
+                     integers("s", {1, 1, 4, (int64_t(1) << 62) + 1}) + y),
+            "a grid of no place, or of so many"));
+  for (const std::vector<int64_t> &axes : {std::vector<int64_t>{1, 1}, {0, -6}, {-1, 5}})
+    CHECK(error_of(node("Unsqueeze", {"x", "a"}, {"y"}) + integers("a", axes) + x + y) ==
+          begin + "Unsqueeze, 1 time ('y'): an axis is given twice");
+  CHECK(error_of(node("Slice", {"x", "s", "e", "a", "t"}, {"y"}) + integers("s", {0}) +
+                 integers("e", {4}) + integers("a", {2}) + integers("t", {1, 1}) + x + y) ==
+        begin + "Slice, 1 time ('y'): starts, ends, axes and steps have different lengths");
+}
+
+TEST_CASE("a slice begins at the first element, however far before it is asked to") {
+  for (int64_t from : {INT64_MIN, INT64_MIN + 1, int64_t(-9), int64_t(0)})
+    CHECK(error_of(node("Slice", {"x", "s", "e", "a"}, {"y"}) + integers("s", {from}) +
+                   integers("e", {INT64_MAX}) + integers("a", {1}) + input("x", kF32, {"2", "9"}) +
+                   node("Add", {"y", "z"}, {"sum"}) + input("z", kF32, {"2", "9"}) +
+                   output("sum", kF32, {"2", "9"})) == "");
+}
+
+TEST_CASE("bytes of a bool that are not 0 are 1") {
+  const std::string w = bytes(5, number(1, 4) + number(2, 9) + bytes(8, "w") +
+                                     bytes(9, std::string("\x02\xff\x00\x01", 4)));
+  const auto imported =
+      onnx::import_bytes(model(node("Where", {"w", "x", "z"}, {"y"}) + w + input("x", kF32, {"4"}) +
+                                   input("z", kF32, {"4"}) + output("y", kF32, {"4"}),
+                               21),
+                         "", {});
+  REQUIRE(imported.ok());
+  REQUIRE(imported->module.constants.size() == 1);
+  CHECK(imported->module.constants[0].bytes == std::string("\1\1\0\1", 4));
+}
+
 TEST_CASE("dtypes are told by their names") {
   auto tensor = [](const std::string &name, unsigned dtype, const std::string &raw_bytes) {
     return bytes(5, number(1, 2) + number(2, dtype) + bytes(8, name) + bytes(9, raw_bytes));

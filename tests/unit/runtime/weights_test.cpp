@@ -84,6 +84,13 @@ TEST_CASE("a weights file that lies is an error that says how") {
                 "b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
             12),
        "overlap"},
+      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
+       "bytes 0 to 4 of the data are no tensor's"},
+      {file(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},
+                "b":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})",
+            12),
+       "bytes 4 to 8 of the data are no tensor's"},
+      {file(good, 9), "bytes 8 to 9 of the data are no tensor's"},
   };
   for (const Row &row : rows) {
     auto set = read(row.bytes);

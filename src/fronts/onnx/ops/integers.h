@@ -3,6 +3,8 @@
 
 #include "fronts/onnx/call.h"
 
+#include <algorithm>
+
 namespace cugrt::onnx {
 
 /// round(x / scale) + zero point, rounded half to even, limited to the dtype's range.
@@ -25,6 +27,13 @@ struct Bytes {
   V values, scale, zero;
 };
 Bytes dynamically_quantized(Call &c, V x);
+
+/// Whether they are numbers of a window: from `least` on, and none so large that no image has it.
+inline bool of_a_window(const Ints &list, int64_t least) {
+  constexpr int64_t kMost = 1 << 24;
+  return std::all_of(list.begin(), list.end(),
+                     [least](int64_t n) { return n >= least && n <= kMost; });
+}
 
 /// The result of a DequantizeLinear as a constant [n, k] of a block format, where it is one of two
 /// dimensions in blocks along k that a MatMul or a Gemm alone reads, perhaps transposed;

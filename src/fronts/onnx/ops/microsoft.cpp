@@ -173,12 +173,12 @@ std::optional<HostTensor> packed_n_bits(Call &c, int64_t n, int64_t k, int64_t b
     return {};
   const int64_t blocks = (k + block - 1) / block, row_bytes = blocks * block * bits / 8,
                 zero_bytes = (blocks * bits + 7) / 8;
-  BlockWeights made{n,  k,  block,
-                    {}, {}, std::vector<float>(size_t(n * blocks), float(1 << (bits - 1)))};
   const std::string_view bytes = b->constant->bytes, scales = scale->constant->bytes;
   const size_t scale_bytes = ir::info(scale->constant->dtype).bytes_per_block;
-  if (int64_t(bytes.size()) != n * row_bytes || scales.size() != made.zeros.size() * scale_bytes)
-    return {};
+  if (int64_t(bytes.size()) != n * row_bytes || scales.size() != size_t(n * blocks) * scale_bytes)
+    return {}; // before anything is made of what the attributes say
+  BlockWeights made{n,  k,  block,
+                    {}, {}, std::vector<float>(size_t(n * blocks), float(1 << (bits - 1)))};
   for (int64_t r = 0; r < n; ++r) {
     const std::vector<int16_t> row =
         numbers_of_bits(bytes.substr(size_t(r * row_bytes), size_t(row_bytes)), bits, size_t(k));

@@ -101,8 +101,10 @@ void pad(Call &c) {
       continue;
     if (first && last) {
       constexpr int64_t kMost = INT32_MAX / 2;
-      before[axis] = std::clamp(*first, -kMost, kMost);
-      after[axis] = std::clamp(*last, -kMost, kMost);
+      for (int64_t n : {*first, *last})
+        if (n < -kMost || n > kMost)
+          return c.w.fail(Code::parse_error, "a padding of " + std::to_string(n));
+      before[axis] = *first, after[axis] = *last;
       const int64_t less = std::min<int64_t>(before[axis], 0),
                     more = std::min<int64_t>(after[axis], 0);
       if (less || more) // what is taken away goes first

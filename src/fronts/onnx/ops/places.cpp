@@ -1,6 +1,6 @@
 // Ops that read or write at places which data say: RoiAlign, DeformConv, MaxUnpool, and the
 // positions of MaxPool.
-#include "fronts/onnx/call.h"
+#include "fronts/onnx/ops/integers.h"
 
 namespace cugrt::onnx {
 
@@ -114,6 +114,8 @@ void max_unpool(Call &c) {
   if (d.size() != axes + 2 || strides.size() != axes || pads.size() != 2 * axes)
     return c.w.fail(Code::parse_error,
                     "strides, pads or a kernel are not as many as the image's axes");
+  if (!of_a_window(kernel, 1) || !of_a_window(strides, 1) || !of_a_window(pads, 0))
+    return c.w.fail(Code::parse_error, "strides, pads or a kernel that no window has");
   Dims y = {d[0], d[1]};
   for (size_t i = 0; i < axes; ++i)
     y.push_back(c.w.exprs().add(

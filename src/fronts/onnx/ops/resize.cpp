@@ -196,10 +196,11 @@ void affine_grid(Call &c) {
   const size_t axes = size.size() < 2 ? 0 : size.size() - 2;
   if (c.failed() || axes < 2 || axes > 3 || c.rank(theta) != 3)
     return c.unsupported("a grid of other than two or three dimensions");
+  constexpr int64_t kMost = 1 << 22;
   int64_t count = 1;
   for (size_t i = 0; i < axes; ++i)
-    count *= size[2 + i] < 1 || count > (1 << 22) ? 0 : size[2 + i];
-  if (count < 1 || count > (1 << 22))
+    count *= std::max(size[2 + i], count) > kMost ? 0 : std::max<int64_t>(size[2 + i], 0);
+  if (count < 1 || count > kMost)
     return c.unsupported("a grid of no place, or of so many");
   const bool corners = c.integer("align_corners", 0) != 0;
   Host places{c.dtype(theta), {int64_t(axes + 1), count}, {}, {}};

@@ -108,9 +108,9 @@ void unsqueeze(Call &c) {
     return c.unsupported("more than " + std::to_string(ir::kMaxRank) + " dimensions");
   axes = c.axes(axes, dims.size() + axes.size());
   std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+    return c.w.fail(Code::parse_error, "an axis is given twice");
   for (int64_t axis : axes) {
-    if (size_t(axis) > dims.size())
-      return c.w.fail(Code::parse_error, "an axis is given twice");
     dims.insert_at(size_t(axis), c.constant(1));
   }
   c.result(c.reshape(x, dims));
@@ -170,9 +170,10 @@ void slice(Call &c) {
   if (axes.empty())
     for (size_t i = 0; i < starts.size(); ++i)
       axes.push_back(int64_t(i));
-  steps.resize(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size())
-    return c.w.fail(Code::parse_error, "starts, ends and axes have different lengths");
+  if (steps.empty())
+    steps.resize(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    return c.w.fail(Code::parse_error, "starts, ends, axes and steps have different lengths");
   axes = c.axes(axes, c.rank(x));
   // Numbers go as attributes, in one op; what has symbols as a place and a size, by Python's rules.
   Ints begin, end, of, by;

@@ -15,11 +15,12 @@ struct Window {
   bool ceil = false;
 };
 
-/// Whether they are numbers of a window: from `least` on, and none so large that no image has it.
-bool sane(const Ints &list, int64_t least) {
-  constexpr int64_t kMost = 1 << 24;
-  return std::all_of(list.begin(), list.end(),
-                     [least](int64_t n) { return n >= least && n <= kMost; });
+std::string auto_pad_of(Call &c) {
+  std::string name = c.text("auto_pad", "NOTSET");
+  if (name != "NOTSET" && name != "VALID" && name != "SAME_UPPER" && name != "SAME_LOWER")
+    c.w.fail(Code::parse_error, "attribute 'auto_pad' is '" + name +
+                                    "', none of NOTSET, VALID, SAME_UPPER and SAME_LOWER");
+  return name;
 }
 
 Dims image_of(Call &c, V x) {
@@ -46,13 +47,14 @@ Window window_of(Call &c, V &x, const Ints &kernel, V fill) {
   out.strides = c.integers("strides", Ints(axes, 1));
   out.dilation = c.integers("dilations", Ints(axes, 1));
   Ints pads = c.integers("pads", Ints(2 * axes, 0));
-  const std::string automatic = c.text("auto_pad", "NOTSET");
+  const std::string automatic = auto_pad_of(c);
   if (out.strides.size() != axes || out.dilation.size() != axes || pads.size() != 2 * axes ||
       kernel.size() != axes) {
     c.w.fail(Code::parse_error, "strides, pads or dilations are not as many as the image's axes");
     return out;
   }
-  if (!sane(out.strides, 1) || !sane(out.dilation, 1) || !sane(pads, 0) || !sane(kernel, 0)) {
+  if (!of_a_window(out.strides, 1) || !of_a_window(out.dilation, 1) || !of_a_window(pads, 0) ||
+      !of_a_window(kernel, 0)) {
     c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
     return out;
   }
@@ -180,14 +182,15 @@ void transposed_convolution(Call &c) {
              more = c.integers("output_padding", Ints(axes, 0)),
              shape = c.integers("output_shape", {});
   Ints pads = c.integers("pads", Ints(2 * axes, 0));
-  const std::string automatic = c.text("auto_pad", "NOTSET");
+  const std::string automatic = auto_pad_of(c);
   const int64_t groups = c.integer("group", 1);
   if (c.failed() || kernel.size() != axes || strides.size() != axes || dilation.size() != axes ||
       more.size() != axes || pads.size() != 2 * axes || groups < 1)
     return c.w.fail(Code::parse_error,
                     "strides, pads or dilations are not as many as the image's axes");
-  if (!sane(strides, 1) || !sane(dilation, 1) || !sane(pads, 0) || !sane(kernel, 0) ||
-      !sane(more, 0) || !sane(shape, 0) || (!shape.empty() && shape.size() < axes))
+  if (!of_a_window(strides, 1) || !of_a_window(dilation, 1) || !of_a_window(pads, 0) ||
+      !of_a_window(kernel, 0) || !of_a_window(more, 0) || !of_a_window(shape, 1) ||
+      (!shape.empty() && shape.size() < axes))
     return c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
   for (size_t i = 0; i < axes; ++i) {
     const int64_t reach = (kernel[i] - 1) * dilation[i] + 1;
@@ -245,8 +248,8 @@ void col_to_image(Call &c) {
   win.dilation = c.integers("dilations", Ints(axes, 1));
   const Ints pads = c.integers("pads", Ints(2 * axes, 0));
   if (win.strides.size() != axes || win.dilation.size() != axes || pads.size() != 2 * axes ||
-      !sane(win.strides, 1) || !sane(win.dilation, 1) || !sane(pads, 0) || !sane(block, 1) ||
-      !sane(image, 0))
+      !of_a_window(win.strides, 1) || !of_a_window(win.dilation, 1) || !of_a_window(pads, 0) ||
+      !of_a_window(block, 1) || !of_a_window(image, 0))
     return c.w.fail(Code::parse_error, "strides, pads, dilations or a block that no image has");
   int64_t taps = 1;
   for (int64_t size : block)
@@ -339,7 +342,7 @@ void pooling(Call &c) {
                                                : 0);
   const V image = x;
   Window win = window_of(c, x, kernel, fill);
-  const std::string automatic = c.text("auto_pad", "NOTSET");
+  const std::string automatic = auto_pad_of(c);
   if (automatic != "NOTSET" && automatic != "VALID")
     win.ceil = false;
   if (c.node.op == "LpPool") {
