@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Every node of a graph is named: by its id where the driver has ids, else by its order in the graph; in instances
+that are built, that are patched, and with conditional nodes. Times by op add up to the graph's.
+
+  check_node_names.py CUGRT [MODEL [ARGUMENT...]]
+
+The models are those below and the examples', or the one that is given, with what `cugrt trace` takes for it. Graphs are
+chains here (--max-lanes 1), so that a run's time is the sum of its nodes'.
+"""
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from titled_tests import equal, run_tests, test  # noqa: E402
+
+# More values than a topology class gets instances for: the last ones are patched to.
+VALUES = ",".join(map(str, range(1, 13)))
+ATTRIBUTES = "attributes {num_inputs = %d, lower_bounds = {n = 1}, upper_bounds = {n = 16}}"
+MODELS = {
+    "branches.cugrt": """cugrt 1
+
+func @main(%x: tensor<[n, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[n, 8], f32>, tensor<[n, 16], f32>)
+    ATTRIBUTES {
+  %a = matmul(%x, %w)
+  %b = softmax(%x)
+  %c = softmax(%a)
+  %d = concat(%b, %c) {axis = 1}
+  return %c, %d
+}
+""".replace("ATTRIBUTES", ATTRIBUTES % 1),
+    "condition.cugrt": """cugrt 1
+
+func @main(%x: tensor<[n, 8], f32>, %p: tensor<[1], bool>, %w: tensor<[8, 8], f32>) -> (tensor<[n, 8], f32>)
+    ATTRIBUTES {
+  %r = softmax(%x)
+  %a = if %p using (%r, %w) -> (tensor<[n, 8], f32>) {
+    %m = matmul(%r, %w)
+    %s = softmax(%m) {axis = 0}
+    yield %s
+  } else {
+    %t = cumsum(%r)
+    yield %t
+  }
+  %y = matmul(%a, %w)
+  return %y
+}
+""".replace("ATTRIBUTES", ATTRIBUTES % 2),
+    "loop.cugrt": """cugrt 1
+
+func @main(%x: tensor<[n], f32>, %one: tensor<[1], f32>, %three: tensor<[1], f32>)
+    -> (tensor<[1], f32>, tensor<[n], f32>)
+    attributes {lower_bounds = {n = 1}, upper_bounds = {n = 16}} {
+  %p = softmax(%x)
+  %s = reduce_sum(%p) {axes = [0], keep_dims = true}
+  %last = while (%t = %s) using (%three, %one) {
+    %less = less(%t, %three)
+    yield %less
+  } do {
+    %next = add(%t, %one)
+    yield %next
+  }
+  return %last, %p
+}
+""",
+}
+EXAMPLES = {"digits/digits.cugrt": ["--set", "n=" + VALUES], "device/motion.cugrt": [], "robot/detect.cugrt": [],
+            "camera/camera.cugrt": []}
+WITH_IDS, WITHOUT_IDS, WITH_BODIES = ("13.1", "off"), ("12.6", "off"), ("13.4", "")
+KERNELS = ("op", "binding", "place", "region", "kernel", "bytes")
+
+
+class Traces:
+    def __init__(self, tool, folder, models):
+        self.tool, self.folder, self.models, self.made = tool, folder, models, {}
+
+    def of(self, model, driver):
+        """(events by run, what became of each launch, graphs at the end); made once."""
+        if (model, driver) not in self.made:
+            version, cupti = driver
+            trace, graphs = (os.path.join(self.folder, name) for name in ("trace.json", "graphs.json"))
+            command = [self.tool, "trace", "--device", model, "--max-lanes", "1", "-o", trace, "--graphs", graphs,
+                       *self.models[model]]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env={
+                **os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_EMU_DRIVER_VERSION": version, "CUGRT_CUPTI": cupti})
+            assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+            with open(trace, encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            runs = collections.defaultdict(list)
+            for event in events:
+                if event.get("cat") == "kernel":
+                    runs[event["args"]["run"]].append(event)
+            outcomes = [event["args"]["kind"] for event in events if event.get("cat") == "region"]
+            with open(graphs, encoding="utf-8") as file:
+                self.made[model, driver] = runs, outcomes, json.load(file)
+        return self.made[model, driver]
+
+
+def is_node_of(event, node):
+    """Whether an event's kernel, binding and line are those of a node of the map. Of an imported file, whose nodes have
+    names, the map has lines of the module that was made of it."""
+    said = event["args"]
+    line = re.search(r":(\d+)$", said["place"])
+    return (node["name"].endswith(" " + said["binding"]) and (not line or int(line[1]) == node["line"]) and
+            node.get("kernel", said["kernel"]) == said["kernel"])
+
+
+@test("with ids each event's is that of a node with its binding and line, and no two events of a run have one")
+def _(traces):
+    for model in traces.models:
+        runs, _, graphs = traces.of(model, WITH_IDS)
+        nodes = {str(node["id"]): node for graph in graphs for node in graph["nodes"]}
+        assert runs, model
+        for events in runs.values():
+            equal(len({event["args"]["node"] for event in events}), len(events))
+            for event in events:
+                assert is_node_of(event, nodes[event["args"]["node"]]), (model, event)
+                assert all(event["args"][key] not in ("", "?", None) for key in KERNELS), (model, event)
+
+
+@test("without ids each event's number is its node's place in the graph, and says the same")
+def _(traces):
+    for model in traces.models:
+        runs, _, graphs = traces.of(model, WITHOUT_IDS)
+        by_id, _, _ = traces.of(model, WITH_IDS)
+        equal({run: [[event["args"][key] for key in KERNELS] for event in events] for run, events in runs.items()},
+              {run: [[event["args"][key] for key in KERNELS] for event in events] for run, events in by_id.items()})
+        for events in runs.values():
+            for event in events:  # instances of other classes may have other kernels at that place
+                nodes = [graph["nodes"] for graph in graphs if graph["region"] == event["args"]["region"]]
+                number = int(event["args"]["node"])
+                assert any(number < len(some) and is_node_of(event, some[number]) for some in nodes), (model, event)
+        assert all("id" not in node for graph in graphs for node in graph["nodes"]), model
+
+
+@test("nodes in bodies have their own ids, too")
+def _(traces):
+    in_bodies = 0
+    for model in traces.models:
+        runs, _, graphs = traces.of(model, WITH_BODIES)
+        nodes = {str(node["id"]): node for graph in graphs for node in graph["nodes"]}
+        outside = {event["args"]["binding"] for events in traces.of(model, WITH_IDS)[0].values() for event in events}
+        for events in runs.values():
+            for event in events:
+                assert is_node_of(event, nodes[event["args"]["node"]]), (model, event)
+                in_bodies += event["args"]["binding"] not in outside
+    assert in_bodies or not traces.own, in_bodies
+
+
+@test("each node that is enabled and in no body is an event of each run")
+def _(traces):
+    for model in traces.models:
+        runs, _, graphs = traces.of(model, WITH_IDS)
+        inner = {event["args"]["node"] for events in traces.of(model, WITH_BODIES)[0].values() for event in events}
+        seen = {event["args"]["node"] for events in runs.values() for event in events}
+        for graph in graphs:
+            own = [node for node in graph["nodes"] if node["kind"] == "conditional" or node.get("begin_us") is not None]
+            assert own and inner, model
+            equal([node["name"] for node in own if str(node["id"]) not in seen and node["enabled"]], [])
+
+
+@test("times by op add up to the graph's within 1 %")
+def _(traces):
+    for model in traces.models:
+        for driver in (WITH_IDS, WITHOUT_IDS):
+            for events in traces.of(model, driver)[0].values():
+                for region in {event["args"]["region"] for event in events}:
+                    mine = [event for event in events if event["args"]["region"] == region]
+                    by_op = collections.Counter()
+                    for event in mine:
+                        by_op[event["args"]["op"]] += event["dur"]
+                    whole = max(event["ts"] + event["dur"] for event in mine) - min(event["ts"] for event in mine)
+                    parts = sum(by_op.values())
+                    assert abs(whole - parts) <= 0.01 * whole + 0.01, (model, region, whole, by_op)
+
+
+@test("instances were built, and patched to other values, with conditional nodes and without")
+def _(traces):
+    seen = set()
+    for model in traces.models:
+        _, became, graphs = traces.of(model, WITH_IDS)
+        conditional = any(node["kind"] == "conditional" for graph in graphs for node in graph["nodes"])
+        seen.update((kind, conditional) for kind in became if kind in ("built", "patched"))
+    assert len(seen) == 4 or not traces.own, seen
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        models = {sys.argv[2]: sys.argv[3:]} if sys.argv[2:] else {}
+        own = not models
+        if own:
+            for name, text in MODELS.items():
+                models[os.path.join(folder, name)] = ["--set", "n=" + VALUES]
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            models |= {os.path.join(ROOT, "examples", name): arguments for name, arguments in EXAMPLES.items()}
+        traces = Traces(sys.argv[1], folder, models)
+        traces.own = own
+        return run_tests(traces)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
