@@ -109,6 +109,16 @@ def main():
         assert "sm_42" in bad.stderr and "sm_87" in bad.stderr, bad.stderr
         assert not [name for name in os.listdir(work) if name.startswith("bad.pack")]
 
+        # doctor says by what code a pack runs here, or why not. The emulated device is sm_90 and runs PTX alone.
+        run("compile", "--arch", "sm_87", at("m.cugrt"), "-o", at("other.pack"))
+        told = json.loads(run("doctor", "--json", at("m.pack")).stdout)["packs"]
+        assert told == [{"path": at("m.pack"), "runs": True, "code": "its PTX", "remedy": ""}], told
+        told = run("doctor", at("m.pack"), at("other.pack"), status=1).stdout.splitlines()
+        assert told[-5:-2] == ["pack " + at("m.pack"), "  runs            its PTX", "pack " + at("other.pack")], told
+        assert told[-2].split() == ["runs", "no"] and "--arch compute_90" in told[-1], told
+        told = run("doctor", at("m.cugrt"), status=1).stdout
+        assert "does not begin as a pack of cugrt" in told, told
+
         # Slips of the command line are named. A pack replaces files only.
         for words, why in ((["--arch", "sm_87,"], "'sm_87,' has an empty"),
                            (["--arch", ""], "has an empty"),
