@@ -1,4 +1,5 @@
-// Two-dimensional convolution (cross-correlation) with channels last, zero padding.
+// Convolution (cross-correlation) with channels last, zero padding, of two dimensions, or with
+// VOLUME of three (last_depth.cuh), whose entries are called conv3d_last.
 //
 //   x: [batch, height, width, channels]     y: [batch, out_height, out_width, out_channels]
 //   w: [out_channels, kernel_h, kernel_w, channels / groups]
@@ -21,6 +22,7 @@
 // multiple of the channels that a step takes of k; SPLIT where blocks share out a tile's steps:
 // parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
 
+#include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/floating.cuh"
@@ -42,16 +44,23 @@
 
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w,                                                \
-      BIAS_PARAMETER PARTS_PARAMETERS OUT *__restrict__ y, long long batch, long long channels,    \
-      long long height, long long width, long long out_channels, long long out_height,             \
-      long long out_width, long long kernel_h, long long kernel_w, long long stride_h,             \
-      long long stride_w, long long pad_h, long long pad_w, long long dilation_h,                  \
-      long long dilation_w, long long groups SPLITS_PARAMETER FUSED_PARAMETERS
+      BIAS_PARAMETER PARTS_PARAMETERS OUT *__restrict__ y, DEPTH_PARAMETERS long long batch,       \
+      long long channels, long long height, long long width, long long out_channels,               \
+      long long out_height, long long out_width, long long kernel_h, long long kernel_w,           \
+      long long stride_h, long long stride_w, long long pad_h, long long pad_w,                    \
+      long long dilation_h, long long dilation_w,                                                  \
+      long long groups SPLITS_PARAMETER FUSED_PARAMETERS
 
 #define ARGUMENTS                                                                                  \
-  x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, batch, channels, height, width, out_channels, out_height, \
-      out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,     \
-      groups SPLITS_ARGUMENT FUSED_ARGUMENTS
+  x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, DEPTH_ARGUMENTS batch, channels, height, width,           \
+      out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,   \
+      dilation_h, dilation_w, groups SPLITS_ARGUMENT FUSED_ARGUMENTS
+
+#ifdef VOLUME
+#define ENTRY(form) conv3d_last##form
+#else
+#define ENTRY(form) conv2d_last##form
+#endif
 
 #if defined(WITH_DEPTHWISE)
 #include "convolution/conv2d_last_depthwise.cuh"
@@ -70,36 +79,39 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 #define COPY_BYTES (RUN * 2)
 #endif
 
-// Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each.
-#if COPY_BYTES == 16 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
+// Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each; fewer where
+// registers hold the masks of eight pixels of volumes.
+#if defined(VOLUME) && COPY_BYTES < 8
+#define MOST_BLOCKS 2
+#elif COPY_BYTES == 16 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 #define MOST_BLOCKS 4
 #else
 #define MOST_BLOCKS 3
 #endif
 
 #ifdef WITH_128x128
-extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_128x128(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, 2) ENTRY(_128x128)(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 4, 8>(ARGUMENTS);
 }
 #endif
 
 #ifdef WITH_128x64
-extern "C" __global__ void __launch_bounds__(128, 3) conv2d_last_128x64(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, 3) ENTRY(_128x64)(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 4, 4>(ARGUMENTS);
 }
 #endif
 
 #ifdef WITH_64x64
-extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x64(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) ENTRY(_64x64)(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 4>(ARGUMENTS);
 }
 #endif
 
 #ifdef WITH_64x32
-extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x32(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) ENTRY(_64x32)(PARAMETERS) {
   BEGIN_EARLY();
   convolve_last<2, 2, 2, 2>(ARGUMENTS);
 }
@@ -107,15 +119,17 @@ extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) conv2d_last_64x32
 #else
 #include "convolution/last_window.cuh"
 
-extern "C" __global__ void conv2d_last(PARAMETERS) {
+extern "C" __global__ void ENTRY()(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const Index count = Index(batch) * Index(out_height) * Index(out_width) * Index(out_channels);
+  const Index count =
+      Index(batch) * Index(out_depth) * Index(out_height) * Index(out_width) * Index(out_channels);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     Sum sum{BIAS_AT(i % Index(out_channels))};
-    add_window(sum, x, w, i, channels, height, width, out_channels, out_height, out_width, kernel_h,
-               kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups);
+    add_window(sum, x, w, i, DEPTH_ARGUMENTS channels, height, width, out_channels, out_height,
+               out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,
+               dilation_w, groups);
     STORE(i, sum.sum);
   }
 }

@@ -21,8 +21,8 @@
 // which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
 // and the bits are the same in each run. Counters are 0 before and after a launch.
 //
-// Needs kernels of at most kMostSide x kMostSide, and indices of 32 bits. RUN (8, 4 or 2; of f32 4,
-// 2 or 1) divides the channels of x in a group.
+// Needs kernels of at most kMostSide in each dimension, and indices of 32 bits. RUN (8, 4 or 2; of
+// f32 4, 2 or 1) divides the channels of x in a group.
 #pragma once
 
 #include "shared/join_splits.cuh"
@@ -32,9 +32,16 @@
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
 constexpr int kStagedBytes = 48 << 10; // of shared memory, which all tiles take
-// A mask has 16 bits for rows of taps and as many for columns; a step's 16 taps at most end below
-// row 16, too.
+// A mask has 16 bits for rows of taps and as many for columns, in that order; of volumes 21 for
+// planes, rows and columns. A step's 16 taps at most end below row or plane 16, too.
 constexpr int kMostSide = 12;
+#ifdef VOLUME
+typedef unsigned long long Mask;
+constexpr int kRowBit = 21, kColumnBit = 42;
+#else
+typedef unsigned Mask;
+constexpr int kRowBit = 0, kColumnBit = 16;
+#endif
 constexpr int kRun = RUN;
 
 #ifdef WHOLE_STEPS
@@ -82,16 +89,19 @@ template <class M> struct LastCopies {
   static constexpr int kAcross = kMmaDepth / kRun, kStep = M::kThreads / kAcross;
   static constexpr int kPixels = M::kRows / kStep, kFilters = M::kColumns / kStep;
   static_assert(kStep % 8 == 0, "rows so far apart lie alike");
-  const T *x, *w;            // where the runs lie that the offsets below are added to
-  int pixel[kPixels];        // offsets of the pixels' windows in x
-  unsigned outside[kPixels]; // rows and columns of taps that lie outside of the image, as bits
-  int filter[kFilters];      // offsets of rows of w
-  int left;                  // elements of k from there on
-  int place;                 // of the runs in a tile
-  int channel, column;       // the runs' channel (with kWholeSteps the step's), the tap's column
-  unsigned tap;              // the tap's row and column, as bits
+  const T *x, *w;        // where the runs lie that the offsets below are added to
+  int pixel[kPixels];    // offsets of the pixels' windows in x
+  Mask outside[kPixels]; // rows and so on of taps that lie outside of the image, as bits
+  int filter[kFilters];  // offsets of rows of w
+  int left;              // elements of k from there on
+  int place;             // of the runs in a tile
+  int channel, column;   // the runs' channel (with kWholeSteps the step's), the tap's column
+  Mask tap;              // the tap's row and so on, as bits
   int in_group, last_column;
   int to_column, to_row; // elements from a tap's end to the next column, more to a next row
+#ifdef VOLUME
+  int row, last_row, to_plane; // the tap's row; likewise
+#endif
 
   // To element `first` of k, plus `own` of this thread's, from the first one on.
   __device__ __forceinline__ void begin(int first, int own) {
@@ -110,7 +120,16 @@ template <class M> struct LastCopies {
     const int rows = kOneTap ? column == last_column : column / last_column;
     column -= rows * last_column;
     x += taps * to_column + rows * to_row;
+#ifdef VOLUME
+    row += rows;
+    const int planes = kOneTap ? row == last_row : row / last_row;
+    row -= planes * last_row;
+    x += planes * to_plane;
+    tap = (tap << planes & ((Mask(1) << kRowBit) - 1)) | Mask(1) << kRowBit + row |
+          Mask(1) << kColumnBit + column;
+#else
     tap = (tap << rows & 0xffffu) | 0x10000u << column;
+#endif
   }
 
   template <bool kAligned> __device__ __forceinline__ void copy(T *stage) {
@@ -145,9 +164,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
             warp_column = warp % kWarpColumns * kWide * 8;
 
   const unsigned in_group = unsigned(channels / groups), n = unsigned(out_channels / groups);
-  const unsigned k = in_group * unsigned(kernel_h) * unsigned(kernel_w);
+  const unsigned k = in_group * unsigned(kernel_d) * unsigned(kernel_h) * unsigned(kernel_w);
   const unsigned out_plane = unsigned(out_height) * unsigned(out_width);
-  const unsigned m = unsigned(batch) * out_plane;
+  const unsigned m = unsigned(batch) * unsigned(out_depth) * out_plane;
   const unsigned across = (n + kColumns - 1) / kColumns, down = (m + kRows - 1) / kRows;
 #ifdef SPLIT
   const unsigned tile = blockIdx.x / unsigned(splits), split = blockIdx.x % unsigned(splits);
@@ -165,19 +184,26 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
 #pragma unroll
   for (int j = 0; j < Copies::kPixels; ++j) {
     const unsigned pixel = first_row + own_row + j * Copies::kStep;
-    const unsigned image = pixel / out_plane, at = pixel % out_plane;
+    const unsigned plane = pixel / out_plane, at = pixel % out_plane;
+    const int front = int(plane % unsigned(out_depth)) * int(stride_d) - int(pad_d);
+    const int in_plane = int(plane / unsigned(out_depth)) * int(depth) + front;
     const int top = int(at / unsigned(out_width)) * int(stride_h) - int(pad_h);
     const int left = int(at % unsigned(out_width)) * int(stride_w) - int(pad_w);
-    copies.pixel[j] = ((int(image) * int(height) + top) * int(width) + left) * int(channels) +
+    copies.pixel[j] = ((in_plane * int(height) + top) * int(width) + left) * int(channels) +
                       int(group * in_group);
-    unsigned outside = ~0u;
+    Mask outside = ~Mask(0);
     if (pixel < m) {
+#ifdef VOLUME
+      for (int p = 0; p < int(kernel_d); ++p)
+        if (unsigned(front + p * int(dilation_d)) < unsigned(depth))
+          outside &= ~(Mask(1) << p);
+#endif
       for (int r = 0; r < int(kernel_h); ++r)
         if (unsigned(top + r * int(dilation_h)) < unsigned(height))
-          outside &= ~(1u << r);
+          outside &= ~(Mask(1) << kRowBit + r);
       for (int q = 0; q < int(kernel_w); ++q)
         if (unsigned(left + q * int(dilation_w)) < unsigned(width))
-          outside &= ~(0x10000u << q);
+          outside &= ~(Mask(1) << kColumnBit + q);
     }
     copies.outside[j] = outside;
   }
@@ -189,10 +215,16 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   copies.x = kWholeSteps ? x + own_k : x, copies.w = w + own_k;
   copies.left = int(k) - own_k;
   copies.place = M::A::at(own_row, own_k);
-  copies.channel = copies.column = 0, copies.tap = 0x10001u;
+  copies.channel = copies.column = 0;
+  copies.tap = Mask(1) | Mask(1) << kRowBit | Mask(1) << kColumnBit;
   copies.in_group = int(in_group), copies.last_column = int(kernel_w);
   copies.to_column = int(dilation_w) * int(channels) - int(in_group);
   copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(channels);
+#ifdef VOLUME
+  copies.row = 0, copies.last_row = int(kernel_h);
+  copies.to_plane = (int(dilation_d) * int(height) - int(kernel_h) * int(dilation_h)) * int(width) *
+                    int(channels);
+#endif
   copies.begin(first_step * kMmaDepth, own_k);
 
   float sum[kHigh][kWide][4] = {};

@@ -116,6 +116,55 @@ constexpr Case kCases[] = {
      "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
      "sign(%a)\n  %y = conv_transpose(%c, %u) {strides = [2], padding = [1, 1]}",
      "conv_transpose, for the function's result"},
+    {"volumes",
+     ", %v: tensor<[16, 6, 3, 3, 3], f16>, %b: tensor<[16], f16>, %u: tensor<[32, 16, 2, 1, 3], "
+     "f16>, %t: tensor<[32, 1, 1, 1], f16>",
+     "tensor<[2, 32, 1, 4, 7], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n"
+     "  %a = conv3d(%q, %v, %b) {padding = [1, 1, 1]}\n  %c = sign(%a)\n"
+     "  %d = conv3d(%c, %u)\n  %e = add(%d, %t)\n"
+     "  %m = reduce_max(%e) {axes = [2, 3, 4], keep_dims = true}\n  %y = sub(%e, %m)",
+     "sub, for the function's result"},
+    {"parts of volumes", ", %v: tensor<[16, 6, 3, 3, 3], f16>", "tensor<[2, 17, 2, 4, 12], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n"
+     "  %a = conv3d(%q, %v) {padding = [1, 1, 1]}\n  %c = sign(%a)\n"
+     "  %d = concat(%c, %c) {axis = 1}\n"
+     "  %e = slice(%d) {starts = [3], ends = [20], axes = [-4]}\n"
+     "  %y = pad(%e) {before = [0, 0, 0, 0, 1], after = [0, 0, 0, 0, 2]}",
+     "pad, for the function's result"},
+    {"least of volumes", ", %v: tensor<[16, 6, 1, 1, 1], f16>", "tensor<[2, 16], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
+     "  %y = reduce_min(%a) {axes = [2, 3, 4]}",
+     ""},
+    {"least of volumes' planes", ", %v: tensor<[16, 6, 1, 1, 1], f16>",
+     "tensor<[2, 16, 4, 9], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
+     "  %y = reduce_min(%a) {axes = [2]}",
+     "conv3d, for reduce_min"},
+    {"the largest of volumes' channels", ", %v: tensor<[16, 6, 1, 1, 1], f16>",
+     "tensor<[2, 2, 4, 9], i64>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
+     "  %y = argmax(%a) {axis = 1}",
+     ""},
+    {"volumes of other layouts", ", %v: tensor<[16, 6, 1, 1, 1], f16>",
+     "tensor<[2, 16, 2, 4, 9], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n"
+     "  %p3 = transpose(%q) {axes = [0, 2, 3, 4, 1]}\n"
+     "  %r = transpose(%p3) {axes = [0, 4, 1, 2, 3]}\n  %a = conv3d(%r, %v)\n"
+     "  %b = transpose(%a) {axes = [0, 2, 3, 4, 1]}\n  %c = neg(%b)\n"
+     "  %y = transpose(%c) {axes = [0, 4, 1, 2, 3]}",
+     ""},
+    {"volumes a channel each",
+     ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 1, 3, 3, 3], f16>",
+     "tensor<[2, 16, 2, 4, 9], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
+     "  %y = conv3d(%c, %u) {groups = 16, padding = [1, 1, 1]}",
+     "conv3d, for the function's result"},
+    {"volumes transposed", ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 4, 2, 2, 2], f16>",
+     "tensor<[2, 4, 4, 8, 18], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
+     "  %y = conv_transpose(%c, %u) {strides = [2, 2, 2]}",
+     "sign, for conv_transpose"},
     {"an image of other layouts", "", "tensor<[2, 16, 8, 9], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",

@@ -13,7 +13,7 @@ namespace {
 /// A convolution with a bias launches `entry` on a device of so many multiprocessors.
 void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attributes,
                  const char *entry, int64_t multiprocessors = 1) {
-  OpTest test{.op = Op::conv2d,
+  OpTest test{.op = x.size() == 5 ? Op::conv3d : Op::conv2d,
               .dtype = dtype,
               .operands = {{x}, {w}, {{w[0]}}},
               .attributes = std::move(attributes)};
@@ -24,7 +24,7 @@ void convolution(DType dtype, Dims x, Dims w, std::vector<ir::Attribute> attribu
 /// The same of f32 whose factors are rounded to tf32.
 void rounded_convolution(Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
                          int64_t multiprocessors = 1, int64_t compute_capability = 80) {
-  OpTest test{.op = Op::conv2d,
+  OpTest test{.op = x.size() == 5 ? Op::conv3d : Op::conv2d,
               .dtype = DType::f32,
               .operands = {{x}, {w}, {{w[0]}}},
               .attributes = std::move(attributes)};
@@ -126,6 +126,58 @@ TEST_CASE("convolutions of f32 with channels last are rounded to tf32 where that
            .operands = {{x}, {{16, 3, 3, x[3]}}, {{16}}},
            .attributes = {last},
            .precision = "tf32"});
+}
+
+TEST_CASE("convolutions of volumes with channels last agree with their definition") {
+  const ir::Attribute last = flag("channels_last", true);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    // Tiles by their number.
+    convolution(dtype, {1, 3, 8, 7, 32}, {72, 1, 1, 1, 32}, {last}, "conv3d_last_128x128");
+    convolution(dtype, {1, 3, 8, 7, 32}, {72, 1, 1, 1, 32}, {last}, "conv3d_last_128x64", 3);
+    convolution(dtype, {1, 3, 8, 7, 32}, {72, 1, 1, 1, 32}, {last}, "conv3d_last_64x64", 5);
+    convolution(dtype, {2, 4, 5, 6, 8}, {24, 3, 3, 3, 8}, {last, ints("padding", {1, 1, 1})},
+                "conv3d_last_64x32");
+    // Steps of several taps, which end planes; strides, dilation, padding on one side; no
+    // multiples.
+    convolution(dtype, {2, 5, 4, 6, 4}, {66, 3, 2, 2, 4},
+                {last, ints("padding", {2, 0, 1}), ints("strides", {2, 1, 3})},
+                "conv3d_last_64x64");
+    convolution(dtype, {1, 6, 5, 7, 18}, {33, 2, 3, 2, 18},
+                {last, ints("padding", {1, 0, 2, 0, 1, 0}), ints("dilation", {3, 2, 1})},
+                "conv3d_last_64x64");
+    convolution(dtype, {1, 12, 4, 3, 2}, {16, 12, 1, 1, 2},
+                {last, ints("padding", {11, 0, 0}), ints("strides", {3, 1, 1})},
+                "conv3d_last_64x32");
+    convolution(dtype, {1, 3, 9, 8, 64}, {40, 3, 3, 3, 64}, {last, ints("padding", {1, 1, 1})},
+                "conv3d_last_128x64");
+    convolution(dtype, {2, 3, 4, 5, 32}, {140, 2, 3, 1, 16},
+                {last, integer("groups", 2), ints("padding", {1, 0, 1})}, "conv3d_last_128x128");
+    // Blocks that share out a tile.
+    convolution(dtype, {1, 2, 5, 5, 64}, {72, 3, 3, 3, 64}, {last, ints("padding", {1, 1, 1})},
+                "conv3d_last_64x64", 8);
+  }
+  rounded_convolution({1, 3, 9, 8, 16}, {40, 3, 3, 3, 16}, {last, ints("padding", {1, 1, 1})},
+                      "conv3d_last_128x64");
+  rounded_convolution({2, 5, 4, 6, 3}, {66, 3, 2, 2, 3},
+                      {last, ints("padding", {2, 0, 1}), ints("strides", {2, 1, 3})},
+                      "conv3d_last_64x64");
+  auto check_all = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes) {
+    attributes.push_back(last);
+    for (DType dtype : {DType::f32, DType::f16, DType::f64})
+      check({.op = Op::conv3d,
+             .dtype = dtype,
+             .operands = {{x}, {w}, {{w[0]}}},
+             .attributes = attributes});
+  };
+  check_all({3, 4, 5, 6, 16}, {40, 3, 3, 3, 16}, {ints("padding", {1, 1, 1})});
+  // An odd number of channels, depthwise, too large a kernel, nothing.
+  check_all({2, 4, 5, 3, 3}, {5, 3, 1, 2, 3},
+            {ints("strides", {2, 1, 3}), ints("padding", {2, 0, 1, 0, 1, 1})});
+  check_all({2, 3, 5, 4, 16}, {16, 3, 3, 3, 1},
+            {integer("groups", 16), ints("padding", {1, 1, 1})});
+  check_all({1, 15, 2, 3, 8}, {16, 13, 1, 1, 8}, {});
+  check_all({0, 5, 5, 5, 8}, {16, 3, 3, 3, 8}, {});
+  check_all({2, 5, 5, 5, 0}, {16, 3, 3, 3, 0}, {});
 }
 
 // Without these blocks fewer tiles of 64 x 64 than multiprocessors would be of 64 x 32.

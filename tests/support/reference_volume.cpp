@@ -67,10 +67,6 @@ Array convolved(const Call &call, const Array *bias, const Array *x_zero, const 
 
 } // namespace
 
-std::vector<Array> reference_conv3d(const Call &call) {
-  return {convolved(call, call.optional(2), nullptr, nullptr)};
-}
-
 // Images, or weights, in another order of their dimensions.
 static Array turned(const Array &x, const Dims &from) {
   Dims dims;
@@ -85,6 +81,18 @@ static Array turned(const Array &x, const Dims &from) {
     y.values[i] = x.values[size_t(index_of(place, x.dims))];
   }
   return y;
+}
+
+std::vector<Array> reference_conv3d(const Call &call) {
+  if (!call.flag("channels_last"))
+    return {convolved(call, call.optional(2), nullptr, nullptr)};
+  const Array x = turned(call.operand(0), {0, 4, 1, 2, 3}),
+              w = turned(call.operand(1), {0, 4, 1, 2, 3});
+  std::vector<const Array *> operands(call.operands.begin(), call.operands.end());
+  operands[0] = &x, operands[1] = &w;
+  Call planes = call;
+  planes.operands = operands;
+  return {turned(convolved(planes, call.optional(2), nullptr, nullptr), {0, 2, 3, 4, 1})};
 }
 
 std::vector<Array> reference_conv_integer(const Call &call) {

@@ -1,5 +1,7 @@
-// Convolution of images with channels last: kernels/convolution/conv2d_last.cu.
+// Convolution of images and volumes with channels last: kernels/convolution/conv2d_last.cu.
 #include "ops/convolution/convolution_form.h"
+
+#include <algorithm>
 
 namespace cugrt::codegen {
 
@@ -59,26 +61,29 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,
                                          const KernelChoice &choice, bool is_copied) {
-  std::array<int64_t, 4> sizes{};
-  for (size_t d = 0; d < 4; ++d) {
-    const std::optional<int64_t> size = module.exprs.as_constant(w.dims[d]);
+  std::vector<int64_t> sizes;
+  for (ir::ExprId dim : w.dims) {
+    const std::optional<int64_t> size = module.exprs.as_constant(dim);
     if (!size)
       return {};
-    sizes[d] = *size;
+    sizes.push_back(*size);
   }
-  const auto [out_channels, in_group, height, width] = sizes;
+  const int64_t out_channels = sizes[0], in_group = sizes[1];
+  const bool is_volume = sizes.size() > 4;
   const int64_t groups = ir::op_integer(ir::Op::conv2d, attributes, "groups");
   const int64_t channels = in_group * groups;
   if (!is_laid_out(x.dtype, choice) || in_group == 0)
     return {};
   if (is_depthwise(groups, in_group, out_channels)) {
-    if (depthwise_run(x.dtype, groups, height, width,
+    if (!is_volume &&
+        depthwise_run(x.dtype, groups, sizes[2], sizes[3],
                       ir::op_integers(ir::Op::conv2d, attributes, "strides")[0],
                       ir::op_integers(ir::Op::conv2d, attributes, "dilation")[0]) == 0)
       return {};
     return channels;
   }
-  if (out_channels / groups < kFewestToLayOut || height > kMostSide || width > kMostSide)
+  if (out_channels / groups < kFewestToLayOut ||
+      *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide)
     return {};
   const int64_t own = run_of(in_group, x.dtype), most = kRunBytes / bytes_of(x.dtype);
   if (own == most || (own > 0 && (groups > 1 || !is_copied)))
@@ -90,28 +95,34 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
 }
 
 Status emit_convolution_last(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
+  const bool is_volume = op.call().op == ir::Op::conv3d;
+  const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels
   const int64_t groups = op.integer("groups");
   ir::ExprPool &exprs = op.exprs();
   const std::optional<int64_t> out_channels = exprs.as_constant(w.dims[0]),
-                               in_group = exprs.as_constant(w.dims[3]);
-  const int64_t kernel_h = exprs.as_constant(w.dims[1]).value_or(INT64_MAX),
-                kernel_w = exprs.as_constant(w.dims[2]).value_or(INT64_MAX);
+                               in_group = exprs.as_constant(w.dims[last]);
+  auto side = [&](size_t d) { return exprs.as_constant(w.dims[d]).value_or(INT64_MAX); };
+  const int64_t kernel_d = is_volume ? side(1) : 1, kernel_h = side(row), kernel_w = side(row + 1);
+  const bool has_sides = kernel_d <= kMostSide && kernel_h <= kMostSide && kernel_w <= kMostSide;
 
-  KernelLaunch launch = op.floating_launch("conv2d_last.cu", "conv2d_last");
+  KernelLaunch launch = op.floating_launch("conv2d_last.cu", std::string(op.name()) + "_last");
+  if (is_volume)
+    launch.option("-DVOLUME");
   if (op.has_operand(2))
     launch.option("-DHAS_BIAS");
   ConvolutionSizes sizes;
   if (out_channels)
     sizes.channels = *out_channels / groups;
-  if (in_group && kernel_h <= kMostSide && kernel_w <= kMostSide)
-    sizes.products = *in_group * kernel_h * kernel_w;
+  if (in_group && has_sides)
+    sizes.products = *in_group * kernel_d * kernel_h * kernel_w;
   sizes.parts = groups;
-  sizes.pixels = exprs.mul(y.dims[0], exprs.mul(y.dims[1], y.dims[2]));
+  sizes.pixels = op.count(y, 0, last);
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
   const int64_t channels_each =
-      sizes.small_indices && is_depthwise(groups, in_group, out_channels)
+      !is_volume && sizes.small_indices && is_depthwise(groups, in_group, out_channels)
           ? depthwise_run(x.dtype, groups, kernel_h, kernel_w, stride_h, dilation_h)
           : 0;
   const bool depthwise = channels_each != 0;
@@ -126,7 +137,7 @@ Status emit_convolution_last(OpEmitter &op) {
   }
   std::vector<ConvolutionForm> forms;
   const int64_t run = in_group ? run_of(*in_group, x.dtype) : 0;
-  if (run > 0 && kernel_h <= kMostSide && kernel_w <= kMostSide)
+  if (run > 0 && has_sides)
     forms = choose_last_forms(op, sizes, run);
   const bool is_split = !forms.empty() && forms.front().splits > 1;
   if (!forms.empty()) {
@@ -149,28 +160,40 @@ Status emit_convolution_last(OpEmitter &op) {
   if (is_split)
     add_parts(op, launch, forms.front(), sizes);
   launch.output("y", op.result());
-  const ir::ExprId batch = launch.count("batch", x.dims[0]);
-  launch.size("channels", x.dims[3]);
-  launch.size("height", x.dims[1]);
-  launch.size("width", x.dims[2]);
-  const ir::ExprId outputs = launch.size("out_channels", y.dims[3]);
-  const ir::ExprId out_height = launch.size("out_height", y.dims[1]);
-  const ir::ExprId out_width = launch.size("out_width", y.dims[2]);
-  launch.size("kernel_h", w.dims[1]);
-  launch.size("kernel_w", w.dims[2]);
-  // Of padding on four sides what lies behind follows from the result's size.
-  for (std::string_view name : {"stride", "pad", "dilation"}) {
-    const std::vector<int64_t> values = op.integers(name == "stride" ? "strides"
-                                                    : name == "pad"  ? "padding"
-                                                                     : "dilation");
-    launch.size(std::string(name) + "_h", op.constant(values[0]));
-    launch.size(std::string(name) + "_w", op.constant(values[1]));
+  // Of padding on both sides what lies behind follows from the result's size.
+  auto window = [&](std::string_view name, std::string_view attribute, size_t d) {
+    launch.size(std::string(name), op.constant(op.integers(attribute)[d]));
+  };
+  ir::ExprId out_depth = op.constant(1);
+  if (is_volume) {
+    launch.size("depth", x.dims[1]);
+    out_depth = launch.size("out_depth", y.dims[1]);
+    launch.size("kernel_d", w.dims[1]);
+    window("stride_d", "strides", 0);
+    window("pad_d", "padding", 0);
+    window("dilation_d", "dilation", 0);
   }
+  const ir::ExprId batch = launch.count("batch", x.dims[0]);
+  launch.size("channels", x.dims[last]);
+  launch.size("height", x.dims[row]);
+  launch.size("width", x.dims[row + 1]);
+  const ir::ExprId outputs = launch.size("out_channels", y.dims[last]);
+  const ir::ExprId out_height = launch.size("out_height", y.dims[row]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[row + 1]);
+  launch.size("kernel_h", w.dims[row]);
+  launch.size("kernel_w", w.dims[row + 1]);
+  window("stride_h", "strides", row - 1);
+  window("stride_w", "strides", row);
+  window("pad_h", "padding", row - 1);
+  window("pad_w", "padding", row);
+  window("dilation_h", "dilation", row - 1);
+  window("dilation_w", "dilation", row);
   launch.size("groups", op.constant(groups));
   if (is_split)
     launch.size("splits", op.constant(forms.front().splits));
 
-  const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
+  const ir::ExprId pixels =
+      exprs.mul(exprs.mul(batch, out_depth), exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);
   if (depthwise) {
     const ir::ExprId strips = exprs.ceildiv(out_height, exprs.constant(kHigh));

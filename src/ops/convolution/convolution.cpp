@@ -27,8 +27,8 @@ Types Inference::convolution(size_t axes, DType result) const {
   CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
   int64_t groups = op_integer(op, attributes, "groups");
   const Dims x = dims(0), w = dims(1);
-  const bool last =
-      (op == Op::conv2d || op == Op::conv_integer) && op_bool(op, attributes, "channels_last");
+  const bool last = (op == Op::conv2d || op == Op::conv3d || op == Op::conv_integer) &&
+                    op_bool(op, attributes, "channels_last");
   const size_t channels = last ? 1 + axes : 1, first = last ? 1 : 2; // first: of the axes
   if (groups < 1 || groups > kMaxWindow)
     return wrong("attribute 'groups' is at least 1");
@@ -100,7 +100,8 @@ namespace cugrt::padding {
 /// channels, w_contracted is summed with C. A window of one element leaves each position to itself.
 Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contracted) {
   const bool grouped = integer("groups") != 1;
-  const bool last = (op_ == Op::conv2d || op_ == Op::conv_integer) && flag("channels_last");
+  const bool last =
+      (op_ == Op::conv2d || op_ == Op::conv3d || op_ == Op::conv_integer) && flag("channels_last");
   const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
   auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
   CUGRT_TRY(carry(0, 0, 0));
@@ -136,7 +137,7 @@ Status OpPadding::conv1d() { return convolution(Fill::zero, 0, 1); }
 
 Status OpPadding::conv2d() { return convolution(Fill::zero, 0, flag("channels_last") ? 3 : 1); }
 
-Status OpPadding::conv3d() { return convolution(Fill::zero, 0, 1); }
+Status OpPadding::conv3d() { return convolution(Fill::zero, 0, flag("channels_last") ? 4 : 1); }
 
 Status OpPadding::pool2d() {
   const std::vector<int64_t> kernel = list("kernel");

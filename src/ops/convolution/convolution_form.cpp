@@ -11,6 +11,8 @@ constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProduct
 // Of a tile with channels last, for an element of a copy: a thread makes eight of x a step, so that
 // registers hold where they lie. The least tile has more of f32, one by one.
 constexpr int64_t kMostPixelsOfRun = 32;
+// Of volumes, for a byte of a copy: each has a mask of 64 bits.
+constexpr int64_t kMostPixelsOfByte = 8;
 // Blocks that share out a tile: with two the sum of parts costs what they save. A block has so many
 // steps of kSplitBytes of a row at least, as many as are on their way at once.
 constexpr int64_t kFewestSplits = 3, kMostSplits = 16, kFewestSplitSteps = 4, kSplitBytes = 64;
@@ -151,7 +153,10 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
   std::vector<ConvolutionForm> wanted = last_forms(op);
   if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
     return {*split};
-  while (wanted.back().pixels > std::max(kMostPixelsOfRun * run, wanted.front().pixels))
+  const int64_t most = op.call().op == ir::Op::conv3d
+                           ? kMostPixelsOfByte * run * ir::info(dtype).bytes_per_block
+                           : kMostPixelsOfRun * run;
+  while (wanted.back().pixels > std::max(most, wanted.front().pixels))
     wanted.pop_back();
   return by_occupancy(op, sizes, wanted);
 }

@@ -180,7 +180,9 @@ Status emit_floating(OpEmitter &op, std::string_view source) {
 
 } // namespace
 
-Status emit_conv3d(OpEmitter &op) { return emit_floating(op, "conv3d.cu"); }
+Status emit_conv3d(OpEmitter &op) {
+  return op.flag("channels_last") ? emit_convolution_last(op) : emit_floating(op, "conv3d.cu");
+}
 Status emit_conv_transpose(OpEmitter &op) { return emit_floating(op, "conv_transpose.cu"); }
 
 Status emit_conv_integer(OpEmitter &op) {

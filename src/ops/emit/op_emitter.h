@@ -185,7 +185,7 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 Status emit_pointwise_convolution(OpEmitter &op);
 /// Whether images of the dtype are to have channels last: tensor cores multiply it.
 bool is_laid_out(ir::DType dtype, const KernelChoice &choice);
-/// The channels of x with which a conv2d of these NCHW and OIHW operands has a form of its own with
+/// The channels of x with which a conv2d or conv3d of these NC.. and OI.. operands has a form of its own with
 /// channels last, on tensor cores or, where each channel is a group, of eight channels a thread:
 /// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is
 /// copied anyway, so that zeros cost little.
@@ -196,7 +196,7 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
 /// Whether a conv_integer of such OIHW weights has a form on tensor cores with channels last.
 bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t groups,
                       const Target &target);
-/// A conv2d with channels last.
+/// A conv2d or conv3d with channels last.
 Status emit_convolution_last(OpEmitter &op);
 
 // The families of ops/table/families.def, each in the file of its ops.

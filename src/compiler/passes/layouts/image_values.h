@@ -2,7 +2,7 @@
 // there are. Private to LayOutImages.
 //
 // A signal [N, C, L] counts as an image of one row, [N, C, 1, L]; its version with channels last is
-// [N, 1, L, C].
+// [N, 1, L, C]. A volume [N, C, D, H, W] has [N, D, H, W, C].
 #pragma once
 
 #include "base/check.h"
@@ -12,7 +12,6 @@
 #include "ops/table/ops.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,9 +19,22 @@
 
 namespace cugrt::passes {
 
-constexpr size_t kImageRank = 4, kSignalRank = 3;
-// Of dimension d of one layout: the other's.
-constexpr std::array<int64_t, kImageRank> kToLast = {0, 2, 3, 1}, kToFirst = {0, 3, 1, 2};
+constexpr size_t kImageRank = 4, kSignalRank = 3, kVolumeRank = 5;
+
+/// Of dimension d of one layout: the other's, of images and volumes of that rank.
+inline std::vector<int64_t> axes_to_last(size_t rank) {
+  std::vector<int64_t> axes = {0};
+  for (size_t d = 2; d < rank; ++d)
+    axes.push_back(int64_t(d));
+  axes.push_back(1);
+  return axes;
+}
+inline std::vector<int64_t> axes_to_first(size_t rank) {
+  std::vector<int64_t> axes = {0, int64_t(rank) - 1};
+  for (size_t d = 1; d + 1 < rank; ++d)
+    axes.push_back(int64_t(d));
+  return axes;
+}
 
 class ImageValues : public ir::FunctionCloner {
 public:
@@ -58,7 +70,7 @@ protected:
         is_fixed_[binding.first_result] = true;
       if (binding.kind == BindingKind::op &&
           (ir::op_of(binding) == Op::conv1d || ir::op_of(binding) == Op::conv2d ||
-           ir::op_of(binding) == Op::conv_transpose)) {
+           ir::op_of(binding) == Op::conv3d || ir::op_of(binding) == Op::conv_transpose)) {
         const ValueId x = source().operands_of(binding)[0].value();
         if (codegen::is_laid_out(type_of(x).dtype, choice))
           has_convolutions_ = is_convolved_[x.index] = true;
@@ -83,7 +95,7 @@ protected:
   }
   size_t rank_of(ValueId value) const { return type_of(value).dims.size(); }
   bool is_image(ValueId value) const {
-    return is_plain(value) && (rank_of(value) == kImageRank || rank_of(value) == kSignalRank);
+    return is_plain(value) && rank_of(value) >= kSignalRank && rank_of(value) <= kVolumeRank;
   }
   /// The dimensions, which may be fewer, as they stand beside images or signals of a rank.
   std::vector<ir::ExprId> as_image(std::vector<ir::ExprId> dims, size_t rank) const {
@@ -95,12 +107,13 @@ protected:
   }
   /// An axis of an image or a signal, with channels last.
   static int64_t last_axis(size_t axis, size_t rank) {
-    return kToFirst[rank == kSignalRank && axis == 2 ? 3 : axis];
+    return rank == kSignalRank && axis == 2 ? 2 : axes_to_first(std::max(rank, kImageRank))[axis];
   }
   /// Whether it is one pixel of each image, beside those of a rank.
   bool is_pixel(ValueId value, size_t rank) const {
     const std::vector<ir::ExprId> dims = as_image(type_of(value).dims, rank);
-    return is_one(dims[2]) && is_one(dims[3]) && count_unknown(dims) <= 1;
+    return std::all_of(dims.begin() + 2, dims.end(), [&](ir::ExprId d) { return is_one(d); }) &&
+           count_unknown(dims) <= 1;
   }
   bool is_pixel(ValueId value) const { return is_pixel(value, rank_of(value)); }
   ptrdiff_t count_unknown(const std::vector<ir::ExprId> &dims) const {
@@ -128,11 +141,16 @@ protected:
   // --- Versions of a value -----------------------------------------------------------------------
 
   std::vector<ir::ExprId> permuted(const std::vector<ir::ExprId> &dims,
-                                   const std::array<int64_t, kImageRank> &axes) const {
+                                   const std::vector<int64_t> &axes) const {
     std::vector<ir::ExprId> out;
     for (int64_t axis : axes)
       out.push_back(dims[size_t(axis)]);
     return out;
+  }
+  /// The dimensions, which are those of an image, a signal or a volume, with channels last.
+  std::vector<ir::ExprId> dims_last(const std::vector<ir::ExprId> &dims) const {
+    const std::vector<ir::ExprId> image = as_image(dims, dims.size());
+    return permuted(image, axes_to_last(image.size()));
   }
 
   ValueId bind(Op op, ValueId operand, std::span<const ir::Attribute> attributes,
@@ -189,15 +207,15 @@ protected:
   ValueId turned(ValueId value, ValueId from, bool to_last, SourceLocation location, size_t rank) {
     const ir::Type type = type_of(value);
     const std::vector<ir::ExprId> first = as_image(type.dims, rank),
-                                  last = permuted(first, kToLast);
+                                  last = permuted(first, axes_to_last(first.size()));
     const std::string name = source().value(value).name + (to_last ? "_last" : "_first");
     if (is_pixel(value, rank))
       return reshaped(from, to_last ? last : type.dims, type.dtype, name, location);
-    const bool is_whole = type.dims.size() == kImageRank;
+    const bool is_whole = type.dims.size() == first.size();
     if (to_last && !is_whole)
       from = reshaped(from, first, type.dtype, name, location);
-    const auto &axes = to_last ? kToLast : kToFirst;
-    const ir::Attribute order{"axes", std::vector<int64_t>(axes.begin(), axes.end())};
+    const ir::Attribute order{"axes",
+                              to_last ? axes_to_last(first.size()) : axes_to_first(first.size())};
     const ValueId made = bind(Op::transpose, from, std::span(&order, 1), name,
                               module().types.tensor(type.dtype, to_last ? last : first), location);
     return to_last || is_whole ? made : reshaped(made, type.dims, type.dtype, name, location);
@@ -227,10 +245,12 @@ protected:
     ValueId &wide = padded_[{value.index, channels}];
     if (wide.valid())
       return wide;
-    std::vector<ir::ExprId> dims = permuted(as_image(type.dims, type.dims.size()), kToLast);
+    std::vector<ir::ExprId> dims = dims_last(type.dims);
     dims.back() = module().exprs.constant(channels);
-    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(kImageRank)},
-                                        {"after", std::vector<int64_t>{0, 0, 0, channels - own}}};
+    std::vector<int64_t> after(dims.size());
+    after.back() = channels - own;
+    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(dims.size())},
+                                        {"after", std::move(after)}};
     return wide = bind(Op::pad, last, attributes, source().value(value).name + "_padded",
                        module().types.tensor(type.dtype, dims), location);
   }

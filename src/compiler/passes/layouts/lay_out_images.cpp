@@ -91,7 +91,7 @@ private:
     case ir::OpPattern::opaque:
       break;
     }
-    if (op == Op::conv1d || op == Op::conv2d)
+    if (op == Op::conv1d || op == Op::conv2d || op == Op::conv3d)
       return lay_out_convolution(binding);
     if (op == Op::conv_integer)
       return lay_out_bytes(binding);
@@ -133,11 +133,8 @@ private:
       const ir::Value &result = source().value(binding.result(i));
       const ir::Type type = type_of(binding.result(i));
       names.push_back(result.name);
-      types.push_back(
-          results_laid_out
-              ? module().types.tensor(type.dtype,
-                                      permuted(as_image(type.dims, type.dims.size()), kToLast))
-              : result.type);
+      types.push_back(results_laid_out ? module().types.tensor(type.dtype, dims_last(type.dims))
+                                       : result.type);
     }
     const ValueId first =
         builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
@@ -211,7 +208,7 @@ private:
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
     if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || !known(type_of(x).dims[1]) ||
-        (ir::op_of(binding) == Op::conv2d && flag(binding, "channels_last")))
+        (ir::op_of(binding) != Op::conv1d && flag(binding, "channels_last")))
       return false;
     const int64_t groups = integer(binding, "groups");
     const std::vector<ir::Attribute> attributes = {{"strides", window(binding, "strides", 1)},
@@ -233,7 +230,7 @@ private:
                                      Operand::of(padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
-    if (ir::op_of(binding) == Op::conv2d)
+    if (ir::op_of(binding) != Op::conv1d)
       return append(binding, operands, {{"channels_last", true}});
     Binding of_images = binding;
     of_images.callee = static_cast<uint32_t>(Op::conv2d);
@@ -252,8 +249,8 @@ private:
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
     const bool has_bias = given.size() > 2 && given[2].kind == Operand::Kind::value;
-    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || integer(binding, "groups") != 1 ||
-        (has_bias && !is_fixed_[given[2].index]))
+    if (!is_image(x) || !is_image(w) || rank_of(x) == kVolumeRank || !is_fixed_[w.index] ||
+        integer(binding, "groups") != 1 || (has_bias && !is_fixed_[given[2].index]))
       return false;
     const size_t rank = rank_of(x);
     for (size_t d = 0; d < rank; ++d)
@@ -373,9 +370,9 @@ private:
       axes.push_back(last_axis(*d, rank));
     }
     if (rank == kSignalRank && !given.empty())
-      axes.push_back(kToFirst[2]); // its row
+      axes.push_back(1); // its row
     const bool keeps = flag(binding, "keep_dims");
-    if (!keeps && !over[1] && !(over[2] && over[rank - 1]))
+    if (!keeps && !over[1] && !std::all_of(over.begin() + 2, over.end(), [](bool o) { return o; }))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}}, keeps);
   }
@@ -386,7 +383,7 @@ private:
     const size_t rank = rank_of(x);
     const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank);
     const bool drops_axis = (op == Op::argmax || op == Op::argmin) && !flag(binding, "keep_dims");
-    if (!is_laid_out(x) || !axis || (drops_axis && (*axis != 1 || rank != kImageRank)))
+    if (!is_laid_out(x) || !axis || (drops_axis && (*axis != 1 || rank == kSignalRank)))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"axis", last_axis(*axis, rank)}},
                   !drops_axis);
@@ -400,13 +397,12 @@ private:
       return false;
     const size_t rank = rank_of(x);
     const std::vector<int64_t> given = list(binding, "axes");
-    std::vector<size_t> axes;
+    std::vector<int64_t> axes;
     for (size_t d = 0; d < rank; ++d)
-      axes.push_back(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0));
+      axes.push_back(
+          int64_t(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0)));
     const bool is_signal = rank == kSignalRank;
-    const std::vector<size_t> last = is_signal ? std::vector<size_t>{0, 2, 1}
-                                               : std::vector<size_t>{0, 2, 3, 1},
-                              first = is_signal ? last : std::vector<size_t>{0, 3, 1, 2};
+    const std::vector<int64_t> last = axes_to_last(rank), first = axes_to_first(rank);
     const std::string name = source().value(result).name;
     const ir::Type type = type_of(result);
     if (axes == last && is_laid_out(x)) {
@@ -417,13 +413,12 @@ private:
       return true;
     }
     // Of signals the same axes may turn a matrix for a product.
-    if (axes != first || (is_signal && !is_convolved_[result.index]))
+    if (axes != first || (rank != kImageRank && !is_convolved_[result.index]))
       return false;
     to_first(x, "transpose");
-    last_[result.index] = is_signal
-                              ? reshaped(mapped(x), permuted(as_image(type.dims, rank), kToLast),
-                                         type.dtype, name, binding.location)
-                              : mapped(x);
+    last_[result.index] =
+        is_signal ? reshaped(mapped(x), dims_last(type.dims), type.dtype, name, binding.location)
+                  : mapped(x);
     is_only_last_[result.index] = true;
     map(result, last_[result.index]);
     return true;
@@ -437,7 +432,7 @@ private:
       std::vector<int64_t> given = list(binding, name), out;
       if (rank_of(x) == kSignalRank)
         given.insert(given.begin() + 2, 0);
-      for (int64_t axis : kToLast)
+      for (int64_t axis : axes_to_last(given.size()))
         out.push_back(given[size_t(axis)]);
       return out;
     };
@@ -476,8 +471,7 @@ private:
         return false;
       axis = last_axis(*d, rank_of(x));
     }
-    const std::vector<ir::ExprId> dims =
-        permuted(as_image(type_of(binding.result()).dims, rank_of(x)), kToLast);
+    const std::vector<ir::ExprId> dims = dims_last(type_of(binding.result()).dims);
     std::vector<Operand> operands = {
         Operand::of(last_[x.index]),
         Operand::of(bind_value(BindingKind::shape, "shape", {}, dims, module().types.shape(dims),

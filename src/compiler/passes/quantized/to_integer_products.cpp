@@ -310,6 +310,8 @@ private:
                  axis = convolves ? 0 : rank - (turned ? 2 : 1); // of channels or columns
     if (convolves && device_.compute_capability < codegen::kTensorCoresSince)
       return keep("a convolution stays in floats: there are no tensor cores for bytes");
+    if (of == Op::conv3d && ir::op_bool(of, source().attributes_of(binding), "channels_last"))
+      return keep("a convolution stays in floats: volumes of bytes have channels second");
     if (!convolves && rank > 2 &&
         (left.size() != rank || !std::equal(left.begin(), left.end() - 2, right.begin())))
       return keep("a product stays in floats: its operands have other outer dimensions");

@@ -373,9 +373,9 @@ Names OpWriter::nodes() {
   case Op::matmul_integer:
     return last("MatMulInteger", inputs_);
   case Op::conv1d:
-  case Op::conv3d:
     return window("Conv", false);
   case Op::conv2d:
+  case Op::conv3d:
     return flag("channels_last") != 0 ? own() : window("Conv", false);
   case Op::conv_transpose:
     return window("ConvTranspose", false);
