@@ -781,9 +781,9 @@ typedef struct cugrt_api {
 
   /* From the next run on the session uses these weights, which are given whole, as to session_open;
    * sessions that are given the same ones share one upload. Old and new are held until the
-   * session's work has ended, which is waited for. Instances stay and are patched; weights that are
-   * computed from others are computed anew. A failure leaves the old ones. Results of earlier runs
-   * that are weights themselves are gone. */
+   * session's work has ended, which is waited for; in a group whose budget does not hold both, the
+   * old ones leave first. Instances stay and are patched; computed weights are computed anew. A
+   * failure leaves the old ones. Results of earlier runs that are weights themselves are gone. */
   cugrt_status *(*session_update_weights)(cugrt_session *session, const cugrt_weights *weights);
 
   /* Groups: models that share one device's memory. Freeing a group's handle ends nothing: its

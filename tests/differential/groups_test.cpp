@@ -521,3 +521,36 @@ TEST_CASE("models that share weights run, leave and are opened in several thread
   CHECK(first.run(5, 1));
   CHECK(second.run(5, 1));
 }
+
+TEST_CASE("new weights come where the budget does not hold them beside the old ones") {
+  Net net(32, 256, 1);
+  Group probe(emulated_runtime());
+  uint64_t one = 0;
+  {
+    Runner alone(net, net.open(&probe)), beside(net, net.open(&probe));
+    CHECK(alone.run(64, 1));
+    CHECK(beside.run(64, 1));
+    one = probe.memory().device_bytes;
+  }
+  Group tight(emulated_runtime(), one);
+  Runner runner(net, net.open(&tight)), sharing(net, net.open(&tight));
+  for (int i = 0; i < 3; ++i)
+    CHECK(runner.run(64, 1));
+  const auto before = runner.session.counters();
+  const std::vector<float> old = net.u;
+  net.u = sparse(net.u.size(), 77);
+  Weights changes;
+  changes.add("u", net.u.data(), CUGRT_F32, std::vector<int64_t>{32, 256});
+  const Weights changed = net.weights.replaced(changes);
+  runner.session.update_weights(changed);
+  CHECK(runner.run(64, 2));
+  CHECK(runner.session.counters().regions_built == before.regions_built);
+  CHECK(tight.memory().device_bytes <= one);
+  net.u = old;
+  CHECK(sharing.run(3, 3)); // has the old ones, which leave and return in turn
+  net.u = sparse(net.u.size(), 77);
+  CHECK(runner.run(3, 4));
+  sharing.session.update_weights(changed);
+  CHECK(sharing.run(3, 5));
+  CHECK(tight.memory().device_bytes <= one);
+}

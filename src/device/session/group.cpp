@@ -104,18 +104,19 @@ void Group::note(Session &session, LoadedWeights *weights) {
   weights->opened();
 }
 
-Status Group::evict(const Session &session) {
+Status Group::evict(const Session &session, bool has_use) {
   std::lock_guard lock(members_mutex_);
   const auto own = std::ranges::find(members_, &session, &Member::session);
   if (own == members_.end())
     return {};
-  CUGRT_TRY(evict_locked(own->weights, true));
+  const Session *const in_use = has_use ? &session : nullptr;
+  CUGRT_TRY(evict_locked(own->weights, true, in_use));
   for (const std::shared_ptr<LoadedWeights> &base : own->weights->bases())
     if (std::ranges::none_of(members_, [&](const Member &member) {
           return member.weights != own->weights && member.weights->has_own() &&
                  member.weights->reads(base.get());
         }))
-      CUGRT_TRY(evict_locked(base.get(), true));
+      CUGRT_TRY(evict_locked(base.get(), true, in_use));
   return {};
 }
 

@@ -130,7 +130,8 @@ public:
   /// Waits for the work of all sessions that read the session's weights, and frees what these hold
   /// on the device; what they have of other models' once these have left, too. Busy where one runs
   /// or is used; after an error the next run has them.
-  Status evict(const Session &session);
+  /// `has_use`: the caller has the session in use.
+  Status evict(const Session &session, bool has_use = false);
   bool is_resident(const Session &session);
   /// For a session that is in use: by the group, for whose end this waits, or by a thread.
   bool take_use(InUse &use);
@@ -151,7 +152,7 @@ private:
     uint64_t runs = 0, last_use = 0; // at the end of the last look, which counts looks
   };
   bool make_room();
-  Status evict_locked(LoadedWeights *weights, bool wait);
+  Status evict_locked(LoadedWeights *weights, bool wait, const Session *in_use = nullptr);
   bool is_sealed(const LoadedWeights *weights) const;
 
   std::mutex members_mutex_; // guards what follows; no session ends while it is held

@@ -145,11 +145,13 @@ bool Group::is_sealed(const LoadedWeights *weights) const {
   });
 }
 
-/// `wait`: for the sessions' work; else what is not idle stays. Members' mutex is held.
-Status Group::evict_locked(LoadedWeights *weights, bool wait) {
+/// `wait`: for the sessions' work; else what is not idle stays. `in_use`: the session that the
+/// caller has in use. Members' mutex is held.
+Status Group::evict_locked(LoadedWeights *weights, bool wait, const Session *in_use) {
   std::list<InUse> uses; // of all sessions that read them: none of these runs meanwhile
   for (const Member &member : members_)
-    if (member.weights->reads(weights) && !uses.emplace_back(member.session->in_use_).taken())
+    if (member.weights->reads(weights) && member.session != in_use &&
+        !uses.emplace_back(member.session->in_use_).taken())
       return Status::error(Code::busy, "a session that has the weights is in use by another "
                                        "thread: they leave between runs");
   for (const Member &member : members_) {

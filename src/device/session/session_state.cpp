@@ -74,6 +74,14 @@ Status Session::update_weights(const WeightSet &set) {
     return InUse::refusal();
   CUGRT_TRY(code_->device().check());
   auto loaded = load_weights(set);
+  // Where a budget does not hold both, the old ones leave first; the next run has them again if the
+  // new ones do not come.
+  if (!loaded.ok() && loaded.status().code() == Code::out_of_device_memory && group_) {
+    if (Status left = group_->evict(*this, true); left.ok())
+      loaded = load_weights(set);
+    else if (left.code() != Code::busy)
+      return code_->device().note(std::move(left));
+  }
   if (!loaded.ok())
     return code_->device().note(loaded.take_status());
   CUGRT_TRY(finish_work());
