@@ -98,6 +98,36 @@ TEST_CASE("a slice begins at the first element, however far before it is asked t
                    output("sum", kF32, {"2", "9"})) == "");
 }
 
+TEST_CASE("an image's symbol is at least what a window of any op takes") {
+  const std::string x = input("x", kF32, {"1", "1", "n", "8"}), y = output("y", kF32, {}),
+                    w = input("w", kF32, {"1", "1", "5", "3"}),
+                    bytes_x = input("x", 2, {"1", "1", "n", "8"}),
+                    bytes_w = input("w", 2, {"1", "1", "5", "3"});
+  const std::string windows = integers_attribute("kernel_shape", {5, 3}),
+                    pads = integers_attribute("pads", {1, 0, 1, 0});
+  struct Row {
+    std::string graph;
+    int64_t least;
+  };
+  const Row rows[] = {
+      {node("Conv", {"x", "w"}, {"y"}) + x + w + y, 5},
+      {node("Conv", {"x", "w"}, {"y"}, pads) + x + w + y, 3},
+      {node("ConvInteger", {"x", "w"}, {"y"}) + bytes_x + bytes_w + output("y", 6, {}), 5},
+      {node("MaxPool", {"x"}, {"y"}, windows) + x + y, 5},
+      {node("AveragePool", {"x"}, {"y"}, windows + pads) + x + y, 3},
+      {node("LpPool", {"x"}, {"y"}, windows) + x + y, 5},
+      {node("MaxPool", {"x"}, {"y"}, windows + integer_attribute("ceil_mode", 1)) + x + y, 0}};
+  for (const Row &row : rows) {
+    onnx::Options options;
+    options.bounds["n"] = {0, 9};
+    const auto imported = onnx::import_bytes(model(row.graph, 21), "", options);
+    REQUIRE((imported.ok() ? "" : imported.status().message()) == "");
+    const auto &symbols = imported->module.functions[0].symbols;
+    REQUIRE(symbols.size() == 1);
+    CHECK(symbols[0].bounds.lower == row.least);
+  }
+}
+
 TEST_CASE("bytes of a bool that are not 0 are 1") {
   const std::string w = bytes(5, number(1, 4) + number(2, 9) + bytes(8, "w") +
                                      bytes(9, std::string("\x02\xff\x00\x01", 4)));

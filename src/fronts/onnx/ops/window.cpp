@@ -83,6 +83,10 @@ Window window_of(Call &c, V &x, const Ints &kernel, V fill) {
   out.before.assign(pads.begin(), pads.begin() + ptrdiff_t(axes));
   out.after.assign(pads.begin() + ptrdiff_t(axes), pads.end());
   out.ceil = c.integer("ceil_mode", 0) != 0;
+  if (const Dims all = image_of(c, x); !out.ceil && !c.failed()) // then windows may reach beyond
+    for (size_t i = 0; i < axes; ++i)
+      c.w.require_at_least(all[i],
+                           (kernel[i] - 1) * out.dilation[i] + 1 - pads[i] - pads[axes + i]);
   return out;
 }
 
@@ -102,10 +106,6 @@ V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
   const size_t axes = win.strides.size();
   if (c.failed())
     return {};
-  for (size_t i = 0; i < axes; ++i)
-    if (const auto taps = c.known(c.dims(w)[2 + i]))
-      c.w.require_at_least(c.dims(x)[2 + i],
-                           (*taps - 1) * win.dilation[i] + 1 - win.before[i] - win.after[i]);
   return c.op(axes == 1   ? Op::conv1d
               : axes == 2 ? Op::conv2d
                           : Op::conv3d,
