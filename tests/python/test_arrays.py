@@ -1,5 +1,7 @@
 """Arrays: DLPack both ways, every dtype, lifetimes."""
+import ctypes
 import gc
+import re
 
 import numpy as np
 import pytest
@@ -121,8 +123,6 @@ def without_versions(array, stream=None):
 
 def flagged(flags, major=1):
     """A capsule of the newer form with these flags and this version, which NumPy does not say of its arrays itself."""
-    import ctypes
-
     def give(array, max_version=None):
         capsule = array.__dlpack__(max_version=max_version)
         point = ctypes.pythonapi.PyCapsule_GetPointer
@@ -133,6 +133,57 @@ def flagged(flags, major=1):
         ctypes.c_uint64.from_address(at + 24).value |= flags
         return capsule
     return give
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor of dlpack.h."""
+    _fields_ = [("data", ctypes.c_void_p), ("kind", ctypes.c_int32), ("index", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("dtype", ctypes.c_uint32), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
+def changed(give, change):
+    """What `give` makes, with a tensor in it that is changed."""
+    def made(array, **arguments):
+        capsule = give(array, **arguments)
+        name, point = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+        name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        point.restype, point.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        newer = name(capsule) == b"dltensor_versioned"
+        change(Tensor.from_address(point(capsule, name(capsule)) + (32 if newer else 0)))
+        return capsule
+    return made
+
+
+@pytest.mark.parametrize("give", [by_versions, without_versions])
+@pytest.mark.parametrize("field, value, message", [
+    ("rank", -1, "has -1 dimensions; at most 8 are taken"),
+    ("rank", 1 << 20, "has 1048576 dimensions; at most 8 are taken"),
+    ("shape", None, "has dimensions without sizes"),
+    ("data", None, "has elements and no address"),
+    ("kind", 2, "is on a device of DLPack's kind 2, and its __dlpack_device__ says 1"),
+])
+def test_dlpack_tensors_that_cannot_be_are_refused(count, give, field, value, message):
+    a = np.arange(4, dtype="float32")
+    with pytest.raises(cugrt.Error, match=re.escape("input 'a' " + message)):
+        count.run({"a": Shared(a, changed(give, lambda tensor: setattr(tensor, field, value))), "b": a}, function="pair")
+
+
+def test_dlpack_tensors_have_no_negative_sizes(count):
+    a = np.arange(4, dtype="float32")
+
+    def negative(tensor):
+        tensor.shape[0] = -4
+    with pytest.raises(cugrt.Error, match="input 'a' has -4 elements in dimension 0"):
+        count.run({"a": Shared(a, changed(by_versions, negative)), "b": a}, function="pair")
+
+
+def test_an_interrupt_in_the_midst_of_dlpack_is_one(count):
+    def interrupt(array, **arguments):
+        raise KeyboardInterrupt
+    a = np.arange(4, dtype="float32")
+    with pytest.raises(KeyboardInterrupt):
+        count.run({"a": Shared(a, interrupt), "b": a}, function="pair")
 
 
 def test_read_only_memory_is_taken_through_dlpack_and_not_written(count):
@@ -171,18 +222,7 @@ def test_arrays_without_elements_are_taken_through_dlpack(count, give):
     empty = Shared(np.empty(0, "float32"), give)
     assert count.run({"a": empty, "b": empty}, function="pair")[0].shape == (0,)
 
-    def without_address(array, **arguments):
-        import ctypes
-        capsule = give(array, **arguments)
-        name = ctypes.pythonapi.PyCapsule_GetName
-        name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-        point = ctypes.pythonapi.PyCapsule_GetPointer
-        point.restype, point.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        at = point(capsule, name(capsule)) + (32 if name(capsule) == b"dltensor_versioned" else 0)
-        ctypes.c_void_p.from_address(at).value = None
-        return capsule
-
-    nowhere = Shared(np.empty(0, "float32"), without_address)
+    nowhere = Shared(np.empty(0, "float32"), changed(give, lambda tensor: setattr(tensor, "data", None)))
     assert count.run({"a": nowhere, "b": nowhere}, function="pair")[0].shape == (0,)
     model = cugrt.load(b"cugrt 1\nfunc @main(%x: tensor<[n, 3], f32>) -> (tensor<[n, 3], f32>)"
                        b" attributes {lower_bounds = {n = 0}, upper_bounds = {n = 8}} {\n  %y = relu(%x)\n  return %y\n}\n")

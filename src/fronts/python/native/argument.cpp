@@ -24,12 +24,18 @@ std::string take_python_error() {
 }
 
 void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims) {
-  if (rank > CUGRT_MAX_RANK)
+  if (rank < 0 || rank > CUGRT_MAX_RANK)
     fail(CUGRT_INVALID_ARGUMENT,
          std::string(what) + " has " + std::to_string(rank) + " dimensions; at most 8 are taken");
+  if (rank && !dims)
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " has dimensions without sizes");
   tensor.rank = static_cast<uint32_t>(rank);
-  for (int i = 0; i < rank; ++i)
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i] < 0)
+      fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " has " + std::to_string(dims[i]) +
+                                       " elements in dimension " + std::to_string(i));
     tensor.dims[i] = dims[i];
+  }
 }
 
 bool is_contiguous(const DlTensor &tensor) {
@@ -37,9 +43,9 @@ bool is_contiguous(const DlTensor &tensor) {
     return true;
   int64_t expected = 1;
   for (int32_t i = tensor.rank; i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != expected)
+    if ((tensor.shape[i] != 1 && tensor.strides[i] != expected) ||
+        __builtin_mul_overflow(expected, tensor.shape[i], &expected))
       return false;
-    expected *= tensor.shape[i];
   }
   return true;
 }
@@ -158,7 +164,14 @@ void GivenArray::set_host(void *data) {
   host_ = data ? data : &nothing;
 }
 
+void GivenArray::check_address(const void *data, Subject what) const {
+  if (!data && !std::count(tensor_.dims, tensor_.dims + tensor_.rank, 0))
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " has elements and no address");
+}
+
 namespace {
+
+bool is_host(int32_t kind) { return kind == kDlCpu || kind == kDlCudaHost; }
 
 /// What `__dlpack__` gives, of the newest form that its owner knows. The older one cannot say that
 /// memory is read-only, so owners of such memory give the newer one alone.
@@ -224,7 +237,7 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
       fail(CUGRT_INVALID_ARGUMENT, std::string(what) +
                                        " is on cuda:" + std::to_string(place.index) +
                                        ", the model is on " + device.name());
-    if (!on_device && place.type != kDlCpu && place.type != kDlCudaHost)
+    if (!on_device && !is_host(place.type))
       fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is on a device of DLPack's kind " +
                                        std::to_string(place.type) +
                                        ", which is neither the host nor CUDA");
@@ -233,6 +246,8 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
       arguments["stream"] = reinterpret_cast<intptr_t>(stream);
     capsule = capsule_of(array, arguments);
   } catch (nb::python_error &error) {
+    if (!error.matches(PyExc_Exception)) // an interrupt is not the array's
+      throw;
     fail(CUGRT_INVALID_ARGUMENT,
          std::string(what) + " cannot be shared by DLPack: " + text_of(error.value()));
   } catch (const nb::cast_error &) {
@@ -245,11 +260,18 @@ bool GivenArray::take_dlpack(PyObject *object, Subject what, Device &device, voi
     fail(CUGRT_INVALID_ARGUMENT,
          std::string(what) + " has elements of DLPack's type (" + std::to_string(from.dtype.code) +
              ", " + std::to_string(from.dtype.bits) + " bits), which no dtype here has");
+  set_dims(tensor_, what, from.rank, from.shape);
   if (!is_contiguous(from))
     fail_strided(what);
-  set_dims(tensor_, what, from.rank, from.shape);
+  check_address(from.data, what);
+  // Pinned and managed memory has one kind in some of the two and another in others.
+  if (is_host(from.device.type) != is_host(place.type))
+    fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is on a device of DLPack's kind " +
+                                     std::to_string(from.device.type) +
+                                     ", and its __dlpack_device__ says " +
+                                     std::to_string(place.type));
   char *data = static_cast<char *>(from.data) + from.offset_bytes;
-  if (place.type == kDlCpu || place.type == kDlCudaHost)
+  if (is_host(place.type))
     set_host(data);
   else
     tensor_.address = reinterpret_cast<uintptr_t>(data);
@@ -327,7 +349,9 @@ cugrt_value scalar_of(PyObject *object, const cugrt_param_info &declared, Subjec
       break;
     }
   } catch (const nb::cast_error &) {
-  } catch (const nb::python_error &) {
+  } catch (nb::python_error &error) {
+    if (!error.matches(PyExc_Exception))
+      throw;
   }
   static constexpr const char *kKinds[] = {"nothing", "an array", "an int",
                                            "a float", "a bool",   "a tuple of at most 8 ints"};

@@ -45,6 +45,8 @@ private:
   bool take_dlpack(PyObject *object, Subject what, Device &device, void *stream, bool writable);
   const DlTensor &take_capsule(nb::handle capsule, Subject what, bool writable);
   void set_host(void *data);
+  /// Elements have an address; memory is read there.
+  void check_address(const void *data, Subject what) const;
   bool take_bfloat16(PyObject *object, Subject what, bool writable);
 
   cugrt_tensor tensor_{};
