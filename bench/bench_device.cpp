@@ -1,8 +1,9 @@
-// bench device [--json FILE] [--only CASES] [--stage 0|1]: what a device does at most, and what
+// bench device [--json FILE] [--only CASES] [--stage N]: what a device does at most, and what
 // nodes, barriers and exchanges cost: the figures that designs of kernels rest on. CASES are names
 // with commas between.
 //
-//   stage             0: ceilings; 1: nodes of graphs and what waits for one another
+//   stage             0: ceilings; 1: nodes of graphs and what waits for one another; 2: rings that
+//                     stream memory
 //   count             nodes, exchanges or reads of a run
 //   us                of a run: the median of seven rounds, in which the cases take turns, by
 //   events us_each           us / count bytes, gb_per_s   that a run reads, and how many of 1e9 a
@@ -29,7 +30,6 @@ namespace cugrt::bench {
 namespace {
 
 constexpr int kRounds = 7;
-constexpr int kStages = 2;
 
 struct Arguments {
   std::optional<std::string> json, only;
@@ -38,7 +38,8 @@ struct Arguments {
 
 std::vector<DeviceCase> all_cases() {
   std::vector<DeviceCase> cases;
-  for (const std::span<const DeviceCase> some : {ceiling_cases(), chain_cases(), exchange_cases()})
+  for (const std::span<const DeviceCase> some :
+       {ceiling_cases(), chain_cases(), stream_cases(), exchange_cases()})
     cases.insert(cases.end(), some.begin(), some.end());
   return cases;
 }
@@ -71,12 +72,12 @@ Result<Arguments> parse(int count, char **values) {
     const std::string_view name = values[i];
     if ((name != "--json" && name != "--only" && name != "--stage") || ++i == count)
       return Status::error(Code::invalid_argument,
-                           "takes --json FILE, --only CASES and --stage 0|1, not " +
+                           "takes --json FILE, --only CASES and --stage 0, 1 or 2, not " +
                                std::string(name));
     const std::string_view value = values[i];
     if (name == "--stage") {
-      if (value != "0" && value != "1")
-        return Status::error(Code::invalid_argument, "--stage takes 0 or 1");
+      if (value != "0" && value != "1" && value != "2")
+        return Status::error(Code::invalid_argument, "--stage takes 0, 1 or 2");
       arguments.stage = value[0] - '0';
     } else {
       (name == "--json" ? arguments.json : arguments.only) = value;

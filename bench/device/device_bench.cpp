@@ -62,13 +62,15 @@ Result<driver::Kernel> DeviceBench::kernel(const std::string &source, const char
 }
 
 Status DeviceBench::launch(const driver::Kernel &kernel, uint32_t grid, uint32_t block,
-                           void **arguments, std::span<const CUlaunchAttribute> attributes) const {
+                           void **arguments, std::span<const CUlaunchAttribute> attributes,
+                           uint32_t dynamic_shared_bytes) const {
   driver::LaunchParams params;
   params.function = kernel.get();
   params.grid.x = grid;
   params.block.x = block;
   params.arguments = arguments;
   params.attributes = attributes;
+  params.dynamic_shared_bytes = dynamic_shared_bytes;
   return driver::launch(stream(), params, kernel.name());
 }
 

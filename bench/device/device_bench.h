@@ -71,7 +71,8 @@ public:
                                 const std::string &architecture = {});
   /// Enqueues one launch.
   Status launch(const driver::Kernel &kernel, uint32_t grid, uint32_t block, void **arguments,
-                std::span<const CUlaunchAttribute> attributes = {}) const;
+                std::span<const CUlaunchAttribute> attributes = {},
+                uint32_t dynamic_shared_bytes = 0) const;
 
   Result<SharedBuffer> zeros(uint64_t bytes);
   /// So many that no cache holds them, the i-th being i; all cases share them.
@@ -99,6 +100,7 @@ struct DeviceCase {
 };
 std::span<const DeviceCase> ceiling_cases();
 std::span<const DeviceCase> chain_cases();
+std::span<const DeviceCase> stream_cases();
 std::span<const DeviceCase> exchange_cases();
 
 } // namespace cugrt::bench

@@ -214,6 +214,49 @@ extern "C" __global__ void barriers(u32 *y, u32 *count, u32 *bad, u32 steps) {
 }
 )";
 
+const char *const kStreamSource = R"(
+typedef unsigned u32;
+typedef unsigned long long u64;
+extern __shared__ uint4 slots[];
+constexpr int kPieces = 144; // of 16 bytes: 16 columns x 256 of q4_k
+
+__device__ void copy_unit(uint4 *slot, const uint4 *unit, bool inside) {
+  for (int i = threadIdx.x % 32; inside && i < kPieces; i += 32) {
+    const u32 to = (u32)__cvta_generic_to_shared(slot + i);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(unit + i));
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Each warp has an even range of units and a ring of its own for them.
+template <int kSlots> __device__ void stream(const uint4 *x, u32 *sum, u64 units) {
+  const u32 warps = blockDim.x / 32, warp = threadIdx.x / 32;
+  const u64 all = (u64)gridDim.x * warps, mine = (u64)blockIdx.x * warps + warp;
+  const u64 begin = units * mine / all, end = units * (mine + 1) / all;
+  uint4 *ring = slots + warp * kSlots * kPieces;
+  for (int s = 0; s < kSlots - 1; ++s)
+    copy_unit(ring + s * kPieces, x + (begin + s) * kPieces, begin + s < end);
+  u32 found = 0;
+  for (u64 unit = begin; unit < end; ++unit) {
+    const u64 next = unit + kSlots - 1;
+    copy_unit(ring + (next - begin) % kSlots * kPieces, x + next * kPieces, next < end);
+    asm volatile("cp.async.wait_group %0;" ::"n"(kSlots - 1) : "memory");
+    __syncwarp();
+    const uint4 *slot = ring + (unit - begin) % kSlots * kPieces;
+    for (int i = threadIdx.x % 32; i < kPieces; i += 32) {
+      const uint4 v = slot[i];
+      found += v.x + v.y + v.z + v.w;
+    }
+    __syncwarp();
+  }
+  found = __reduce_add_sync(~0u, found);
+  if (threadIdx.x % 32 == 0)
+    atomicAdd(sum, found);
+}
+extern "C" __global__ void stream_2(const uint4 *x, u32 *sum, u64 units) { stream<2>(x, sum, units); }
+extern "C" __global__ void stream_3(const uint4 *x, u32 *sum, u64 units) { stream<3>(x, sum, units); }
+extern "C" __global__ void stream_4(const uint4 *x, u32 *sum, u64 units) { stream<4>(x, sum, units); }
+)";
+
 const char *const kExchangeSource = R"(
 typedef unsigned u32;
 typedef unsigned long long u64;

@@ -151,6 +151,8 @@ CHAINS = ("chain_plain", "chain_programmatic", "chain_programmatic_trigger_after
 COOPERATIVE = ("chain_cooperative", "chain_cooperative_beside_programmatic", "grid_barrier")
 EXCHANGES = ("grid_words", "cluster_8", "cluster_16", "pinned_reads", "pinned_write_fence_of_one",
              "pinned_write_fence_of_all", "pinned_write_release")
+STREAMS = ("read", *(f"stream_{slots}_slots_{warps}x{blocks}" for blocks in (1, 2) for warps in (8, 16)
+                     for slots in (2, 3, 4)))
 FFN = tuple(f"decode_ffn_{kind}" for kind in ("q4_k", "q6_k", "q8_0", "f16"))
 RESNET = tuple(f"resnet_{taps}_{size}" for taps in ("3x3", "1x1") for size in (56, 28, 14, 7))
 PARTS = ("image", "speech", "text")
@@ -262,10 +264,14 @@ STAGES = (
         Verdict("a release by one thread", "a write and a release, over a fence of all threads,",
                 ratio(1, "us_each", "exchanges", "pinned_write_release", "exchanges", "pinned_write_fence_of_all"),
                 0.9, 1.0))),
-    Stage(5, "products of a decode step", tuple(
-        Step(name, 75, kernels(FFN, *flags))
+    Stage(5, "products of a decode step", (Step("loads", 40, device("--only", ",".join(STREAMS))),) + tuple(
+        Step(name, 65, kernels(FFN, *flags))
         for name, flags in (("early", ()), ("full", ("--full-edges",)), ("early_again", ()),
                             ("full_again", ("--full-edges",)))), (
+        Verdict("rings of four slots in eight warps", "what they read alone, as a part of a read,",
+                ratio(2, "gb_per_s", "loads", "stream_4_slots_8x1", "loads", "read"), 0.95, 0.85),
+        Verdict("rings of two slots", "what they read alone, over four,",
+                ratio(2, "gb_per_s", "loads", "stream_2_slots_8x1", "loads", "stream_4_slots_8x1"), 0.97, 0.9),
         Verdict("streams of weights in q4_k", "three layers' halves, as a part of a read,",
                 fraction(2, "early", "decode_ffn_q4_k"), 0.75, 0.6),
         Verdict("streams of weights in other formats", "the slowest, as a part of a read,",
