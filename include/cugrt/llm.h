@@ -89,9 +89,9 @@ typedef struct cugrt_llm_session_options {
   int64_t places; /* sequences at once, each with a context of its own: 1 to 1024; 0: 1 */
   int32_t loop;   /* cugrt_llm_loop; CUGRT_UNSUPPORTED where the driver, below 12.3, has none */
   /* A file that pack_write made of model_plan's module, or NULL. No compiler is needed then;
-   * dtypes, context, places, loop and draft are those that it was planned with. Weights and
-   * tokenizer are the model's, of which CUGRT_INVALID_ARGUMENT says that the pack is another one's.
-   */
+   * dtypes, context, places, loop, draft and room for adapters are those that it was planned with.
+   * Weights and tokenizer are the model's, of which CUGRT_INVALID_ARGUMENT says that the pack is
+   * another one's. */
   const char *pack;
   /* Of keys and values in the caches: CUGRT_F32, CUGRT_F16, CUGRT_BF16, or CUGRT_Q8_0, of blocks of
    * 32 elements along a head (CUGRT_UNSUPPORTED where a head is no multiple of them); 0: as dtype.

@@ -80,6 +80,12 @@ TEST_CASE("patterns take no more time and memory than their lengths allow") {
     nested = "(" + nested + "){200}";
   CHECK_FALSE(ModulePattern::compile(nested).ok());
   CHECK_FALSE(ModulePattern::compile(std::string(1025, 'a')).ok());
+  CHECK_FALSE(ModulePattern::compile("(a{100}){100}").ok());
+  std::string many;
+  for (int i = 0; i < 1000; ++i)
+    many += (i ? ", \"" : "\"") + std::to_string(i) + "(a{40}){40}\": 1";
+  CHECK(refusal(with("\"rank_pattern\": {" + many + "}")).find("too many and too long") !=
+        std::string::npos);
   CHECK_FALSE(ModulePattern::compile(std::string(500, '(')).ok());
 }
 

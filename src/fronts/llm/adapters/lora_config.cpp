@@ -12,7 +12,8 @@ namespace cugrt::llm {
 
 namespace {
 
-constexpr size_t kMaxDepth = 16, kMaxPatterns = 4096;
+constexpr size_t kMaxDepth = 16;
+constexpr size_t kMaxPatternSteps = size_t(1) << 17; // of all patterns together
 
 /// Of training, of where the adapter comes from, and of which modules it has, which its tensors
 /// tell. All other keys may change numbers.
@@ -117,9 +118,10 @@ private:
       CUGRT_ASSIGN(const bool more, json_.next_member(pattern));
       if (!more)
         return {};
-      if (patterns.size() == kMaxPatterns)
-        return json_.error("there are more than " + std::to_string(kMaxPatterns) + " patterns");
       CUGRT_ASSIGN(ModulePattern compiled, ModulePattern::compile(pattern));
+      steps_ += compiled.step_count() + 1;
+      if (steps_ > kMaxPatternSteps)
+        return json_.error("the patterns are too many and too long");
       patterns.emplace_back(std::move(compiled), T{});
       CUGRT_TRY(read(patterns.back().second));
     }
@@ -186,6 +188,7 @@ private:
 
   JsonReader json_;
   LoraConfig config_;
+  size_t steps_ = 0; // of patterns
 };
 
 template <class T>

@@ -11,7 +11,7 @@ namespace cugrt::llm {
 
 namespace {
 
-constexpr size_t kMaxPattern = 1024, kMaxSteps = 8192;
+constexpr size_t kMaxPattern = 1024, kMaxSteps = 2048;
 constexpr int kMaxNesting = 32, kMaxRepeats = 256;
 
 } // namespace
@@ -217,21 +217,23 @@ Result<ModulePattern> ModulePattern::compile(std::string_view pattern) {
 }
 
 // All steps that can be reached from one without a character.
-void ModulePattern::enter(size_t step, std::string_view path, size_t at,
-                          std::vector<bool> &states) const {
+void ModulePattern::enter(size_t step, std::string_view path, size_t at, States &states) const {
   std::vector<size_t> open = {step};
   while (!open.empty()) {
     const size_t now = open.back();
     open.pop_back();
-    if (states[now])
+    if (states.seen[now])
       continue;
-    states[now] = true;
-    if (now == steps_.size())
+    states.seen[now] = true;
+    if (now == steps_.size()) {
+      states.list.push_back(now);
       continue;
+    }
     const Step &s = steps_[now];
     const auto next = [&](int32_t by) { open.push_back(now + static_cast<size_t>(by)); };
     switch (s.kind) {
     case Kind::one_of:
+      states.list.push_back(now);
       break;
     case Kind::split:
       next(s.to);
@@ -253,18 +255,19 @@ void ModulePattern::enter(size_t step, std::string_view path, size_t at,
 }
 
 bool ModulePattern::matches(std::string_view path) const {
-  std::vector<bool> states(steps_.size() + 1), next;
+  States states, next;
+  states.seen.assign(steps_.size() + 1, false);
   for (size_t at = 0;; ++at) {
     if (at == 0 || path[at - 1] == '.')
       enter(0, path, at, states);
     if (at == path.size())
-      return states.back();
-    next.assign(states.size(), false);
-    for (size_t step = 0; step < steps_.size(); ++step)
-      if (states[step] && steps_[step].kind == Kind::one_of &&
-          steps_[step].set[static_cast<unsigned char>(path[at])])
+      return states.seen.back();
+    next.seen.assign(states.seen.size(), false);
+    next.list.clear();
+    for (const size_t step : states.list)
+      if (step < steps_.size() && steps_[step].set[static_cast<unsigned char>(path[at])])
         enter(step + 1, path, at + 1, next);
-    states.swap(next);
+    std::swap(states, next);
   }
 }
 

@@ -125,7 +125,7 @@ class LLM:
     and values that are kept, one of these or ``"q8_0"``; as ``dtype`` unless given.
     ``context``: positions for prompt and answer, 2048 or what the model was trained for if that is less. ``places``:
     sequences at once, each with a context of its own. ``pack``: what the command ``cugrt compile`` made of the same file;
-    no compiler is needed then, and dtypes, context, places and draft are those it was made with. ``draft``: ``"ngram"``, to be given
+    no compiler is needed then, and dtypes, context, places, draft and room for adapters are those it was made with. ``draft``: ``"ngram"``, to be given
     several tokens a step where the text repeats what it has (the text stays the same), or ``"none"``. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
     ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``: as of :meth:`cugrt.Group.load`.
     ``lora_rank``: the largest rank of an adapter that :meth:`set_adapter` may be given; 0: there are none. ``lora_targets``: the modules
