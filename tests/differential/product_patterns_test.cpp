@@ -537,6 +537,27 @@ TEST_CASE("what reads a product between others stands behind them") {
   CHECK(is_fused(entries));
 }
 
+TEST_CASE("products that read one of others between those are a launch of their own, once") {
+  const Weight w{32, 64, "f32"}, narrow{8, 64, "f32"}, back{32, 8, "f32"};
+  Text t("f32", 2);
+  t.x("x", 2, 64);
+  for (const char *name : {"a", "b"})
+    t.weight(name, w);
+  t.weight("c", narrow);
+  for (const char *name : {"d", "e"})
+    t.weight(name, back);
+  t.product("p", "x", "a", w, "", false);
+  t.product("t", "x", "c", narrow, "", false);
+  t.product("u", "t", "d", back, "", false);
+  t.line("%y = add(%p, %u)");
+  t.product("q", "x", "b", w, "", false);
+  t.product("v", "t", "e", back, "", false);
+  t.line("%z = add(%q, %v)");
+  const auto entries = check_same(
+      t.text("%y, %z", t.tensor("2, 32", "f32") + ", " + t.tensor("2, 32", "f32")), t.inputs);
+  CHECK(entries.size() == 2);
+}
+
 TEST_CASE("a product that reads what another becomes is no part of its launch") {
   const Weight w{64, 64, "f32"};
   Text t("f32", 1);

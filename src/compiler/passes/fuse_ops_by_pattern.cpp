@@ -35,8 +35,10 @@ public:
     for (const ProductMatch &match : matches) {
       for (const Binding *binding : match.bindings)
         match_of_[binding] = &match;
-      for (const Binding *binding : match.after)
-        waits_for_[binding] = match.bindings.back();
+      for (const Binding *binding : match.after) { // all of one block: the later one counts
+        const Binding *&waits = waits_for_[binding];
+        waits = std::max(waits, match.bindings.back());
+      }
     }
   }
 
@@ -44,27 +46,32 @@ protected:
   Status enter_block(uint32_t) override { return forget_block(); }
   Status leave_block(uint32_t) override { return forget_block(); }
   Status visit(const Binding &binding) override {
+    const auto at = match_of_.find(&binding);
+    if (at != match_of_.end() && &binding != at->second->bindings.back())
+      return {}; // its match stands where the last one stood
     if (const auto waits = waits_for_.find(&binding); waits != waits_for_.end()) {
       waiting_[waits->second].push_back(&binding);
       return {};
     }
+    return place(binding);
+  }
+
+private:
+  Status place(const Binding &binding) {
     const auto at = match_of_.find(&binding);
     if (at == match_of_.end())
       return copy(binding);
     const ProductMatch &match = *at->second;
-    if (&binding != match.bindings.back())
-      return {};
     if (Status status = emit(match); !status.ok()) { // the allocations are dead
       context_.note("fusion in @" + source().name + ": not fused after all: " + status.message());
       for (const Binding *part : match.bindings)
         CUGRT_TRY(copy(*part));
     }
     for (const Binding *next : waiting_[&binding])
-      CUGRT_TRY(copy(*next));
+      CUGRT_TRY(place(*next));
     return {};
   }
 
-private:
   Status forget_block() {
     table_.leave_block();
     return {};
