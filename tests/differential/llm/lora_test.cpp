@@ -146,6 +146,7 @@ TEST_CASE("logits with an adapter are those of weights with its products added",
       const std::vector<float> got = logits_of(*engine);
       CHECK(furthest(got, wanted) < most);
       CHECK(furthest(got, without) > 0.1);
+      CHECK(engine->info()->decode_nodes <= (dtype == ir::DType::f32 ? 13 : 17) * kLayers + 4);
       REQUIRE(engine->set_adapter(adapter, 0).ok());
       CHECK(logits_of(*engine) == without);
       REQUIRE(engine->set_adapter(nullptr, 1).ok());
