@@ -202,8 +202,6 @@ Handler find_handler(std::string_view domain, std::string_view op);
 
 /// Gives the node's results on the host where its inputs are known and the op is one of numbers.
 bool evaluate(Call &call);
-/// Likewise where inputs are floats that depend on dimensions, or the node makes such.
-bool evaluate_fractions(Call &call);
 /// An input of one element as such a float, or as one that is a number.
 std::optional<Fractions> fraction(Call &call, size_t input);
 

@@ -1,291 +1,263 @@
-// Ops on the host: constants fold, arithmetic over dimensions becomes expressions, nothing is
-// emitted. Results are as on the device: floats rounded to their dtype after each op, integers
-// wrapped.
+// Nodes whose results are known before a run: their attributes and operands as ops over known
+// elements (ops/known/known_ops.h). Nothing is emitted.
 #include "base/type/element.h"
 #include "fronts/onnx/call.h"
-#include "fronts/onnx/host_ops.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace cugrt::onnx {
 
 namespace {
 
-using host::kMostElements;
-using Kind = ir::ExprKind;
+using ir::kMostKnownElements;
+using Hosts = std::optional<std::vector<Host>>;
 
-bool too_many(const Ints &dims) {
-  const auto count = element_count(dims);
-  return !count || *count > kMostElements;
+// --- Which nodes fold
+
+/// Sets of dtypes, by bits.
+enum Dtypes : uint32_t {
+  kNothing = 0,
+  kBool = 1,
+  kShort = 2,    // i8, i16
+  kUnsigned = 4, // u8, u16, u32
+  kIndex = 8,    // i32, i64
+  kWide = 16,    // u64, which expressions hold by its bits
+  kReal = 32,
+  kInteger = kShort | kUnsigned | kIndex,
+  kNumber = kInteger | kReal,
+  kAny = kBool | kNumber | kWide,
+};
+
+/// Nothing of a dtype whose elements have fewer than 8 bits each.
+uint32_t set_of(DType dtype) {
+  if (ir::scalar_bytes(dtype) == 0)
+    return kNothing;
+  switch (ir::info(dtype).kind) {
+  case ir::DTypeKind::boolean:
+    return kBool;
+  case ir::DTypeKind::signed_integer:
+    return dtype == DType::i32 || dtype == DType::i64 ? kIndex : kShort;
+  case ir::DTypeKind::unsigned_integer:
+    return dtype == DType::u64 ? kWide : kUnsigned;
+  case ir::DTypeKind::floating:
+    return kReal;
+  case ir::DTypeKind::block:
+    break;
+  }
+  return kNothing;
 }
 
-int64_t wrap(DType dtype, int64_t value) {
-  std::string bytes;
-  ir::append_integer(dtype, value, bytes);
-  return ir::integer_at(dtype, bytes.data());
+/// How an op folds.
+enum class Fold { unary, binary, cast, where, constant_of_shape, range, reduce, move };
+
+struct Name {
+  std::string_view onnx;
+  Op op{}; // what it does with elements; of unary, binary and reduce
+};
+
+/// The least and the largest number of operands; dtypes of the first, the second, those behind.
+struct Rule {
+  std::vector<Name> names;
+  Fold fold;
+  size_t least, most;
+  uint32_t first, second = kNothing, others = kNothing;
+};
+
+struct FoundRule {
+  const Rule *rule;
+  Op op;
+};
+
+const std::unordered_map<std::string_view, FoundRule> &rules() {
+  constexpr uint32_t kAll = kNumber | kWide, kEqual = kBool | kNumber;
+  static const std::vector<Rule> list{
+      {{{"Ceil", Op::ceil},
+        {"Exp", Op::exp},
+        {"Floor", Op::floor},
+        {"Log", Op::log},
+        {"Reciprocal", Op::reciprocal},
+        {"Round", Op::round},
+        {"Sqrt", Op::sqrt}},
+       Fold::unary,
+       1,
+       1,
+       kReal},
+      {{{"Abs", Op::abs}}, Fold::unary, 1, 1, kNumber},
+      {{{"Neg", Op::neg}}, Fold::unary, 1, 1, kShort | kIndex | kReal},
+      {{{"Not", Op::logical_not}}, Fold::unary, 1, 1, kBool},
+      {{{"Add", Op::add}, {"Mul", Op::mul}, {"Sub", Op::sub}}, Fold::binary, 2, 2, kAll, kAll},
+      {{{"Div", Op::div},
+        {"Max", Op::maximum},
+        {"Min", Op::minimum},
+        {"Less", Op::less},
+        {"LessOrEqual", Op::less_equal},
+        {"Greater", Op::greater},
+        {"GreaterOrEqual", Op::greater_equal}},
+       Fold::binary,
+       2,
+       2,
+       kNumber,
+       kNumber},
+      {{{"Equal", Op::equal}}, Fold::binary, 2, 2, kEqual, kEqual},
+      {{{"Mod", Op::floor_mod}}, Fold::binary, 2, 2, kInteger, kInteger},
+      {{{"Pow", Op::pow}}, Fold::binary, 2, 2, kReal, kReal},
+      {{{"And", Op::logical_and}, {"Or", Op::logical_or}, {"Xor", Op::logical_xor}},
+       Fold::binary,
+       2,
+       2,
+       kBool,
+       kBool},
+      {{{"Cast"}}, Fold::cast, 1, 1, kAny},
+      {{{"CastLike"}}, Fold::cast, 2, 2, kAny, kAny},
+      {{{"Where"}}, Fold::where, 3, 3, kBool, kAny, kAny},
+      {{{"ConstantOfShape"}}, Fold::constant_of_shape, 1, 1, kIndex},
+      {{{"Range"}}, Fold::range, 3, 3, kNumber, kNumber, kNumber},
+      {{{"ReduceMax", Op::maximum},
+        {"ReduceMin", Op::minimum},
+        {"ReduceProd", Op::mul},
+        {"ReduceSum", Op::add}},
+       Fold::reduce,
+       1,
+       2,
+       kInteger,
+       kIndex},
+      {{{"Identity"}, {"Transpose"}}, Fold::move, 1, 1, kAny},
+      {{{"Expand"}, {"Gather"}, {"Reshape"}}, Fold::move, 2, 2, kAny, kIndex},
+      {{{"Split"}, {"Squeeze"}, {"Unsqueeze"}}, Fold::move, 1, 2, kAny, kIndex},
+      {{{"Slice"}}, Fold::move, 1, 5, kAny, kIndex, kIndex},
+      {{{"Concat"}}, Fold::move, 1, SIZE_MAX, kAny, kAny, kAny},
+  };
+  static const auto made = [] {
+    std::unordered_map<std::string_view, FoundRule> table;
+    for (const Rule &rule : list)
+      for (const Name &name : rule.names)
+        table.emplace(name.onnx, FoundRule{&rule, name.op});
+    return table;
+  }();
+  return made;
 }
 
 class Evaluation {
 public:
-  explicit Evaluation(Call &call) : c_(call) {}
-  bool run();
+  explicit Evaluation(Call &call)
+      : c_(call), known_(call.w.exprs(), [&call](E e) { return call.w.range(e); }) {}
+  bool run() { return c_.node.domain.empty() && (elements() || fractions()); }
+  /// An input that is floats which depend on dimensions; numbers become them.
+  std::optional<Fractions> fractions_of(size_t i);
 
 private:
-  bool binary();
-  bool unary();
-  bool cast();
-  bool where();
+  bool elements();
+  bool foldable(const Rule &rule);
+  bool give(std::optional<Host> result);
+  bool give(std::optional<Fractions> result);
   bool shape_of();
-  bool constant_of_shape();
-  bool range();
-  bool move(); // what only chooses elements
-  bool reduce();
-  E integer(Kind kind, E a, E b) { return c_.w.exprs().make(kind, a, b); }
-  std::optional<E> integer_op(std::string_view op, E a, E b);
-  std::optional<double> real_op(std::string_view op, double a, double b);
-  double rounded(DType dtype, double value) const {
-    std::string bytes;
-    ir::append_float(dtype, value, bytes);
-    return ir::float_at(dtype, bytes.data());
+  std::optional<Host> cast();
+  std::optional<Host> constant_of_shape();
+  std::optional<Host> range();
+  std::optional<Host> reduce(Op op);
+
+  // What only chooses elements. Operands behind those that are moved may be of any dtype.
+  Hosts moved(const std::vector<const Host *> &in);
+  std::optional<Host> gather(const Host &x, const Host &ids);
+  std::optional<Host> slice(const std::vector<const Host *> &in);
+  std::optional<Host> concat(const std::vector<const Host *> &in);
+  std::optional<Host> reshaped(const std::vector<const Host *> &in);
+  std::optional<Ints> dims_of_reshape(const Ints &from, size_t count, std::optional<Ints> to);
+  std::optional<Host> transpose(const Host &x);
+  Hosts split(const std::vector<const Host *> &in);
+  /// Operand i as numbers, or else the attribute that it once was.
+  std::optional<Ints> list(const std::vector<const Host *> &in, size_t i, const char *name) {
+    return i < in.size() && in[i] ? known_.numbers(*in[i]) : std::optional(c_.integers(name, {}));
   }
 
+  bool fractions();
+  bool cast_fractions();
+  bool moved_fractions();
+
   Call &c_;
+  ir::KnownOps known_;
   std::vector<const Host *> in_; // null: absent
 };
 
-std::optional<E> Evaluation::integer_op(std::string_view op, E a, E b) {
-  ir::ExprPool &exprs = c_.w.exprs();
-  const auto x = exprs.as_constant(a), y = exprs.as_constant(b);
-  const DType dtype = in_[0]->dtype;
-  int64_t number = 0;
-  if (op == "Add")
-    return x && y ? (__builtin_add_overflow(*x, *y, &number), exprs.constant(number))
-                  : exprs.add(a, b);
-  if (op == "Sub")
-    return x && y ? (__builtin_sub_overflow(*x, *y, &number), exprs.constant(number))
-                  : exprs.sub(a, b);
-  if (op == "Mul")
-    return x && y ? (__builtin_mul_overflow(*x, *y, &number), exprs.constant(number))
-                  : exprs.mul(a, b);
-  if (op == "Div") {
-    if (dtype == DType::u64 || (y && *y == 0) || (x && y && *y == -1))
-      return std::nullopt;
-    if (x && y)
-      return exprs.constant(*x / *y);
-    if (c_.w.range(b).lower <= 0)
-      return std::nullopt;
-    if (c_.w.range(a).lower >= 0)
-      return exprs.floordiv(a, b); // of what is not negative, truncation is the floor
-    return exprs.make(Kind::select, integer(Kind::lt, a, exprs.constant(0)), exprs.ceildiv(a, b),
-                      exprs.floordiv(a, b));
+bool Evaluation::give(std::optional<Host> result) {
+  if (result)
+    c_.result(std::move(*result));
+  return result.has_value();
+}
+
+bool Evaluation::give(std::optional<Fractions> result) {
+  if (result)
+    c_.result(std::move(*result));
+  return result.has_value();
+}
+
+// --- Elements
+
+/// Whether each operand is known, small, and of a dtype that the op folds.
+bool Evaluation::foldable(const Rule &rule) {
+  if (!c_.w.has_room() || c_.input_count() < rule.least || c_.input_count() > rule.most)
+    return false;
+  for (size_t i = 0; i < c_.input_count(); ++i) {
+    in_.push_back(nullptr);
+    const EntryPtr entry = c_.entry(i);
+    if (!entry && i < rule.least)
+      return false;
+    if (!entry)
+      continue;
+    const uint32_t taken = i == 0 ? rule.first : i == 1 ? rule.second : rule.others;
+    const std::optional<DType> dtype = c_.w.entry_dtype(*entry);
+    if (!dtype || !(set_of(*dtype) & taken))
+      return false;
+    in_[i] = c_.host(i);
+    if (!in_[i] || in_[i]->size() > size_t(kMostKnownElements))
+      return false;
   }
-  if (op == "Mod" && !c_.integer("fmod", 0) && dtype != DType::u64)
-    return (y && *y != 0) ? std::optional(integer(Kind::mod, a, b)) : std::nullopt;
-  if (dtype == DType::u64)
-    return std::nullopt;
-  const ir::Interval of_a = c_.w.range(a), of_b = c_.w.range(b);
-  const bool below = of_a.upper < of_b.lower;
-  const bool above = of_a.lower > of_b.upper;
-  if (op == "Equal" && (below || above))
-    return exprs.constant(0);
-  if ((op == "Less" || op == "LessOrEqual") && (below || above))
-    return exprs.constant(below);
-  if ((op == "Greater" || op == "GreaterOrEqual") && (below || above))
-    return exprs.constant(above);
-  if (op == "Min")
-    return exprs.min(a, b);
-  if (op == "Max")
-    return exprs.max(a, b);
-  if (op == "Equal")
-    return integer(Kind::eq, a, b);
-  if (op == "Less")
-    return integer(Kind::lt, a, b);
-  if (op == "LessOrEqual")
-    return integer(Kind::le, a, b);
-  if (op == "Greater")
-    return integer(Kind::lt, b, a);
-  if (op == "GreaterOrEqual")
-    return integer(Kind::le, b, a);
-  if (op == "And")
-    return exprs.mul(a, b);
-  if (op == "Or")
-    return exprs.max(a, b);
-  if (op == "Xor")
-    return integer(Kind::ne, a, b);
-  return std::nullopt;
-}
-
-std::optional<double> Evaluation::real_op(std::string_view op, double a, double b) {
-  if (op == "Add")
-    return a + b;
-  if (op == "Sub")
-    return a - b;
-  if (op == "Mul")
-    return a * b;
-  if (op == "Div")
-    return a / b;
-  if (op == "Pow")
-    return std::pow(a, b);
-  if (std::isnan(a) || std::isnan(b))
-    return std::nullopt;
-  if (op == "Min")
-    return std::min(a, b);
-  if (op == "Max")
-    return std::max(a, b);
-  if (op == "Equal")
-    return a == b;
-  if (op == "Less")
-    return a < b;
-  if (op == "LessOrEqual")
-    return a <= b;
-  if (op == "Greater")
-    return a > b;
-  if (op == "GreaterOrEqual")
-    return a >= b;
-  return std::nullopt;
-}
-
-bool Evaluation::binary() {
-  const Host &a = *in_[0], &b = *in_[1];
-  if (a.dtype != b.dtype)
-    return false;
-  const auto dims = host::broadcast(a.dims, b.dims);
-  if (!dims || too_many(*dims))
-    return false;
-  const std::string_view op = c_.node.op;
-  const bool compares = op == "Equal" || op == "Less" || op == "Greater" || op == "LessOrEqual" ||
-                        op == "GreaterOrEqual";
-  Host out{compares ? DType::boolean : a.dtype, *dims, {}, {}};
-  const std::vector<size_t> from_a = host::stretched(a.dims, *dims),
-                            from_b = host::stretched(b.dims, *dims);
-  for (size_t i = 0; i < from_a.size(); ++i)
-    if (is_real(a.dtype)) {
-      const auto value = real_op(op, a.reals[from_a[i]], b.reals[from_b[i]]);
-      if (!value)
-        return false;
-      if (compares)
-        out.ints.push_back(c_.constant(*value != 0));
-      else
-        out.reals.push_back(rounded(a.dtype, *value));
-    } else {
-      auto value = integer_op(op, a.ints[from_a[i]], b.ints[from_b[i]]);
-      if (!value)
-        return false;
-      if (const auto number = c_.known(*value); number && !compares)
-        value = c_.constant(wrap(a.dtype, *number));
-      out.ints.push_back(*value);
-    }
-  c_.result(std::move(out));
   return true;
 }
 
-bool Evaluation::unary() {
-  const std::string_view op = c_.node.op;
-  Host out = *in_[0];
-  for (E &e : out.ints) {
-    const E zero = c_.constant(0);
-    if (op == "Neg")
-      e = c_.w.exprs().sub(zero, e);
-    else if (op == "Not")
-      e = integer(Kind::eq, e, zero);
-    else if (op == "Abs")
-      e = c_.w.exprs().max(e, c_.w.exprs().sub(zero, e));
-    else
-      return false;
-    if (const auto number = c_.known(e))
-      e = c_.constant(wrap(out.dtype, *number));
+bool Evaluation::elements() {
+  if (c_.node.op == "Shape" || c_.node.op == "Size")
+    return shape_of();
+  const auto found = rules().find(c_.node.op);
+  if (found == rules().end() || !foldable(*found->second.rule))
+    return false;
+  const Op op = found->second.op;
+  switch (found->second.rule->fold) {
+  case Fold::unary:
+    return give(known_.unary(op, *in_[0]));
+  case Fold::binary: // the remainder that has the dividend's sign is the device's
+    return !(op == Op::floor_mod && c_.integer("fmod", 0)) &&
+           give(known_.binary(op, *in_[0], *in_[1]));
+  case Fold::cast:
+    return give(cast());
+  case Fold::where:
+    return give(known_.where(*in_[0], *in_[1], *in_[2]));
+  case Fold::constant_of_shape:
+    return give(constant_of_shape());
+  case Fold::range:
+    return give(range());
+  case Fold::reduce:
+    return give(reduce(op));
+  case Fold::move: {
+    Hosts all = moved(in_);
+    for (size_t i = 0; all && i < all->size(); ++i)
+      c_.result(std::move((*all)[i]), i);
+    return all.has_value();
   }
-  for (double &x : out.reals) {
-    if (op == "Neg")
-      x = -x;
-    else if (op == "Abs")
-      x = std::fabs(x);
-    else if (op == "Sqrt")
-      x = rounded(out.dtype, std::sqrt(x));
-    else if (op == "Floor")
-      x = std::floor(x);
-    else if (op == "Ceil")
-      x = std::ceil(x);
-    else if (op == "Round")
-      x = std::nearbyint(x);
-    else if (op == "Reciprocal")
-      x = rounded(out.dtype, 1 / x);
-    else if (op == "Exp")
-      x = rounded(out.dtype, std::exp(x));
-    else if (op == "Log")
-      x = rounded(out.dtype, std::log(x));
-    else
-      return false;
   }
-  c_.result(std::move(out));
-  return true;
+  return false;
 }
 
-bool Evaluation::cast() {
+std::optional<Host> Evaluation::cast() {
   if (c_.node.op == "CastLike" && c_.entry(1)->narrow != Narrow::none)
-    return false;
-  const std::optional<DType> wanted = c_.node.op == "CastLike"
-                                          ? std::optional(in_[1]->dtype)
-                                          : dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
-  if (!wanted || !host::has_elements(*wanted))
-    return false;
-  const Host &x = *in_[0];
-  const DType to = *wanted;
-  ignore_rounding(c_, to);
-  Host out{to, x.dims, {}, {}};
-  for (E e : x.ints) {
-    const auto number = c_.known(e);
-    if (is_real(to)) {
-      if (!number || x.dtype == DType::u64)
-        return false;
-      out.reals.push_back(rounded(to, static_cast<double>(*number)));
-    } else if (to == DType::boolean) {
-      out.ints.push_back(integer(Kind::ne, e, c_.constant(0)));
-    } else if (const ir::Interval range = c_.w.range(e);
-               !number && to != DType::i64 && to != DType::i32 &&
-               !(ir::integer_fits(to, range.lower) && ir::integer_fits(to, range.upper))) {
-      return false; // it would be cut
-    } else {
-      out.ints.push_back(number ? c_.constant(wrap(to, *number)) : e);
-    }
-  }
-  for (double value : x.reals)
-    if (is_real(to))
-      out.reals.push_back(rounded(to, value));
-    else if (!(std::fabs(value) < 9e15) ||
-             (to != DType::i64 && to != DType::i32 && to != DType::boolean))
-      return false;
-    else
-      out.ints.push_back(
-          c_.constant(to == DType::boolean ? value != 0 : wrap(to, static_cast<int64_t>(value))));
-  c_.result(std::move(out));
-  return true;
-}
-
-bool Evaluation::where() {
-  const Host &condition = *in_[0], &a = *in_[1], &b = *in_[2];
-  const auto both = host::broadcast(a.dims, b.dims);
-  const auto dims = both ? host::broadcast(condition.dims, *both) : std::nullopt;
-  if (!dims || too_many(*dims) || a.dtype != b.dtype)
-    return false;
-  const auto from_c = host::stretched(condition.dims, *dims),
-             from_a = host::stretched(a.dims, *dims), from_b = host::stretched(b.dims, *dims);
-  Host out{a.dtype, *dims, {}, {}};
-  for (size_t i = 0; i < from_c.size(); ++i) {
-    const E choice = condition.ints[from_c[i]];
-    const auto number = c_.known(choice);
-    if (!is_real(a.dtype))
-      out.ints.push_back(
-          number ? (*number ? a.ints[from_a[i]] : b.ints[from_b[i]])
-                 : c_.w.exprs().make(Kind::select, choice, a.ints[from_a[i]], b.ints[from_b[i]]));
-    else if (number)
-      out.reals.push_back(*number ? a.reals[from_a[i]] : b.reals[from_b[i]]);
-    else
-      return false;
-  }
-  c_.result(std::move(out));
-  return true;
+    return std::nullopt;
+  const std::optional<DType> to = c_.node.op == "CastLike"
+                                      ? std::optional(in_[1]->dtype)
+                                      : dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
+  if (!to || set_of(*to) == kNothing)
+    return std::nullopt;
+  ignore_rounding(c_, *to);
+  return known_.cast(*in_[0], *to);
 }
 
 bool Evaluation::shape_of() {
@@ -316,142 +288,270 @@ bool Evaluation::shape_of() {
   return true;
 }
 
-bool Evaluation::constant_of_shape() {
-  Ints dims;
-  for (E e : in_[0]->ints) {
-    const auto number = c_.known(e);
-    if (!number)
-      return false;
-    dims.push_back(*number);
-  }
-  const auto count = element_count(dims);
-  if (!count || *count > kMostElements)
-    return false;
-  Host out{DType::f32, dims, {}, {}};
-  E integer = c_.constant(0);
-  double real = 0;
+std::optional<Host> Evaluation::constant_of_shape() {
+  const std::optional<Ints> dims = known_.numbers(*in_[0]);
+  const auto count = dims ? ir::element_count(*dims) : std::nullopt;
+  if (!count || *count > kMostKnownElements)
+    return std::nullopt;
+  Host element{DType::f32, {}, {}, {0.0}};
   if (const AttributeView *value = c_.attribute("value"); value && value->tensor) {
     auto loaded = c_.w.load(*value->tensor);
     if (!loaded.ok() || loaded->bytes.empty() || loaded->narrow != Narrow::none)
-      return false;
-    out.dtype = loaded->dtype;
-    if (is_real(out.dtype))
-      real = ir::float_at(out.dtype, loaded->bytes.data());
+      return std::nullopt;
+    const char *bytes = loaded->bytes.data();
+    element = {loaded->dtype, {}, {}, {}};
+    if (is_real(loaded->dtype))
+      element.reals = {ir::float_at(loaded->dtype, bytes)};
     else
-      integer = c_.constant(ir::integer_at(out.dtype, loaded->bytes.data()));
+      element.ints = {c_.constant(ir::integer_at(loaded->dtype, bytes))};
   }
-  if (is_real(out.dtype))
-    out.reals.assign(size_t(*count), real);
-  else
-    out.ints.assign(size_t(*count), integer);
-  c_.result(std::move(out));
-  return true;
+  return known_.full(*dims, element);
 }
 
-bool Evaluation::range() {
-  const Host &start = *in_[0];
-  if (in_[1]->dtype != start.dtype || in_[2]->dtype != start.dtype ||
-      stash_type_of_range(c_, start.dtype) != 1)
-    return false;
-  Host out{start.dtype, {0}, {}, {}};
-  if (is_real(start.dtype)) {
-    const double count = std::ceil((in_[1]->reals.at(0) - start.reals.at(0)) / in_[2]->reals.at(0));
-    if (!(count <= double(kMostElements)))
-      return false;
-    for (double i = 0; i < count; ++i)
-      out.reals.push_back(rounded(start.dtype, start.reals[0] + i * in_[2]->reals[0]));
-  } else {
-    const auto first = c_.known(start.ints.at(0)), limit = c_.known(in_[1]->ints.at(0)),
-               step = c_.known(in_[2]->ints.at(0));
-    if (!first || !limit || !step || *step == 0 ||
-        std::fabs(double(*limit) - double(*first)) / std::fabs(double(*step)) > kMostElements)
-      return false;
-    int64_t i = *first;
-    bool more = true;
-    while (more && (*step > 0 ? i < *limit : i > *limit)) {
-      out.ints.push_back(c_.constant(i));
-      more = !__builtin_add_overflow(i, *step, &i);
-    }
-  }
-  out.dims = {static_cast<int64_t>(out.size())};
-  c_.result(std::move(out));
-  return true;
+std::optional<Host> Evaluation::range() {
+  if (stash_type_of_range(c_, in_[0]->dtype) != 1)
+    return std::nullopt;
+  return known_.range(*in_[0], *in_[1], *in_[2]);
 }
 
-bool Evaluation::reduce() {
-  const std::string_view op = c_.node.op;
+std::optional<Host> Evaluation::reduce(Op op) {
   const Host &x = *in_[0];
-  if (is_real(x.dtype) || x.dims.size() > 1 || x.ints.empty())
-    return false;
+  if (x.dims.size() > 1 || x.ints.empty())
+    return std::nullopt;
   const Ints axes = c_.attribute("axes")       ? c_.integers("axes", {})
                     : in_.size() > 1 && in_[1] ? c_.constants(1)
                                                : Ints();
   const bool keep = c_.integer("keepdims", 1) != 0;
-  if (const bool noop = c_.integer("noop_with_empty_axes", 0) != 0; noop && axes.empty()) {
-    c_.result(x);
-    return true;
+  if (const bool noop = c_.integer("noop_with_empty_axes", 0) != 0; noop && axes.empty())
+    return x;
+  c_.axes(axes, x.dims.size());
+  std::optional<Host> out = known_.combined(op, x);
+  if (out && keep)
+    out->dims.assign(x.dims.size(), 1);
+  return out;
+}
+
+// --- What only chooses elements
+
+Hosts one(std::optional<Host> host) {
+  return host ? Hosts(std::vector<Host>{std::move(*host)}) : std::nullopt;
+}
+
+Hosts Evaluation::moved(const std::vector<const Host *> &in) {
+  const std::string_view op = c_.node.op;
+  const bool has_second = in.size() > 1 && in[1];
+  if (op == "Identity")
+    return std::vector<Host>{*in[0]};
+  if (op == "Slice")
+    return one(slice(in));
+  if (op == "Concat")
+    return one(concat(in));
+  if (op == "Transpose")
+    return one(transpose(*in[0]));
+  if (op == "Split")
+    return split(in);
+  if (op == "Gather")
+    return has_second ? one(gather(*in[0], *in[1])) : std::nullopt;
+  if (op == "Expand") {
+    const auto to = has_second ? known_.numbers(*in[1]) : std::nullopt;
+    return to ? one(known_.broadcast(*in[0], *to)) : std::nullopt;
   }
-  for (int64_t axis : axes)
-    c_.axis(axis, x.dims.size());
-  const std::string_view combine = op == "ReduceProd"  ? "Mul"
-                                   : op == "ReduceSum" ? "Add"
-                                   : op == "ReduceMax" ? "Max"
-                                                       : "Min";
-  E all = x.ints[0];
-  for (size_t i = 1; i < x.ints.size(); ++i) {
-    const auto next = integer_op(combine, all, x.ints[i]);
-    if (!next)
+  return one(reshaped(in));
+}
+
+std::optional<Host> Evaluation::gather(const Host &x, const Host &ids) {
+  const auto positions = known_.numbers(ids);
+  if (!positions || x.dims.empty())
+    return std::nullopt;
+  return known_.gather(x, *positions, ids.dims, c_.axis(c_.integer("axis", 0), x.dims.size()));
+}
+
+std::optional<Host> Evaluation::slice(const std::vector<const Host *> &in) {
+  const auto starts = list(in, 1, "starts"), ends = list(in, 2, "ends"), axes = list(in, 3, "axes"),
+             steps = list(in, 4, "steps");
+  auto each = [&](const Ints &given) { return given.empty() || given.size() == starts->size(); };
+  if (!starts || !ends || !axes || !steps || starts->size() != ends->size() || !each(*axes) ||
+      !each(*steps))
+    return std::nullopt;
+  std::vector<ir::KnownSlice> slices;
+  for (size_t i = 0; i < starts->size(); ++i)
+    slices.push_back({c_.axis(i < axes->size() ? (*axes)[i] : int64_t(i), in[0]->dims.size()),
+                      (*starts)[i], (*ends)[i], i < steps->size() ? (*steps)[i] : 1});
+  return c_.failed() ? std::nullopt : known_.slice(*in[0], slices);
+}
+
+std::optional<Host> Evaluation::concat(const std::vector<const Host *> &in) {
+  if (c_.axis(c_.integer("axis", 0), in[0]->dims.size()) != 0 || c_.failed() ||
+      std::count(in.begin(), in.end(), nullptr))
+    return std::nullopt;
+  return known_.concat(in);
+}
+
+/// Squeeze, Unsqueeze, Reshape: other dimensions.
+std::optional<Host> Evaluation::reshaped(const std::vector<const Host *> &in) {
+  std::optional<Ints> to;
+  if (in.size() > 1 && in[1])
+    to = known_.numbers(*in[1]);
+  else if (c_.attribute("axes"))
+    to = c_.integers("axes", {});
+  const auto dims = dims_of_reshape(in[0]->dims, in[0]->size(), std::move(to));
+  return dims && !c_.failed() ? known_.reshape(*in[0], *dims) : std::nullopt;
+}
+
+/// `to` is a list of axes, or of dimensions where the op is Reshape.
+std::optional<Ints> Evaluation::dims_of_reshape(const Ints &from, size_t count,
+                                                std::optional<Ints> to) {
+  Ints dims = from;
+  if (c_.node.op == "Squeeze") {
+    std::vector<bool> gone(dims.size(), false);
+    for (int64_t axis : to ? c_.axes(*to, dims.size()) : Ints())
+      gone[size_t(axis)] = true;
+    Ints kept;
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (to ? !gone[i] : dims[i] != 1)
+        kept.push_back(dims[i]);
+    return kept;
+  }
+  if (!to)
+    return std::nullopt;
+  if (c_.node.op == "Unsqueeze") {
+    Ints axes = c_.axes(*to, dims.size() + to->size());
+    std::sort(axes.begin(), axes.end());
+    if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
+      return std::nullopt;
+    for (int64_t axis : axes)
+      dims.insert(dims.begin() + axis, 1);
+    return dims;
+  }
+  const bool zero_copies = !c_.integer("allowzero", 0);
+  int64_t rest = 1;
+  ptrdiff_t open = -1;
+  for (size_t i = 0; i < to->size(); ++i) {
+    int64_t &d = (*to)[i];
+    if (d == 0 && zero_copies) {
+      if (i >= dims.size())
+        return std::nullopt;
+      d = dims[i];
+    }
+    if (d == -1)
+      open = ptrdiff_t(i);
+    else if (__builtin_mul_overflow(rest, d, &rest))
+      return std::nullopt;
+  }
+  if (open >= 0 && rest > 0)
+    (*to)[size_t(open)] = int64_t(count) / rest;
+  return to;
+}
+
+std::optional<Host> Evaluation::transpose(const Host &x) {
+  Ints axes = c_.integers("perm", {});
+  for (size_t i = axes.empty() ? x.dims.size() : 0; i-- > 0;)
+    axes.push_back(int64_t(i));
+  return known_.transpose(x, axes);
+}
+
+Hosts Evaluation::split(const std::vector<const Host *> &in) {
+  const Host &x = *in[0];
+  if (x.dims.size() != 1 || c_.node.outputs.empty())
+    return std::nullopt;
+  c_.axis(c_.integer("axis", 0), 1);
+  const auto parts = int64_t(c_.node.outputs.size());
+  if (c_.integer("num_outputs", parts) != parts)
+    return std::nullopt;
+  Ints sizes;
+  if ((in.size() > 1 && in[1]) || c_.attribute("split")) {
+    const auto given = list(in, 1, "split");
+    if (!given || int64_t(given->size()) != parts)
+      return std::nullopt;
+    sizes = *given;
+  } else {
+    if (!c_.attribute("num_outputs") && x.dims[0] % parts)
+      return std::nullopt; // the device's handler says so
+    const int64_t each = (x.dims[0] + parts - 1) / parts;
+    for (int64_t left = x.dims[0], i = 0; i < parts; ++i, left -= sizes.back())
+      sizes.push_back(std::min(each, left));
+  }
+  return known_.split(x, sizes);
+}
+
+// --- Floats that depend on dimensions, as exporters compute sizes by them
+
+std::optional<Fractions> Evaluation::fractions_of(size_t i) {
+  const EntryPtr entry = c_.entry(i);
+  if (!entry)
+    return std::nullopt;
+  if (entry->fractions)
+    return entry->fractions;
+  const Host *host = c_.host(i);
+  return host ? known_.fractions(*host) : std::nullopt;
+}
+
+bool Evaluation::cast_fractions() {
+  const auto to = dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
+  const EntryPtr x = c_.entry(0);
+  if (!x || !to)
+    return false;
+  ignore_rounding(c_, *to);
+  if (x->fractions)
+    return is_real(*to) ? give(known_.fractions(*x->fractions, *to))
+                        : give(known_.truncated(*x->fractions, *to));
+  const Host *host = c_.host(0);
+  return host && give(known_.fractions(*host, *to));
+}
+
+/// What only chooses elements does so with what is above the line.
+bool Evaluation::moved_fractions() {
+  std::vector<Fractions> parts;
+  std::vector<const Host *> in;
+  const size_t of_floats = c_.node.op == "Concat" ? c_.input_count() : 1;
+  for (size_t i = 0; i < of_floats; ++i) {
+    auto part = fractions_of(i);
+    if (!part || (i && part->dtype != parts[0].dtype))
       return false;
-    const auto number = c_.known(*next);
-    all = number ? c_.constant(wrap(x.dtype, *number)) : *next;
+    parts.push_back(std::move(*part));
   }
-  Host out{x.dtype, {}, {all}, {}};
-  if (keep)
-    out.dims.assign(x.dims.size(), 1);
-  c_.result(std::move(out));
-  return true;
+  if (!known_.share_divisor(parts))
+    return false;
+  for (const Fractions &part : parts)
+    in.push_back(&part.above);
+  for (size_t i = of_floats; i < c_.input_count(); ++i)
+    in.push_back(c_.has(i) ? c_.host(i) : nullptr);
+  Hosts all = moved(in);
+  for (size_t i = 0; all && i < all->size(); ++i)
+    c_.result(Fractions{std::move((*all)[i]), parts[0].below, parts[0].dtype}, i);
+  return all.has_value();
 }
 
-bool Evaluation::move() {
-  auto moved = host::moved(c_, in_);
-  if (!moved)
+bool Evaluation::fractions() {
+  if (c_.failed())
     return false;
-  for (size_t i = 0; i < moved->size(); ++i)
-    c_.result(std::move((*moved)[i]), i);
-  return true;
-}
-
-bool Evaluation::run() {
-  if (!c_.node.domain.empty())
+  const std::string_view op = c_.node.op;
+  if (op == "Cast")
+    return cast_fractions();
+  bool any = false;
+  for (size_t i = 0; i < c_.input_count(); ++i)
+    any = any || (c_.has(i) && c_.entry(i)->fractions);
+  const auto rule = rules().find(op);
+  if (!any || rule == rules().end())
     return false;
-  if (c_.node.op == "Shape" || c_.node.op == "Size")
-    return shape_of();
-  const std::optional<host::Fold> fold = host::foldable(c_, in_);
-  if (!fold)
-    return false;
-  switch (*fold) {
-  case host::Fold::unary:
-    return unary();
-  case host::Fold::binary:
-    return binary();
-  case host::Fold::cast:
-    return cast();
-  case host::Fold::where:
-    return where();
-  case host::Fold::constant_of_shape:
-    return constant_of_shape();
-  case host::Fold::range:
-    return range();
-  case host::Fold::reduce:
-    return reduce();
-  case host::Fold::move:
-    return move();
+  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") {
+    const auto a = fractions_of(0), b = fractions_of(1);
+    return a && b && give(known_.binary(rule->second.op, *a, *b));
   }
-  return false;
+  if (op == "Floor" || op == "Ceil") {
+    auto x = fractions_of(0);
+    return x && give(std::optional(known_.rounded(rule->second.op, std::move(*x))));
+  }
+  return rule->second.rule->fold == Fold::move && moved_fractions();
 }
 
 } // namespace
 
-bool evaluate(Call &call) { return Evaluation(call).run() || evaluate_fractions(call); }
+std::optional<Fractions> fraction(Call &call, size_t i) {
+  auto f = Evaluation(call).fractions_of(i);
+  return f && f->above.size() == 1 ? f : std::nullopt;
+}
+
+bool evaluate(Call &call) { return Evaluation(call).run(); }
 
 } // namespace cugrt::onnx

@@ -13,7 +13,7 @@
 #include "fronts/onnx/model.h"
 #include "fronts/onnx/tensor.h"
 #include "ir/module/builder.h"
-#include "ops/table/ops.h"
+#include "ops/known/known_ops.h"
 
 #include <set>
 #include <stdexcept>
@@ -49,23 +49,9 @@ inline constexpr uint32_t kMostDepth = ir::ExprPool::kMaxDepth - 50;
 using Op = ir::Op;
 using DType = ir::DType;
 
-/// A tensor whose elements are known: integers and bools as expressions, floats as numbers.
-struct Host {
-  DType dtype = DType::i64;
-  std::vector<int64_t> dims{};
-  std::vector<E> ints{};
-  std::vector<double> reals{};
-  size_t size() const { return ints.size() + reals.size(); }
-};
-
-/// Floats that depend on dimensions: each is a whole number by `below`, which is at least 1.
-struct Fractions {
-  Host above; // i64
-  int64_t below = 1;
-  DType dtype = DType::f32;
-};
-
-inline bool is_real(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; }
+using Host = ir::KnownTensor;
+using Fractions = ir::KnownFractions;
+using ir::is_real;
 
 /// Of a value that is made at its upper bound: the device knows how much of it is there.
 struct Counted {

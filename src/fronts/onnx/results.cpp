@@ -2,6 +2,7 @@
 #include "fronts/onnx/importer.h"
 
 #include "fronts/onnx/tensor.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 #include "base/checked_math.h"
 #include "base/type/element.h"
 #include "fronts/onnx/wire.h"
+#include "ops/known/known_ops.h"
 
 #include <cmath>
 #include <filesystem>
@@ -123,19 +124,6 @@ std::vector<std::shared_ptr<const void>> ExternalFiles::files() const {
 
 // --- Tensors
 
-std::optional<int64_t> element_count(const std::vector<int64_t> &dims) {
-  int64_t count = 1;
-  bool empty = false;
-  for (int64_t dim : dims) {
-    if (dim < 0)
-      return std::nullopt;
-    empty |= dim == 0;
-    if (dim && __builtin_mul_overflow(count, dim, &count))
-      return std::nullopt;
-  }
-  return empty ? 0 : count;
-}
-
 std::vector<int64_t> integers_of(const HostTensor &tensor) {
   std::vector<int64_t> all;
   const size_t size = ir::info(tensor.dtype).bytes_per_block;
@@ -236,7 +224,7 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
   if (!dtype)
     return Status::error(Code::unsupported, who + " has " + dtype_name(tensor.data_type) +
                                                 " elements, which are not taken");
-  const std::optional<int64_t> count = element_count(tensor.dims);
+  const std::optional<int64_t> count = ir::element_count(tensor.dims);
   const size_t size = ir::info(*dtype).bytes_per_block;
   if (!count || static_cast<uint64_t>(*count) > UINT64_MAX / 16 / size || *count < 0 ||
       tensor.dims.size() > ir::kMaxRank)

@@ -35,7 +35,4 @@ Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files);
 /// The elements of a tensor of integers or bools; of floats none.
 std::vector<int64_t> integers_of(const HostTensor &tensor);
 
-/// Number of elements; none on overflow or a negative dimension.
-std::optional<int64_t> element_count(const std::vector<int64_t> &dims);
-
 } // namespace cugrt::onnx

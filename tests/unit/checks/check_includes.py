@@ -46,7 +46,7 @@ ARROWS = {
     # Families of ops do not know one another.
     "ops": {
         "table": [], "emit": ["table"], "attention": ["emit"], "convolution": ["emit"], "elementwise": ["emit"],
-        "index": ["emit"], "linear": ["emit"], "movement": ["emit"], "normalization": ["emit"], "recurrent": ["emit"],
+        "index": ["emit"], "known": ["table"], "linear": ["emit"], "movement": ["emit"], "normalization": ["emit"], "recurrent": ["emit"],
         "reduction": ["emit"], "sampling": ["emit"],
     },
     "compiler": {"fused": [], "planner": [], "passes": ["fused", "planner"]},
