@@ -390,10 +390,13 @@ std::optional<Host> Evaluation::concat(const std::vector<const Host *> &in) {
 /// Squeeze, Unsqueeze, Reshape: other dimensions.
 std::optional<Host> Evaluation::reshaped(const std::vector<const Host *> &in) {
   std::optional<Ints> to;
-  if (in.size() > 1 && in[1])
+  if (in.size() > 1 && in[1]) {
     to = known_.numbers(*in[1]);
-  else if (c_.attribute("axes"))
+    if (!to)
+      return std::nullopt;
+  } else if (c_.attribute("axes")) {
     to = c_.integers("axes", {});
+  }
   const auto dims = dims_of_reshape(in[0]->dims, in[0]->size(), std::move(to));
   return dims && !c_.failed() ? known_.reshape(*in[0], *dims) : std::nullopt;
 }
@@ -514,8 +517,11 @@ bool Evaluation::moved_fractions() {
     return false;
   for (const Fractions &part : parts)
     in.push_back(&part.above);
-  for (size_t i = of_floats; i < c_.input_count(); ++i)
+  for (size_t i = of_floats; i < c_.input_count(); ++i) {
     in.push_back(c_.has(i) ? c_.host(i) : nullptr);
+    if (c_.has(i) && !in.back())
+      return false;
+  }
   Hosts all = moved(in);
   for (size_t i = 0; all && i < all->size(); ++i)
     c_.result(Fractions{std::move((*all)[i]), parts[0].below, parts[0].dtype}, i);

@@ -691,6 +691,14 @@ TEST_CASE("sizes that exporters compute as floats are expressions") {
       Holds("tensor<[floordiv(n, 3)], f32>") && !Holds("= cast(") && !Holds("= floor("));
 }
 
+TEST_CASE("elements of a size as floats are chosen by places that a run gives") {
+  const auto text = text_of(model(
+      node("Shape", {"x"}, {"s"}) + node("Cast", {"s"}, {"f"}, integer_attribute("to", kF32)) +
+      node("Slice", {"f", "from", "to"}, {"y"}) + input("x", kF32, {"n", "m"}) +
+      input("from", kI64, {"1"}) + input("to", kI64, {"1"}) + output("y", kF32, {})));
+  check_holds(text, Holds("= slice(") && !Holds("-> (tensor<[2], f32>)"));
+}
+
 TEST_CASE("products of dimensions that are squared again and again are not written out") {
   std::string nodes = node("Shape", {"x"}, {"p0"});
   for (int i = 0; i < 40; ++i)
