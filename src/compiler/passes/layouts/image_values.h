@@ -138,6 +138,31 @@ protected:
   /// Whether the body convolves images of a dtype that is laid out.
   bool has_convolutions() const { return has_convolutions_; }
 
+  // --- Attributes of a binding -------------------------------------------------------------------
+
+  std::vector<int64_t> list(const Binding &binding, std::string_view name) const {
+    return ir::op_integers(ir::op_of(binding), source().attributes_of(binding), name);
+  }
+  bool flag(const Binding &binding, std::string_view name) const {
+    return ir::op_bool(ir::op_of(binding), source().attributes_of(binding), name);
+  }
+  int64_t integer(const Binding &binding, std::string_view name) const {
+    return ir::op_integer(ir::op_of(binding), source().attributes_of(binding), name);
+  }
+
+  /// A window's numbers for rows and columns: of a signal, whose rows have the first ones of
+  /// `of_row`. Padding may be of both sides.
+  std::vector<int64_t> window(const Binding &binding, std::string_view name, int64_t of_row) const {
+    std::vector<int64_t> values = list(binding, name);
+    const size_t axes = rank_of(binding.result()) - 2;
+    if (values.empty())
+      values.assign(axes, of_row);
+    if (axes == 1)
+      values = values.size() == 1 ? std::vector<int64_t>{of_row, values[0]}
+                                  : std::vector<int64_t>{of_row, values[0], of_row, values[1]};
+    return values;
+  }
+
   // --- Versions of a value -----------------------------------------------------------------------
 
   std::vector<ir::ExprId> permuted(const std::vector<ir::ExprId> &dims,
