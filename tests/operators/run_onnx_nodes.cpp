@@ -8,7 +8,7 @@
 // passing fewer than N. Names of models with random results, and those that other runtimes answer
 // otherwise, are left out.
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/tensor.h"
+#include "fronts/onnx/file/tensor.h"
 #include "ir/text/text.h"
 #include "base/type/element.h"
 #include "base/file.h"

@@ -10,8 +10,8 @@
 #pragma once
 
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/model.h"
-#include "fronts/onnx/tensor.h"
+#include "fronts/onnx/file/model.h"
+#include "fronts/onnx/file/tensor.h"
 #include "ir/module/builder.h"
 #include "ops/known/known_ops.h"
 

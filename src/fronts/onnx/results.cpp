@@ -1,7 +1,7 @@
 // Results of the model, and who reads a value of it; see importer.h.
 #include "fronts/onnx/importer.h"
 
-#include "fronts/onnx/tensor.h"
+#include "fronts/onnx/file/tensor.h"
 #include "ir/module/names.h"
 
 #include <algorithm>

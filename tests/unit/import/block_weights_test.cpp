@@ -1,5 +1,5 @@
 // Weights of few bits in block formats: decoded by the layouts of GGUF, they are the numbers given.
-#include "fronts/onnx/block_weights.h"
+#include "fronts/onnx/file/block_weights.h"
 #include "support/catch.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // or hold is refused.
 #include "fronts/onnx/export/export.h"
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/model.h"
+#include "fronts/onnx/file/model.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
 

@@ -1,7 +1,7 @@
 // Constant folding: what is folded is what the op means, for every dtype of every operand; what an
 // op cannot have is one sentence; and results of files that ask for much are bounded.
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/tensor.h"
+#include "fronts/onnx/file/tensor.h"
 #include "ops/table/ops.h"
 #include "base/type/element.h"
 #include "support/catch.h"

@@ -1,7 +1,7 @@
 // The reader of ONNX files and the importer, on models written by hand, byte by byte: what is
 // malformed is one sentence, shapes become symbols, arithmetic over them emits nothing.
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/model.h"
+#include "fronts/onnx/file/model.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"

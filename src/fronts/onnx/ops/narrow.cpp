@@ -1,7 +1,7 @@
 // Numbers of fewer bits than what they are held as; see Narrow. Which inputs may have such, and
 // what becomes one.
 #include "base/type/element.h"
-#include "fronts/onnx/block_weights.h"
+#include "fronts/onnx/file/block_weights.h"
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>

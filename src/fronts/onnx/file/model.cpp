@@ -1,7 +1,7 @@
 // Messages of an ONNX file; field numbers are those of onnx.proto.
-#include "fronts/onnx/model.h"
+#include "fronts/onnx/file/model.h"
 
-#include "fronts/onnx/wire.h"
+#include "fronts/onnx/file/wire.h"
 
 #include <charconv>
 #include <cstring>

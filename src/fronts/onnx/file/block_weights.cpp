@@ -1,6 +1,6 @@
 // Blocks of weights in the formats of GGUF; see block_weights.h. Their layouts: ggml's block_q4_0,
 // block_q4_1 and block_q8_0.
-#include "fronts/onnx/block_weights.h"
+#include "fronts/onnx/file/block_weights.h"
 
 #include "base/type/element.h"
 

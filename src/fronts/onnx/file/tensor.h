@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fronts/onnx/import.h"
-#include "fronts/onnx/model.h"
+#include "fronts/onnx/file/model.h"
 #include "base/mapped_file.h"
 
 namespace cugrt::onnx {

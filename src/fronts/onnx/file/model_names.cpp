@@ -1,6 +1,6 @@
 // Names of a model: its nodes in the order in which they can be computed, and every value defined
 // once, before it is read.
-#include "fronts/onnx/model.h"
+#include "fronts/onnx/file/model.h"
 
 #include <queue>
 #include <unordered_map>

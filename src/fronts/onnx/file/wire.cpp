@@ -1,5 +1,5 @@
 // Fields of a protobuf message; see wire.h. Source: protobuf's encoding guide.
-#include "fronts/onnx/wire.h"
+#include "fronts/onnx/file/wire.h"
 
 #include <cstring>
 

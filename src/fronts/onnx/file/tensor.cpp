@@ -1,9 +1,9 @@
 // Reading of constant tensors; see tensor.h.
-#include "fronts/onnx/tensor.h"
+#include "fronts/onnx/file/tensor.h"
 
 #include "base/checked_math.h"
 #include "base/type/element.h"
-#include "fronts/onnx/wire.h"
+#include "fronts/onnx/file/wire.h"
 #include "ops/known/known_ops.h"
 
 #include <cmath>
