@@ -2,6 +2,7 @@
 // elements (ops/known/known_ops.h). Nothing is emitted.
 #include "base/type/element.h"
 #include "fronts/onnx/call.h"
+#include "fronts/onnx/fold_rules.h"
 
 #include <algorithm>
 
@@ -9,133 +10,9 @@ namespace cugrt::onnx {
 
 namespace {
 
+using fold::Fold;
 using ir::kMostKnownElements;
 using Hosts = std::optional<std::vector<Host>>;
-
-// --- Which nodes fold
-
-/// Sets of dtypes, by bits.
-enum Dtypes : uint32_t {
-  kNothing = 0,
-  kBool = 1,
-  kShort = 2,    // i8, i16
-  kUnsigned = 4, // u8, u16, u32
-  kIndex = 8,    // i32, i64
-  kWide = 16,    // u64, which expressions hold by its bits
-  kReal = 32,
-  kInteger = kShort | kUnsigned | kIndex,
-  kNumber = kInteger | kReal,
-  kAny = kBool | kNumber | kWide,
-};
-
-/// Nothing of a dtype whose elements have fewer than 8 bits each.
-uint32_t set_of(DType dtype) {
-  if (ir::scalar_bytes(dtype) == 0)
-    return kNothing;
-  switch (ir::info(dtype).kind) {
-  case ir::DTypeKind::boolean:
-    return kBool;
-  case ir::DTypeKind::signed_integer:
-    return dtype == DType::i32 || dtype == DType::i64 ? kIndex : kShort;
-  case ir::DTypeKind::unsigned_integer:
-    return dtype == DType::u64 ? kWide : kUnsigned;
-  case ir::DTypeKind::floating:
-    return kReal;
-  case ir::DTypeKind::block:
-    break;
-  }
-  return kNothing;
-}
-
-/// How an op folds.
-enum class Fold { unary, binary, cast, where, constant_of_shape, range, reduce, move };
-
-struct Name {
-  std::string_view onnx;
-  Op op{}; // what it does with elements; of unary, binary and reduce
-};
-
-/// The least and the largest number of operands; dtypes of the first, the second, those behind.
-struct Rule {
-  std::vector<Name> names;
-  Fold fold;
-  size_t least, most;
-  uint32_t first, second = kNothing, others = kNothing;
-};
-
-struct FoundRule {
-  const Rule *rule;
-  Op op;
-};
-
-const std::unordered_map<std::string_view, FoundRule> &rules() {
-  constexpr uint32_t kAll = kNumber | kWide, kEqual = kBool | kNumber;
-  static const std::vector<Rule> list{
-      {{{"Ceil", Op::ceil},
-        {"Exp", Op::exp},
-        {"Floor", Op::floor},
-        {"Log", Op::log},
-        {"Reciprocal", Op::reciprocal},
-        {"Round", Op::round},
-        {"Sqrt", Op::sqrt}},
-       Fold::unary,
-       1,
-       1,
-       kReal},
-      {{{"Abs", Op::abs}}, Fold::unary, 1, 1, kNumber},
-      {{{"Neg", Op::neg}}, Fold::unary, 1, 1, kShort | kIndex | kReal},
-      {{{"Not", Op::logical_not}}, Fold::unary, 1, 1, kBool},
-      {{{"Add", Op::add}, {"Mul", Op::mul}, {"Sub", Op::sub}}, Fold::binary, 2, 2, kAll, kAll},
-      {{{"Div", Op::div},
-        {"Max", Op::maximum},
-        {"Min", Op::minimum},
-        {"Less", Op::less},
-        {"LessOrEqual", Op::less_equal},
-        {"Greater", Op::greater},
-        {"GreaterOrEqual", Op::greater_equal}},
-       Fold::binary,
-       2,
-       2,
-       kNumber,
-       kNumber},
-      {{{"Equal", Op::equal}}, Fold::binary, 2, 2, kEqual, kEqual},
-      {{{"Mod", Op::floor_mod}}, Fold::binary, 2, 2, kInteger, kInteger},
-      {{{"Pow", Op::pow}}, Fold::binary, 2, 2, kReal, kReal},
-      {{{"And", Op::logical_and}, {"Or", Op::logical_or}, {"Xor", Op::logical_xor}},
-       Fold::binary,
-       2,
-       2,
-       kBool,
-       kBool},
-      {{{"Cast"}}, Fold::cast, 1, 1, kAny},
-      {{{"CastLike"}}, Fold::cast, 2, 2, kAny, kAny},
-      {{{"Where"}}, Fold::where, 3, 3, kBool, kAny, kAny},
-      {{{"ConstantOfShape"}}, Fold::constant_of_shape, 1, 1, kIndex},
-      {{{"Range"}}, Fold::range, 3, 3, kNumber, kNumber, kNumber},
-      {{{"ReduceMax", Op::maximum},
-        {"ReduceMin", Op::minimum},
-        {"ReduceProd", Op::mul},
-        {"ReduceSum", Op::add}},
-       Fold::reduce,
-       1,
-       2,
-       kInteger,
-       kIndex},
-      {{{"Identity"}, {"Transpose"}}, Fold::move, 1, 1, kAny},
-      {{{"Expand"}, {"Gather"}, {"Reshape"}}, Fold::move, 2, 2, kAny, kIndex},
-      {{{"Split"}, {"Squeeze"}, {"Unsqueeze"}}, Fold::move, 1, 2, kAny, kIndex},
-      {{{"Slice"}}, Fold::move, 1, 5, kAny, kIndex, kIndex},
-      {{{"Concat"}}, Fold::move, 1, SIZE_MAX, kAny, kAny, kAny},
-  };
-  static const auto made = [] {
-    std::unordered_map<std::string_view, FoundRule> table;
-    for (const Rule &rule : list)
-      for (const Name &name : rule.names)
-        table.emplace(name.onnx, FoundRule{&rule, name.op});
-    return table;
-  }();
-  return made;
-}
 
 class Evaluation {
 public:
@@ -147,7 +24,7 @@ public:
 
 private:
   bool elements();
-  bool foldable(const Rule &rule);
+  bool foldable(const fold::Rule &rule);
   bool give(std::optional<Host> result);
   bool give(std::optional<Fractions> result);
   bool shape_of();
@@ -194,7 +71,7 @@ bool Evaluation::give(std::optional<Fractions> result) {
 // --- Elements
 
 /// Whether each operand is known, small, and of a dtype that the op folds.
-bool Evaluation::foldable(const Rule &rule) {
+bool Evaluation::foldable(const fold::Rule &rule) {
   if (!c_.w.has_room() || c_.input_count() < rule.least || c_.input_count() > rule.most)
     return false;
   for (size_t i = 0; i < c_.input_count(); ++i) {
@@ -206,7 +83,7 @@ bool Evaluation::foldable(const Rule &rule) {
       continue;
     const uint32_t taken = i == 0 ? rule.first : i == 1 ? rule.second : rule.others;
     const std::optional<DType> dtype = c_.w.entry_dtype(*entry);
-    if (!dtype || !(set_of(*dtype) & taken))
+    if (!dtype || !(fold::set_of(*dtype) & taken))
       return false;
     in_[i] = c_.host(i);
     if (!in_[i] || in_[i]->size() > size_t(kMostKnownElements))
@@ -218,11 +95,11 @@ bool Evaluation::foldable(const Rule &rule) {
 bool Evaluation::elements() {
   if (c_.node.op == "Shape" || c_.node.op == "Size")
     return shape_of();
-  const auto found = rules().find(c_.node.op);
-  if (found == rules().end() || !foldable(*found->second.rule))
+  const fold::Found found = fold::find_rule(c_.node.op);
+  if (!found.rule || !foldable(*found.rule))
     return false;
-  const Op op = found->second.op;
-  switch (found->second.rule->fold) {
+  const Op op = found.op;
+  switch (found.rule->fold) {
   case Fold::unary:
     return give(known_.unary(op, *in_[0]));
   case Fold::binary: // the remainder that has the dividend's sign is the device's
@@ -254,7 +131,7 @@ std::optional<Host> Evaluation::cast() {
   const std::optional<DType> to = c_.node.op == "CastLike"
                                       ? std::optional(in_[1]->dtype)
                                       : dtype_of(static_cast<int32_t>(c_.integer("to", 0)));
-  if (!to || set_of(*to) == kNothing)
+  if (!to || fold::set_of(*to) == fold::kNothing)
     return std::nullopt;
   ignore_rounding(c_, *to);
   return known_.cast(*in_[0], *to);
@@ -537,18 +414,18 @@ bool Evaluation::fractions() {
   bool any = false;
   for (size_t i = 0; i < c_.input_count(); ++i)
     any = any || (c_.has(i) && c_.entry(i)->fractions);
-  const auto rule = rules().find(op);
-  if (!any || rule == rules().end())
+  const fold::Found found = fold::find_rule(op);
+  if (!any || !found.rule)
     return false;
   if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") {
     const auto a = fractions_of(0), b = fractions_of(1);
-    return a && b && give(known_.binary(rule->second.op, *a, *b));
+    return a && b && give(known_.binary(found.op, *a, *b));
   }
   if (op == "Floor" || op == "Ceil") {
     auto x = fractions_of(0);
-    return x && give(std::optional(known_.rounded(rule->second.op, std::move(*x))));
+    return x && give(std::optional(known_.rounded(found.op, std::move(*x))));
   }
-  return rule->second.rule->fold == Fold::move && moved_fractions();
+  return found.rule->fold == Fold::move && moved_fractions();
 }
 
 } // namespace
