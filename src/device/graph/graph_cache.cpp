@@ -49,15 +49,10 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
 
 /// The run has changed since the region's last launch.
 Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
-  const CachedRegion &region = regions_[number];
-  if (region.last && region.last->can_move_bases(*region.run))
-    return launch_moved(number, stream);
-  return launch_by_key(number, stream);
-}
-
-/// The key is the one that the last instance is bound to: only addresses differ.
-Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
+  if (!region.last || !region.last->can_move_bases(*region.run))
+    return launch_by_key(number, stream);
+  // The key is the one that the last instance is bound to: only addresses differ.
   auto counts = [&] {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return region.last->move_bases(*region.run);
@@ -73,7 +68,7 @@ Status GraphCache::launch_moved(uint32_t number, driver::StreamRef stream) {
   return {};
 }
 
-/// launch_moved() of an instance that is verified.
+/// Only addresses differ, of an instance that is verified.
 Status GraphCache::launch_verified(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
   auto counts = region.last->move_bases(*region.run);

@@ -1,5 +1,5 @@
-// Comparison of a run with the last binding; see last_binding.h. Every instruction of compare() is
-// paid on every run, every one of match() on runs that bring other addresses.
+// Comparison of a run with the last binding; see last_binding.h. Every instruction of compare_run()
+// is paid on every run, every one of match_run() on runs that bring other addresses.
 #include "device/session/last_binding.h"
 
 #include <algorithm>
@@ -57,51 +57,29 @@ int32_t form_of(const cugrt_value &value) {
   return value.kind == CUGRT_VALUE_SHAPE ? kShape : kScalar + value.kind;
 }
 
-} // namespace
+using LastEntry = LastBinding::Entry;
 
-/// Where moves of the run's bases go; two pointers at hand.
-struct LastBinding::Mover {
-  explicit Mover(RunBinding &run) : run(run), next(run.moves.data()), bases(run.bases.data()) {}
+/// A match on its way: where moves of the run's bases go, two pointers at hand.
+struct Mover {
+  Mover(LastBinding &last, RunBinding &run)
+      : last(last), run(run), next(run.moves.data()), bases(run.bases.data()) {}
   void move(uint32_t base, uint64_t by) {
     bases[base] += by;
     next->base = base;
     next->by = by;
     ++next;
   }
+  LastBinding &last;
   RunBinding &run;
   RunBinding::Move *next;
   uint64_t *bases;
 };
 
-void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> arguments,
-                      std::span<const cugrt_value> results, std::span<const Place> places,
-                      std::span<const BoundRange> fixed) {
-  argument_count_ = arguments.size();
-  entries_.assign(places.size() + 1, {});
-  auto set_entry = [&](Entry &entry, const cugrt_value &value, const Place &place) {
-    entry.value = value;
-    entry.place = place;
-    if (place.base != kNone)
-      entry.place.others.fill(place.movable ? run.bases[place.base] : value.as.tensor.address);
-  };
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    entries_[i].form = form_of(arguments[i]);
-    set_entry(entries_[i], arguments[i], places[i]);
-  }
-  entries_[argument_count_].form = kEnd;
-  for (size_t i = 0; i < results.size(); ++i)
-    set_entry(entries_[argument_count_ + 1 + i], results[i], places[argument_count_ + i]);
-  results_bound_ = std::any_of(results.begin(), results.end(),
-                               [](const auto &value) { return value.kind != CUGRT_VALUE_NONE; });
-  fixed_.assign(fixed.begin(), fixed.end());
-}
-
 /// Goes on while arguments are what they were; of tensors, `same_address` says whether the address
 /// is. Returns the entry of the first one that is not, or the end's.
 template <class SameAddress>
-[[gnu::always_inline]] inline LastBinding::Entry *
-LastBinding::first_difference(const cugrt_value *now, Entry *entry,
-                              const SameAddress &same_address) {
+[[gnu::always_inline]] inline LastEntry *first_difference(const cugrt_value *now, LastEntry *entry,
+                                                          const SameAddress &same_address) {
   while (true) {
     switch (entry->form) {
 #define CUGRT_TENSORS(rank)                                                                        \
@@ -134,78 +112,14 @@ LastBinding::first_difference(const cugrt_value *now, Entry *entry,
   }
 }
 
-LastBinding::Comparison LastBinding::compare(std::span<const cugrt_value> arguments,
-                                             size_t result_count) {
-  if (arguments.size() != argument_count_) [[unlikely]]
-    return Comparison(entries_.data());
-  Entry *first_other =
-      first_difference(arguments.data(), entries_.data(), [](uint64_t address, Entry &entry) {
-        return address == entry.value.as.tensor.address;
-      });
-  if (results_bound_ || result_count != 0 || first_other->form != kEnd) [[unlikely]]
-    return Comparison(first_other);
-  return Comparison(nullptr);
-}
-
-LastBinding::Match LastBinding::match(Comparison compared, RunBinding &run,
-                                      std::span<const cugrt_value> arguments,
-                                      std::span<const cugrt_value> results,
-                                      const std::vector<cugrt_value> &handed_out) {
-  if (arguments.size() != argument_count_) [[unlikely]]
-    return Match::different;
-  unchecked_ = false;
-  Mover mover(run);
-  // Inlined into each loop over tensors: a call costs every argument, moved or not.
-  const auto same_or_taken = [&](uint64_t address, Entry & entry) __attribute__((always_inline)) {
-    return address == entry.value.as.tensor.address || take(mover, entry, address);
-  };
-  const Entry *end = first_difference(arguments.data() + (compared.first_other_ - entries_.data()),
-                                      compared.first_other_, same_or_taken);
-  if (end->form != kEnd)
-    return Match::different;
-  if (results.empty() ? results_bound_ : !match_results(mover, results, handed_out)) [[unlikely]]
-    return Match::different;
-  if (mover.next == run.moves.data())
-    return Match::same;
-  run.end_moves(static_cast<size_t>(mover.next - run.moves.data()));
-  return !unchecked_ || check_all(run) ? Match::moved : Match::different;
-}
-
-/// Another address for a tensor whose shape is the same.
-[[gnu::always_inline]] inline bool LastBinding::take(Mover &mover, Entry &entry, uint64_t address) {
-  Place &place = entry.place;
-  uint64_t &last = entry.value.as.tensor.address;
-  if (place.others[0] != address && !find_place(mover.run, place, address)) [[unlikely]]
-    return false;
-  place.others[0] = last;
-  mover.move(place.base, address - last);
-  last = address;
-  return true;
-}
-
-/// Looks further; what is found or found to be good comes first.
-[[gnu::noinline]] bool LastBinding::find_place(const RunBinding &run, Place &place,
-                                               uint64_t address) {
-  if (!place.movable || address % place.alignment_bytes != 0 ||
-      (address == 0 && place.bytes != 0) || address + place.bytes < address)
-    return false;
-  auto known = std::find(place.others.begin(), place.others.end(), address);
-  if (known == place.others.end() && !add_place(run, place, address))
-    unchecked_ = true;
-  if (known == place.others.end())
-    --known; // the one that was left longest ago makes way
-  std::move_backward(place.others.begin(), known, known + 1);
-  place.others[0] = address;
-  return true;
-}
-
 /// Whether the place is apart from all current ones; forgets what it overlaps elsewhere.
-bool LastBinding::add_place(const RunBinding &run, Place &place, uint64_t address) {
-  for (const BoundRange &range : fixed_)
+bool add_place(LastBinding &last, const RunBinding &run, LastBinding::Place &place,
+               uint64_t address) {
+  for (const BoundRange &range : last.fixed)
     if ((place.written || range.written) && overlap(address, place.bytes, range.begin, range.bytes))
       return false;
-  for (Entry &entry : entries_) {
-    Place &other = entry.place;
+  for (LastEntry &entry : last.entries) {
+    LastBinding::Place &other = entry.place;
     if (other.base == kNone || &other == &place || !(place.written || other.written))
       continue;
     uint64_t current = run.bases[other.base];
@@ -219,28 +133,56 @@ bool LastBinding::add_place(const RunBinding &run, Place &place, uint64_t addres
 }
 
 /// Checks all current places against each other; no others are known then.
-bool LastBinding::check_all(const RunBinding &run) {
-  ranges_ = fixed_;
-  for (Entry &entry : entries_) {
-    Place &place = entry.place;
+bool check_all(LastBinding &last, const RunBinding &run) {
+  last.ranges = last.fixed;
+  for (LastEntry &entry : last.entries) {
+    LastBinding::Place &place = entry.place;
     if (place.base == kNone)
       continue;
     uint64_t current = run.bases[place.base];
-    ranges_.push_back({current, place.bytes, place.written, place.base});
+    last.ranges.push_back({current, place.bytes, place.written, place.base});
     place.others.fill(current);
   }
   Overlap overlap;
-  return !find_overlap(ranges_, overlap);
+  return !find_overlap(last.ranges, overlap);
 }
 
-bool LastBinding::match_results(Mover &mover, std::span<const cugrt_value> results,
-                                const std::vector<cugrt_value> &handed_out) {
+/// Looks further; what is found or found to be good comes first.
+[[gnu::noinline]] bool find_place(LastBinding &last, const RunBinding &run,
+                                  LastBinding::Place &place, uint64_t address) {
+  if (!place.movable || address % place.alignment_bytes != 0 ||
+      (address == 0 && place.bytes != 0) || address + place.bytes < address)
+    return false;
+  auto known = std::find(place.others.begin(), place.others.end(), address);
+  if (known == place.others.end() && !add_place(last, run, place, address))
+    last.unchecked = true;
+  if (known == place.others.end())
+    --known; // the one that was left longest ago makes way
+  std::move_backward(place.others.begin(), known, known + 1);
+  place.others[0] = address;
+  return true;
+}
+
+/// Another address for a tensor whose shape is the same.
+[[gnu::always_inline]] inline bool take(Mover &mover, LastEntry &entry, uint64_t address) {
+  LastBinding::Place &place = entry.place;
+  uint64_t &last = entry.value.as.tensor.address;
+  if (place.others[0] != address && !find_place(mover.last, mover.run, place, address)) [[unlikely]]
+    return false;
+  place.others[0] = last;
+  mover.move(place.base, address - last);
+  last = address;
+  return true;
+}
+
+bool match_results(Mover &mover, std::span<const cugrt_value> results,
+                   const std::vector<cugrt_value> &handed_out) {
   if (results.size() != handed_out.size())
     return false;
-  Entry *next = entries_.data() + argument_count_ + 1;
+  LastEntry *next = mover.last.entries.data() + mover.last.argument_count + 1;
   for (size_t i = 0; i < results.size(); ++i) {
     const cugrt_value &now = results[i];
-    Entry &entry = *next++;
+    LastEntry &entry = *next++;
     const cugrt_value &last = entry.value;
     uint64_t address = now.kind == CUGRT_VALUE_TENSOR ? now.as.tensor.address : 0;
     if (last.kind == CUGRT_VALUE_NONE) {
@@ -257,6 +199,69 @@ bool LastBinding::match_results(Mover &mover, std::span<const cugrt_value> resul
       return false;
   }
   return true;
+}
+
+} // namespace
+
+void LastBinding::set(const RunBinding &run, std::span<const cugrt_value> arguments,
+                      std::span<const cugrt_value> results, std::span<const Place> places,
+                      std::span<const BoundRange> fixed_ranges) {
+  argument_count = arguments.size();
+  entries.assign(places.size() + 1, {});
+  auto set_entry = [&](Entry &entry, const cugrt_value &value, const Place &place) {
+    entry.value = value;
+    entry.place = place;
+    if (place.base != kNone)
+      entry.place.others.fill(place.movable ? run.bases[place.base] : value.as.tensor.address);
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    entries[i].form = form_of(arguments[i]);
+    set_entry(entries[i], arguments[i], places[i]);
+  }
+  entries[argument_count].form = kEnd;
+  for (size_t i = 0; i < results.size(); ++i)
+    set_entry(entries[argument_count + 1 + i], results[i], places[argument_count + i]);
+  results_bound = std::any_of(results.begin(), results.end(),
+                              [](const auto &value) { return value.kind != CUGRT_VALUE_NONE; });
+  fixed.assign(fixed_ranges.begin(), fixed_ranges.end());
+}
+
+Comparison compare_run(LastBinding &last, std::span<const cugrt_value> arguments,
+                       size_t result_count) {
+  if (arguments.size() != last.argument_count) [[unlikely]]
+    return {last.entries.data()};
+  LastEntry *first_other = first_difference(
+      arguments.data(), last.entries.data(),
+      [](uint64_t address, LastEntry &entry) { return address == entry.value.as.tensor.address; });
+  if (last.results_bound || result_count != 0 || first_other->form != kEnd) [[unlikely]]
+    return {first_other};
+  return {nullptr};
+}
+
+Match match_run(LastBinding &last, Comparison compared, RunBinding &run,
+                std::span<const cugrt_value> arguments, std::span<const cugrt_value> results,
+                const std::vector<cugrt_value> &handed_out) {
+  if (arguments.size() != last.argument_count) [[unlikely]]
+    return Match::different;
+  last.unchecked = false;
+  Mover mover(last, run);
+  // Inlined into each loop over tensors: a call costs every argument, moved or not.
+  const auto same_or_taken = [&](uint64_t address, LastEntry & entry)
+      __attribute__((always_inline)) {
+    return address == entry.value.as.tensor.address || take(mover, entry, address);
+  };
+  const LastEntry *end =
+      first_difference(arguments.data() + (compared.first_other - last.entries.data()),
+                       compared.first_other, same_or_taken);
+  if (end->form != kEnd)
+    return Match::different;
+  if (results.empty() ? last.results_bound : !match_results(mover, results, handed_out))
+      [[unlikely]]
+    return Match::different;
+  if (mover.next == run.moves.data())
+    return Match::same;
+  run.end_moves(static_cast<size_t>(mover.next - run.moves.data()));
+  return !last.unchecked || check_all(last, run) ? Match::moved : Match::different;
 }
 
 } // namespace cugrt::runtime

@@ -26,8 +26,8 @@
 
 namespace cugrt::runtime {
 
-class LastBinding {
-public:
+/// A value: compare_run() and match_run() below read and change it.
+struct LastBinding {
   /// What a tensor argument or result is bound through.
   struct Place {
     uint32_t base = kNone; // of its slot; kNone: no run uses the tensor
@@ -38,66 +38,49 @@ public:
     /// one hold the current address, which has passed them too.
     std::array<uint64_t, 3> others{};
   };
-
-  enum class Match {
-    same,
-    moved,     // the same at other addresses: the run has the new ones
-    different, // must be bound again with all checks; the run is half-written
-  };
-
-  void forget() { argument_count_ = kForgotten; }
-  /// The run is bound to `arguments` and `results`, which have passed every check. A result of
-  /// kind NONE is in memory of the session's. `places` has one for each argument and result;
-  /// `fixed` are the ranges that no run moves.
-  void set(const RunBinding &run, std::span<const cugrt_value> arguments,
-           std::span<const cugrt_value> results, std::span<const Place> places,
-           std::span<const BoundRange> fixed);
-
-private:
   struct Entry {
     int32_t form = 0; // of arguments: how they are compared; of the entry behind them: the end
     cugrt_value value{};
     Place place;
   };
+  static constexpr size_t kForgotten = SIZE_MAX; // as argument_count: no run has so many
 
-public:
-  /// How far a run is the last one; valid until the next call of match() or set().
-  class Comparison {
-  public:
-    /// The same arguments at the same addresses, and no results bound: nothing is left to do.
-    bool repeats() const { return !first_other_; }
+  bool results_bound = false; // some result is bound by the caller
+  bool unchecked = false;     // match_run() took an address that may overlap another slot's
+  size_t argument_count = kForgotten;
+  std::vector<Entry> entries{1};         // arguments, their end, results; never empty
+  std::vector<BoundRange> fixed, ranges; // ranges: scratch
 
-  private:
-    friend class LastBinding;
-    explicit Comparison(Entry *first_other) : first_other_(first_other) {}
-    Entry *first_other_; // null: none; with another number of arguments it is any
-  };
-  /// All that a run pays for its arguments if it repeats the last one; any other goes on with
-  /// match().
-  Comparison compare(std::span<const cugrt_value> arguments, size_t result_count);
-  /// Compares the rest of a run with the binding and moves the run's bases; `compared` is
-  /// compare() of the same arguments. `handed_out` are the results of the last run, which may come
-  /// back in the same array.
-  Match match(Comparison compared, RunBinding &run, std::span<const cugrt_value> arguments,
-              std::span<const cugrt_value> results, const std::vector<cugrt_value> &handed_out);
-
-private:
-  static constexpr size_t kForgotten = SIZE_MAX; // as argument_count_: no run has so many
-  struct Mover;
-  template <class SameAddress>
-  Entry *first_difference(const cugrt_value *now, Entry *entry, const SameAddress &same_address);
-  bool take(Mover &mover, Entry &entry, uint64_t address);
-  bool find_place(const RunBinding &run, Place &place, uint64_t address);
-  bool add_place(const RunBinding &run, Place &place, uint64_t address);
-  bool check_all(const RunBinding &run);
-  bool match_results(Mover &mover, std::span<const cugrt_value> results,
-                     const std::vector<cugrt_value> &handed_out);
-
-  bool results_bound_ = false; // some result is bound by the caller
-  bool unchecked_ = false;     // match() has taken an address that may overlap another slot's
-  size_t argument_count_ = kForgotten;
-  std::vector<Entry> entries_{1};          // arguments, their end, results; never empty
-  std::vector<BoundRange> fixed_, ranges_; // ranges_: scratch
+  void forget() { argument_count = kForgotten; }
+  /// The run is bound to `arguments` and `results`, which have passed every check. A result of
+  /// kind NONE is in memory of the session's. `places` has one for each argument and result;
+  /// `fixed_ranges` are those that no run moves.
+  void set(const RunBinding &run, std::span<const cugrt_value> arguments,
+           std::span<const cugrt_value> results, std::span<const Place> places,
+           std::span<const BoundRange> fixed_ranges);
 };
+
+/// How far a run is the last one; valid until the next call of match_run() or set().
+struct Comparison {
+  LastBinding::Entry *first_other; // null: none; with another number of arguments it is any
+  /// The same arguments at the same addresses, and no results bound: nothing is left to do.
+  bool repeats() const { return !first_other; }
+};
+/// All that a run pays for its arguments if it repeats the last one; any other goes on with
+/// match_run().
+Comparison compare_run(LastBinding &last, std::span<const cugrt_value> arguments,
+                       size_t result_count);
+
+enum class Match {
+  same,
+  moved,     // the same at other addresses: the run has the new ones
+  different, // must be bound again with all checks; the run is half-written
+};
+/// Compares the rest of a run with the binding and moves the run's bases; `compared` is
+/// compare_run() of the same arguments. `handed_out` are the results of the last run, which may
+/// come back in the same array.
+Match match_run(LastBinding &last, Comparison compared, RunBinding &run,
+                std::span<const cugrt_value> arguments, std::span<const cugrt_value> results,
+                const std::vector<cugrt_value> &handed_out);
 
 } // namespace cugrt::runtime

@@ -313,11 +313,11 @@ Status Session::wait_for_last() const {
 
 [[gnu::always_inline]] inline Status Session::match_or_bind(FunctionState &state,
                                                             const RunRequest &request) {
-  const auto compared = state.last.compare(request.arguments, request.results.size());
+  const auto compared = compare_run(state.last, request.arguments, request.results.size());
   if (compared.repeats()) [[likely]]
     return {};
-  if (state.last.match(compared, state.run, request.arguments, request.results, state.results) ==
-      LastBinding::Match::different) [[unlikely]] {
+  if (match_run(state.last, compared, state.run, request.arguments, request.results,
+                state.results) == Match::different) [[unlikely]] {
     state.last.forget();
     state.run.changed(); // some bases may have moved
     CUGRT_TRY(with_unplanned_given_back([&] { return bind(state, request); }));
@@ -383,50 +383,47 @@ Status Session::check_callers_run(driver::StreamRef stream) {
   return status;
 }
 
-/// Steps 6 to 10 of README's list; 1 to 5 are in compile_module.cpp. What holds after each step
-/// stands behind it.
+/// Steps 4 to 10 of a run, within the session's context.
 [[gnu::always_inline]] inline Status
-Session::run_in_context(FunctionState &state, uint32_t function, const RunRequest &request) {
-  // 6. Session: opened (open()); its context is current, code and weights lie on the device, the
-  //    arenas' addresses are fixed.
+Session::run_in_context(uint32_t function, const RunRequest &request, bool &pushed) {
+  CUGRT_TRY(enter_context(pushed));
+  // 4. The session's context is current. Code and weights lie on the device.
+  FunctionState &state = *functions_[function];
   if (uint8_t(request.own_stream) != straight_) [[unlikely]]
     return run_otherwise(state, function, request); // the same on another stream, and more
-
-  // 7. Run: every argument is checked, state.run has the values of symbols and the addresses
-  //    of slots, and what the run writes overlaps nothing else.
+  // 5. The run is on the session's own stream, and needs nothing but a launch.
   CUGRT_TRY(match_or_bind(state, request));
-
-  // Beyond this point only sizes that host code decides and the driver can refuse something.
+  // 6. Every argument is checked, state.run has the values of symbols and the addresses of slots,
+  //    and what the run writes overlaps nothing else. From here on only sizes that host code
+  //    decides and the driver can refuse something.
   if (!in_flight_ || own_stream_.get() != last_stream_.get()) [[unlikely]]
-    CUGRT_TRY(order_on(own_stream_.ref())); // behind the session's last run
-
-  // 8. Region: GraphCache::launch() finds the instance for the run's key and sets what
-  //    differs, or builds one; then the instance is bound to the run.
-  // 9. Launch: the instance is on the stream, and the results describe what it will write.
-  // 10. What is in no region: HostProgram launches it step by step, in program order.
+    CUGRT_TRY(order_on(own_stream_.ref()));
+  // 7. The stream waits for the session's last run.
   return launch_bound(state, function, request, last_stream_);
+  // 8. Of each region the instance for the run's key is found, or built, and set to what differs
+  //    (GraphCache::launch()). What is in no region HostProgram launches step by step.
+  // 9. All of it is on the stream, in program order.
+  // 10. The caller has the results' addresses and dimensions; the memory is being written.
 }
 
-[[gnu::always_inline]] inline Status Session::run_exclusively(uint32_t function,
-                                                              const RunRequest &request) {
-  bool pushed = false;
-  CUGRT_TRY(enter_context(pushed));
-  Status status = run_in_context(*functions_[function], function, request);
-  if (pushed) [[unlikely]] {
-    CUcontext popped;
-    (void)code_->device().api().CtxPopCurrent(&popped);
-  }
-  return status;
-}
-
+/// A run in ten steps, from what the caller gives to the launch; what holds after each stands
+/// behind it.
 Status Session::run(uint32_t function, const RunRequest &request) {
   InUse use(in_use_);
   if (!taken(use)) [[unlikely]]
     return InUse::refusal();
+  // 1. The session is this thread's until the run returns.
   CUGRT_TRY(code_->device().check());
+  // 2. No earlier failure has poisoned the device.
   if (symbol_flag_.raised()) [[unlikely]]
     return check_symbols();
-  Status status = run_exclusively(function, request);
+  // 3. No earlier run found a device symbol out of its bounds.
+  bool pushed = false;
+  Status status = run_in_context(function, request, pushed);
+  if (pushed) [[unlikely]] {
+    CUcontext popped;
+    (void)code_->device().api().CtxPopCurrent(&popped);
+  }
   if (!status.ok()) [[unlikely]]
     return code_->device().note(std::move(status));
   ++counters_.runs;

@@ -114,8 +114,7 @@ private:
   Status take_flag();
   Status clear_state();
 
-  Status run_exclusively(uint32_t function, const RunRequest &request);
-  Status run_in_context(FunctionState &state, uint32_t function, const RunRequest &request);
+  Status run_in_context(uint32_t function, const RunRequest &request, bool &pushed);
   Status match_or_bind(FunctionState &state, const RunRequest &request);
   Status check_callers_stream(driver::StreamRef stream);
   Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);

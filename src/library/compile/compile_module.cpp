@@ -1,5 +1,4 @@
-// The steps from text to executable, in README's order; a run's are in session.cpp,
-// run_in_context().
+// The steps from text to executable; a run's are in Session::run().
 //
 // Steps 1 and 2 come before, in ir::parse_and_verify(): a module is parsed once and may be compiled
 // for several targets. What holds after each step stands behind it.

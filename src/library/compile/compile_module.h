@@ -13,7 +13,7 @@ struct ModuleSource {
   const std::string &base_folder; // of the sources that it names
 };
 
-/// Passes, compilation and the executable: steps 3 to 5 of README's list.
+/// Passes, compilation and the executable.
 Result<std::shared_ptr<const Executable>> compile_module(Device &device, const ModuleSource &source,
                                                          PlanningOptions planning,
                                                          const CompileOptions &compile);
