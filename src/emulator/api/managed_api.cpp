@@ -108,20 +108,9 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemL
   return prefetch(address, bytes, location, flags, stream);
 }
 
-CUresult CUDAAPI cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t bytes,
-                                            CUmemLocation location, unsigned int flags,
-                                            CUstream stream) {
-  return prefetch(address, bytes, location, flags, per_thread(stream));
-}
-
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device,
                                     CUstream stream) {
   return prefetch(address, bytes, location_of(device), 0, stream);
-}
-
-CUresult CUDAAPI cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t bytes, CUdevice device,
-                                         CUstream stream) {
-  return prefetch(address, bytes, location_of(device), 0, per_thread(stream));
 }
 
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,
@@ -140,9 +129,4 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, si
       return CUDA_ERROR_INVALID_VALUE;
     return mark(driver, handle);
   });
-}
-
-CUresult CUDAAPI cuStreamAttachMemAsync_ptsz(CUstream handle, CUdeviceptr address, size_t bytes,
-                                             unsigned int flags) {
-  return cuStreamAttachMemAsync(per_thread(handle), address, bytes, flags);
 }

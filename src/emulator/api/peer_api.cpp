@@ -62,19 +62,8 @@ CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr 
   return cuMemcpyDtoD_v2(to, from, bytes);
 }
 
-CUresult CUDAAPI cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                                   CUcontext from_context, size_t bytes) {
-  CUGRT_EMU_TRY(check_contexts(to_context, from_context));
-  return cuMemcpyDtoD_v2_ptds(to, from, bytes);
-}
-
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                                    CUcontext from_context, size_t bytes, CUstream stream) {
   CUGRT_EMU_TRY(check_contexts(to_context, from_context));
   return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
-}
-
-CUresult CUDAAPI cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                                        CUcontext from_context, size_t bytes, CUstream stream) {
-  return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, per_thread(stream));
 }

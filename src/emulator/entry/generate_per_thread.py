@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Writes per_thread.cpp: the forms of entry points for the per-thread default stream (_ptsz, _ptds).
+
+  generate_per_thread.py INCLUDE_FOLDER SOURCE_FOLDER OUTPUT COMPILER...
+
+Each is the same call with CU_STREAM_PER_THREAD in the place of the null stream. A synchronous one (_ptds) is the
+asynchronous one on that stream; a copy then waits. Prototypes are those of cuda.h, preprocessed with the toolkit's macro
+for all versions of the ABI, and of emulator/driver/cuda_newer.h. Forms are written for the rows of
+emulator/driver/entry_points.def that are implemented.
+"""
+import re
+import subprocess
+import sys
+
+HEAD = """\
+// Written by entry/generate_per_thread.py.
+#include "emulator/graph/stream.h"
+
+using namespace cugrt::emulator;
+using namespace cugrt::emulator::api;
+
+namespace {
+
+CUresult then_wait(CUresult result) {
+  return result == CUDA_SUCCESS ? cuStreamSynchronize(CU_STREAM_PER_THREAD) : result;
+}
+
+} // namespace
+"""
+
+
+def prototypes(compiler, *folders):
+    """Of each function its parameters, as (declaration, type, name)."""
+    source = "#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n#include \"emulator/driver/cuda_newer.h\"\n"
+    text = subprocess.run([*compiler, "-x", "c", "-E", "-P", *("-I" + one for one in folders), "-"], input=source, text=True,
+                          capture_output=True, check=True).stdout
+    found = {}
+    for name, given in re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^()]*)\)\s*;", text):
+        parameters = [" ".join(one.split()) for one in given.split(",")] if given.strip() != "void" else []
+        found[name] = [(one, *re.fullmatch(r"(.*?)(\w+)", one).groups()) for one in parameters]
+    return found
+
+
+def asynchronous(symbol, known):
+    """What a _ptds form is on a stream: copies have the version of the form, settings of memory none."""
+    plain = symbol.removesuffix("_ptds")
+    base, version = re.fullmatch(r"(\w+?)((?:_v\d+)?)", plain).groups()
+    base = base.removesuffix("Unaligned")
+    return next(name for name in (base + "Async" + version, base + "Async") if name in known)
+
+
+def main():
+    include, root, output, *compiler = sys.argv[1:]
+    known = prototypes(compiler, include, root)
+    with open(root + "/emulator/driver/entry_points.def") as rows:
+        symbols = re.findall(r"^IMPLEMENTED\(\w+, (\w+), \d+, per_thread\)", rows.read(), re.M)
+    parts = [HEAD]
+    for symbol in symbols:
+        parameters = known[symbol]
+        arguments = [f"per_thread({name})" if type.strip() == "CUstream" else name for _, type, name in parameters]
+        if symbol.endswith("_ptsz"):
+            call = f"{symbol.removesuffix('_ptsz')}({', '.join(arguments)})"
+        else:
+            call = f"{asynchronous(symbol, known)}({', '.join(arguments + ['CU_STREAM_PER_THREAD'])})"
+            if symbol.startswith("cuMemcpy"):
+                call = f"then_wait({call})"
+        declared = ", ".join(one for one, _, _ in parameters)
+        parts.append(f"CUresult CUDAAPI {symbol}({declared}) {{ return {call}; }}\n")
+    with open(output, "w") as file:
+        file.write("\n".join(parts))
+
+
+if __name__ == "__main__":
+    main()
