@@ -44,190 +44,59 @@ CUGRT_ENUMERATORS(OperandRef::Kind, "none", "buffer", "host_value", "expr", "str
                   "list")
 #undef CUGRT_ENUMERATORS
 
-#define CUGRT_FIELDS(Type)                                                                         \
+// Each field of a list, by a macro that comes back to itself as often as the four scans allow: 256
+// times.
+#define CUGRT_SCAN(...) CUGRT_SCAN3(CUGRT_SCAN3(CUGRT_SCAN3(CUGRT_SCAN3(__VA_ARGS__))))
+#define CUGRT_SCAN3(...) CUGRT_SCAN2(CUGRT_SCAN2(CUGRT_SCAN2(CUGRT_SCAN2(__VA_ARGS__))))
+#define CUGRT_SCAN2(...) CUGRT_SCAN1(CUGRT_SCAN1(CUGRT_SCAN1(CUGRT_SCAN1(__VA_ARGS__))))
+#define CUGRT_SCAN1(...) __VA_ARGS__
+#define CUGRT_NONE
+#define CUGRT_EACH_FIELD() CUGRT_FIELD
+#define CUGRT_FIELD(name, ...)                                                                     \
+  a(#name, row.name);                                                                              \
+  __VA_OPT__(CUGRT_EACH_FIELD CUGRT_NONE()(__VA_ARGS__))
+
+#define CUGRT_ROW(Type)                                                                            \
   template <class A, class T>                                                                      \
   requires std::is_same_v<std::remove_const_t<T>, Type>                                            \
   void fields(A &a, T &row)
+#define CUGRT_FIELDS(Type, ...)                                                                    \
+  CUGRT_ROW(Type) { CUGRT_SCAN(CUGRT_FIELD(__VA_ARGS__)) }
 
-CUGRT_FIELDS(SourceLocation) {
-  a("line", row.line);
-  a("column", row.column);
-}
-CUGRT_FIELDS(Range) {
-  a("begin", row.begin);
-  a("count", row.count);
-}
-CUGRT_FIELDS(ir::Interval) {
-  a("lower", row.lower);
-  a("upper", row.upper);
-}
-CUGRT_FIELDS(ir::ExprNode) {
-  a("kind", row.kind);
-  a("a", row.a);
-  a("b", row.b);
-  a("c", row.c);
-  a("value", row.value);
-}
-CUGRT_FIELDS(CodeUnit) {
-  a("kind", row.kind);
-  a("name", row.name);
-  a("text", row.text);
-  a("options", row.options);
-}
-CUGRT_FIELDS(KernelParam) {
-  a("kind", row.kind);
-  a("access", row.access);
-  a("dtype", row.dtype);
-  a("over", row.over);
-}
-CUGRT_FIELDS(Kernel) {
-  a("name", row.name);
-  a("code", row.code);
-  a("params", row.params);
-  a("entries", row.entries);
-  a("clusters", row.clusters);
-  a("cooperative", row.cooperative);
-  a("programmatic", row.programmatic);
-}
-CUGRT_FIELDS(Constant) {
+CUGRT_FIELDS(SourceLocation, line, column)
+CUGRT_FIELDS(Range, begin, count)
+CUGRT_FIELDS(ir::Interval, lower, upper)
+CUGRT_FIELDS(ir::ExprNode, kind, a, b, c, value)
+CUGRT_FIELDS(CodeUnit, kind, name, text, options)
+CUGRT_FIELDS(KernelParam, kind, access, dtype, over)
+CUGRT_FIELDS(Kernel, name, code, params, entries, clusters, cooperative, programmatic)
+CUGRT_ROW(Constant) {
   a("name", row.name);
   a.bytes("bytes", row.bytes);
 }
-CUGRT_FIELDS(Arena) {
-  a("scope", row.scope);
-  a("bytes", row.bytes);
-  a("lower_bound_bytes", row.lower_bound_bytes);
-  a("tensor_bytes", row.tensor_bytes);
-}
-CUGRT_FIELDS(Symbol) {
-  a("name", row.name);
-  a("source", row.source);
-  a("bounds", row.bounds);
-}
-CUGRT_FIELDS(Bucket) {
-  a("symbol", row.symbol);
-  a("of", row.of);
-  a("sizes", row.sizes);
-}
-CUGRT_FIELDS(Constraint) {
-  a("expr", row.expr);
-  a("most", row.most);
-  a("location", row.location);
-}
-CUGRT_FIELDS(Param) {
-  a("name", row.name);
-  a("kind", row.kind);
-  a("dtype", row.dtype);
-  a("scalar", row.scalar);
-  a("known_shape", row.known_shape);
-  a("dims", row.dims);
-  a("access", row.access);
-  a("alignment_bytes", row.alignment_bytes);
-  a("slot", row.slot);
-  a("host_value", row.host_value);
-  a("scope", row.scope);
-  a("location", row.location);
-}
-CUGRT_FIELDS(FunctionResult) {
-  a("buffer", row.buffer);
-  a("host_value", row.host_value);
-}
-CUGRT_FIELDS(CountedDim) {
-  a("result", row.result);
-  a("dim", row.dim);
-  a("count", row.count);
-}
-CUGRT_FIELDS(Slot) {
-  a("kind", row.kind);
-  a("index", row.index);
-  a("access", row.access);
-  a("bytes", row.bytes);
-  a("alignment_bytes", row.alignment_bytes);
-}
-CUGRT_FIELDS(Buffer) {
-  a("name", row.name);
-  a("base", row.base);
-  a("index", row.index);
-  a("offset_bytes", row.offset_bytes);
-  a("bytes", row.bytes);
-  a("dtype", row.dtype);
-  a("dims", row.dims);
-  a("strides", row.strides);
-  a("tensor", row.tensor);
-}
-CUGRT_FIELDS(Argument) {
-  a("kind", row.kind);
-  a("dtype", row.dtype);
-  a("index", row.index);
-  a("bits", row.bits);
-}
-CUGRT_FIELDS(LaunchRule) {
-  a("predicate", row.predicate);
-  a("grid", row.grid);
-  a("block", row.block);
-  a("shared_bytes", row.shared_bytes);
-  a("workspace", row.workspace);
-}
-CUGRT_FIELDS(BufferAccess) {
-  a("buffer", row.buffer);
-  a("access", row.access);
-}
-CUGRT_FIELDS(Step) {
-  a("kind", row.kind);
-  a("name", row.name);
-  a("kernel", row.kernel);
-  a("arguments", row.arguments);
-  a("launches", row.launches);
-  a("accesses", row.accesses);
-  a("fill_byte", row.fill_byte);
-  a("conditional", row.conditional);
-  a("when", row.when);
-  a("location", row.location);
-}
-CUGRT_FIELDS(Conditional) {
-  a("kind", row.kind);
-  a("bodies", row.bodies);
-}
-CUGRT_FIELDS(Edge) {
-  a("from", row.from);
-  a("to", row.to);
-}
-CUGRT_FIELDS(Region) {
-  a("name", row.name);
-  a("steps", row.steps);
-  a("edges", row.edges);
-  a("programmatic", row.programmatic);
-  a("key", row.key);
-  a("slots", row.slots);
-  a("host_values", row.host_values);
-}
-CUGRT_FIELDS(HostValue) {
-  a("kind", row.kind);
-  a("scalar", row.scalar);
-  a("index", row.index);
-  a("bits", row.bits);
-}
-CUGRT_FIELDS(OperandRef) {
-  a("kind", row.kind);
-  a("index", row.index);
-}
-CUGRT_FIELDS(Item) {
-  a("kind", row.kind);
-  a("index", row.index);
-  a("name", row.name);
-  a("operands", row.operands);
-  a("results", row.results);
-  a("dims", row.dims);
-  a("defines", row.defines);
-  a("blocks", row.blocks);
-  a("location", row.location);
-}
-CUGRT_FIELDS(Block) {
-  a("items", row.items);
-  a("params", row.params);
-  a("results", row.results);
-}
-CUGRT_FIELDS(Function) {
+CUGRT_FIELDS(Arena, scope, bytes, lower_bound_bytes, tensor_bytes)
+CUGRT_FIELDS(Symbol, name, source, bounds)
+CUGRT_FIELDS(Bucket, symbol, of, sizes)
+CUGRT_FIELDS(Constraint, expr, most, location)
+CUGRT_FIELDS(Param, name, kind, dtype, scalar, known_shape, dims, access, alignment_bytes, slot,
+             host_value, scope, location)
+CUGRT_FIELDS(FunctionResult, buffer, host_value)
+CUGRT_FIELDS(CountedDim, result, dim, count)
+CUGRT_FIELDS(Slot, kind, index, access, bytes, alignment_bytes)
+CUGRT_FIELDS(Buffer, name, base, index, offset_bytes, bytes, dtype, dims, strides, tensor)
+CUGRT_FIELDS(Argument, kind, dtype, index, bits)
+CUGRT_FIELDS(LaunchRule, predicate, grid, block, shared_bytes, workspace)
+CUGRT_FIELDS(BufferAccess, buffer, access)
+CUGRT_FIELDS(Step, kind, name, kernel, arguments, launches, accesses, fill_byte, conditional, when,
+             location)
+CUGRT_FIELDS(Conditional, kind, bodies)
+CUGRT_FIELDS(Edge, from, to)
+CUGRT_FIELDS(Region, name, steps, edges, programmatic, key, slots, host_values)
+CUGRT_FIELDS(HostValue, kind, scalar, index, bits)
+CUGRT_FIELDS(OperandRef, kind, index)
+CUGRT_FIELDS(Item, kind, index, name, operands, results, dims, defines, blocks, location)
+CUGRT_FIELDS(Block, items, params, results)
+CUGRT_ROW(Function) {
   a("name", row.name);
   a("is_private", row.is_private);
   a("symbols", row.symbols);
@@ -252,14 +121,15 @@ CUGRT_FIELDS(Function) {
   a.unless_empty("counted_dims", row.counted_dims);
 }
 /// All of a plan but its expressions, which are rebuilt in their pool.
-CUGRT_FIELDS(Plan) {
-  a("target", row.target);
-  a("codes", row.codes);
-  a("kernels", row.kernels);
-  a("constants", row.constants);
-  a("arenas", row.arenas);
-  a("functions", row.functions);
-}
+CUGRT_FIELDS(Plan, target, codes, kernels, constants, arenas, functions)
 #undef CUGRT_FIELDS
+#undef CUGRT_ROW
+#undef CUGRT_FIELD
+#undef CUGRT_EACH_FIELD
+#undef CUGRT_NONE
+#undef CUGRT_SCAN1
+#undef CUGRT_SCAN2
+#undef CUGRT_SCAN3
+#undef CUGRT_SCAN
 
 } // namespace cugrt::plan
