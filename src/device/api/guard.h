@@ -34,15 +34,6 @@ template <class Body> cugrt_status *guarded(Body &&body) noexcept {
   }
 }
 
-/// For accessors without a status: `fallback` when anything fails.
-template <class T, class Body> T guarded_value(T fallback, Body &&body) noexcept {
-  try {
-    return body();
-  } catch (...) {
-    return fallback;
-  }
-}
-
 inline Status null_argument(const char *name) {
   return Status::error(Code::invalid_argument, std::string("argument '") + name + "' is null");
 }

@@ -47,7 +47,6 @@ private:
   uint32_t constant_cell(uint64_t bits, bool wide);
   uint32_t special_cell(Special special);
   Status place_variables();
-  Status fall_off_end();
   Status lower_block(const BasicBlock &block, uint32_t next_in_layout);
   void emit_jump(uint32_t block);
   void run_passes();

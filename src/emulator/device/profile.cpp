@@ -13,8 +13,6 @@ constexpr DeviceProfile kProfiles[] = {
 
 } // namespace
 
-std::span<const DeviceProfile> device_profiles() { return kProfiles; }
-
 const DeviceProfile *find_profile(std::string_view name) {
   for (const DeviceProfile &profile : kProfiles)
     if (profile.name == name)

@@ -21,7 +21,6 @@ struct DeviceProfile {
   int capability() const { return major * 10 + minor; }
 };
 
-std::span<const DeviceProfile> device_profiles();
 /// nullptr when there is no such row.
 const DeviceProfile *find_profile(std::string_view name);
 /// sm_90, where nobody chose another.

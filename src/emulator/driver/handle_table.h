@@ -104,7 +104,6 @@ public:
   }
 
   /// True for whatever was once a handle of this kind, live or not.
-  static bool has_kind(Handle handle) { return bits(handle) >> 48 == kKind; }
 
 private:
   static constexpr size_t kMaxEntries = size_t(1) << 24;

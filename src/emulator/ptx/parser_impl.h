@@ -126,7 +126,6 @@ private:
   std::optional<Symbol> find_register_in_range(Scope &scope, std::string_view name);
   Status declare(std::string_view name, Symbol symbol);
   Function &current() { return module_.functions.back(); }
-  Result<uint32_t> label_index(std::string_view name);
 
   Module &module_;
   Lexer lexer_;

@@ -222,7 +222,6 @@ public:
   // Nested blocks of `if` and `while`: what they capture.
   void begin_block(const std::vector<ir::TypeId> &types, std::vector<V> &params);
   std::vector<V> end_block(const std::vector<V> &results, uint32_t *block);
-  uint32_t last_block() const { return last_block_; }
   V append(ir::BindingKind kind, std::vector<ir::Operand> operands, const std::vector<E> &exprs,
            const std::vector<ir::TypeId> &types, ir::Range blocks = {}, uint32_t carried = 0);
   void capture(V v);

@@ -1,13 +1,23 @@
 // Memory in every space, type and vector length; read-modify-write; operations across lanes.
 #include "emulator/exec/checks/accesses.h"
-#include "support/opcode_cases.h"
+#include "support/emulated.h"
 
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <set>
 
 using namespace cugrt::test;
 
 namespace {
+
+// Bits and values.
+using U = uint64_t;
+float f(U bits) { return std::bit_cast<float>(uint32_t(bits)); }
+U bits(float value) { return value != value ? 0x7fffffff : std::bit_cast<uint32_t>(value); }
+double d(U v) { return std::bit_cast<double>(v); }
+U dbits(double value) { return std::bit_cast<U>(value); }
+int32_t s(U v) { return int32_t(v); }
 
 constexpr uint32_t kMemoryThreads = 64;
 

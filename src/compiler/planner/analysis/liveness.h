@@ -89,7 +89,6 @@ struct BlockPlace {
   uint32_t loop_begin = UINT32_MAX, loop_end = 0; // of a while's blocks: the whole loop; else empty
   uint32_t first_time = 0;                        // Liveness::times of its first binding
   uint32_t depth = 0;
-  bool in_loop() const { return loop_begin < loop_end; }
 };
 
 /// What a caller must know about a function's results.

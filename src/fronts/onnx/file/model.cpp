@@ -361,9 +361,4 @@ Result<TensorView> read_tensor(std::string_view bytes) {
   return tensor;
 }
 
-bool looks_like_model(std::string_view begin) {
-  // ModelProto writes its first field, ir_version, as 08 NN; text begins with a letter or a space.
-  return begin.size() >= 4 && begin[0] == 0x08 && static_cast<unsigned char>(begin[1]) < 128;
-}
-
 } // namespace cugrt::onnx

@@ -104,7 +104,4 @@ Status check_names(const Model &model);
 /// One TensorProto, as a file of its own.
 Result<TensorView> read_tensor(std::string_view bytes);
 
-/// Whether bytes may be an ONNX file: they begin as a ModelProto does, not as text.
-bool looks_like_model(std::string_view begin);
-
 } // namespace cugrt::onnx
