@@ -72,7 +72,7 @@ class AttentionFaults(unittest.TestCase):
 
     def test_step_joins_warps_without_a_barrier(self):
         self.names("attention_grouped", "race", STEP, "attention_grouped.cu",
-                   ("* kWarpBytes));\n    __syncthreads();", "* kWarpBytes));"))
+                   ("* kWarpBytes));\n    MEET();", "* kWarpBytes));"))
 
     def test_prompt_reads_keys_too_early(self):
         self.names("attention_mma", "uninitialized", PROMPT, "attention.cu",
