@@ -75,7 +75,9 @@ private:
     if (k.variants.empty())
       fail(k.location, prefix + " has no launch");
     for (size_t i = 0; i < k.variants.size(); ++i) {
-      if (!k.variants[i].predicate.valid() && i + 1 != k.variants.size())
+      // One that is launched cooperatively gives way where its blocks are not resident at once.
+      if (!k.variants[i].predicate.valid() && !k.variants[i].cooperative &&
+          i + 1 != k.variants.size())
         fail(k.location, prefix + ": launches after the one without 'when' are never reached");
       variant(k, k.variants[i], prefix);
     }
