@@ -72,6 +72,10 @@ stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, l
   groups.each = rest < COLUMNS / 16 ? rest : COLUMNS / 16;
   groups.n = unsigned(n);
   groups.columns = columns;
+#ifdef WARP_RING
+  ring +=
+      int(threadIdx.y) * (WARP_RING - SLOTS * StreamOfTile<Unit, kProducts, Columns>::Slot::kBytes);
+#endif
   return {groups, kProducts * groups.each, n, k, ring};
 }
 

@@ -41,26 +41,31 @@ std::string ProductEpilogue::append(const CacheAppend &to, const std::string &p,
   const ir::DType ids = type_of(to.positions).dtype;
   const std::string id = ids == ir::DType::i64 ? "long long" : "int";
   const std::vector<ir::ExprId> dims = type_of(to.cache).dims;
-  const auto symbol = [&](const std::string &name, bool is_position) {
-    return add("cugrt_symbol<" + id + "> ", name, [=, this](KernelLaunch &launch) {
-      const CacheSymbols symbols = cache_symbols(table_, builder_, to.cache, to.positions,
-                                                 to.sequences, kernel_.group.location);
-      launch.checked_symbol(name, ids, is_position ? symbols.position : symbols.sequence);
-    });
+  const auto number = [](auto... id) { return (("," + std::to_string(id.index)) + ...); };
+  const std::string from = number(to.positions, to.sequences, dims[0], dims[1]);
+  const auto checked = [&](const std::string &name, bool is_position) {
+    return symbol(
+        id, name, from,
+        [=, &table = table_, &builder = builder_,
+         location = kernel_.group.location](KernelLaunch &launch, const std::string &as) {
+          const CacheSymbols symbols =
+              cache_symbols(table, builder, to.cache, to.positions, to.sequences, location);
+          launch.checked_symbol(as, ids, is_position ? symbols.position : symbols.sequence);
+        });
   };
   const std::string each = size("each" + p, to.each);
   const std::string lengths = to.lengths.valid()
                                   ? tensor("lengths" + p, id, to.lengths, ir::Access::in)
                                   : "(const " + id + " *)nullptr";
   std::string place = tensor("written" + p, id, to.positions, ir::Access::in);
-  place += ", " + lengths + ", " + symbol("position" + p, true) + ", r, " + each + ", ";
+  place += ", " + lengths + ", " + checked("position" + p, true) + ", r, " + each + ", ";
   const std::string capacity = count("capacity" + p, dims[1]);
   std::string sequence = "r / " + each;
   if (to.sequences.valid()) {
     const std::string given = tensor("sequences" + p, id, to.sequences, ir::Access::in);
-    const std::string checked = symbol("sequence" + p, false);
+    const std::string own = checked("sequence" + p, false);
     const std::string rows = count("cache_rows" + p, dims[0]);
-    sequence = "cache_sequence(" + given + ", " + checked + ", " + sequence + ", " + rows + ")";
+    sequence = "cache_sequence(" + given + ", " + own + ", " + sequence + ", " + rows + ")";
   }
   const ir::DType dtype = type_of(to.cache).dtype;
   const std::string element(element_type(dtype));

@@ -29,21 +29,19 @@ int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block;
 
 class Writer : ProductEpilogue {
 public:
-  using ProductEpilogue::ProductEpilogue;
+  Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel,
+         bool is_phase)
+      : ProductEpilogue(table, builder, kernel), is_phase_(is_phase) {}
 
   Status run() {
     const std::string element(element_type(kernel_.dtype));
-    const std::string x = tensor("x", element, kernel_.x, ir::Access::in);
+    tensor("x", element, kernel_.x, ir::Access::in);
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
     body_ += "  if (rows <= 0)\n    return;\n";
-    if (kernel_.norm)
-      write_norms(*kernel_.norm);
-    else
-      body_ += "  const T *const in = x;\n";
+    write_rows();
     body_ += "  long long tile = blockIdx.x;\n";
-    for (size_t p = 0; p < kernel_.parts.size(); ++p)
-      CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
+    CUGRT_TRY(write_parts());
     if (slot_bytes_ > 0) {
       ring_ = stream_ring(slot_bytes_, norm_bytes() + kMostTileBytes, resident_,
                           table_.choice().target);
@@ -55,6 +53,41 @@ public:
                                                   std::to_string(columns) + " columns");
     emit(columns);
     return {};
+  }
+
+  /// Instead of run(): the text of a phase.
+  Result<ProductPhase> write_phase() {
+    tensor(std::string(kPhaseRows), std::string(element_type(kernel_.dtype)), kernel_.x,
+           ir::Access::in);
+    count("rows", kernel_.rows);
+    size("k", kernel_.depth);
+    body_ += "  const T *const x = shared.given;\n"
+             "  const bool is_first = number < gridDim.x;\n"
+             "  if (is_first && !walk.gather(" +
+             std::string(kPhaseRows) +
+             ", shared.given, int(rows * k)))\n"
+             "    return false;\n"
+             "  StreamSums &partial = shared.partial;\n"
+             "  Sums(&sums)[PRODUCTS] = shared.sums;\n";
+    write_rows();
+    body_ += "  long long tile = number;\n";
+    CUGRT_TRY(write_parts());
+    body_ += "  return true;\n";
+    ProductPhase phase;
+    phase.functions = std::move(functions_);
+    phase.declarations = std::move(declared_);
+    phase.ahead = std::move(ahead_);
+    phase.body = std::move(body_);
+    phase.parameters = parameters();
+    phase.weights = std::move(streamed_);
+    phase.options = std::move(options_);
+    phase.uses = std::move(uses_);
+    phase.slot_bytes = slot_bytes_;
+    phase.products = int64_t(most_products_);
+    phase.tiles = count_tiles(part_columns_, kStreamColumns);
+    phase.has_numbers = has_numbers_;
+    phase.has_repacked = has_repacked_;
+    return phase;
   }
 
 private:
@@ -73,6 +106,26 @@ private:
     return "{" + scale + ", " + bias + ", " + scalar(prefix + "epsilon", norm.epsilon) + "}";
   }
 
+  /// What the products read, `in`.
+  void write_rows() {
+    if (kernel_.norm)
+      write_norms(*kernel_.norm);
+    else
+      body_ += "  const T *const in = x;\n";
+  }
+
+  Status write_parts() {
+    for (size_t p = 0; p < kernel_.parts.size(); ++p)
+      CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
+    return {};
+  }
+
+  /// Ahead of the products, which a phase has in two places.
+  void declare(const std::string &text) {
+    ahead_ += text;
+    declared_ += text;
+  }
+
   void write_norms(const RowNorm &norm) {
     const std::optional<RowForm> form =
         row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
@@ -82,8 +135,11 @@ private:
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
                                          uint32_t(element_bytes(kernel_.dtype)))));
     const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
-    body_ += "  __shared__ __align__(16) T in[" + elements +
-             "];\n  const Norm norm = " + norm_text(norm, "") + ";\n";
+    body_ += (is_phase_ ? "  T *const in = shared.normed"
+                        : "  __shared__ __align__(16) T in[" + elements + "]") +
+             ";\n  const Norm norm = " + norm_text(norm, "") + ";\n";
+    if (is_phase_)
+      body_ += "  if (is_first)\n";
     if (!kernel_.sum) {
       body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
       return;
@@ -103,13 +159,12 @@ private:
     part_columns_.push_back(part.columns);
     const std::string columns = "columns" + p, tiles = "tiles" + p;
     if (part.turn)
-      ahead_ += "  const InPairs<" + truth(part.turn->interleaved) + ", " +
-                truth(turns_sixteens(*part.turn)) + "> " + columns + " = {" +
-                std::to_string(part.turn->width) + ", " + std::to_string(part.turn->turned) +
-                "};\n";
+      declare("  const InPairs<" + truth(part.turn->interleaved) + ", " +
+              truth(turns_sixteens(*part.turn)) + "> " + columns + " = {" +
+              std::to_string(part.turn->width) + ", " + std::to_string(part.turn->turned) + "};\n");
     else
-      ahead_ += "  const InOrder " + columns + ";\n";
-    ahead_ += "  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n";
+      declare("  const InOrder " + columns + ";\n");
+    declare("  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n");
     body_ += "\n  if (tile < " + tiles + ") {\n" + "    const long long first = tile * COLUMNS;\n";
     const size_t begin = body_.size();
     early_.clear();
@@ -122,6 +177,8 @@ private:
       return Status::error(
           Code::unsupported,
           "one product is of numbers, and another of blocks, which rings do not mix");
+    else if (is_phase_)
+      return Status::error(Code::unsupported, "a product of a phase has no ring");
     else
       for (size_t i = 0; i < part.products.size(); ++i)
         join += write_product(part.products[i], p, i, teams);
@@ -132,7 +189,10 @@ private:
       body_ += join + "    __syncthreads();\n";
     CUGRT_TRY(write_epilogue(part, p));
     body_.insert(begin, early_);
-    body_ += "    return;\n  }\n  tile -= tiles" + p + ";\n";
+    if (is_phase_ && part.append)
+      body_ += "    walk.arrive(" + std::string(kPhaseTiles) + p + " + tile);\n";
+    body_ += "    return" + std::string(is_phase_ ? " true" : "") + ";\n  }\n  tile -= tiles" + p +
+             ";\n";
     return {};
   }
 
@@ -167,18 +227,22 @@ private:
       const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
       const std::string w =
           tensor("w" + suffix, is_numbers ? "T" : "Byte", part.products[i].w, ir::Access::in);
+      streamed_.push_back(w);
       weights.push_back(is_numbers ? "(const Byte *)" + w : w);
       biases.push_back(optional_tensor("bias" + suffix, "T", part.products[i].bias));
     }
     (is_numbers ? has_numbers_ : has_repacked_) = true;
     count_resident(part.products[0]);
-    const int64_t rows = kernel_.norm ? 0 : kernel_.most_rows == 1 ? 1 : kMostStreamRows;
+    const int64_t rows = kernel_.norm || is_phase_ ? 0
+                         : kernel_.most_rows == 1  ? 1
+                                                   : kMostStreamRows;
     slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(format, rows));
     const std::string unit =
         is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">";
     const std::string which = "stream<" + unit + ">(";
-    ahead_ += wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n") + "  begin_" +
-              which + "x, weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
+    declare(wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n"));
+    ahead_ += "  begin_" + which + "x, weights" + p + ", ahead, n" + p + ", k, columns" + p +
+              ", ring);\n";
     body_ += wrapped("    const T *const biases" + p + "[] = {", biases, "};\n") + "    multiply_" +
              which + "in, weights" + p + ", biases" + p + ", tile, rows, n" + p + ", k, columns" +
              p + ",\n                        ring, partial, sums);\n";
@@ -346,8 +410,11 @@ private:
     launch.emit(kernel_.group.location);
   }
 
+  const bool is_phase_;
   std::vector<std::string> options_;
-  std::string ahead_; // before the wait
+  std::string ahead_;                 // before the wait
+  std::string declared_;              // of that, what is behind the wait, too
+  std::vector<std::string> streamed_; // weights
   size_t most_products_ = 0;
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
@@ -375,7 +442,12 @@ std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
 
 Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
                      const ProductKernel &kernel) {
-  return Writer(table, builder, kernel).run();
+  return Writer(table, builder, kernel, false).run();
+}
+
+Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
+                                 const ProductKernel &kernel) {
+  return Writer(table, builder, kernel, true).write_phase();
 }
 
 } // namespace cugrt::codegen

@@ -15,7 +15,9 @@
 // Results are those of the ops one by one, bit for bit.
 #pragma once
 
+#include "compiler/fused/element_code.h"
 #include "compiler/fused/fused_group.h"
+#include "compiler/fused/kernel_parameters.h"
 #include "ops/emit/kernel_table.h"
 
 #include <optional>
@@ -88,5 +90,27 @@ std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows);
 /// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended
 /// then.
 Status emit_products(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel);
+
+/// A kernel of products as a phase of one that has many (persistent.h): its text, by tiles of
+/// kStreamColumns, where rings serve all its products.
+struct ProductPhase {
+  std::string functions;    // of the device
+  std::string declarations; // of the products' columns, tiles and weights
+  std::string ahead;        // the same, and copies of the first weights of tile `ahead`
+  std::string body;         // over `walk` (kernels/language/persistent.cuh); gives whether all came
+  std::vector<KernelParameter> parameters;
+  std::vector<std::string> weights; // of these
+  std::vector<std::string> options; // of a norm
+  ElementParameters uses;
+  int64_t slot_bytes = 0, products = 0, tiles = 0;
+  bool has_numbers = false, has_repacked = false;
+};
+/// The parameters of what a phase reads, and, with a part's number, of the words of its tiles that
+/// go to a cache.
+inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived";
+
+/// Appends nothing but reads of symbols. Code::unsupported when the kernel cannot be a phase.
+Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
+                                 const ProductKernel &kernel);
 
 } // namespace cugrt::codegen

@@ -8,10 +8,10 @@
 //   %y) %y = mul(%s, %u)
 //
 // The kernel is generated (compiler/fused/products.h); results have the same bits.
-#include "compiler/fused/products.h"
+#include "compiler/fused/persistent.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/kernel_choice.h"
-#include "compiler/passes/product_patterns.h"
+#include "compiler/passes/persistent_match.h"
 #include "ir/module/function_cloner.h"
 
 #include <algorithm>
@@ -30,22 +30,47 @@ using ir::ValueId;
 class PatternFuser : public ir::FunctionCloner {
 public:
   PatternFuser(const ir::Function &source, ir::Module &target, codegen::KernelTable &table,
-               std::span<const ProductMatch> matches, const PassContext &context)
-      : FunctionCloner(source, target), table_(table), context_(context) {
-    for (const ProductMatch &match : matches) {
-      for (const Binding *binding : match.bindings)
-        match_of_[binding] = &match;
-      for (const Binding *binding : match.after) { // all of one block: the later one counts
-        const Binding *&waits = waits_for_[binding];
-        waits = std::max(waits, match.bindings.back());
-      }
+               std::span<const ProductMatch *const> matches,
+               std::optional<PersistentMatch> persistent, const PassContext &context)
+      : FunctionCloner(source, target), table_(table), context_(context),
+        persistent_(std::move(persistent)) {
+    for (const ProductMatch *match : matches) {
+      for (const Binding *binding : match->bindings)
+        match_of_[binding] = match;
+      for (const Binding *binding : match->after)
+        later(waits_for_[binding], match->bindings.back());
     }
+    if (persistent_)
+      for (const auto &phase : persistent_->phases)
+        if (const auto *match = std::get_if<const ProductMatch *>(&phase)) {
+          for (const Binding *binding : (*match)->bindings)
+            is_of_phase_.insert(binding);
+          for (const Binding *binding : (*match)->after)
+            later(names_behind_[binding], (*match)->bindings.back());
+        }
   }
 
 protected:
   Status enter_block(uint32_t) override { return forget_block(); }
   Status leave_block(uint32_t) override { return forget_block(); }
   Status visit(const Binding &binding) override {
+    if (!persistent_)
+      return visit_alone(binding);
+    const std::vector<const Binding *> &run = persistent_->bindings;
+    if (seen_ == run.size() || run[seen_] != &binding)
+      return visit_alone(binding);
+    if (++seen_ < run.size())
+      return {};
+    if (Status status = emit_run(); !status.ok()) { // what it has allocated is dead
+      context_.note("fusion in @" + source().name + ": not one launch: " + status.message());
+      for (const Binding *part : run)
+        CUGRT_TRY(visit_alone(*part));
+    }
+    return {};
+  }
+
+private:
+  Status visit_alone(const Binding &binding) {
     const auto at = match_of_.find(&binding);
     if (at != match_of_.end() && &binding != at->second->bindings.back())
       return {}; // its match stands where the last one stood
@@ -56,7 +81,6 @@ protected:
     return place(binding);
   }
 
-private:
   Status place(const Binding &binding) {
     const auto at = match_of_.find(&binding);
     if (at == match_of_.end())
@@ -71,6 +95,76 @@ private:
       CUGRT_TRY(place(*next));
     return {};
   }
+
+  /// Everything from the first phase to the last, as one launch.
+  Status emit_run() {
+    codegen::PersistentRun run;
+    run.location = persistent_->bindings.back()->location;
+    size_t next = 0;
+    std::vector<const Binding *> behind; // names of what the launch gives
+    for (const Binding *binding : persistent_->bindings) {
+      if (names_behind_.contains(binding))
+        continue; // of what a match gives that ends later
+      const auto &phase = persistent_->phases[std::min(next, persistent_->phases.size() - 1)];
+      const auto *match = std::get_if<const ProductMatch *>(&phase);
+      if (is_of_phase_.contains(binding)) {
+        if (!match || binding != (*match)->bindings.back())
+          continue;
+        const codegen::ProductKernel kernel = kernel_of(**match);
+        map_results(**match, kernel);
+        for (size_t p = 0; p < kernel.parts.size(); ++p)
+          if (persistent_->exchanged.contains((*match)->parts[p].result.index))
+            run.exchanged.push_back(kernel.parts[p].result);
+        run.phases.emplace_back(kernel);
+        ++next;
+        for (const Binding *name : (*match)->after)
+          if (names_behind_.at(name) == binding)
+            CUGRT_TRY(place_name(*name, behind));
+      } else if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) == Op::attention) {
+        run.phases.emplace_back(attention_of(*binding));
+        if (persistent_->exchanged.contains(binding->first_result))
+          run.exchanged.push_back(mapped(binding->result()));
+        ++next;
+      } else {
+        CUGRT_TRY(place_name(*binding, behind));
+      }
+    }
+    CUGRT_TRY(codegen::emit_persistent(table_, builder(), run));
+    context_.note("fusion in @" + source().name + ": " + std::to_string(run.phases.size()) +
+                  " launches: one, whose blocks wait for one another");
+    for (const Binding *binding : behind)
+      CUGRT_TRY(copy(*binding));
+    return {};
+  }
+
+  /// What only names a value of the run: before the launch, or `behind` it.
+  Status place_name(const Binding &binding, std::vector<const Binding *> &behind) {
+    if (persistent_->reshaped.contains(binding.first_result))
+      map(binding.result(), given(binding, 0));
+    else if (persistent_->given.contains(binding.first_result))
+      behind.push_back(&binding);
+    else
+      return copy(binding);
+    return {};
+  }
+
+  codegen::AttentionPhase attention_of(const Binding &binding) {
+    const auto attributes = source().attributes_of(binding);
+    const ir::Value &result = source().value(binding.result());
+    map(binding.result(),
+        bind_value(ir::BindingKind::alloc, result.name, {}, {}, result.type, binding.location));
+    return {.q = given(binding, 0),
+            .keys = given(binding, 1),
+            .values = given(binding, 2),
+            .lengths = given(binding, 3),
+            .result = mapped(binding.result()),
+            .causal = ir::op_bool(Op::attention, attributes, "causal"),
+            .window = ir::op_integer(Op::attention, attributes, "window"),
+            .scale = ir::op_float(Op::attention, attributes, "scale")};
+  }
+
+  /// Of two bindings of one block the later one.
+  static void later(const Binding *&of, const Binding *other) { of = std::max(of, other); }
 
   Status forget_block() {
     table_.leave_block();
@@ -171,7 +265,7 @@ private:
     }
   }
 
-  Status emit(const ProductMatch &match) {
+  codegen::ProductKernel kernel_of(const ProductMatch &match) {
     codegen::ProductKernel kernel;
     kernel.x = mapped(match.x);
     kernel.rows = match.rows;
@@ -191,7 +285,17 @@ private:
       if (!part.append)
         kernel.parts.back().result = allocated(part.result, match);
     }
+    return kernel;
+  }
+
+  Status emit(const ProductMatch &match) {
+    const codegen::ProductKernel kernel = kernel_of(match);
     CUGRT_TRY(codegen::emit_products(table_, builder(), kernel));
+    map_results(match, kernel);
+    return {};
+  }
+
+  void map_results(const ProductMatch &match, const codegen::ProductKernel &kernel) {
     if (match.is_sum_read)
       map(match.sum->result(), kernel.sum->result);
     for (size_t p = 0; p < match.parts.size(); ++p) {
@@ -201,11 +305,15 @@ private:
       else
         map(part.result, kernel.parts[p].result);
     }
-    return {};
   }
 
   codegen::KernelTable &table_;
   const PassContext &context_;
+  const std::optional<PersistentMatch> persistent_;
+  size_t seen_ = 0; // of its bindings
+  std::unordered_set<const Binding *> is_of_phase_;
+  std::unordered_map<const Binding *, const Binding *>
+      names_behind_; // of phases: their matches' last
   std::unordered_map<const Binding *, const ProductMatch *> match_of_;
   std::unordered_map<const Binding *, const Binding *>
       waits_for_; // what stands behind a match's last
@@ -223,12 +331,21 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
   const bool takes_matmul = choice.matmul == "auto";
   table.set_choice(std::move(choice));
   for (const ir::Function &function : module.functions) {
-    const ProductMatches found = match_products(target, function, takes_matmul);
+    ProductMatches found = match_products(target, function, takes_matmul);
     for (const auto &[text, times] : found.notes)
       context.note("fusion in @" + function.name + ": " +
                    (times > 1 ? std::to_string(times) + " times " : "") + text);
-    CUGRT_ASSIGN(ir::Function fused,
-                 PatternFuser(function, target, table, found.matches, context).run());
+    const std::vector<ProductMatch> all = std::move(found.matches);
+    std::optional<PersistentMatch> persistent;
+    if (context.flag("fuse.persistent"))
+      persistent = match_persistent(target, function, all, table.choice().target);
+    std::vector<const ProductMatch *> alone;
+    for (const ProductMatch &match : all)
+      if (match.pays)
+        alone.push_back(&match);
+    CUGRT_ASSIGN(
+        ir::Function fused,
+        PatternFuser(function, target, table, alone, std::move(persistent), context).run());
     target.functions.push_back(std::move(fused));
   }
   return target;

@@ -1,9 +1,9 @@
 // Matches of products that share rows; see product_patterns.h.
 #include "compiler/passes/product_patterns.h"
 
+#include "compiler/passes/value_uses.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
-#include "compiler/passes/value_uses.h"
 
 #include <algorithm>
 #include <optional>
@@ -166,15 +166,18 @@ private:
     for (Part &part : match_.parts)
       find_append(part);
     find_norm(why_alone);
-    if (!pays())
-      return note(why_alone.empty() ? "" : names_of(products) + ": " + why_alone);
+    match_.pays = pays();
+    if (!match_.pays && !why_alone.empty())
+      note(names_of(products) + ": " + why_alone);
     if (!finish())
-      return note(names_of(products) +
-                  ": not fused: what lies between would have to stand both before "
-                  "and behind it");
-    if (!why_alone.empty())
+      return note(!match_.pays ? ""
+                               : names_of(products) +
+                                     ": not fused: what lies between would have to stand both "
+                                     "before and behind it");
+    if (match_.pays && !why_alone.empty())
       note(names_of(match_.bindings) + ": " + why_alone);
-    note(names_of(match_.bindings) + ": one launch");
+    if (match_.pays)
+      note(names_of(match_.bindings) + ": one launch");
     found_.matches.push_back(std::move(match_));
   }
 
@@ -435,7 +438,7 @@ private:
       }
     }
     for (const Binding *b : match_.bindings)
-      if (b->result_count)
+      if (b->result_count && match_.pays)
         is_taken_[b->first_result] = true;
     return true;
   }

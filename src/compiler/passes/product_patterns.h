@@ -10,7 +10,7 @@
 //             or the heads' norm and rotary embedding, with casts around them; and then the way
 //             into a decoder's caches
 //
-// A product alone is left to FuseOps where that can do as much. All bindings of a match lie in one
+// A product alone is left to FuseOps where that can do as much, unless it is one phase of many. All bindings of a match lie in one
 // run of bindings that write nothing, but for the writes of caches that end it: the match is
 // computed where its last binding stood.
 #pragma once
@@ -33,6 +33,7 @@ struct ProductMatch {
     ir::ValueId result;
   };
   uint32_t block = 0;
+  bool pays = true; // without: FuseOps does as much; it may be a phase (persistent_match.h)
   std::vector<const ir::Binding *> bindings; // all, in order
   std::vector<Part> parts;
   const ir::Binding *norm = nullptr;

@@ -1,0 +1,213 @@
+// A decode step as one launch: phases, one after the other, by blocks that stay. What a phase
+// gives, later ones read from words in memory; a product's phases have one ring in shared memory,
+// which is filled for the next product before the block waits for what that one reads.
+//
+//   words: [16 + ..] of 64 bits: the steps that have ended, how many blocks have left; then a word
+//   for each element that goes from phase to phase, for each tile of rows that go to caches, and
+//   counters
+//
+// A word is {value, step}: low 32 bits and high 32 bits, stored and loaded as one. So it needs
+// neither a fence nor a flag: whoever finds the step has the value. Each element has a word of its
+// own, which is written once a step; what it holds while it is waited for is the step before, or
+// the zeros of the beginning, of which step 1 is waited for first. Steps are counted in 32 bits and
+// may go round. Rows of caches are memory without steps: the word of their tile is stored with
+// release behind them, and loaded with acquire.
+//
+// All blocks read the count of steps when they begin; the last one to leave adds one, so nobody
+// waits for that. The words are state of the session: zeros when it opens, and after a step that
+// failed.
+//
+// With more than one block the grid is launched cooperatively, since blocks wait for one another. A
+// thread that has asked MOST_TRIES times says so in a symbol, and its block ends; so do the others
+// after as many. One block waits for nobody: phases come in the order in which they read one
+// another.
+//
+// Options: MOST_TRIES; MOST_GIVEN, MOST_NORMED, PRODUCTS, what a block has of rows, normed rows and
+// products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; those of products.cuh.
+#pragma once
+
+#include "language/publish.cuh"
+#include "linear/products.cuh"
+
+typedef unsigned long long u64;
+
+#ifndef MOST_TRIES
+#define MOST_TRIES (1u << 26)
+#endif
+
+__device__ __forceinline__ u64 load_relaxed(const u64 *from) {
+  u64 word;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+}
+__device__ __forceinline__ u64 load_acquire(const u64 *from) {
+  u64 word;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+  return word;
+}
+
+template <class E> __device__ __forceinline__ u64 word_of(E value, unsigned step) {
+  static_assert(sizeof(E) <= 4, "a value has 32 bits");
+  unsigned bits = 0;
+  memcpy(&bits, &value, sizeof(E));
+  return u64(step) << 32 | bits;
+}
+template <class E> __device__ __forceinline__ E value_of(u64 word) {
+  const unsigned bits = unsigned(word);
+  E value;
+  memcpy(&value, &bits, sizeof(E));
+  return value;
+}
+__device__ __forceinline__ bool is_of(u64 word, unsigned step) {
+  return unsigned(word >> 32) == step;
+}
+
+// Where a phase has rows: the address of their words, or with kPlain set of memory that the launch
+// finds as it is, or leaves.
+constexpr u64 kPlain = 1;
+template <class E> __device__ __forceinline__ E *plain(u64 at) {
+  return reinterpret_cast<E *>(at & ~kPlain);
+}
+
+// What a phase writes, element by element.
+template <class E> struct Given {
+  u64 at;
+  unsigned step;
+  struct Element {
+    u64 at;
+    unsigned step;
+    long long number;
+    __device__ __forceinline__ void operator=(E value) const {
+      if (at & kPlain)
+        plain<E>(at)[number] = value;
+      else
+        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(plain<u64>(at) + number),
+                     "l"(word_of(value, step))
+                     : "memory");
+    }
+  };
+  template <class Number> __device__ __forceinline__ Element operator[](Number number) const {
+    return {at, step, (long long)(number)};
+  }
+};
+
+// A block's shared memory beside its rings. A row of the table: the phase's form, the number of the
+// next row of a product, how many tiles the phase has, and addresses; what all rows of a form have
+// is common.
+struct Shared {
+  u64 table[PHASES][ROW_WORDS], common[COMMONS];
+  __align__(16) T given[MOST_GIVEN], normed[MOST_NORMED];
+  StreamSums partial;
+  Sums sums[PRODUCTS];
+  cugrt_symbol<long long> gave_up;
+  unsigned step;
+};
+__shared__ Shared shared;
+extern __shared__ __align__(128) Byte ring[];
+
+// Asks for the first weights of tile `number` of a row's product.
+__device__ void begin_product(const u64 *row, long long number);
+// What a block begins behind tile `number` of a row's product, or behind a product that has no tile
+// for it: the next one, of this or of the product that follows.
+__device__ __forceinline__ void go_on(const u64 *row, long long number) {
+  if (number + gridDim.x < row[2])
+    begin_product(row, number + gridDim.x);
+  else if (row[1] < PHASES)
+    begin_product(shared.table[row[1]], blockIdx.x);
+}
+
+// A thread in a phase.
+struct Walk {
+  const int thread = threadIdx.y * 32 + threadIdx.x;
+  const unsigned step = shared.step;
+  unsigned tries = 0;
+
+  // Of the whole block, whether all have found what they asked for.
+  __device__ __forceinline__ bool meet() const {
+    const bool late = tries >= MOST_TRIES;
+    if (late)
+      cugrt_gave_up(shared.gave_up);
+    return !__syncthreads_or(late);
+  }
+
+  // `count` elements, an even number. False where one did not come in time.
+  template <class E> __device__ __forceinline__ bool gather(u64 from, E *to, int count) {
+    constexpr int kAhead = 4, kEach = 2 * kThreads;
+    if (from & kPlain)
+#pragma unroll 1
+      for (int i = thread; i < count; i += kThreads)
+        to[i] = plain<const E>(from)[i];
+    else
+#pragma unroll 1
+      for (int first = 2 * thread; first < count; first += kAhead * kEach) {
+        u64 word[kAhead][2];
+        const auto load = [&](int j) {
+          asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                       : "=l"(word[j][0]), "=l"(word[j][1])
+                       : "l"(plain<const u64>(from) + first + j * kEach)
+                       : "memory");
+        };
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j)
+          if (first + j * kEach < count)
+            load(j);
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j)
+          if (const int at = first + j * kEach; at < count) {
+            while ((!is_of(word[j][0], step) || !is_of(word[j][1], step)) && ++tries < MOST_TRIES)
+              load(j);
+            to[at] = value_of<E>(word[j][0]);
+            to[at + 1] = value_of<E>(word[j][1]);
+          }
+      }
+    return meet();
+  }
+
+  // The block's threads have written a tile of rows of a cache.
+  __device__ __forceinline__ void arrive(u64 *word) const {
+    __syncthreads();
+    if (thread == 0)
+      asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(u64(step) << 32)
+                   : "memory");
+  }
+  // Until all of `count` tiles have come; the block has to meet behind it.
+  __device__ __forceinline__ void await(const u64 *words, int count) {
+#pragma unroll 1
+    for (int i = thread; i < count; i += kThreads)
+      while (!is_of(load_acquire(words + i), step) && ++tries < MOST_TRIES)
+        ;
+  }
+};
+
+// What a phase reads element by element.
+template <class E> struct Taken {
+  u64 at;
+  Walk &walk;
+  template <class Number> __device__ __forceinline__ E operator[](Number number) const {
+    if (at & kPlain)
+      return plain<const E>(at)[number];
+    u64 word;
+    do
+      word = load_relaxed(plain<const u64>(at) + number);
+    while (!is_of(word, walk.step) && ++walk.tries < MOST_TRIES);
+    return value_of<E>(word);
+  }
+};
+
+// Before the first phase: the table is filled, too.
+__device__ __forceinline__ void enter(const u64 *words, const cugrt_symbol<long long> &gave_up) {
+  if (threadIdx.y == 0 && threadIdx.x == 0) {
+    shared.gave_up = gave_up;
+    shared.step = unsigned(load_relaxed(words)) + 1;
+  }
+  __syncthreads();
+}
+
+// The block leaves; the last one ends the step.
+__device__ __forceinline__ void leave(u64 *words) {
+  if (threadIdx.y != 0 || threadIdx.x != 0 ||
+      join(reinterpret_cast<unsigned *>(words + 1), 1) + 1 != gridDim.x)
+    return;
+  *reinterpret_cast<unsigned *>(words + 1) = 0;
+  words[0] = shared.step;
+}

@@ -1,0 +1,143 @@
+// See phase_table.h.
+#include "compiler/fused/phase_table.h"
+
+#include "compiler/fused/kernel_text.h"
+
+#include <algorithm>
+
+namespace cugrt::codegen {
+
+namespace {
+
+constexpr size_t kWriters = 8; // of the table: each warp's first thread
+
+std::string key_of(const Phase &phase) {
+  std::string key = phase.functions + phase.constants + phase.ahead + phase.body;
+  for (const PhaseEntry &entry : phase.entries)
+    key += entry.before + entry.after + "\n";
+  for (const std::string &argument : phase.arguments)
+    key += argument + "\n";
+  return key;
+}
+
+} // namespace
+
+/// The number that `text` has in a list, where it is put if it is new.
+size_t number_of(std::vector<std::string> &list, const std::string &text) {
+  const auto at = std::find(list.begin(), list.end(), text);
+  if (at != list.end())
+    return size_t(at - list.begin());
+  list.push_back(text);
+  return list.size() - 1;
+}
+
+PhaseTable::PhaseTable(std::vector<Phase> phases) : phases_(std::move(phases)) {
+  std::vector<std::string> keys;
+  for (const Phase &phase : phases_) {
+    const size_t form = number_of(keys, key_of(phase));
+    form_of_.push_back(form);
+    if (form == first_of_.size()) {
+      first_of_.push_back(form_of_.size() - 1);
+      is_common_.emplace_back(phase.entries.size(), true);
+    }
+    for (size_t e = 0; e < phase.entries.size(); ++e)
+      if (phase.entries[e].value != first_of(form).entries[e].value)
+        is_common_[form][e] = false;
+  }
+  place_entries();
+}
+
+void PhaseTable::place_entries() {
+  for (size_t form = 0; form < first_of_.size(); ++form) {
+    const std::vector<PhaseEntry> &entries = first_of(form).entries;
+    size_t at = 3;
+    places_.emplace_back();
+    for (size_t e = 0; e < entries.size(); ++e)
+      places_[form].push_back(is_common_[form][e] ? number_of(commons_, entries[e].value) : at++);
+    row_words_ = std::max(row_words_, at);
+  }
+}
+
+std::string PhaseTable::entries_text(size_t form, bool ahead) const {
+  std::string text;
+  const std::vector<PhaseEntry> &entries = first_of(form).entries;
+  for (size_t e = 0; e < entries.size(); ++e)
+    if (!ahead || entries[e].is_ahead)
+      text += "  " + entries[e].before + (is_common_[form][e] ? "shared.common[" : "row[") +
+              std::to_string(places_[form][e]) + "]" + entries[e].after + ";\n";
+  return text;
+}
+
+std::string PhaseTable::form_text(size_t form) const {
+  const Phase &own = first_of(form);
+  std::string text = "namespace form" + std::to_string(form) + " {\n\n" + own.functions;
+  if (own.is_product())
+    text += "__device__ __forceinline__ void begin(const u64 *row, long long ahead) {\n" +
+            own.constants + entries_text(form, true) + "  const T *const x = nullptr;\n" +
+            own.ahead + "}\n\n";
+  std::vector<std::string> parameters = {"const u64 *row", "long long number"};
+  parameters.insert(parameters.end(), own.symbols.begin(), own.symbols.end());
+  return text + wrapped("__device__ __forceinline__ bool run(", parameters, ") {\n") +
+         "  Walk walk;\n" + own.constants + entries_text(form, false) + own.declarations +
+         own.body + "}\n\n} // namespace form" + std::to_string(form) + "\n\n";
+}
+
+std::string PhaseTable::functions_text() const {
+  std::string text, cases;
+  for (size_t form = 0; form < first_of_.size(); ++form) {
+    text += form_text(form);
+    if (first_of(form).is_product())
+      cases += "  case " + std::to_string(form) + ":\n    return form" + std::to_string(form) +
+               "::begin(row, number);\n";
+  }
+  return text +
+         "__device__ __noinline__ void begin_product(const u64 *row, long long number) {\n"
+         "  switch (row[0]) {\n" +
+         cases + "  }\n}\n\n";
+}
+
+size_t PhaseTable::next_product(size_t row) const {
+  while (row < phases_.size() && !phases_[row].is_product())
+    ++row;
+  return row;
+}
+
+std::string PhaseTable::fill_text() const {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < commons_.size(); ++i)
+    lines.push_back("shared.common[" + std::to_string(i) + "] = " + commons_[i]);
+  for (size_t p = 0; p < phases_.size(); ++p) {
+    const size_t form = form_of_[p];
+    const std::string row = "shared.table[" + std::to_string(p) + "][";
+    lines.push_back(row + "0] = " + std::to_string(form));
+    lines.push_back(row + "1] = " +
+                    std::to_string(phases_[p].is_product() ? next_product(p + 1) : phases_.size()));
+    lines.push_back(row + "2] = " + std::to_string(phases_[p].blocks));
+    for (size_t e = 0; e < phases_[p].entries.size(); ++e)
+      if (!is_common_[form][e])
+        lines.push_back(row + std::to_string(places_[form][e]) +
+                        "] = " + phases_[p].entries[e].value);
+  }
+  const size_t each = (lines.size() + kWriters - 1) / kWriters;
+  std::string text = "  if (threadIdx.x == 0)\n    switch (threadIdx.y) {\n";
+  for (size_t i = 0; i < lines.size(); ++i)
+    text += (i % each == 0 ? "    case " + std::to_string(i / each) + ":\n" : "") + "      " +
+            lines[i] + ";\n" +
+            (i % each == each - 1 || i + 1 == lines.size() ? "      break;\n" : "");
+  return text + "    }\n";
+}
+
+std::string PhaseTable::cases_text() const {
+  std::string text;
+  for (size_t form = 0; form < first_of_.size(); ++form) {
+    std::vector<std::string> arguments = {"row", "number"};
+    const std::vector<std::string> &own = first_of(form).arguments;
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    text += "      case " + std::to_string(form) + ":\n" +
+            wrapped("        goes_on = form" + std::to_string(form) + "::run(", arguments, ");\n") +
+            "        break;\n";
+  }
+  return text;
+}
+
+} // namespace cugrt::codegen

@@ -1,0 +1,179 @@
+// Runs of launches that become one; see persistent_match.h.
+#include "compiler/passes/persistent_match.h"
+
+#include "compiler/passes/value_uses.h"
+#include "ops/emit/op_emitter.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace cugrt::passes {
+
+namespace {
+
+using ir::Binding;
+using ir::BindingKind;
+using ir::Op;
+using ir::ValueId;
+
+/// Beyond, a layer's weights take longer to read than what its launches wait for one another.
+constexpr int64_t kMostLayerBytes = 10 << 20;
+constexpr size_t kLeastPhases = 4;
+
+class Finder {
+public:
+  Finder(const ir::Module &module, const ir::Function &function,
+         std::span<const ProductMatch> matches)
+      : module_(module), function_(function), uses_(function) {
+    for (const ProductMatch &match : matches)
+      for (const Binding *binding : match.bindings)
+        is_clear_ = match_of_.try_emplace(binding, &match).second && is_clear_;
+  }
+
+  /// The longest run of the function's own block: bodies of conditional nodes take no cooperative
+  /// launch.
+  std::optional<PersistentMatch> run() {
+    PersistentMatch longest, now;
+    const auto end = [&] {
+      if (now.phases.size() > longest.phases.size())
+        longest = std::move(now);
+      now = {};
+    };
+    for (const Binding &binding : function_.body().bindings) {
+      const auto at = match_of_.find(&binding);
+      // Without a mask, and a row of the caches each.
+      const bool is_attention = is_op(binding, Op::attention) && !operand(binding, 4).valid() &&
+                                !operand(binding, 5).valid();
+      if (at == match_of_.end() && !is_attention && !only_names(binding)) {
+        end();
+        continue;
+      }
+      if (at == match_of_.end() && !is_attention && now.bindings.empty())
+        continue;
+      now.bindings.push_back(&binding);
+      if (is_attention)
+        now.phases.emplace_back(&binding);
+      else if (at != match_of_.end() && at->second->bindings.back() == &binding)
+        now.phases.emplace_back(at->second);
+    }
+    end();
+    while (!longest.bindings.empty() && only_names(*longest.bindings.back()) &&
+           !match_of_.contains(longest.bindings.back()))
+      longest.bindings.pop_back();
+    found_ = std::move(longest);
+    if (!is_clear_ || found_.phases.size() < kLeastPhases || !is_whole() || !has_small_layers() ||
+        !sort_results())
+      return std::nullopt;
+    return std::move(found_);
+  }
+
+private:
+  static bool is_op(const Binding &b, Op op) {
+    return b.kind == BindingKind::op && ir::op_of(b) == op;
+  }
+  /// Whether a binding computes nothing.
+  static bool only_names(const Binding &b) {
+    return b.kind == BindingKind::shape || b.kind == BindingKind::literal ||
+           b.kind == BindingKind::constant || is_op(b, Op::reshape);
+  }
+  ValueId operand(const Binding &b, size_t i) const {
+    const auto all = function_.operands_of(b);
+    return i < all.size() && all[i].kind == ir::Operand::Kind::value ? all[i].value() : ValueId();
+  }
+  const ir::Type &type(ValueId value) const { return module_.types[function_.value(value).type]; }
+
+  /// Whether all of every match lies within the run, and nothing but names between its bindings.
+  bool is_whole() const {
+    const std::unordered_set<const Binding *> own(found_.bindings.begin(), found_.bindings.end());
+    for (const Binding *binding : found_.bindings)
+      if (const auto at = match_of_.find(binding); at != match_of_.end()) {
+        for (const Binding *other : at->second->bindings)
+          if (!own.contains(other))
+            return false;
+        for (const Binding *after : at->second->after) // else phases would change places
+          if (match_of_.contains(after) || !only_names(*after))
+            return false;
+      }
+    return true;
+  }
+
+  /// Weights over layers: attention once each.
+  bool has_small_layers() const {
+    int64_t bytes = 0, layers = 0;
+    for (const auto &phase : found_.phases) {
+      const auto *match = std::get_if<const ProductMatch *>(&phase);
+      layers += match ? 0 : 1;
+      if (!match)
+        continue;
+      for (const ProductMatch::Part &part : (*match)->parts)
+        for (const Binding *product : part.products) {
+          const ir::Type &w = type(operand(*product, 1));
+          const ir::DTypeInfo &info = ir::info(w.dtype);
+          const std::optional<int64_t> n = module_.exprs.as_constant(w.dims[0]),
+                                       k = module_.exprs.as_constant(w.dims[1]);
+          if (!n || !k || *n > kMostLayerBytes || *k > kMostLayerBytes)
+            return false;
+          // A head behind the last layer is read once a step.
+          const int64_t own = *n * (*k / info.elements_per_block * info.bytes_per_block);
+          bytes += &phase == &found_.phases.back() ? 0 : own;
+        }
+    }
+    return layers > 0 && bytes / layers <= kMostLayerBytes;
+  }
+
+  /// Which results go from phase to phase, and which leave; false where one does both.
+  bool sort_results() {
+    own_.insert(found_.bindings.begin(), found_.bindings.end());
+    for (const auto &phase : found_.phases)
+      if (const auto *match = std::get_if<const ProductMatch *>(&phase)) {
+        for (const ProductMatch::Part &part : (*match)->parts)
+          if (!part.append && !sort(part.result))
+            return false;
+      } else if (!sort(std::get<const Binding *>(phase)->result())) {
+        return false;
+      }
+    return true;
+  }
+
+  bool sort(ValueId result) {
+    std::vector<ValueId> names = {result};
+    bool is_read = false, leaves = false;
+    for (size_t i = 0; i < names.size(); ++i) {
+      leaves = leaves || uses_.is_yielded(names[i]);
+      for (const Binding *reader : uses_.readers(names[i]))
+        if (!own_.contains(reader))
+          leaves = true;
+        else if (is_op(*reader, Op::reshape) && !match_of_.contains(reader))
+          names.push_back(reader->result());
+        else
+          is_read = true;
+    }
+    if (is_read && leaves)
+      return false;
+    (is_read ? found_.exchanged : found_.given).insert(result.index);
+    for (size_t i = 1; i < names.size(); ++i)
+      (is_read ? found_.reshaped : found_.given).insert(names[i].index);
+    return true;
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  const ValueUses uses_;
+  std::unordered_map<const Binding *, const ProductMatch *> match_of_;
+  bool is_clear_ = true; // no binding is of two matches
+  std::unordered_set<const Binding *> own_;
+  PersistentMatch found_;
+};
+
+} // namespace
+
+std::optional<PersistentMatch> match_persistent(const ir::Module &module,
+                                                const ir::Function &function,
+                                                std::span<const ProductMatch> matches,
+                                                const codegen::Target &target) {
+  if (target.compute_capability < codegen::kTensorCoresSince)
+    return std::nullopt;
+  return Finder(module, function, matches).run();
+}
+
+} // namespace cugrt::passes

@@ -1,0 +1,318 @@
+// Steps of a small decoder in f16 as one cooperative launch, through the public C++ API: beside
+// arithmetic in double precision, and beside the same steps as five launches a layer, bit for bit.
+#include "support/api_fixture.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace cugrt;
+using namespace cugrt::test;
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+struct Shape {
+  int layers;
+  int64_t places, capacity;
+  int64_t width = 64, heads = 4, kv_heads = 2, head = 32, inner = 96, vocabulary = 80;
+  int64_t q() const { return heads * head; }
+  int64_t kv() const { return kv_heads * head; }
+};
+
+std::string tensor(const Dims &dims, const std::string &dtype) {
+  std::string text;
+  for (int64_t dim : dims)
+    text += (text.empty() ? "" : ", ") + std::to_string(dim);
+  return "tensor<[" + text + "], " + dtype + ">";
+}
+
+size_t count(const Dims &dims) {
+  size_t all = 1;
+  for (int64_t dim : dims)
+    all *= size_t(dim);
+  return all;
+}
+
+struct Parameter {
+  std::string name;
+  Dims dims;
+};
+
+std::vector<Parameter> weights_of(const Shape &s) {
+  std::vector<Parameter> all;
+  for (int i = 0; i < s.layers; ++i)
+    for (const auto &[name, dims] : {std::pair<std::string, Dims>{"n1", {s.width}},
+                                     {"wq", {s.q(), s.width}},
+                                     {"wk", {s.kv(), s.width}},
+                                     {"wv", {s.kv(), s.width}},
+                                     {"wo", {s.width, s.q()}},
+                                     {"n2", {s.width}},
+                                     {"wg", {s.inner, s.width}},
+                                     {"wu", {s.inner, s.width}},
+                                     {"wd", {s.width, s.inner}}})
+      all.push_back({name + std::to_string(i), dims});
+  all.push_back({"nh", {s.width}});
+  all.push_back({"wh", {s.vocabulary, s.width}});
+  return all;
+}
+
+std::vector<Parameter> caches_of(const Shape &s) {
+  std::vector<Parameter> all;
+  for (int i = 0; i < s.layers; ++i)
+    for (const std::string name : {"kc", "vc"})
+      all.push_back({name + std::to_string(i), {s.places, s.capacity, s.kv_heads, s.head}});
+  return all;
+}
+
+/// Weights are f32 and become f16 when a session is opened.
+std::string module_text(const Shape &s) {
+  const auto n = [](int64_t value) { return std::to_string(value); };
+  std::string body, x = "x", names;
+  for (const Parameter &w : weights_of(s))
+    body += "  %" + w.name + "h = cast(%" + w.name + ") {dtype = f16}\n";
+  body += "  %x = cast(%given) {dtype = f16}\n";
+  const auto product = [&](const std::string &y, const std::string &of, const std::string &w) {
+    body += "  %" + y + " = matmul(%" + of + ", %" + w + "h) {transpose_b = true}\n";
+  };
+  const auto norm = [&](const std::string &y, const std::string &of, const std::string &scale) {
+    body += "  %" + y + " = rms_norm(%" + of + ", %" + scale + "h) {epsilon = 1e-05}\n";
+  };
+  for (int layer = 0; layer < s.layers; ++layer) {
+    const std::string i = n(layer);
+    norm("h" + i, x, "n1" + i);
+    for (const std::string side : {"q", "k", "v"})
+      product(side + i, "h" + i, "w" + side + i);
+    for (const std::string side : {"q", "k"})
+      body += "  %" + side + "r" + i + " = reshape(%" + side + i + ") {shape = [" + n(s.places) +
+              ", " + n(side == "q" ? s.heads : s.kv_heads) + ", " + n(s.head) + "]}\n  %" + side +
+              "t" + i + " = rotary(%" + side + "r" + i + ", %positions)\n";
+    for (const auto &[to, from] : {std::pair<std::string, std::string>{"kc", "kt"}, {"vc", "v"}})
+      body += "  %" + to + "r" + i + " = reshape(%" + from + i + ") {shape = [" + n(s.places) +
+              ", 1, " + n(s.kv_heads) + ", " + n(s.head) + "]}\n  %" + to + "w" + i +
+              " = cache_write(%" + to + i + ", %" + to + "r" + i +
+              ", none, %positions, %lengths)\n";
+    body += "  %qs" + i + " = reshape(%qt" + i + ") {shape = [" + n(s.places) + ", 1, " +
+            n(s.heads) + ", " + n(s.head) + "]}\n  %a" + i + " = attention(%qs" + i + ", %kcw" + i +
+            ", %vcw" + i + ", %lengths) {causal = true}\n  %as" + i + " = reshape(%a" + i +
+            ") {shape = [" + n(s.places) + ", " + n(s.q()) + "]}\n";
+    product("o" + i, "as" + i, "wo" + i);
+    body += "  %r" + i + " = add(%" + x + ", %o" + i + ")\n";
+    norm("m" + i, "r" + i, "n2" + i);
+    product("g" + i, "m" + i, "wg" + i);
+    product("u" + i, "m" + i, "wu" + i);
+    body += "  %s" + i + " = silu(%g" + i + ")\n  %p" + i + " = mul(%s" + i + ", %u" + i + ")\n";
+    product("d" + i, "p" + i, "wd" + i);
+    body += "  %y" + i + " = add(%r" + i + ", %d" + i + ")\n";
+    x = "y" + i;
+  }
+  norm("last", x, "nh");
+  product("logits", "last", "wh");
+  body += "  %result = cast(%logits) {dtype = f32}\n";
+  std::string text = "cugrt 1\nfunc @main(%given: " + tensor({s.places, s.width}, "f32") +
+                     ", %positions: " + tensor({s.places}, "i32") +
+                     ", %lengths: " + tensor({s.places}, "i32");
+  for (const Parameter &cache : caches_of(s))
+    text += ",\n    %" + cache.name + ": inout " + tensor(cache.dims, "f16");
+  for (const Parameter &w : weights_of(s))
+    text += ",\n    %" + w.name + ": " + tensor(w.dims, "f32");
+  return text + ") -> (" + tensor({s.places, s.vocabulary}, "f32") +
+         ") attributes {num_inputs = " + n(3 + int64_t(caches_of(s).size())) + "} {\n" + body +
+         "  return %result\n}\n";
+}
+
+/// Bits of f16 from 1/8 to 1/4, either sign, and their values.
+std::vector<uint16_t> halves(size_t count, uint32_t seed) {
+  std::vector<uint16_t> bits(count);
+  for (uint16_t &one : bits) {
+    seed = seed * 1664525u + 1013904223u;
+    one = uint16_t(0x3000 | ((seed >> 16) & 0x83ff));
+  }
+  return bits;
+}
+double value_of(uint16_t half) {
+  return (half & 0x8000 ? -1 : 1) * 0.125 * (1 + (half & 0x3ff) / 1024.0);
+}
+
+/// What a test computes with: the same for all ways to compute it.
+struct Numbers {
+  explicit Numbers(const Shape &s) {
+    uint32_t seed = 1;
+    for (const Parameter &w : weights_of(s)) {
+      weights.push_back(numbers(count(w.dims), seed++));
+      for (float &value : weights.back())
+        value *= w.dims.size() == 1 ? 1 : 0.25f;
+    }
+    for (const Parameter &cache : caches_of(s))
+      caches.push_back(halves(count(cache.dims), seed++));
+  }
+  std::vector<float> x(const Shape &s, int step) const {
+    return numbers(size_t(s.places * s.width), 100 + uint32_t(step));
+  }
+  std::vector<std::vector<float>> weights;
+  std::vector<std::vector<uint16_t>> caches;
+};
+
+/// Place p of a step is at `first` + step + p.
+int32_t position_of(int32_t first, int step, int64_t place) {
+  return first + int32_t(step) + int32_t(place);
+}
+
+struct Steps {
+  std::vector<float> logits; // of all steps
+  std::vector<uint16_t> caches;
+};
+
+Steps run_steps(const Module &module, const Shape &s, int32_t first, int steps) {
+  const Numbers given(s);
+  Weights weights;
+  for (size_t i = 0; i < given.weights.size(); ++i)
+    weights.add(weights_of(s)[i].name, given.weights[i].data(), CUGRT_F32, weights_of(s)[i].dims);
+  Executable executable(emulated_runtime(), module);
+  Session session(executable, emulated_runtime(), weights);
+  std::vector<Buffer> caches;
+  for (const std::vector<uint16_t> &cache : given.caches)
+    caches.push_back(upload(cache));
+  Steps all;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<int32_t> at, behind;
+    for (int64_t p = 0; p < s.places; ++p) {
+      at.push_back(position_of(first, step, p));
+      behind.push_back(at.back() + 1);
+    }
+    const Buffer x = upload(given.x(s, step)), positions = upload(at), lengths = upload(behind);
+    std::vector<Value> arguments = {x.tensor(CUGRT_F32, Dims{s.places, s.width}),
+                                    positions.tensor(CUGRT_I32, Dims{s.places}),
+                                    lengths.tensor(CUGRT_I32, Dims{s.places})};
+    for (size_t i = 0; i < caches.size(); ++i)
+      arguments.push_back(caches[i].tensor(CUGRT_F16, caches_of(s)[i].dims));
+    const std::vector<Value> results = session.run(executable.function("main"), arguments);
+    session.synchronize();
+    const std::vector<float> y =
+        download<float>(results[0].as.tensor.address, size_t(s.places * s.vocabulary));
+    all.logits.insert(all.logits.end(), y.begin(), y.end());
+  }
+  for (size_t i = 0; i < caches.size(); ++i) {
+    const std::vector<uint16_t> cache =
+        download<uint16_t>(caches[i].address(), given.caches[i].size());
+    all.caches.insert(all.caches.end(), cache.begin(), cache.end());
+  }
+  return all;
+}
+
+// --- The same in double precision, from the equations --------------------------------------------
+
+using Row = std::vector<double>;
+
+Row normed(const Row &x, const std::vector<float> &scale) {
+  double squares = 0;
+  for (double value : x)
+    squares += value * value;
+  Row y;
+  for (size_t i = 0; i < x.size(); ++i)
+    y.push_back(x[i] / std::sqrt(squares / double(x.size()) + 1e-5) * scale[i]);
+  return y;
+}
+
+Row product(const Row &x, const std::vector<float> &w) {
+  Row y(w.size() / x.size());
+  for (size_t n = 0; n < y.size(); ++n)
+    for (size_t k = 0; k < x.size(); ++k)
+      y[n] += x[k] * w[n * x.size() + k];
+  return y;
+}
+
+void turn(Row &x, int64_t head, int32_t position) {
+  for (size_t begin = 0; begin < x.size(); begin += size_t(head))
+    for (int64_t i = 0; i < head / 2; ++i) {
+      const double angle = position * std::pow(10000.0, -2.0 * double(i) / double(head));
+      double &p = x[begin + size_t(i)], &q = x[begin + size_t(i + head / 2)];
+      const double left = p * std::cos(angle) - q * std::sin(angle);
+      q = p * std::sin(angle) + q * std::cos(angle);
+      p = left;
+    }
+}
+
+std::vector<double> reference(const Shape &s, int32_t first, int steps) {
+  const Numbers given(s);
+  std::vector<Row> caches;
+  for (const std::vector<uint16_t> &cache : given.caches) {
+    caches.emplace_back();
+    for (uint16_t half : cache)
+      caches.back().push_back(value_of(half));
+  }
+  std::vector<double> logits;
+  for (int step = 0; step < steps; ++step)
+    for (int64_t place = 0; place < s.places; ++place) {
+      const int32_t position = position_of(first, step, place);
+      const std::vector<float> all = given.x(s, step);
+      Row x(all.begin() + place * s.width, all.begin() + (place + 1) * s.width);
+      for (int layer = 0; layer < s.layers; ++layer) {
+        const std::vector<float> *w = &given.weights[size_t(layer) * 9];
+        const Row h = normed(x, w[0]);
+        Row q = product(h, w[1]), k = product(h, w[2]);
+        const Row v = product(h, w[3]);
+        turn(q, s.head, position);
+        turn(k, s.head, position);
+        Row &keys = caches[size_t(layer) * 2], &values = caches[size_t(layer) * 2 + 1];
+        const auto row_at = [&](int32_t p) { return size_t((place * s.capacity + p) * s.kv()); };
+        std::copy(k.begin(), k.end(), keys.begin() + long(row_at(position)));
+        std::copy(v.begin(), v.end(), values.begin() + long(row_at(position)));
+        Row seen(size_t(s.q()));
+        for (int64_t head = 0; head < s.heads; ++head) {
+          const size_t of_q = size_t(head * s.head),
+                       of_kv = size_t(head / (s.heads / s.kv_heads) * s.head);
+          Row weight;
+          double sum = 0;
+          for (int32_t p = 0; p <= position; ++p) {
+            double score = 0;
+            for (size_t e = 0; e < size_t(s.head); ++e)
+              score += q[of_q + e] * keys[row_at(p) + of_kv + e];
+            weight.push_back(std::exp(score / std::sqrt(double(s.head))));
+            sum += weight.back();
+          }
+          for (int32_t p = 0; p <= position; ++p)
+            for (size_t e = 0; e < size_t(s.head); ++e)
+              seen[of_q + e] += weight[size_t(p)] / sum * values[row_at(p) + of_kv + e];
+        }
+        const Row o = product(seen, w[4]);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] += o[i];
+        const Row m = normed(x, w[5]), g = product(m, w[6]), u = product(m, w[7]);
+        Row inner;
+        for (size_t i = 0; i < g.size(); ++i)
+          inner.push_back(g[i] / (1 + std::exp(-g[i])) * u[i]);
+        const Row d = product(inner, w[8]);
+        for (size_t i = 0; i < x.size(); ++i)
+          x[i] += d[i];
+      }
+      const Row y =
+          product(normed(x, given.weights[given.weights.size() - 2]), given.weights.back());
+      logits.insert(logits.end(), y.begin(), y.end());
+    }
+  return logits;
+}
+
+} // namespace
+
+TEST_CASE("a decode step of small layers is one launch, as exact as its arithmetic allows") {
+  for (const Shape &shape : {Shape{2, 1, 64}, Shape{2, 1, 600}}) {
+    const int32_t first = int32_t(shape.capacity) - 4;
+    const Module module = Module::parse(module_text(shape));
+    CHECK(module.plan_report(CUGRT_REPORT_TEXT).find("11 launches: one") != std::string::npos);
+    check_close(run_steps(module, shape, first, 3).logits, reference(shape, first, 3), 0.02);
+  }
+}
+
+TEST_CASE("a decode step of one launch has the bits of five launches a layer") {
+  for (const Shape &shape : {Shape{2, 1, 64}, Shape{2, 1, 600}, Shape{3, 2, 64}}) {
+    const int32_t first = int32_t(shape.capacity) - 6;
+    const Module module = Module::parse(module_text(shape));
+    const Module apart =
+        module.run_passes({}, {"fuse.persistent=false", "codegen.programmatic=true",
+                               "target.compute_capability=90", "target.multiprocessors=132"});
+    const Steps one = run_steps(module, shape, first, 4), many = run_steps(apart, shape, first, 4);
+    CHECK(one.logits == many.logits);
+    CHECK(one.caches == many.caches);
+  }
+}
