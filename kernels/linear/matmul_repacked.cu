@@ -124,8 +124,9 @@ TILES(matmul_repacked_tiles, EACH, 8, 1, PLACES)
 #ifdef PLACES_32
 #ifdef DTYPE_BF16 // scales and leasts beside the numbers
 constexpr int kSmallTiles = 2;
-#else // of q8_0 three would spill
-constexpr int kSmallTiles = FORMAT == FORMAT_q8_0 ? 2 : 3;
+#else // of q8_0 three would spill, of q4_0 before sm_90
+constexpr int kSmallTiles =
+    FORMAT == FORMAT_q8_0 || (FORMAT == FORMAT_q4_0 && __CUDA_ARCH__ < 900) ? 2 : 3;
 #endif
 TILES(matmul_repacked_tiles_32, 4, 4, kSmallTiles, PLACES_32)
 #endif

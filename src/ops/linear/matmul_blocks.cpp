@@ -124,7 +124,8 @@ bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
 struct TileForm {
   std::string_view entry, option;
   int64_t rows, warps;
-  int64_t most_blocks, most_blocks_high; // of a multiprocessor, by registers; of bf16 and q8_0
+  int64_t most_blocks,
+      most_blocks_high; // of a multiprocessor, by registers; of those that take many
   // Of a tile that is cut: the last block reads the sums of all parts, 16 and 64 KiB each, so that
   // parts of less depth would take longer for sums than for products.
   int64_t most_parts, least_depth;
@@ -178,7 +179,8 @@ int64_t places_of_tiles(const TileForm &form, const TiledProduct &product) {
   constexpr int64_t kOfDriver = 1 << 10;
   const int64_t room = shared_bytes_of_multiprocessor(product.target) /
                        (shared_bytes_of_tiles(form, product) + kOfDriver);
-  const bool is_high = product.x == ir::DType::bf16 || product.w == ir::DType::q8_0;
+  const bool is_high = product.x == ir::DType::bf16 || product.w == ir::DType::q8_0 ||
+                       (product.w == ir::DType::q4_0 && product.target.compute_capability < 90);
   const int64_t most = is_high ? form.most_blocks_high : form.most_blocks;
   return std::clamp<int64_t>(room, 1, most) * product.target.multiprocessors;
 }
