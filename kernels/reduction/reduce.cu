@@ -5,13 +5,20 @@
 // dimensions, each with its stride in x; the outermost of each kind is dimension 0, its size
 // implied by the counts. y is contiguous over the kept ones.
 //
-// Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, 32 by
-// 8 threads for 32 results, so that neighbours read neighbouring addresses. Over no elements the
-// sum is 0, the product 1, the mean a NaN, the maximum the least value there is and the minimum the
-// largest. A NaN among the elements is the result.
+// Entries: OP_rows, one block a result, for axes that include the innermost one; OP_columns, whose
+// 256 threads have VECTOR neighbouring results each, ACROSS of them beside one another, so that
+// neighbours read neighbouring addresses; the others of the block have other slices of what is
+// reduced. With SPLIT `splits` blocks share a tile of results, the last of which to end adds up
+// `parts`, [tiles, splits, results of a tile], in their order; counters, a tile's each, are 0
+// before and after a launch.
+//
+// Over no elements the sum is 0, the product 1, the mean a NaN, the maximum the least value there
+// is and the minimum the largest. A NaN among the elements is the result.
 //
 // Options: -DOP=sum, prod, mean (of floating point), max or min; those of number.cuh and
-// assume.cuh; those of row.cuh, where the reduced axes are one run of elements.
+// assume.cuh; those of row.cuh, where the reduced axes are one run of elements; for OP_columns,
+// which is there alone then, ACROSS, VECTOR, of which the innermost kept dimension is a multiple,
+// and SPLIT, of floats that are summed in f32.
 
 #define MAX_RANK 4
 
@@ -27,6 +34,11 @@
       INNER(long long kept_size), EACH(long long kept_stride), INNER(long long reduced_size),      \
       EACH(long long reduced_stride) FUSED_PARAMETERS
 
+#ifdef SPLIT
+#define PARTS_PARAMETERS float *parts, unsigned *__restrict__ counters, long long splits,
+#else
+#define PARTS_PARAMETERS
+#endif
 namespace reduction {
 
 struct sum {
@@ -92,6 +104,7 @@ __device__ __forceinline__ long long offset_of(long long index, const long long 
 #define ELEMENT(place, i) LOAD(begin + offset_of(i, reduced_size, reduced_stride))
 #endif
 
+#ifndef ACROSS
 extern "C" __global__ void ROW_BOUNDS ENTRY(OP, rows)(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
@@ -108,33 +121,94 @@ extern "C" __global__ void ROW_BOUNDS ENTRY(OP, rows)(PARAMETERS) {
     STORE(blockIdx.x, reduction::OP::finish(value, reduced));
 }
 
-#ifndef ROW_VECTORS
-constexpr int kColumns = 32, kSlices = 8;
+#else
+constexpr int kThreads = 256, kSlices = kThreads / ACROSS, kWide = ACROSS * VECTOR;
 
-extern "C" __global__ void __launch_bounds__(kColumns *kSlices) ENTRY(OP, columns)(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(kThreads)
+    ENTRY(OP, columns)(PARTS_PARAMETERS PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long kept_size[] = {0, INNER(kept_size)}, kept_stride[] = {EACH(kept_stride)};
   const long long reduced_size[] = {0, INNER(reduced_size)};
   const long long reduced_stride[] = {EACH(reduced_stride)};
-  __shared__ Acc partial[kSlices][kColumns];
-  const int slice = threadIdx.y;
-  const long long column = (long long)(blockIdx.x) * kColumns + threadIdx.x;
-  Acc value = reduction::OP::start();
+  __shared__ Acc partial[kSlices][kWide];
+#ifdef SPLIT
+  const long long tile = blockIdx.x / unsigned(splits), split = blockIdx.x % unsigned(splits);
+  const long long first = split * reduced / splits, last = (split + 1) * reduced / splits;
+#else
+  const long long tile = blockIdx.x, first = 0, last = reduced;
+#endif
+  const int across = threadIdx.x % ACROSS * VECTOR, slice = threadIdx.x / ACROSS;
+  const long long column = tile * kWide + across;
+  Acc value[VECTOR];
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e)
+    value[e] = reduction::OP::start();
   if (column < kept) {
     const long long begin = offset_of(column, kept_size, kept_stride);
+#ifdef LOADS_X
+    const bool aligned = VECTOR > 1 && are_aligned(x);
+#else
+    const bool aligned = false;
+#endif
+    if (aligned) {
+#ifdef LOADS_X
 #pragma unroll 4
-    for (long long i = slice; i < reduced; i += kSlices)
-      value = reduction::OP::combine(value,
-                                     Acc(LOAD(begin + offset_of(i, reduced_size, reduced_stride))));
-  }
-  partial[slice][threadIdx.x] = value;
-  __syncthreads();
-  if (slice > 0 || column >= kept)
-    return;
+      for (long long i = first + slice; i < last; i += kSlices) {
+        const Vector<T> run =
+            load_vector(x + begin + offset_of(i, reduced_size, reduced_stride), 0);
 #pragma unroll
-  for (int s = 1; s < kSlices; ++s)
-    value = reduction::OP::combine(value, partial[s][threadIdx.x]);
-  STORE(column, reduction::OP::finish(value, reduced));
+        for (int e = 0; e < VECTOR; ++e)
+          value[e] = reduction::OP::combine(value[e], Acc(run.element[e]));
+      }
+#endif
+    } else {
+#pragma unroll 4
+      for (long long i = first + slice; i < last; i += kSlices) {
+        const long long at = begin + offset_of(i, reduced_size, reduced_stride);
+#pragma unroll
+        for (int e = 0; e < VECTOR; ++e)
+          value[e] = reduction::OP::combine(value[e], Acc(LOAD(at + e)));
+      }
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e)
+    partial[slice][across + e] = value[e];
+  __syncthreads();
+#pragma unroll 1
+  for (int c = threadIdx.x; c < kWide; c += kThreads) {
+    Acc all = partial[0][c];
+#pragma unroll 8
+    for (int s = 1; s < kSlices; ++s)
+      all = reduction::OP::combine(all, partial[s][c]);
+#ifdef SPLIT
+    parts[(long long)(blockIdx.x) * kWide + c] = all;
+#else
+    if (tile * kWide + c < kept)
+      STORE(tile * kWide + c, reduction::OP::finish(all, reduced));
+#endif
+  }
+#ifdef SPLIT
+  __shared__ unsigned ended;
+  __syncthreads(); // the block's part is written
+  if (threadIdx.x == 0) {
+    __threadfence();
+    ended = atomicInc(counters + tile, unsigned(splits) - 1);
+    __threadfence();
+  }
+  __syncthreads();
+  if (ended != unsigned(splits) - 1)
+    return;
+#pragma unroll 1
+  for (int c = threadIdx.x; c < kWide && tile * kWide + c < kept; c += kThreads) {
+    const float *part = parts + tile * splits * kWide + c;
+    Acc all = __ldcg(part);
+#pragma unroll 4
+    for (int s = 1; s < int(splits); ++s)
+      all = reduction::OP::combine(all, __ldcg(part + s * kWide));
+    STORE(tile * kWide + c, reduction::OP::finish(all, reduced));
+  }
+#endif
 }
 #endif

@@ -2,6 +2,9 @@
 // tensors.
 #include "kernels_check.h"
 
+#include "compiler/passes/pass.h"
+#include "ir/text/text.h"
+
 namespace {
 
 constexpr DType kIntegers[] = {DType::i8, DType::i16, DType::i32, DType::i64,
@@ -165,5 +168,58 @@ TEST_CASE("top_k gives the largest or smallest in order, with their places") {
     top({2, 700, 3}, 40, 1);
     for (DType dtype : {DType::i32, DType::u8, DType::f16, DType::i64, DType::f64})
       top({2, 500}, 5, 1, dtype);
+  }
+}
+
+TEST_CASE("reductions along columns in vectors, shared by blocks, agree with their definitions") {
+  auto reduce = [](Op op, DType dtype, Dims x, Dims axes, int64_t multiprocessors) {
+    OpTest test{
+        .op = op, .dtype = dtype, .operands = {{x}}, .attributes = {ints("axes", std::move(axes))}};
+    test.multiprocessors = multiprocessors;
+    check(test);
+  };
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+    for (Op op : {Op::reduce_sum, Op::reduce_mean, Op::reduce_max, Op::reduce_min}) {
+      reduce(op, dtype, {37, 264}, {0}, 1);        // more than a tile, which ends within a vector's
+      reduce(op, dtype, {2, 9, 7, 16}, {1, 2}, 1); // few beside one another
+      reduce(op, dtype, {300, 16}, {0}, 132);      // shared by blocks
+      reduce(op, dtype, {2, 19, 17, 24}, {1, 2}, 64);
+    }
+  reduce(Op::reduce_sum, DType::f32, {3, 5, 700, 2, 8}, {1, 3}, 132); // kept and reduced in turns
+  reduce(Op::reduce_max, DType::f32, {900, 7}, {0}, 132);             // no vectors
+  reduce(Op::reduce_mean, DType::f32, {600, 1}, {0}, 132);
+  reduce(Op::reduce_sum, DType::f64, {300, 16}, {0}, 132); // f64 and integers are not shared
+  reduce(Op::reduce_prod, DType::i32, {30, 16}, {0}, 132);
+  reduce(Op::reduce_max, DType::u8, {300, 32}, {0}, 132);
+  reduce(Op::reduce_sum, DType::i8, {5, 600}, {0}, 1);
+  reduce(Op::reduce_sum, DType::f32, {0, 16}, {0}, 132);
+  reduce(Op::reduce_max, DType::f16, {16, 0}, {0}, 132);
+}
+
+TEST_CASE("reductions along columns give the same wherever their operand begins") {
+  for (int64_t rows : {40, 400}) { // of one block, and shared
+    std::vector<double> expected;
+    for (int64_t shift : {0, 1, 4, 8}) { // elements
+      const std::string count = std::to_string(rows * 16 + shift);
+      const std::string text = "cugrt 1\nfunc @main(%z: tensor<[" + count +
+                               "], f16>) -> (tensor<[16], f16>) {\n  %x = view %z, " +
+                               std::to_string(2 * shift) + " : tensor<[" + std::to_string(rows) +
+                               ", 16], f16>\n  %y = reduce_max(%x) {axes = [0]}\n  return %y\n}\n";
+      INFO(text);
+      Result<ir::Module> module = ir::parse_and_verify(text, "shifted");
+      REQUIRE(module.ok());
+      module = passes::find_pass("LegalizeOps")->run(*module, {});
+      REQUIRE(module.ok());
+      Array z = Array::of({rows * 16 + shift});
+      for (size_t i = 0; i < z.values.size(); ++i)
+        z.values[i] = i < size_t(shift) ? 1000 : double((i - size_t(shift)) * 37 % 1009) / 16 - 40;
+      const std::vector<Array> inputs = {z};
+      const auto results = runner().run(*module, module->functions[0], inputs);
+      INFO((results.ok() ? "" : results.status().to_string()));
+      REQUIRE(results.ok());
+      if (shift == 0)
+        expected = (*results)[0].values;
+      CHECK((*results)[0].values == expected);
+    }
   }
 }

@@ -5,6 +5,7 @@
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <utility>
@@ -151,6 +152,45 @@ void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &pre
 
 } // namespace
 
+namespace {
+
+// kernels/reduction/reduce.cu: threads of a block of OP_columns, and most of them that have results
+// beside one another. Blocks share a tile where that gives a multiprocessor up to kBlocksEach, each
+// thread of which has kLeastReduced elements or more of each result.
+constexpr int64_t kColumnThreads = 256, kMostAcross = 32, kBlocksEach = 2, kLeastReduced = 4,
+                  kMostSplits = 64;
+
+struct Columns {
+  int64_t vector = 1, across = kMostAcross, splits = 1;
+};
+
+/// `run`: the innermost kept dimension. What computes the operand does not count, so that sums have
+/// one order, fused or not.
+Columns choose_columns(OpEmitter &op, ir::DType dtype, ir::ExprId run, ir::ExprId kept,
+                       ir::ExprId reduced) {
+  ir::ExprPool &exprs = op.exprs();
+  Columns form;
+  const int64_t size = ir::info(dtype).bytes_per_block;
+  const std::optional<int64_t> inner = exprs.as_constant(run), all = exprs.as_constant(kept),
+                               length = exprs.as_constant(reduced);
+  if (inner && *inner > 0 && *inner % KernelLaunch::vector_size(uint32_t(size)) == 0)
+    form.vector = KernelLaunch::vector_size(uint32_t(size));
+  const std::optional<int64_t> vectors = all ? *all / form.vector : inner;
+  while (vectors && form.across > 1 && form.across / 2 >= *vectors)
+    form.across /= 2;
+  if (!all || *all == 0 || !length || op.builder().in_nested_block() ||
+      ir::info(dtype).kind != ir::DTypeKind::floating || dtype == ir::DType::f64)
+    return form;
+  const int64_t wide = form.across * form.vector, tiles = (*all + wide - 1) / wide;
+  form.splits =
+      std::clamp<int64_t>(std::min(kBlocksEach * op.table().choice().target.multiprocessors / tiles,
+                                   *length / (kColumnThreads / form.across * kLeastReduced)),
+                          1, kMostSplits);
+  return form;
+}
+
+} // namespace
+
 Status emit_reduce(OpEmitter &op) {
   const ir::Type x = op.operand_type(0);
   const size_t rank = x.dims.size();
@@ -179,6 +219,20 @@ Status emit_reduce(OpEmitter &op) {
   KernelLaunch launch =
       op.number_launch("reduce.cu", function + (rows ? "_rows" : "_columns"), x.dtype);
   launch.option("-DOP=" + function);
+  Columns columns;
+  if (!rows) {
+    columns = choose_columns(op, x.dtype, kept.back().size, kept_count, reduced_count);
+    launch.option("-DACROSS=" + std::to_string(columns.across));
+    if (columns.vector > 1)
+      launch.vectors(ir::info(x.dtype).bytes_per_block);
+  }
+  const ir::ExprId tiles =
+      op.exprs().ceildiv(kept_count, op.constant(columns.across * columns.vector));
+  if (columns.splits > 1) {
+    launch.option("-DSPLIT");
+    add_shared_tiles(op, launch, tiles, columns.splits * columns.across * columns.vector);
+    launch.size("splits", op.constant(columns.splits));
+  }
   if (op.has_operand(0)) // else it is computed where it is loaded
     launch.input("x", op.operand(0));
   launch.output("y", op.result());
@@ -192,7 +246,10 @@ Status emit_reduce(OpEmitter &op) {
     launch.row_variants(outputs, length, is_run ? exprs.as_constant(reduced_count) : std::nullopt,
                         ir::info(x.dtype).bytes_per_block);
   else
-    launch.variant("", {}, exprs.ceildiv(outputs, exprs.constant(32)), {32, 8, 1});
+    launch.variant("", {},
+                   exprs.mul(exprs.ceildiv(outputs, op.constant(columns.across * columns.vector)),
+                             op.constant(columns.splits)),
+                   {kColumnThreads, 1, 1});
   launch.emit(op.call().location);
   return {};
 }
