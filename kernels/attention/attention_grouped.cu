@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) attention_grouped(PARAMET
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
   extern __shared__ __align__(128) unsigned char ring[];
-  attend_pieces(ring, int(threadIdx.x), blockIdx.x, gridDim.x, q, keys, values,
+  attend_pieces(ring, threadIdx.x, blockIdx.x, gridDim.x, q, keys, values,
                 LENGTHS_ARGUMENT PLACES_ARGUMENT RESULT_ARGUMENTS, sequences, queries, heads,
                 kv_heads, width, capacity, ROWS_ARGUMENT scale ROW_ARGUMENTS);
 #endif

@@ -51,7 +51,7 @@ __device__ __forceinline__ unsigned chunks_of(long long length, long long querie
 
 // Every `blocks`-th piece from number `block` on, by kThreads threads, of which this is `thread`.
 // `ring`: kWarps * kWarpBytes of shared memory.
-__device__ __forceinline__ void attend_pieces(unsigned char *ring, int thread, unsigned block,
+__device__ __forceinline__ void attend_pieces(unsigned char *ring, unsigned thread, unsigned block,
                                               unsigned blocks, PARAMETERS(RESULT)) {
   const int warp = thread / 32, lane = thread % 32;
   const unsigned across = unsigned(heads / SHARE),
