@@ -163,6 +163,37 @@ std::vector<const plan::Function *> callees_of(const plan::Plan &plan,
   return found;
 }
 
+/// Of the tensors that a step reads, and of those that it writes, each once; 0 where one has no
+/// size.
+uint64_t bytes_of(const plan::Plan &plan, const plan::Function &function, const plan::Step &step,
+                  const SymbolValues &symbols) {
+  std::optional<uint64_t> bytes = 0;
+  std::vector<std::pair<uint32_t, bool>> seen;
+  for (uint32_t a = step.accesses.begin; a < step.accesses.end(); ++a) {
+    const plan::BufferAccess &access = function.accesses[a];
+    const auto size = evaluate(plan, symbols, function.buffers[access.buffer].bytes);
+    for (const bool writes : {false, true})
+      if ((writes ? ir::writes(access.access) : ir::reads(access.access)) &&
+          std::find(seen.begin(), seen.end(), std::pair(access.buffer, writes)) == seen.end()) {
+        seen.emplace_back(access.buffer, writes);
+        if (!size.ok() || !add(bytes, *size).ok() || !bytes)
+          return 0;
+      }
+  }
+  return *bytes;
+}
+
+void find_longest(const plan::Plan &plan, const plan::Function &function,
+                  const SymbolValues &symbols, MemoryRow &row) {
+  for (const plan::Step &step : function.steps)
+    if (step.kind == plan::StepKind::kernel)
+      if (const uint64_t bytes = bytes_of(plan, function, step, symbols);
+          bytes > row.longest_bytes) {
+        row.longest = step.name;
+        row.longest_bytes = bytes;
+      }
+}
+
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
                             std::span<const cugrt_symbol_value> given) {
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
@@ -196,8 +227,10 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
     CUGRT_TRY(add(row.results, *bytes));
   }
   CUGRT_TRY(add_unplanned(plan, function, symbols, row.dynamic));
+  find_longest(plan, function, symbols, row);
   for (const plan::Function *callee : callees_of(plan, function)) {
     CUGRT_ASSIGN(const SymbolValues of_callee, symbol_values(plan, *callee, given));
+    find_longest(plan, *callee, of_callee, row);
     CUGRT_TRY(add_unplanned(plan, *callee, of_callee, row.dynamic));
   }
   for (const plan::Arena &arena : plan.arenas)

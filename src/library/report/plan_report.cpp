@@ -245,6 +245,9 @@ std::string memory_text(const MemoryRow &row) {
   text += "  arena " + bytes_text(row.arena) + ", arguments " + bytes_text(row.arguments) +
           ", weights " + bytes_text(row.weights) + ", results " + bytes_text(row.results) +
           ", unplanned " + bytes_text(row.dynamic) + "; together " + bytes_text(row.total) + "\n";
+  if (!row.longest.empty())
+    text += "  longest node '" + row.longest + "', which reads and writes " +
+            std::to_string(row.longest_bytes) + "\n";
   return text;
 }
 
@@ -339,7 +342,9 @@ std::string plan_json(const PlanView &view) {
                       {"weight_bytes", bytes_json(row.weights)},
                       {"result_bytes", bytes_json(row.results)},
                       {"unplanned_bytes", bytes_json(row.dynamic)},
-                      {"total_bytes", bytes_json(row.total)}});
+                      {"total_bytes", bytes_json(row.total)},
+                      {"longest_node", row.longest.empty() ? Json() : Json(row.longest)},
+                      {"longest_node_bytes", row.longest_bytes}});
   }
   json["functions"] = std::move(functions);
   json["code"] = code_json(view.plan);

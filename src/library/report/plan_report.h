@@ -1,9 +1,9 @@
 // Forms of a plan's report. Internal to the runtime; module_report.h is the way in.
 #pragma once
 
-#include "plan/edges/region_levels.h"
 #include "compiler/planner/lower/planner.h"
 #include "device/program/symbol_binding.h"
+#include "plan/edges/region_levels.h"
 
 namespace cugrt::runtime {
 
@@ -16,6 +16,10 @@ struct MemoryRow {
   std::vector<std::string> constraints;
   std::optional<uint64_t> arena = 0, arguments = 0, weights = 0, results = 0, dynamic = 0,
                           total = 0;
+  /// The kernel that reads and writes the most bytes, and how many: as much at least may have to
+  /// end before an urgent run beside gets the device. "": none, or a size is not known.
+  std::string longest;
+  uint64_t longest_bytes = 0;
 };
 
 /// What a lowered module launches, over all functions.

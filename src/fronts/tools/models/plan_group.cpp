@@ -84,6 +84,11 @@ GroupMember group_member(const std::string &name, const std::string &report) {
       member.weights = std::max(member.weights, row.at("weight_bytes").get<uint64_t>());
       if (!row.at("result_bytes").is_null())
         results += row.at("result_bytes").get<uint64_t>();
+      if (const auto bytes = row.at("longest_node_bytes").get<uint64_t>();
+          bytes > member.longest_bytes) {
+        member.longest = row.at("longest_node").get<std::string>();
+        member.longest_bytes = bytes;
+      }
     }
     for (const Json &function : plan.at("functions"))
       for (const Json &region : function.at("regions"))
@@ -128,6 +133,13 @@ std::string group_text(const GroupPlan &plan) {
     instances += member.instances;
   }
   text += line("group", "", {weights, plan.arenas(), results, caches, plan.total(), instances});
+  const auto longest = std::max_element(
+      plan.members.begin(), plan.members.end(),
+      [](const GroupMember &a, const GroupMember &b) { return a.longest_bytes < b.longest_bytes; });
+  if (longest != plan.members.end() && longest->longest_bytes != 0)
+    text += "Longest node: '" + longest->longest + "' of " + longest->name +
+            ", which reads and writes " + std::to_string(longest->longest_bytes) +
+            " bytes: an urgent run may have to wait for it.\n";
   text += "With weights of one model at a time: " + std::to_string(plan.least()) + " bytes.\n";
   if (plan.budget)
     text += "The budget of " + std::to_string(*plan.budget) + " bytes " +
@@ -147,7 +159,9 @@ std::string group_json(const GroupPlan &plan) {
                        {"result_bytes", member.results},
                        {"cache_bytes", member.caches},
                        {"instance_bytes", member.instances},
-                       {"total_bytes", member.total()}});
+                       {"total_bytes", member.total()},
+                       {"longest_node", member.longest_bytes ? Json(member.longest) : Json()},
+                       {"longest_node_bytes", member.longest_bytes}});
   const Json all = {{"models", members},
                     {"arena_bytes", plan.arenas()},
                     {"total_bytes", plan.total()},

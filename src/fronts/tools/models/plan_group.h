@@ -12,6 +12,8 @@ struct GroupMember {
   std::string name, word; // "": none
   uint64_t weights = 0, arena = 0, results = 0, caches = 0;
   uint64_t instances = 0; // estimated: one for each region
+  std::string longest;    // its node that reads and writes the most bytes, where sizes are known
+  uint64_t longest_bytes = 0;
   uint64_t total() const { return weights + arena + results + caches; }
 };
 
