@@ -374,6 +374,20 @@ typedef struct cugrt_costs {
   uint64_t patch_node_ns;              /* to set one node */
 } cugrt_costs;
 
+/* A run that its deadline had passed before the device ended it. */
+typedef struct cugrt_missed_run {
+  size_t struct_size;
+  uint64_t run;     /* number of the session's run, from 0; runs that returned an error count not */
+  int64_t begin_ns; /* when session_run was called, by the steady clock (CLOCK_MONOTONIC) */
+  uint64_t took_ns; /* from then until the host was told of the end, by the same clock */
+  uint64_t deadline_ns;
+} cugrt_missed_run;
+
+/* Called from a thread of the driver's, one run of a session after another, at the end of each late
+ * run, which nothing on the device waits for. May not call cugrt or CUDA, nor wait for a thread
+ * that does. */
+typedef void (*cugrt_missed_callback)(void *user, const cugrt_missed_run *missed);
+
 typedef struct cugrt_session_options {
   size_t struct_size;
   const cugrt_weights
@@ -407,6 +421,11 @@ typedef struct cugrt_session_options {
   int32_t priority;
   int32_t wait;            /* cugrt_wait, of session_synchronize */
   int32_t measure_latency; /* 1: keeps times of runs for sessions_get_latency, by two events each */
+  /* From session_run's call until the device has ended the run; 0: none. One measures latency, and
+   * lets sessions_get_deadlines tell. */
+  uint64_t deadline_us;
+  cugrt_missed_callback missed; /* may be NULL; goes with a deadline */
+  void *missed_user;
 } cugrt_session_options;
 
 /* Of the runs of sessions, in nanoseconds. Quantiles are exact up to a 32nd, to the upper side. */
@@ -421,6 +440,10 @@ typedef struct cugrt_group_options {
    * together; 0: no limit. Weights of idle sessions leave before it is an error. Graph instances
    * have budgets of their own, and tensors whose sizes no plan knows are not counted. */
   uint64_t budget_bytes;
+  /* Graphs of the group's sessions of priority 0 that may be queued on the device, or run there, at
+   * a time: a run that would put one more there waits, on the host, until one has ended. So a run
+   * of a larger priority finds no more than these before it. 0: no limit; at most 1024. */
+  uint32_t low_priority_ahead;
 } cugrt_group_options;
 
 /* Bytes of device memory. */
@@ -819,6 +842,11 @@ typedef struct cugrt_api {
    * from run to run: weights of idle sessions leave for it, or it is CUGRT_OUT_OF_DEVICE_MEMORY.
    * The buffer may outlive the group. */
   cugrt_status *(*group_buffer_create)(cugrt_group *group, uint64_t bytes, cugrt_buffer **buffer);
+  /* Over several sessions with deadlines, when all their runs so far have ended: how long these
+   * took from session_run's call to the device's end, and how many were late. Either may be NULL.
+   */
+  cugrt_status *(*sessions_get_deadlines)(cugrt_session *const *sessions, size_t session_count,
+                                          cugrt_latency *whole, uint64_t *missed);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

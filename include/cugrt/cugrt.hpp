@@ -210,9 +210,11 @@ static_assert(sizeof(Value) == sizeof(cugrt_value),
 class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
 public:
   /// `budget_bytes`: of all sessions' arenas, weights and results, and of buffers; 0: no limit.
-  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0) {
+  /// `low_priority_ahead`: as of cugrt_group_options.
+  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0, uint32_t low_priority_ahead = 0) {
     auto options = detail::sized<cugrt_group_options>();
     options.budget_bytes = budget_bytes;
+    options.low_priority_ahead = low_priority_ahead;
     check(api().group_create(runtime.get(), &options, &handle_));
   }
   cugrt_memory memory() const {
@@ -633,6 +635,17 @@ public:
     auto latency = detail::sized<cugrt_latency>();
     check(api().sessions_get_latency(&handle_, 1, nullptr, &latency));
     return latency;
+  }
+  /// Of a session with a deadline, whose work it waits for; see sessions_get_deadlines.
+  cugrt_latency whole_latency() const {
+    auto latency = detail::sized<cugrt_latency>();
+    check(api().sessions_get_deadlines(&handle_, 1, &latency, nullptr));
+    return latency;
+  }
+  uint64_t missed_deadlines() const {
+    uint64_t missed = 0;
+    check(api().sessions_get_deadlines(&handle_, 1, nullptr, &missed));
+    return missed;
   }
   /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.

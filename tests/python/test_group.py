@@ -174,3 +174,25 @@ def test_a_budget_too_small_for_a_language_model_is_an_error_with_figures(tiny_p
             cugrt.LLM(tiny_path, **wrong)
     with pytest.raises(cugrt.Error, match="group is a cugrt.Group, not of type str"):
         cugrt.LLM(tiny_path, group="eyes")
+
+
+def test_late_runs_are_told():
+    net, told = NETS[0], []
+    group = cugrt.Group(low_priority_ahead=2)
+    model = group.load(net.text, weights=net.weights, deadline_us=1, missed=told.append)
+    for rows in (1, 5, 5, 7):
+        assert net.is_right(model, rows)
+    latency = model.latency  # tells of the last ones
+    assert [run["run"] for run in told] == list(range(4))
+    assert all(run["took_ns"] > run["deadline_ns"] == 1000 for run in told)
+    assert latency["missed"] == latency["whole"]["count"] == 4
+    assert latency["whole"]["max"] == max(run["took_ns"] for run in told)
+    kept = group.load(net.text, weights=net.weights, deadline_us=3_600_000_000, missed=told.append)
+    assert net.is_right(kept, 3) and kept.latency["missed"] == 0 and len(told) == 4
+    assert "missed" not in group.load(net.text, weights=net.weights).latency
+
+
+@pytest.mark.parametrize("arguments", [{"missed": print}, {"deadline_us": 0}, {"deadline_us": 5, "missed": 1}])
+def test_deadlines_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(cugrt.Error, match="missed|deadline_us"):
+        cugrt.Group().load(NETS[0].text, weights=NETS[0].weights, **arguments)

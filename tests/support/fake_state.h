@@ -242,6 +242,7 @@ struct FakeState {
   CUGRT_FAKE(StreamQuery, CUstream stream);
   CUGRT_FAKE(StreamWaitEvent, CUstream stream, CUevent event, unsigned flags);
   CUGRT_FAKE(StreamIsCapturing, CUstream stream, CUstreamCaptureStatus *status);
+  CUGRT_FAKE(LaunchHostFunc, CUstream stream, CUhostFn function, void *user);
   CUGRT_FAKE(StreamGetCtx, CUstream stream, CUcontext *context);
   CUGRT_FAKE(ThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode);
   CUGRT_FAKE(EventCreate, CUevent *event, unsigned flags);

@@ -8,6 +8,7 @@ namespace cugrt::runtime::api {
 namespace {
 
 constexpr size_t kGroupOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_group_options, budget_bytes);
+constexpr uint32_t kMostAhead = 1024;
 constexpr size_t kMemoryBytes = CUGRT_SIZE_THROUGH(cugrt_memory, budget_bytes);
 
 Status hand_out(cugrt_memory filled, cugrt_memory *memory) {
@@ -26,7 +27,13 @@ cugrt_status *group_create(cugrt_runtime *runtime, const cugrt_group_options *gi
         read_struct(given, "cugrt_group_options", kGroupOptionsBytes, cugrt_group_options{}));
     CUGRT_TRY(runtime->device->require_driver());
     auto made = std::make_unique<cugrt_group>();
-    made->group = std::make_shared<Group>(runtime->device, options.budget_bytes);
+    if (options.low_priority_ahead > kMostAhead)
+      return Status::error(Code::invalid_argument, "cugrt_group_options.low_priority_ahead is " +
+                                                       std::to_string(options.low_priority_ahead) +
+                                                       "; at most " + std::to_string(kMostAhead) +
+                                                       " graphs can be counted");
+    CUGRT_ASSIGN(made->group,
+                 Group::make(runtime->device, {options.budget_bytes, options.low_priority_ahead}));
     *group = made.release();
     return {};
   });
@@ -117,6 +124,24 @@ cugrt_status *sessions_get_latency(cugrt_session *const *sessions, size_t sessio
   });
 }
 
+cugrt_status *sessions_get_deadlines(cugrt_session *const *sessions, size_t session_count,
+                                     cugrt_latency *whole, uint64_t *missed) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(sessions);
+    auto times = std::make_unique<DurationHistogram>();
+    uint64_t late = 0;
+    for (size_t i = 0; i < session_count; ++i) {
+      CUGRT_REQUIRE(sessions[i]);
+      CUGRT_TRY(sessions[i]->session->add_deadline(*times, late));
+    }
+    if (whole)
+      CUGRT_TRY(hand_out(*times, whole));
+    if (missed)
+      *missed = late;
+    return {};
+  });
+}
+
 cugrt_status *session_is_resident(cugrt_session *session, int32_t *is_resident) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
@@ -138,6 +163,7 @@ void add_group_entries(cugrt_api &table) {
   table.session_is_resident = session_is_resident;
   table.session_seal = session_seal;
   table.sessions_get_latency = sessions_get_latency;
+  table.sessions_get_deadlines = sessions_get_deadlines;
 }
 
 } // namespace cugrt::runtime::api

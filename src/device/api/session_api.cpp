@@ -8,6 +8,7 @@ namespace cugrt::runtime::api {
 namespace {
 
 constexpr size_t kSessionOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_session_options, eager);
+constexpr uint64_t kMostDeadlineUs = uint64_t(3600) * 1'000'000;
 constexpr size_t kRunBytes = CUGRT_SIZE_THROUGH(cugrt_run_options, use_default_stream);
 constexpr size_t kCountersBytes = CUGRT_SIZE_THROUGH(cugrt_counters, result_bytes);
 constexpr size_t kPrepareBytes = CUGRT_SIZE_THROUGH(cugrt_prepare_report, free_bytes);
@@ -90,6 +91,11 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
     session_options.priority = options.priority;
     session_options.wait = static_cast<cugrt_wait>(options.wait);
     session_options.measures_latency = options.measure_latency != 0;
+    if ((options.missed && options.deadline_us == 0) || options.deadline_us > kMostDeadlineUs)
+      return Status::error(Code::invalid_argument,
+                           "of cugrt_session_options, missed needs a deadline_us, which is at most "
+                           "an hour");
+    session_options.deadline = {options.deadline_us * 1000, options.missed, options.missed_user};
     if (options.exclusive && (!options.group || !*options.exclusive))
       return Status::error(Code::invalid_argument,
                            "exclusive is a word of a group: give the group, and a word that is not "

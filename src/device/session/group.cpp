@@ -61,6 +61,15 @@ Status Word::wait() {
   return {};
 }
 
+Result<std::shared_ptr<Group>> Group::make(std::shared_ptr<Device> device, const Options &options) {
+  auto group = std::make_shared<Group>(std::move(device), options.budget_bytes);
+  if (options.low_priority_ahead != 0) {
+    CUGRT_ASSIGN(group->low_priority_ahead_,
+                 AheadLimit::make(group->device_->context(), options.low_priority_ahead));
+  }
+  return group;
+}
+
 Group::Group(std::shared_ptr<Device> device, uint64_t budget_bytes)
     : device_(std::move(device)),
       weights_(std::make_shared<GroupWeights>(std::make_shared<MemoryBudget>(budget_bytes))) {

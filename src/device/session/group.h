@@ -19,6 +19,7 @@
 #include "device/context/device.h"
 #include "device/context/in_use.h"
 #include "device/driver/stream.h"
+#include "device/session/ahead_limit.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -108,7 +109,12 @@ private:
 /// Any thread. Sessions keep it alive.
 class Group {
 public:
-  /// A budget of 0: no limit.
+  struct Options {
+    uint64_t budget_bytes = 0;       // 0: no limit, as of the next
+    uint32_t low_priority_ahead = 0; // graphs of sessions of priority 0 that may be on their way
+  };
+  static Result<std::shared_ptr<Group>> make(std::shared_ptr<Device> device,
+                                             const Options &options);
   Group(std::shared_ptr<Device> device, uint64_t budget_bytes);
   ~Group();
   Group(const Group &) = delete;
@@ -117,6 +123,8 @@ public:
   const std::shared_ptr<Device> &device_owner() const { return device_; }
   const std::shared_ptr<MemoryBudget> &budget() const { return weights_->budget(); }
   const std::shared_ptr<GroupWeights> &weights() const { return weights_; }
+  /// Of sessions of priority 0; null: none.
+  AheadLimit *low_priority_ahead() const { return low_priority_ahead_.get(); }
   /// The word of an executable's sessions, null where it has none: all have that of the first one,
   /// and another one is refused. "": whatever it is.
   Result<std::shared_ptr<Word>> word_of(const std::shared_ptr<const Executable> &executable,
@@ -143,6 +151,7 @@ private:
   };
   std::shared_ptr<Device> device_;
   std::shared_ptr<GroupWeights> weights_;
+  std::unique_ptr<AheadLimit> low_priority_ahead_;
   std::mutex words_mutex_; // guards the two maps
   std::map<const Executable *, Model> models_;
   std::map<std::string, std::shared_ptr<Word>> words_;

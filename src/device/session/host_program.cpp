@@ -154,17 +154,25 @@ Status HostProgram::run_item(FunctionState &state, const plan::Item &item) {
   return {};
 }
 
+/// Of a session whose graphs are counted, when there is room for one more.
+template <class Launch> Status HostProgram::admitted(Launch launch) {
+  return session_.ahead_ ? session_.ahead_->admit(stream_, launch) : launch();
+}
+
 Status HostProgram::run_region(uint32_t number) {
   GraphCache &cache = session_.cache_;
-  Status status =
-      session_.log_.on() ? cache.launch_logged(number, stream_) : cache.launch(number, stream_);
+  Status status = admitted([&] {
+    return session_.log_.on() ? cache.launch_logged(number, stream_)
+                              : cache.launch(number, stream_);
+  });
   if (!status.ok()) [[unlikely]]
     return cache.attribute(number, std::move(status));
   return {};
 }
 
 Status HostProgram::run_step(FunctionState &state, uint32_t step) {
-  return session_.cache_.launch_step(state.run, step, EagerReason::outside, stream_);
+  return admitted(
+      [&] { return session_.cache_.launch_step(state.run, step, EagerReason::outside, stream_); });
 }
 
 Status HostProgram::allocate(FunctionState &state, const plan::Item &item) {

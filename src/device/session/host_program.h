@@ -28,6 +28,7 @@ private:
   Status check_copy(const FunctionState &state, const plan::Item &item) const;
   Status run_block(FunctionState &state, uint32_t block);
   Status run_item(FunctionState &state, const plan::Item &item);
+  template <class Launch> Status admitted(Launch launch);
   Status run_region(uint32_t number);
   Status run_step(FunctionState &state, uint32_t step);
   Status allocate(FunctionState &state, const plan::Item &item);

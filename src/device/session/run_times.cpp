@@ -36,8 +36,12 @@ uint64_t DurationHistogram::quantile(uint32_t thousandths) const {
   return 0;
 }
 
-Result<std::unique_ptr<RunTimes>> RunTimes::make(const driver::Context &context) {
+Result<std::unique_ptr<RunTimes>> RunTimes::make(const driver::Context &context,
+                                                 const DeadlineWatch::Options &deadline) {
   auto times = std::make_unique<RunTimes>();
+  if (deadline.deadline_ns != 0) {
+    CUGRT_ASSIGN(times->deadline_, DeadlineWatch::make(context, deadline));
+  }
   for (Pair &pair : times->pairs_) {
     CUGRT_ASSIGN(pair.begin, driver::Event::create(context, driver::Event::Timing::on));
     CUGRT_ASSIGN(pair.end, driver::Event::create(context, driver::Event::Timing::on));
@@ -51,10 +55,14 @@ void RunTimes::begin(driver::StreamRef stream) {
   begun_ = waiting_ < kPairs && pairs_[(first_ + waiting_) % kPairs].begin.record(stream).ok();
 }
 
-void RunTimes::end(driver::StreamRef stream) {
+Status RunTimes::end(driver::StreamRef stream, Status launched) {
   if (begun_ && pairs_[(first_ + waiting_) % kPairs].end.record(stream).ok())
     ++waiting_;
   begun_ = false;
+  if (!launched.ok())
+    return launched;
+  host_.add(static_cast<uint64_t>(steady_ns() - begin_ns_));
+  return deadline_ ? deadline_->watch(stream, begin_ns_) : Status();
 }
 
 void RunTimes::collect() {

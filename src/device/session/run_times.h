@@ -1,55 +1,29 @@
-// How long runs take: for the host until they are queued, and on the device. Kept as histograms, so
-// that a run allocates nothing.
+// How long runs take: for the host until they are queued, on the device, and against a deadline.
 #pragma once
 
-#include "device/driver/stream.h"
-
-#include <array>
-#include <memory>
+#include "device/context/clock.h"
+#include "device/session/deadline.h"
 
 namespace cugrt::runtime {
-
-/// Counts of durations in nanoseconds. A bucket is at most a 32nd of its values wide, so quantiles
-/// are at most that much above the exact ones, and never above the maximum.
-class DurationHistogram {
-public:
-  void add(uint64_t ns) {
-    ++counts_[bucket_of(ns)];
-    ++count_;
-    max_ = ns > max_ ? ns : max_;
-  }
-  void add(const DurationHistogram &other);
-  uint64_t count() const { return count_; }
-  uint64_t max() const { return max_; }
-  /// The least bound that so many thousandths of the durations, rounded up, do not exceed; 0 of
-  /// none.
-  uint64_t quantile(uint32_t thousandths) const;
-
-private:
-  static constexpr unsigned kExactBits = 6; // durations below 2^6 have buckets of their own
-  static constexpr size_t kBuckets =
-      ((65 - kExactBits) << (kExactBits - 1)) + (1 << (kExactBits - 1));
-  static size_t bucket_of(uint64_t ns);
-  static uint64_t last_of(size_t bucket);
-  std::array<uint64_t, kBuckets> counts_{};
-  uint64_t count_ = 0, max_ = 0;
-};
 
 /// Of one session, whose use the caller has.
 class RunTimes {
 public:
-  static Result<std::unique_ptr<RunTimes>> make(const driver::Context &context);
+  static Result<std::unique_ptr<RunTimes>> make(const driver::Context &context,
+                                                const DeadlineWatch::Options &deadline);
 
-  /// Around the launches of a run. A run without a free pair of events, as where more are on their
-  /// way than there are pairs, is not among the device's times. Context current.
+  /// A run has been called.
+  void arrive() { begin_ns_ = steady_ns(); }
+  /// Around its launches, of which `launched` came. A run without a free pair of events, as where
+  /// more are on their way than there are pairs, is not among the device's times. Context current.
   void begin(driver::StreamRef stream);
-  void end(driver::StreamRef stream);
-  void queued(uint64_t ns) { host_.add(ns); }
+  Status end(driver::StreamRef stream, Status launched);
   /// Takes in the runs that have ended. Context current.
   void collect();
 
   const DurationHistogram &host() const { return host_; }
   const DurationHistogram &device() const { return device_; }
+  const DeadlineWatch *deadline() const { return deadline_.get(); } // null: none
 
 private:
   static constexpr size_t kPairs = 64;
@@ -59,6 +33,8 @@ private:
   std::array<Pair, kPairs> pairs_;
   size_t first_ = 0, waiting_ = 0; // pairs whose run may not have ended
   bool begun_ = false;             // the one behind those
+  int64_t begin_ns_ = 0;
+  std::unique_ptr<DeadlineWatch> deadline_;
   DurationHistogram host_, device_;
 };
 

@@ -3,7 +3,6 @@
 #include "device/session/session.h"
 
 #include "base/type/state_scope.h"
-#include "device/context/clock.h"
 #include "device/driver/driver_error.h"
 
 #include "device/program/named_symbols.h"
@@ -124,8 +123,8 @@ Status Session::allocate(const SessionOptions &options) {
   CUGRT_ASSIGN(order_event_, Event::create(context, Event::Timing::off,
                                            wait_ == CUGRT_WAIT_BLOCK ? Event::Waiting::blocking
                                                                      : Event::Waiting::as_context));
-  if (options.measures_latency) {
-    CUGRT_ASSIGN(times_, RunTimes::make(context));
+  if (options.measures_latency || options.deadline.deadline_ns != 0) {
+    CUGRT_ASSIGN(times_, RunTimes::make(context, options.deadline));
     straight_ = kOtherwise;
   }
   return clear_state();
@@ -177,9 +176,10 @@ Status Session::add_functions() {
           buffer != kNone && function.buffers[buffer].base == plan::BufferBase::slot)
         state->results_in_slots.push_back(r);
     const std::vector<plan::Item> &items = function.blocks[0].items;
-    // A session that keeps a log takes the other path, so that this one need not ask.
+    // A session that keeps a log, or whose graphs are counted, takes the other path, so that this
+    // one need not ask.
     state->is_region = items.size() == 1 && items[0].kind == plan::ItemKind::region &&
-                       items[0].index == 0 && function.dynamic_count == 0 && !log_.on();
+                       items[0].index == 0 && function.dynamic_count == 0 && !log_.on() && !ahead_;
     state->first_region = cache_.add_function(state->run);
     functions_.push_back(std::move(state));
   }
@@ -216,9 +216,10 @@ Status Session::in_unplanned_figures(Status status) const {
 Session::~Session() {
   if (group_)
     group_->remove(*this);
-  if (in_flight_) {
+  if (in_flight_ || times_) {
     auto guard = code_->device().context().enter();
     (void)wait_for_last();
+    times_.reset(); // looks at deadlines of the last runs
   }
   if (word_) {
     const Word::Hold hold(word_.get());
@@ -354,7 +355,8 @@ Status Session::check_callers_run(driver::StreamRef stream) {
 /// the session's own stream pays the price of a straight one and that of the word's lock.
 [[gnu::noinline]] Status Session::run_otherwise(FunctionState &state, uint32_t function,
                                                 const RunRequest &request) {
-  const int64_t begin_ns = times_ ? steady_ns() : 0;
+  if (times_)
+    times_->arrive();
   if (!request.own_stream) [[unlikely]]
     CUGRT_TRY(check_callers_run(stream_of(request)));
   Word *word = word_.get();
@@ -375,11 +377,9 @@ Status Session::check_callers_run(driver::StreamRef stream) {
     word->ran(this);
   Status status = launch_bound(state, function, request, last_stream_);
   if (times_)
-    times_->end(last_stream_);
+    status = times_->end(last_stream_, std::move(status));
   if (!request.own_stream) [[unlikely]]
     status = end_on_callers(std::move(status));
-  if (times_ && status.ok())
-    times_->queued(static_cast<uint64_t>(steady_ns() - begin_ns));
   return status;
 }
 

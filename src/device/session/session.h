@@ -38,6 +38,7 @@ struct SessionOptions {
   int priority = 0;             // of its own stream; larger goes first
   cugrt_wait wait = CUGRT_WAIT_DEFAULT;
   bool measures_latency = false;
+  DeadlineWatch::Options deadline; // one has the latency measured, too
 };
 
 struct RunRequest {
@@ -72,6 +73,9 @@ public:
   Status seal();
   /// Adds the times of runs so far; invalid_argument where none are kept.
   Status add_latency(DurationHistogram &host, DurationHistogram &device);
+
+  /// Adds runs so far, for which it waits, and the late ones; invalid_argument without a deadline.
+  Status add_deadline(DurationHistogram &whole, uint64_t &missed);
 
   /// Frees what the session's weights have on the device, once the work of all sessions that share
   /// them has ended; the next run of one brings them back. Busy where one runs. Any thread.
@@ -213,6 +217,7 @@ private:
   uint8_t straight_ = kStraight;
   cugrt_wait wait_ = CUGRT_WAIT_DEFAULT;
   std::unique_ptr<RunTimes> times_; // null: not kept
+  AheadLimit *ahead_ = nullptr;     // the group's, for this session; null: none
   bool in_flight_ = false;          // last_stream_ has work of ours that nobody has waited for
   bool end_recorded_ = false;       // by order_event_: last_stream_ is not to be touched
   std::atomic<bool> in_use_ = false;

@@ -34,6 +34,7 @@ Status Session::join(const SessionOptions &options) {
                          "sessions of a group have memory of the driver's, which the group counts: "
                          "give an allocator to sessions without one");
   CUGRT_ASSIGN(word_, group_->word_of(code_->executable_owner(), options.word));
+  ahead_ = options.priority == 0 ? group_->low_priority_ahead() : nullptr;
   straight_ = kOtherwise;
   return {};
 }

@@ -80,6 +80,21 @@ Status Session::add_latency(DurationHistogram &host, DurationHistogram &device) 
   return {};
 }
 
+Status Session::add_deadline(DurationHistogram &whole, uint64_t &missed) {
+  InUse use(in_use_);
+  if (!taken(use))
+    return InUse::refusal();
+  const DeadlineWatch *deadline = times_ ? times_->deadline() : nullptr;
+  if (!deadline)
+    return Status::error(Code::invalid_argument,
+                         "the session has no deadline: open it with deadline_us");
+  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
+  CUGRT_TRY(deadline->settle());
+  whole.add(deadline->times());
+  missed += deadline->missed();
+  return {};
+}
+
 Status Session::wait_as_told() const {
   if (wait_ == CUGRT_WAIT_BLOCK) {
     if (!end_recorded_)

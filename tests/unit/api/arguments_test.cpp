@@ -131,6 +131,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_is_resident);
   CHECK_NULLS(session_seal);
   CHECK_NULLS(sessions_get_latency);
+  CHECK_NULLS(sessions_get_deadlines);
   CHECK_NULLS(stream_create_with_priority);
   CHECK_NULLS(cache_list);
   CHECK_NULLS(pack_write);

@@ -12,19 +12,24 @@ class Group:
     """Models on one device: loaded with :meth:`load`, or :class:`cugrt.LLM`, with one budget of device memory.
 
     ``budget``: bytes of arenas, weights and results of all models together; None is no limit. Weights of models that
-    are idle leave the device before it is an error, and come back with the next call. ``driver``, ``device``: as of
-    :func:`load`. Models may outlive the group.
+    are idle leave the device before it is an error, and come back with the next call. ``low_priority_ahead``: graphs of
+    models of priority 0 that may be on their way to the device at a time, before a call of one waits; None is no limit.
+    ``driver``, ``device``: as of :func:`load`. Models may outlive the group.
     """
 
-    def __init__(self, budget: int | None = None, *, driver: str | None = None, device: int = 0) -> None:
+    def __init__(self, budget: int | None = None, *, low_priority_ahead: int | None = None, driver: str | None = None,
+                 device: int = 0) -> None:
         self._driver, self._device = driver, device
         if budget is not None and whole("budget", budget) < 1:
             raise Error("budget is a number of bytes, 1 or more, or None")
         self._shared = _native.SharedDevice("" if driver is None else string("driver", driver),
                                             whole("device", device, -2 ** 31, 2 ** 31 - 1), _sources.nvrtc(),
-                                            0 if budget is None else whole("budget", budget))
+                                            0 if budget is None else whole("budget", budget),
+                                            0 if low_priority_ahead is None
+                                            else whole("low_priority_ahead", low_priority_ahead, 1, 1024))
 
     def load(self, source: typing.Any, *, exclusive: str | None = None, priority: int = 0, wait: str | None = None,
+             deadline_us: int | None = None, missed: typing.Callable[[dict[str, int]], typing.Any] | None = None,
              weights: typing.Any = None,
              dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
              bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
@@ -38,18 +43,25 @@ class Group:
         it as a hint, and interrupts no block that runs. A run on arrays of another framework has its stream's.
         ``wait``: how a call waits for the device: ``"spin"`` asks again and again, ``"yield"`` likewise, leaving the
         core to others in between, ``"block"`` sleeps; None is the driver's way.
+        ``deadline_us``: microseconds from when a call's run is queued until the device has ended it; ``latency`` then
+        has ``whole`` and ``missed``. ``missed`` is called for each run that was late, with a dict of ``run``,
+        ``begin_ns`` (of ``time.monotonic_ns``), ``took_ns`` and ``deadline_ns``: by the thread that next ends a call of
+        the model, or asks for its latency; of more than 256 that wait, the oldest are told.
         """
-        return opened(source, self, (exclusive, priority, wait), weights, self._driver, self._device, dims, bounds,
+        return opened(source, self, (exclusive, priority, wait, deadline_us, missed), weights, self._driver, self._device, dims, bounds,
                       bind, preprocess, options, progress)
 
-    def _place(self, exclusive, priority, wait):
-        """What a model's place in the group is, checked: the group, its word or "", priority, and cugrt_wait."""
+    def _place(self, exclusive, priority, wait, deadline_us=None, missed=None):
+        """What a model's place in the group is, checked: the group, its word or "", priority, cugrt_wait, deadline."""
         if wait not in WAITS:
             raise Error("wait is 'spin', 'yield', 'block' or None")
         word = "" if exclusive is None else string("exclusive", exclusive)
         if exclusive is not None and not word:
             raise Error("exclusive is a word that is not empty, or None")
-        return self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait)
+        if missed is not None and (deadline_us is None or not callable(missed)):
+            raise Error("missed is a function that goes with deadline_us, or None")
+        deadline = 0 if deadline_us is None else whole("deadline_us", deadline_us, 1, 3_600_000_000)
+        return (self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait), deadline, missed)
 
     @property
     def memory(self) -> dict[str, int]:

@@ -130,10 +130,11 @@ class Model(_native.Model):
         self._seal()
 
     @property
-    def latency(self) -> dict[str, dict[str, int]]:
+    def latency(self) -> dict[str, typing.Any]:
         """Times of a model in a :class:`Group`, in nanoseconds: ``host``, until a run is queued, and ``device``.
 
         Each is a dict of ``count``, ``p50``, ``p99``, ``p99.9`` and ``max``. Waits for calls that run in other threads.
+        Of a model with a deadline also ``whole``, from the call of a run to its end, and ``missed``, a number of runs.
         """
         self._check_open()
         return self._latency()
@@ -270,7 +271,7 @@ def load(source: typing.Any, *, weights: typing.Any = None, driver: str | None =
 
     Raises :class:`cugrt.Error` with the place in the file.
     """
-    return opened(source, None, (None, 0, None), weights, driver, device, dims, bounds, bind, preprocess, options,
+    return opened(source, None, (), weights, driver, device, dims, bounds, bind, preprocess, options,
                   progress)
 
 
@@ -283,7 +284,9 @@ def opened(source, group, place, weights, driver, device, dims, bounds, bind, pr
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         if group is None:
             return LLM(path, driver=driver, device=device, progress=progress)
-        exclusive, priority, wait = place
+        exclusive, priority, wait, deadline_us, missed = place
+        if any_given(deadline_us, missed):
+            raise Error("deadline_us and missed are of models, not of language models")
         return LLM(path, progress=progress, group=group, exclusive=exclusive, priority=priority, wait=wait)
     results = None
     if isinstance(source, Module):
@@ -291,7 +294,7 @@ def opened(source, group, place, weights, driver, device, dims, bounds, bind, pr
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
     if group is not None:
-        described.update(zip(("group", "exclusive", "priority", "wait"), group._place(*place)))
+        described.update(zip(("group", "exclusive", "priority", "wait", "deadline_us", "missed"), group._place(*place)))
     model = Model(described)
     model._results = results
     return model

@@ -93,13 +93,18 @@ nb::dict described(const cugrt_latency &latency) {
 }
 
 nb::dict latency_of(Model &model) {
-  const auto times = [&] {
+  const Model::Latency times = [&] {
     nb::gil_scoped_release released;
     return model.latency();
   }();
   nb::dict all;
-  all["host"] = described(times.first);
-  all["device"] = described(times.second);
+  all["host"] = described(times.host);
+  all["device"] = described(times.device);
+  if (model.has_deadline()) {
+    all["whole"] = described(times.whole);
+    all["missed"] = times.missed;
+    model.tell_missed();
+  }
   return all;
 }
 
@@ -246,9 +251,10 @@ void bind_model(nb::module_ &module) {
   nb::class_<SharedDevice>(module, "SharedDevice")
       .def("__init__",
            [](SharedDevice *self, const std::string &driver, int device, const std::string &nvrtc,
-              uint64_t budget_bytes) {
+              uint64_t budget_bytes, uint32_t low_priority_ahead) {
              nb::gil_scoped_release released;
-             new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes);
+             new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes,
+                                     low_priority_ahead);
            })
       .def("_memory", [](SharedDevice &self) {
         nb::dict all = described_memory(self.group.memory());

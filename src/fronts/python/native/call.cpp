@@ -419,6 +419,25 @@ void Call::finish(bool device) {
 
 nb::object Model::call(size_t function, nb::dict arrays, const std::optional<nb::dict> &out,
                        bool device, bool unwrap) {
+  nb::object values = call_once(function, arrays, out, device, unwrap);
+  if (missed_.any())
+    tell_missed();
+  return values;
+}
+
+void Model::tell_missed() {
+  for (const cugrt_missed_run &run : missed_.take()) {
+    nb::dict all;
+    all["run"] = run.run;
+    all["begin_ns"] = run.begin_ns;
+    all["took_ns"] = run.took_ns;
+    all["deadline_ns"] = run.deadline_ns;
+    source_.missed(all);
+  }
+}
+
+nb::object Model::call_once(size_t function, nb::dict arrays, const std::optional<nb::dict> &out,
+                            bool device, bool unwrap) {
   Lease lease(*this);
   Call call(*this, function, *lease);
   call.take_arguments(arrays);

@@ -87,6 +87,11 @@ std::unique_ptr<OpenSession> Model::open_session(uint32_t record_capacity) {
     options.priority = source_.priority;
     options.wait = source_.wait;
     options.measure_latency = 1;
+    options.deadline_us = source_.deadline_us;
+    if (has_deadline() && !source_.missed.is_none()) {
+      options.missed = MissedRuns::note;
+      options.missed_user = &missed_;
+    }
   }
   std::shared_ptr<const Weights> weights;
   {
@@ -327,9 +332,9 @@ void Model::seal() {
   end_lending();
 }
 
-std::pair<cugrt_latency, cugrt_latency> Model::latency() {
+Model::Latency Model::latency() {
   const std::vector<OpenSession *> all = keep_all();
-  std::pair times(detail::sized<cugrt_latency>(), detail::sized<cugrt_latency>());
+  Latency times;
   try {
     std::vector<std::unique_lock<std::mutex>> between_calls;
     std::vector<cugrt_session *> sessions;
@@ -337,8 +342,10 @@ std::pair<cugrt_latency, cugrt_latency> Model::latency() {
       between_calls.emplace_back(session->busy);
       sessions.push_back(session->session.get());
     }
-    check(
-        api().sessions_get_latency(sessions.data(), sessions.size(), &times.first, &times.second));
+    check(api().sessions_get_latency(sessions.data(), sessions.size(), &times.host, &times.device));
+    if (has_deadline())
+      check(api().sessions_get_deadlines(sessions.data(), sessions.size(), &times.whole,
+                                         &times.missed));
   } catch (...) {
     end_lending();
     throw;

@@ -7,6 +7,8 @@
 
 #include "argument.h"
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,6 +66,31 @@ struct OpenSession {
   std::vector<CallSpan> spans;
 };
 
+/// Late runs until they are told, which a thread of the driver's notes without Python.
+class MissedRuns {
+public:
+  static void note(void *self, const cugrt_missed_run *run) {
+    static_cast<MissedRuns *>(self)->note(*run);
+  }
+  bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
+  std::vector<cugrt_missed_run> take() {
+    std::lock_guard lock(mutex_);
+    return {runs_.begin(), runs_.begin() + count_.exchange(0)};
+  }
+
+private:
+  void note(const cugrt_missed_run &run) {
+    std::lock_guard lock(mutex_);
+    if (const uint32_t count = count_.load(); count < runs_.size()) {
+      runs_[count] = run;
+      count_.store(count + 1);
+    }
+  }
+  std::mutex mutex_; // guards what follows
+  std::array<cugrt_missed_run, 256> runs_;
+  std::atomic<uint32_t> count_ = 0;
+};
+
 class Model {
 public:
   struct Source {
@@ -75,6 +102,8 @@ public:
     std::shared_ptr<SharedDevice> group{};              // null: none
     std::string exclusive{};                            // word in it; "": none
     int32_t priority = 0, wait = CUGRT_WAIT_DEFAULT;    // as of cugrt_session_options
+    uint64_t deadline_us = 0;                           // likewise
+    nb::object missed{};                                // None: nobody is told
   };
   /// Opens the first session. The GIL is held.
   Model(Source source, Executable executable);
@@ -108,8 +137,15 @@ public:
   bool is_resident();
   /// The sessions that there are make nothing any more, and there will be no others.
   void seal();
+  struct Latency {
+    cugrt_latency host = detail::sized<cugrt_latency>(), device = host, whole = host;
+    uint64_t missed = 0; // this and `whole` of a model with a deadline
+  };
   /// Over all sessions; of a model in a group.
-  std::pair<cugrt_latency, cugrt_latency> latency();
+  Latency latency();
+  bool has_deadline() const { return source_.deadline_us != 0; }
+  /// Calls what the source has for late runs. The GIL is held.
+  void tell_missed();
   bool waits_its_way() const { return source_.wait != CUGRT_WAIT_DEFAULT; }
   /// Frees what the model has on the device, once calls that run have ended. Later calls fail.
   void close();
@@ -118,12 +154,15 @@ public:
 private:
   friend class Lease;
   std::unique_ptr<OpenSession> open_session(uint32_t record_capacity);
+  nb::object call_once(size_t function, nb::dict arrays, const std::optional<nb::dict> &out,
+                       bool device, bool unwrap);
   OpenSession *take();
   void refresh(OpenSession &session);
   std::vector<OpenSession *> keep_all();
   void give_back(OpenSession *session);
   void end_lending();
 
+  MissedRuns missed_; // outlives the sessions
   Source source_;
   std::optional<Executable> executable_;
   std::vector<FunctionInfo> functions_;

@@ -261,6 +261,8 @@ void open_model(Model *self, nb::dict source) {
     made.exclusive = string(source, "exclusive");
     made.priority = nb::cast<int32_t>(nb::object(source["priority"]));
     made.wait = nb::cast<int32_t>(nb::object(source["wait"]));
+    made.deadline_us = nb::cast<uint64_t>(nb::object(source["deadline_us"]));
+    made.missed = source["missed"];
   }
   if (string(source, "kind") == "pack") {
     const std::string_view content = content_of(source);
