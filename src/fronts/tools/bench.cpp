@@ -3,6 +3,7 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
+#include "deadline_bench.h"
 #include "fronts/tools/trace/device_times.h"
 #include "language_model.h"
 #include "model.h"
@@ -29,6 +30,7 @@ struct BenchOptions {
   double seconds = 0.5;
   unsigned runs = 0;
   bool json = false;
+  DeadlineOptions deadline;
   std::string by; // op, kernel or binding: where a run's time goes; empty: how long runs take
 };
 
@@ -318,6 +320,13 @@ void bench_shares(const BenchOptions &options) {
 }
 
 void bench(const BenchOptions &options) {
+  if (options.deadline.deadline_us != 0) {
+    DeadlineOptions deadline = options.deadline;
+    deadline.seconds = options.seconds;
+    deadline.runs = options.runs;
+    deadline.json = options.json;
+    return bench_deadline(options.model, deadline);
+  }
   if (!options.by.empty())
     return bench_shares(options);
   std::vector<Symbols> keys = symbol_combinations(options.model.settings);
@@ -327,6 +336,20 @@ void bench(const BenchOptions &options) {
   for (const Symbols &key : keys)
     all.push_back(bench.measure(key));
   options.json ? print_json(model, all) : print_table(model, all);
+}
+
+/// Options that are for files of the other kind. MODULE and --driver are for both.
+void refuse_others(const std::vector<CLI::Option *> &options,
+                   const std::vector<CLI::Option *> &of_modules, const std::string &file) {
+  const bool gguf = is_gguf(file);
+  for (const CLI::Option *option : options) {
+    const std::string name = option->get_name();
+    const bool is_modules =
+        std::find(of_modules.begin(), of_modules.end(), option) != of_modules.end();
+    if (option->count() > 0 && is_modules == gguf && name != "MODULE" && name != "--driver")
+      throw UserError(name + " is " + (gguf ? "not" : "only") + " for GGUF files; '" + file +
+                      "' is " + (gguf ? "one" : "none"));
+  }
 }
 
 } // namespace
@@ -345,6 +368,14 @@ void add_bench(CLI::App &app) {
   command->add_option("--runs", options->runs, "Timed runs of each key, in place of --seconds")
       ->check(CLI::Range(1, 1000000));
   command
+      ->add_option(
+          "--by", options->by,
+          "op, kernel, binding or layer: where the time of a run goes, by CUPTI or events between "
+          "nodes")
+      ->check(CLI::IsMember({"op", "kernel", "binding", "layer"}));
+  add_deadline_options(*command, options->deadline);
+  const std::vector<CLI::Option *> of_modules = command->get_options();
+  command
       ->add_option("--prompt", options->language.prompt,
                    "Of a GGUF file: tokens that are taken in; default 512")
       ->check(CLI::Range(1, 1 << 20));
@@ -353,14 +384,10 @@ void add_bench(CLI::App &app) {
                    "Of a GGUF file: tokens that are given; default 128")
       ->check(CLI::Range(2, 1 << 20));
   add_language_options(*command, options->language);
+  const std::vector<CLI::Option *> of_both = command->get_options();
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");
-  command
-      ->add_option(
-          "--by", options->by,
-          "op, kernel, binding or layer: where the time of a run goes, by CUPTI or events between "
-          "nodes")
-      ->check(CLI::IsMember({"op", "kernel", "binding", "layer"}));
-  command->callback([options] {
+  command->callback([=] {
+    refuse_others(of_both, of_modules, options->model.module);
     if (is_gguf(options->model.module))
       bench_language_model(options->model.module, options->model.driver, options->language,
                            options->json);

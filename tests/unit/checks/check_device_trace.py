@@ -166,6 +166,25 @@ def main():
         kernels, lanes, said = trace(cugrt, folder, "13.4", "loop.cugrt", arguments=inputs)
         mine = [event["args"]["binding"] for event in kernels if event["args"]["run"] == 0]
         expect("a loop's nodes", (mine.count("%r"), mine.count("%next")), (1, 3))
+        # Deadlines, alone and beside a load: of one microsecond all are late.
+        chain = os.path.join(folder, "chain.cugrt")
+        beside = ["--load", chain, "--load-set", "n=4", "--runs", "5", "--json"]
+        rows = json.loads(run(cugrt, "bench", chain, "--set", "n=2", "--deadline", "1", *beside).stdout)
+        told = [(row["load"], row["runs"], row["missed"]) for row in rows]
+        expect("runs with deadlines", told, [("", 5, 5), (chain, 5, 5)])
+        expect("what a load may take", [row["longest_node_us"] is None for row in rows], [True, False])
+        rows = json.loads(run(cugrt, "bench", chain, "--deadline", "3600000000", "--runs", "5", "--json").stdout)
+        expect("an hour's deadline", [(row["runs"], row["missed"]) for row in rows], [(5, 0)])
+        # Options of the other kind of file are refused, by what the file begins with.
+        gguf = os.path.join(folder, "m.gguf")
+        with open(gguf, "wb") as file:
+            file.write(b"GGUF")
+        for words, what in (
+            ((gguf, "--by", "op"), "--by is not for GGUF files"),
+            ((chain, "--prompt", "3"), "--prompt is only for"),
+        ):
+            refused = subprocess.run([cugrt, "bench", *words], capture_output=True, text=True, check=False)
+            expect(what, (refused.returncode, what in refused.stderr), (1, True))
         # A pack says the same, but for ops: they became kernels, which are named instead.
         pack = os.path.join(folder, "chain.pack")
         run(cugrt, "compile", os.path.join(folder, "chain.cugrt"), "--arch", "compute_75", "-o", pack)

@@ -105,12 +105,14 @@ std::string symbols_text(const Symbols &symbols) {
   return text;
 }
 
-Model::Model(const ModelOptions &options, std::vector<Span> *spans)
-    : options_(options), source_(options.module) {
+Model::Model(const ModelOptions &options, std::vector<Span> *spans,
+             std::shared_ptr<cugrt::Runtime> runtime)
+    : options_(options), source_(options.module), runtime_(std::move(runtime)) {
   load(spans);
   {
     SpanScope span(spans, "open driver");
-    runtime_.emplace(open_runtime(options.driver));
+    if (!runtime_)
+      runtime_ = std::make_shared<cugrt::Runtime>(open_runtime(options.driver));
     cugrt_runtime_info info = runtime_->info();
     emulated_ = info.emulated != 0;
     driver_ = emulated_ ? "EMULATED" : info.device_name;

@@ -8,6 +8,7 @@
 #include "onnx.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 
 namespace tool {
@@ -38,10 +39,12 @@ std::string symbols_text(const Symbols &symbols);
 
 class Model {
 public:
-  /// Steps of opening are added to `spans`, when it is not null.
-  Model(const ModelOptions &options, std::vector<Span> *spans);
+  /// Steps of opening are added to `spans`, when it is not null. `runtime`: null: one of its own.
+  Model(const ModelOptions &options, std::vector<Span> *spans,
+        std::shared_ptr<cugrt::Runtime> runtime = nullptr);
 
   cugrt::Runtime &runtime() { return *runtime_; }
+  const std::shared_ptr<cugrt::Runtime> &shared_runtime() const { return runtime_; }
   cugrt::Function function() const { return *function_; }
   /// The device's name, or EMULATED.
   const std::string &driver() const { return driver_; }
@@ -72,7 +75,7 @@ private:
   std::optional<cugrt::Pack> pack_; // one of the two
   std::optional<cugrt::Weights> weights_;
   OnnxInputs onnx_inputs_;
-  std::optional<cugrt::Runtime> runtime_;
+  std::shared_ptr<cugrt::Runtime> runtime_;
   std::optional<cugrt::Executable> executable_;
   std::optional<cugrt::Function> function_;
   mutable std::map<std::string, std::string> ops_;
