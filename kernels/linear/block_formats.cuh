@@ -96,14 +96,8 @@ template <int kFormat> struct BlockFormat {
   static __device__ __forceinline__ Part part_of(const Byte *scales, const Byte *tail, int unit,
                                                  int half) {
     const int part = unit * 2 + half;
-    if constexpr (kFormat == 26) {
-      const int both = scales[part];
-      return {half_at<kAlign>(tail) * float(both & 15),
-              -(half_at<kAlign>(tail + 2) * float(both >> 4))};
-    } else if constexpr (kFormat == 36) {
-      const int low = part < 8 ? scales[part] & 15 : scales[part - 8] >> 4;
-      const int high = scales[8 + part % 4] >> part / 4 * 2 & 3;
-      return {half_at<kAlign>(tail) * float((low | high << 4) - 32), 0.0f};
+    if constexpr (kFormat == 26 || kFormat == 36) {
+      return narrow_part<kAlign>(scale_bits(scales, part), tail);
     } else if constexpr (kFormat == 46 || kFormat == 56) {
       const Byte *six = scales + 4;
       const int at = unit % 4;
@@ -116,6 +110,21 @@ template <int kFormat> struct BlockFormat {
     } else {
       return {half_at<kAlign>(scales), kHasLeast ? half_at<kAlign>(scales + 2) : 0.0f};
     }
+  }
+  // Of a format of two or three bits: the scale of part 2 * unit + half, and from bit 4 on the
+  // least of q2_k; what it is with d.
+  static __device__ __forceinline__ int scale_bits(const Byte *scales, int part) {
+    if constexpr (kFormat == 26)
+      return scales[part];
+    const int low = part < 8 ? scales[part] & 15 : scales[part - 8] >> 4;
+    return low | (scales[8 + part % 4] >> part / 4 * 2 & 3) << 4;
+  }
+  template <int kAlign>
+  static __device__ __forceinline__ Part narrow_part(int bits, const Byte *tail) {
+    if constexpr (kFormat == 26)
+      return {half_at<kAlign>(tail) * float(bits & 15),
+              -(half_at<kAlign>(tail + 2) * float(bits >> 4))};
+    return {half_at<kAlign>(tail) * float(bits - 32), 0.0f};
   }
   template <int kAlign>
   static __device__ __forceinline__ Part part_of(const Byte *block, int unit, int half) {

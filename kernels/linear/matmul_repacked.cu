@@ -26,11 +26,11 @@
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: kernels have
 // parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
-// for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4; PLACES
-// and PLACES_32, SLOTS and SLOTS_1 of the rings of matmul_stream and matmul_stream_1, without each
-// of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked. Dynamic shared
-// memory: of tiles two units of each 32 columns and three steps of x (of q6_k and 128 rows two).
-// Those of floating.cuh and assume.cuh.
+// for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4;
+// PLACES and PLACES_32, SLOTS and SLOTS_1 of the rings of matmul_stream and matmul_stream_1,
+// without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked.
+// Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
+// 128 rows two). Those of floating.cuh and assume.cuh.
 
 #include "linear/repacked_stream.cuh"
 #include "linear/strips.cuh"
@@ -163,12 +163,8 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
 #define STREAM_ROWS(tall, slots)
 #endif
 
-// Two, as their rings are made for; of bf16 q2_k would spill.
-#ifdef DTYPE_BF16
-constexpr int kStreams = FORMAT == FORMAT_q2_k ? 1 : 2;
-#else
+// Two, as their rings are made for.
 constexpr int kStreams = 2;
-#endif
 
 #define STREAM(name, tall, slots)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams)                              \

@@ -36,15 +36,6 @@ template <int kFormat, int kEach, int kWarps> struct TileForm {
 // Which chunks of a row are exchanged: lanes that read together then read other banks.
 __device__ __forceinline__ int swizzle(int row) { return (row & 1) << 2 | (row & 2); }
 
-// Adds to `sum`.
-__device__ __forceinline__ void multiply_bf16(float (&sum)[4], const unsigned (&a)[2], unsigned c0,
-                                              unsigned c1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-               "{%4, %5, %4, %5}, {%6, %7}, {%0, %1, %2, %3};"
-               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-               : "r"(a[0]), "r"(a[1]), "r"(c0), "r"(c1));
-}
-
 template <typename Form, bool kAligned> struct RowCopies {
   static constexpr int kApart = Form::kThreads / 8, kOwn = Form::kRows / kApart; // rows of a lane
   const T *from;
@@ -110,12 +101,12 @@ __device__ __forceinline__ void add_to_sums(const Right (&x)[2], int block, int 
 #else
   constexpr unsigned kOne = 0x3f803f80;
 #endif
-  constexpr int kParts = kFormat == 26 ? 2 : 1;
   constexpr int kColumns = Repacked<kFormat>::kIsLarge ? 8 : 4;
-  const int column = lane / 4 % kColumns, part = block * kParts % kColumns;
-  const unsigned first = column == part ? kOne : 0, second = column == part + kParts - 1 ? kOne : 0;
-  multiply(xs, {x[0].x, x[1].x, x[0].y, x[1].y}, first, first);
-  multiply(xs, {x[0].z, x[1].z, x[0].w, x[1].w}, second, second);
+  const int column = lane / 4 % kColumns,
+            part = kFormat == 26 ? block * 2 % 8 + lane % 4 / 2 : block % kColumns;
+  const unsigned one = column == part ? kOne : 0;
+  multiply(xs, {x[0].x, x[1].x, x[0].y, x[1].y}, one, one);
+  multiply(xs, {x[0].z, x[1].z, x[0].w, x[1].w}, one, one);
 }
 
 // Adds block 2 p + b of unit `unit`, times its scales: those of its parts, of four rows of w.
@@ -171,7 +162,6 @@ __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *
   }
 }
 
-#ifdef DTYPE_F16
 // Adds block 2 p + b of a unit of a format of 256 elements, ahead of d.
 template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *step, int p,
@@ -181,8 +171,14 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
   unsigned number[4][Tile::kNumbers][4];
 #pragma unroll
   for (int j = 0; j < 4; ++j)
-    Tile::template scaled_numbers<b>(Tile::words(slot, j, p, lane), Tile::factors(scales[j]),
-                                     number[j]);
+    if constexpr (Repacked<kFormat>::kIsNarrow) {
+      NarrowFactors<kFormat> factors;
+      factors.set(scales[j] | factors.kBase, factors.template steps<1, 0>());
+      factors.template scaled<b>(Tile::narrow(slot, j, p, lane), number[j][0]);
+    } else {
+      Tile::template scaled_numbers<b>(Tile::words(slot, j, p, lane), Tile::factors(scales[j]),
+                                       number[j]);
+    }
 #pragma unroll
   for (int i = 0; i < kEach; i += 2) {
     const Right x[2] = {right_of<kFormat>(step, i, b, lane),
@@ -203,7 +199,6 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
           }
   }
 }
-#endif
 
 // Adds leasts times sums of x, which begin anew: of a unit, or of q2_k of half of one.
 template <int kFormat, int kEach>
@@ -229,12 +224,14 @@ __device__ __forceinline__ void add_leasts(const Byte *slot, int later, bool hal
     for (int m = 0; m < 2; ++m)
       if constexpr (kIsLarge) {
         float below[4] = {};
-        multiply_bf16(below, {least[2 * m], least[2 * m + 1]}, c0, c1);
+        multiply_bf16(below, {least[2 * m], least[2 * m + 1], least[2 * m], least[2 * m + 1]}, c0,
+                      c1);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           sum[m][i][e] = fma(below[e], -half_of(d[2 * m + e / 2], 1), sum[m][i][e]);
       } else {
-        multiply_bf16(sum[m][i], {least[2 * m], least[2 * m + 1]}, c0, c1);
+        multiply_bf16(sum[m][i], {least[2 * m], least[2 * m + 1], least[2 * m], least[2 * m + 1]},
+                      c0, c1);
       }
   }
 }
@@ -289,9 +286,7 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
   }
   int now = 0, next = (kSlots - 1) * kSlot, step = 0;
   const Byte *const own_rows = shared + share * kEach * 8 * kStepBytes;
-#ifdef DTYPE_F16
   TileSums<kEach> part = {};
-#endif
   RowSums<kEach> xs = {};
 #pragma unroll 1
   for (int unit = 0; unit < units; ++unit) {
@@ -310,14 +305,12 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
       ++step;
       const Byte *own = own_rows + now;
       if constexpr (Tile::kFolds) {
-#ifdef DTYPE_F16
         unsigned scales[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           scales[j] = Tile::scales_of(slot, j, p, lane);
         add_scaled_block<kFormat, 0, kEach>(slot, own, p, lane, scales, part, xs);
         add_scaled_block<kFormat, 1, kEach>(slot, own, p, lane, scales, part, xs);
-#endif
       } else {
         add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, own_column, n, sum,
                                              xs);
@@ -338,7 +331,6 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
-#ifdef DTYPE_F16
     if constexpr (Tile::kFolds)
 #pragma unroll
       for (int m = 0; m < 2; ++m)
@@ -347,10 +339,10 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
             sum[m][i][e] =
-                fma(part[m][i][e], half_of(d[2 * m + e / 2], 0) * 16777216, sum[m][i][e]);
+                fma(part[m][i][e], half_of(d[2 * m + e / 2], 0) * Numbers<kFormat>::kFactor,
+                    sum[m][i][e]);
             part[m][i][e] = 0;
           }
-#endif
     if constexpr (kHasLeast)
       add_leasts<kFormat, kEach>(slot, 1, unit == whole, d, lane, xs, sum);
   }

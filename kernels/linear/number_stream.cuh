@@ -130,8 +130,9 @@ struct NumberUnit {
 
   // Lane 8 i + j reads where row j of fragment i begins; of x that is the lane's row.
   static __device__ __forceinline__ int row_of_x() { return threadIdx.x % 8; }
+  struct Kept {};
   template <bool kAllInside>
-  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int inside,
+  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int inside, const Kept &,
                                              float (&sum)[4]) {
     const unsigned lane = threadIdx.x, row = lane % 16, begin = Slot::at(row, lane / 16);
     const int chunks = inside / int(Slot::kEach); // a whole number of them

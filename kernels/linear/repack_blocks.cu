@@ -8,9 +8,9 @@
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; those of assume.cuh.
 
+#include "linear/repacked.cuh"
 #include "shared/assume.cuh"
 #include "shared/programmatic.cuh"
-#include "linear/repacked.cuh"
 
 typedef BlockFormat<FORMAT> Stored;
 typedef Repacked<FORMAT> Layout;
@@ -47,6 +47,42 @@ __device__ __forceinline__ void store(const unsigned (&quants)[Layout::kUnit][2]
   }
 }
 
+// Of a narrow format: all bits of the quants.
+__device__ __forceinline__ void store_narrow(const unsigned (&quants)[Layout::kUnit][2], Byte *low,
+                                             Byte *high) {
+  unsigned words[6] = {};
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+#pragma unroll
+      for (int b = 0; b < Layout::kLow + Layout::kHigh; ++b)
+        words[Layout::narrow_bit(i, e, b) / 32] |= (quants[i][e / 4] >> (e % 4 * 8 + b) & 1)
+                                                   << Layout::narrow_bit(i, e, b) % 32;
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    reinterpret_cast<unsigned *>(low)[j] = words[j];
+  if constexpr (Layout::kHigh > 0)
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+      reinterpret_cast<unsigned *>(high)[j] = words[4 + j];
+}
+// And of its scales.
+__device__ __forceinline__ void store_scales(const Byte *from, Byte *to) {
+  unsigned words[4] = {};
+#pragma unroll
+  for (int part = 0; part < 16; ++part) {
+    const unsigned bits = Stored::scale_bits(from, part);
+    const int i = part / 2, h = part % 2,
+              at = FORMAT == FORMAT_q2_k ? Layout::least_bit(i, h) : Layout::upper_bit(i, h);
+    words[h] |= (bits & 15) << Layout::scale_bit(i, h) % 32;
+    words[at / 32] |= bits >> 4 << at % 32;
+  }
+#pragma unroll
+  for (int j = 0; j < Layout::kScaleBytes / 4; ++j)
+    reinterpret_cast<unsigned *>(to)[j] = words[j];
+}
+
 __device__ __forceinline__ void copy(Byte *to, const Byte *from, int bytes) {
   for (int i = 0; i < bytes; ++i)
     to[i] = from[i];
@@ -72,14 +108,22 @@ extern "C" __global__ void repack_blocks(const Byte *__restrict__ w, Byte *__res
           quants[b][half] = Stored::template quants_of<1>(stored(b), b % Stored::kUnits,
                                                           Layout::element(q, half * 4));
 
-      store<Layout::kLow, 0>(quants, y + Layout::low_at(row, first, q, blocks), count);
-      store<Layout::kHigh, Layout::kLow>(quants, y + Layout::high_at(row, first, q, n, blocks),
-                                         count);
+      Byte *low = y + Layout::low_at(row, first, q, blocks),
+           *high = y + Layout::high_at(row, first, q, n, blocks);
+      if constexpr (Layout::kIsNarrow) {
+        store_narrow(quants, low, high);
+      } else {
+        store<Layout::kLow, 0>(quants, low, count);
+        store<Layout::kHigh, Layout::kLow>(quants, high, count);
+      }
       if (q != 0)
         continue;
       if constexpr (Stored::kIsLarge) {
-        copy(y + Layout::scale_at(row, first, n, blocks), stored(0) + Stored::kScales,
-             Layout::kScaleBytes);
+        Byte *scales = y + Layout::scale_at(row, first, n, blocks);
+        if constexpr (Layout::kIsNarrow)
+          store_scales(stored(0) + Stored::kScales, scales);
+        else
+          copy(scales, stored(0) + Stored::kScales, Layout::kScaleBytes);
         if constexpr (Layout::kTailBytes > 0)
           copy(y + Layout::tail_at(row, first, n, blocks), stored(0) + Stored::kTail,
                Layout::kTailBytes);

@@ -10,26 +10,39 @@
 //
 // A block here is 32 neighbouring elements of a row, a unit four of them (the last of a row may
 // have fewer), or the eight that GGUF's formats of 256 elements have. Four lanes share it: lane q
-// has elements 8 q to 8 q + 7 of each block, or, where both halves of a block have scales of their
-// own, 4 q to 4 q + 3 of each half. Of kBits bits of each they are kBits bytes a block, and lie
-// side by side for all blocks of a unit.
+// has elements 8 q to 8 q + 7 of each block, or, of q6_k, where both halves of a block have scales
+// of their own, 4 q to 4 q + 3 of each half. Of kBits bits of each they are kBits bytes a block,
+// and lie side by side for all blocks of a unit.
 //
 // clang-format off
 //   format               low  high  scales of a block or unit, as GGUF has them
 //   q4_0, q4_1, iq4_nl   4          scale (f16), in q4_1 with its least
 //   q5_0, q5_1           4    1     scale (f16), in q5_1 with its least
 //   q8_0                 8          scale (f16)
-//   q2_k                 2          16 of scales and leasts; then d and m
-//   q3_k                 2    1     12 of scales; then d
+//   q2_k                 2          16 of scales and leasts, as below; then d and m
+//   q3_k                 2    1     12 of scales, as below; then d
 //   q4_k, q5_k           4    0, 1  d, m, 12 of scales and leasts
 //   q6_k                 4    2     16 scales; then d
 // clang-format on
 //
 // In a word, bits of elements 2 j of a block lie 16 below those of 2 j + 1, as halves of one
 // register: at j * kBits, behind those of the blocks that share the word (kBits < 4). Of 8 bits,
-// byte e is element e, with 128 added; of iq4_nl, nibble e. High bits of q3_k lie 2 j + 2 above
-// where their block begins, as low ones want them: at 0, 1, 8 and 9, going round in their half.
-// High bits of a unit that is not whole are a byte a block: elements 2 j in its low half.
+// byte e is element e, with 128 added; of iq4_nl, nibble e. High bits of a unit that is not whole
+// are a byte a block: elements 2 j in its low half.
+//
+// Narrow formats, q2_k and q3_k, are multiplied by their scales before they are summed up, so that
+// a lane has but one half of each block, h = q / 2. Four blocks i are two words of low bits and, of
+// q3_k, one of high ones, whose halves have elements 2 j and 2 j + 1:
+//
+// clang-format off
+//   q2_k    pair j of block i at bits 8 (j % 2) + 2 i of word j / 2
+//   q3_k    all bits of a quant side by side: pairs 0, 1, 2 of block i in words 0, 1, 2, at bits 0, 3,
+//           9 and 12; pair 3 of blocks 0, 1, 2 at bit 6 of words 0, 1, 2, and of block 3 bit b of the
+//           quant at bit 15 of word b
+//   scales of a unit, block i of half h
+//           4 bits at 32 h + 4 (i / 2) + 16 (i % 2); of q3_k 2 more at 64 + 4 (i / 2) + 2 h + 16 (i % 2)
+//   leasts  4 bits at 64 + 16 (i % 4) + 8 h + 4 (i / 4)
+// clang-format on
 #pragma once
 
 #include "linear/block_formats.cuh"
@@ -38,7 +51,8 @@ constexpr int kBlock = kUnitSize;
 
 template <int kFormat> struct Repacked {
   static constexpr bool kIsLarge = BlockFormat<kFormat>::kIsLarge;
-  static constexpr bool kHasHalves = kFormat == 26 || kFormat == 36 || kFormat == 66;
+  static constexpr bool kIsNarrow = kFormat == 26 || kFormat == 36;
+  static constexpr bool kHasHalves = kFormat == 66;
   static constexpr int kUnit = kIsLarge ? 8 : 4;
   static constexpr int kLow = kFormat == 80 ? 8 : kFormat == 26 || kFormat == 36 ? 2 : 4;
   static constexpr int kHigh = kFormat == 66 ? 2 : kFormat == 36 || kFormat / 10 == 5 ? 1 : 0;
@@ -46,7 +60,7 @@ template <int kFormat> struct Repacked {
   static constexpr int kScaleBytes = kIsLarge                          ? (kFormat == 36 ? 12 : 16)
                                      : BlockFormat<kFormat>::kHasLeast ? 4
                                                                        : 2;
-  static constexpr int kTailBytes = kFormat == 26 ? 4 : kHasHalves ? 2 : 0;
+  static constexpr int kTailBytes = kFormat == 26 ? 4 : kFormat == 36 || kFormat == 66 ? 2 : 0;
   // Whether words of the last part begin at multiples of 4, or end in it, only where there is an
   // even number of blocks or units.
   static constexpr bool kWantsEven = kTailBytes == 2 || kFormat == 50;
@@ -57,9 +71,31 @@ template <int kFormat> struct Repacked {
   }
   // Of kBits of an element of block `i` of a unit, the place in their word.
   template <int kBits> static constexpr __device__ __forceinline__ int bit(int i, int e) {
-    return kFormat == 49                 ? 4 * e
-           : kFormat == 36 && kBits == 1 ? (i % 2 + i % 4 / 2 * 8 + e / 2 * 2 + 2) % 16 + e % 2 * 16
-                                         : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
+    return kFormat == 49 ? 4 * e : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
+  }
+  // Of a narrow format: where bit b of element e of block i is, in the lane's low bits and, behind
+  // them, its high ones.
+  static constexpr __device__ __forceinline__ int narrow_bit(int i, int e, int b) {
+    const int four = i / 4, j = e / 2, half = e % 2 * 16;
+    if (kFormat == 26)
+      return (2 * four + j / 2) * 32 + half + j % 2 * 8 + i % 4 * 2 + b;
+    const int word = j < 3       ? j
+                     : i % 4 < 3 ? i % 4
+                                 : b,
+              place = j < 3       ? i % 4 / 2 * 9 + i % 2 * 3 + b
+                      : i % 4 < 3 ? 6 + b
+                                  : 15;
+    return (word < 2 ? 2 * four + word : 4 + four) * 32 + half + place;
+  }
+  // Likewise of scales: that of half h of block i, the rest of it, and the least.
+  static constexpr __device__ __forceinline__ int scale_bit(int i, int h) {
+    return 32 * h + i / 2 * 4 + i % 2 * 16;
+  }
+  static constexpr __device__ __forceinline__ int upper_bit(int i, int h) {
+    return 64 + i / 2 * 4 + 2 * h + i % 2 * 16;
+  }
+  static constexpr __device__ __forceinline__ int least_bit(int i, int h) {
+    return 64 + i % 4 * 16 + 8 * h + i / 4 * 4;
   }
 
   // The blocks of the unit that block `b` of a row is in; kUnit where it is known to be whole.
@@ -111,7 +147,21 @@ template <int kFormat> struct Repacked {
     const int q = kHasHalves ? place % 16 / 4 : place / 8;
     const int e = kHasHalves ? place % 4 + place / 16 * 4 : place % 8;
     const Byte *low = w + low_at(row, first, q, blocks);
-    unsigned quant;
+    const Byte *tail = w + tail_at(row, first, rows, blocks);
+    unsigned quant = 0;
+    if constexpr (kIsNarrow) {
+      const Byte *high = w + high_at(row, first, q, rows, blocks) - 16,
+                 *scales = w + scale_at(row, b, rows, blocks);
+      for (int j = 0; j < kLow + kHigh; ++j)
+        quant |= bits_of<1>(narrow_bit(i, e, j) < 128 ? low : high, narrow_bit(i, e, j)) << j;
+      const int h = place / 16;
+      const unsigned part = bits_of<4>(scales, scale_bit(i, h)) |
+                            (kFormat == 26 ? bits_of<4>(scales, least_bit(i, h))
+                                           : bits_of<2>(scales, upper_bit(i, h)))
+                                << 4;
+      return BlockFormat<kFormat>::element_of(
+          BlockFormat<kFormat>::template narrow_part<1>(int(part), tail), quant, 0);
+    }
     if constexpr (kLow < 8)
       quant = bits_at<kLow>(low, i, e);
     else
@@ -121,7 +171,6 @@ template <int kFormat> struct Repacked {
       const bool is_whole = blocks_of_unit(first, blocks) == kUnit;
       quant |= (is_whole ? bits_at<kHigh>(high, i, e) : high[i] >> (e / 2 + e % 2 * 4) & 1) << kLow;
     }
-    const Byte *tail = w + tail_at(row, first, rows, blocks);
     return BlockFormat<kFormat>::element_of(
         BlockFormat<kFormat>::template part_of<1>(w + scale_at(row, b, rows, blocks), tail, i,
                                                   place / 16),
@@ -129,7 +178,81 @@ template <int kFormat> struct Repacked {
   }
   template <int kBits>
   static __device__ __forceinline__ unsigned bits_at(const Byte *words, int i, int e) {
-    const int at = i * kBits / 4 * 32 + bit<kBits>(i, e);
-    return words[at / 8] >> at % 8 & ((1u << kBits) - 1);
+    return bits_of<kBits>(words, i * kBits / 4 * 32 + bit<kBits>(i, e));
+  }
+  // Of one byte.
+  template <int kBits>
+  static __device__ __forceinline__ unsigned bits_of(const Byte *from, int at) {
+    return from[at / 8] >> at % 8 & ((1u << kBits) - 1);
   }
 };
+
+// What a lane has of blocks 2 p and 2 p + 1 of a narrow format: of block 2 p + c, its quants begin
+// in q2_k at bit 2 c of word j, of pair j; in q3_k at bit 3 c of words 0, 1 and 2, and pair 3 at
+// bit kFourthBit of word 3 + c.
+template <int kFormat> struct NarrowWords {
+  static constexpr int kBits = Repacked<kFormat>::kLow + Repacked<kFormat>::kHigh, kFourthBit = 6;
+  static constexpr unsigned kMask = (1u << kBits) * 0x00010001u - 0x00010001u;
+  unsigned word[5];
+
+  // Of the words of four blocks, the first two or, if `later`, the others, which of q2_k are then 4
+  // bits above.
+  __device__ __forceinline__ NarrowWords(unsigned first, unsigned second, unsigned third,
+                                         bool later) {
+    if constexpr (kFormat == 26) {
+      word[0] = first, word[1] = first >> 8, word[2] = second, word[3] = second >> 8;
+    } else {
+      const int shift = later ? 9 : 0;
+      word[0] = first >> shift, word[1] = second >> shift, word[2] = third >> shift;
+      const unsigned upper = first >> 9 & 0x00400040u | second >> 8 & 0x00800080u;
+      word[3] = later ? third : first;
+      word[4] = later ? upper | third >> 7 & 0x01000100u : second;
+    }
+  }
+  // Pair j of block c, all at bit kBits * c, and `into`.
+  template <int c>
+  __device__ __forceinline__ void put_into(unsigned into, unsigned (&pair)[4]) const {
+    pair[0] = word[0] & kMask << kBits * c | into;
+    pair[1] = word[1] & kMask << kBits * c | into;
+    pair[2] = word[2] & kMask << kBits * c | into;
+    if constexpr (kFormat == 26)
+      pair[3] = word[3] & kMask << kBits * c | into;
+    else
+      pair[3] = word[3 + c] >> (kFourthBit - kBits * c) & kMask << kBits * c | into;
+  }
+};
+// Of a unit, as lanes have it, blocks 2 p and 2 p + 1.
+template <int kFormat>
+__device__ __forceinline__ NarrowWords<kFormat> narrow_words(const unsigned *low,
+                                                             const unsigned *high, int p) {
+  const int four = p / 2, shift = kFormat == 26 ? p % 2 * 4 : 0;
+  return {low[2 * four] >> shift, low[2 * four + 1] >> shift, kFormat == 26 ? 0 : high[four],
+          p % 2 == 1};
+}
+
+// Of the scales of a unit of a narrow format what lane q wants: its half's scales, and the rest of
+// them or the leasts, as two words, those of blocks q and q + 4.
+template <int kFormat, bool kGlobal, int kWords>
+__device__ __forceinline__ void read_scales(unsigned (&to)[kWords], const Byte *from, int q) {
+  const auto word = [&](int at) {
+    const unsigned *p = reinterpret_cast<const unsigned *>(from + at);
+    if constexpr (kGlobal)
+      return __ldg(p);
+    return *p;
+  };
+  to[0] = word(q / 2 * 4);
+  if constexpr (kFormat == 26 && kWords == 2)
+    to[1] = *reinterpret_cast<const unsigned short *>(from + 8 + 2 * q);
+  else
+    to[1] = word(8);
+  if constexpr (kWords > 2)
+    to[2] = word(12);
+}
+
+__device__ __forceinline__ float half_of(unsigned word, int which) {
+  return __half2float(__ushort_as_half((unsigned short)(word >> which * 16)));
+}
+// A byte of a word times 2^-24: that is what it is as the last bits of an f16.
+__device__ __forceinline__ float byte_of(unsigned word, int which) {
+  return half_of(__byte_perm(word, 0, which < 2 ? 0x4140 : 0x4342), which % 2);
+}

@@ -12,6 +12,7 @@
 // is the product of x with a row of one value. An infinity in x gives NaN.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "linear/repacked.cuh"
@@ -24,24 +25,34 @@
 #define MULTIPLIES_BY_MMA
 #endif
 
-// What f16 alone does: quants of two low bits are multiplied by their scales first, since both are
-// so small that products are exact, and all sums of a unit are one; and leasts of large formats,
-// whole numbers, are multiplied with x as quants are.
+// What tensor cores alone do: quants of narrow formats are multiplied by their scales first, since
+// both are so small that products are exact, and all sums of a unit are one. In f16 leasts of other
+// large formats, whole numbers, are multiplied with x as quants are; those of q2_k are times sums
+// of x.
 #ifdef DTYPE_F16
 constexpr bool kIsF16 = true;
 #else
 constexpr bool kIsF16 = false;
 #endif
-template <int kFormat> constexpr bool kFoldsScales = kIsF16 &&Repacked<kFormat>::kLow == 2;
+#ifdef MULTIPLIES_BY_MMA
+constexpr bool kIsMma = true;
+#else
+constexpr bool kIsMma = false;
+#endif
+template <int kFormat> constexpr bool kFoldsScales = kIsMma &&Repacked<kFormat>::kIsNarrow;
 template <int kFormat>
 constexpr bool kMultipliesLeasts =
-    kIsF16 &&BlockFormat<kFormat>::kIsLarge &&BlockFormat<kFormat>::kHasLeast;
+    kIsF16 &&BlockFormat<kFormat>::kIsLarge &&BlockFormat<kFormat>::kHasLeast &&kFormat != 26;
+template <int kFormat> constexpr bool kSumsRows = kIsMma &&kFormat == 26;
 
 __device__ __forceinline__ __half2 halves_of(unsigned pair) {
   return *reinterpret_cast<const __half2 *>(&pair);
 }
-__device__ __forceinline__ unsigned pair_of(__half2 halves) {
-  return *reinterpret_cast<const unsigned *>(&halves);
+__device__ __forceinline__ __nv_bfloat162 bfloats_of(unsigned pair) {
+  return *reinterpret_cast<const __nv_bfloat162 *>(&pair);
+}
+template <class Two> __device__ __forceinline__ unsigned pair_of(Two two) {
+  return *reinterpret_cast<const unsigned *>(&two);
 }
 
 // Quants in a register of two f16 or bf16, with how far they are off: value = (number - kOffset) *
@@ -67,15 +78,16 @@ template <int kFormat> struct Numbers {
   static constexpr int kOffset = kSubtracts ? 0 : kOff;
   static constexpr unsigned kLessOffset = kBits | 0x80008000u | kBias * 0x00010001u;
   // Whether sums of x are wanted, in the same steps.
-  static constexpr bool kHasSums = BlockFormat<kFormat>::kHasLeast && !kMultipliesLeasts<kFormat>;
+  static constexpr bool kHasSums =
+      BlockFormat<kFormat>::kHasLeast && !kMultipliesLeasts<kFormat> && !kSumsRows<kFormat>;
 
-  static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
+  // Of numbers whose quants begin at bit kPlace.
+  template <int kPlace = 0> static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
 #ifdef DTYPE_BF16
-    const __nv_bfloat162 value =
-        __hsub2(*reinterpret_cast<const __nv_bfloat162 *>(&pair), __float2bfloat162_rn(kOff));
-    return *reinterpret_cast<const unsigned *>(&value);
+    return pair_of(
+        __hsub2(bfloats_of(pair), __float2bfloat162_rn(float(kOff - kBias + (kBias << kPlace)))));
 #else
-    return pair_of(__hsub2(halves_of(pair), halves_of(kOff * 0x00010001u)));
+    return pair_of(__hsub2(halves_of(pair), halves_of((kOff << kPlace) * 0x00010001u)));
 #endif
   }
 };
@@ -125,9 +137,12 @@ __device__ __forceinline__ float byte_less_128(unsigned word, int e) {
 }
 
 // Quants of q5_k in f16 begin at bit 4 in odd blocks: their high bits then lie as far from there as
-// those of the block before do from bit 0, and one shift serves both. The scale makes up for it.
+// those of the block before do from bit 0, and one shift serves both. Quants of narrow formats
+// begin behind those of the block before. The scale makes up for it.
 template <int kFormat> constexpr __host__ __device__ int first_bit(int i) {
-  return kIsF16 && kFormat == 56 ? i % 2 * 4 : 0;
+  return Repacked<kFormat>::kIsNarrow ? i % 2 * (Repacked<kFormat>::kLow + Repacked<kFormat>::kHigh)
+         : kIsF16 && kFormat == 56    ? i % 2 * 4
+                                      : 0;
 }
 
 // What a lane has of block i of its unit, all eight elements: pair j is elements 2 j and 2 j + 1.
@@ -135,7 +150,9 @@ template <int kFormat, int i>
 __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *high,
                                          unsigned (&pair)[4]) {
   typedef Repacked<kFormat> Layout;
-  if constexpr (kFormat == 49) {
+  if constexpr (Layout::kIsNarrow) {
+    narrow_words<kFormat>(low, high, i / 2).template put_into<i % 2>(Numbers<kFormat>::kBits, pair);
+  } else if constexpr (kFormat == 49) {
     const unsigned within = low[i] & 0x77777777u, half = low[i] >> 1 & 0x44444444u | 0x32103210u;
 #pragma unroll
     for (int j = 0; j < 4; j += 2) {
@@ -185,8 +202,12 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
   if constexpr (kFormat != 80 && Numbers<kFormat>::kSubtracts && Numbers<kFormat>::kOff != 0)
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      pair[j] = Numbers<kFormat>::subtracted(pair[j]);
+      pair[j] = Numbers<kFormat>::template subtracted<first_bit<kFormat>(i)>(pair[j]);
 }
+
+// What the units of a warp share: of narrow formats on tensor cores constants that numbers are made
+// of, where sums of x are wanted with the columns for them (SumsOfHalves).
+template <int kFormat, bool = kFoldsScales<kFormat>> struct Kept {};
 
 #ifdef MULTIPLIES_BY_MMA
 // Two elements of x, wherever they begin.
@@ -255,32 +276,142 @@ __device__ __forceinline__ void multiply_alike(float (&sum)[4], unsigned up, uns
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
                : "r"(up), "r"(down), "r"(c));
 }
+typedef __half2 Two;
+__device__ __forceinline__ Two two_of(unsigned pair) { return halves_of(pair); }
+__device__ __forceinline__ Two alike(Two two, bool second) {
+  return second ? __high2half2(two) : __low2half2(two);
+}
+__device__ __forceinline__ Two two_of(float first, float second) {
+  return __floats2half2_rn(first, second);
+}
+#else
+typedef __nv_bfloat162 Two;
+__device__ __forceinline__ Two two_of(unsigned pair) { return bfloats_of(pair); }
+__device__ __forceinline__ Two alike(Two two, bool second) {
+  return second ? __high2bfloat162(two) : __low2bfloat162(two);
+}
+__device__ __forceinline__ Two two_of(float first, float second) {
+  return __floats2bfloat162_rn(first, second);
+}
+#endif
 
-// What a lane has of block i of its unit where scales are folded; scale[h] holds those of half h of
-// block i & ~1 and of block i | 1, as they are. Bits of pair j are left 2 j places above the last
-// one, and 4^-j comes to the scale instead.
-template <int kFormat>
-__device__ __forceinline__ void scaled_pairs(const unsigned *low, const unsigned *high, int i,
-                                             const __half2 (&scale)[2], unsigned (&pair)[4]) {
-  const unsigned word = low[i / 2] >> i % 2 * 8;
-  unsigned upper = 0;
-  if constexpr (kFormat == 36) {
-    upper = high[i / 4];
-    upper = (i % 4 < 2 ? upper : __byte_perm(upper, 0, 0x2301)) >> i % 2;
-  }
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const unsigned bits = (word & 0x00030003u << 2 * j) | (upper & 0x00040004u << 2 * j);
-    const __half2 factor = __hmul2(scale[j / 2], __float2half2_rn(1.0f / (1 << 2 * j)));
-    const __half2 less =
-        __hmul2(scale[j / 2], __float2half2_rn(-float(BlockFormat<kFormat>::kBias) / 16777216));
-    const auto own = [&](__half2 both) { return i % 2 ? __high2half2(both) : __low2half2(both); };
-    pair[j] = pair_of(kFormat == 36 ? __hfma2(halves_of(bits), own(factor), own(less))
-                                    : __hmul2(halves_of(bits), own(factor)));
-  }
+// Adds to `sum`, of bf16 whatever T is.
+__device__ __forceinline__ void multiply_bf16(float (&sum)[4], const unsigned (&a)[4], unsigned c0,
+                                              unsigned c1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+               "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(c0), "r"(c1));
+}
+__device__ __forceinline__ unsigned bf16_pair(float first, float second) {
+  return pair_of(__floats2bfloat162_rn(first, second));
+}
+// What bf16 rounds off.
+__device__ __forceinline__ float less_bf16(float value) {
+  return value - __bfloat162float(__float2bfloat16_rn(value));
 }
 
-#endif
+// Scales of blocks 2 p and 2 p + 1 of a narrow format, less the powers of two that quants have by
+// their places.
+template <int kFormat> struct NarrowFactors {
+  typedef NarrowWords<kFormat> Words;
+  static constexpr int kBits = Words::kBits, kBias = BlockFormat<kFormat>::kBias;
+  // Of numbers that whole ones are the last bits of.
+  static constexpr unsigned kBase = kIsF16 ? 0x64006400 : 0x43004300;
+  Two by, less, fourth; // of quants; what is added to all; of pair 3 of q3_k
+
+  // What both scales are times, as they are kNibble times whole numbers, and the quants of the
+  // first block begin at bit kFirst.
+  template <int kNibble, int kFirst> static __device__ __forceinline__ Two steps() {
+    return two_of(1.0f / (kNibble << kFirst), 1.0f / (kNibble << (kFirst + kBits)));
+  }
+  // `numbers`: of both scales, kBase and they; steps: as above.
+  template <int kNibble = 1, int kFirst = 0>
+  __device__ __forceinline__ void set(unsigned numbers, Two steps) {
+    constexpr float kOff = (kIsF16 ? 1024 : 128) + (kFormat == 36 ? 32 * kNibble : 0),
+                    kOne = 1.0f / (kNibble << kFirst);
+    by = __hfma2(two_of(numbers), steps, two_of(-kOff * kOne, -kOff * kOne / (1 << kBits)));
+    if constexpr (kFormat == 36 && kIsF16) {
+      constexpr float kStep = -float(kBias) / 16777216;
+      less = __hmul2(by, two_of(kStep, kStep * (1 << kBits)));
+      fourth = __hmul2(by, two_of(1.0f / 64, 1.0f / (64 >> kBits)));
+    } else if constexpr (!kIsF16 && kFormat == 26) {
+      less = __hmul2(by, two_of(-128, -128));
+    }
+  }
+  // Numbers of block c times its scale, exact ones: in f16 multiples of 2^-24.
+  template <int c, int kFirst = 0>
+  __device__ __forceinline__ void scaled(const Words &words, unsigned (&pair)[4]) const {
+    if constexpr (!kIsF16) {
+      words.template put_into<c>(Numbers<kFormat>::kBits, pair);
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        pair[j] =
+            kFormat == 26
+                ? pair_of(__hfma2(two_of(pair[j]), alike(by, c), alike(less, c)))
+                : pair_of(__hmul2(two_of(Numbers<kFormat>::template subtracted<kBits * c>(pair[j])),
+                                  alike(by, c)));
+    } else {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const bool is_fourth = kFormat == 36 && j == 3;
+        const unsigned bits = words.word[is_fourth ? 3 + c : j] &
+                              Words::kMask << (is_fourth ? Words::kFourthBit : kFirst + kBits * c);
+        const Two factor = alike(is_fourth ? fourth : by, c);
+        pair[j] = kFormat == 36 ? pair_of(__hfma2(two_of(bits), factor, alike(less, c)))
+                                : pair_of(__hmul2(two_of(bits), factor));
+      }
+    }
+  }
+};
+
+template <int kFormat> struct Kept<kFormat, true> {
+  // Leasts are in the steps of the other sums.
+  static constexpr float kLeastStep = 1 / Numbers<kFormat>::kFactor;
+  unsigned base, steps[2], least_base, least_steps;
+  unsigned one[4][2]; // whether the lane is in the column of block i or i + 4, twice
+  __device__ __forceinline__ Kept() {
+    typedef NarrowFactors<kFormat> Factors;
+    base = kept(Factors::kBase);
+    steps[0] = kept(pair_of(Factors::template steps<1, 0>()));
+    steps[1] = kept(pair_of(Factors::template steps<16, (kFormat == 26 ? 4 : 0)>()));
+    least_base = kept(0x43004300);
+    least_steps = kept(kIsF16 ? 0x33803380 : 0x3f803f80); // kLeastStep
+    const int column = threadIdx.x / 4, half = threadIdx.x % 4 / 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      one[i][0] = column == 2 * i + half ? (kIsF16 ? 0x3c003c00u : 0x3f803f80u) : 0;
+      one[i][1] = kept(one[i][0]);
+    }
+  }
+};
+
+// Sums of x over halves of the blocks of a unit: on the left of an mma the lane's row is two, for
+// one and the other half of its elements, and on the right a half is one column of two for each
+// block. So lane 4 g + q has of row g the sums of both halves of block q, and of block q + 4.
+struct SumsOfHalves {
+  float sum[2][4] = {};
+
+  template <int kFormat>
+  __device__ __forceinline__ void add(const Right &x, int i, const Kept<kFormat> &kept) {
+    multiply(sum[i / 4], {x.x, x.y, x.z, x.w}, kept.one[i % 4][0], kept.one[i % 4][1]);
+  }
+  // Times leasts, as sums of two bf16 each, the second what the first rounds off. least: of blocks
+  // q, and then of blocks q + 4, of both rows of w.
+  __device__ __forceinline__ void multiply_leasts(const unsigned (&least)[4],
+                                                  float (&below)[4]) const {
+    unsigned upper[2], lower[2];
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+      const float first = sum[t][0] + sum[t][2], second = sum[t][1] + sum[t][3];
+      upper[t] = bf16_pair(first, second);
+      lower[t] = bf16_pair(first - __uint_as_float(upper[t] << 16),
+                           second - __uint_as_float(upper[t] & 0xffff0000u));
+    }
+    multiply_bf16(below, least, upper[0], upper[1]);
+    multiply_bf16(below, least, lower[0], lower[1]);
+  }
+};
 
 #else
 

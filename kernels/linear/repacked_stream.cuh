@@ -140,7 +140,8 @@ template <int kWords> __device__ __forceinline__ void read_slot(unsigned *to, co
 }
 
 template <int kFormat>
-__device__ __forceinline__ void add_slot(const Byte *slot, const T *x, float (&sum)[4]) {
+__device__ __forceinline__ void add_slot(const Byte *slot, const T *x, const Kept<kFormat> &kept,
+                                         float (&sum)[4]) {
   typedef RepackedSlot<kFormat> Slot;
   typedef Lane<kFormat, 2, true> Own;
   const int g = threadIdx.x / 4, q = threadIdx.x % 4;
@@ -156,7 +157,11 @@ __device__ __forceinline__ void add_slot(const Byte *slot, const T *x, float (&s
     if constexpr (Own::kHighWords > 0)
       read_slot<Own::kHighWords>(lane.high[s], slot + Slot::kHigh + row * Slot::kHighRow +
                                                    q * (Slot::kHighRow / 4));
-    read_slot<Own::kScaleWords>(lane.scales[s], slot + Slot::kScales + row * Slot::kScaleRow);
+    const Byte *scales = slot + Slot::kScales + row * Slot::kScaleRow;
+    if constexpr (Repacked<kFormat>::kIsNarrow)
+      read_scales<kFormat, false>(lane.scales[s], scales, q);
+    else
+      read_slot<Own::kScaleWords>(lane.scales[s], scales);
     const Byte *tail = slot + Slot::kTail + row * Slot::kTailRow;
     if constexpr (Slot::kTailRow == 4)
       lane.tail[s] = *reinterpret_cast<const unsigned *>(tail);
@@ -166,7 +171,7 @@ __device__ __forceinline__ void add_slot(const Byte *slot, const T *x, float (&s
   lane.x.first = x + Repacked<kFormat>::element(q, 0);
   lane.x.apart[0] = 0;
   lane.read_ahead();
-  add_read(lane, sum);
+  add_read(lane, kept, sum);
 }
 
 // A block behind the last whole unit of a row, where this warp has one.
@@ -208,13 +213,15 @@ template <int kFormat> struct RepackedUnit {
   static __device__ __forceinline__ unsigned count(long long k) { return unsigned(k) / kElements; }
   template <class Groups> using Feed = RepackedFeed<kFormat, Groups>;
   typedef RepackedRest<kFormat> Rest;
+  typedef ::Kept<kFormat> Kept;
   static __device__ __forceinline__ bool is_aligned(const T *x, const Byte *, long long) {
     return (unsigned long long)(x) % 16 == 0;
   }
   static __device__ __forceinline__ int row_of_x() { return threadIdx.x / 4; }
   template <bool kAllInside>
-  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int, float (&sum)[4]) {
-    add_slot<kFormat>(slot, x, sum);
+  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int,
+                                             const ::Kept<kFormat> &kept, float (&sum)[4]) {
+    add_slot<kFormat>(slot, x, kept, sum);
   }
 };
 

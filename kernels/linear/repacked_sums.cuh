@@ -29,7 +29,10 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
   typedef Repacked<kFormat> Layout;
   static constexpr int kUnit = Layout::kUnit, kLowWords = kUnit * Layout::kLow / 4,
                        kHighWords = kUnit * Layout::kHigh / 4,
-                       kScaleWords = Layout::kScaleBytes * (Layout::kIsLarge ? 1 : kUnit) / 4;
+                       kScaleWords = kFormat == 26 ? (kIsMma ? 2 : 3)
+                                     : kFormat == 36
+                                         ? 2
+                                         : Layout::kScaleBytes * (Layout::kIsLarge ? 1 : kUnit) / 4;
   // Of rows g and g + 8 of w.
   unsigned low[2][kLowWords], high[2][kHighWords + 1], scales[2][kScaleWords], tail[2];
   RowsOfX<kRows> x; // of the unit
@@ -82,45 +85,69 @@ template <int kWords> __device__ __forceinline__ void read_words(unsigned *to, c
   }
 }
 
-__device__ __forceinline__ float half_of(unsigned word, int which) {
-  return __half2float(__ushort_as_half((unsigned short)(word >> which * 16)));
-}
-// A byte of a word times 2^-24: that is what it is as the last bits of an f16.
-__device__ __forceinline__ float byte_of(unsigned word, int which) {
-  return half_of(__byte_perm(word, 0, which < 2 ? 0x4140 : 0x4342), which % 2);
-}
-
-// The scales of a unit in one row of w, read but for d: of its blocks, or halves of blocks, whole
-// numbers, four in a word.
+// The scales of a unit in one row of w, but for d: of its blocks, or halves of blocks, whole
+// numbers, four in a word; of narrow formats of the lane's half of blocks, as they lie.
 template <int kFormat> struct UnitScales {
   unsigned scale[4], least[4];
 
-  __device__ __forceinline__ explicit UnitScales(const unsigned *words) {
+  __device__ __forceinline__ UnitScales(const unsigned *words, int q) {
     constexpr unsigned kNibbles = 0x0f0f0f0f, kSix = 0x3f3f3f3f, kUpper = 0x30303030;
     if constexpr (kFormat == 46 || kFormat == 56) {
       scale[0] = words[1] & kSix;
       scale[1] = (words[3] & kNibbles) | (words[1] >> 2 & kUpper);
       least[0] = words[2] & kSix;
       least[1] = (words[3] >> 4 & kNibbles) | (words[2] >> 2 & kUpper);
-    } else if constexpr (kFormat == 36) {
+    } else if constexpr (kFormat == 66) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        scale[i] = (words[i % 2] >> i / 2 * 4 & kNibbles) |
-                   (i < 2 ? words[2] << (4 - 2 * i) : words[2] >> (2 * i - 4)) & kUpper;
+        scale[i] = words[i];
     } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        scale[i] = kFormat == 66 ? words[i] : words[i] & kNibbles;
-        least[i] = words[i] >> 4 & kNibbles;
-      }
+      scale[0] = words[0];
+      if constexpr (kFormat == 36)
+        scale[1] = words[1] >> q / 2 * 2;
+      else if constexpr (kIsMma)
+        least[0] = words[1];
+      else
+        least[0] = __byte_perm(words[1], words[2], q < 2 ? 0x6420 : 0x7531);
     }
   }
-#ifdef DTYPE_F16
-  // Scales of blocks 2 i and 2 i + 1, of half h, as they are.
-  __device__ __forceinline__ __half2 whole_scales(int i, int h) const {
-    const unsigned pair = __byte_perm(scale[i], 0x64646464, h == 0 ? 0x4240 : 0x4341); // and 1024
-    return __hsub2(halves_of(pair), __float2half2_rn(1024 + (kFormat == 36 ? 32 : 0)));
+  // Of a narrow format: the scales of blocks 2 p and 2 p + 1, one in each half of a register.
+  __device__ __forceinline__ unsigned pair(int p) const {
+    const unsigned bits = scale[0] >> 4 * p & 0x000f000fu;
+    if constexpr (kFormat == 36)
+      return bits | (scale[1] >> 4 * p & 0x00030003u) << 4;
+    return bits;
   }
+#ifdef MULTIPLIES_BY_MMA
+  // As factors, of blocks whose quants lie as narrow_words() has them, or in f16 as in memory.
+  template <int p>
+  __device__ __forceinline__ NarrowFactors<kFormat> factors(const Kept<kFormat> &kept) const {
+    NarrowFactors<kFormat> factors;
+    if constexpr (kIsF16) {
+      unsigned numbers = (scale[0] >> p / 2 * 8 & (p % 2 ? 0x00f000f0u : 0x000f000fu)) | kept.base;
+      if constexpr (kFormat == 36)
+        numbers |= (p < 2 ? scale[1] << 4 : scale[1] >> 4) & (p % 2 ? 0x03000300u : 0x00300030u);
+      factors.template set<(p % 2 ? 16 : 1), (kFormat == 26 ? p % 2 * 4 : 0)>(
+          numbers, two_of(kept.steps[p % 2]));
+    } else {
+      factors.set(pair(p) | kept.base, two_of(kept.steps[0]));
+    }
+    return factors;
+  }
+  // Leasts of q2_k, of block q + 4 * later, first half and second, in bf16, times kLeastStep.
+  __device__ __forceinline__ unsigned least_pair(int later, const Kept<kFormat> &kept) const {
+    return pair_of(__hfma2(bfloats_of(least_bits(later) | kept.least_base),
+                           bfloats_of(kept.least_steps),
+                           __float2bfloat162_rn(-128 * Kept<kFormat>::kLeastStep)));
+  }
+  __device__ __forceinline__ unsigned least_pair(int later) const {
+    return pair_of(__hsub2(bfloats_of(least_bits(later) | 0x43004300u), __float2bfloat162_rn(128)));
+  }
+  __device__ __forceinline__ unsigned least_bits(int later) const {
+    return __byte_perm(least[0], 0, 0x4140) >> 4 * later & 0x000f000fu;
+  }
+#endif
+#ifdef DTYPE_F16
   // A least as two numbers, times 2^-24.
   __device__ __forceinline__ unsigned least_alike(int part) const {
     return __byte_perm(least[part / 4], 0, 0x4040 + part % 4 * 0x0101);
@@ -131,9 +158,13 @@ template <int kFormat> struct UnitScales {
   __device__ __forceinline__ float scale_of(int part) const {
     if constexpr (kFormat == 66) // with their signs
       return float((signed char)(scale[part / 4] >> part % 4 * 8));
-    return byte_of(scale[part / 4], part % 4) - (kFormat == 36 ? 32 : 0) / kFactor;
+    if constexpr (Repacked<kFormat>::kIsNarrow) // times 2^-24, as byte_of()
+      return half_of(pair(part / 2), part % 2) - (kFormat == 36 ? 32 : 0) / kFactor;
+    return byte_of(scale[part / 4], part % 4);
   }
   __device__ __forceinline__ float least_of(int part) const {
+    if constexpr (kFormat == 26)
+      return byte_of(least[0] >> part / 4 * 4 & 0x0f0f0f0fu, part % 4);
     return byte_of(least[part / 4], part % 4);
   }
 };
@@ -220,38 +251,41 @@ template <int kFormat, int kRows> struct WholeUnits {
 template <int kFormat>
 __device__ __forceinline__ void add_leasts(const Right &x, const UnitScales<kFormat> (&scales)[2],
                                            int i, float (&below)[4]) {
-  constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1;
-  unsigned least[kHalves][2];
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h)
-#pragma unroll
-    for (int s = 0; s < 2; ++s)
-      least[h][s] = scales[s].least_alike(i * kHalves + h);
-  multiply_alike(below, least[0][0], least[0][1], x.x);
-  multiply_alike(below, least[0][0], least[0][1], x.y);
-  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.z);
-  multiply_alike(below, least[kHalves - 1][0], least[kHalves - 1][1], x.w);
+  const unsigned least[2] = {scales[0].least_alike(i), scales[1].least_alike(i)};
+  multiply_alike(below, least[0], least[1], x.x);
+  multiply_alike(below, least[0], least[1], x.y);
+  multiply_alike(below, least[0], least[1], x.z);
+  multiply_alike(below, least[0], least[1], x.w);
 }
+#endif
 
-// Adds all blocks of a unit where scales are folded.
-template <int kFormat, int kRows, bool kAligned>
-__device__ __forceinline__ void add_folded(const Lane<kFormat, kRows, kAligned> &lane,
-                                           const UnitScales<kFormat> (&scales)[2], float (&sum)[4],
-                                           float (&below)[4]) {
+#ifdef MULTIPLIES_BY_MMA
+// Adds blocks 2 p and 2 p + 1 of a unit where scales are folded, and those behind them.
+template <int p, int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void
+add_folded(const Lane<kFormat, kRows, kAligned> &lane, const UnitScales<kFormat> (&scales)[2],
+           const Kept<kFormat> &kept, SumsOfHalves &halves, float (&sum)[4]) {
+  constexpr int kFirst = kIsF16 && kFormat == 26 ? p % 2 * 4 : 0;
+  unsigned pairs[2][2][4];
 #pragma unroll
-  for (int i = 0; i < Repacked<kFormat>::kUnit; ++i) {
-    unsigned pairs[2][4];
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      const __half2 both[2] = {scales[s].whole_scales(i / 2, 0), scales[s].whole_scales(i / 2, 1)};
-      scaled_pairs<kFormat>(lane.low[s], lane.high[s], i, both, pairs[s]);
-    }
-    const Right x = lane.ahead[i][0];
-    multiply(sum, {pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]}, x.x, x.y);
-    multiply(sum, {pairs[0][2], pairs[1][2], pairs[0][3], pairs[1][3]}, x.z, x.w);
-    if constexpr (kMultipliesLeasts<kFormat>)
-      add_leasts(x, scales, i, below);
+  for (int s = 0; s < 2; ++s) {
+    const auto words = kFirst == 0 ? narrow_words<kFormat>(lane.low[s], lane.high[s], p)
+                                   : narrow_words<kFormat>(lane.low[s], lane.high[s], p - 1);
+    const NarrowFactors<kFormat> factors = scales[s].template factors<p>(kept);
+    factors.template scaled<0, kFirst>(words, pairs[0][s]);
+    factors.template scaled<1, kFirst>(words, pairs[1][s]);
   }
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    const Right x = lane.ahead[2 * p + c][0];
+    const unsigned(&up)[4] = pairs[c][0], (&down)[4] = pairs[c][1];
+    multiply(sum, {up[0], down[0], up[1], down[1]}, x.x, x.y);
+    multiply(sum, {up[2], down[2], up[3], down[3]}, x.z, x.w);
+    if constexpr (kSumsRows<kFormat>)
+      halves.add(x, 2 * p + c, kept);
+  }
+  if constexpr (p < 3)
+    add_folded<p + 1>(lane, scales, kept, halves, sum);
 }
 #endif
 
@@ -283,19 +317,24 @@ __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &
 // All of a whole unit that the lane has read.
 template <int kFormat, int kRows, bool kAligned>
 __device__ __forceinline__ void add_read(const Lane<kFormat, kRows, kAligned> &lane,
-                                         float (&sum)[2 * kRows]) {
+                                         const Kept<kFormat> &kept, float (&sum)[2 * kRows]) {
   typedef Repacked<kFormat> Layout;
   if constexpr (Layout::kIsLarge) {
-    const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0]),
-                                           UnitScales<kFormat>(lane.scales[1])};
+    const int q = threadIdx.x % 4;
+    const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0], q),
+                                           UnitScales<kFormat>(lane.scales[1], q)};
     // In the steps of the other sums, where leasts are in coarser ones.
-    constexpr float kLeast =
-        kMultipliesLeasts<kFormat> && !kFoldsScales<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
+    constexpr float kLeast = kMultipliesLeasts<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
     float parts[2 * kRows] = {}, below[2 * kRows] = {};
-#ifdef DTYPE_F16
-    if constexpr (kFoldsScales<kFormat>)
-      add_folded(lane, scales, parts, below);
-    else
+#ifdef MULTIPLIES_BY_MMA
+    if constexpr (kFoldsScales<kFormat>) {
+      SumsOfHalves halves;
+      add_folded<0>(lane, scales, kept, halves, parts);
+      if constexpr (kSumsRows<kFormat>)
+        halves.multiply_leasts({scales[0].least_pair(0, kept), scales[1].least_pair(0, kept),
+                                scales[0].least_pair(1, kept), scales[1].least_pair(1, kept)},
+                               below);
+    } else
 #endif
       add_parts<0>(lane, scales, parts, below);
 #pragma unroll
@@ -314,7 +353,7 @@ __device__ __forceinline__ void add_read(const Lane<kFormat, kRows, kAligned> &l
 // end of w are in whole words.
 template <bool kAligned, int kFormat, int kRows>
 __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
-                                         float (&sum)[2 * kRows]) {
+                                         const Kept<kFormat> &kept, float (&sum)[2 * kRows]) {
   typedef Repacked<kFormat> Layout;
   typedef Lane<kFormat, kRows, kAligned> Own;
   Own lane;
@@ -324,8 +363,11 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
     if constexpr (Own::kHighWords > 0)
       read_words<Own::kHighWords>(lane.high[s],
                                   at.high + s * (at.low_apart / Layout::kLow * Layout::kHigh));
-    const int scales_apart = s * at.rows_apart * WholeUnits<kFormat, kRows>::kScaleBytes;
-    read_words<Own::kScaleWords>(lane.scales[s], at.scales + scales_apart);
+    const Byte *scales = at.scales + s * at.rows_apart * WholeUnits<kFormat, kRows>::kScaleBytes;
+    if constexpr (Layout::kIsNarrow)
+      read_scales<kFormat, true>(lane.scales[s], scales, threadIdx.x % 4);
+    else
+      read_words<Own::kScaleWords>(lane.scales[s], scales);
     const Byte *tail = at.tail + s * at.tail_apart;
     if constexpr (Layout::kTailBytes == 4)
       lane.tail[s] = __ldg(reinterpret_cast<const unsigned *>(tail));
@@ -336,7 +378,7 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
   }
   lane.x = at.x;
   lane.read_ahead();
-  add_read(lane, sum);
+  add_read(lane, kept, sum);
 }
 
 // What sums are multiples of, as add_read leaves them.
@@ -400,14 +442,15 @@ __device__ __forceinline__ void repacked_sums(const Places<kRows> &at, bool alig
   const int whole = int(at.blocks / Layout::kUnit);
   int unit = warp;
   WholeUnits<kFormat, kRows> units(at, unit, warps);
+  const Kept<kFormat> kept;
   if (aligned && (!Layout::kWantsEven || at.n * (Layout::kIsLarge ? whole : at.blocks) % 2 == 0))
 #pragma unroll 1
     for (; unit < whole; unit += warps, units.go_on())
-      add_unit<true>(units, sum);
+      add_unit<true>(units, kept, sum);
   if constexpr (Layout::kIsLarge) {
 #pragma unroll 1
     for (; unit < whole; unit += warps, units.go_on())
-      add_unit<false>(units, sum);
+      add_unit<false>(units, kept, sum);
   } else {
 #pragma unroll 1
     for (; unit < whole; unit += warps)

@@ -12,30 +12,22 @@
 //   d          | likewise, of q6_k: the word of global memory that has it
 // clang-format on
 //
-// Numbers are exact. Formats of 256 elements are multiplied by their whole scales first: both
-// factors have few bits, and the product is a multiple of 2^-24 that f16 holds; d comes to the sum
-// over a unit. A quant of q6_k has too many bits for that: its lower four and its upper two are two
-// numbers. Other formats are multiplied by their scales as sums over a block.
+// Numbers are exact. In f16 formats of 256 elements are multiplied by their whole scales first:
+// both factors have few bits, and the product is a multiple of 2^-24 that f16 holds; d comes to the
+// sum over a unit. A quant of q6_k has too many bits for that: its lower four and its upper two are
+// two numbers. In bf16 so are narrow formats. Others are multiplied by their scales as sums over a
+// block.
 #pragma once
 
 #include "linear/repacked_sums.cuh"
 
 #if __CUDA_ARCH__ >= 800
 
-#include <cuda_bf16.h>
-
 // Bits of a word, as they lie.
 __device__ __forceinline__ __half2 masked(unsigned word, unsigned mask) {
   return halves_of(word & mask);
 }
 
-__device__ __forceinline__ unsigned bf16_pair(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-  return *reinterpret_cast<const unsigned *>(&pair);
-}
-__device__ __forceinline__ float less_bf16(float value) {
-  return value - __bfloat162float(__float2bfloat16_rn(value));
-}
 // Two bytes of a word, 2 `which` and the next, as bf16 pair.
 __device__ __forceinline__ unsigned bf16_of_bytes(unsigned word, int which) {
   return bf16_pair(float(word >> which * 16 & 255), float(word >> (which * 16 + 8) & 255));
@@ -49,19 +41,27 @@ template <int kFormat> struct WeightTile {
                        kTailBytes = Layout::kTailBytes > 0 ? 4 : 0;
   static constexpr int kHighAt = 4 * 32 * kLowBytes, kScalesAt = kHighAt + 4 * 32 * kHighBytes,
                        kTailAt = kScalesAt + 32 * kScaleBytes, kSlot = kTailAt + 32 * kTailBytes;
-  static constexpr bool kFolds = kIsF16 && Layout::kIsLarge; // scales, into numbers
-  static constexpr int kNumbers = kFormat == 66 ? 2 : 1;     // of a quant, where it does
-  static constexpr int kParts = Layout::kHasHalves ? 2 : 1;  // of a block, with a scale each
+  static constexpr bool kFolds =
+      (kIsF16 && Layout::kIsLarge) || Layout::kIsNarrow;    // scales, into numbers
+  static constexpr int kNumbers = kFormat == 66 ? 2 : 1;    // of a quant, where it does
+  static constexpr int kParts = Layout::kHasHalves ? 2 : 1; // of a block, with a scale each
 
   // Words of blocks 2 p and 2 p + 1 of the unit, of the lane's row j.
   struct Words {
-    unsigned low[Layout::kLow == 2 ? 1 : Layout::kLow / 2], high[1];
+    unsigned low[Layout::kLow / 2], high[1];
   };
+  static __device__ __forceinline__ NarrowWords<kFormat> narrow(const Byte *slot, int j, int p,
+                                                                int lane) {
+    const int own = j * 32 + lane, shift = kFormat == 26 ? p % 2 * 4 : 0;
+    const uint2 low = reinterpret_cast<const uint2 *>(slot + own * 16)[p / 2];
+    unsigned high = 0;
+    if constexpr (Layout::kHigh > 0)
+      high = reinterpret_cast<const unsigned *>(slot + kHighAt + own * kHighBytes)[p / 2];
+    return {low.x >> shift, low.y >> shift, high, p % 2 == 1};
+  }
   static __device__ __forceinline__ Words words(const Byte *slot, int j, int p, int lane) {
     Words own;
-    if constexpr (Layout::kLow == 2) {
-      own.low[0] = reinterpret_cast<const unsigned *>(slot + (j * 32 + lane) * 16)[p];
-    } else if constexpr (Layout::kLow == 8) {
+    if constexpr (Layout::kLow == 8) {
       const uint4 four = reinterpret_cast<const uint4 *>(slot)[(j * 2 + p) * 32 + lane];
       own.low[0] = four.x, own.low[1] = four.y, own.low[2] = four.z, own.low[3] = four.w;
     } else {
@@ -77,8 +77,6 @@ template <int kFormat> struct WeightTile {
         own.high[0] = bits[p / 2] >> p % 2 * 8;
       else
         own.high[0] = bits[p];
-      if constexpr (kFormat == 36) // as bits of blocks 0 and 1 lie
-        own.high[0] = p % 2 ? __byte_perm(bits[p / 2], 0, 0x2301) : bits[p / 2];
     }
     return own;
   }
@@ -104,17 +102,23 @@ template <int kFormat> struct WeightTile {
     }
   }
 
+  // The scales of the lane's row j of a unit, of a narrow format.
+  static __device__ __forceinline__ UnitScales<kFormat> narrow_scales(const Byte *slot, int j,
+                                                                      int lane) {
+    unsigned words[2];
+    read_scales<kFormat, false>(words, slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes,
+                                lane % 4);
+    return {words, lane % 4};
+  }
   // Scales of blocks 2 p and 2 p + 1, of their halves where these have some, of the lane's row j of
-  // a unit of 256 elements, a byte each.
+  // a unit of 256 elements, a byte each; of narrow formats two bytes.
   static __device__ __forceinline__ unsigned scales_of(const Byte *slot, int j, int p, int lane) {
     const unsigned *words =
         reinterpret_cast<const unsigned *>(slot + kScalesAt + (lane / 4 + 8 * j) * kScaleBytes);
     if constexpr (kFormat == 66)
       return words[p];
-    if constexpr (kFormat == 26)
-      return words[p] & 0x0f0f0f0fu;
-    if constexpr (kFormat == 36)
-      return (words[p % 2] >> p / 2 * 4 & 0x0f0f0f0fu) | (words[2] >> 2 * p << 4 & 0x30303030u);
+    if constexpr (Layout::kIsNarrow)
+      return narrow_scales(slot, j, lane).pair(p);
     const unsigned six = words[1] >> p % 2 * 16;
     return p < 2 ? six & 0x3f3fu : (words[3] >> p % 2 * 16 & 0x0f0fu) | (six >> 2 & 0x3030u);
   }
@@ -122,7 +126,7 @@ template <int kFormat> struct WeightTile {
   static __device__ __forceinline__ float scale_of(unsigned bytes, int which) {
     if constexpr (kFormat == 66)
       return float((signed char)(bytes >> which * 8));
-    return float(bytes >> which * 8 & 255) - (kFormat == 36 ? 32 : 0);
+    return float(bytes >> which * 8 & 255);
   }
   // d, and m where there is one, of a unit.
   static __device__ __forceinline__ unsigned d_of(const Byte *slot, int j, int unit,
@@ -151,27 +155,21 @@ template <int kFormat> struct WeightTile {
       const float first = half_of(two.x, 1), second = half_of(two.y, 1);
       return q < 2 ? bf16_pair(first, second) : bf16_pair(less_bf16(first), less_bf16(second));
     } else {
-      const unsigned *words = reinterpret_cast<const unsigned *>(own);
       if constexpr (kFormat == 26)
-        return bf16_of_bytes(words[2 * later + q / 2] >> 4 & 0x0f0f0f0fu, q % 2);
+        return narrow_scales(slot, j, lane).least_pair(later);
+      const unsigned *words = reinterpret_cast<const unsigned *>(own);
       const unsigned scales[4] = {words[0], words[1], words[2], words[3]};
-      const UnitScales<kFormat> unit(scales);
+      const UnitScales<kFormat> unit(scales, q);
       return bf16_of_bytes(q < 2 ? unit.least[0] : unit.least[1], q % 2);
     }
   }
 
-#ifdef DTYPE_F16
-  // The scales of blocks 2 p and 2 p + 1 as numbers: of both, or of the halves of each; of formats
-  // with two low bits of one half of both, and of the other.
+  // The scales of blocks 2 p and 2 p + 1 as numbers: of both, or of the halves of each.
   struct Factors {
     __half2 of[2];
   };
   static __device__ __forceinline__ Factors factors(unsigned bytes) {
-    if constexpr (Layout::kLow == 2) {
-      const __half2 less = __float2half2_rn(1024 + (kFormat == 36 ? 32 : 0));
-      return {__hsub2(halves_of(__byte_perm(bytes, 0x64646464, 0x4240)), less),
-              __hsub2(halves_of(__byte_perm(bytes, 0x64646464, 0x4341)), less)};
-    } else if constexpr (kFormat == 66) {
+    if constexpr (kFormat == 66) {
       const unsigned over = bytes ^ 0x80808080u; // 128 more, without a sign
       const __half2 less = __float2half2_rn(1024 + 128);
       return {__hsub2(halves_of(__byte_perm(over, 0x64646464, 0x4140)), less),
@@ -187,10 +185,6 @@ template <int kFormat> struct WeightTile {
   template <int b>
   static __device__ __forceinline__ void scaled_numbers(const Words &own, const Factors &factors,
                                                         unsigned (&pair)[kNumbers][4]) {
-    if constexpr (Layout::kLow == 2) {
-      scaled_pairs<kFormat>(own.low, own.high, b, factors.of, pair[0]);
-      return;
-    }
     const unsigned word = own.low[b], upper = word >> 8, high = own.high[0];
     const __half2 scale = factors.of[b], sixteenth = __hmul2(scale, __float2half2_rn(0.0625f));
     if constexpr (kFormat == 66) {
@@ -224,7 +218,6 @@ template <int kFormat> struct WeightTile {
         pair[0][j] = pair_of(__hmul2(halves_of(bits[j]), j % 2 ? sixteenth : scale));
     }
   }
-#endif
 };
 
 // What a warp copies of units for the ring of its 32 rows: all of it, or with kShares of 2 half.

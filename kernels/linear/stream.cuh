@@ -27,9 +27,10 @@
 //   last
 //                one, then those of the group behind
 //   Rest         what a warp has behind the last whole unit
+//   Kept         what a lane holds through all units
 //   row_of_x()   which row of x the lane reads
-//   add(slot, x, inside, sum)   adds the unit in a slot to the lane's sums. x: the unit's part of
-//   the
+//   add(slot, x, inside, kept, sum)   adds the unit in a slot to the lane's sums. x: the unit's
+//   part of the
 //                lane's row, of which without kAllInside `inside` elements are
 #pragma once
 
@@ -192,8 +193,10 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
     left -= kSlots;
     // Rows beyond the last repeat the first; they are not stored.
     const int row = kRows > 1 && Unit::row_of_x() < rows ? Unit::row_of_x() : 0;
-    int slot = 0;
-    const Byte *const own_slots = ring + int(threadIdx.y) * (kSlots * Slot::kBytes);
+    const typename Unit::Kept own_kept;
+    const unsigned first_slot = kept(own_ring()),
+                   last_slot = first_slot + (kSlots - 1) * Slot::kBytes;
+    unsigned slot = first_slot;
 #pragma unroll 1
     for (unsigned group = 0; group < count; ++group) {
       float sum[4] = {};
@@ -205,21 +208,21 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
       for (const int behind = left - own; left != behind;) {
         wait_for_copies<kSlots - 1>();
         __syncwarp(); // other lanes have waited for what they copied
-        const Byte *from = own_slots + slot;
+        const Byte *from = static_cast<const Byte *>(__cvta_shared_to_generic(slot));
         Unit::template add<(kTall > 0)>(
             from,
             kTall > 0 ? reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch)
                       : unit_of_x,
-            unsigned(k) % Unit::kElements == 0 ? Unit::kElements : of_row, sum);
+            unsigned(k) % Unit::kElements == 0 ? Unit::kElements : of_row, own_kept, sum);
         unit_of_x += kStreamWarps * Unit::kElements;
         of_row -= kStreamWarps * Unit::kElements;
         __syncwarp(); // and have read the slot
-        feed.template copy_weights<kAligned>(own_ring() + slot, left > 0);
-        feed_of_x.template copy<kAligned>(own_ring() + slot, feed.unit, feed.is_inside(), left > 0);
+        feed.template copy_weights<kAligned>(slot, left > 0);
+        feed_of_x.template copy<kAligned>(slot, feed.unit, feed.is_inside(), left > 0);
         end_copies();
         feed.template go_on<false>();
         --left;
-        slot = slot == (kSlots - 1) * Slot::kBytes ? 0 : slot + Slot::kBytes;
+        slot = slot == last_slot ? first_slot : slot + Slot::kBytes;
       }
       rest.add(sum);
 #pragma unroll

@@ -6,6 +6,12 @@
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
+// Bits that stay in a register: constants ptxas makes anew for each use. Of whole warps, whose
+// threads have no z.
+__device__ __forceinline__ unsigned kept(unsigned bits) {
+  return __shfl_sync(0xffffffffu, bits + threadIdx.z, threadIdx.x);
+}
+
 __device__ __forceinline__ unsigned shared_address(const void *p) {
   return unsigned(__cvta_generic_to_shared(p));
 }

@@ -65,9 +65,9 @@ Repacking repacking_of(ir::DType format) {
   case ir::DType::q8_0:
     return {.low = 8};
   case ir::DType::q2_k:
-    return {.low = 2, .unit = 8, .scales = 16, .tail_at = 80, .tail = 4, .has_halves = true};
+    return {.low = 2, .unit = 8, .scales = 16, .tail_at = 80, .tail = 4};
   case ir::DType::q3_k:
-    return {2, 1, 8, 96, 12, 108, 2, true};
+    return {2, 1, 8, 96, 12, 108, 2};
   case ir::DType::q4_k:
     return {.unit = 8, .scales = 16};
   case ir::DType::q5_k:
@@ -111,6 +111,28 @@ int quant_of(ir::DType format, const double *block, int64_t part, int64_t e) {
   }
 }
 
+/// The scale of a part of 16 elements of q2_k, and 16 times its least, or of q3_k with 32 added.
+int narrow_scale_of(ir::DType format, const double *block, int64_t part) {
+  auto byte = [&](int64_t at) { return int(block[at]); };
+  if (format == ir::DType::q2_k)
+    return byte(part);
+  return (part < 8 ? byte(96 + part) % 16 : byte(96 + part - 8) / 16) |
+         (byte(104 + part % 4) >> part / 4 * 2 & 3) << 4;
+}
+
+/// Where bit `bit` of element e of block i of a unit is that a lane has of q2_k or q3_k: bits of
+/// its 16 bytes of low ones and, behind them, of its 8 of high ones.
+int64_t narrow_place(ir::DType format, int64_t i, int64_t e, int64_t bit) {
+  const int64_t group = i / 4, own = i % 4, pair = e / 2, side = e % 2 * 16;
+  if (format == ir::DType::q2_k)
+    return group * 64 + pair / 2 * 32 + side + pair % 2 * 8 + own * 2 + bit;
+  constexpr int64_t kBegins[] = {0, 3, 9, 12};
+  const int64_t words[] = {group * 64, group * 64 + 32, 128 + group * 32};
+  if (pair < 3)
+    return words[pair] + side + kBegins[own] + bit;
+  return own < 3 ? words[own] + side + 6 + bit : words[bit] + side + 15;
+}
+
 } // namespace
 
 double block_element(ir::DType format, const std::vector<double> &bytes, int64_t at) {
@@ -138,11 +160,8 @@ double block_element(ir::DType format, const std::vector<double> &bytes, int64_t
   }
   case ir::DType::q2_k:
     return half_at(80) * (byte(half) % 16) * quant - half_at(82) * (byte(half) / 16);
-  case ir::DType::q3_k: {
-    const int low = half < 8 ? byte(96 + half) % 16 : byte(96 + half - 8) / 16,
-              high = byte(104 + half % 4) >> half / 4 * 2 & 3;
-    return half_at(108) * (low + 16 * high - 32) * (quant - 4);
-  }
+  case ir::DType::q3_k:
+    return half_at(108) * (narrow_scale_of(format, block, half) - 32) * (quant - 4);
   case ir::DType::q4_k:
   case ir::DType::q5_k: {
     const int64_t i = part % 4;
@@ -201,6 +220,7 @@ std::vector<Array> reference_repack_blocks(const Call &call) {
   const Repacking r = repacking_of(format);
   const int64_t n = w.dims[0], blocks = w.dims[1] / 32, size = ir::info(format).bytes_per_block,
                 each = ir::info(format).elements_per_block / 32; // blocks of 32 of a block
+  const bool is_narrow = format == ir::DType::q2_k || format == ir::DType::q3_k;
   std::vector<uint8_t> y(w.values.size());
   auto set = [&](int64_t at, int64_t bit, int value) {
     y[size_t(at + bit / 8)] = uint8_t(y[size_t(at + bit / 8)] | value << bit % 8);
@@ -222,7 +242,17 @@ std::vector<Array> reference_repack_blocks(const Call &call) {
       if (each == 1) {
         copy(scales_at + (first * n + row * count + i) * r.scales, 0, r.scales);
       } else if (i == 0) {
-        copy(scales_at + (b / r.unit * n + row) * r.scales, r.scales_at, r.scales);
+        const int64_t scales = scales_at + (b / r.unit * n + row) * r.scales;
+        if (!is_narrow)
+          copy(scales, r.scales_at, r.scales);
+        for (int64_t part = 0; is_narrow && part < 16; ++part) {
+          const int64_t own = part / 2, half = part % 2, place = own / 2 * 4 + own % 2 * 16;
+          const int bits = narrow_scale_of(format, block, part);
+          set(scales, 32 * half + place, bits % 16);
+          set(scales,
+              64 + (r.low + r.high == 2 ? own % 4 * 16 + 8 * half + own / 4 * 4 : place + 2 * half),
+              bits / 16);
+        }
         copy(tail_at + (b / r.unit * n + row) * r.tail, r.tail_at, r.tail);
       }
       for (int64_t q = 0; q < 4; ++q)
@@ -230,16 +260,21 @@ std::vector<Array> reference_repack_blocks(const Call &call) {
           const int64_t element = r.has_halves ? 4 * q + e % 4 + e / 4 * 16 : 8 * q + e;
           const int quant = quant_of(format, block, b % each, element);
           const int64_t lane = (row * blocks + first) * 4, own = q * count;
+          if (is_narrow) {
+            for (int64_t bit = 0; bit < r.low + r.high; ++bit) {
+              const int64_t place = narrow_place(format, i, e, bit);
+              set(place < 128 ? (lane + own) * r.low : high_at + (lane + own) * r.high, place % 128,
+                  quant >> bit & 1);
+            }
+            continue;
+          }
           if (r.low == 8) {
             set(((lane + own * 1) + i) * 8 + e, 0, quant);
             continue;
           }
           // Words of 4 / bits blocks.
           auto place = [&](int64_t bits) {
-            constexpr int64_t kBegins[] = {2, 3, 10, 11}; // of q3_k's high bits, two apart
-            const int64_t in_half = format == ir::DType::q3_k && bits == 1
-                                        ? (kBegins[i % 4] + e / 2 * 2) % 16
-                                        : i % (4 / bits) * 4 * bits + e / 2 * bits;
+            const int64_t in_half = i % (4 / bits) * 4 * bits + e / 2 * bits;
             return i / (4 / bits) * 32 +
                    (format == ir::DType::iq4_nl ? 4 * e : in_half + e % 2 * 16);
           };

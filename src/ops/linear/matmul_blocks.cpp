@@ -148,8 +148,7 @@ int64_t most_parts(const TileForm &form, const TiledProduct &product) {
 /// Of a block. The second form has half of its rows where it would take more than 255 registers.
 int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
   constexpr int64_t kNewCapability = 100;
-  const bool is_high = product.x == ir::DType::bf16 &&
-                       (product.w == ir::DType::q2_k || product.w == ir::DType::q5_k);
+  const bool is_high = product.x == ir::DType::bf16 && product.w == ir::DType::q5_k;
   const bool is_high_there = product.target.compute_capability >= kNewCapability &&
                              product.w == ir::DType::q4_1 && has_half_unit(product.w, product.k);
   return is_high || is_high_there ? std::min<int64_t>(form.rows, 64) : form.rows;
