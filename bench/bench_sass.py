@@ -215,7 +215,8 @@ def broken_budgets(rows, budgets):
             if not own:
                 broken.append(f"{budget['case']} {arch}: no machine code")
                 continue
-            reading = max((r for r in loops if r["loads"]), key=lambda r: r["load_bytes"], default=None)
+            reading = max((r for r in loops if r["loads"]), key=lambda r: (r["load_bytes"], -r["instructions"]),
+                          default=None)
             multiplying = max(loops, key=lambda r: (r["mma"], r["copies"], -r["instructions"]), default=None)
 
             def want(key, figure, at_least):
