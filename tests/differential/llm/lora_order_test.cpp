@@ -3,6 +3,7 @@
 #include "fronts/llm/generation/device_adapters.h"
 
 #include <cmath>
+#include <cstring>
 
 using namespace cugrt;
 using namespace cugrt::llm;
@@ -56,6 +57,10 @@ TEST_CASE(
   };
   DeviceAdapters device;
   device.open(emulated_runtime().get(), nullptr, layout);
+  // The check of streams would find the planted copy, and so fail the program.
+  const char *checks = std::getenv("CUGRT_EMU_CHECK");
+  const bool plants = std::getenv("CUGRT_EMU_ORDER") && checks && !std::strstr(checks, "streams") &&
+                      !std::strstr(checks, "all");
   int planted = 0;
   for (int round = 0; round < 20; ++round) {
     for (int i = 0; i < 2; ++i) {
@@ -64,6 +69,8 @@ TEST_CASE(
       CHECK(is_of(*memory, made[i]));
       device.drop(*adapters[i]);
     }
+    if (!plants)
+      continue;
     const auto memory = device.use(adapters[0], 1);
     REQUIRE(memory.ok());
     const auto other = adapters[1]->pack(*layout);
@@ -76,6 +83,5 @@ TEST_CASE(
     CHECK(is_of(*memory, made[1]));
     device.drop(*adapters[0]);
   }
-  if (std::getenv("CUGRT_EMU_ORDER"))
-    CHECK(planted > 0);
+  CHECK((planted > 0) == plants);
 }
