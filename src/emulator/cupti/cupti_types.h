@@ -1,6 +1,6 @@
 // What NVIDIA's cupti_activity.h declares, as far as the emulated CUPTI has it: the records of
-// CUPTI 13.4, of which those of earlier releases (seen from 12.6 on) are the beginnings. Toolkits for
-// compiling programs do not always bring that header.
+// CUPTI 13.4, of which those of earlier releases (seen from 12.6 on) are the beginnings. Toolkits
+// for compiling programs do not always bring that header.
 #pragma once
 
 #include <stddef.h>
@@ -35,8 +35,8 @@ struct CUPTI_RECORD CUpti_ActivityKernel13 {
   CUpti_ActivityKind kind;
   uint32_t unset0[3];             // caches and registers
   uint64_t start, end, completed; // ns
-  uint32_t unset1[13]; // device, context, stream, grid, block, memory
-  uint32_t correlationId; // of all that one call launched
+  uint32_t unset1[13];            // device, context, stream, grid, block, memory
+  uint32_t correlationId;         // of all that one call launched
   uint32_t gridId[2];
   const char *name;
   void *reserved0;
