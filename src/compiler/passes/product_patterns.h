@@ -10,9 +10,9 @@
 //             or the heads' norm and rotary embedding, with casts around them; and then the way
 //             into a decoder's caches
 //
-// A product alone is left to FuseOps where that can do as much, unless it is one phase of many. All bindings of a match lie in one
-// run of bindings that write nothing, but for the writes of caches that end it: the match is
-// computed where its last binding stood.
+// A product alone is left to FuseOps where that can do as much, unless it is one phase of many. All
+// bindings of a match lie in one run of bindings that write nothing, but for the writes of caches
+// that end it: the match is computed where its last binding stood.
 #pragma once
 
 #include "compiler/fused/products.h"

@@ -11,8 +11,8 @@ struct LaunchRequest {
   std::array<uint32_t, 3> grid{}, block{};
   uint32_t dynamic_shared_bytes = 0;
   void **params = nullptr, **extra = nullptr;
-  bool by_state = false;               // made of the function's LaunchState
-  bool of_node = false;                // of a graph: may have a grid of 0
+  bool by_state = false;                         // made of the function's LaunchState
+  bool of_node = false;                          // of a graph: may have a grid of 0
   std::shared_ptr<GreenContext> green = nullptr; // whose multiprocessors it has; nullptr: all
 };
 

@@ -185,10 +185,10 @@ void each_size(KernelLaunch &launch, std::string_view prefix, std::span<const ir
 Status emit_pointwise_convolution(OpEmitter &op);
 /// Whether images of the dtype are to have channels last: tensor cores multiply it.
 bool is_laid_out(ir::DType dtype, const KernelChoice &choice);
-/// The channels of x with which a conv2d or conv3d of these NC.. and OI.. operands has a form of its own with
-/// channels last, on tensor cores or, where each channel is a group, of eight channels a thread:
-/// x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`: x is
-/// copied anyway, so that zeros cost little.
+/// The channels of x with which a conv2d or conv3d of these NC.. and OI.. operands has a form of
+/// its own with channels last, on tensor cores or, where each channel is a group, of eight channels
+/// a thread: x's own, or more, which are zeros in x and w; none where it has no form. `is_copied`:
+/// x is copied anyway, so that zeros cost little.
 std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Type &x,
                                          const ir::Type &w,
                                          std::span<const ir::Attribute> attributes,

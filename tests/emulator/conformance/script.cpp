@@ -16,8 +16,8 @@ std::vector<const ScriptCase *> all_scripts() {
   std::vector<const ScriptCase *> all;
   for (const auto *list :
        {&context_scripts(), &memory_scripts(), &code_scripts(), &stream_scripts(), &graph_scripts(),
-        &update_scripts(), &conditional_scripts(), &memory_op_scripts(), &newer_scripts(), &green_scripts(),
-        &handle_scripts(), &check_scripts()})
+        &update_scripts(), &conditional_scripts(), &memory_op_scripts(), &newer_scripts(),
+        &green_scripts(), &handle_scripts(), &check_scripts()})
     for (const ScriptCase &script : *list)
       all.push_back(&script);
   return all;
