@@ -275,7 +275,7 @@ Constant constant(Module &m, Draw &d, uint32_t number) {
   c.type = m.types.tensor(dtype, {m.exprs.constant(count)});
   uint32_t bytes = count / info(dtype).elements_per_block * info(dtype).bytes_per_block;
   for (uint32_t i = 0; i < bytes; ++i)
-    c.bytes += static_cast<char>(d.below(256));
+    c.bytes += static_cast<char>(d.below(dtype == DType::boolean ? 2 : 256));
   return c;
 }
 

@@ -82,6 +82,7 @@ struct Where {
     OK(CU(cuCtxSynchronize)());
     auto values = download<uint32_t>(cells, kBlocks);
     OK(CU(cuMemsetD32_v2)(cells, 9999, kBlocks));
+    OK(CU(cuCtxSynchronize)()); // the streams of green contexts do not wait for the legacy one
     return {values.begin(), values.end()};
   }
   void launch(CUstream stream) {
@@ -353,6 +354,7 @@ TEST_CASE("Cooperative launches and occupancy count the green context's multipro
   OK(launch(unsigned(16 * blocks), green.stream));
   CHECK(launch(unsigned(16 * blocks) + 1, green.stream) == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   OK(CU(cuCtxSetCurrent)(session.context));
+  OK(CU(cuCtxSynchronize)());
   OK(launch(unsigned(16 * blocks) + 1, nullptr));
   OK(CU(cuCtxSynchronize)());
 }
