@@ -76,13 +76,20 @@ struct Runner {
         input(emulated_runtime(), uint64_t(64 * net.width) * sizeof(float)),
         output(emulated_runtime(), uint64_t(64 * net.width) * sizeof(float)) {}
 
-  void queue(int64_t n, uint32_t seed, void *stream = nullptr) {
+  /// No run is on its way.
+  void fill(int64_t n, uint32_t seed) {
     rows = n;
     x = sparse(size_t(n * net.width), seed);
     copy_to_device(emulated_runtime(), input.address(), std::as_bytes(std::span(x)));
-    std::vector<Value> results = {output.tensor(CUGRT_F32, {n, net.width})};
-    session.run_into(net.main, std::vector<Value>{input.tensor(CUGRT_F32, {n, net.width})}, results,
-                     stream);
+  }
+  void launch(void *stream = nullptr) {
+    std::vector<Value> results = {output.tensor(CUGRT_F32, {rows, net.width})};
+    session.run_into(net.main, std::vector<Value>{input.tensor(CUGRT_F32, {rows, net.width})},
+                     results, stream);
+  }
+  void queue(int64_t n, uint32_t seed, void *stream = nullptr) {
+    fill(n, seed);
+    launch(stream);
   }
   bool is_right() {
     session.synchronize();
