@@ -28,8 +28,9 @@ constexpr int kWorkQueueConfig = 1000, kWorkQueue = 10000; // CUdevResourceType
 CUresult check_type(Driver &driver, CUdevResourceType type) {
   if (type == CU_DEV_RESOURCE_TYPE_SM)
     return CUDA_SUCCESS;
-  bool queues = (type == kWorkQueueConfig || type == kWorkQueue) &&
-                driver.config.driver_version >= kWorkQueues;
+  const int number = type; // headers before 13.1 have no names for these
+  const bool queues = (number == kWorkQueueConfig || number == kWorkQueue) &&
+                      driver.config.driver_version >= kWorkQueues;
   return queues ? driver.refuse("work queues as resources of contexts are")
                 : CUDA_ERROR_INVALID_RESOURCE_TYPE;
 }
