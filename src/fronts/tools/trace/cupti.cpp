@@ -158,10 +158,9 @@ std::unique_ptr<Cupti> Cupti::open(bool emulated, std::string &reason) {
 
 // 24 is CUDA 12.6's, 26 12.8's; 130400 that of 13.4.
 Cupti::Cupti(const CuptiLibrary &library, uint32_t version)
-    : library_(library), version_(version),
-      name_(version < 130000 ? "CUPTI 12"
-                             : "CUPTI " + std::to_string(version / 10000) + "." +
-                                   std::to_string(version / 100 % 100)) {}
+    : library_(library), name_(version < 130000 ? "CUPTI 12"
+                                                : "CUPTI " + std::to_string(version / 10000) + "." +
+                                                      std::to_string(version / 100 % 100)) {}
 
 Cupti::~Cupti() {
   for (const Layout &layout : kLayouts)

@@ -39,7 +39,6 @@ private:
   void require(int result, const char *call) const;
 
   const struct CuptiLibrary &library_;
-  uint32_t version_;
   std::string name_;
 };
 
