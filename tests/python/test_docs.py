@@ -35,7 +35,7 @@ def test_the_page_s_module_is_built_and_loaded():
 
 def test_the_page_s_language_model_runs(tiny_path, tmp_path, monkeypatch, capsys):
     """The language model's, with the tiny one in the place of model.gguf."""
-    program, = [block for block in blocks("docs/python.md", "python") if "cugrt.LLM(" in block]
+    program, = [block for block in blocks("docs/python.md", "python") if "cugrt.LLM(" in block and "places=" in block]
     (tmp_path / "model.gguf").write_bytes(tiny_path.read_bytes())
     monkeypatch.chdir(tmp_path)
     exec(compile(program.replace("places=4", "places=4, context=256"), "docs/python.md", "exec"), {"cugrt": cugrt})

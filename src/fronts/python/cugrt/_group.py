@@ -51,17 +51,21 @@ class Group:
         return opened(source, self, (exclusive, priority, wait, deadline_us, missed), weights, self._driver, self._device, dims, bounds,
                       bind, preprocess, options, progress)
 
-    def _place(self, exclusive, priority, wait, deadline_us=None, missed=None):
-        """What a model's place in the group is, checked: the group, its word or "", priority, cugrt_wait, deadline."""
+    def _place(self, exclusive, priority, wait):
+        """What a model's place in the group is, checked: the group, its word or "", priority, cugrt_wait."""
         if wait not in WAITS:
             raise Error("wait is 'spin', 'yield', 'block' or None")
         word = "" if exclusive is None else string("exclusive", exclusive)
         if exclusive is not None and not word:
             raise Error("exclusive is a word that is not empty, or None")
+        return self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait)
+
+    @staticmethod
+    def _deadline(deadline_us, missed):
+        """A model's deadline, 0 for none, and who is told, checked."""
         if missed is not None and (deadline_us is None or not callable(missed)):
             raise Error("missed is a function that goes with deadline_us, or None")
-        deadline = 0 if deadline_us is None else whole("deadline_us", deadline_us, 1, 3_600_000_000)
-        return (self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait), deadline, missed)
+        return 0 if deadline_us is None else whole("deadline_us", deadline_us, 1, 3_600_000_000), missed
 
     @property
     def memory(self) -> dict[str, int]:

@@ -294,7 +294,8 @@ def opened(source, group, place, weights, driver, device, dims, bounds, bind, pr
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
     if group is not None:
-        described.update(zip(("group", "exclusive", "priority", "wait", "deadline_us", "missed"), group._place(*place)))
+        described.update(zip(("group", "exclusive", "priority", "wait"), group._place(*place[:3])))
+        described.update(zip(("deadline_us", "missed"), group._deadline(*place[3:])))
     model = Model(described)
     model._results = results
     return model
