@@ -55,20 +55,10 @@ public:
     return value.valid() ? tensor(name, element, value, ir::Access::in) : "nullptr";
   }
   std::string count(const std::string &name, ir::ExprId value) {
-    return add(
-        {.kind = KernelParameter::Kind::size,
-         .type = "long long ",
-         .name = name,
-         .give = [=](KernelLaunch &launch, const std::string &as) { launch.count(as, value); },
-         .size = value});
+    return whole(name, value, &KernelLaunch::count);
   }
   std::string size(const std::string &name, ir::ExprId value) {
-    return add(
-        {.kind = KernelParameter::Kind::size,
-         .type = "long long ",
-         .name = name,
-         .give = [=](KernelLaunch &launch, const std::string &as) { launch.size(as, value); },
-         .size = value});
+    return whole(name, value, &KernelLaunch::size);
   }
   std::string scalar(const std::string &name, double value) {
     return add(
@@ -102,6 +92,15 @@ public:
   }
 
 private:
+  std::string whole(const std::string &name, ir::ExprId value,
+                    ir::ExprId (KernelLaunch::*give)(std::string, ir::ExprId)) {
+    return add(
+        {.kind = KernelParameter::Kind::size,
+         .type = "long long ",
+         .name = name,
+         .give = [=](KernelLaunch &launch, const std::string &as) { (launch.*give)(as, value); },
+         .size = value});
+  }
   std::string add(KernelParameter parameter) {
     parameters_.push_back(std::move(parameter));
     return parameters_.back().name;
