@@ -1,7 +1,7 @@
 // The reader of ONNX files and the importer, on models written by hand, byte by byte: what is
 // malformed is one sentence, shapes become symbols, arithmetic over them emits nothing.
-#include "fronts/onnx/import.h"
 #include "fronts/onnx/file/model.h"
+#include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
@@ -191,6 +191,16 @@ TEST_CASE("windows that no image has are refused: strides of 0, numbers whose pr
               Holds("no window has"));
   check_holds(with("Conv", integer_attribute("group", 0)), Holds("conv2d"));
   check_holds(with("LRN", integer_attribute("size", 0)), Holds("no channel"));
+
+  auto regions = [&](int64_t samples) {
+    return error_of(model(
+        node("RoiAlign", {"x", "r", "i"}, {"z"}, integer_attribute("sampling_ratio", samples)) +
+        input("x", kF32, {"1", "1", "8", "8"}) + input("r", kF32, {"2", "4"}) +
+        input("i", kI64, {"2"}) + output("z", kF32, {"2", "1", "1", "1"})));
+  };
+  CHECK(regions(4096).empty());
+  check_holds(regions(4097), Holds("sampling_ratio 4097, above 4096"));
+  check_holds(regions(huge), Holds("above 4096"));
 }
 
 TEST_CASE("lists on the host: axes that are named twice, steps that overflow, numbers to the end") {

@@ -6,6 +6,9 @@ namespace cugrt::onnx {
 
 namespace {
 
+// More samples along a side of a bin than any detector takes; each is a turn of the kernel's loop.
+constexpr int64_t kMaxSamples = 1 << 12;
+
 std::string list_text(const Ints &list) {
   std::string text;
   for (int64_t number : list)
@@ -29,6 +32,9 @@ void roi_align(Call &c) {
                                     c.w.opset() < 16 ? "output_half_pixel" : "half_pixel");
   if (rows < 1 || columns < 1 || samples < 0 || (mode != "avg" && mode != "max"))
     return c.w.fail(Code::parse_error, "a number of rows, columns or samples, or a mode");
+  if (samples > kMaxSamples)
+    return c.unsupported("sampling_ratio " + std::to_string(samples) + ", above " +
+                         std::to_string(kMaxSamples));
   regions = c.w.match(regions, {r[0], c.constant(4)});
   images = c.w.match(c.cast(images, DType::i64), {r[0]});
   const DType dtype = c.dtype(x);
