@@ -13,19 +13,6 @@ using namespace cugrt::test;
 
 namespace {
 
-/// Takes the prompt of a place in, in as many parts as it has.
-void take_in(Engine &engine, int64_t place, std::span<const int32_t> prompt) {
-  for (size_t at = 0; at < prompt.size();) {
-    const auto count = static_cast<size_t>(
-        engine.part_of(static_cast<int64_t>(prompt.size() - at), static_cast<int64_t>(at)));
-    REQUIRE(engine
-                .take_in(place, static_cast<int64_t>(at), prompt.subspan(at, count),
-                         at + count == prompt.size())
-                .ok());
-    at += count;
-  }
-}
-
 using Logits = std::vector<std::vector<float>>;
 
 void make_step(Engine &engine) {

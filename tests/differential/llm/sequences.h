@@ -39,6 +39,19 @@ inline llm::Request request_of(size_t length, int32_t first, uint64_t max_tokens
   return request;
 }
 
+/// Takes the prompt of a place in, in as many parts as it has.
+inline void take_in(llm::Engine &engine, int64_t place, std::span<const int32_t> prompt) {
+  for (size_t at = 0; at < prompt.size();) {
+    const auto count = static_cast<size_t>(
+        engine.part_of(static_cast<int64_t>(prompt.size() - at), static_cast<int64_t>(at)));
+    REQUIRE(engine
+                .take_in(place, static_cast<int64_t>(at), prompt.subspan(at, count),
+                         at + count == prompt.size())
+                .ok());
+    at += count;
+  }
+}
+
 /// What sequences give until none runs, by their number.
 inline std::map<uint64_t, std::vector<int32_t>> run_all(llm::Generator &generator) {
   std::map<uint64_t, std::vector<int32_t>> tokens;

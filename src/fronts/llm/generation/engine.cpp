@@ -55,11 +55,17 @@ Status Engine::count_steps_anew() {
   return {};
 }
 
-// A part has so many rows that it takes few sizes, and none of them stands beyond the caches.
+// A part has so many rows that it takes few sizes, and none of them stands beyond the caches. Up to
+// kLittle rows, weights take longer to come than rows do to be computed, so that those which are
+// not real cost little; of more rows a quarter at most is not real.
 int64_t Engine::part_of(int64_t left, int64_t position) const {
+  constexpr int64_t kLittle = 128;
   const int64_t room = context_ - position;
   const auto most = static_cast<int64_t>(std::bit_floor(uint64_t(std::min(kChunk, room))));
-  return std::min(left, most);
+  if (left >= most)
+    return most;
+  const auto rows = static_cast<int64_t>(std::bit_ceil(uint64_t(left)));
+  return rows > kLittle && left <= rows / 4 * 3 ? rows / 2 : left;
 }
 
 Status Engine::take_in(int64_t place, int64_t position, std::span<const int32_t> tokens,

@@ -1,0 +1,86 @@
+// Prompts of many lengths, taken in by parts, beside the same tokens taken in one by one.
+#include "differential/llm/sequences.h"
+#include "fronts/llm/generation/session_module.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+using namespace cugrt;
+using namespace cugrt::llm;
+using namespace cugrt::test;
+
+namespace {
+
+/// Around sizes of parts, tiles and strips.
+constexpr std::array<size_t, 11> kLengths = {1, 2, 8, 9, 255, 256, 257, 511, 512, 513, 1025};
+
+std::unique_ptr<Engine> opened(SmallLanguageModel small, ir::DType dtype) {
+  small.context = kLengths.back() + 1;
+  TemporaryFolder folder;
+  const auto model = Model::open(small.write(folder.path));
+  REQUIRE(model.ok());
+  EngineOptions options = of_places(1);
+  options.dtype = dtype;
+  auto engine = Engine::open(**model, emulated_runtime().get(), options);
+  REQUIRE(engine.ok());
+  return std::move(*engine);
+}
+
+/// Of a prompt's last token, the largest difference to what steps of one token give.
+void check_lengths(const SmallLanguageModel &small, ir::DType dtype, float most) {
+  const auto engine = opened(small, dtype);
+  const std::vector<int32_t> tokens = prompt_of(kLengths.back(), 3);
+  std::vector<std::vector<float>> wanted;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool is_looked_at = std::ranges::find(kLengths, i + 1) != kLengths.end();
+    REQUIRE(engine->take_in(0, int64_t(i), std::span(tokens).subspan(i, 1), is_looked_at).ok());
+    if (is_looked_at)
+      REQUIRE(engine->read_logits(0, wanted.emplace_back()).ok());
+  }
+  for (size_t length = 0; length < kLengths.size(); ++length) {
+    REQUIRE(engine->close_all().ok());
+    take_in(*engine, 0, std::span(tokens).first(kLengths[length]));
+    std::vector<float> got;
+    REQUIRE(engine->read_logits(0, got).ok());
+    float furthest = 0;
+    for (size_t i = 0; i < got.size(); ++i)
+      furthest = std::max(furthest, std::abs(got[i] - wanted[length][i]));
+    INFO(kLengths[length] << " tokens");
+    CHECK(furthest < most);
+  }
+}
+
+} // namespace
+
+TEST_CASE("parts of prompts fill their rows, a power of two, and none is beyond the caches") {
+  const auto engine = opened({}, ir::DType::f32);
+  CHECK(kChunk == 256);
+  for (const auto &[left, position, wanted] : {std::array<int64_t, 3>{1, 0, 1},
+                                               {100, 0, 100},
+                                               {129, 0, 128},
+                                               {192, 0, 128},
+                                               {193, 0, 193},
+                                               {256, 0, 256},
+                                               {1025, 0, 256},
+                                               {769, 256, 256},
+                                               {1, 1024, 1},
+                                               {200, 770, 200},
+                                               {100, 900, 64},
+                                               {9, 1020, 4}})
+    CHECK(engine->part_of(left, position) == wanted);
+}
+
+TEST_CASE("prompts by parts have the logits of their tokens one by one in f32", "[large]") {
+  check_lengths({}, ir::DType::f32, 1e-4f);
+}
+
+TEST_CASE("prompts by parts have the logits of their tokens one by one in f16, by tiles",
+          "[large]") {
+  SmallLanguageModel small;
+  small.is_mixed = true;
+  small.layers = 1;
+  small.width = 256;
+  small.inner = 512;
+  check_lengths(small, ir::DType::f16, 0.05f);
+}
