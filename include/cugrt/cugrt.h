@@ -186,6 +186,7 @@ typedef struct cugrt_weights cugrt_weights;       /* host tensors by name */
 typedef struct cugrt_executable cugrt_executable; /* plan and code */
 typedef struct cugrt_function cugrt_function;     /* of an executable, alive as long as it is */
 typedef struct cugrt_session cugrt_session;       /* arena and graph instances */
+typedef struct cugrt_built_module cugrt_built_module; /* in the memory of a library of this build */
 typedef struct cugrt_buffer cugrt_buffer;
 typedef struct cugrt_stream cugrt_stream;
 typedef struct cugrt_event cugrt_event;
@@ -847,6 +848,12 @@ typedef struct cugrt_api {
    */
   cugrt_status *(*sessions_get_deadlines)(cugrt_session *const *sessions, size_t session_count,
                                           cugrt_latency *whole, uint64_t *missed);
+
+  /* The module that a library of this one's build holds in memory, as libcugrt-onnx's
+   * cugrt_onnx_module gives it. It is shared: `built` may be freed after the call. `name` stands
+   * for its file in messages; kernels of it have no source files of their own. */
+  cugrt_status *(*module_adopt)(const cugrt_built_module *built, const char *name,
+                                cugrt_module **module);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

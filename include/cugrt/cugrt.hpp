@@ -376,6 +376,12 @@ public:
     check(api().module_parse(text.data(), text.size(), name.c_str(), base_folder.c_str(), &module));
     return Module(module);
   }
+  /// Of a library that builds modules in memory; see module_adopt of cugrt_api.
+  static Module adopt(const cugrt_built_module *built, const std::string &name) {
+    cugrt_module *module = nullptr;
+    check(api().module_adopt(built, name.c_str(), &module));
+    return Module(module);
+  }
   /// Several modules as one graph; see module_link of cugrt_api. `connect` has "PART.INPUT" and the
   /// "PART.resultN" that it is.
   static Module link(const std::vector<LinkPart> &parts,

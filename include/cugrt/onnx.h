@@ -1,7 +1,7 @@
-/* libcugrt-onnx: from an ONNX file to a module's text and its weights.
+/* libcugrt-onnx: from an ONNX file to a module and its weights.
  *
  * A library of its own, beside libcugrt, whose module_load opens it when it meets an ONNX file; who
- * wants more than that links it, and hands what it gives to module_parse and weights_add_shared.
+ * wants more than that links it, and hands what it gives to module_adopt and weights_add_shared.
  * Nothing prints, nothing aborts, no exception leaves it; a model that cannot be imported is an
  * error that names every node that is in the way. Objects may be used by one thread at a time. */
 #ifndef CUGRT_ONNX_H
@@ -42,6 +42,8 @@ cugrt_code cugrt_onnx_import(const char *path, const cugrt_onnx_options *options
                              cugrt_onnx_model **model);
 const char *cugrt_onnx_message(const cugrt_onnx_model *model);
 const char *cugrt_onnx_text(const cugrt_onnx_model *model, size_t *size);
+/* For module_adopt; null where nothing was imported. It lives as long as the model. */
+const cugrt_built_module *cugrt_onnx_module(const cugrt_onnx_model *model);
 /* Weights lie in the file's pages, which the model keeps mapped. 0 beyond the last one. */
 int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_t index, const char **name,
                           cugrt_tensor *tensor);

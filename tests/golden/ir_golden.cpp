@@ -6,6 +6,27 @@
 
 using namespace cugrt;
 
+/// Line and column of every part, in the module's order.
+static std::vector<std::pair<uint32_t, uint32_t>> places_of(const ir::Module &module) {
+  std::vector<std::pair<uint32_t, uint32_t>> places;
+  const auto add = [&](const auto &parts, auto location) {
+    for (const auto &part : parts)
+      places.emplace_back((part.*location).line, (part.*location).column);
+  };
+  add(module.kernels, &ir::Kernel::location);
+  add(module.constants, &ir::Constant::location);
+  add(module.functions, &ir::Function::location);
+  for (const ir::Function &function : module.functions) {
+    add(function.symbols, &ir::Symbol::location);
+    add(function.constraints, &ir::Constraint::location);
+    add(function.values, &ir::Value::location);
+    add(function.blocks, &ir::Block::end_location);
+    for (const ir::Block &block : function.blocks)
+      add(block.bindings, &ir::Binding::location);
+  }
+  return places;
+}
+
 static std::string run(const std::string &command, const std::string &input) {
   Diagnostics diagnostics;
   ir::Module module = ir::parse(input, diagnostics);
@@ -20,6 +41,8 @@ static std::string run(const std::string &command, const std::string &input) {
   Diagnostics again;
   CHECK(ir::print(ir::parse(printed, again)) == printed); // printed text prints as itself
   CHECK(again.render("printed", printed).empty());
+  CHECK(ir::print_with_places(module) == printed);
+  CHECK(places_of(module) == places_of(ir::parse(printed, again)));
   return printed;
 }
 

@@ -26,6 +26,7 @@ template <Lacks what, class... Arguments> void lack(cugrt_status *(*&entry)(Argu
 void add_lacking_entries(cugrt_api &table) {
   lack<Lacks::text>(table.module_load);
   lack<Lacks::text>(table.module_parse);
+  lack<Lacks::text>(table.module_adopt);
   table.module_free = [](cugrt_module *) {}; // there is none
   lack<Lacks::text>(table.module_print);
   lack<Lacks::text>(table.module_run_passes);

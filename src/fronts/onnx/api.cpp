@@ -5,6 +5,7 @@
 #include "base/type/element.h"
 #include "fronts/onnx/export/export.h"
 #include "fronts/onnx/import.h"
+#include "ir/text/built_module.h"
 #include "ir/text/text.h"
 
 #include <algorithm>
@@ -16,8 +17,9 @@
 namespace onnx = cugrt::onnx;
 
 struct cugrt_onnx_model {
-  onnx::Imported imported;
-  std::string text, message;
+  onnx::Imported imported; // its module is in `built`
+  cugrt_built_module built;
+  std::string message;
 };
 
 namespace {
@@ -98,8 +100,7 @@ Status run(const char *path, const cugrt_onnx_options *options, cugrt_onnx_model
     CUGRT_TRY(read_options(known, read));
   }
   CUGRT_ASSIGN(model.imported, onnx::import_file(path, read));
-  CUGRT_TRY(cugrt::ir::check_text_limits(model.imported.module));
-  model.text = cugrt::ir::print(model.imported.module);
+  CUGRT_ASSIGN(model.built, cugrt::ir::make_built(std::move(model.imported.module)));
   model.message = model.imported.note;
   return {};
 }
@@ -138,9 +139,14 @@ CUGRT_ONNX_EXPORT const char *cugrt_onnx_message(const cugrt_onnx_model *model) 
 }
 
 CUGRT_ONNX_EXPORT const char *cugrt_onnx_text(const cugrt_onnx_model *model, size_t *size) {
+  const std::string *text = model ? model->built.text.get() : nullptr;
   if (size)
-    *size = model ? model->text.size() : 0;
-  return model ? model->text.c_str() : "";
+    *size = text ? text->size() : 0;
+  return text ? text->c_str() : "";
+}
+
+CUGRT_ONNX_EXPORT const cugrt_built_module *cugrt_onnx_module(const cugrt_onnx_model *model) {
+  return model && model->built.module ? &model->built : nullptr;
 }
 
 CUGRT_ONNX_EXPORT int32_t cugrt_onnx_weight(const cugrt_onnx_model *model, size_t index,

@@ -135,6 +135,7 @@ void Printer::right_side(const Binding &b) {
     Interval bounds = function_->symbols[static_cast<size_t>(symbol.value)].bounds;
     *this << word << " ";
     place_ = Place::defines_bare;
+    place(function_->symbols[static_cast<size_t>(symbol.value)].location);
     expr(numbers[0]);
     place_ = Place::uses;
     *this << " = ";
@@ -156,8 +157,10 @@ void Printer::right_side(const Binding &b) {
 
 void Printer::binding(const Binding &b, uint32_t levels, bool elide_blocks) {
   indent(levels);
+  place(b.location);
   for (uint32_t i = 0; i < b.result_count; ++i) {
     *this << (i ? ", " : "");
+    place(function_->value(b.result(i)).location);
     value(b.result(i));
   }
   *this << (b.result_count ? " = " : "");
@@ -207,7 +210,8 @@ void Printer::if_(const Binding &b, uint32_t levels, bool elide_blocks) {
   nested(b.blocks.begin + 1, levels, elide_blocks);
 }
 
-/// Whether the parser gives a carried value this type by itself (carried_type of ir/module/infer.h).
+/// Whether the parser gives a carried value this type by itself (carried_type of
+/// ir/module/infer.h).
 bool Printer::carried_as_default(const Type &type, const Operand &initial) const {
   auto scalar = [&](ScalarKind kind) {
     return type.kind == TypeKind::scalar && type.scalar == kind && type.dims.empty();
@@ -243,6 +247,7 @@ void Printer::while_(const Binding &b, uint32_t levels, bool elide_blocks) {
   for (uint32_t i = 0; i < b.carried_count; ++i) {
     ValueId param{condition.first_param + i};
     *this << (i ? ", " : "");
+    place(function_->value(param).location);
     value(param);
     TypeId id = function_->value(param).type;
     if (!carried_as_default(module_.types[id], list[i])) {
@@ -258,6 +263,7 @@ void Printer::while_(const Binding &b, uint32_t levels, bool elide_blocks) {
   *this << " do";
   for (uint32_t i = 0; i < body.param_count; ++i) {
     *this << (i ? ", " : " (");
+    place(function_->value({body.first_param + i}).location);
     value({body.first_param + i});
   }
   *this << (body.param_count ? ")" : "");
@@ -268,6 +274,7 @@ void Printer::block(const Block &b, uint32_t levels, const char *last) {
   for (const Binding &inner : b.bindings)
     binding(inner, levels, false);
   indent(levels);
+  place(b.end_location);
   *this << last;
   std::span<const Operand> results = function_->results_of(b);
   for (size_t i = 0; i < results.size(); ++i) {

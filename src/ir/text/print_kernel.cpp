@@ -104,7 +104,9 @@ void Printer::variant(const KernelVariant &v) {
 void Printer::kernel(const Kernel &k) {
   static constexpr std::string_view kCodes[] = {"source", "inline", "ptx", "cubin"};
   symbol_names_ = k.symbols;
-  *this << "kernel @" << k.name << " {\n  " << kCodes[static_cast<size_t>(k.code_kind)] << " ";
+  *this << "kernel ";
+  place(k.location);
+  *this << "@" << k.name << " {\n  " << kCodes[static_cast<size_t>(k.code_kind)] << " ";
   append_quoted(out_, k.code);
   *this << "\n  entry ";
   append_quoted(out_, k.entry);
@@ -170,7 +172,9 @@ void Printer::constant_elements(const Constant &c, const Type &t, int64_t count)
 
 void Printer::constant(const Constant &c) {
   static constexpr char kHex[] = "0123456789abcdef";
-  *this << "constant @" << c.name << " : ";
+  *this << "constant ";
+  place(c.location);
+  *this << "@" << c.name << " : ";
   type(c.type);
   *this << " = ";
   const Type &t = module_.types[c.type];

@@ -1,6 +1,7 @@
 // Printing of modules, types and functions.
 #include "ir/text/printer.h"
 
+#include "ir/module/names.h"
 #include "ir/text/lexer.h"
 
 #include <algorithm>
@@ -30,12 +31,26 @@ void Printer::note(ExprId e) {
       met_[s.index] = true;
       in_order_ = in_order_ && defines && s.index == met_count_;
       ++met_count_;
+      place_symbol(s, e);
     }
 }
 
 void Printer::expr(ExprId e) {
   note(e);
   out_ += module_.exprs.to_string(e, symbol_names_);
+}
+
+/// At its name in the expression, which is printed next.
+void Printer::place_symbol(SymbolId symbol, ExprId e) {
+  if (!gives_places_ || !function_)
+    return;
+  const std::string text = module_.exprs.to_string(e, symbol_names_),
+                    &name = symbol_names_[symbol.index];
+  const auto in_name = [&](size_t at) { return at < text.size() && is_name_char(text[at]); };
+  size_t at = text.find(name);
+  while ((at && in_name(at - 1)) || in_name(at + name.size()))
+    at = text.find(name, at + 1);
+  places_.push_back({out_.size() + at, &function_->symbols[symbol.index].location});
 }
 
 void Printer::delimited(ExprId e) {
@@ -145,6 +160,7 @@ void Printer::parameters(const Function &f) {
   for (size_t i = 0; i < f.params.size(); ++i) {
     const Parameter &p = f.params[i];
     *this << (i ? ", " : "");
+    place(f.value(p.value).location);
     value(p.value);
     *this << ": " << (p.access == Access::in ? "" : p.access == Access::out ? "out " : "inout ");
     type(f.value(p.value).type);
@@ -173,10 +189,9 @@ void Printer::bounds(const Function &f, const char *name, bool upper, bool &any)
 void Printer::constraints(const Function &f, bool &any) {
   for (size_t i = 0; i < f.constraints.size(); ++i) {
     const Constraint &c = f.constraints[i];
-    *this << (i     ? ", "
-              : any ? ", constraints = ["
-                    : " attributes {constraints = [")
-          << module_.exprs.to_string(c.expr, symbol_names_) << " <= " << c.most;
+    *this << (i ? ", " : any ? ", constraints = [" : " attributes {constraints = [");
+    place(c.location);
+    *this << module_.exprs.to_string(c.expr, symbol_names_) << " <= " << c.most;
   }
   *this << (f.constraints.empty() ? "" : "]");
   any = any || !f.constraints.empty();
@@ -249,9 +264,22 @@ void Printer::symbol_order(const Function &f, size_t at) {
   if (in_order_ && met_count_ == f.symbols.size())
     return;
   std::string order = "<";
-  for (const Symbol &s : f.symbols)
-    order += (order.size() > 1 ? ", " : "") + s.name;
-  out_.insert(at, order + ">");
+  std::vector<PlacedPart> listed;
+  for (const Symbol &s : f.symbols) {
+    order += order.size() > 1 ? ", " : "";
+    if (s.source != SymbolSource::device) // which are placed where they are read
+      listed.push_back({at + order.size(), &s.location});
+    order += s.name;
+  }
+  replace(at, 0, order + ">");
+  if (gives_places_)
+    places_.insert(places_.end(), listed.begin(), listed.end());
+}
+
+void Printer::replace(size_t at, size_t count, std::string_view text) {
+  out_.replace(at, count, text);
+  for (size_t i = places_.size(); i > 0 && places_[i - 1].offset >= at; --i)
+    places_[i - 1].offset += text.size() - count;
 }
 
 // Signatures longer than this are broken.
@@ -260,7 +288,9 @@ static constexpr size_t kLineBytes = 98;
 void Printer::function(const Function &f) {
   enter(&f);
   size_t begin = out_.size();
-  *this << (f.is_private ? "private func @" : "func @") << f.name;
+  *this << (f.is_private ? "private func " : "func ");
+  place(f.location);
+  *this << "@" << f.name;
   size_t after_name = out_.size();
   parameters(f);
   size_t after_parameters = out_.size();
@@ -272,9 +302,9 @@ void Printer::function(const Function &f) {
   function_attributes(f);
   if (out_.size() - begin > kLineBytes) { // results and attributes on lines of their own
     if (out_.size() != after_results)
-      out_.replace(after_results, 1, "\n    ");
+      replace(after_results, 1, "\n    ");
     if (after_results != after_parameters)
-      out_.replace(after_parameters, 1, "\n    ");
+      replace(after_parameters, 1, "\n    ");
   }
   *this << " {\n";
   block(f.body(), 1, "return");
@@ -299,9 +329,28 @@ void Printer::module() {
   }
 }
 
+void Printer::set_places() {
+  std::vector<size_t> lines{0}; // where each begins
+  for (size_t at = out_.find('\n'); at != std::string::npos; at = out_.find('\n', at + 1))
+    lines.push_back(at + 1);
+  for (const PlacedPart &placed : places_) {
+    const auto line = std::upper_bound(lines.begin(), lines.end(), placed.offset) - lines.begin();
+    *const_cast<SourceLocation *>(placed.part) = {
+        static_cast<uint32_t>(line),
+        static_cast<uint32_t>(placed.offset - lines[static_cast<size_t>(line) - 1] + 1)};
+  }
+}
+
 std::string print(const Module &module) {
   Printer printer(module);
   printer.module();
+  return printer.take();
+}
+
+std::string print_with_places(Module &module) {
+  Printer printer(module);
+  printer.module();
+  printer.set_places();
   return printer.take();
 }
 

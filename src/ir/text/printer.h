@@ -14,8 +14,11 @@ class Printer {
 public:
   explicit Printer(const Module &module, size_t limit = SIZE_MAX)
       : module_(module), limit_(limit) {}
+  /// Gives the parts of the module their places in its text.
+  explicit Printer(Module &module) : module_(module), limit_(SIZE_MAX), gives_places_(true) {}
 
   void module();
+  void set_places(); // after module()
   void type(TypeId id);
   /// One binding at `indent`; nested blocks follow on their own lines or are elided.
   void binding(const Binding &b, uint32_t indent, bool elide_blocks);
@@ -32,6 +35,13 @@ private:
   void buckets(const Function &f, bool &any);
   void function_attributes(const Function &f);
   void symbol_order(const Function &f, size_t at);
+  void replace(size_t at, size_t count, std::string_view text);
+  /// What is printed next stands at this part's place.
+  void place(const SourceLocation &part) {
+    if (gives_places_)
+      places_.push_back({out_.size(), &part});
+  }
+  void place_symbol(SymbolId symbol, ExprId e);
   void bounds(const Function &f, const char *name, bool upper, bool &any);
   void note(ExprId e);
   void expr(ExprId e);
@@ -72,6 +82,13 @@ private:
   const Function *function_ = nullptr;
   std::vector<std::string> symbol_names_; // of the function or kernel that is printed
   std::string out_;
+
+  struct PlacedPart {
+    size_t offset;
+    const SourceLocation *part; // of the module that the constructor was given to change
+  };
+  bool gives_places_ = false;
+  std::vector<PlacedPart> places_; // of one part the last one holds
 
   // Whether the parser would number the function's symbols as they are: it numbers them as they
   // come.

@@ -21,6 +21,8 @@ Module parse(std::string_view text, Diagnostics &diagnostics);
 
 /// parse(print(m)) prints the same text, and print(parse(t)) == t for printed text.
 std::string print(const Module &module);
+/// The same; every part of the module gets the place that parsing the text would give it.
+std::string print_with_places(Module &module);
 /// Of modules that passes made: the first place that has more parameters, operands, results or
 /// parts of tuples than text can hold, so that what print() gives would not parse.
 Status check_text_limits(const Module &module);

@@ -17,7 +17,7 @@ constexpr const char *kLibrary = "libcugrt-onnx.so.0";
 struct Importer {
   decltype(&cugrt_onnx_import) import = nullptr;
   decltype(&cugrt_onnx_message) message = nullptr;
-  decltype(&cugrt_onnx_text) text = nullptr;
+  decltype(&cugrt_onnx_module) module = nullptr;
   decltype(&cugrt_onnx_weight) weight = nullptr;
   decltype(&cugrt_onnx_input) input = nullptr;
   decltype(&cugrt_onnx_output) output = nullptr;
@@ -45,7 +45,7 @@ Importer open_importer() {
   };
   find(importer.import, "cugrt_onnx_import");
   find(importer.message, "cugrt_onnx_message");
-  find(importer.text, "cugrt_onnx_text");
+  find(importer.module, "cugrt_onnx_module");
   find(importer.weight, "cugrt_onnx_weight");
   find(importer.input, "cugrt_onnx_input");
   find(importer.output, "cugrt_onnx_output");
@@ -53,7 +53,8 @@ Importer open_importer() {
   return importer;
 }
 
-Result<HostTensor> view(const cugrt_tensor &tensor, const std::shared_ptr<cugrt_onnx_model> &owner) {
+Result<HostTensor> view(const cugrt_tensor &tensor,
+                        const std::shared_ptr<cugrt_onnx_model> &owner) {
   HostTensor out;
   out.dtype = static_cast<ir::DType>(tensor.dtype);
   out.dims.assign(tensor.dims, tensor.dims + tensor.rank);
@@ -70,7 +71,7 @@ bool begins_as_importable(std::string_view begin) {
   return !begin.empty() && begin[0] == '\x08';
 }
 
-Result<ImportedFile> import_file(const char *path, const cugrt_import_options &options) {
+Result<ImportedModule> import_file(const char *path, const cugrt_import_options &options) {
   static const Importer importer = open_importer();
   if (!importer.problem.empty())
     return Status::error(Code::not_found, "'" + std::string(path) + "': " + importer.problem);
@@ -87,9 +88,6 @@ Result<ImportedFile> import_file(const char *path, const cugrt_import_options &o
     return Status::error(static_cast<Code>(code), importer.message(made));
 
   ImportedFile file;
-  size_t size = 0;
-  const char *text = importer.text(made, &size);
-  file.text.assign(text, size);
   const char *name = nullptr, *parameter = nullptr;
   cugrt_tensor tensor{};
   for (size_t i = 0; importer.weight(made, i, &name, &tensor); ++i) {
@@ -102,7 +100,7 @@ Result<ImportedFile> import_file(const char *path, const cugrt_import_options &o
       file.inputs.emplace_back(name);
   for (size_t i = 0; importer.output(made, i, &name); ++i)
     file.results.emplace_back(name);
-  return file;
+  return ImportedModule{*importer.module(made), std::move(file)};
 }
 
 } // namespace cugrt::runtime::api

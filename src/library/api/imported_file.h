@@ -3,14 +3,14 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "device/code/weights.h"
+#include "device/api/handles.h"
+#include "ir/text/built_module.h"
 
 #include <string_view>
 
 namespace cugrt::runtime::api {
 
 struct ImportedFile {
-  std::string text;                         // of the module
   WeightSet weights;                        // views of the file's pages, which they keep mapped
   std::vector<std::string> inputs, results; // the file's names of main's inputs and results
 };
@@ -18,6 +18,14 @@ struct ImportedFile {
 /// Whether a file that begins so is for import_file; no text is.
 bool begins_as_importable(std::string_view begin);
 
-Result<ImportedFile> import_file(const char *path, const cugrt_import_options &options);
+struct ImportedModule {
+  cugrt_built_module built;
+  ImportedFile file;
+};
+Result<ImportedModule> import_file(const char *path, const cugrt_import_options &options);
+
+/// A handle of the module, which is checked.
+Result<std::unique_ptr<cugrt_module>> adopt_module(const cugrt_built_module &built,
+                                                   std::string name);
 
 } // namespace cugrt::runtime::api

@@ -3,7 +3,6 @@
 #include "device/api/guard.h"
 #include "device/api/handles.h"
 #include "ir/module/link.h"
-#include "ir/text/text.h"
 #include "library/api/imported_file.h"
 
 #include <algorithm>
@@ -154,8 +153,6 @@ private:
 
   Result<std::unique_ptr<cugrt_module>> finish(ir::Linked linked) const {
     auto file = std::make_shared<ImportedFile>();
-    CUGRT_TRY(ir::check_text_limits(linked.module));
-    file->text = ir::print(linked.module);
     for (const Place &place : linked.inputs)
       file->inputs.push_back(outer_name(place, own_name(place), &ImportedFile::inputs));
     for (const Place &place : linked.results)
@@ -166,12 +163,10 @@ private:
       if (const HostTensor *tensor = weight(place.part, name))
         CUGRT_TRY(file->weights.add(parts_[place.part].name + "." + name, *tensor));
     }
-    // Places in messages are those of its own text.
-    CUGRT_ASSIGN(ir::Module module, ir::parse_and_verify(file->text, "linked module"));
-    const auto text = std::shared_ptr<const std::string>(file, &file->text);
-    return std::unique_ptr<cugrt_module>(
-        new cugrt_module{std::make_shared<const ir::Module>(std::move(module)), "linked module", "",
-                         text, std::move(file)});
+    CUGRT_ASSIGN(const cugrt_built_module built, ir::make_built(std::move(linked.module)));
+    CUGRT_ASSIGN(auto module, adopt_module(built, "linked module"));
+    module->imported = std::move(file);
+    return module;
   }
   std::string outer_name(Place place, std::string name,
                          std::vector<std::string> ImportedFile::*names) const {

@@ -28,9 +28,10 @@ Status make_module(std::string_view text, std::string name, std::string base_fol
 }
 
 Status import_module(const char *path, const cugrt_import_options &options, cugrt_module **module) {
-  CUGRT_ASSIGN(ImportedFile file, import_file(path, options));
-  CUGRT_TRY(make_module(file.text, path, "", module));
-  (*module)->imported = std::make_shared<const ImportedFile>(std::move(file));
+  CUGRT_ASSIGN(ImportedModule imported, import_file(path, options));
+  CUGRT_ASSIGN(auto made, adopt_module(imported.built, path));
+  made->imported = std::make_shared<const ImportedFile>(std::move(imported.file));
+  *module = made.release();
   return {};
 }
 
@@ -189,11 +190,30 @@ cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_op
   });
 }
 
+cugrt_status *module_adopt(const cugrt_built_module *built, const char *name,
+                           cugrt_module **module) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(built);
+    CUGRT_REQUIRE(module);
+    CUGRT_ASSIGN(auto made, adopt_module(*built, name ? name : "module"));
+    *module = made.release();
+    return {};
+  });
+}
+
 } // namespace
+
+Result<std::unique_ptr<cugrt_module>> adopt_module(const cugrt_built_module &built,
+                                                   std::string name) {
+  CUGRT_TRY(ir::check_built(built, name));
+  return std::unique_ptr<cugrt_module>(
+      new cugrt_module{built.module, std::move(name), "", built.text});
+}
 
 void add_module_entries(cugrt_api &table) {
   table.module_load = module_load;
   table.module_parse = module_parse;
+  table.module_adopt = module_adopt;
   table.module_free = module_free;
   table.module_print = module_print;
   table.module_run_passes = module_run_passes;

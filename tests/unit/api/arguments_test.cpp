@@ -82,6 +82,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(event_stream_wait);
   CHECK_NULLS(module_load);
   CHECK_NULLS(module_parse);
+  CHECK_NULLS(module_adopt);
   CHECK_NULLS(module_free);
   CHECK_NULLS(module_print);
   CHECK_NULLS(module_run_passes);

@@ -3,6 +3,7 @@
 
 #include "base/type/element.h"
 #include "ir/module/builder.h"
+#include "ir/text/built_module.h"
 #include "ir/text/lexer.h"
 #include "ir/text/text.h"
 #include "ops/table/ops.h"
@@ -254,6 +255,25 @@ TEST_CASE("parse_and_verify names the file and the kind of error") {
   auto wrong = parse_and_verify("cugrt 1\nfunc @f() {\n  call @f()\n  return\n}\n", "m.cugrt");
   REQUIRE_FALSE(wrong.ok());
   CHECK(wrong.status().code() == Code::verify_error);
+}
+
+TEST_CASE("a module that is handed over is of this build, verified, and quotes its own text") {
+  Module module;
+  FunctionBuilder builder(module, "main");
+  const ValueId x = builder.param("x", module.types.tensor(DType::f32, {module.exprs.constant(4)}));
+  module.functions.push_back(builder.finish(std::vector{Operand::of(x)})); // no result is declared
+  auto built = make_built(std::move(module));
+  REQUIRE(built.ok());
+  CHECK(*built->text == "cugrt 1\n\nfunc @main(%x: tensor<[4], f32>) {\n  return %x\n}\n");
+  const Function &main = built->module->functions[0];
+  CHECK(main.location == SourceLocation{3, 6});
+  CHECK(main.value(x).location == SourceLocation{3, 12});
+  CHECK(main.body().end_location == SourceLocation{4, 3});
+  const Status unverified = check_built(*built, "model");
+  CHECK(unverified.code() == Code::verify_error);
+  CHECK(unverified.message().find("model:4:3: error: ") == 0);
+  built->build = "0.0.0";
+  CHECK(check_built(*built, "model").code() == Code::invalid_argument);
 }
 
 TEST_CASE("bindings that one printer prints after one another are as each by itself") {

@@ -371,9 +371,8 @@ cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_o
     CUGRT_TRY(give_struct(made, memory, "memory"));
     if (!module)
       return {};
-    CUGRT_ASSIGN(const DecoderModule built, module_of(*model->model, decoder, wanted));
-    return call(api().module_parse(built.text.data(), built.text.size(),
-                                   model->model->file.name().c_str(), ".", module));
+    CUGRT_ASSIGN(DecoderModule built, module_of(*model->model, decoder, wanted));
+    return adopt_module(built, model->model->file.name(), module);
   });
 }
 

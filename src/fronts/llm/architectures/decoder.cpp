@@ -464,7 +464,7 @@ Result<DecoderModule> build_decoder(const gguf::File &file, const Decoder &decod
   if (options.lora)
     CUGRT_TRY(write_pair(options.lora.get()));
   CUGRT_TRY(weights.check_all_used());
-  built.text = ir::print(module);
+  built.module = std::move(module);
   built.weights = weights.take();
   built.lora = options.lora;
   if (divisors)

@@ -14,6 +14,7 @@
 
 #include "base/type/dtype.h"
 #include "fronts/gguf/gguf.h"
+#include "ir/module/module.h"
 
 #include <array>
 #include <functional>
@@ -85,7 +86,7 @@ struct Weight {
 };
 
 struct DecoderModule {
-  std::string text;
+  ir::Module module;
   std::vector<Weight> weights; // each once
   std::string mark{};          // the name of an empty function, which tells what it was made with
   int64_t vocabulary = 0;

@@ -128,7 +128,7 @@ private:
   explicit Engine(cugrt_runtime *runtime) : runtime_(runtime) {}
   Status choose_context(const Model &model, const Decoder &decoder, const EngineOptions &options);
   Status check_loop(Loop wanted) const;
-  Status compile(const DecoderModule &built, const std::string &name, const EngineOptions &options);
+  Status compile(DecoderModule &built, const std::string &name, const EngineOptions &options);
   Status load_pack(const std::string &path);
   Status open_session(const DecoderModule &built, const gguf::File &file,
                       const EngineOptions &options);

@@ -99,14 +99,13 @@ Status Engine::load_pack(const std::string &path) {
   return {};
 }
 
-Status Engine::compile(const DecoderModule &built, const std::string &name,
+Status Engine::compile(DecoderModule &built, const std::string &name,
                        const EngineOptions &options) {
   Handle<cugrt_module, &cugrt_api::module_free> module;
   {
-    cugrt_module *parsed = nullptr;
-    CUGRT_TRY(
-        call(api().module_parse(built.text.data(), built.text.size(), name.c_str(), ".", &parsed)));
-    module = Handle<cugrt_module, &cugrt_api::module_free>(parsed);
+    cugrt_module *adopted = nullptr;
+    CUGRT_TRY(adopt_module(built, name, &adopted));
+    module = Handle<cugrt_module, &cugrt_api::module_free>(adopted);
   }
   auto compile = detail::sized<cugrt_compile_options>();
   compile.progress = options.progress;
@@ -229,7 +228,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   made->places_ = chosen.places;
   made->rows_ = chosen.rows();
   made->cache_dtype_ = chosen.cache_dtype();
-  CUGRT_ASSIGN(const DecoderModule built, module_of(model, decoder, chosen));
+  CUGRT_ASSIGN(DecoderModule built, module_of(model, decoder, chosen));
   made->vocabulary_ = built.vocabulary;
   if (static_cast<size_t>(built.vocabulary) < model.tokenizer->size())
     return Status::error(Code::parse_error,

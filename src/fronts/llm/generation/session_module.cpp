@@ -2,6 +2,9 @@
 #include "fronts/llm/generation/session_module.h"
 
 #include "fronts/llm/generation/call.h"
+#include "ir/module/builder.h"
+#include "ir/text/built_module.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 #include <charconv>
@@ -23,7 +26,7 @@ constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "
 // llm_f32_f16_4096_1_host_0123456789abcdef: dtype, that of the caches, context, places, loop,
 // digest; before that one "ngram", with drafts, and of adapters lora, their rank and targets.
 std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
-  const Digest digest = Digester().field(module.text).finish();
+  const Digest digest = Digester().field(ir::print(module.module)).finish();
   std::string mark(kPrefix);
   const auto *const cache = std::ranges::find(kCaches, options.cache_dtype(),
                                               &std::pair<ir::DType, std::string_view>::first);
@@ -81,8 +84,13 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
   }
   CUGRT_ASSIGN(DecoderModule built, build_decoder(model.file, decoder, wanted));
   built.mark = mark_of(built, options);
-  built.text += "\nfunc @" + built.mark + "() -> () {\n  return\n}\n";
+  built.module.functions.push_back(ir::FunctionBuilder(built.module, built.mark).finish({}));
   return built;
+}
+
+Status adopt_module(DecoderModule &built, const std::string &name, cugrt_module **module) {
+  CUGRT_ASSIGN(const cugrt_built_module handed, ir::make_built(std::move(built.module)));
+  return call(api().module_adopt(&handed, name.c_str(), module));
 }
 
 Result<EngineOptions> options_of_pack(const cugrt_executable *executable, EngineOptions given) {

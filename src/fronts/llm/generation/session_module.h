@@ -17,6 +17,9 @@ inline constexpr int64_t kChunk = 256;
 Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
                                 const EngineOptions &options);
 
+/// Hands the module over to libcugrt, which `built` has no more then. `name`: of the model's file.
+Status adopt_module(DecoderModule &built, const std::string &name, cugrt_module **module);
+
 /// The options, of those given, that the pack's module was made with; the names of its functions
 /// tell. Code::invalid_argument where it is no language model's.
 Result<EngineOptions> options_of_pack(const cugrt_executable *executable, EngineOptions given);

@@ -130,9 +130,7 @@ OnnxModel::OnnxModel(const std::string &path, const ImportOptions &options,
 }
 
 cugrt::Module OnnxModel::module() const {
-  size_t size = 0;
-  const char *text = cugrt_onnx_text(model_.get(), &size);
-  return cugrt::Module::parse(std::string(text, size), path_, "");
+  return cugrt::Module::adopt(cugrt_onnx_module(model_.get()), path_);
 }
 
 cugrt::Weights OnnxModel::weights() const {
