@@ -439,12 +439,16 @@ typedef struct cugrt_group_options {
   size_t struct_size;
   /* Of device memory for arenas, weights and results of all sessions and for the group's buffers
    * together; 0: no limit. Weights of idle sessions leave before it is an error. Graph instances
-   * have budgets of their own, and tensors whose sizes no plan knows are not counted. */
+   * have budgets of their own or one together, and tensors whose sizes no plan knows are not
+   * counted. */
   uint64_t budget_bytes;
   /* Graphs of the group's sessions of priority 0 that may be queued on the device, or run there, at
    * a time: a run that would put one more there waits, on the host, until one has ended. So a run
    * of a larger priority finds no more than these before it. 0: no limit; at most 1024. */
   uint32_t low_priority_ahead;
+  /* Of graph instances of all sessions together, in place of budgets of their own; 0: those. A
+   * session that has none for what it runs takes the place of one that nobody used meanwhile. */
+  uint64_t instance_budget_bytes;
 } cugrt_group_options;
 
 /* Bytes of device memory. */
@@ -455,7 +459,7 @@ typedef struct cugrt_memory {
   uint64_t arena_bytes;
   uint64_t weight_bytes;   /* on the device now; of a group, what sessions share counts once */
   uint64_t result_bytes;   /* in the session's own memory */
-  uint64_t instance_bytes; /* estimated, of graph instances; of a session alone */
+  uint64_t instance_bytes; /* estimated, of graph instances; of a group with a budget of them */
   uint64_t device_bytes;   /* arenas, weights, results and buffers */
   uint64_t budget_bytes;   /* of the group; 0: no limit */
   uint64_t buffer_bytes;   /* of a group: group_buffer_create */

@@ -210,11 +210,13 @@ static_assert(sizeof(Value) == sizeof(cugrt_value),
 class Group : public detail::Handle<cugrt_group, &cugrt_api::group_free> {
 public:
   /// `budget_bytes`: of all sessions' arenas, weights and results, and of buffers; 0: no limit.
-  /// `low_priority_ahead`: as of cugrt_group_options.
-  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0, uint32_t low_priority_ahead = 0) {
+  /// What follows: as of cugrt_group_options.
+  explicit Group(Runtime &runtime, uint64_t budget_bytes = 0, uint32_t low_priority_ahead = 0,
+                 uint64_t instance_budget_bytes = 0) {
     auto options = detail::sized<cugrt_group_options>();
     options.budget_bytes = budget_bytes;
     options.low_priority_ahead = low_priority_ahead;
+    options.instance_budget_bytes = instance_budget_bytes;
     check(api().group_create(runtime.get(), &options, &handle_));
   }
   cugrt_memory memory() const {

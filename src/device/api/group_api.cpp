@@ -33,7 +33,8 @@ cugrt_status *group_create(cugrt_runtime *runtime, const cugrt_group_options *gi
                                                        "; at most " + std::to_string(kMostAhead) +
                                                        " graphs can be counted");
     CUGRT_ASSIGN(made->group,
-                 Group::make(runtime->device, {options.budget_bytes, options.low_priority_ahead}));
+                 Group::make(runtime->device, {options.budget_bytes, options.low_priority_ahead,
+                                               options.instance_budget_bytes}));
     *group = made.release();
     return {};
   });
@@ -50,6 +51,8 @@ cugrt_status *group_get_memory(cugrt_group *group, cugrt_memory *memory) {
     filled.weight_bytes = budget.held_bytes(HeldFor::weights);
     filled.result_bytes = budget.held_bytes(HeldFor::results);
     filled.buffer_bytes = budget.held_bytes(HeldFor::buffers);
+    if (const auto &instances = group->group->instances())
+      filled.instance_bytes = instances->used;
     filled.budget_bytes = budget.limit_bytes();
     return hand_out(filled, memory);
   });

@@ -38,8 +38,8 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
   if (prepared_.has_room())
     room = policy_.reserve(bytes, 0, &left);
   if (!room)
-    return refuse(bytes > options_.policy.budget_bytes ? EagerReason::too_large
-                                                       : EagerReason::budget_full);
+    return refuse(bytes > policy_.budget_bytes() ? EagerReason::too_large
+                                                 : EagerReason::budget_full);
   auto instance =
       GraphInstance::build(run, code_, std::move(topology), stream, options_.time_nodes);
   if (!instance.ok() && instance.status().code() == Code::out_of_device_memory)

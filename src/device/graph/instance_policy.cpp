@@ -42,23 +42,24 @@ InstancePolicy::Account &InstancePolicy::count_use(const Key &key, uint64_t now)
 }
 
 BudgetShare InstancePolicy::reserve(uint64_t bytes, uint64_t leaving, uint64_t *free_bytes) {
-  uint64_t used = used_.load();
+  auto &all = budget_->used;
+  uint64_t used = all.load();
   while (true) {
     uint64_t staying = used - leaving;
-    uint64_t left = options_.budget_bytes - std::min(staying, options_.budget_bytes);
+    uint64_t left = budget_bytes() - std::min(staying, budget_bytes());
     if (bytes > left) {
       if (free_bytes)
         *free_bytes = left;
       return {};
     }
-    if (used_.compare_exchange_weak(used, used + bytes))
-      return {used_, bytes};
+    if (all.compare_exchange_weak(used, used + bytes))
+      return {all, bytes};
   }
 }
 
 bool InstancePolicy::make_room(uint64_t bytes, uint64_t topology, uint64_t stale_until,
                                const Ask &ask, Decision &decision) {
-  if (bytes > options_.budget_bytes)
+  if (bytes > budget_bytes())
     return false;
   std::vector<std::pair<uint64_t, InstanceId>> candidates; // by last use
   for (InstanceId i = 0; i < entries_.size(); ++i)
@@ -138,7 +139,13 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     price = UINT64_MAX;
   bool stale = false;
   std::optional<InstanceId> patched = find_patched(topology, turn, ask, stale);
-  if (price && !stale && make_room(bytes, topology, *price, ask, decision)) {
+  auto ask_others = [&] {
+    while (options_.more_room && bytes <= budget_bytes() && !(decision.room = reserve(bytes)))
+      if (!options_.more_room())
+        return false;
+    return static_cast<bool>(decision.room);
+  };
+  if (price && !stale && (make_room(bytes, topology, *price, ask, decision) || ask_others())) {
     decision.kind = Decision::Kind::build;
     account.uses = 0;
     return decision;
@@ -149,8 +156,7 @@ InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, ui
     return decision;
   }
   decision.kind = Decision::Kind::eager;
-  decision.reason =
-      bytes > options_.budget_bytes ? EagerReason::too_large : EagerReason::budget_full;
+  decision.reason = bytes > budget_bytes() ? EagerReason::too_large : EagerReason::budget_full;
   return decision;
 }
 

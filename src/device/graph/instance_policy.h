@@ -36,6 +36,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -47,12 +48,21 @@ namespace cugrt::runtime {
 
 using InstanceId = uint32_t;
 
+/// Bytes that the instances of a session, or of all sessions of a group, may have. Any thread.
+struct InstanceBudget {
+  explicit InstanceBudget(uint64_t limit_bytes) : limit_bytes(limit_bytes) {}
+  const uint64_t limit_bytes;
+  std::atomic<uint64_t> used = 0;
+};
+
 struct PolicyOptions {
   uint64_t budget_bytes = uint64_t(64) << 20;
   uint32_t class_pool = 4;   // instances that a class may have before keys must earn theirs
   uint32_t pin_uses = 2;     // uses of a key without an instance from which it earns one
   bool at_any_price = false; // rather give up what is in use than be eager
   size_t max_tracked_keys = 4096;
+  std::shared_ptr<InstanceBudget> shared{}; // in place of budget_bytes; null: none is shared
+  std::function<bool()> more_room{};        // of it, from others that let one go; false: none does
 };
 
 /// Bytes of a budget that are one instance's, made or to be made; given back at the end.
@@ -101,7 +111,10 @@ public:
     uint64_t now = 0;                             // last_use() of what is used now will be larger
   };
 
-  explicit InstancePolicy(PolicyOptions options) : options_(options) {}
+  explicit InstancePolicy(PolicyOptions options)
+      : options_(std::move(options)),
+        budget_(options_.shared ? options_.shared
+                                : std::make_shared<InstanceBudget>(options_.budget_bytes)) {}
 
   /// `key` holds the region's number and its symbols' values; `topology` numbers the region's
   /// class; `bytes` is the size of a new instance. Counts a use of the key.
@@ -125,6 +138,7 @@ public:
 
   /// Any thread.
   bool contains(std::span<const int64_t> key) const;
+  uint64_t budget_bytes() const { return budget_->limit_bytes; }
   /// Of the instances alive.
   uint64_t bytes() const { return bytes_; }
   size_t size() const { return count_; }
@@ -160,8 +174,8 @@ private:
                  Decision &decision);
 
   PolicyOptions options_;
-  std::atomic<uint64_t> used_ = 0; // of the budget; outlives the entries' shares
-  std::vector<Entry> entries_;     // by instance
+  std::shared_ptr<InstanceBudget> budget_; // outlives the entries' shares
+  std::vector<Entry> entries_;             // by instance
   std::vector<InstanceId> free_;
   mutable std::mutex mutex_; // held while by_key_ changes, and where another thread reads it
   std::unordered_map<Key, InstanceId, KeyHash> by_key_;

@@ -67,6 +67,8 @@ Result<std::shared_ptr<Group>> Group::make(std::shared_ptr<Device> device, const
     CUGRT_ASSIGN(group->low_priority_ahead_,
                  AheadLimit::make(group->device_->context(), options.low_priority_ahead));
   }
+  if (options.instance_budget_bytes != 0)
+    group->instances_ = std::make_shared<InstanceBudget>(options.instance_budget_bytes);
   return group;
 }
 
@@ -101,7 +103,7 @@ Result<std::shared_ptr<Word>> Group::word_of(const std::shared_ptr<const Executa
 
 void Group::add(Session &session, LoadedWeights *weights) {
   std::lock_guard lock(members_mutex_);
-  members_.push_back({&session, weights});
+  members_.push_back({.session = &session, .weights = weights});
   weights->opened();
 }
 

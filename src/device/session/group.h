@@ -19,6 +19,7 @@
 #include "device/context/device.h"
 #include "device/context/in_use.h"
 #include "device/driver/stream.h"
+#include "device/graph/instance_policy.h"
 #include "device/session/ahead_limit.h"
 
 #include <atomic>
@@ -110,8 +111,9 @@ private:
 class Group {
 public:
   struct Options {
-    uint64_t budget_bytes = 0;       // 0: no limit, as of the next
-    uint32_t low_priority_ahead = 0; // graphs of sessions of priority 0 that may be on their way
+    uint64_t budget_bytes = 0;          // 0: no limit, as of the next
+    uint32_t low_priority_ahead = 0;    // graphs of sessions of priority 0 that may be on their way
+    uint64_t instance_budget_bytes = 0; // 0: sessions have budgets of their own
   };
   static Result<std::shared_ptr<Group>> make(std::shared_ptr<Device> device,
                                              const Options &options);
@@ -135,6 +137,13 @@ public:
   void note(Session &session, LoadedWeights *weights);
   void remove(Session &session) noexcept;
 
+  /// Of the graph instances of all sessions; null: each has its own.
+  const std::shared_ptr<InstanceBudget> &instances() const { return instances_; }
+  /// For a session that is in use: an instance goes of one that was not used since the last two
+  /// times that somebody asked. Where that one's work has not ended, it lets it go itself with its
+  /// next run. True: there is more room. Context current.
+  bool make_instance_room();
+
   /// Waits for the work of all sessions that read the session's weights, and frees what these hold
   /// on the device; what they have of other models' once these have left, too. Busy where one runs
   /// or is used; after an error the next run has them.
@@ -152,13 +161,16 @@ private:
   std::shared_ptr<Device> device_;
   std::shared_ptr<GroupWeights> weights_;
   std::unique_ptr<AheadLimit> low_priority_ahead_;
+  std::shared_ptr<InstanceBudget> instances_;
   std::mutex words_mutex_; // guards the two maps
   std::map<const Executable *, Model> models_;
   std::map<std::string, std::shared_ptr<Word>> words_;
   struct Member {
     Session *session;
     LoadedWeights *weights;
-    uint64_t runs = 0, last_use = 0; // at the end of the last look, which counts looks
+    uint64_t runs = 0, last_use = 0;  // at the end of the last look, which counts looks
+    uint64_t runs_asked = UINT64_MAX; // when somebody asked for an instance's room
+    uint32_t asked = 0;               // times since it was last used
   };
   bool make_room();
   Status evict_locked(LoadedWeights *weights, bool wait, const Session *in_use = nullptr);

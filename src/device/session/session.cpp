@@ -18,7 +18,7 @@ Session::Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options
     : code_(std::move(code)), group_(options.group), allocator_(options.allocator),
       log_(options.log, code_->device().context()),
       dynamic_memory_(code_->device(), allocator_.get()),
-      cache_(*code_, options.cache, counters_, log_,
+      cache_(*code_, cache_options(options), counters_, log_,
              [this] { return give_back_unplanned() || give_up_one(); }) {}
 
 Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable> executable,

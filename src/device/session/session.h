@@ -123,6 +123,7 @@ private:
   Status check_callers_stream(driver::StreamRef stream);
   Status run_otherwise(FunctionState &state, uint32_t function, const RunRequest &request);
   Status check_callers_run(driver::StreamRef stream);
+  GraphCache::Options cache_options(const SessionOptions &options);
   Status follow_group();
   Status follow_arenas();
   Status bring_weights();
@@ -215,6 +216,7 @@ private:
   /// Of kStraight, a run with this own_stream needs nothing but a launch; of kInWord, and the word.
   /// Compared with own_stream, so that runs do not pay for a second question.
   uint8_t straight_ = kStraight;
+  bool gives_up_instance_ = false; // with the next run, for the group
   cugrt_wait wait_ = CUGRT_WAIT_DEFAULT;
   std::unique_ptr<RunTimes> times_; // null: not kept
   AheadLimit *ahead_ = nullptr;     // the group's, for this session; null: none

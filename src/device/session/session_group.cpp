@@ -52,8 +52,19 @@ Status Session::follow_arenas() {
   return {};
 }
 
+GraphCache::Options Session::cache_options(const SessionOptions &options) {
+  GraphCache::Options cache = options.cache;
+  if (group_ && group_->instances()) {
+    cache.policy.shared = group_->instances();
+    cache.policy.more_room = [this] { return group_->make_instance_room(); };
+  }
+  return cache;
+}
+
 /// Whatever others of the group have done. The session is in use, and its word held.
 Status Session::follow_group() {
+  if (std::exchange(gives_up_instance_, false))
+    (void)give_up_one();
   if (word_)
     CUGRT_TRY(follow_arenas());
   return group_ ? bring_weights() : Status();
@@ -137,6 +148,33 @@ bool Group::make_room() {
         evict_locked(weights, false).ok())
       return true;
   return false;
+}
+
+bool Group::make_instance_room() {
+  std::lock_guard lock(members_mutex_);
+  Member *longest = nullptr; // without a use
+  for (Member &member : members_) {
+    InUse use(member.session->in_use_);
+    const uint64_t runs = use.taken() ? member.session->counters_.runs : UINT64_MAX;
+    member.asked = use.taken() && runs == member.runs_asked ? member.asked + 1 : 0;
+    member.runs_asked = runs;
+    const GraphCache &cache = member.session->cache_;
+    if (member.asked != 0 && !cache.sealed() && cache.instance_count() != 0 &&
+        (!longest || member.asked > longest->asked))
+      longest = &member;
+  }
+  if (!longest)
+    return false;
+  Session &session = *longest->session;
+  InUse use(session.in_use_);
+  if (!use.taken() || session.gives_up_instance_)
+    return false;
+  if (const auto ended = session.has_ended(); !ended.ok() || !*ended) {
+    session.gives_up_instance_ = true; // a message to its owner
+    session.straight_ = Session::kOtherwise;
+    return false;
+  }
+  return session.finish_work().ok() && session.give_up_one();
 }
 
 /// Of a session that reads them. Members' mutex is held.

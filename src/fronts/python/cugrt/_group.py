@@ -14,10 +14,12 @@ class Group:
     ``budget``: bytes of arenas, weights and results of all models together; None is no limit. Weights of models that
     are idle leave the device before it is an error, and come back with the next call. ``low_priority_ahead``: graphs of
     models of priority 0 that may be on their way to the device at a time, before a call of one waits; None is no limit.
+    ``instance_budget``: bytes of graph instances of all models together; None: each has a budget of its own.
     ``driver``, ``device``: as of :func:`load`. Models may outlive the group.
     """
 
-    def __init__(self, budget: int | None = None, *, low_priority_ahead: int | None = None, driver: str | None = None,
+    def __init__(self, budget: int | None = None, *, low_priority_ahead: int | None = None,
+                 instance_budget: int | None = None, driver: str | None = None,
                  device: int = 0) -> None:
         self._driver, self._device = driver, device
         if budget is not None and whole("budget", budget) < 1:
@@ -26,7 +28,9 @@ class Group:
                                             whole("device", device, -2 ** 31, 2 ** 31 - 1), _sources.nvrtc(),
                                             0 if budget is None else whole("budget", budget),
                                             0 if low_priority_ahead is None
-                                            else whole("low_priority_ahead", low_priority_ahead, 1, 1024))
+                                            else whole("low_priority_ahead", low_priority_ahead, 1, 1024),
+                                            0 if instance_budget is None
+                                            else whole("instance_budget", instance_budget, 1, 2 ** 63 - 1))
 
     def load(self, source: typing.Any, *, exclusive: str | None = None, priority: int = 0, wait: str | None = None,
              deadline_us: int | None = None, missed: typing.Callable[[dict[str, int]], typing.Any] | None = None,

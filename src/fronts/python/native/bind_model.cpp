@@ -251,10 +251,10 @@ void bind_model(nb::module_ &module) {
   nb::class_<SharedDevice>(module, "SharedDevice")
       .def("__init__",
            [](SharedDevice *self, const std::string &driver, int device, const std::string &nvrtc,
-              uint64_t budget_bytes, uint32_t low_priority_ahead) {
+              uint64_t budget_bytes, uint32_t low_priority_ahead, uint64_t instance_budget_bytes) {
              nb::gil_scoped_release released;
              new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes,
-                                     low_priority_ahead);
+                                     low_priority_ahead, instance_budget_bytes);
            })
       .def("_memory", [](SharedDevice &self) {
         nb::dict all = described_memory(self.group.memory());

@@ -104,8 +104,10 @@ nb::object new_numpy(int32_t dtype, uint32_t rank, const int64_t *dims, void **d
 
 /// Models that share a device's memory.
 struct SharedDevice {
-  SharedDevice(std::shared_ptr<Device> on, uint64_t budget_bytes, uint32_t low_priority_ahead)
-      : device(std::move(on)), group(device->runtime(), budget_bytes, low_priority_ahead) {}
+  SharedDevice(std::shared_ptr<Device> on, uint64_t budget_bytes, uint32_t low_priority_ahead,
+               uint64_t instance_budget_bytes)
+      : device(std::move(on)),
+        group(device->runtime(), budget_bytes, low_priority_ahead, instance_budget_bytes) {}
   std::shared_ptr<Device> device;
   Group group;
 };
