@@ -295,14 +295,35 @@ void resize(Call &c) {
   const auto whole = [&](size_t i) {
     return !scales.empty() && scales[i] == std::floor(scales[i]);
   };
-  bool on_device = mode.coordinates == "tf_crop_and_resize";
+  // By the device's op: what it alone can do, and weighted sums, of which each element has few.
+  constexpr size_t kMostAxes = 4; // of the op
+  bool on_device = mode.coordinates == "tf_crop_and_resize", all_known = true;
+  std::vector<size_t> changed;
   for (size_t i = 0; i < axes.size(); ++i) {
     const E d = c.dims(x)[size_t(axes[i])];
-    const bool same = scales.empty() ? sizes[i] == d : scales[i] == 1;
+    if (scales.empty() ? sizes[i] == d : scales[i] == 1)
+      continue;
+    changed.push_back(i);
+    if (d == c.constant(0))
+      return c.unsupported("an axis of no element");
     const bool known = c.known(d) && (sizes.empty() || c.known(sizes[i]));
-    on_device |= !same && !known && !mode.antialias && kept == 0 &&
-                 !(mode.kind == "nearest" && whole(i) && scales[i] <= 64 &&
-                   repeats(mode, int64_t(scales[i])));
+    all_known &= known;
+    on_device |= !mode.antialias && kept == 0 &&
+                 (mode.kind != "nearest" ||
+                  (!known && !(whole(i) && scales[i] <= 64 && repeats(mode, int64_t(scales[i])))));
+  }
+  if (mode.coordinates != "tf_crop_and_resize")
+    on_device &= !all_known || changed.size() <= kMostAxes;
+  if (on_device && mode.coordinates != "tf_crop_and_resize") {
+    const auto keep = [&](auto &list) {
+      if (list.empty())
+        return;
+      std::decay_t<decltype(list)> out;
+      for (size_t i : changed)
+        out.push_back(list[i]);
+      list = std::move(out);
+    };
+    keep(axes), keep(scales), keep(sizes);
   }
   // Before opset 11 nearest is the place before where an axis grows and the one behind where it
   // shrinks: so are the examples of ONNX 1.5, whose text says nothing.
