@@ -138,8 +138,10 @@ bool PrecisionChoices::can_be_narrow(const Binding &op) {
 // --- Choices -------------------------------------------------------------------------------------
 
 bool PrecisionChoices::follows_narrow(const Binding &op) const {
-  for (const Operand &operand : function_.operands_of(op)) {
-    if (operand.kind != Operand::Kind::value || !is_f32(operand.value()))
+  const std::span<const Operand> operands = function_.operands_of(op);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand operand = operands[i];
+    if (operand.kind != Operand::Kind::value || !is_f32(operand.value()) || stays_f32(op, i))
       continue;
     if (!narrow_[operand.index] && !constant_[operand.index])
       return false;

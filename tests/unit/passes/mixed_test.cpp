@@ -160,6 +160,28 @@ func @main(%x: tensor<[4, 6], f32>, %w: tensor<[6, 8], f32>, %b: tensor<[8], f32
   }
 }
 
+TEST_CASE("a resized image is narrow, its scales are f32, whether constants or parameters") {
+  for (const std::string scales : {"%s", "%given"}) {
+    const std::string text = narrowed(R"(cugrt 1
+constant @c : tensor<[2], f32> = [0.5, 0.5]
+func @main(%x: tensor<[1, 4, 4, 4], f32>, %w: tensor<[4, 4, 1, 1], f32>, %given: tensor<[2], f32>)
+    -> (tensor<[1, 4, 2, 2], f32>) {
+  %s = constant @c
+  %size = shape [1, 4, 2, 2]
+  %y = conv2d(%x, %w)
+  %r = resize(%y, %size, )" + scales + R"() {mode = "linear", axes = [2, 3]}
+  %z = conv2d(%r, %w)
+  return %z
+}
+)",
+                                      {{"mixed.dtype", "f16"}});
+    INFO(text);
+    CHECK(count(text, "resize(%y, %size, " + scales + ")") == 1);
+    CHECK(count(text, "conv2d(%r, ") == 1);
+    CHECK(count(text, " = cast(") == 3); // of x, of w, of the result
+  }
+}
+
 TEST_CASE("an op without f32 operands stays as it is, whatever the lists say") {
   // No operand is an f32 tensor.
   const std::string text = narrowed(R"(cugrt 1
