@@ -169,6 +169,64 @@ constexpr Case kCases[] = {
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",
      "add, for the function's result"},
+    {"few channels", ", %v: tensor<[3, 16, 3, 3], f16>, %b: tensor<[3], f16>",
+     "tensor<[2, 3, 8, 9], f16>", "%a = sign(%i)\n  %y = conv2d(%a, %v, %b) {padding = [1, 1]}",
+     "conv2d, for the function's result"},
+    {"groups of four channels", ", %v: tensor<[16, 4, 3, 3], f16>, %b: tensor<[16], f16>",
+     "tensor<[2, 16, 8, 9], f16>",
+     "%a = sign(%i)\n  %y = conv2d(%a, %v, %b) {padding = [1, 1], groups = 4}",
+     "conv2d, for the function's result"},
+    {"groups of two channels to four", ", %v: tensor<[32, 2, 3, 2], f16>",
+     "tensor<[2, 32, 4, 4], f16>",
+     "%a = sign(%i)\n  %y = conv2d(%a, %v) {padding = [1, 0], strides = [2, 2], groups = 8}",
+     "conv2d, for the function's result"},
+    {"groups of a channel to two", ", %v: tensor<[32, 1, 3, 3], f16>", "tensor<[2, 32, 6, 7], f16>",
+     "%a = sign(%i)\n  %y = conv2d(%a, %v) {groups = 16}", "conv2d, for the function's result"},
+    {"groups of signals", ", %v: tensor<[16, 6, 3], f16>, %u: tensor<[16, 4, 5], f16>",
+     "tensor<[2, 16, 68], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n"
+     "  %c = sign(%a)\n  %y = conv1d(%c, %u) {groups = 4}",
+     "conv1d, for the function's result"},
+    {"groups of volumes", ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[24, 2, 2, 3, 1], f16>",
+     "tensor<[2, 24, 1, 2, 9], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
+     "  %y = conv3d(%c, %u) {groups = 8}",
+     "conv3d, for the function's result"},
+    {"channels shuffled", "", "tensor<[2, 5, 8, 9], f16>",
+     "%a = reshape(%i) {shape = [2, 2, 8, 8, 9]}\n  %b = transpose(%a) {axes = [0, 2, 1, 3, 4]}\n"
+     "  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %from = shape [0, 3, 0, 0]\n"
+     "  %size = shape [2, 5, 8, 9]\n  %y = slice(%c, %from, %size)",
+     "slice, for the function's result"},
+    {"channels put between places", ", %v: tensor<[16, 4, 1, 1], f16>",
+     "tensor<[2, 16, 16, 18], f16>",
+     "%a = reshape(%i) {shape = [2, 4, 2, 2, 8, 9]}\n"
+     "  %b = transpose(%a) {axes = [0, 1, 4, 2, 5, 3]}\n"
+     "  %c = reshape(%b) {shape = [2, 4, 16, 18]}\n  %y = conv2d(%c, %v)",
+     "conv2d, for the function's result"},
+    {"places made channels", ", %v: tensor<[16, 96, 1, 1], f16>", "tensor<[2, 16, 4, 3], f16>",
+     "%a = reshape(%i) {shape = [2, 16, 4, 2, 3, 3]}\n"
+     "  %b = transpose(%a) {axes = [0, 3, 5, 1, 2, 4]}\n"
+     "  %c = reshape(%b) {shape = [2, 96, 4, 3]}\n  %y = conv2d(%c, %v)",
+     "conv2d, for the function's result"},
+    {"windows of rows", "", "tensor<[24, 6, 16], f16>",
+     "%a = reshape(%i) {shape = [2, 16, 4, 2, 3, 3]}\n"
+     "  %b = transpose(%a) {axes = [0, 2, 4, 3, 5, 1]}\n  %y = reshape(%b) {shape = [24, 6, 16]}",
+     ""},
+    {"windows back", ", %v: tensor<[16, 16, 3, 3], f16>", "tensor<[2, 16, 6, 7], f16>",
+     "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %t = reshape(%a) {shape = [2, 8, 3, 3, 16]}\n"
+     "  %b = transpose(%t) {axes = [0, 4, 1, 2, 3]}\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n"
+     "  %y = conv2d(%c, %v)",
+     "conv2d, for the function's result"},
+    {"rows of pixels", "", "tensor<[2, 72, 16], f16>",
+     "%a = reshape(%i) {shape = [2, 16, 72]}\n  %y = transpose(%a) {axes = [0, 2, 1]}", ""},
+    {"heads of pixels", "", "tensor<[2, 4, 72, 4], f16>",
+     "%a = reshape(%i) {shape = [2, 4, 4, 72]}\n  %y = transpose(%a) {axes = [0, 1, 3, 2]}", ""},
+    {"columns first", "", "tensor<[2, 16, 9, 8], f16>", "%y = transpose(%i) {axes = [0, 1, 3, 2]}",
+     ""},
+    {"taken apart for two", "", "tensor<[2, 2, 8, 8, 9], f16>",
+     "%a = reshape(%i) {shape = [2, 2, 8, 8, 9]}\n  %b = transpose(%a) {axes = [0, 2, 1, 3, 4]}\n"
+     "  %c = reshape(%b) {shape = [2, 2, 8, 8, 9]}\n  %y = add(%a, %c)",
+     "conv2d, for reshape"},
     {"transposed for two", "", "tensor<[2, 9, 16, 8], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = transpose(%a) {axes = [0, 3, 1, 2]}\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %y = neg(%c)",

@@ -12,7 +12,8 @@ namespace {
 constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthBytes = 64;
 // So few channels of f16 are copied by half a run, so that two taps are in eight elements of k.
 constexpr int64_t kHalfRun = 4;
-// Of a group of y: of fewer most of a tile would be empty.
+// Of a group of y: of fewer most of a tile would be empty, which only costs less than to copy an
+// image that has channels last already.
 constexpr int64_t kFewestToLayOut = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
@@ -82,7 +83,10 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
       return {};
     return channels;
   }
-  if (out_channels / groups < kFewestToLayOut ||
+  const bool is_pixel = std::all_of(x.dims.begin() + 2, x.dims.end(), [&](ir::ExprId dim) {
+    return module.exprs.as_constant(dim) == 1;
+  });
+  if ((out_channels / groups < kFewestToLayOut && (groups > 1 || is_copied || is_pixel)) ||
       *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide)
     return {};
   const int64_t own = run_of(in_group, x.dtype), most = kRunBytes / bytes_of(x.dtype);

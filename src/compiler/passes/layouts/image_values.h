@@ -206,14 +206,18 @@ protected:
                           std::span(results->data(), 1));
   }
 
+  ValueId shape_of(const std::vector<ir::ExprId> &dims, SourceLocation location) {
+    return bind_value(BindingKind::shape, "shape", {}, dims, module().types.shape(dims), location);
+  }
+
   /// `from`, of the target, in other dimensions.
   ValueId reshaped(ValueId from, const std::vector<ir::ExprId> &dims, ir::DType dtype,
                    const std::string &name, SourceLocation location) {
     const ir::TypeId type = module().types.tensor(dtype, dims);
+    if (builder().function().value(from).type == type)
+      return from;
     if (count_unknown(dims) > 1) {
-      const Operand operands[] = {Operand::of(from),
-                                  Operand::of(bind_value(BindingKind::shape, "shape", {}, dims,
-                                                         module().types.shape(dims), location))};
+      const Operand operands[] = {Operand::of(from), Operand::of(shape_of(dims, location))};
       Binding made{};
       made.kind = BindingKind::op;
       made.callee = static_cast<uint32_t>(Op::reshape);
@@ -278,6 +282,42 @@ protected:
                                         {"after", std::move(after)}};
     return wide = bind(Op::pad, last, attributes, source().value(value).name + "_padded",
                        module().types.tensor(type.dtype, dims), location);
+  }
+
+  /// Weights of a convolution in groups, OI.., with channels last, so that `count` groups are one:
+  /// zeros stand where a channel of y reads one of x that was another group's.
+  ///
+  ///   [count, block] with count blocks of zeros behind each, as a list, cut to count * count
+  ///   blocks: row i has its block at place i
+  ValueId joined_groups(ValueId value, int64_t count, int64_t groups, SourceLocation location) {
+    using Integers = std::vector<int64_t>;
+    Integers sizes;
+    for (ir::ExprId dim : as_image(type_of(value).dims, rank_of(value)))
+      sizes.push_back(*known(dim));
+    const Integers taps(sizes.begin() + 2, sizes.end());
+    const int64_t outs = sizes[0] / groups, ins = sizes[1], wide = groups / count;
+    int64_t block = outs * ins;
+    for (int64_t n : taps)
+      block *= n;
+    auto make = [&](Op op, ValueId operand, std::vector<ir::Attribute> attributes) {
+      const Operand read = Operand::of(operand);
+      return bind_inferred(op, std::span(&read, 1), attributes,
+                           source().value(value).name + "_joined", location);
+    };
+    ValueId w = make(Op::reshape, mapped(value), {{"shape", Integers{wide, count, block}}});
+    w = make(Op::pad, w, {{"before", Integers(3)}, {"after", Integers{0, 0, count * block}}});
+    w = make(Op::reshape, w, {{"shape", Integers{wide, -1}}});
+    w = make(Op::slice, w,
+             {{"starts", Integers{0}},
+              {"ends", Integers{count * count * block}},
+              {"axes", Integers{1}}});
+    Integers dims = {wide, count, count, outs, ins}, axes = {0, 1, 3}, last = {sizes[0]};
+    for (size_t i = 0; i < taps.size(); ++i)
+      dims.push_back(taps[i]), axes.push_back(int64_t(5 + i)), last.push_back(taps[i]);
+    axes.insert(axes.end(), {2, 4}), last.push_back(count * ins);
+    w = make(Op::reshape, w, {{"shape", dims}});
+    w = make(Op::transpose, w, {{"axes", axes}});
+    return make(Op::reshape, w, {{"shape", last}});
   }
 
   /// The value with channels second is there for what reads it, and what is behind that.

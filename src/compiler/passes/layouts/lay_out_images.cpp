@@ -13,12 +13,12 @@
 // Decided for the body of a function from front to back. A convolution is laid out where its kernel
 // takes it and its weights are fixed, so that LiftTransformParams transposes them once. Elementwise
 // ops, pools, concatenations, splits, slices, pads, resizes, reductions, what runs along an axis,
-// and depthwise convolutions follow an operand that is laid out. A transposition to or from
-// channels last is none. All others read channels second: a value is transposed there and back at
-// most once, a single pixel is reshaped. Nested blocks, and values that something may write, stay
-// as they are.
+// and depthwise convolutions follow an operand that is laid out. Groups of few channels are joined.
+// A transposition to or from channels last is none; image_moves.h has the others. All other ops
+// read channels second: a value is transposed there and back at most once, a single pixel is
+// reshaped. Nested blocks, and values that something may write, stay as they are.
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/layouts/image_values.h"
+#include "compiler/passes/layouts/image_moves.h"
 #include "ops/emit/op_emitter.h"
 
 #include <optional>
@@ -27,11 +27,14 @@ namespace cugrt::passes {
 
 namespace {
 
-class ImageLayouts : public ImageValues {
+// A convolution of joined groups multiplies that many times the weights.
+constexpr int64_t kMostJoined = 16;
+
+class ImageLayouts : public ImageMoves {
 public:
   ImageLayouts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
                const codegen::KernelChoice &choice)
-      : ImageValues(source_module, source, target, choice), choice_(choice) {}
+      : ImageMoves(source_module, source, target, choice), choice_(choice) {}
 
   size_t laid_out() const { return laid_out_; }
 
@@ -97,6 +100,8 @@ private:
     if (op == Op::softmax || op == Op::log_softmax || op == Op::cumsum || op == Op::cumprod ||
         op == Op::argmax || op == Op::argmin)
       return lay_out_along_axis(binding);
+    if (op == Op::reshape)
+      return lay_out_reshape(binding);
     if (op == Op::transpose)
       return lay_out_transpose(binding);
     if (op == Op::pad)
@@ -188,27 +193,42 @@ private:
         (ir::op_of(binding) != Op::conv1d && flag(binding, "channels_last")))
       return false;
     const int64_t groups = integer(binding, "groups");
-    const std::vector<ir::Attribute> attributes = {{"strides", window(binding, "strides", 1)},
-                                                   {"padding", window(binding, "padding", 0)},
-                                                   {"dilation", window(binding, "dilation", 1)},
-                                                   {"groups", groups},
-                                                   {"channels_last", true}};
-    ir::Type filter = type_of(w);
-    filter.dims = as_image(filter.dims, filter.dims.size());
-    const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
-    const std::optional<int64_t> channels =
-        codegen::channels_laid_out(module(), type_of(x), filter, attributes, choice_, is_copied);
-    if (!channels)
-      return false;
-    const bool is_depthwise = groups > 1 && is_one(filter.dims[1]);
+    std::vector<ir::Attribute> attributes = {{"strides", window(binding, "strides", 1)},
+                                             {"padding", window(binding, "padding", 0)},
+                                             {"dilation", window(binding, "dilation", 1)},
+                                             {"channels_last", true},
+                                             {"groups", groups}};
+    const std::vector<ir::ExprId> sizes = as_image(type_of(w).dims, rank_of(w));
+    const bool is_depthwise = groups > 1 && is_one(sizes[1]) && known(sizes[0]) == groups;
     if (is_depthwise && !is_laid_out(x)) // it would gain nothing
       return false;
-    std::vector<Operand> operands = {Operand::of(padded(x, *channels, binding.location)),
-                                     Operand::of(padded(w, *channels / groups, binding.location))};
+    // Groups of few channels are joined until tensor cores can multiply them.
+    const int64_t in_group = known(sizes[1]).value_or(0), most = is_depthwise ? 1 : kMostJoined;
+    const bool is_copied = !last_[x.index].valid() && !is_pixel(x);
+    std::optional<int64_t> channels;
+    int64_t count = 0;
+    while (!channels && ++count <= std::min(groups, most)) {
+      ir::Type filter = type_of(w);
+      filter.dims = sizes;
+      if (count > 1)
+        filter.dims[1] = module().exprs.constant(count * in_group);
+      attributes.back() = {"groups", groups / count};
+      if (groups % count == 0)
+        channels = codegen::channels_laid_out(module(), type_of(x), filter, attributes, choice_,
+                                              is_copied);
+    }
+    if (!channels || (count > 1 && channels != known(type_of(x).dims[1])))
+      return false;
+    std::vector<Operand> operands = {
+        Operand::of(padded(x, *channels, binding.location)),
+        Operand::of(count > 1 ? joined_groups(w, count, groups, binding.location)
+                              : padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
-    if (ir::op_of(binding) != Op::conv1d)
+    if (ir::op_of(binding) != Op::conv1d && count == 1)
       return append(binding, operands, {{"channels_last", true}});
+    if (ir::op_of(binding) != Op::conv1d)
+      return append(binding, operands, {{"channels_last", true}, {"groups", groups / count}});
     Binding of_images = binding;
     of_images.callee = static_cast<uint32_t>(Op::conv2d);
     return append(of_images, operands, attributes);
@@ -366,41 +386,6 @@ private:
                   !drops_axis);
   }
 
-  /// A transposition to channels last is what there is of x. One from channels last has x as its
-  /// own version in this layout, and is made where something reads channels second.
-  bool lay_out_transpose(const Binding &binding) {
-    const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
-    if (!is_image(x) || !has_convolutions())
-      return false;
-    const size_t rank = rank_of(x);
-    const std::vector<int64_t> given = list(binding, "axes");
-    std::vector<int64_t> axes;
-    for (size_t d = 0; d < rank; ++d)
-      axes.push_back(
-          int64_t(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0)));
-    const bool is_signal = rank == kSignalRank;
-    const std::vector<int64_t> last = axes_to_last(rank), first = axes_to_first(rank);
-    const std::string name = source().value(result).name;
-    const ir::Type type = type_of(result);
-    if (axes == last && is_laid_out(x)) {
-      map(result, is_signal
-                      ? reshaped(last_[x.index], type.dims, type.dtype, name, binding.location)
-                      : last_[x.index]);
-      ++laid_out_;
-      return true;
-    }
-    // Of signals the same axes may turn a matrix for a product.
-    if (axes != first || (rank != kImageRank && !is_convolved_[result.index]))
-      return false;
-    to_first(x, "transpose");
-    last_[result.index] =
-        is_signal ? reshaped(mapped(x), dims_last(type.dims), type.dtype, name, binding.location)
-                  : mapped(x);
-    is_only_last_[result.index] = true;
-    map(result, last_[result.index]);
-    return true;
-  }
-
   bool lay_out_pad(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
@@ -420,8 +405,21 @@ private:
   bool lay_out_slice(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value();
-    if (!is_laid_out(x) || given.size() > 1)
+    if (!is_laid_out(x))
       return false;
+    std::vector<Operand> operands = {Operand::of(last_[x.index])};
+    for (size_t i = 1; i < given.size(); ++i) { // where it begins, its size
+      const ir::Type &shape = type_of(given[i].value());
+      if (!shape.known_shape)
+        return false;
+      std::vector<ir::ExprId> dims = shape.dims;
+      if (rank_of(x) == kSignalRank) // of its row
+        dims.insert(dims.begin() + 2, module().exprs.constant(int64_t(i) - 1));
+      operands.push_back(
+          Operand::of(shape_of(permuted(dims, axes_to_last(dims.size())), binding.location)));
+    }
+    if (given.size() > 1)
+      return append(binding, operands);
     std::vector<int64_t> axes = list(binding, "axes");
     if (axes.empty()) // the first ones
       for (size_t d = 0; d < list(binding, "starts").size(); ++d)
@@ -448,11 +446,9 @@ private:
         return false;
       axis = last_axis(*d, rank_of(x));
     }
-    const std::vector<ir::ExprId> dims = dims_last(type_of(binding.result()).dims);
     std::vector<Operand> operands = {
         Operand::of(last_[x.index]),
-        Operand::of(bind_value(BindingKind::shape, "shape", {}, dims, module().types.shape(dims),
-                               binding.location))};
+        Operand::of(shape_of(dims_last(type_of(binding.result()).dims), binding.location))};
     for (const Operand &operand : given.subspan(2))
       operands.push_back(mapped(operand));
     return append(binding, operands, {{"axes", axes}});

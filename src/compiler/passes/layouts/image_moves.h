@@ -1,0 +1,244 @@
+// Transpositions of images and of their parts, and the reshapes around them. Private to
+// LayOutImages.
+//
+// A shuffle of channels, places between channels (DepthToSpace) and windows of an image are a
+// reshape that takes dimensions apart, a transposition, and a reshape that joins them:
+//
+//   %a = reshape(%x, [n, g, c / g, h, w])          %a = reshape(%x_last, [n, h, w, g, c / g])
+//   %b = transpose(%a) {axes = [0, 2, 1, 3, 4]}    %b = transpose(%a) {axes = [0, 1, 2, 4, 3]}
+//   %y = reshape(%b, [n, c, h, w])                 %y_last = reshape(%b, [n, h, w, c])
+//
+// The transposition goes from one layout to the other as well, so none is added for the layout.
+#pragma once
+
+#include "compiler/passes/layouts/image_values.h"
+#include "compiler/passes/value_uses.h"
+
+namespace cugrt::passes {
+
+class ImageMoves : public ImageValues {
+public:
+  ImageMoves(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+             const codegen::KernelChoice &choice)
+      : ImageValues(source_module, source, target, choice), uses_(source),
+        waits_(source.values.size()), is_made_(source.values.size()) {}
+
+protected:
+  /// A reshape that takes apart an image with channels last waits for the transposition that alone
+  /// reads it. One that a transposition was joined with is there.
+  bool lay_out_reshape(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
+    if (is_made_[result.index])
+      return true;
+    if (!is_laid_out(x) || !only_reader(result, Op::transpose) ||
+        !common_parts(type_of(x).dims, type_of(result).dims))
+      return false;
+    return waits_[result.index] = true;
+  }
+
+  /// A transposition to channels last is what there is of x. One from channels last has x as its
+  /// own version in this layout, and is made where something reads channels second. Others go from
+  /// x as it lies to what the reshape behind them is to have.
+  bool lay_out_transpose(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
+    if (!has_convolutions())
+      return false;
+    const size_t rank = rank_of(x);
+    const std::vector<int64_t> given = list(binding, "axes");
+    std::vector<int64_t> axes;
+    for (size_t d = 0; d < rank; ++d)
+      axes.push_back(
+          int64_t(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0)));
+    if (is_image(x) && !waits_[x.index]) {
+      const bool is_signal = rank == kSignalRank;
+      const std::string name = source().value(result).name;
+      const ir::Type type = type_of(result);
+      if (axes == axes_to_last(rank) && is_laid_out(x)) {
+        map(result, is_signal
+                        ? reshaped(last_[x.index], type.dims, type.dtype, name, binding.location)
+                        : last_[x.index]);
+        return true;
+      }
+      // Of signals the same axes may turn a matrix for a product.
+      if (axes == axes_to_first(rank) && (rank == kImageRank || is_convolved_[result.index])) {
+        to_first(x, "transpose");
+        last_[result.index] = is_signal ? reshaped(mapped(x), dims_last(type.dims), type.dtype,
+                                                   name, binding.location)
+                                        : mapped(x);
+        is_only_last_[result.index] = true;
+        map(result, last_[result.index]);
+        return true;
+      }
+    }
+    return move(binding, axes);
+  }
+
+private:
+  using Dims = std::vector<ir::ExprId>;
+
+  /// The op of the body that alone reads the value, if it is that one and gives a plain tensor.
+  const Binding *only_reader(ValueId value, Op op) const {
+    const Binding *reader = uses_.only_reader(value);
+    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == op &&
+                   maker_[reader->first_result] == reader && is_plain(reader->result())
+               ? reader
+               : nullptr;
+  }
+
+  /// The parts that two shapes of the same elements have in common: the finest dimensions, and
+  /// which of them, in order, make each dimension of either. Dimensions of 1 are made of none.
+  struct Parts {
+    Dims dims;
+    std::vector<std::vector<size_t>> of_first, of_second;
+  };
+  std::optional<Parts> common_parts(const Dims &first, const Dims &second) {
+    Parts out{{},
+              std::vector<std::vector<size_t>>(first.size()),
+              std::vector<std::vector<size_t>>(second.size())};
+    size_t a = 0, b = 0;
+    std::optional<ir::ExprId> left, right; // what is left of dimensions a and b
+    while (true) {
+      for (; !left && a < first.size(); ++a)
+        if (!is_one(first[a])) {
+          left = first[a];
+          break;
+        }
+      for (; !right && b < second.size(); ++b)
+        if (!is_one(second[b])) {
+          right = second[b];
+          break;
+        }
+      if (!left || !right)
+        return left || right ? std::nullopt : std::optional(std::move(out));
+      const std::optional<int64_t> wide = known(*left), high = known(*right);
+      if (*left != *right && (!wide || !high || *wide < 1 || *high < 1))
+        return {};
+      const ir::ExprId part = *left == *right || *wide < *high ? *left : *right;
+      out.of_first[a].push_back(out.dims.size());
+      out.of_second[b].push_back(out.dims.size());
+      out.dims.push_back(part);
+      const bool ends_left = part == *left, ends_right = part == *right;
+      const int64_t size = known(part).value_or(1);
+      if ((!ends_left && *wide % size) || (!ends_right && *high % size))
+        return {};
+      left = ends_left ? std::nullopt : std::optional(module().exprs.constant(*wide / size));
+      right = ends_right ? std::nullopt : std::optional(module().exprs.constant(*high / size));
+      a += ends_left, b += ends_right;
+    }
+  }
+
+  static std::vector<std::vector<size_t>> each_alone(size_t count) {
+    std::vector<std::vector<size_t>> out(count);
+    for (size_t i = 0; i < count; ++i)
+      out[i] = {i};
+    return out;
+  }
+
+  template <class Order>
+  static std::vector<size_t> joined(const std::vector<std::vector<size_t>> &lists,
+                                    const Order &order) {
+    std::vector<size_t> out;
+    for (const auto i : order)
+      out.insert(out.end(), lists[size_t(i)].begin(), lists[size_t(i)].end());
+    return out;
+  }
+
+  static Dims chosen(const Dims &dims, const std::vector<size_t> &places) {
+    Dims out;
+    for (size_t place : places)
+      out.push_back(dims[place]);
+    return out;
+  }
+
+  /// The transposition from x as it lies, where that is with channels last, or to what the reshape
+  /// behind it has with channels last, where a convolution reads that.
+  bool move(const Binding &binding, const std::vector<int64_t> &axes) {
+    const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
+    const bool waited = waits_[x.index];
+    const ValueId image = waited ? source().operands_of(*maker_[x.index])[0].value() : x;
+    const bool from_last = waited || is_laid_out(x);
+    const Binding *reshape = only_reader(result, Op::reshape);
+    if (reshape &&
+        (!is_image(reshape->result()) || (!from_last && !is_convolved_[reshape->first_result])))
+      reshape = nullptr;
+    if (!from_last && !reshape)
+      return false;
+
+    // What is moved: parts of x's dimensions, as they lie and as they are transposed.
+    const Dims &dims = type_of(x).dims;
+    Parts parts{dims, each_alone(dims.size()), each_alone(dims.size())};
+    if (waited)
+      parts = *common_parts(type_of(image).dims, dims);
+    const std::vector<size_t> moved = joined(parts.of_second, axes);
+    // The same, taken apart further as the reshape behind wants it.
+    Parts behind{chosen(parts.dims, moved), {}, each_alone(moved.size())};
+    std::vector<size_t> to = joined(behind.of_second, in_order(moved.size()));
+    if (reshape) {
+      std::optional<Parts> wanted = common_parts(type_of(reshape->result()).dims, behind.dims);
+      // The channels of what is read by no convolution stand where x's do.
+      const auto has_channels = [&](size_t part) {
+        const auto &channels = parts.of_first[1];
+        for (size_t i = 0; i < moved.size(); ++i)
+          if (std::find(channels.begin(), channels.end(), moved[i]) != channels.end() &&
+              std::find(wanted->of_second[i].begin(), wanted->of_second[i].end(), part) !=
+                  wanted->of_second[i].end())
+            return true;
+        return false;
+      };
+      if (wanted &&
+          (is_convolved_[reshape->first_result] ||
+           std::any_of(wanted->of_first[1].begin(), wanted->of_first[1].end(), has_channels))) {
+        behind = std::move(*wanted);
+        to = joined(behind.of_first, axes_to_last(behind.of_first.size()));
+      } else if (from_last) {
+        reshape = nullptr;
+      } else {
+        return false;
+      }
+    }
+    std::vector<std::vector<size_t>> lists(parts.dims.size()); // by part: those behind
+    for (size_t i = 0; i < moved.size(); ++i)
+      lists[moved[i]] = behind.of_second[i];
+    const std::vector<size_t> lies =
+        joined(lists, from_last ? joined(parts.of_first, axes_to_last(parts.of_first.size()))
+                                : in_order(parts.dims.size()));
+    std::vector<int64_t> place(lies.size()), order;
+    for (size_t i = 0; i < lies.size(); ++i)
+      place[lies[i]] = int64_t(i);
+    for (size_t part : to)
+      order.push_back(place[part]);
+
+    const ir::DType dtype = type_of(x).dtype;
+    const std::string name = source().value(result).name;
+    ValueId y = reshaped(from_last ? last_[image.index] : mapped(x), chosen(behind.dims, lies),
+                         dtype, source().value(x).name, binding.location);
+    if (!std::is_sorted(order.begin(), order.end())) {
+      const ir::Attribute attribute{"axes", order};
+      y = bind(Op::transpose, y, std::span(&attribute, 1), name,
+               module().types.tensor(dtype, chosen(behind.dims, to)), binding.location);
+    }
+    if (!reshape) {
+      map(result, reshaped(y, type_of(result).dims, dtype, name, binding.location));
+      return true;
+    }
+    const ValueId end = reshape->result();
+    last_[end.index] = reshaped(y, dims_last(type_of(end).dims), dtype, source().value(end).name,
+                                reshape->location);
+    is_only_last_[end.index] = is_made_[end.index] = true;
+    map(end, last_[end.index]);
+    return true;
+  }
+
+  static std::vector<size_t> in_order(size_t count) {
+    std::vector<size_t> out(count);
+    for (size_t i = 0; i < count; ++i)
+      out[i] = i;
+    return out;
+  }
+
+  const ValueUses uses_;
+  std::vector<bool> waits_;   // by value: a reshape of an image that is to be made as it lies
+  std::vector<bool> is_made_; // by value: a reshape that stands with the transposition before it
+};
+
+} // namespace cugrt::passes
