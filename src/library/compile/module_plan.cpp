@@ -6,11 +6,11 @@
 
 namespace cugrt::runtime {
 
-Result<ir::Module> lower(const ir::Module &module, const std::string &name,
-                         const PlanningOptions &options, bool only_count,
-                         std::vector<std::string> *notes) {
+namespace {
+
+/// The options of passes, with what the planner's imply.
+Result<passes::PassContext> context_of(const PlanningOptions &options) {
   passes::PassContext context = options.passes;
-  context.collect_notes(notes);
   const plan::PlannerOptions &planner = options.planner;
   if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
     CUGRT_TRY(context.set_default("memory.reuse", "smallest"));
@@ -20,13 +20,43 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
   } else if (planner.programmatic_edges) {
     CUGRT_TRY(context.set_default("codegen.programmatic", "true"));
   }
-  if (only_count)
-    for (const char *pass : {"fuse.patterns", "fuse.ops", "fuse.kernels", "memory.plan"})
-      CUGRT_TRY(context.set(pass, "false"));
-  auto lowered = passes::run_passes(module, passes::default_pipeline(), context);
+  return context;
+}
+
+Result<ir::Module> run_pipeline(const ir::Module &module, const std::string &name,
+                                const PlanningOptions &options,
+                                std::span<const passes::Pass *const> pipeline,
+                                const passes::PassContext &context) {
+  auto lowered = passes::run_passes(module, pipeline, context);
   if (!lowered.ok())
     return in_source(lowered.take_status(), name, options.source);
   return lowered;
+}
+
+} // namespace
+
+Result<ir::Module> lower(const ir::Module &module, const std::string &name,
+                         const PlanningOptions &options, bool only_count,
+                         std::vector<std::string> *notes) {
+  CUGRT_ASSIGN(passes::PassContext context, context_of(options));
+  context.collect_notes(notes);
+  if (only_count)
+    for (const char *pass : {"fuse.patterns", "fuse.ops", "fuse.kernels", "memory.plan"})
+      CUGRT_TRY(context.set(pass, "false"));
+  return run_pipeline(module, name, options, passes::default_pipeline(), context);
+}
+
+Result<ir::Module> ops_before_fusion(const ir::Module &module, const std::string &name,
+                                     const PlanningOptions &options) {
+  CUGRT_ASSIGN(const passes::PassContext context, context_of(options));
+  std::vector<const passes::Pass *> pipeline;
+  for (const passes::Pass *pass : passes::default_pipeline()) {
+    if (pass->name == std::string_view("FuseOpsByPattern"))
+      break;
+    pipeline.push_back(pass);
+  }
+  pipeline.push_back(passes::find_pass("InlineFunctions"));
+  return run_pipeline(module, name, options, pipeline, context);
 }
 
 Result<passes::PassContext> pass_context(const char *const *settings, size_t count) {

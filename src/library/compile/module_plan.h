@@ -1,9 +1,9 @@
 // From a module to a plan: the default pipeline, then the planner.
 #pragma once
 
-#include "cugrt/cugrt.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
+#include "cugrt/cugrt.h"
 
 namespace cugrt::runtime {
 
@@ -42,5 +42,10 @@ Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
                          const PlanningOptions &options, bool only_count,
                          std::vector<std::string> *notes = nullptr);
+
+/// The module where the pipeline begins to fuse, calls inlined as at its end: what is launched, as
+/// ops.
+Result<ir::Module> ops_before_fusion(const ir::Module &module, const std::string &name,
+                                     const PlanningOptions &options);
 
 } // namespace cugrt::runtime

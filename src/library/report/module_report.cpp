@@ -48,6 +48,8 @@ Result<SymbolValues> symbol_values(const plan::Plan &plan, const plan::Function 
       result.known[s] = box[s].upper != INT64_MAX;
     }
   for (const plan::Bucket &bucket : function.buckets) {
+    if (box[bucket.symbol.index].lower == box[bucket.symbol.index].upper)
+      continue; // given
     const ir::Interval of = box[bucket.of.index];
     ir::Interval &bounds = box[bucket.symbol.index];
     bounds = {ir::round_up_to_bucket(bucket.sizes, of.lower),
@@ -278,6 +280,27 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
+/// Of each step of each function of the plan, at the symbols that are given, else at their upper
+/// bounds.
+Result<std::vector<std::vector<StepOperations>>>
+count_operations(const ir::Module &ops, const plan::Plan &plan,
+                 std::span<const cugrt_symbol_value> given) {
+  std::vector<std::vector<StepOperations>> counts;
+  for (const plan::Function &function : plan.functions) {
+    CUGRT_ASSIGN(const SymbolValues symbols, symbol_values(plan, function, given));
+    std::map<std::string, int64_t> values;
+    for (size_t s = 0; s < function.symbols.size(); ++s)
+      if (symbols.known[s])
+        values[function.symbols[s].name] = symbols.values[s];
+    const auto found = std::find_if(ops.functions.begin(), ops.functions.end(),
+                                    [&](const ir::Function &f) { return f.name == function.name; });
+    counts.push_back(found == ops.functions.end()
+                         ? std::vector<StepOperations>(function.steps.size())
+                         : count_step_operations(ops, *found, function, values));
+  }
+  return counts;
+}
+
 /// The report that `options` ask for, of what `view` holds but its memory.
 Result<std::string> show(PlanView view, const PlanReportOptions &options) {
   CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
@@ -318,6 +341,12 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   CUGRT_ASSIGN(const ir::Module used,
                passes::find_pass("EliminateDeadBindings")->run(module, passes::PassContext()));
   note_untold(module, used, *plan, report);
+  std::vector<std::vector<StepOperations>> operations;
+  if (options.format == CUGRT_REPORT_JSON) {
+    CUGRT_TRY(check_symbol_names(*plan, options.symbols));
+    CUGRT_ASSIGN(const ir::Module ops, ops_before_fusion(module, name, options.planning));
+    CUGRT_ASSIGN(operations, count_operations(ops, *plan, options.symbols));
+  }
   auto shown = show({name,
                      *plan,
                      report,
@@ -325,7 +354,8 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
                      {},
                      count_kernels(lowered),
                      count_kernels(unfused),
-                     std::move(fusion)},
+                     std::move(fusion),
+                     std::move(operations)},
                     options);
   if (!shown.ok() && !shown.status().location().empty())
     return in_source(shown.take_status(), name, options.planning.source);
@@ -338,7 +368,7 @@ Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
     return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
                                             "the storage of the module that it was made from");
   const plan::PlanReport no_notes;
-  return show({name, plan, no_notes, false, {}, {}, {}, {}}, options);
+  return show({name, plan, no_notes, false, {}, {}, {}, {}, {}}, options);
 }
 
 } // namespace cugrt::runtime

@@ -153,6 +153,19 @@ Json counts_json(const KernelCounts &counts) {
 
 Json bytes_json(const std::optional<uint64_t> &bytes) { return bytes ? Json(*bytes) : Json(); }
 
+/// {"vector": 8, "f16": 4096}; null where it is not known.
+Json operations_json(const StepOperations &step) {
+  static constexpr const char *kNames[] = {"vector", "f16", "int8", "f64"};
+  static_assert(std::size(kNames) == ir::kOperationKinds);
+  if (!step.known)
+    return {};
+  Json json = Json::object();
+  for (size_t kind = 0; kind < ir::kOperationKinds; ++kind)
+    if (step.counts[kind] > 0)
+      json[kNames[kind]] = step.counts[kind];
+  return json;
+}
+
 Json function_json(const PlanView &view, uint32_t index) {
   const plan::Function &function = view.plan.functions[index];
   Json json{{"name", function.name}, {"private", function.is_private}};
@@ -171,9 +184,13 @@ Json function_json(const PlanView &view, uint32_t index) {
   for (uint32_t r = 0; r < function.regions.size(); ++r) {
     const plan::Region &region = function.regions[r];
     Json row{{"name", region.name}, {"nodes", region.steps.count}};
-    Json steps = Json::array(), edges = Json::array(), key = Json::array(), slots = Json::array();
-    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s)
+    Json steps = Json::array(), edges = Json::array(), key = Json::array(), slots = Json::array(),
+         operations = Json::array();
+    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
       steps.push_back(function.steps[s].name);
+      operations.push_back(view.operations.empty() ? Json()
+                                                   : operations_json(view.operations[index][s]));
+    }
     for (const plan::Edge &edge : region.edges)
       edges.push_back(Json{edge.from, edge.to});
     for (plan::SymbolId symbol : region.key)
@@ -181,6 +198,7 @@ Json function_json(const PlanView &view, uint32_t index) {
     for (uint32_t slot : region.slots)
       slots.push_back(slot_names(function, {slot}));
     row["steps"] = std::move(steps);
+    row["operations"] = std::move(operations);
     row["edges"] = std::move(edges);
     row["programmatic"] = region.programmatic;
     row["bodies"] = bodies_json(function, region);

@@ -3,6 +3,7 @@
 
 #include "compiler/planner/lower/planner.h"
 #include "device/program/symbol_binding.h"
+#include "library/report/step_operations.h"
 #include "plan/edges/region_levels.h"
 
 namespace cugrt::runtime {
@@ -35,6 +36,8 @@ struct PlanView {
   std::vector<MemoryRow> memory;     // of the public functions
   KernelCounts kernels, unfused;     // as planned, and what it would be without fusion; with notes
   std::vector<std::string> fusion{}; // what FuseOpsByPattern did, and what it could not do
+  /// Of each function's steps; empty where it is not asked for, or ops are not known.
+  std::vector<std::vector<StepOperations>> operations{};
 };
 
 std::string plan_text(const PlanView &view);

@@ -1,0 +1,37 @@
+// How many operations an op is, and of what kind: what tables of times set against the device.
+#pragma once
+
+#include "ops/table/ops.h"
+
+namespace cugrt::ir {
+
+/// What a device has a rate of its own for.
+enum class OperationKind : uint8_t {
+  vector, // additions, multiplications, comparisons and functions, one by one
+  f16,    // of products of f16 or bf16, which tensor cores take
+  int8,   // of products of i8 or u8, likewise
+  f64,
+};
+inline constexpr size_t kOperationKinds = 4;
+
+/// A tensor at known sizes, or nothing, in the place of an absent operand or a shape.
+struct SizedTensor {
+  bool is_tensor = false;
+  DType dtype = DType::f32;
+  std::vector<int64_t> dims{};
+};
+
+struct Operations {
+  OperationKind kind = OperationKind::vector;
+  double count = 0; // whole; sizes of 64 bits may give more than 64 bits hold
+};
+
+/// Of a checked op on these operands. A product and its sum are two; what moves elements is none; a
+/// function of an element is one. Counted is what the op's definition says for these sizes, however
+/// kernels compute it: lengths, masks and zero padding take nothing away. docs/measuring.md is the
+/// reader's version.
+Operations count_operations(Op op, std::span<const SizedTensor> operands,
+                            std::span<const SizedTensor> results,
+                            std::span<const Attribute> attributes);
+
+} // namespace cugrt::ir
