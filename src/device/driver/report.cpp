@@ -22,6 +22,7 @@ constexpr AttributeRow kAttributes[] = {
     {"shared bytes per block", CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK},
     {"shared bytes per block, opted in", CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN},
     {"L2 bytes", CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE},
+    {"clock kHz", CU_DEVICE_ATTRIBUTE_CLOCK_RATE},
     {"memory clock kHz", CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE},
     {"memory bus bits", CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH},
     {"unified addressing", CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING},

@@ -28,6 +28,8 @@ func @main(%x: tensor<[n, 64], f32>, %w: tensor<[64, 64], f32>) -> (tensor<[n, 6
 """
 # Of n = 2: x and w in, h out; h in, s out; and so on, floats of 4 bytes.
 BYTES = [4 * (2 * 64 + 64 * 64 + 2 * 64), 4 * (2 * 64 + 2 * 64)] * 2
+# Two for each product and its sum; five for each element of a softmax.
+OPERATIONS = [2 * 2 * 64 * 64, 5 * 2 * 64] * 2
 OPS = ["matmul", "softmax", "matmul", "softmax"]
 # A loop on the device: its body runs as often as %x is below 3 after the relu, that is three times from 0.
 LOOP = """cugrt 1
@@ -112,6 +114,7 @@ def main():
                 expect("ops", [event["args"]["op"] for event in mine], OPS)
                 expect("bindings", [event["args"]["binding"] for event in mine], BINDINGS)
                 expect("bytes", [event["args"]["bytes"] for event in mine], BYTES)
+                expect("operations", [event["args"]["operations"] for event in mine], OPERATIONS)
                 expect(
                     "places", [event["args"]["place"] for event in mine], [place + str(line) for line in range(5, 9)]
                 )
@@ -145,6 +148,16 @@ def main():
                 "rows",
                 sorted((row["op"], row["nodes"], row["case"], row["bytes"]) for row in rows if row["nodes"]),
                 [("matmul", 2, "n=4", 8 * (4 * 64 + 64 * 64 + 4 * 64)), ("softmax", 2, "n=4", 8 * 8 * 64)],
+            )
+            expect(
+                "operations",
+                sorted((row["op"], row["operations"]["vector"]) for row in rows if row["nodes"]),
+                [("matmul", 2 * 2 * 4 * 64 * 64), ("softmax", 2 * 5 * 4 * 64)],
+            )
+            expect(
+                "ceilings of the emulated driver",
+                {(row["of_memory"], row["of_operations"], "emulated" in row["not_known"]) for row in rows},
+                {(None, None, True)},
             )
             expect("what timed them", {row["timed_by"] for row in rows}, {by})
         layers = subprocess.run(
@@ -192,6 +205,7 @@ def main():
         expect("what is said of a pack's symbol", "n is not set: it is 2" in said, True)
         first = kernels[: len(OPS)]
         kernels = [op.replace("softmax", "softmax_rows") for op in OPS]
+        expect("a pack's operations", {event["args"]["operations"] for event in first}, {None})
         expect("a pack's ops", [event["args"]["op"] for event in first], kernels)
         expect("a pack's bindings", [event["args"]["binding"] for event in first], BINDINGS)
         expect("a pack's places", [event["args"]["place"] for event in first], [place + str(n) for n in range(5, 9)])
@@ -204,7 +218,8 @@ def main():
         table = run(
             cugrt, "bench", os.path.join(folder, "chain.cugrt"), "--by", "binding", "--runs", "1", CUGRT_CUPTI="off"
         ).stdout.splitlines()
-        expect("a table", sorted(line.split()[0] for line in table[2:]), sorted(BINDINGS))
+        expect("a table", sorted(line.split()[0] for line in table[3:]), sorted(BINDINGS))
+        expect("what is not known", table[1].startswith("ceilings not known: the emulated driver"), True)
     for problem in problems:
         print(problem)
     print(f"seven traces and four tables, {len(problems)} problems")

@@ -197,19 +197,25 @@ const std::map<std::string, std::string> &Model::ops() const {
   return ops_;
 }
 
+nlohmann::json Model::plan_report(const Symbols &symbols) const {
+  if (pack_)
+    return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON))["plans"][0]; // all have the same
+  std::vector<cugrt_symbol_value> values;
+  for (const auto &[name, value] : symbols)
+    values.push_back({name.c_str(), value});
+  auto plan = cugrt::detail::sized<cugrt_plan_options>();
+  options_.planning.apply(plan);
+  plan.format = CUGRT_REPORT_JSON;
+  plan.symbols = values.data();
+  plan.symbol_count = values.size();
+  return nlohmann::json::parse(module_->plan_report(plan));
+}
+
 Symbols Model::least_of_missing(const Symbols &given) const {
   Symbols missing;
   if (!options_.inputs.empty())
     return missing; // their shapes say it
-  nlohmann::json report;
-  if (pack_) {
-    report = nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON))["plans"][0]; // all have them
-  } else {
-    auto plan = cugrt::detail::sized<cugrt_plan_options>();
-    options_.planning.apply(plan);
-    plan.format = CUGRT_REPORT_JSON;
-    report = nlohmann::json::parse(module_->plan_report(plan));
-  }
+  const nlohmann::json report = plan_report({});
   for (const auto &function : report["functions"])
     for (const auto &symbol : function["symbols"]) {
       const std::string name = symbol["name"];

@@ -56,7 +56,7 @@ namespace {
 
 /// Without its times.
 TimedNode timed_node(const Json &node, size_t number, const std::string &region,
-                     const Model &model) {
+                     const std::optional<Operations> &operations, const Model &model) {
   const std::string step = node["name"], value = value_of_step(step);
   return {op_of_step(step, model.ops()),
           node.contains("kernel") ? node["kernel"] : node["kind"],
@@ -64,7 +64,8 @@ TimedNode timed_node(const Json &node, size_t number, const std::string &region,
           place_of(node, value, model),
           region,
           node.contains("id") ? std::to_string(node["id"].get<uint64_t>()) : std::to_string(number),
-          node.value("bytes", uint64_t(0))};
+          node.value("bytes", uint64_t(0)),
+          operations};
 }
 
 void sort_by_end(TimedGraph &graph) {
@@ -102,14 +103,50 @@ std::vector<TimedGraph> NodeTimes::read() {
   return cupti_ ? read_activities(*session_) : read_events();
 }
 
+std::vector<std::optional<Operations>> NodeTimes::operations_of(const Json &instance) {
+  const auto [at, fresh] = plans_.try_emplace(instance["key"].dump());
+  if (fresh) {
+    Symbols key;
+    for (const auto &[name, value] : instance["key"].items())
+      key.emplace_back(name, value.get<int64_t>());
+    at->second = model_.plan_report(key);
+  }
+  std::vector<std::optional<Operations>> all(instance["nodes"].size());
+  for (const auto &function : at->second["functions"])
+    for (const auto &region : function["regions"]) {
+      if (function["name"] != instance["function"] || region["name"] != instance["region"])
+        continue;
+      size_t step = 0, number = 0; // nodes are the steps in order, but for those that are left out
+      for (const Json &node : instance["nodes"]) {
+        size_t same = step;
+        while (same < region["steps"].size() && region["steps"][same] != node["name"])
+          ++same;
+        if (same < region["steps"].size()) {
+          const auto &said = region["operations"][same];
+          if (!said.is_null()) {
+            all[number].emplace();
+            for (size_t kind = 0; kind < kOperationNames.size(); ++kind)
+              (*all[number])[kind] = said.value(kOperationNames[kind], 0.0);
+          }
+          step = same + 1;
+        }
+        ++number;
+      }
+    }
+  return all;
+}
+
 std::vector<TimedGraph> NodeTimes::read_events() {
   std::vector<TimedGraph> graphs;
   for (const Json &instance : Json::parse(session_->graph_report(CUGRT_REPORT_JSON))) {
     TimedGraph graph = graph_of_instance(instance);
+    const std::vector<std::optional<Operations>> operations = operations_of(instance);
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       if (node.contains("end_us")) { // else in a body: part of its conditional's
-        graph.nodes.push_back(timed_node(node, number, graph.region, model_));
+        const bool has_body = node["kind"] == "conditional";
+        graph.nodes.push_back(timed_node(node, number, graph.region,
+                                         has_body ? std::nullopt : operations[number], model_));
         graph.nodes.back().begin_us = node["begin_us"], graph.nodes.back().end_us = node["end_us"];
       }
       ++number;
@@ -134,6 +171,7 @@ std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session
   std::vector<std::vector<TimedNode>> nodes;
   for (const Json &instance : instances) {
     known.emplace_back(), nodes.emplace_back();
+    const std::vector<std::optional<Operations>> operations = operations_of(instance);
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       const std::string kind = node["kind"];
@@ -141,7 +179,8 @@ std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session
         known.back().push_back(
             {node.contains("id") ? std::optional(node["id"].get<uint64_t>()) : std::nullopt,
              node.value("kernel", std::string())});
-        nodes.back().push_back(timed_node(node, number, instance["region"], model_));
+        nodes.back().push_back(
+            timed_node(node, number, instance["region"], operations[number], model_));
       }
       ++number;
     }

@@ -2,6 +2,7 @@
 // --device` draws and `cugrt bench --by` adds up.
 #pragma once
 
+#include "ceilings.h"
 #include "cupti.h"
 #include "model.h"
 
@@ -20,6 +21,7 @@ struct TimedNode {
   std::string region;
   std::string id;     // of profilers; or its number in the graph, where the driver gives none
   uint64_t bytes = 0; // of the tensors that it reads and writes; 0: not known
+  std::optional<Operations> operations{};
   double begin_us = 0, end_us = 0; // from the launch's begin
 };
 
@@ -52,8 +54,11 @@ public:
 private:
   std::vector<TimedGraph> read_activities(const cugrt::Session &session);
   std::vector<TimedGraph> read_events();
+  /// Of each node of an instance of the session's report.
+  std::vector<std::optional<Operations>> operations_of(const nlohmann::ordered_json &instance);
 
   Model &model_;
+  std::map<std::string, nlohmann::json> plans_; // by key: the plan's report there
   std::unique_ptr<Cupti> cupti_;
   std::optional<cugrt::Session> session_;
 };

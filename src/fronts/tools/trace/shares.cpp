@@ -9,6 +9,7 @@
 #include <cctype>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
 
 namespace tool {
 
@@ -21,6 +22,8 @@ struct Share {
   double us = 0; // of a run
   size_t nodes = 0;
   uint64_t bytes = 0; // of a run: of tensors that are read and written
+  Operations operations{};
+  bool operations_known = true; // of all of its nodes
 };
 
 constexpr const char *kIdle = "(between nodes)";
@@ -68,6 +71,9 @@ std::map<std::string, Share> measure_shares(Model &model, const ShareOptions &op
         share.us += std::max(0.0, node.end_us - std::max(node.begin_us, last_us)) / runs;
         share.nodes += i == 1;
         share.bytes += i == 1 ? node.bytes : 0;
+        share.operations_known = share.operations_known && node.operations;
+        for (size_t kind = 0; kind < share.operations.size() && i == 1 && node.operations; ++kind)
+          share.operations[kind] += (*node.operations)[kind];
         last_us = std::max(last_us, node.end_us);
       }
     }
@@ -75,8 +81,44 @@ std::map<std::string, Share> measure_shares(Model &model, const ShareOptions &op
   return shares;
 }
 
+/// Of the device that the runtime is on.
+Ceilings ceilings_of(cugrt::Runtime &runtime) {
+  const cugrt_runtime_info info = runtime.info();
+  if (info.emulated)
+    return device_ceilings({}, true);
+  cugrt::RuntimeOptions options;
+  options.driver = CUGRT_DRIVER_PATH;
+  options.driver_path = info.driver_path;
+  const cugrt_runtime_options c = options.c_options();
+  cugrt_text *text = nullptr;
+  int32_t usable = 0;
+  cugrt::check(cugrt::api().doctor(&c, CUGRT_REPORT_JSON, &text, &usable));
+  const auto doctor = nlohmann::ordered_json::parse(cugrt::detail::take_text(text));
+  for (const auto &device : doctor["driver"]["devices"])
+    if (device["name"] == info.device_name)
+      return device_ceilings(device, false);
+  return device_ceilings(nlohmann::ordered_json::object(), false);
+}
+
+double total(const Operations &operations) {
+  return std::accumulate(operations.begin(), operations.end(), 0.0);
+}
+
+std::optional<double> part_of_operations(const Ceilings &ceilings, const Share &share) {
+  return share.operations_known ? ceilings.of_operations(share.operations, share.us) : std::nullopt;
+}
+
+/// "12.3%"; "-" where it is not known.
+std::string percent(const std::optional<double> &part) {
+  char text[32] = "-";
+  if (part)
+    std::snprintf(text, sizeof text, "%.1f%%", 100 * *part);
+  return text;
+}
+
 void print_shares(const Model &model, const ShareOptions &options, const std::string &key,
-                  const std::map<std::string, Share> &shares, const std::string &by) {
+                  const std::map<std::string, Share> &shares, const std::string &by,
+                  const Ceilings &ceilings) {
   std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto &a, const auto &b) { return a.second.us > b.second.us; });
@@ -85,12 +127,32 @@ void print_shares(const Model &model, const ShareOptions &options, const std::st
     all += share.us;
   std::printf("%s, %s: microseconds of a run on the device, by %s; %.2f in all\n",
               model.driver().c_str(), key.empty() ? "-" : key.c_str(), by.c_str(), all);
-  std::printf("%-48s %8s %12s %8s %14s %8s\n", options.by.c_str(), "nodes", "us", "share", "bytes",
-              "GB/s");
-  for (const auto &[name, share] : rows)
-    std::printf("%-48s %8zu %12.2f %7.1f%% %14llu %8.1f\n", name.c_str(), share.nodes, share.us,
-                all > 0 ? 100 * share.us / all : 0, (unsigned long long)share.bytes,
-                share.us > 0 ? double(share.bytes) / share.us / 1e3 : 0);
+  std::printf("ceilings %s\n", ceilings.text().c_str());
+  std::printf("%-48s %8s %12s %8s %14s %8s %8s %16s %8s %8s\n", options.by.c_str(), "nodes", "us",
+              "share", "bytes", "GB/s", "of it", "operations", "Gops", "of it");
+  for (const auto &[name, share] : rows) {
+    const double us = share.us, operations = total(share.operations);
+    char done[32] = "-", rate[32] = "-";
+    if (share.operations_known) {
+      std::snprintf(done, sizeof done, "%.0f", operations);
+      std::snprintf(rate, sizeof rate, "%.1f", us > 0 ? operations / us / 1e3 : 0);
+    }
+    std::printf("%-48s %8zu %12.2f %7.1f%% %14llu %8.1f %8s %16s %8s %8s\n", name.c_str(),
+                share.nodes, us, all > 0 ? 100 * us / all : 0, (unsigned long long)share.bytes,
+                us > 0 ? double(share.bytes) / us / 1e3 : 0,
+                percent(ceilings.of_memory(double(share.bytes), us)).c_str(), done, rate,
+                percent(part_of_operations(ceilings, share)).c_str());
+  }
+}
+
+/// {"vector": 8, "f16": 4096}; null where it is not known.
+nlohmann::ordered_json operations_json(const Share &share) {
+  if (!share.operations_known)
+    return {};
+  auto json = nlohmann::ordered_json::object();
+  for (size_t kind = 0; kind < share.operations.size(); ++kind)
+    json[kOperationNames[kind]] = share.operations[kind];
+  return json;
 }
 
 } // namespace
@@ -101,6 +163,10 @@ void bench_shares(const ModelOptions &model_options, const ShareOptions &options
   if (options.by == "layer" && model.onnx_inputs().nodes.empty())
     throw UserError("--by layer goes by the names of nodes of an ONNX file; '" +
                     model_options.module + "' has none");
+  const Ceilings ceilings = ceilings_of(model.runtime());
+  const auto part = [](const std::optional<double> &known) {
+    return known ? nlohmann::ordered_json(*known) : nlohmann::ordered_json();
+  };
   auto rows = nlohmann::ordered_json::array();
   for (Symbols key : keys) {
     for (const auto &missing : model.least_of_missing(key))
@@ -109,7 +175,7 @@ void bench_shares(const ModelOptions &model_options, const ShareOptions &options
     std::string by;
     const auto shares = measure_shares(model, options, values_of(arguments), by);
     if (!options.json)
-      print_shares(model, options, symbols_text(key), shares, by);
+      print_shares(model, options, symbols_text(key), shares, by, ceilings);
     for (const auto &[name, share] : shares)
       rows.push_back({{"case", symbols_text(key)},
                       {"driver", model.driver()},
@@ -117,6 +183,10 @@ void bench_shares(const ModelOptions &model_options, const ShareOptions &options
                       {"nodes", share.nodes},
                       {"us", share.us},
                       {"bytes", share.bytes},
+                      {"operations", operations_json(share)},
+                      {"of_memory", part(ceilings.of_memory(double(share.bytes), share.us))},
+                      {"of_operations", part(part_of_operations(ceilings, share))},
+                      {"not_known", ceilings.unknown},
                       {"timed_by", by}});
   }
   if (options.json)

@@ -21,6 +21,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 namespace tool {
@@ -53,6 +54,11 @@ const char *reason_name(int32_t reason) {
                                            "the plan has the step outside of regions"};
   return reason >= 0 && reason < static_cast<int32_t>(std::size(kNames)) ? kNames[reason]
                                                                          : "unknown";
+}
+
+/// All of them together; null where they are not known.
+Json operations_json(const std::optional<Operations> &operations) {
+  return operations ? Json(std::accumulate(operations->begin(), operations->end(), 0.0)) : Json();
 }
 
 /// Events in the order in which they are added; viewers sort by time.
@@ -123,6 +129,7 @@ public:
            {"region", node.region},
            {"kernel", node.kernel},
            {"bytes", node.bytes},
+           {"operations", operations_json(node.operations)},
            {"run", record.run}});
     }
     device_end_ns_ = at(graph.total_us());

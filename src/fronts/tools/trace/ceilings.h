@@ -1,0 +1,33 @@
+// What a device can do at most, by its attributes and the table ceilings.def.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace tool {
+
+/// Operations by what devices have rates of their own for, as the plan's report names them.
+inline constexpr std::array<const char *, 4> kOperationNames = {"vector", "f16", "int8", "f64"};
+using Operations = std::array<double, kOperationNames.size()>;
+
+struct Ceilings {
+  std::string unknown;     // why there are none; empty where there are
+  double bytes = 0;        // of memory, a microsecond; 0: not known
+  Operations operations{}; // a microsecond, of each kind alone; 0: not known
+
+  /// What takes `us` microseconds as a part of what memory gives; none where that is not known.
+  std::optional<double> of_memory(double bytes_moved, double us) const;
+  /// The time that these operations take at the ceilings, as a part of `us`.
+  std::optional<double> of_operations(const Operations &done, double us) const;
+  /// "3352 GB/s; Tops: 66.9 vector, 1070.5 f16, 2141.0 int8, 33.5 f64", or why there are none.
+  std::string text() const;
+};
+
+/// `device`: one of the doctor's report as JSON. Memory gives two transfers a clock of its bus; of
+/// an integrated device the driver tells another clock. Clocks are the highest that it may have.
+Ceilings device_ceilings(const nlohmann::ordered_json &device, bool emulated);
+
+} // namespace tool

@@ -1,0 +1,192 @@
+// Operations of ops and of steps, by hand; and ceilings of devices, by their data sheets.
+#include "fronts/tools/trace/ceilings.h"
+#include "ir/text/text.h"
+#include "library/report/module_report.h"
+#include "tests/support/catch.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace cugrt;
+using namespace cugrt::runtime;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string module_of(const std::string &params, const std::string &results,
+                      const std::string &body, const std::string &more = "") {
+  return "cugrt 1\nfunc @main(" + params + ") -> (" + results + ") attributes {num_inputs = 1" +
+         (params.find("n,") != std::string::npos
+              ? ", lower_bounds = {n = 1}, upper_bounds = {n = 16}"
+              : "") +
+         "} {\n" + body + "}\n" + more;
+}
+
+/// "%x": its operations, for each step of @main's regions by what it computes.
+Json operations_of(const std::string &text, int64_t n = 4) {
+  auto module = ir::parse_and_verify(text, "m.cugrt");
+  INFO(text << (module.ok() ? "" : module.status().message()));
+  REQUIRE(module.ok());
+  const cugrt_symbol_value symbol{"n", n};
+  PlanReportOptions options;
+  options.format = CUGRT_REPORT_JSON;
+  if (text.find("n,") != std::string::npos)
+    options.symbols = std::span(&symbol, 1);
+  auto report = plan_report(*module, "m.cugrt", options);
+  REQUIRE(report.ok());
+  const Json said = Json::parse(*report);
+  Json found = Json::object();
+  for (const auto &function : said["functions"])
+    for (const auto &region : function["regions"])
+      for (size_t s = 0; s < region["steps"].size(); ++s) {
+        const std::string step = region["steps"][s];
+        std::string name = step.substr(step.find(' ') + 1);
+        while (found.contains(name))
+          name += "'";
+        found[name] = region["operations"][s];
+      }
+  return found;
+}
+
+/// Of one op with results of its own types.
+Json operations_of_op(const std::string &params, const std::string &results,
+                      const std::string &call) {
+  const bool three = call.find("lstm") != std::string::npos;
+  return operations_of(module_of(params, results,
+                                 std::string("  %y") + (three ? ", %h, %c" : "") + " = " + call +
+                                     "\n  return %y\n"))["%y"];
+}
+
+} // namespace
+
+TEST_CASE("operations of ops are those of their definitions, at the symbols' values") {
+  // 4 x 6 results of 5 products and sums each.
+  CHECK(operations_of_op("%x: tensor<[n, 5], f32>, %w: tensor<[5, 6], f32>", "tensor<[n, 6], f32>",
+                         "matmul(%x, %w)") == Json{{"vector", 240.}});
+  CHECK(operations_of_op("%x: tensor<[n, 5], f16>, %w: tensor<[5, 6], f16>, %b: tensor<[6], f16>",
+                         "tensor<[n, 6], f16>", "matmul(%x, %w, %b)") == Json{{"f16", 264.}});
+  CHECK(operations_of_op("%x: tensor<[n, 4], i8>, %w: tensor<[4, 6], i8>", "tensor<[n, 6], i32>",
+                         "matmul_integer(%x, %w)") == Json{{"int8", 192.}});
+  CHECK(operations_of_op("%x: tensor<[n, 5], f64>", "tensor<[n, 5], f64>", "exp(%x)") ==
+        Json{{"f64", 20.}});
+  // 2 x 4 x 6 x 6 results of a group's 3 channels times 3 x 3.
+  CHECK(operations_of_op("%x: tensor<[2, 6, 8, 8], f32>, %w: tensor<[4, 3, 3, 3], f32>",
+                         "tensor<[2, 4, 6, 6], f32>", "conv2d(%x, %w) {groups = 2}") ==
+        Json{{"vector", 2. * 4 * 6 * 6 * 2 * 27}});
+  // Each of 1 x 3 x 5 inputs goes into 4 channels of 3 places.
+  CHECK(operations_of_op("%x: tensor<[1, 3, 5], f32>, %w: tensor<[3, 4, 3], f32>",
+                         "tensor<[1, 4, 7], f32>",
+                         "conv_transpose(%x, %w)") == Json{{"vector", 15. * 2 * 12}});
+  CHECK(operations_of_op("%x: tensor<[1, 2, 8, 8], f32>", "tensor<[1, 2, 4, 4], f32>",
+                         "max_pool2d(%x) {kernel = [2, 2], strides = [2, 2]}") ==
+        Json{{"vector", 128.}});
+  CHECK(operations_of_op("%x: tensor<[n, 5], f32>", "tensor<[n], f32>",
+                         "reduce_sum(%x) {axes = [1]}") == Json{{"vector", 20.}});
+  CHECK(operations_of_op("%x: tensor<[n, 5], f32>", "tensor<[n, 5], f32>", "softmax(%x)") ==
+        Json{{"vector", 100.}});
+  // 2 x 3 x 4 queries of heads see 7 places of 16 numbers.
+  CHECK(operations_of_op("%q: tensor<[2, 3, 4, 16], f16>, %k: tensor<[2, 7, 2, 16], f16>, "
+                         "%v: tensor<[2, 7, 2, 16], f16>",
+                         "tensor<[2, 3, 4, 16], f16>",
+                         "attention(%q, %k, %v)") == Json{{"f16", 2. * 3 * 4 * 7 * (4 * 16 + 6)}});
+  // Each gate of 3 steps, 2 rows, 1 direction is a sum over 8 numbers of the state.
+  CHECK(operations_of_op("%g: tensor<[3, 2, 1, 32], f32>, %w: tensor<[1, 8, 32], f32>",
+                         "tensor<[3, 1, 2, 8], f32>",
+                         "lstm(%g, %w)") == Json{{"vector", 3. * 2 * 32 * (2 * 8 + 3)}});
+  CHECK(operations_of_op("%x: tensor<[n, 5], f32>", "tensor<[5, n], f32>", "transpose(%x)") ==
+        Json::object());
+}
+
+TEST_CASE("a fused step has the operations of all that it was made of") {
+  const Json fused = operations_of(module_of("%x: tensor<[n, 5], f32>, %w: tensor<[5, 6], f32>",
+                                             "tensor<[n, 6], f32>",
+                                             "  %m = matmul(%x, %w)\n  %r = relu(%m)\n"
+                                             "  %y = add(%r, %m)\n  return %y\n"));
+  CHECK(fused == Json{{"%y", {{"vector", 240. + 24 + 24}}}});
+  const Json views = operations_of(module_of("%x: tensor<[n, 6], f32>", "tensor<[n], f32>",
+                                             "  %e = exp(%x)\n  %s = reduce_sum(%e) {axes = [1]}\n"
+                                             "  %y = softmax(%s)\n  return %y\n"));
+  double all = 0;
+  for (const auto &step : views)
+    for (const auto &count : step)
+      all += count.get<double>();
+  CHECK(all == 24 + 24 + 20);
+}
+
+TEST_CASE("products that become one launch count there") {
+  const Json steps = operations_of(
+      module_of("%x: tensor<[1, 64], f32>, %w: tensor<[64, 64], f32>, %u: tensor<[64, 64], f32>",
+                "tensor<[1, 64], f32>",
+                "  %a = matmul(%x, %w) {transpose_b = true}\n"
+                "  %b = matmul(%x, %u) {transpose_b = true}\n"
+                "  %s = softmax(%a)\n  %y = softmax(%b)\n  %z = add(%s, %y)\n  return %z\n"));
+  CHECK(steps == Json{{"%a", {{"vector", 2. * 2 * 64 * 64}}},
+                      {"%y", {{"vector", 5. * 64}}},
+                      {"%z", {{"vector", 5. * 64 + 64}}}});
+}
+
+TEST_CASE("a function that is called twice counts at each call's sizes") {
+  const Json steps = operations_of(
+      module_of("%x: tensor<[n, 5], f32>, %y: tensor<[3, 5], f32>",
+                "tensor<[n, 5], f32>, tensor<[3, 5], f32>",
+                "  %a = call @part(%x)\n  %b = call @part(%y)\n  return %a, %b\n",
+                "private func @part(%p: tensor<[m, 5], f32>) -> (tensor<[m, 5], f32>) {\n"
+                "  %q = softmax(%p)\n  return %q\n}\n"));
+  std::vector<double> counts;
+  for (const auto &step : steps)
+    counts.push_back(step.value("vector", 0.0));
+  CHECK(counts == std::vector<double>{5. * 4 * 5, 5. * 3 * 5});
+}
+
+TEST_CASE("a kernel of the module's own has no operations that are known") {
+  const Json steps = operations_of(
+      "cugrt 1\nkernel @k {\n  source \"k.cu\"\n  entry \"k\"\n  params (x: in f32, y: out f32)\n"
+      "  launch { grid (1, 1, 1) block (32, 1, 1) }\n}\n"
+      "func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {\n"
+      "  %a = alloc : tensor<[8], f32>\n  launch @k(%x, %a)\n  return %a\n}\n");
+  CHECK(steps == Json{{"%a", nullptr}});
+}
+
+TEST_CASE("ceilings follow from a device's attributes") {
+  const Json h100 = {{"architecture", "sm_90"},
+                     {"attributes",
+                      {{"multiprocessors", 132},
+                       {"clock kHz", 1830000},
+                       {"memory clock kHz", 2619000},
+                       {"memory bus bits", 5120},
+                       {"integrated", 0}}}};
+  const tool::Ceilings ceilings = tool::device_ceilings(h100, false);
+  CHECK(ceilings.unknown.empty());
+  CHECK(ceilings.bytes * 1e6 == Approx(3.35e12).epsilon(0.01)); // the data sheet's
+  CHECK(ceilings.operations[1] * 1e6 == Approx(989e12).epsilon(0.01));
+  CHECK(ceilings.operations[2] * 1e6 == Approx(1979e12).epsilon(0.01));
+  CHECK(ceilings.operations[0] * 1e6 == Approx(67e12).epsilon(0.1));
+  CHECK(*ceilings.of_memory(3352320, 2) == Approx(0.5).epsilon(0.001));
+  // Half of the time for f16, half for f32: the whole of it.
+  const tool::Operations done{ceilings.operations[0], ceilings.operations[1], 0, 0};
+  CHECK(*ceilings.of_operations(done, 2) == Approx(1));
+}
+
+TEST_CASE("what is not known of a device is not reckoned with") {
+  Json orin = {{"architecture", "sm_87"},
+               {"attributes",
+                {{"multiprocessors", 16},
+                 {"clock kHz", 1300000},
+                 {"memory clock kHz", 1300000},
+                 {"memory bus bits", 256},
+                 {"integrated", 1}}}};
+  const tool::Ceilings shared = tool::device_ceilings(orin, false);
+  CHECK_FALSE(shared.of_memory(1, 1).has_value());
+  CHECK(shared.operations[1] * 1e6 == Approx(42.6e12).epsilon(0.01));
+  CHECK(shared.text().find("memory not known") == 0);
+  orin["architecture"] = "sm_110";
+  const tool::Operations bytes{0, 0, 8, 0};
+  CHECK_FALSE(tool::device_ceilings(orin, false).of_operations(bytes, 1).has_value());
+  orin["architecture"] = "sm_999";
+  const tool::Ceilings newer = tool::device_ceilings(orin, false);
+  CHECK_FALSE(newer.of_operations({1, 0, 0, 0}, 1).has_value());
+  CHECK(newer.text() == "not known: no figures of sm_999");
+  const tool::Ceilings emulated = tool::device_ceilings(orin, true);
+  CHECK_FALSE(emulated.of_memory(1, 1).has_value());
+  CHECK_FALSE(emulated.of_operations({1, 0, 0, 0}, 1).has_value());
+  CHECK(emulated.text() == "not known: the emulated driver's times say nothing of a device");
+}
