@@ -2,6 +2,7 @@
 #include "support/reference_call.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace cugrt::test {
@@ -30,7 +31,7 @@ std::vector<Array> reference_attention(const Call &call) {
       for (int64_t e = 0; e < width; ++e)
         score += q.values[size_t(row * width + e)] *
                  keys.values[size_t(index_of({row_of, i, h / share, e}, keys.dims))];
-      scores.push_back(score * scale + (mask ? broadcast_at(*mask, {s, h, p, i}) : 0));
+      scores.push_back(score * scale + (mask ? broadcast_at(*mask, std::array{s, h, p, i}) : 0));
       largest =
           std::isnan(largest) || std::isnan(scores.back()) ? NAN : std::max(largest, scores.back());
     }

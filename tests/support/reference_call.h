@@ -1,5 +1,7 @@
 // One op's operands and attributes, and indices, for the reference arithmetic in reference_*.cpp.
-// Indices are taken apart and put together by general helpers; speed is no aim.
+// Indices are taken apart and put together by general helpers. Speed is no aim, but what is done
+// for each factor of a sum allocates nothing: under a sanitizer that would take most of a test's
+// time.
 #pragma once
 
 #include "support/reference_ops.h"
@@ -11,9 +13,12 @@ using Dims = std::vector<int64_t>;
 
 int64_t product(const Dims &dims, size_t begin = 0, size_t end = SIZE_MAX);
 Dims coordinates(int64_t index, const Dims &dims);
-int64_t index_of(const Dims &at, const Dims &dims);
+int64_t index_of(std::span<const int64_t> at, const Dims &dims);
+inline int64_t index_of(std::initializer_list<int64_t> at, const Dims &dims) {
+  return index_of(std::span(at.begin(), at.size()), dims);
+}
 /// The element of `x` that result coordinates `at` see under NumPy's broadcasting.
-double broadcast_at(const Array &x, const Dims &at);
+double broadcast_at(const Array &x, std::span<const int64_t> at);
 Dims broadcast_dims(const Dims &a, const Dims &b);
 
 // One op's operands and attributes.

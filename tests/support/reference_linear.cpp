@@ -28,14 +28,12 @@ std::vector<Array> reference_matmul(const Call &call) {
   Array y = Array::of(dims);
   for (size_t i = 0; i < y.values.size(); ++i) {
     Dims at = coordinates(int64_t(i), y.dims);
-    const int64_t row = at[at.size() - 2], column = at.back();
+    const int64_t column = at.back();
+    Dims other = at;
     double sum = call.optional(2) ? call.operand(2).values[size_t(column)] : 0;
     for (int64_t j = 0; j < k; ++j) {
-      at[at.size() - 2] = row;
       at.back() = j;
-      Dims other = at;
       other[other.size() - 2] = j;
-      other.back() = column;
       // A dimension of size 1 broadcasts to the same element, also among the last two.
       sum += broadcast_at(a, at) * broadcast_at(b, other);
     }

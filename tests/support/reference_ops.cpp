@@ -21,20 +21,19 @@ Dims coordinates(int64_t index, const Dims &dims) {
   return at;
 }
 
-int64_t index_of(const Dims &at, const Dims &dims) {
+int64_t index_of(std::span<const int64_t> at, const Dims &dims) {
   int64_t index = 0;
   for (size_t i = 0; i < dims.size(); ++i)
     index = index * dims[i] + at[i];
   return index;
 }
 
-/// The element of `x` that result coordinates `at` see under NumPy's broadcasting.
-double broadcast_at(const Array &x, const Dims &at) {
-  Dims own(x.dims.size());
-  const size_t missing = at.size() - own.size();
-  for (size_t i = 0; i < own.size(); ++i)
-    own[i] = x.dims[i] == 1 ? 0 : at[missing + i];
-  return x.values[size_t(index_of(own, x.dims))];
+double broadcast_at(const Array &x, std::span<const int64_t> at) {
+  const size_t missing = at.size() - x.dims.size();
+  int64_t index = 0;
+  for (size_t i = 0; i < x.dims.size(); ++i)
+    index = index * x.dims[i] + (x.dims[i] == 1 ? 0 : at[missing + i]);
+  return x.values[size_t(index)];
 }
 
 Dims broadcast_dims(const Dims &a, const Dims &b) {

@@ -27,6 +27,14 @@ Window window_of(const Call &call) {
   return window;
 }
 
+// The weights of one kernel in their order: the channel of each and its place in the window.
+std::vector<Dims> taps_of(const Array &w) {
+  std::vector<Dims> taps;
+  for (int64_t k = 0; k < product(w.dims, 1); ++k)
+    taps.push_back(coordinates(k, Dims(w.dims.begin() + 1, w.dims.end())));
+  return taps;
+}
+
 double zero_point(const Array *zero, int64_t i) {
   return !zero ? 0 : zero->values[zero->values.size() == 1 ? 0 : size_t(i)];
 }
@@ -43,22 +51,24 @@ Array convolved(const Call &call, const Array *bias, const Array *x_zero, const 
                    1);
   Array y = Array::of(dims);
   const int64_t out_group = w.dims[0] / window.groups;
+  const std::vector<Dims> taps = taps_of(w);
+  Dims from(x.dims.size());
   for (size_t i = 0; i < y.values.size(); ++i) {
     const Dims at = coordinates(int64_t(i), dims);
     double sum = bias ? bias->values[size_t(at[1])] : 0;
-    for (int64_t k = 0; k < product(w.dims, 1); ++k) {
-      const Dims tap = coordinates(k, Dims(w.dims.begin() + 1, w.dims.end()));
-      Dims from = {at[0], at[1] / out_group * w.dims[1] + tap[0]}, of = {at[1]};
-      of.insert(of.end(), tap.begin(), tap.end());
+    for (size_t k = 0; k < taps.size(); ++k) {
+      const Dims &tap = taps[k];
+      from[0] = at[0];
+      from[1] = at[1] / out_group * w.dims[1] + tap[0];
       bool inside = true;
       for (size_t d = 0; d < axes; ++d) {
-        from.push_back(at[2 + d] * window.stride[d] - window.before[d] +
-                       tap[1 + d] * window.dilation[d]);
-        inside = inside && from.back() >= 0 && from.back() < x.dims[2 + d];
+        from[2 + d] =
+            at[2 + d] * window.stride[d] - window.before[d] + tap[1 + d] * window.dilation[d];
+        inside = inside && from[2 + d] >= 0 && from[2 + d] < x.dims[2 + d];
       }
       if (inside)
         sum += (x.values[size_t(index_of(from, x.dims))] - zero_point(x_zero, 0)) *
-               (w.values[size_t(index_of(of, w.dims))] - zero_point(w_zero, at[1]));
+               (w.values[size_t(at[1]) * taps.size() + k] - zero_point(w_zero, at[1]));
     }
     y.values[i] = sum;
   }
@@ -122,20 +132,23 @@ std::vector<Array> reference_conv_transpose(const Call &call) {
     y.values[i] =
         call.optional(2) ? call.operand(2).values[size_t(coordinates(int64_t(i), dims)[1])] : 0;
   const int64_t in_group = x.dims[1] / window.groups;
+  const std::vector<Dims> taps = taps_of(w);
+  Dims to(dims.size());
   for (size_t i = 0; i < x.values.size(); ++i) {
     const Dims at = coordinates(int64_t(i), x.dims);
-    for (int64_t k = 0; k < product(w.dims, 1); ++k) {
-      const Dims tap = coordinates(k, Dims(w.dims.begin() + 1, w.dims.end()));
-      Dims to = {at[0], at[1] / in_group * w.dims[1] + tap[0]};
+    for (size_t k = 0; k < taps.size(); ++k) {
+      const Dims &tap = taps[k];
+      to[0] = at[0];
+      to[1] = at[1] / in_group * w.dims[1] + tap[0];
       bool inside = true;
       for (size_t d = 0; d < axes; ++d) {
-        to.push_back(at[2 + d] * window.stride[d] - window.before[d] +
-                     tap[1 + d] * window.dilation[d]);
-        inside = inside && to.back() >= 0 && to.back() < dims[2 + d];
+        to[2 + d] =
+            at[2 + d] * window.stride[d] - window.before[d] + tap[1 + d] * window.dilation[d];
+        inside = inside && to[2 + d] >= 0 && to[2 + d] < dims[2 + d];
       }
       if (inside)
         y.values[size_t(index_of(to, dims))] +=
-            x.values[i] * w.values[size_t(at[1] * product(w.dims, 1) + k)];
+            x.values[i] * w.values[size_t(at[1]) * taps.size() + k];
     }
   }
   return {y};
