@@ -375,6 +375,10 @@ Result<std::vector<Array>> LaunchRunner::run(const ir::Module &module, const ir:
   Run run(*this, module, function);
   if (inputs.size() != function.params.size())
     return failed("one input a parameter");
+  // Before any tensor: variables of code stay, side by side.
+  for (const ir::Binding &binding : function.body().bindings)
+    if (binding.kind == ir::BindingKind::launch)
+      CUGRT_TRY(load(module.kernels[binding.callee]).take_status());
   for (size_t i = 0; i < inputs.size(); ++i)
     CUGRT_TRY(run.bind(function.params[i].value, inputs[i]));
   CUGRT_ASSIGN(run.flag, run.allocate(sizeof(uint32_t)));

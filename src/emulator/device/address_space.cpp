@@ -2,9 +2,9 @@
 // backing bytes. Pages are committed when first touched and given back on free.
 #include "emulator/device/address_space.h"
 
+#include "base/checked_math.h"
 #include "emulator/device/host_file.h"
 #include "emulator/device/undefined_bytes.h"
-#include "base/checked_math.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,7 +65,7 @@ Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t bytes) {
                          "cannot reserve " + std::to_string(size) +
                              " bytes of address space for the emulated device");
   }
-  space->base_ = reinterpret_cast<uint64_t>(reserved);
+  space->base_ = space->packed_ = reinterpret_cast<uint64_t>(reserved);
   space->size_ = size;
   space->offset_ = reinterpret_cast<uint64_t>(backing) - space->base_;
   return space;
@@ -84,7 +84,14 @@ uint64_t AddressSpace::length_of(uint64_t address, uint64_t bytes) const {
   return round_up(bytes, shared_.contains(address) ? page_bytes() : kAlignment);
 }
 
+// The end of an allocation, with the addresses behind it that are never given out.
+uint64_t AddressSpace::guarded_end(uint64_t address, uint64_t bytes) const {
+  return address + length_of(address, bytes) + guard_of(bytes);
+}
+
 // First fit between live allocations and their gaps; rounded lengths keep every beginning aligned.
+// The many that lie side by side from the beginning on, as weights do, are not walked again for
+// each allocation.
 Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
   if (bytes == 0)
     return Status::error(Code::invalid_argument, "an allocation of zero bytes");
@@ -97,13 +104,18 @@ Result<uint64_t> AddressSpace::place(uint64_t bytes, uint64_t granule) {
   if (bytes > size_)
     return exhausted();
   uint64_t length = round_up(bytes, granule), guard = guard_of(bytes);
-  uint64_t address = base_;
-  for (const auto &[begin, live_bytes] : live_) {
+  uint64_t address = round_up(packed_, granule), limit = allocation_limit();
+  bool packed = true;
+  for (auto live = live_.lower_bound(packed_); live != live_.end(); ++live) {
+    const auto [begin, live_bytes] = *live;
     if (begin >= address && begin - address >= length + guard)
       break;
-    address = round_up(begin + length_of(begin, live_bytes) + guard_of(live_bytes), granule);
+    const uint64_t end = guarded_end(begin, live_bytes);
+    packed = packed && begin < limit && begin - packed_ < kAlignment + guard_of(1);
+    if (packed)
+      packed_ = end;
+    address = round_up(end, granule);
   }
-  uint64_t limit = allocation_limit();
   if (address > limit || length > limit - address)
     return exhausted();
   return address;
@@ -226,6 +238,9 @@ bool AddressSpace::free(uint64_t address) {
   if (it == live_.end())
     return false;
   uint64_t length = length_of(address, it->second);
+  packed_ = std::min(packed_, it == live_.begin()
+                                  ? base_
+                                  : guarded_end(std::prev(it)->first, std::prev(it)->second));
   live_.erase(it);
   used_ -= length;
   if (shared_.erase(address)) {

@@ -106,6 +106,7 @@ private:
   mutable std::shared_mutex mutex_;
   std::unique_ptr<UndefinedBytes> undefined_;
   std::map<uint64_t, uint64_t> live_;     // address to bytes
+  uint64_t packed_ = 0;                   // below it no gap is large enough for any allocation
   std::set<uint64_t> shared_;             // those of live_ that the host reaches at their address
   std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
   std::map<uint64_t, uint64_t> lent_;     // the program's own memory
@@ -113,6 +114,7 @@ private:
   Result<uint64_t> place(uint64_t bytes, uint64_t granule);
   Result<uint64_t> place_shared(uint64_t bytes);
   uint64_t length_of(uint64_t address, uint64_t bytes) const;
+  uint64_t guarded_end(uint64_t address, uint64_t bytes) const;
   std::optional<AddressRange> allocation_before(uint64_t address) const;
   bool map_twice(uint64_t address, uint64_t length);
   void unmap_twice(uint64_t address, uint64_t length);
