@@ -35,6 +35,11 @@ SANITIZED_CASES = "~[.]~[large]~[fork]"
 # ThreadSanitizer is told by one pattern which library is NVRTC, and may meet one such library only.
 TSAN_CASES = SANITIZED_CASES + "~[two_nvrtc]"
 FUZZ_SECONDS = 20
+# Of the emulated driver's checks that a test's environment names, sanitized programs leave these out: they look at
+# each access of each lane, and with a sanitizer watching they take ten times as long as the test itself. Their own
+# code is watched in unit_emulator_driver and, below a model, in one program that keeps them.
+CHECKS_OF_ACCESSES = ("race", "uninitialized")
+SANITIZED_WITH_CHECKS = ("differential_state_order_1",)
 # The emulated driver's checks are on in every program of the plain suites, and a finding fails the
 # program that made it. Those that are left out, by program: the checks (or "all") and why.
 WITHOUT_CHECKS = {
@@ -176,6 +181,15 @@ def checks_of(program):
                  if check not in left_out and "all" not in left_out)
 
 
+def sanitized_environment(program, environment):
+    """A test's own environment, in which a sanitized program is run."""
+    checks = environment.get("CUGRT_EMU_CHECK", "").split(",")
+    if checks == [""] or program in SANITIZED_WITH_CHECKS:
+        return environment
+    kept = [check for check in checks if check not in CHECKS_OF_ACCESSES]
+    return {**environment, "CUGRT_EMU_CHECK": ",".join(kept)}
+
+
 def declared_programs(request, suites, timeout_s):
     """The tests that Meson declares for these suites, with a request's folder and options. What they may take is
     `timeout_s`, or what Meson says where that is more."""
@@ -206,7 +220,8 @@ def declared_programs(request, suites, timeout_s):
         label = f"{suite_name} {test['name']}" if sanitized else test["name"]
         # Sanitizers watch our own code, and slow it down enough.
         checks = () if sanitized else checks_of(test["name"])
-        yield Program(label, command, {**base, **test["env"]}, test["workdir"] or ROOT,
+        own = sanitized_environment(test["name"], test["env"]) if sanitized else test["env"]
+        yield Program(label, command, {**base, **own}, test["workdir"] or ROOT,
                       max(timeout_s, test["timeout"]), is_catch, checks, test["priority"])
 
 

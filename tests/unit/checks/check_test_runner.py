@@ -219,6 +219,15 @@ class Requests(unittest.TestCase):
         sanitized = dataclasses.replace(catch, label="asan unit_a")
         self.assertEqual(suite_plan.leave_out([sanitized, script], "unit_a"), [script])
 
+    def test_sanitized_programs_do_not_check_each_access(self):
+        asked = {"CUGRT_EMU_ORDER": "1", "CUGRT_EMU_CHECK": "race,bounds,uninitialized"}
+        self.assertEqual(suite_plan.sanitized_environment("differential_groups_order_1", asked),
+                         {"CUGRT_EMU_ORDER": "1", "CUGRT_EMU_CHECK": "bounds"})
+        for program in suite_plan.SANITIZED_WITH_CHECKS:
+            self.assertEqual(suite_plan.sanitized_environment(program, asked), asked)
+        for other in ({}, {"CUGRT_EMU_CHECK": "nodes,programmatic"}):
+            self.assertEqual(suite_plan.sanitized_environment("differential_control", other), other)
+
     def test_what_takes_longest_is_begun_first_and_the_rest_as_asked_for(self):
         a, b, c = (suite_plan.Program(name, [name], {}, ".", 1.0, True, priority=priority)
                    for name, priority in (("a", 0), ("b", 2), ("c", 0)))
