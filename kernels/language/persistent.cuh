@@ -26,10 +26,26 @@
 // products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; those of products.cuh.
 #pragma once
 
+typedef unsigned long long u64;
+
+// What follows from a thread's numbers is the same in all phases, so it would be computed in front
+// of the loop over them, for all forms together, and kept in more registers than there are. A phase
+// reads a zero that only memory knows, and has its numbers from that.
+__shared__ unsigned zero_of_phase;
+struct ThreadNumbers {
+  unsigned x, y, z;
+};
+__device__ __forceinline__ ThreadNumbers thread_of_phase() {
+  unsigned zero;
+  asm("ld.shared.u32 %0, [%1];"
+      : "=r"(zero)
+      : "r"(unsigned(__cvta_generic_to_shared(&zero_of_phase))));
+  return {threadIdx.x + zero, threadIdx.y + zero, zero};
+}
+#define threadIdx thread_of_phase()
+
 #include "language/publish.cuh"
 #include "linear/products.cuh"
-
-typedef unsigned long long u64;
 
 #ifndef MOST_TRIES
 #define MOST_TRIES (1u << 26)
@@ -140,7 +156,7 @@ struct Walk {
     else
 #pragma unroll 1
       for (int first = 2 * thread; first < count; first += kAhead * kEach) {
-        u64 word[kAhead][2];
+        u64 word[kAhead][2] = {};
         const auto load = [&](int j) {
           asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
                        : "=l"(word[j][0]), "=l"(word[j][1])
@@ -196,7 +212,8 @@ template <class E> struct Taken {
 
 // Before the first phase: the table is filled, too.
 __device__ __forceinline__ void enter(const u64 *words, const cugrt_symbol<long long> &gave_up) {
-  if (threadIdx.y == 0 && threadIdx.x == 0) {
+  if (warp_anew() == 0 && thread_anew() == 0) {
+    zero_of_phase = 0;
     shared.gave_up = gave_up;
     shared.step = unsigned(load_relaxed(words)) + 1;
   }

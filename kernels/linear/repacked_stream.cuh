@@ -177,7 +177,7 @@ __device__ __forceinline__ void add_slot(const Byte *slot, const T *x, const Kep
 // A block behind the last whole unit of a row, where this warp has one.
 template <int kFormat> struct RepackedRest {
   typedef Repacked<kFormat> Layout;
-  LoneBlock<kFormat, 2> lone;
+  LoneBlock<kFormat, 2> lone = {};
   bool is_here = false;
 
   // Asks for it. own: units of the warp.

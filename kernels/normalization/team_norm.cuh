@@ -40,9 +40,13 @@ __device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTOR
       f(vectors[j], p, j);
 }
 
-// A thread's vectors of a row: whole ones where all that the norms read is aligned.
+// A thread's vectors of a row: whole ones where all that the norms read is aligned. Where there is
+// none there are zeros: what is set in some turns of a loop only keeps its register through all.
 __device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], const T *row,
                                          bool aligned, int lane, int count) {
+#pragma unroll
+  for (int j = 0; j < NORM_VECTORS; ++j)
+    vectors[j].word = {};
   each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int p, int) {
     if (aligned)
       vector = load_vector(row, p);

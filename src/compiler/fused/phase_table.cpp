@@ -119,7 +119,7 @@ std::string PhaseTable::fill_text() const {
                         "] = " + phases_[p].entries[e].value);
   }
   const size_t each = (lines.size() + kWriters - 1) / kWriters;
-  std::string text = "  if (threadIdx.x == 0)\n    switch (threadIdx.y) {\n";
+  std::string text = "  if (thread_anew() == 0)\n    switch (warp_anew()) {\n";
   for (size_t i = 0; i < lines.size(); ++i)
     text += (i % each == 0 ? "    case " + std::to_string(i / each) + ":\n" : "") + "      " +
             lines[i] + ";\n" +
