@@ -60,6 +60,17 @@ TEST_CASE("products with a softmax between them become attention, wherever the s
            "  %kt = transpose(%kr) {axes = [0, 1, 3, 2]}\n  %s = matmul(%q, %kt)\n"
            "  %t = mul(%s, %quarter)\n  %p = softmax(%t)\n  %y = matmul(%p, %vr)\n",
        .groups = 2});
+  check_all({.name = "repeated heads, and keys turned in three dimensions",
+             .scores = "  %u5 = shape [2, 2, 1, {P}, 8]\n  %w5 = shape [2, 2, 2, {P}, 8]\n"
+                       "  %f = shape [2, 4, {P}, 8]\n  %f3 = shape [8, {P}, 8]\n"
+                       "  %ft = shape [2, 4, 8, {P}]\n"
+                       "  %k5 = reshape(%k, %u5)\n  %kw = broadcast_to(%k5, %w5)\n"
+                       "  %k3 = reshape(%kw, %f3)\n  %t3 = transpose(%k3) {axes = [0, 2, 1]}\n"
+                       "  %kt = reshape(%t3, %ft)\n"
+                       "  %v5 = reshape(%v, %u5)\n  %vw = broadcast_to(%v5, %w5)\n"
+                       "  %vr = reshape(%vw, %f)\n  %s = matmul(%q, %kt)\n"
+                       "  %t = mul(%s, %quarter)\n  %p = softmax(%t)\n  %y = matmul(%p, %vr)\n",
+             .groups = 2});
 }
 
 TEST_CASE("masks that are added or chosen become that of attention") {

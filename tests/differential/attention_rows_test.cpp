@@ -41,6 +41,18 @@ TEST_CASE("rows of attention that are parts of others are read where they lie") 
                        attend,
              .positions = 5,
              .strided = 3});
+  // As torch's exporter of exported programs turns keys: in three dimensions, between reshapes.
+  const std::string turned = "  %joined = shape [8, {P}, 8]\n  %parted = shape [2, 4, 8, {P}]\n"
+                             "  %k3 = reshape(%k1, %joined)\n"
+                             "  %kt3 = transpose(%k3) {axes = [0, 2, 1]}\n"
+                             "  %kk = reshape(%kt3, %parted)\n"
+                             "  %s = matmul(%q1, %kk)\n  %t = mul(%s, %quarter)\n"
+                             "  %p = softmax(%t)\n  %y = matmul(%p, %v1)\n";
+  check_all({.name = "keys turned in three dimensions",
+             .scores = rows + columns + "  %heads = shape [2, {Q}, 4, 8]\n" + heads_of("q") +
+                       heads_of("k") + heads_of("v") + turned,
+             .positions = 5,
+             .strided = 3});
   check_all({.name = "columns", .scores = rows + columns + heads, .positions = 5, .strided = 3});
   // Rows of an odd number of elements, which begin anywhere.
   check_all({.name = "odd rows",

@@ -121,7 +121,8 @@ void ValueReader::peel(HeadsOperand &x) const {
       x.value = from;
     } else if (is_op(b, Op::reshape) && type(operand(*b, 0)).dims == type(x.value).dims) {
       x.value = operand(*b, 0);
-    } else if (is_op(b, Op::reshape) && peel_repeated_heads(x, *b)) {
+    } else if (is_op(b, Op::reshape) &&
+               (peel_repeated_heads(x, *b, type(x.value).dims) || peel_joined_heads(x, *b))) {
       if (!x.reshaped.empty())
         return;
     } else {
@@ -131,15 +132,16 @@ void ValueReader::peel(HeadsOperand &x) const {
   }
 }
 
-/// reshape(broadcast_to(x [.., G, 1, ..], [.., G, n, ..]), [.., G n, ..])
-bool ValueReader::peel_repeated_heads(HeadsOperand &x, const Binding &reshape) const {
+/// reshape(broadcast_to(x [.., G, 1, ..], [.., G, n, ..]), [.., G n, ..]), of which x has four
+/// dimensions, `joined`, whatever the reshape gives.
+bool ValueReader::peel_repeated_heads(HeadsOperand &x, const Binding &reshape,
+                                      const std::vector<ExprId> &joined) const {
   const ValueId wide = operand(reshape, 0);
   const Binding *broadcast = maker(wide);
   if (!is_op(broadcast, Op::broadcast_to))
     return false;
   const ValueId narrow = operand(*broadcast, 0);
-  const std::vector<ExprId> &from = type(narrow).dims, &to = type(wide).dims,
-                            &joined = type(x.value).dims;
+  const std::vector<ExprId> &from = type(narrow).dims, &to = type(wide).dims;
   const ExprId one = module_.exprs.constant(1);
   if (from.size() != to.size() || to.size() != joined.size() + 1 || joined.size() != 4)
     return false;
@@ -161,6 +163,37 @@ bool ValueReader::peel_repeated_heads(HeadsOperand &x, const Binding &reshape) c
     return true;
   }
   return false;
+}
+
+/// reshape(transpose(reshape(x [B, H, ..], [B H, ..]), [0, 2, 1]), [B, H, ..]), with the
+/// transposition or without: exporters turn the two last dimensions so.
+bool ValueReader::peel_joined_heads(HeadsOperand &x, const Binding &reshape) const {
+  const ValueId from = operand(reshape, 0);
+  std::vector<ExprId> joined = type(x.value).dims;
+  const std::vector<ExprId> &three = type(from).dims;
+  if (joined.size() != 4 || three.size() != 3 ||
+      !std::equal(three.begin() + 1, three.end(), joined.begin() + 2))
+    return false;
+  const Binding *before = maker(from);
+  HeadsOperand y = x;
+  if (is_op(before, Op::transpose)) {
+    const std::vector<int64_t> axes = ir::op_integers(Op::transpose, attributes(*before), "axes");
+    if (axes.size() != 3 || ir::normalize_axis(axes[0], 3) != 0 ||
+        ir::normalize_axis(axes[1], 3) != 2)
+      return false;
+    for (int64_t &axis : y.axes)
+      axis = axis < 2 ? axis : 5 - axis;
+    std::swap(joined[2], joined[3]);
+    before = maker(operand(*before, 0));
+  }
+  if (!is_op(before, Op::reshape))
+    return false;
+  if (const ValueId whole = operand(*before, 0); type(whole).dims == joined)
+    y.value = whole;
+  else if (!peel_repeated_heads(y, *before, joined))
+    return false;
+  x = std::move(y);
+  return true;
 }
 
 std::optional<std::vector<ExprId>> ValueReader::shape(ValueId value) const {

@@ -67,7 +67,9 @@ public:
 private:
   std::vector<ir::ExprId> present_dims(const HeadsOperand &x) const;
   void peel(HeadsOperand &x) const;
-  bool peel_repeated_heads(HeadsOperand &x, const ir::Binding &reshape) const;
+  bool peel_repeated_heads(HeadsOperand &x, const ir::Binding &reshape,
+                           const std::vector<ir::ExprId> &joined) const;
+  bool peel_joined_heads(HeadsOperand &x, const ir::Binding &reshape) const;
   bool peel_slice(HeadsOperand &x, const ir::Binding &b) const;
   std::optional<std::vector<ir::ExprId>> shape(ir::ValueId value) const;
 
