@@ -440,6 +440,22 @@ CUresult FakeState::GraphKernelNodeSetParams(CUgraphNode node,
   return kernel_work(*params, node_of(node)->work);
 }
 
+CUresult FakeState::GraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D_v2 *params) {
+  const FakeWork &work = node_of(node)->work;
+  if (work.type != CU_GRAPH_NODE_TYPE_MEMCPY)
+    return CUDA_ERROR_INVALID_VALUE;
+  *params = work.copy;
+  return CUDA_SUCCESS;
+}
+
+CUresult FakeState::GraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS_v1 *params) {
+  const FakeWork &work = node_of(node)->work;
+  if (work.type != CU_GRAPH_NODE_TYPE_MEMSET)
+    return CUDA_ERROR_INVALID_VALUE;
+  *params = work.fill;
+  return CUDA_SUCCESS;
+}
+
 CUresult FakeState::GraphNodeGetToolsId(CUgraphNode node, unsigned long long *id) {
   *id = reinterpret_cast<uintptr_t>(node);
   return CUDA_SUCCESS;

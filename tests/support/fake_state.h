@@ -280,6 +280,8 @@ struct FakeState {
              size_t count, CUevent event);
   CUGRT_FAKE(GraphKernelNodeGetParams, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphKernelNodeSetParams, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+  CUGRT_FAKE(GraphMemcpyNodeGetParams, CUgraphNode node, CUDA_MEMCPY3D_v2 *params);
+  CUGRT_FAKE(GraphMemsetNodeGetParams, CUgraphNode node, CUDA_MEMSET_NODE_PARAMS_v1 *params);
   CUGRT_FAKE(GraphNodeGetToolsId, CUgraphNode node, unsigned long long *id);
   CUGRT_FAKE(GraphExecKernelNodeSetParams, CUgraphExec exec, CUgraphNode node,
              const CUDA_KERNEL_NODE_PARAMS_v2 *params);

@@ -116,6 +116,7 @@ private:
   };
   void make_base_patches();
   Status verify_kernel(const RunBinding &run, const LoadedCode &code, uint32_t node) const;
+  Status verify_transfer(const RunBinding &run, uint32_t node) const;
   Status verify_arguments(const RunBinding &run, uint32_t node, void *const *read) const;
   Status verify_edges(const RunBinding &run) const;
   Status differs(const RunBinding &run, uint32_t node, const std::string &what,

@@ -23,20 +23,23 @@ std::string dims_text(uint32_t x, uint32_t y, uint32_t z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
-bool is_launch(const StepVariant &variant) {
+/// What a step's node is in the graph.
+enum class ReadBack { nothing, kernel, transfer };
+
+ReadBack read_back_of(const StepVariant &variant) {
   switch (variant.kind) {
   case VariantKind::kernel:
   case VariantKind::conditional:
   case VariantKind::set_condition:
-    return true;
+    return ReadBack::kernel;
   case VariantKind::copy:
   case VariantKind::fill:
-    return !variant.fixed;
+    return variant.fixed ? ReadBack::transfer : ReadBack::kernel;
   case VariantKind::empty:
   case VariantKind::left_out:
-    return false;
+    return ReadBack::nothing;
   }
-  return false;
+  return ReadBack::nothing;
 }
 
 /// Bytes of a by-value argument that a source gives; the driver says it where it can.
@@ -116,6 +119,39 @@ Status GraphInstance::verify_kernel(const RunBinding &run, const LoadedCode &cod
   return read.kernelParams ? verify_arguments(run, node, read.kernelParams) : Status();
 }
 
+Status GraphInstance::verify_transfer(const RunBinding &run, uint32_t node) const {
+  const StepVariant &variant = run.program.variants[topology_->variants[node]];
+  const driver::DriverApi &api = graph_.ref().api();
+  const bool copies = variant.kind == VariantKind::copy;
+  uint64_t read[3] = {}; // in the order of the variant's sources
+  if (copies) {
+    CUDA_MEMCPY3D_v2 copy{};
+    CUGRT_DRIVER(api, GraphMemcpyNodeGetParams, (nodes_[node], &copy), step_of(run, node).name);
+    read[0] = copy.dstDevice, read[1] = copy.srcDevice;
+    read[2] = copy.WidthInBytes * copy.Height * copy.Depth;
+  } else {
+    CUDA_MEMSET_NODE_PARAMS_v1 fill{};
+    CUGRT_DRIVER(api, GraphMemsetNodeGetParams, (nodes_[node], &fill), step_of(run, node).name);
+    read[0] = fill.dst, read[1] = fill.elementSize * fill.width * fill.height;
+    read[2] = fill.value;
+  }
+  static constexpr struct {
+    const char *name;
+    bool is_address;
+  } kFields[2][3] = {
+      {{"the fill's destination", true}, {"its bytes", false}, {"its byte", false}},
+      {{"the copy's destination", true}, {"its source", true}, {"its bytes", false}}};
+  for (uint32_t i = 0; i < std::size(read); ++i) {
+    CUGRT_ASSIGN(const uint64_t planned, run.value(run.program.sources[variant.sources.begin + i]));
+    const auto &field = kFields[copies][i];
+    if (read[i] != planned)
+      return differs(run, node, field.name,
+                     field.is_address ? hex_text(read[i]) : std::to_string(read[i]),
+                     field.is_address ? hex_text(planned) : std::to_string(planned));
+  }
+  return {};
+}
+
 Status GraphInstance::verify_edges(const RunBinding &run) const {
   const driver::DriverApi &api = graph_.ref().api();
   if (!api.GraphGetEdges_v2 || timed_)
@@ -166,15 +202,24 @@ Status GraphInstance::verify_edges(const RunBinding &run) const {
 }
 
 Status GraphInstance::verify(const RunBinding &run, const LoadedCode &code) const {
-  if (!graph_.ref().api().GraphKernelNodeGetParams)
-    return Status::error(Code::unsupported, "this driver does not read kernel nodes back");
+  const driver::DriverApi &api = graph_.ref().api();
+  if (!api.GraphKernelNodeGetParams || !api.GraphMemcpyNodeGetParams ||
+      !api.GraphMemsetNodeGetParams)
+    return Status::error(Code::unsupported, "this driver does not read nodes back");
   for (uint32_t node = 0; node < topology_->node_count(); ++node) {
-    const StepVariant &variant = run.program.variants[topology_->variants[node]];
     // What cannot be disabled is an empty node where it is not to run.
-    if (topology_->left_out[node] || !is_launch(variant) ||
-        (!dims_[node].enabled && is_fixed(run, node)))
+    if (topology_->left_out[node] || (!dims_[node].enabled && is_fixed(run, node)))
       continue;
-    CUGRT_TRY(verify_kernel(run, code, node));
+    switch (read_back_of(run.program.variants[topology_->variants[node]])) {
+    case ReadBack::nothing:
+      break;
+    case ReadBack::kernel:
+      CUGRT_TRY(verify_kernel(run, code, node));
+      break;
+    case ReadBack::transfer:
+      CUGRT_TRY(verify_transfer(run, node));
+      break;
+    }
   }
   return verify_edges(run);
 }

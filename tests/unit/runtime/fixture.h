@@ -218,6 +218,10 @@ public:
                    launch.argument<uint64_t>(2));
     };
     fake.define_kernel("transfer_copy", {8, 8, 8}, transfer);
+    fake.define_kernel("transfer_fill", {8, 8, 4}, [](const FakeLaunch &launch) {
+      std::memset(reinterpret_cast<void *>(launch.argument<uint64_t>(0)),
+                  static_cast<int>(launch.argument<uint32_t>(2)), launch.argument<uint64_t>(1));
+    });
   }
 
   std::shared_ptr<runtime::Device> open(const std::string &cache_folder = "off") {

@@ -14,7 +14,21 @@ struct VerifyNodes {
   ~VerifyNodes() { unsetenv("CUGRT_VERIFY_NODES"); }
 };
 
-enum class Fault { none, argument, grid, block, shared, edge, lost };
+enum class Fault {
+  none,
+  argument,
+  grid,
+  block,
+  shared,
+  edge,
+  lost,
+  copy_from,
+  copy_to,
+  copy_bytes,
+  fill_at,
+  fill_bytes,
+  fill_byte
+};
 
 /// What goes wrong with the nth call from now of those that a fault is of; the table's functions
 /// carry no state.
@@ -50,6 +64,12 @@ struct Spoilt {
     case Fault::none:
     case Fault::edge:
     case Fault::lost:
+    case Fault::copy_from:
+    case Fault::copy_to:
+    case Fault::copy_bytes:
+    case Fault::fill_at:
+    case Fault::fill_bytes:
+    case Fault::fill_byte:
       break;
     }
   }
@@ -86,6 +106,85 @@ void plant_in(Chain &chain) {
     Spoilt spoilt(*params);
     return plant.real.GraphKernelNodeSetParams(node, plant.lose_template ? &spoilt.params : params);
   };
+}
+
+CUDA_MEMCPY3D_v2 spoilt(CUDA_MEMCPY3D_v2 copy) {
+  copy.srcDevice += plant.fault == Fault::copy_from ? 16 : 0;
+  copy.dstDevice += plant.fault == Fault::copy_to ? 16 : 0;
+  copy.WidthInBytes -= plant.fault == Fault::copy_bytes ? 16 : 0;
+  return copy;
+}
+
+CUDA_MEMSET_NODE_PARAMS_v1 spoilt(CUDA_MEMSET_NODE_PARAMS_v1 fill) {
+  fill.dst += plant.fault == Fault::fill_at ? 16 : 0;
+  fill.width -= plant.fault == Fault::fill_bytes ? 16 : 0;
+  fill.value += plant.fault == Fault::fill_byte ? 1 : 0;
+  return fill;
+}
+
+/// Copies and fills that are nodes of their own kind: wrong as they are built, or, with `later`, as
+/// a driver has them that let them get wrong since.
+void plant_in_transfers(Chain &chain, bool later) {
+  auto &api = const_cast<driver::DriverApi &>(chain.device->api());
+  plant = {};
+  plant.real = api;
+  if (later) {
+    api.GraphMemcpyNodeGetParams = [](CUgraphNode node, CUDA_MEMCPY3D_v2 *copy) {
+      const CUresult result = plant.real.GraphMemcpyNodeGetParams(node, copy);
+      *copy = spoilt(*copy);
+      return result;
+    };
+    api.GraphMemsetNodeGetParams = [](CUgraphNode node, CUDA_MEMSET_NODE_PARAMS_v1 *fill) {
+      const CUresult result = plant.real.GraphMemsetNodeGetParams(node, fill);
+      *fill = spoilt(*fill);
+      return result;
+    };
+    return;
+  }
+  api.GraphAddMemcpyNode = [](CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                              size_t count, const CUDA_MEMCPY3D_v2 *params, CUcontext context) {
+    const CUDA_MEMCPY3D_v2 copy = spoilt(*params);
+    return plant.real.GraphAddMemcpyNode(node, graph, after, count, &copy, context);
+  };
+  api.GraphAddMemsetNode = [](CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                              size_t count, const CUDA_MEMSET_NODE_PARAMS_v1 *params,
+                              CUcontext context) {
+    const CUDA_MEMSET_NODE_PARAMS_v1 fill = spoilt(*params);
+    return plant.real.GraphAddMemsetNode(node, graph, after, count, &fill, context);
+  };
+}
+
+/// y = x + 2 * a; between both additions a copy that depends on n, a kernel of ours. Beside it a
+/// fill and a copy of 64 bytes, nodes of their own kind.
+plan::Plan transfers() {
+  PlanMaker maker;
+  const uint32_t x = maker.tensor_param("x"), a = maker.float_param("a"), y = maker.result();
+  const uint32_t first = maker.arena_tensor(), second = maker.arena_tensor();
+  const uint32_t filled = maker.arena_tensor(), copied = maker.arena_tensor();
+  plan::Function &function = maker.function();
+  for (const uint32_t buffer : {filled, copied}) {
+    function.buffers[buffer].bytes = maker.plan.exprs.constant(64);
+    function.buffers[buffer].dims = {maker.plan.exprs.constant(16)};
+  }
+  auto transfer = [&](const char *name, uint32_t to, uint32_t from) {
+    plan::Step step;
+    step.kind = from == plan::kNone ? plan::StepKind::fill : plan::StepKind::copy;
+    step.name = name;
+    step.fill_byte = 0x40;
+    step.accesses = {static_cast<uint32_t>(function.accesses.size()),
+                     from == plan::kNone ? 1u : 2u};
+    function.accesses.push_back({to, ir::Access::out});
+    if (from != plan::kNone)
+      function.accesses.push_back({from, ir::Access::in});
+    function.steps.push_back(step);
+  };
+  maker.step(x, first, a);
+  transfer("sized", second, first);
+  transfer("fill", filled, plan::kNone);
+  transfer("copy", copied, filled);
+  maker.step(second, y, a);
+  maker.region();
+  return std::move(maker.plan);
 }
 
 std::string error_of_run(Chain &chain, int x, float a = 1) {
@@ -139,14 +238,69 @@ TEST_CASE("what goes wrong when an instance is patched is named by step and fiel
     }
 }
 
+TEST_CASE("a wrong copy and a wrong fill are named by step and field") {
+  VerifyNodes on;
+  const struct {
+    Fault fault;
+    const char *step, *text;
+  } kFaults[] = {
+      {Fault::copy_from, "step 'copy'", "its source is 0x"},
+      {Fault::copy_to, "step 'copy'", "the copy's destination is 0x"},
+      {Fault::copy_bytes, "step 'copy'", "its bytes is 48 as read back from the driver, and 64"},
+      {Fault::fill_at, "step 'fill'", "the fill's destination is 0x"},
+      {Fault::fill_bytes, "step 'fill'", "its bytes is 48 as read back from the driver, and 64"},
+      {Fault::fill_byte, "step 'fill'", "its byte is 65 as read back from the driver, and 64"},
+  };
+  for (const auto &[fault, step, text] : kFaults)
+    for (const bool patched : {false, true}) {
+      Chain chain(transfers(), 2);
+      plant_in_transfers(chain, patched);
+      if (patched)
+        chain.run(8);
+      plant.fault = fault;
+      const std::string error = error_of_run(chain, patched ? 2 : 0);
+      INFO(error);
+      CHECK(contains(error, step));
+      CHECK(contains(error, text));
+      plant.fault = Fault::none;
+      chain.run(8);
+    }
+}
+
+TEST_CASE("a wrong copy by a kernel of ours is named, built and patched") {
+  VerifyNodes on;
+  for (const bool patched : {false, true}) {
+    Chain chain(transfers(), 2);
+    plant_in(chain);
+    if (patched)
+      chain.run(8);
+    plant.fault = Fault::argument, plant.wait = 1; // the second of those that are added, or set
+    const std::string error = patched ? [&] {
+      const Status status =
+          chain.try_run(16, chain.memory[0].address(), chain.memory[1].address(), 1);
+      return status.ok() ? std::string() : status.to_string();
+    }() : error_of_run(chain, 0);
+    INFO(error);
+    CHECK(contains(error, "step 'sized'"));
+    CHECK(contains(error, "argument 2 is"));
+  }
+}
+
 TEST_CASE("nothing is found where nothing is wrong, whatever is built and patched") {
   VerifyNodes on;
-  Chain chain(branching(), 3);
-  for (const int64_t n : {4, 16, 4, 1, 9, 0, 64, 8})
-    for (const int x : {0, 2, 0})
-      chain.run(n, x, x == 1 ? 2 : 1, static_cast<float>(n % 3));
-  CHECK(chain.machine.fake.count("cuGraphKernelNodeGetParams") > 20);
-  CHECK(chain.counters().regions_patched > 0);
+  {
+    Chain chain(branching(), 3);
+    for (const int64_t n : {4, 16, 4, 1, 9, 0, 64, 8})
+      for (const int x : {0, 2, 0})
+        chain.run(n, x, x == 1 ? 2 : 1, static_cast<float>(n % 3));
+    CHECK(chain.machine.fake.count("cuGraphKernelNodeGetParams") > 20);
+    CHECK(chain.counters().regions_patched > 0);
+  }
+  Chain chain(transfers(), 2);
+  for (const int64_t n : {4, 16, 4, 0, 8})
+    chain.run(n, n == 4 ? 2 : 0);
+  CHECK(chain.machine.fake.count("cuGraphMemcpyNodeGetParams") > 2);
+  CHECK(chain.machine.fake.count("cuGraphMemsetNodeGetParams") > 2);
 }
 
 TEST_CASE("nothing is read back unless it is asked for, and a value that is none is refused") {
