@@ -20,7 +20,7 @@ PLAIN_SUITES = ("unit", "golden", "property", "differential", "fault", "oracle",
 # Their build folder; run_suites.py --build names another.
 PLAIN_FOLDER = plain_folder = "build"
 # Asked for by name: they take minutes, or what only they need.
-NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "python", "relax", "torch", "emulator")
+NAMED_SUITES = ("nvrtc12", "ptxas", "sass", "browser", "python", "relax", "torch", "emulator")
 # Sanitized: the build folder and the fast suites that run in it.
 SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
