@@ -4,8 +4,9 @@ that are built, that are patched, and with conditional nodes. Times by op add up
 
   check_node_names.py CUGRT [MODEL [ARGUMENT...]]
 
-The models are those below and the examples', or the one that is given, with what `cugrt trace` takes for it. Graphs are
-chains here (--max-lanes 1), so that a run's time is the sum of its nodes'.
+The models are those below, as modules and as packs, the examples', an ONNX file, a language model's pack and what
+version 0.1.0 made; or the one that is given, with what `cugrt trace` takes for it. Graphs are chains here (--max-lanes
+1), so that a run's time is the sum of its nodes'. All nodes are read back, too (CUGRT_VERIFY_NODES).
 """
 import collections
 import json
@@ -16,7 +17,10 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+sys.path[:0] = [os.path.join(ROOT, "tests", name) for name in ("support", "unit/checks", "gpu")]
+from check_voice import field, number, value  # noqa: E402
+from random_model import Size, write  # noqa: E402
+from tensor_files import write_npy  # noqa: E402
 from titled_tests import equal, run_tests, test  # noqa: E402
 
 # More values than a topology class gets instances for: the last ones are patched to.
@@ -71,8 +75,26 @@ func @main(%x: tensor<[n], f32>, %one: tensor<[1], f32>, %three: tensor<[1], f32
 }
 EXAMPLES = {"digits/digits.cugrt": ["--set", "n=" + VALUES], "device/motion.cugrt": [], "robot/detect.cugrt": [],
             "camera/camera.cugrt": []}
+OF_VERSION_1 = {"tests/data/0.1.0/model.cugrt": ["--set", "n=1,2,3,4,5,6,7,8"],
+                "tests/data/0.1.0/model.pack": ["--set", "n=1,2,3,4,5,6,7,8"]}
+# Of an ONNX file: op, operands, result, name.
+ONNX_NODES = [("MatMul", ("x", "w"), "a", "/layers.0/MatMul"), ("Softmax", ("a",), "b", "/layers.0/Softmax"),
+              ("MatMul", ("b", "w"), "c", "/layers.1/MatMul"), ("Softmax", ("c",), "y", "/layers.1/Softmax")]
+
+
+def onnx_model():
+    """x [n, 8] and w [8, 8] give y [n, 8]."""
+    nodes = b"".join(field(1, b"".join(field(1, one.encode()) for one in operands) + field(2, result.encode()) +
+                           field(3, name.encode()) + field(4, op.encode())) for op, operands, result, name in ONNX_NODES)
+    graph = nodes + value(11, "x", 1, ["n", 8]) + value(11, "w", 1, [8, 8]) + value(12, "y", 1, ["n", 8])
+    return number(1, 8) + field(8, number(2, 17)) + field(7, graph)
+
+
 WITH_IDS, WITHOUT_IDS, WITH_BODIES = ("13.1", "off"), ("12.6", "off"), ("13.4", "")
 KERNELS = ("op", "binding", "place", "region", "kernel", "bytes")
+
+
+LANES = ["--max-lanes", "1"]
 
 
 class Traces:
@@ -84,10 +106,12 @@ class Traces:
         if (model, driver) not in self.made:
             version, cupti = driver
             trace, graphs = (os.path.join(self.folder, name) for name in ("trace.json", "graphs.json"))
-            command = [self.tool, "trace", "--device", model, "--max-lanes", "1", "-o", trace, "--graphs", graphs,
-                       *self.models[model]]
+            # A model's file may be there several times, once for each function: a space and its name follow.
+            command = [self.tool, "trace", "--device", model.split(" ")[0], "-o", trace, "--graphs", graphs,
+                       *([] if model.split(" ")[0].endswith(".pack") else LANES), *self.models[model]]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env={
-                **os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_EMU_DRIVER_VERSION": version, "CUGRT_CUPTI": cupti})
+                **os.environ, "CUGRT_DRIVER": "emulated", "CUGRT_EMU_DRIVER_VERSION": version, "CUGRT_CUPTI": cupti,
+                "CUGRT_VERIFY_NODES": "1"})
             assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
             with open(trace, encoding="utf-8") as file:
                 events = json.load(file)["traceEvents"]
@@ -121,6 +145,20 @@ def _(traces):
             for event in events:
                 assert is_node_of(event, nodes[event["args"]["node"]]), (model, event)
                 assert all(event["args"][key] not in ("", "?", None) for key in KERNELS), (model, event)
+
+
+@test("nodes of an ONNX file go by its names, and by its layers")
+def _(traces):
+    names = {name for _, _, _, name in ONNX_NODES}
+    for model in traces.models:
+        if os.path.basename(model) == "named.onnx":
+            for driver in (WITH_IDS, WITHOUT_IDS):
+                for events in traces.of(model, driver)[0].values():
+                    equal({event["args"]["place"] for event in events}, names)
+            rows = json.loads(subprocess.run(
+                [traces.tool, "bench", model, "--by", "layer", "--runs", "1", "--set", "n=4", *LANES, "--json"],
+                capture_output=True, text=True, check=True, env={**os.environ, "CUGRT_DRIVER": "emulated"}).stdout)
+            equal(sorted(row["layer"] for row in rows if row["nodes"]), ["/layers.0", "/layers.1"])
 
 
 @test("without ids each event's number is its node's place in the graph, and says the same")
@@ -189,17 +227,40 @@ def _(traces):
     assert len(seen) == 4 or not traces.own, seen
 
 
+def all_models(tool, folder):
+    """What `cugrt trace` takes for each, by the model's file."""
+    def pack(source, name):
+        subprocess.run([tool, "compile", source, "--arch", "compute_75", *LANES, "-o", os.path.join(folder, name)],
+                       check=True, capture_output=True)
+        return os.path.join(folder, name)
+
+    models = {}
+    for name, text in MODELS.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        models[path] = models[pack(path, name + ".pack")] = ["--set", "n=" + VALUES]
+    for name, arguments in EXAMPLES.items():
+        models[os.path.join(ROOT, "examples", name)] = arguments
+    for name, arguments in OF_VERSION_1.items():
+        models[os.path.join(ROOT, name)] = arguments
+    named, language = (os.path.join(folder, name) for name in ("named.onnx", "language.gguf"))
+    with open(named, "wb") as file:
+        file.write(onnx_model())
+    models[named] = ["--set", "n=" + VALUES]
+    write(language, Size(layers=2, hidden=64, inner=128, heads=4, kv_heads=2, vocabulary=300, kind="f16"))
+    decoder = pack(language, "language.pack")
+    models[decoder + " decode"] = ["--function", "decode"]
+    request = os.path.join(folder, "request.npy")  # sequence 0, from position 0 on
+    write_npy(request, "<i4", (4,), bytes(16))
+    models[decoder + " prefill"] = ["--function", "prefill", "--input", "request=" + request, "--set", "n=" + VALUES]
+    return models
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        models = {sys.argv[2]: sys.argv[3:]} if sys.argv[2:] else {}
-        own = not models
-        if own:
-            for name, text in MODELS.items():
-                models[os.path.join(folder, name)] = ["--set", "n=" + VALUES]
-                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-                    file.write(text)
-            models |= {os.path.join(ROOT, "examples", name): arguments for name, arguments in EXAMPLES.items()}
-        traces = Traces(sys.argv[1], folder, models)
+        own = not sys.argv[2:]
+        traces = Traces(sys.argv[1], folder, all_models(sys.argv[1], folder) if own else {sys.argv[2]: sys.argv[3:]})
         traces.own = own
         return run_tests(traces)
 
