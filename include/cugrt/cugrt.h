@@ -248,6 +248,12 @@ typedef struct cugrt_runtime_options {
   int32_t log_level; /* cugrt_log_level: the most detailed one wanted */
   void
       *context; /* CUcontext that the caller owns and keeps alive; NULL: the device's primary one */
+  /* At least so many of the device's multiprocessors, in a green context: all that the runtime's
+   * sessions and streams launch runs on these, and code is compiled for as many. The driver gives
+   * them out in groups; cugrt_runtime_info says how many there are. Two runtimes may have the same
+   * ones. Sessions may be of groups of a runtime of the whole device. 0: all of them. Needs CUDA
+   * 12.4. */
+  uint32_t multiprocessors;
 } cugrt_runtime_options;
 
 typedef struct cugrt_runtime_info {
@@ -260,6 +266,7 @@ typedef struct cugrt_runtime_info {
   char device_name[128];
   char driver_path[256];
   int32_t integrated; /* 1: the device's memory is the host's; pinned buffers cost it no copy */
+  uint32_t multiprocessors; /* that the runtime has */
 } cugrt_runtime_info;
 
 typedef struct cugrt_symbol_value {

@@ -124,6 +124,7 @@ struct RuntimeOptions {
   cugrt_log_callback log = nullptr;
   void *log_user = nullptr;
   cugrt_log_level log_level = CUGRT_LOG_WARNING;
+  uint32_t multiprocessors = 0; // at least so many of the device's; 0: all of them
 
   /// Borrows the strings: valid while *this is.
   cugrt_runtime_options c_options() const {
@@ -136,6 +137,7 @@ struct RuntimeOptions {
     options.log = log;
     options.log_user = log_user;
     options.log_level = log_level;
+    options.multiprocessors = multiprocessors;
     return options;
   }
 };

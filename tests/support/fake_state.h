@@ -287,6 +287,26 @@ struct FakeState {
              const CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphNodeSetEnabled, CUgraphExec exec, CUgraphNode node, unsigned enabled);
   CUGRT_FAKE(GraphExecDestroy, CUgraphExec exec);
+  CUGRT_FAKE(DeviceGetDevResource, CUdevice device, CUdevResource *resource,
+             CUdevResourceType type);
+  CUGRT_FAKE(DevSmResourceSplitByCount, CUdevResource *result, unsigned *groups,
+             const CUdevResource *input, CUdevResource *remaining, unsigned flags, unsigned least);
+  CUGRT_FAKE(DevResourceGenerateDesc, CUdevResourceDesc *desc, CUdevResource *resources,
+             unsigned count);
+  CUGRT_FAKE(GreenCtxCreate, CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
+             unsigned flags);
+  CUGRT_FAKE(GreenCtxDestroy, CUgreenCtx green);
+  CUGRT_FAKE(GreenCtxGetDevResource, CUgreenCtx green, CUdevResource *resource,
+             CUdevResourceType type);
+  CUGRT_FAKE(CtxFromGreenCtx, CUcontext *context, CUgreenCtx green);
+  CUGRT_FAKE(LibraryLoadData, CUlibrary *library, const void *code, CUjit_option *jit_options,
+             void **jit_values, unsigned jit_count, CUlibraryOption *options, void **values,
+             unsigned count);
+  CUGRT_FAKE(LibraryUnload, CUlibrary library);
+  CUGRT_FAKE(LibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name);
+  CUGRT_FAKE(LibraryGetGlobal, CUdeviceptr *address, size_t *bytes, CUlibrary library,
+             const char *name);
+  CUGRT_FAKE(KernelGetFunction, CUfunction *function, CUkernel kernel);
 #undef CUGRT_FAKE
 };
 

@@ -54,6 +54,7 @@ Result<DeviceOptions> device_options(const cugrt_runtime_options *given) {
   CUGRT_ASSIGN(result.driver, driver_choice(options));
   result.ordinal = options.device;
   result.context = options.context;
+  result.multiprocessors = options.multiprocessors;
   result.nvrtc_path = options.nvrtc_path ? options.nvrtc_path : "";
   result.cache_folder = options.cache_folder ? options.cache_folder : "";
   if (options.log) {
@@ -103,6 +104,8 @@ cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info)
       filled.capability_major = device.context().capability() / 10;
       filled.capability_minor = device.context().capability() % 10;
       CUGRT_ASSIGN(filled.integrated, device.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
+      CUGRT_ASSIGN(filled.multiprocessors,
+                   device.context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
     }
     return write_struct(filled, info, "info", kRuntimeInfoBytes);
   });

@@ -244,8 +244,8 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &var
 }
 
 Result<std::shared_ptr<LoadedWeights>>
-LoadedCode::weights(const WeightSet &set, const std::shared_ptr<GroupWeights> &group,
-                    const Finish &finish) {
+LoadedCode::weights(const WeightSet &set, const Device &memory,
+                    const std::shared_ptr<GroupWeights> &group, const Finish &finish) {
   std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
   const std::pair<uint64_t, const MemoryBudget *> key(set.identity(),
@@ -254,7 +254,7 @@ LoadedCode::weights(const WeightSet &set, const std::shared_ptr<GroupWeights> &g
     if (std::shared_ptr<LoadedWeights> loaded = found->second.lock())
       return loaded;
   CUGRT_ASSIGN(std::shared_ptr<LoadedWeights> loaded,
-               LoadedWeights::load(*executable_, *device_, set, group));
+               LoadedWeights::load(*executable_, memory, set, group));
   CUGRT_TRY(finish(*loaded));
   weights_[key] = loaded;
   if (group)

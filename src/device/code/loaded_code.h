@@ -134,6 +134,10 @@ public:
   const DeviceLimits &limits(const StepVariant &variant) const;
   /// Of an empty step: the kernel that does nothing.
   CUfunction function(const StepVariant &variant) const;
+  /// What a launch's node names where code runs on some of the multiprocessors; null elsewhere.
+  CUcontext green() const {
+    return device_->context().is_green() ? device_->context().get() : nullptr;
+  }
   /// The kernel that does nothing, where the code has conditions.
   CUfunction nothing() const { return nothing_kernel_.get(); }
   /// Cluster shape and cooperative launch, where the kernel asks for them.
@@ -151,9 +155,11 @@ public:
   /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
   /// does.
   using Finish = std::function<Status(LoadedWeights &weights)>;
+  /// `memory`: the device that they lie on, of the group where there is one.
   /// `group`: whose sessions share them; null: of sessions without one.
-  Result<std::shared_ptr<LoadedWeights>>
-  weights(const WeightSet &set, const std::shared_ptr<GroupWeights> &group, const Finish &finish);
+  Result<std::shared_ptr<LoadedWeights>> weights(const WeightSet &set, const Device &memory,
+                                                 const std::shared_ptr<GroupWeights> &group,
+                                                 const Finish &finish);
 
 private:
   struct LoadedKernel {

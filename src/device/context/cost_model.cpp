@@ -1,8 +1,8 @@
 // Measurement of the policy's constants; see cost_model.h.
 #include "device/context/cost_model.h"
 
-#include "device/driver/graph.h"
 #include "device/context/clock.h"
+#include "device/driver/graph.h"
 
 #include <algorithm>
 #include <array>
@@ -34,6 +34,7 @@ public:
   CostMeter(const Device &device, driver::Kernel kernel, driver::StreamRef stream)
       : device_(device), stream_(stream) {
     launch_.function = kernel.get();
+    launch_.green = device.context().is_green() ? device.context().get() : nullptr;
     launch_.arguments = arguments_.data();
   }
 

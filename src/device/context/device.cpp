@@ -49,6 +49,10 @@ Result<std::shared_ptr<Device>> Device::open(std::unique_ptr<driver::DriverLibra
   device->log_owner_ = options.log_owner;
   device->library_ = std::move(library);
   CUGRT_ASSIGN(device->verifies_nodes_, verify_nodes_from_environment());
+  if (options.multiprocessors != 0 && (!device->library_ || options.context))
+    return Status::error(Code::invalid_argument,
+                         "multiprocessors is for a context that cugrt makes on a device: a runtime "
+                         "without a driver has none, and a caller's context has its own");
   if (device->library_)
     CUGRT_TRY(device->open_context(options));
   bool shared = device->library_ && device->library_->kind != driver::DriverKind::table;
@@ -73,7 +77,10 @@ Status Device::open_context(const DeviceOptions &options) {
     ordinal_ = context_.device();
   } else {
     ordinal_ = options.ordinal;
-    CUGRT_ASSIGN(context_, driver::Context::retain_primary(library_->api, options.ordinal));
+    CUGRT_ASSIGN(context_,
+                 options.multiprocessors == 0
+                     ? driver::Context::retain_primary(library_->api, ordinal_)
+                     : driver::Context::make_green(*library_, ordinal_, options.multiprocessors));
   }
   return read_limits();
 }

@@ -34,6 +34,7 @@ struct CompilerPlace {
 struct DeviceOptions {
   std::optional<driver::DriverChoice> driver; // empty: no device; compile only
   int ordinal = 0;
+  uint32_t multiprocessors = 0;         // of a green context; 0: all of the device
   void *context = nullptr;              // CUcontext of the caller; null: the device's primary one
   std::string nvrtc_path, cache_folder; // empty: from the environment; "off": no cache folder
   Logger log;

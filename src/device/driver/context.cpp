@@ -38,6 +38,38 @@ Result<Context> Context::retain_primary(const DriverApi &api, int ordinal) {
   return context;
 }
 
+Result<Context> Context::make_green(const DriverLibrary &library, int ordinal,
+                                    uint32_t multiprocessors) {
+  if (!library.capabilities().green_contexts)
+    return driver_lacks("multiprocessors, a part of a device's,", 12040);
+  const DriverApi &api = library.api;
+  CUGRT_ASSIGN(Context context, retain_primary(api, ordinal));
+  const std::string object = "multiprocessors " + std::to_string(multiprocessors);
+  CUdevResource all{}, part{};
+  CUGRT_DRIVER(api, DeviceGetDevResource, (context.device_, &all, CU_DEV_RESOURCE_TYPE_SM), object);
+  unsigned parts = 1;
+  CUresult result = CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+  if (multiprocessors <= all.sm.smCount)
+    result = api.DevSmResourceSplitByCount(&part, &parts, &all, nullptr, 0, multiprocessors);
+  if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION || parts == 0)
+    return Status::error(Code::invalid_argument,
+                         object + ": the device has " + std::to_string(all.sm.smCount) +
+                             ", which the driver divides into groups of several; without the "
+                             "option there are all of them");
+  if (result != CUDA_SUCCESS)
+    return driver_error(api, result, "cuDevSmResourceSplitByCount", object);
+  CUdevResourceDesc description = nullptr;
+  CUGRT_DRIVER(api, DevResourceGenerateDesc, (&description, &part, 1), object);
+  CUgreenCtx green = nullptr;
+  CUGRT_DRIVER(api, GreenCtxCreate,
+               (&green, description, context.device_, CU_GREEN_CTX_DEFAULT_STREAM), object);
+  context.green_ = UniqueHandle<GreenTraits>(&api, nullptr, green);
+  CUGRT_DRIVER(api, CtxFromGreenCtx, (&context.context_, green), object);
+  CUGRT_DRIVER(api, GreenCtxGetDevResource, (green, &part, CU_DEV_RESOURCE_TYPE_SM), object);
+  context.multiprocessors_ = static_cast<int>(part.sm.smCount);
+  return context;
+}
+
 Result<Context> Context::borrow(const DriverApi &api, CUcontext handle) {
   if (!handle)
     return Status::error(Code::invalid_argument, "the context is null");
@@ -63,6 +95,7 @@ Status Context::describe() {
   CUGRT_ASSIGN(int major, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
   CUGRT_ASSIGN(int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   capability_ = major * 10 + minor;
+  memory_of_ = context_;
   architecture_ = "sm_" + std::to_string(capability_);
   CUGRT_ASSIGN(ContextGuard guard, enter());
   CUstream copies = nullptr;
@@ -72,6 +105,8 @@ Status Context::describe() {
 }
 
 Result<int> Context::attribute(CUdevice_attribute attribute) const {
+  if (is_green() && attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+    return multiprocessors_;
   int value = 0;
   CUGRT_DRIVER(*api_, DeviceGetAttribute, (&value, attribute, device_),
                "attribute " + std::to_string(static_cast<int>(attribute)));

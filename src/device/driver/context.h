@@ -1,4 +1,8 @@
-// Contexts: the device's primary one, retained, or one that the caller owns.
+// Contexts: the device's primary one, retained, one that the caller owns, or a green context.
+//
+// A green context has some of a device's multiprocessors, and all else is that of the primary one:
+// memory of either is memory of both. Its code is loaded as a library, which belongs to no context,
+// and its kernel nodes name it, since a function would bring the primary context along.
 //
 // Rule of the layer: what creates or loads something makes its context current by itself; what
 // enqueues work (launches, asynchronous copies, event records) expects the caller to hold a
@@ -33,6 +37,10 @@ class Context {
 public:
   /// Retains the primary context of device `ordinal`.
   static Result<Context> retain_primary(const DriverApi &api, int ordinal);
+  /// A green context of the device, with at least so many multiprocessors: the driver gives them
+  /// out in groups. Two of these may have the same ones.
+  static Result<Context> make_green(const DriverLibrary &library, int ordinal,
+                                    uint32_t multiprocessors);
   /// Uses a context that the caller owns and keeps alive.
   static Result<Context> borrow(const DriverApi &api, CUcontext context);
   /// The calling thread's current context, borrowed; not_found when there is none.
@@ -41,8 +49,11 @@ public:
   const DriverApi &api() const { return *api_; }
   CUcontext get() const { return context_; }
   CUdevice device() const { return device_; }
-  /// Whether this is the device's primary context, which ends with its last user.
+  /// Whether this is the device's primary context, which ends with its last user, or green.
   bool is_primary() const { return static_cast<bool>(retained_); }
+  bool is_green() const { return static_cast<bool>(green_); }
+  /// Whether memory of one is memory of the other.
+  bool shares_memory_with(const Context &other) const { return memory_of_ == other.memory_of_; }
   /// "sm_90", from the device's compute capability.
   const std::string &architecture() const { return architecture_; }
   /// 90 for 9.0.
@@ -53,6 +64,7 @@ public:
   CUstream copy_stream() const { return copies_.get(); }
 
   Result<ContextGuard> enter() const { return ContextGuard::enter(*api_, context_); }
+  /// Of the device; the number of multiprocessors is the context's.
   Result<int> attribute(CUdevice_attribute attribute) const;
   /// Waits for all work of the context.
   Status synchronize() const;
@@ -73,6 +85,13 @@ private:
       return api.DevicePrimaryCtxRelease(handle.device_plus_one - 1);
     }
   };
+  struct GreenTraits {
+    using Handle = CUgreenCtx;
+    static constexpr bool kNeedsContext = false;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.GreenCtxDestroy(handle);
+    }
+  };
   struct CopyStreamTraits {
     using Handle = CUstream;
     static constexpr bool kNeedsContext = true;
@@ -84,7 +103,9 @@ private:
 
   const DriverApi *api_ = nullptr;
   UniqueHandle<RetainedTraits> retained_; // empty for a borrowed context
-  CUcontext context_ = nullptr;
+  UniqueHandle<GreenTraits> green_;       // ends before what it shares memory with
+  CUcontext context_ = nullptr, memory_of_ = nullptr;
+  int multiprocessors_ = 0;               // of a green context
   UniqueHandle<CopyStreamTraits> copies_; // ends before the context
   CUdevice device_ = 0;
   int capability_ = 0;

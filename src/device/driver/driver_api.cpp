@@ -6,8 +6,8 @@
 // asked for.
 #include "device/driver/driver_api.h"
 
-#include "device/driver/driver_error.h"
 #include "base/file.h"
+#include "device/driver/driver_error.h"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -245,6 +245,11 @@ Capabilities DriverLibrary::capabilities() const {
   c.edge_data = api.GraphAddDependencies_v2 != nullptr;
   c.conditional_if_while = api.GraphAddNode_v2 && api.GraphConditionalHandleCreate;
   c.kernel_param_info = api.FuncGetParamInfo != nullptr;
+  c.green_contexts = api.DeviceGetDevResource && api.DevSmResourceSplitByCount &&
+                     api.DevResourceGenerateDesc && api.GreenCtxCreate && api.GreenCtxDestroy &&
+                     api.GreenCtxGetDevResource && api.CtxFromGreenCtx && api.LibraryLoadData &&
+                     api.LibraryUnload && api.LibraryGetKernel && api.LibraryGetGlobal &&
+                     api.KernelGetFunction;
   c.empty_bodies = c.conditional_if_while && version >= 12080;
   c.conditional_else_switch = c.conditional_if_while && version >= 12080;
   c.virtual_memory = api.MemAddressReserve && api.MemAddressFree && api.MemCreate &&

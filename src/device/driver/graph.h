@@ -114,7 +114,7 @@ class KernelNodeParams {
 public:
   KernelNodeParams() = default;
   explicit KernelNodeParams(const LaunchParams &launch);
-  explicit operator bool() const { return params_.func != nullptr; }
+  explicit operator bool() const { return params_.func || params_.kern; }
   void set_dims(Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
     params_.gridDimX = grid.x;
     params_.gridDimY = grid.y;

@@ -114,48 +114,70 @@ Result<KernelModule> KernelModule::load(const Context &context, const std::strin
   std::vector<char> log(kLoadLogBytes, '\0');
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void *values[] = {log.data(), reinterpret_cast<void *>(kLoadLogBytes)};
-  std::string module_name(name);
+  KernelModule loaded;
+  loaded.api_ = &api;
+  loaded.context_ = context.get();
+  loaded.name_ = name;
   CUmodule module = nullptr;
-  CUresult result = api.ModuleLoadDataEx(&module, image.c_str(), 2, options, values);
+  CUlibrary library = nullptr;
+  const CUresult result =
+      context.is_green()
+          ? api.LibraryLoadData(&library, image.c_str(), options, values, 2, nullptr, nullptr, 0)
+          : api.ModuleLoadDataEx(&module, image.c_str(), 2, options, values);
   if (result != CUDA_SUCCESS) {
-    std::string object = "code of '" + module_name + "'";
+    std::string object = "code of '" + loaded.name_ + "'";
     log.back() = '\0';
     if (log.front())
       object += ", log: " + std::string(log.data());
-    return driver_error(api, result, "cuModuleLoadDataEx", object);
+    return driver_error(api, result,
+                        context.is_green() ? "cuLibraryLoadData" : "cuModuleLoadDataEx", object);
   }
-  return KernelModule({&api, context.get(), module}, std::move(module_name));
+  if (module)
+    loaded.module_ = {&api, context.get(), module};
+  else
+    loaded.library_ = {&api, context.get(), library};
+  return loaded;
 }
 
 Result<Kernel> KernelModule::kernel(const std::string &entry) const {
-  const DriverApi &api = handle_.api();
-  CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, handle_.context()));
+  const DriverApi &api = *api_;
+  CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, context_));
   Kernel kernel;
   kernel.api_ = &api;
   kernel.name_ = entry;
-  CUresult result = api.ModuleGetFunction(&kernel.function_, handle_.get(), entry.c_str());
+  CUkernel in_library = nullptr;
+  const CUresult result =
+      library_ ? api.LibraryGetKernel(&in_library, library_.get(), entry.c_str())
+               : api.ModuleGetFunction(&kernel.function_, module_.get(), entry.c_str());
   if (result == CUDA_ERROR_NOT_FOUND)
     return Status::error(Code::not_found, "the code of '" + name_ + "' has no kernel '" + entry +
                                               "'; declare it extern \"C\" __global__")
         .with_cuda_error(error_name(api, result));
   if (result != CUDA_SUCCESS)
-    return driver_error(api, result, "cuModuleGetFunction", "kernel '" + entry + "'");
+    return driver_error(api, result, library_ ? "cuLibraryGetKernel" : "cuModuleGetFunction",
+                        "kernel '" + entry + "'");
+  if (library_)
+    CUGRT_DRIVER(api, KernelGetFunction, (&kernel.function_, in_library), "kernel '" + entry + "'");
+  kernel.launched_ = library_ ? reinterpret_cast<CUfunction>(in_library) : kernel.function_;
   CUGRT_ASSIGN(kernel.params_, read_params(api, kernel.function_, entry));
   return kernel;
 }
 
 Result<KernelModule::Global> KernelModule::global(const std::string &name) const {
-  const DriverApi &api = handle_.api();
-  CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, handle_.context()));
+  const DriverApi &api = *api_;
+  CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, context_));
   CUdeviceptr address = 0;
   size_t size_bytes = 0;
-  CUresult result = api.ModuleGetGlobal(&address, &size_bytes, handle_.get(), name.c_str());
+  const CUresult result =
+      library_ ? api.LibraryGetGlobal(&address, &size_bytes, library_.get(), name.c_str())
+               : api.ModuleGetGlobal(&address, &size_bytes, module_.get(), name.c_str());
   if (result == CUDA_ERROR_NOT_FOUND)
     return Status::error(Code::not_found,
                          "the code of '" + name_ + "' has no global variable '" + name + "'")
         .with_cuda_error(error_name(api, result));
   if (result != CUDA_SUCCESS)
-    return driver_error(api, result, "cuModuleGetGlobal", "variable '" + name + "'");
+    return driver_error(api, result, library_ ? "cuLibraryGetGlobal" : "cuModuleGetGlobal",
+                        "variable '" + name + "'");
   return Global{address, size_bytes};
 }
 

@@ -19,11 +19,12 @@ struct Dim3 {
 /// One launch, as a kernel node or on a stream. `arguments[i]` points to the value of parameter i;
 /// both are read during the call only. `attributes`: cluster, cooperative, priority and the like.
 struct LaunchParams {
-  CUfunction function = nullptr;
+  CUfunction function = nullptr; // or a CUkernel, for nodes with the green context it runs in
   Dim3 grid, block;
   uint32_t dynamic_shared_bytes = 0;
   void **arguments = nullptr;
   std::span<const CUlaunchAttribute> attributes;
+  CUcontext green = nullptr;
 };
 
 /// Enqueues one launch. Context current.
@@ -37,7 +38,8 @@ struct KernelParam {
 /// A kernel of a loaded module; valid while the module is.
 class Kernel {
 public:
-  CUfunction get() const { return function_; }
+  /// For launches: its function, or the CUkernel where the context is green.
+  CUfunction get() const { return launched_; }
   const std::string &name() const { return name_; }
   /// The compiled kernel's parameters; empty optional where the driver cannot tell (before 12.4).
   const std::optional<std::vector<KernelParam>> &params() const { return params_; }
@@ -59,7 +61,7 @@ public:
 private:
   friend class KernelModule;
   const DriverApi *api_ = nullptr;
-  CUfunction function_ = nullptr;
+  CUfunction function_ = nullptr, launched_ = nullptr;
   std::string name_;
   std::optional<std::vector<KernelParam>> params_;
 };
@@ -71,6 +73,14 @@ public:
     static constexpr bool kNeedsContext = true;
     static CUresult destroy(const DriverApi &api, Handle handle) {
       return api.ModuleUnload(handle);
+    }
+  };
+
+  struct LibraryTraits {
+    using Handle = CUlibrary;
+    static constexpr bool kNeedsContext = true;
+    static CUresult destroy(const DriverApi &api, Handle handle) {
+      return api.LibraryUnload(handle);
     }
   };
 
@@ -87,9 +97,10 @@ public:
   Result<Global> global(const std::string &name) const;
 
 private:
-  KernelModule(UniqueHandle<Traits> handle, std::string name)
-      : handle_(std::move(handle)), name_(std::move(name)) {}
-  UniqueHandle<Traits> handle_;
+  const DriverApi *api_ = nullptr;
+  CUcontext context_ = nullptr;
+  UniqueHandle<Traits> module_;
+  UniqueHandle<LibraryTraits> library_; // in place of a module, where the context is green
   std::string name_;
 };
 

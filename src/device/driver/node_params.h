@@ -8,7 +8,12 @@ namespace cugrt::driver {
 /// For the _v2 and _v3 structs, which differ in name only.
 template <class Params> Params kernel_params(const LaunchParams &launch) {
   Params params{};
-  params.func = launch.function;
+  if (launch.green) {
+    params.kern = reinterpret_cast<CUkernel>(launch.function);
+    params.ctx = launch.green; // which a func would bring, too, but of the whole device
+  } else {
+    params.func = launch.function;
+  }
   params.gridDimX = launch.grid.x;
   params.gridDimY = launch.grid.y;
   params.gridDimZ = launch.grid.z;

@@ -216,7 +216,7 @@ private:
   std::vector<driver::GraphRef> graphs_; // of each level
   std::vector<bool> has_work_;           // of each level, whatever is disabled
   std::vector<bool> may_change_dims_;    // of each node
-  const driver::LaunchParams nothing_{code_.nothing(), {}, {}, 0, nullptr, {}};
+  const driver::LaunchParams nothing_{code_.nothing(), {}, {}, 0, nullptr, {}, code_.green()};
   driver::GraphNode origin_ = nullptr;  // what all nodes wait for, where they are timed
   std::vector<driver::GraphNode> ends_; // what stands for a node where others wait for it
   std::map<uint32_t, Handles> handles_; // by conditional
@@ -234,6 +234,7 @@ driver::LaunchParams GraphInstance::launch_params(const RunBinding &run, const L
   params.dynamic_shared_bytes = dims_[node].shared_bytes;
   params.arguments = pointers_.data() + topology_->first_argument[node];
   params.attributes = code.attributes(variant);
+  params.green = code.green();
   return params;
 }
 

@@ -103,7 +103,8 @@ Status GraphInstance::verify_kernel(const RunBinding &run, const LoadedCode &cod
   CUDA_KERNEL_NODE_PARAMS_v2 read{};
   const driver::DriverApi &api = graph_.ref().api();
   CUGRT_DRIVER(api, GraphKernelNodeGetParams, (nodes_[node], &read), step_of(run, node).name);
-  if (read.func && read.func != code.function(variant))
+  const auto held = read.func ? read.func : reinterpret_cast<CUfunction>(read.kern);
+  if (held && (held != code.function(variant) || (code.green() && read.ctx != code.green())))
     return differs(run, node, "the kernel", "another", "'" + step_of(run, node).name + "'");
   if (const driver::Dim3 grid{read.gridDimX, read.gridDimY, read.gridDimZ}; !(grid == dims.grid))
     return differs(run, node, "the grid", dims_text(grid.x, grid.y, grid.z),

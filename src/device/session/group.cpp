@@ -2,7 +2,6 @@
 #include "device/session/group.h"
 
 #include "device/code/loaded_code.h"
-#include "device/driver/driver_error.h"
 
 #include <algorithm>
 
@@ -53,14 +52,6 @@ void Word::wake_one() {
   freed_.notify_one();
 }
 
-Status Word::wait() {
-  if (!last_)
-    return {};
-  CUGRT_TRY(record_last());
-  CUGRT_DRIVER(event_.api(), EventSynchronize, (last_event_), "the last run of the word");
-  return {};
-}
-
 Result<std::shared_ptr<Group>> Group::make(std::shared_ptr<Device> device, const Options &options) {
   auto group = std::make_shared<Group>(std::move(device), options.budget_bytes);
   if (options.low_priority_ahead != 0) {
@@ -94,10 +85,8 @@ Result<std::shared_ptr<Word>> Group::word_of(const std::shared_ptr<const Executa
   if (word.empty())
     return std::shared_ptr<Word>();
   std::shared_ptr<Word> &shared = words_[word];
-  if (!shared) {
-    CUGRT_ASSIGN(driver::Event event, driver::Event::create(device_->context()));
-    shared = std::make_shared<Word>(std::move(event));
-  }
+  if (!shared)
+    shared = std::make_shared<Word>();
   return shared;
 }
 

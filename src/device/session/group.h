@@ -37,9 +37,6 @@ class Session;
 /// as well.
 class Word {
 public:
-  /// `event`: of its own, for the ends of runs.
-  explicit Word(driver::Event event) : event_(std::move(event)) {}
-
   class Hold {
   public:
     /// Null: nothing to hold.
@@ -103,7 +100,6 @@ private:
 
   const Session *last_ = nullptr;
   CUevent last_event_ = nullptr; // the last run's end; null: not recorded yet
-  driver::Event event_;
   std::map<std::string, std::shared_ptr<ArenaMemory>> arenas_;
 };
 

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
 }
 
 Result<std::shared_ptr<LoadedWeights>> Session::load_weights(const WeightSet &set) {
-  return code_->weights(set, group_ ? group_->weights() : nullptr,
+  return code_->weights(set, memory_device(), group_ ? group_->weights() : nullptr,
                         [this](LoadedWeights &weights) { return compute_weights(weights); });
 }
 
@@ -90,7 +90,7 @@ Status Session::compute_weights(LoadedWeights &weights) {
     return session->synchronize();
   };
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return weights.compute(executable(), code_->device(), run);
+  return weights.compute(executable(), memory_device(), run);
 }
 
 Status Session::allocate(const SessionOptions &options) {
@@ -100,7 +100,7 @@ Status Session::allocate(const SessionOptions &options) {
     const auto bytes = static_cast<uint64_t>(arena.bytes);
     auto make = [&]() -> Result<std::shared_ptr<ArenaMemory>> {
       if (word_ && arena.scope != ir::kStateScope)
-        return word_->arena(context, arena.scope, bytes, group_->budget());
+        return word_->arena(memory_device().context(), arena.scope, bytes, group_->budget());
       CUGRT_ASSIGN(ArenaMemory memory, ArenaMemory::make(context, allocator_.get(), bytes,
                                                          group_ ? group_->budget() : nullptr));
       return std::make_shared<ArenaMemory>(std::move(memory));
@@ -332,6 +332,13 @@ Status Session::wait_for_last() const {
 Status Session::check_callers_stream(driver::StreamRef stream) {
   if (std::find(known_streams_.begin(), known_streams_.end(), stream.get()) != known_streams_.end())
     return {};
+  if (const driver::Context &context = code_->device().context(); context.is_green()) {
+    CUGRT_ASSIGN(const CUcontext of_stream, stream.context());
+    if (of_stream != context.get()) // what is launched without a graph would run elsewhere
+      return Status::error(Code::invalid_argument,
+                           "the session has some of the device's multiprocessors, and the stream "
+                           "others: use one that was made by the session's runtime");
+  }
   CUGRT_ASSIGN(driver::Event probe, driver::Event::create(code_->device().context()));
   if (Status status = probe.record(stream); !status.ok())
     return std::move(status).in("the stream of the run cannot be waited for in the session's "

@@ -134,6 +134,8 @@ private:
   /// For this thread; a group that has the session for a moment is waited for.
   bool taken(InUse &use) { return use.taken() || (group_ && group_->take_use(use)); }
   void bind_to_arenas();
+  /// Where memory is that other sessions of the group have, too, and may have for longer.
+  const Device &memory_device() const { return group_ ? group_->device() : code_->device(); }
   BudgetCharge result_charge() const {
     return {group_ ? group_->budget() : nullptr, HeldFor::results};
   }
@@ -207,7 +209,7 @@ private:
   uint64_t next_run_ = 0; // for the log
 
   driver::Stream own_stream_;
-  driver::Event order_event_;
+  driver::Event order_event_, word_event_; // the latter: of the session's context, as the stream
   driver::StreamRef last_stream_;
   /// Callers' streams that could be recorded on, the last ones; and the default stream.
   std::array<CUstream, 8> known_streams_{};

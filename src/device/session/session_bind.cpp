@@ -257,7 +257,7 @@ Status Session::cover_from_start(FunctionState &state) {
 
 /// Instances are bound to where it was: they go, and what prepares some waits meanwhile.
 Status Session::move_arena(FunctionState &state, size_t arena, uint64_t bytes) {
-  const driver::Context &context = code_->device().context();
+  const driver::Context &context = word_ ? memory_device().context() : code_->device().context();
   if (word_)
     CUGRT_TRY(word_->wait());
   std::unique_lock lock(moving_);

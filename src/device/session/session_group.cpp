@@ -1,5 +1,6 @@
 // Sessions in groups: arenas that others move, weights that leave and come back; see group.h.
 #include "base/type/state_scope.h"
+#include "device/driver/driver_error.h"
 #include "device/session/function_state.h"
 #include "device/session/group.h"
 #include "device/session/session.h"
@@ -13,8 +14,17 @@ namespace cugrt::runtime {
 Status Word::record_last() {
   if (last_event_)
     return {};
-  CUGRT_TRY(event_.record(last_->last_stream_));
-  last_event_ = event_.get();
+  CUGRT_TRY(last_->word_event_.record(last_->last_stream_));
+  last_event_ = last_->word_event_.get();
+  return {};
+}
+
+Status Word::wait() {
+  if (!last_)
+    return {};
+  CUGRT_TRY(record_last());
+  CUGRT_DRIVER(last_->word_event_.api(), EventSynchronize, (last_event_),
+               "the last run of the word");
   return {};
 }
 
@@ -26,7 +36,9 @@ Status Word::follow(driver::StreamRef stream) {
 }
 
 Status Session::join(const SessionOptions &options) {
-  if (&group_->device() != &code_->device())
+  const driver::Context &context = code_->device().context();
+  if (&group_->device() != &code_->device() &&
+      !(context.is_green() && context.shares_memory_with(group_->device().context())))
     return Status::error(Code::invalid_argument,
                          "the group is of another runtime than the session");
   if (allocator_)
@@ -34,6 +46,9 @@ Status Session::join(const SessionOptions &options) {
                          "sessions of a group have memory of the driver's, which the group counts: "
                          "give an allocator to sessions without one");
   CUGRT_ASSIGN(word_, group_->word_of(code_->executable_owner(), options.word));
+  if (word_) {
+    CUGRT_ASSIGN(word_event_, driver::Event::create(context));
+  }
   ahead_ = options.priority == 0 ? group_->low_priority_ahead() : nullptr;
   straight_ = kOtherwise;
   return {};
@@ -73,7 +88,7 @@ Status Session::follow_group() {
 /// The session is in use, so that they stay. What else makes a run no straight one stays, too.
 Status Session::bring_weights() {
   if (!weights_->is_resident())
-    CUGRT_TRY(weights_->come_back(code_->device()));
+    CUGRT_TRY(weights_->come_back(memory_device()));
   if (weights_->moves() != weight_moves_) {
     std::unique_lock lock(moving_);
     take_weights();

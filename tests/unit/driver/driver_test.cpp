@@ -113,11 +113,12 @@ TEST_CASE("entry points newer than the driver are absent and capabilities follow
     CHECK(c.edge_data == row.edges);
     CHECK(c.conditional_if_while == row.conditional);
     CHECK(c.kernel_param_info == row.params);
+    CHECK(c.green_contexts == (row.version >= 12040));
     CHECK(c.empty_bodies == row.empty);
     CHECK(c.conditional_else_switch == row.switches);
     CHECK(c.virtual_memory);
-    CHECK(missing_capabilities(c).size() ==
-          size_t(5 - row.edges - row.conditional - row.params - row.empty - row.switches));
+    CHECK(missing_capabilities(c).size() == size_t(6 - row.edges - row.conditional - row.params -
+                                                   c.green_contexts - row.empty - row.switches));
   }
 }
 
