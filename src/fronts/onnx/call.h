@@ -182,6 +182,7 @@ void add_splits(HandlerTable &table);
 void add_padding(HandlerTable &table);
 void add_indexing(HandlerTable &table);
 void add_products(HandlerTable &table);
+void add_einsum(HandlerTable &table);
 void add_windows(HandlerTable &table);
 void add_norms(HandlerTable &table);
 void add_recurrent(HandlerTable &table);

@@ -13,6 +13,7 @@ Handler find_handler(std::string_view domain, std::string_view op) {
     add_padding(all);
     add_indexing(all);
     add_products(all);
+    add_einsum(all);
     add_windows(all);
     add_norms(all);
     add_recurrent(all);
