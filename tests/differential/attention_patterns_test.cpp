@@ -73,6 +73,33 @@ TEST_CASE("products with a softmax between them become attention, wherever the s
              .groups = 2});
 }
 
+TEST_CASE("attention over sequences in two dimensions, as windows of images are, is found") {
+  // Scores have five dimensions where the mask is added, products four, q, k and v five before.
+  const auto five = [](const std::string &x, const std::string &length) {
+    return "  %" + x + "d = shape [1, 2, 4, " + length + ", 8]\n  %" + x + "c = shape [2, 4, " +
+           length + ", 8]\n  %" + x + "5 = reshape(%" + x + ", %" + x + "d)\n  %" + x +
+           "t = transpose(%" + x + "5) {axes = [0, 1, 3, 2, 4]}\n  %" + x + "n = neg(%" + x +
+           "t)\n  %" + x + "u = neg(%" + x + "n)\n  %" + x + "b = transpose(%" + x +
+           "u) {axes = [0, 1, 3, 2, 4]}\n  %" + x + "4 = reshape(%" + x + "b, %" + x + "c)\n";
+  };
+  check_all(
+      {.name = "windows",
+       .scores = five("q", "{Q}") + five("k", "{P}") + five("v", "{P}") +
+                 "  %d5 = shape [1, 2, 4, {Q}, {P}]\n  %d4 = shape [2, 4, {Q}, {P}]\n"
+                 "  %s4 = matmul(%q4, %k4) {transpose_b = true}\n"
+                 "  %s5 = reshape(%s4, %d5)\n  %t5 = mul(%s5, %quarter)\n"
+                 "  %u5 = add(%t5, %m)\n  %p5 = softmax(%u5) {axis = -1}\n"
+                 "  %p4 = reshape(%p5, %d4)\n  %y = matmul(%p4, %v4)\n",
+       .bias = [](int64_t b, int64_t, int64_t, int64_t j) { return b ? 0.25 * double(j) : 0; },
+       .params = ",\n    %m: tensor<[1, 2, 1, 1, {P}], f32>",
+       .more = {[] {
+         Array mask = Array::of({1, 2, 1, 1, 7});
+         for (int64_t j = 0; j < 7; ++j)
+           mask.values[size_t(7 + j)] = 0.25 * double(j);
+         return mask;
+       }()}});
+}
+
 TEST_CASE("masks that are added or chosen become that of attention") {
   const std::string param = ",\n    %m: tensor<[2, 1, 1, {P}], bool>";
   const auto lengths = [](int64_t first, int64_t second, double fill) {

@@ -154,7 +154,7 @@ private:
   /// Whether a reshape joins or parts sequences and heads alone; then dimensions are noted.
   bool splits(const Binding *reshape) {
     const Dims &a = type(operand(*reshape, 0)).dims, &b = type(reshape->result()).dims;
-    if (a == b)
+    if (a == b || joins_batch(a, b) || joins_batch(b, a))
       return true;
     const Dims &four = a.size() == 4 ? a : b, &three = a.size() == 4 ? b : a;
     if (four.size() != 4 || three.size() != 3 ||
@@ -163,6 +163,13 @@ private:
       return false;
     split_ = {four[0], four[1]};
     return true;
+  }
+
+  /// Whether `joined` has the first two of five dimensions as one: sequences in two.
+  bool joins_batch(const Dims &five, const Dims &joined) const {
+    return five.size() == 5 && joined.size() == 4 &&
+           joined[0] == module_.exprs.mul(five[0], five[1]) &&
+           std::equal(joined.begin() + 1, joined.end(), five.begin() + 2);
   }
 
   // --- From the softmax back to the first product ------------------------------------------------
@@ -359,6 +366,11 @@ private:
         return false;
       const ExprId row = dims[1], column = dims[2];
       dims = {each ? scores[0] : one, each ? scores[1] : one, row, column};
+    }
+    if (dims.size() == 5) { // sequences in two
+      const ExprId sequences = module_.exprs.mul(dims[0], dims[1]);
+      dims.erase(dims.begin());
+      dims[0] = sequences;
     }
     if (dims.size() > 4)
       return false;

@@ -121,8 +121,8 @@ void ValueReader::peel(HeadsOperand &x) const {
       x.value = from;
     } else if (is_op(b, Op::reshape) && type(operand(*b, 0)).dims == type(x.value).dims) {
       x.value = operand(*b, 0);
-    } else if (is_op(b, Op::reshape) &&
-               (peel_repeated_heads(x, *b, type(x.value).dims) || peel_joined_heads(x, *b))) {
+    } else if (is_op(b, Op::reshape) && (peel_repeated_heads(x, *b, type(x.value).dims) ||
+                                         peel_joined_heads(x, *b) || peel_joined_batch(x, *b))) {
       if (!x.reshaped.empty())
         return;
     } else {
@@ -193,6 +193,32 @@ bool ValueReader::peel_joined_heads(HeadsOperand &x, const Binding &reshape) con
   else if (!peel_repeated_heads(y, *before, joined))
     return false;
   x = std::move(y);
+  return true;
+}
+
+/// reshape(transpose(x [A, B, ..]), [A B, ..]), which leaves the first two dimensions in place.
+bool ValueReader::peel_joined_batch(HeadsOperand &x, const Binding &reshape) const {
+  const Binding *before = maker(operand(reshape, 0));
+  if (!is_op(before, Op::transpose) || x.axes.size() != 4)
+    return false;
+  const ValueId whole = operand(*before, 0);
+  const std::vector<int64_t> axes = ir::op_integers(Op::transpose, attributes(*before), "axes");
+  if (axes.size() != 5 || ir::normalize_axis(axes[0], 5) != 0 ||
+      ir::normalize_axis(axes[1], 5) != 1)
+    return false;
+  const auto joins = [&](const std::vector<ExprId> &five, const std::vector<ExprId> &four) {
+    return four[0] == module_.exprs.mul(five[0], five[1]) &&
+           std::equal(four.begin() + 1, four.end(), five.begin() + 2);
+  };
+  if (!joins(type(before->result()).dims, type(x.value).dims))
+    return false;
+  std::vector<ExprId> dims = type(whole).dims;
+  dims[1] = module_.exprs.mul(dims[0], dims[1]);
+  dims.erase(dims.begin());
+  for (int64_t &axis : x.axes)
+    axis = axis == 0 ? 0 : int64_t(*ir::normalize_axis(axes[size_t(axis) + 1], 5)) - 1;
+  x.value = whole;
+  x.reshaped = std::move(dims);
   return true;
 }
 

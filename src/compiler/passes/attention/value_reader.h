@@ -70,6 +70,7 @@ private:
   bool peel_repeated_heads(HeadsOperand &x, const ir::Binding &reshape,
                            const std::vector<ir::ExprId> &joined) const;
   bool peel_joined_heads(HeadsOperand &x, const ir::Binding &reshape) const;
+  bool peel_joined_batch(HeadsOperand &x, const ir::Binding &reshape) const;
   bool peel_slice(HeadsOperand &x, const ir::Binding &b) const;
   std::optional<std::vector<ir::ExprId>> shape(ir::ValueId value) const;
 
