@@ -203,6 +203,19 @@ TEST_CASE("windows that no image has are refused: strides of 0, numbers whose pr
   check_holds(regions(huge), Holds("above 4096"));
 }
 
+TEST_CASE("an equation that is a product of matrices becomes one, turned as its operand lies") {
+  auto text = [](const std::string &equation, const std::string &columns) {
+    return text_of(model(node("Einsum", {"x", "w"}, {"y"}, text_attribute("equation", equation)) +
+                         input("x", kF32, {"n", "2", "8", "4"}) +
+                         input("w", kF32, {"n", "2", columns, columns == "4" ? "6" : "4"}) +
+                         output("y", kF32, {"n", "2", "8", "6"})));
+  };
+  check_holds(text("bhid,bhjd->bhij", "6"),
+              Holds("matmul(%x, %w) {transpose_b = true}") && !Holds("reduce_sum"));
+  check_holds(text("...id,...dj->...ij", "4"),
+              Holds("matmul(%x, %w)\n") && !Holds("reduce_sum") && !Holds("transpose"));
+}
+
 TEST_CASE("lists on the host: axes that are named twice, steps that overflow, numbers to the end") {
   // y = Reshape(x, op(shape)): the op works on known elements.
   auto shaped = [&](const std::string &op, const std::vector<std::string> &more,
