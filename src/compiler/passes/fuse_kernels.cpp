@@ -8,6 +8,7 @@
 // What no kernel can be made of, in whole or in part, becomes its ops again, for LegalizeOps. How a
 // group is split stands in codegen/fused_group.h. Results are the same, bit for bit, as those of
 // the ops one by one. Groups that nothing calls any longer are removed.
+#include "compiler/ir_names.h"
 #include "compiler/fused/fused_group.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
@@ -21,11 +22,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 class KernelFuser : public ir::FunctionCloner {
 public:

@@ -9,6 +9,7 @@
 // nothing and end nothing. Groups that are written alike are one function. The first symbols that a
 // group needs follow from its parameters' types; for the others it takes a shape, its last
 // parameter.
+#include "compiler/ir_names.h"
 #include "compiler/fused/fused_group.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
@@ -29,11 +30,7 @@ namespace cugrt::passes {
 
 namespace {
 
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 using ir::TypeKind;
-using ir::ValueId;
 
 constexpr uint32_t kNoValue = UINT32_MAX;
 

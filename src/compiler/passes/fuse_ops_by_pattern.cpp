@@ -8,6 +8,7 @@
 //   %y) %y = mul(%s, %u)
 //
 // The kernel is generated (compiler/fused/products.h); results have the same bits.
+#include "compiler/ir_names.h"
 #include "compiler/fused/persistent.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/kernel_choice.h"
@@ -21,11 +22,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 class PatternFuser : public ir::FunctionCloner {
 public:

@@ -23,6 +23,7 @@
 // with it than reading it in ops and launches (returns, carries, ends, writes or renames it), for a
 // weight is none of its tensors; so do results that would be views, and what only stretches a
 // tensor: they cost no time, and would cost memory.
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/weight_layouts.h"
@@ -42,11 +43,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 /// What of a function is lifted.
 class Choice {

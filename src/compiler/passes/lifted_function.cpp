@@ -3,6 +3,7 @@
 // as long as the session.
 #include "compiler/passes/lifted_function.h"
 
+#include "compiler/ir_names.h"
 #include "ir/module/builder.h"
 #include "ir/module/located.h"
 #include "ir/module/infer.h"
@@ -13,12 +14,6 @@
 #include <unordered_set>
 
 namespace cugrt::passes {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeId;
-using ir::ValueId;
 
 namespace {
 

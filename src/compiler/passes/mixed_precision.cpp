@@ -1,15 +1,10 @@
 // The table of ops, and the choices; see mixed_precision.h.
 #include "compiler/passes/mixed_precision.h"
+#include "compiler/ir_names.h"
 
 #include <algorithm>
 
 namespace cugrt::passes {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeId;
-using ir::ValueId;
 
 // --- The table -----------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // Reductions, resizes and the reshapes behind them, in the dtype of the casts around them.
 #include "compiler/passes/narrow_reductions.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/value_uses.h"
 #include "ir/module/function_cloner.h"
@@ -11,12 +12,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 bool is_op(const Binding *binding, Op op) {
   return binding && binding->kind == BindingKind::op && ir::op_of(*binding) == op;

@@ -20,6 +20,7 @@
 // scalars, an expression of a parameter's or result's dimension, host code that would be given
 // padded tensors, conditions, and ops that would take what is added for what is there
 // (padding_effects.h).
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/padding_effects.h"
 #include "ir/module/function_cloner.h"
@@ -33,10 +34,7 @@ namespace cugrt::passes {
 
 namespace {
 
-using ir::ExprId;
 using ir::SymbolId;
-using ir::TypeId;
-using ir::ValueId;
 
 /// The symbols that have buckets, but no symbol for them yet.
 std::vector<SymbolId> symbols_to_pad(const ir::Function &function) {

@@ -3,6 +3,7 @@
 #include "compiler/passes/padding_effects.h"
 
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/padding_walk.h"
 #include "ir/module/located.h"
@@ -11,8 +12,6 @@
 #include <cmath>
 
 namespace cugrt::passes {
-
-using ir::ValueId;
 
 // --- A whole walk --------------------------------------------------------------------------------
 

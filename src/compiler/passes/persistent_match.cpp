@@ -1,6 +1,7 @@
 // Runs of launches that become one; see persistent_match.h.
 #include "compiler/passes/persistent_match.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"
 #include "ops/emit/op_emitter.h"
 
@@ -10,11 +11,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Op;
-using ir::ValueId;
 
 /// Beyond, a layer's weights take longer to read than what its launches wait for one another.
 constexpr int64_t kMostLayerBytes = 10 << 20;

@@ -1,6 +1,7 @@
 // Matches of products that share rows; see product_patterns.h.
 #include "compiler/passes/product_patterns.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
@@ -12,13 +13,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::DType;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 constexpr size_t kMostProducts = 4, kMostParts = 8;
 constexpr int64_t kWidestHead = 256;

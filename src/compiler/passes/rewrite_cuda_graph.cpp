@@ -18,6 +18,7 @@
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/lifted_function.h"
 #include "compiler/planner/published/analysis.h"
@@ -30,11 +31,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 /// Rewrites one function that regions or storages are lifted from.
 class Rewriter : public ir::FunctionCloner {

@@ -1,16 +1,13 @@
 // Each split becomes one slice a section.
 #include "compiler/passes/slice_splits.h"
 
+#include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ops/table/ops.h"
 
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 bool is_split(const Binding &binding) {
   return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::split;

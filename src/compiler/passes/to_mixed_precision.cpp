@@ -15,6 +15,7 @@
 // largest finite one: -1e9, written for what a softmax is not to see, would be -infinity in f16,
 // and a row of nothing else NaN.
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
@@ -28,11 +29,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 /// The number itself, or of one that rounding to `dtype` makes infinite the largest finite one of
 /// its sign.

@@ -1,6 +1,7 @@
 // Weights in the layouts that kernels read best.
 #include "compiler/passes/weight_layouts.h"
 
+#include "compiler/ir_names.h"
 #include "ops/emit/op_emitter.h"
 #include "ir/module/function_cloner.h"
 
@@ -10,12 +11,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 /// Products with at most so many rows have kernels that read columns of the right operand.
 constexpr int64_t kFewRows = 8;

@@ -1,5 +1,6 @@
 // Which values' bytes may be written after they are defined: those that share bytes with what a
 // launch, a call or host code is given to write. Names of the same bytes make a class.
+#include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ops/table/ops.h"
 
@@ -8,9 +9,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::BindingKind;
-using ir::Operand;
 
 class WrittenValues {
 public:

@@ -49,7 +49,8 @@ ARROWS = {
         "index": ["emit"], "known": ["table"], "linear": ["emit"], "movement": ["emit"], "normalization": ["emit"], "recurrent": ["emit"],
         "reduction": ["emit"], "sampling": ["emit"],
     },
-    "compiler": {"fused": [], "planner": [], "passes": ["fused", "planner"]},
+    # ".": names of the IR that both use unqualified.
+    "compiler": {".": [], "fused": [], "planner": ["."], "passes": ["fused", "planner"]},
     "compiler/planner": {
         "symbols": [], "analysis": ["symbols"], "edges": [], "packing": [], "rewrite": ["analysis"],
         "storage": ["packing", "analysis"], "published": ["analysis"],

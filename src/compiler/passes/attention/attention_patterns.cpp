@@ -2,6 +2,7 @@
 #include "compiler/passes/attention/attention_patterns.h"
 
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/attention/mask_facts.h"
 #include "compiler/passes/attention/value_reader.h"
 
@@ -15,12 +16,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::DType;
-using ir::ExprId;
-using ir::Op;
-using ir::ValueId;
 
 using Dims = std::vector<ExprId>;
 

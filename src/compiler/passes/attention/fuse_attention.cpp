@@ -11,6 +11,7 @@
 // of the mask becomes NaN: the op alone would give 0. What is dead is left to
 // EliminateDeadBindings.
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/attention_patterns.h"
 #include "compiler/passes/kernel_choice.h"
@@ -30,14 +31,6 @@ namespace cugrt::passes {
 namespace {
 
 using ir::Attribute;
-using ir::Binding;
-using ir::BindingKind;
-using ir::DType;
-using ir::ExprId;
-using ir::Op;
-using ir::Operand;
-using ir::TypeId;
-using ir::ValueId;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<int64_t> kExchange = {0, 2, 1, 3}; // length and heads

@@ -1,6 +1,7 @@
 // What is known of masks; see mask_facts.h.
 #include "compiler/passes/attention/mask_facts.h"
 
+#include "compiler/ir_names.h"
 #include "base/type/element.h"
 
 #include <algorithm>
@@ -8,12 +9,6 @@
 #include <limits>
 
 namespace cugrt::passes {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Op;
-using ir::ValueId;
 
 namespace {
 constexpr int kDeepest = 16; // ops that are looked through

@@ -1,6 +1,7 @@
 // Slices, and reshapes of them, that are rows of attention; see row_views.h.
 #include "compiler/passes/attention/row_views.h"
 
+#include "compiler/ir_names.h"
 #include "ops/emit/index_space.h"
 #include "ops/table/ops.h"
 
@@ -9,13 +10,6 @@
 namespace cugrt::passes {
 
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 /// Bindings between a slice and attention that are looked at.
 constexpr uint32_t kMostBetween = 1024;

@@ -1,6 +1,7 @@
 // Scalars, and operands of products behind what moves them; see value_reader.h.
 #include "compiler/passes/attention/value_reader.h"
 
+#include "compiler/ir_names.h"
 #include "base/type/element.h"
 
 #include <algorithm>
@@ -8,14 +9,6 @@
 #include <numeric>
 
 namespace cugrt::passes {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::DType;
-using ir::ExprId;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 namespace {
 constexpr int kMostPeeled = 64;

@@ -2,6 +2,7 @@
 #include "compiler/passes/quantized/quantized_values.h"
 
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 
 #include <algorithm>
@@ -9,13 +10,6 @@
 #include <limits>
 
 namespace cugrt::passes {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::DType;
-using ir::Op;
-using ir::Operand;
-using ir::ValueId;
 
 QuantizedValues::QuantizedValues(const ir::Module &module, const ir::Function &function)
     : module_(module), function_(function), uses_(function),

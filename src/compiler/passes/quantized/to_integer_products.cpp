@@ -17,6 +17,7 @@
 // Products stay where the sums of so many bytes may not fit into 32 bits, and convolutions before
 // tensor cores multiply bytes. The dequantised values are dead where nothing else reads them:
 // EliminateDeadBindings takes them away.
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/quantized/quantized_values.h"
 #include "ir/module/function_cloner.h"
@@ -32,14 +33,6 @@ namespace cugrt::passes {
 namespace {
 
 using ir::Attribute;
-using ir::Binding;
-using ir::BindingKind;
-using ir::DType;
-using ir::ExprId;
-using ir::Op;
-using ir::Operand;
-using ir::TypeId;
-using ir::ValueId;
 
 /// Results that have elements of operand 0, and nothing else.
 constexpr std::array kMoves = {Op::reshape,      Op::transpose, Op::slice,     Op::split,

@@ -1,13 +1,10 @@
 // What callers must know about functions, callees first.
+#include "compiler/ir_names.h"
 #include "compiler/planner/analysis/liveness.h"
 
 #include "ir/module/located.h"
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 Result<std::vector<uint32_t>> callees_first(const ir::Module &module) {
   struct Visit {

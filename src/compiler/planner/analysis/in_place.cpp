@@ -1,16 +1,13 @@
 // Which launches may write in place, from the kernels' declarations and the liveness of operands.
 #include "compiler/planner/analysis/in_place.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 class Finder {
 public:

@@ -4,6 +4,7 @@
 
 #include "ir/module/located.h"
 #include "ir/text/text.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "base/check.h"
 
@@ -11,12 +12,6 @@
 #include <utility>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeKind;
-using ir::ValueId;
 
 namespace {
 

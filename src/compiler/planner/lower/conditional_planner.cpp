@@ -13,6 +13,7 @@
 // The condition's steps come twice, so that a loop costs one node for each time around and no
 // branch. What they define the second time are other tensors in the same places: nothing of the
 // first time is alive then.
+#include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
 
 #include "base/check.h"
@@ -20,10 +21,6 @@
 #include <unordered_map>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 namespace {
 

@@ -1,14 +1,10 @@
 // What may be in a body; see conditionals.h.
 #include "compiler/planner/lower/conditionals.h"
+#include "compiler/ir_names.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeKind;
 
 namespace {
 

@@ -10,17 +10,13 @@
 // Carried values that change places (yield %b, %a) are set aside first, all of them, then copied.
 #include "ir/module/located.h"
 #include "plan/edges/hazards.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
 #include "base/check.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeKind;
 
 Status FunctionPlanner::operands(std::span<const Operand> operands, SourceLocation location,
                                  Item &item) {

@@ -3,6 +3,7 @@
 
 #include "ir/module/located.h"
 #include "ir/text/text.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "base/check.h"
@@ -10,11 +11,6 @@
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeKind;
 
 FunctionPlanner::FunctionPlanner(ModuleContext &context, uint32_t function, ModuleStorage &storage)
     : context_(context), all_storage_(storage), index_(function),

@@ -1,5 +1,6 @@
 // What a function's planning tells: each binding's region or reason, the calls that were inlined,
 // and where tensors lie.
+#include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
 
 #include "compiler/planner/symbols/sizes.h"
@@ -9,8 +10,6 @@
 #include <tuple>
 
 namespace cugrt::plan {
-
-using ir::Binding;
 
 static CallChain calls_from(const ir::Function &function, uint32_t call_site) {
   CallChain chain;

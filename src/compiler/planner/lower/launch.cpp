@@ -6,6 +6,7 @@
 #include "ir/module/located.h"
 #include "base/type/element.h"
 #include "plan/edges/hazards.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
 
 #include <llvm/ADT/SmallVector.h>
@@ -16,7 +17,6 @@
 namespace cugrt::plan {
 
 using ir::KernelParamKind;
-using ir::Operand;
 
 namespace {
 

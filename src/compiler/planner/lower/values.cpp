@@ -2,6 +2,7 @@
 #include "compiler/planner/lower/values.h"
 
 #include "base/check.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/located.h"
@@ -12,9 +13,6 @@
 #include <bit>
 
 namespace cugrt::plan {
-
-using ir::Operand;
-using ir::TypeKind;
 
 ValueTable::ValueTable(ModuleContext &context, uint32_t function, Function &out)
     : context_(context), function_(context.module.functions[function]),

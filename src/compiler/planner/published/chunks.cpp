@@ -3,18 +3,13 @@
 
 #include "ir/module/located.h"
 #include "ops/table/ops.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/published/chunk_pool.h"
 #include "base/check.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Operand;
-using ir::ValueId;
 
 const ChunkTensor *ChunkPlan::find(ValueId tensor) const {
   auto it = std::lower_bound(tensors.begin(), tensors.end(), tensor,

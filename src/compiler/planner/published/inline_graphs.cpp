@@ -2,6 +2,7 @@
 // call becomes a run of bindings.
 #include "compiler/planner/published/inline_graphs.h"
 
+#include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/located.h"
@@ -10,12 +11,7 @@
 
 namespace cugrt::plan {
 
-using ir::Binding;
-using ir::BindingKind;
 using ir::GraphBuiltin;
-using ir::Operand;
-using ir::TypeId;
-using ir::ValueId;
 
 namespace {
 

@@ -4,6 +4,7 @@
 // they come in and are made, and symbols in the order of the shape argument. That writing is the
 // region's key: a list of words in which nothing else can be read. A storage's size is no part of
 // it, since a larger storage does as well.
+#include "compiler/ir_names.h"
 #include "compiler/planner/published/parts.h"
 
 #include "ir/module/names.h"
@@ -13,10 +14,6 @@
 #include <unordered_map>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::Operand;
-using ir::ValueId;
 
 namespace {
 

@@ -6,16 +6,12 @@
 // callee returns. What a block of an `if` or `while` yields counts as a result too, as published.
 //
 // The published pass walks backwards instead, and follows aliases and tuples only.
+#include "compiler/ir_names.h"
 #include "compiler/planner/published/parts.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 namespace {
 

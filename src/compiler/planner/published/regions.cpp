@@ -13,6 +13,7 @@
 // A block has a region of its own; that of the block around it is found open again after it, unless
 // the construct has closed it. Operands are looked at from left to right, each with its type, and
 // whatever symbols occur there are those of the region's key, in that order.
+#include "compiler/ir_names.h"
 #include "compiler/planner/published/parts.h"
 
 #include "ops/table/ops.h"
@@ -22,14 +23,7 @@
 
 namespace cugrt::plan {
 
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Operand;
 using ir::SymbolId;
-using ir::TypeId;
-using ir::TypeKind;
-using ir::ValueId;
 
 namespace {
 

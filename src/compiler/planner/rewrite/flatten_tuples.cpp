@@ -1,6 +1,7 @@
 // Tuples that are handed to functions, field by field.
 #include "compiler/planner/rewrite/flatten_tuples.h"
 
+#include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
@@ -8,13 +9,6 @@
 #include "base/check.h"
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::TypeId;
-using ir::TypeKind;
-using ir::ValueId;
 
 namespace {
 

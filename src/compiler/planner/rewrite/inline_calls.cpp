@@ -1,6 +1,7 @@
 // Inlining, callees first, so that what a callee calls is already in it.
 #include "compiler/planner/rewrite/inline_calls.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/planner/rewrite/inlined_body.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
@@ -14,14 +15,6 @@
 
 namespace cugrt::plan {
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Operand;
-using ir::TypeId;
-using ir::TypeKind;
-using ir::ValueId;
 
 uint32_t count_steps(const ir::Function &function) {
   uint32_t steps = 0;

@@ -1,17 +1,10 @@
 // Copying of a callee's bindings; see inlined_body.h.
 #include "compiler/planner/rewrite/inlined_body.h"
+#include "compiler/ir_names.h"
 
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::ExprId;
-using ir::Operand;
-using ir::TypeId;
-using ir::TypeKind;
-using ir::ValueId;
 
 /// The type of what an alias, a tuple or its field names, where that is known more exactly than the
 /// source says; invalid for all other bindings.

@@ -5,6 +5,7 @@
 // part of `done`.
 #include "compiler/planner/rewrite/move_steps.h"
 
+#include "compiler/ir_names.h"
 #include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
@@ -14,11 +15,6 @@
 
 namespace cugrt::plan {
 namespace {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
-using ir::ValueId;
 
 // More accesses in a tail are not looked at: nothing moves until it is done.
 constexpr size_t kMostAccesses = 4096;

@@ -3,6 +3,7 @@
 #include "compiler/planner/storage/fronts.h"
 
 #include "base/checked_math.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
@@ -13,10 +14,6 @@
 #include <set>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 // Launches that are ready and that a front looks at: beyond, program order decides.
 static constexpr size_t kWindow = 64;

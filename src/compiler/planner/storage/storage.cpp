@@ -4,6 +4,7 @@
 
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/analysis/in_place.h"
 #include "compiler/planner/storage/storage_shares.h"
 #include "compiler/planner/symbols/module_symbols.h"
@@ -14,10 +15,6 @@
 #include <algorithm>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
-using ir::Operand;
 
 static uint32_t find(const std::vector<std::pair<uint32_t, uint32_t>> &sorted, uint32_t key) {
   auto it = std::lower_bound(sorted.begin(), sorted.end(), std::pair(key, uint32_t(0)));

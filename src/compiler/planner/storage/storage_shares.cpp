@@ -4,6 +4,7 @@
 
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"
+#include "compiler/ir_names.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/located.h"
@@ -13,9 +14,6 @@
 #include <map>
 
 namespace cugrt::plan {
-
-using ir::Binding;
-using ir::BindingKind;
 
 namespace {
 
