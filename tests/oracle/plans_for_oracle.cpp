@@ -16,7 +16,7 @@
 #include "ir/text/text.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/pass.h"
-#include "compiler/planner/published/analysis.h"
+#include "support/published_flaws.h"
 #include "compiler/planner/published/chunks.h"
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ namespace {
 
 struct Flaws {
   plan::ChunkFlaws slots;
-  plan::PublishedFlaws seed;
+  test::PublishedFlaws seed;
 };
 
 struct FlawName {
@@ -38,20 +38,26 @@ struct FlawName {
   bool &(*of)(Flaws &);
 };
 
+// clang-format off
 constexpr FlawName kFlaws[] = {
-#define PUBLISHED_FLAW(name) {#name, [](Flaws &flaws) -> bool & { return flaws.seed.name; }},
-    {"pool_outlives_branch",
-     [](Flaws &flaws) -> bool & { return flaws.slots.pool_outlives_branch; }},
-    {"repeated_part_breaks",
-     [](Flaws &flaws) -> bool & { return flaws.slots.repeated_part_breaks; }},
-    PUBLISHED_FLAW(control_keeps_region) PUBLISHED_FLAW(match_keeps_region)
-        PUBLISHED_FLAW(results_are_no_uses) PUBLISHED_FLAW(conditions_are_no_uses)
-            PUBLISHED_FLAW(matches_are_no_uses) PUBLISHED_FLAW(views_hide_results)
-                PUBLISHED_FLAW(merge_ignores_calls) PUBLISHED_FLAW(unused_storage_breaks_merge)
-                    PUBLISHED_FLAW(allocation_at_first_storage) PUBLISHED_FLAW(aliases_hide_symbols)
-                        PUBLISHED_FLAW(results_hide_symbols) PUBLISHED_FLAW(equal_in_any_bounds)
-#undef PUBLISHED_FLAW
+#define FLAW(name, of) {#name, [](Flaws &flaws) -> bool & { return flaws.of.name; }},
+    FLAW(pool_outlives_branch, slots)
+    FLAW(repeated_part_breaks, slots)
+    FLAW(control_keeps_region, seed.walk)
+    FLAW(match_keeps_region, seed.walk)
+    FLAW(results_are_no_uses, seed)
+    FLAW(conditions_are_no_uses, seed)
+    FLAW(matches_are_no_uses, seed)
+    FLAW(views_hide_results, seed.walk)
+    FLAW(merge_ignores_calls, seed.walk)
+    FLAW(unused_storage_breaks_merge, seed)
+    FLAW(allocation_at_first_storage, seed)
+    FLAW(aliases_hide_symbols, seed.walk)
+    FLAW(results_hide_symbols, seed.walk)
+    FLAW(equal_in_any_bounds, seed.walk)
+#undef FLAW
 };
+// clang-format on
 
 Flaws flaws_of(const json &names) {
   Flaws flaws;
@@ -192,12 +198,12 @@ json published_function_json(const ir::Function &function, const plan::Published
          {"lifted", storage.lifted()},
          {"slot", storage.merged == UINT32_MAX ? json() : json(storage.merged)}});
   out["allocation"] = seed.allocates ? json(seed.allocation) : json();
-  out["undefined"] = names_of(function, seed.undefined);
+  out["undefined"] = names_of(function, test::find_undefined(function, seed));
   return out;
 }
 
-json published_json(const ir::Module &module, const plan::PublishedFlaws &flaws) {
-  const plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
+json published_json(const ir::Module &module, const test::PublishedFlaws &flaws) {
+  const plan::PublishedAnalysis analysis = test::analyze_published(module, flaws);
   json out = {{"functions", json::array()}, {"slots", json::array()}};
   for (size_t i = 0; i < module.functions.size(); ++i)
     out["functions"].push_back(
@@ -207,7 +213,7 @@ json published_json(const ir::Module &module, const plan::PublishedFlaws &flaws)
         json::array({merged.bytes, module.types.scope_name(merged.scope), merged.function,
                      name_of(module.functions[merged.function],
                              analysis.functions[merged.function].storages[merged.storage].value)}));
-  out["merge_fails"] = analysis.merge_fails_on != UINT32_MAX;
+  out["merge_fails"] = test::merge_fails_on(analysis, flaws) != UINT32_MAX;
   return out;
 }
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ir/text/text.h"
-#include "compiler/planner/published/analysis.h"
+#include "support/published_flaws.h"
 
 #include <string>
 
@@ -56,8 +56,8 @@ private:
                ir::print_binding(module_, function, *list_[published.allocation]) + "\n";
     for (const plan::PublishedRegion &r : published.regions)
       region(function, r);
-    if (!published.undefined.empty())
-      text_ += "  undefined (" + names(function, published.undefined) + ")\n";
+    if (const auto undefined = find_undefined(function, published); !undefined.empty())
+      text_ += "  undefined (" + names(function, undefined) + ")\n";
   }
 
   void region(const ir::Function &function, const plan::PublishedRegion &r) {

@@ -7,7 +7,6 @@
 #include "compiler/planner/lower/planner.h"
 
 using namespace cugrt;
-using plan::PublishedFlaws;
 
 namespace {
 
@@ -23,9 +22,9 @@ ir::Module parse(const std::string &functions) {
   return std::move(*module);
 }
 
-std::string analyzed(const std::string &functions, const PublishedFlaws &flaws = {}) {
+std::string analyzed(const std::string &functions, const test::PublishedFlaws &flaws = {}) {
   ir::Module module = parse(functions);
-  plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
+  plan::PublishedAnalysis analysis = test::analyze_published(module, flaws);
   return "\n" + test::PublishedText(module, analysis).all();
 }
 
@@ -63,7 +62,7 @@ func @main(%c: bool, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
 merged in @cuda_graph_alloc: global 32
 )");
   // The launch after the branch moves above it.
-  CHECK(analyzed(text, {.control_keeps_region = true}) == R"(
+  CHECK(analyzed(text, {.walk = {.control_keeps_region = true}}) == R"(
 @main
   %s: merged 0
   allocation before %s = alloc_storage "global", 32
@@ -101,7 +100,7 @@ func @main(%x: tensor<?, f32>, %w: tensor<[8], f32>, %y: tensor<[8], f32>) attri
     in (%w, %a) out ()
 merged in @cuda_graph_alloc: global 32
 )");
-  CHECK(analyzed(text, {.match_keeps_region = true}) == R"(
+  CHECK(analyzed(text, {.walk = {.match_keeps_region = true}}) == R"(
 @main
   %s: merged 0
   allocation before %s = alloc_storage "global", 32
@@ -246,7 +245,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
 @main
   %s: stays, %s holds a result: the next run would overwrite it
 )");
-    CHECK(analyzed(text, {.views_hide_results = true}) == R"(
+    CHECK(analyzed(text, {.walk = {.views_hide_results = true}}) == R"(
 @same
 @main
   %s: merged 0
@@ -268,7 +267,8 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
 )";
   CHECK(analyzed(text) ==
         "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
-  CHECK(analyzed(text, {.views_hide_results = true}).find("%s: merged 0") != std::string::npos);
+  CHECK(analyzed(text, {.walk = {.views_hide_results = true}}).find("%s: merged 0") !=
+        std::string::npos);
 }
 
 TEST_CASE("aliases and tuples alone hide no result") {
@@ -283,7 +283,7 @@ func @main(%x: tensor<[8], f32>) -> (tuple<tensor<[8], f32>>) {
   return %t
 }
 )",
-                   {.views_hide_results = flawed}) ==
+                   {.walk = {.views_hide_results = flawed}}) ==
           "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
 }
 
@@ -328,7 +328,7 @@ func @other(%x: tensor<[8], f32>) {
   allocation before %s = alloc_storage "global", 16
 merged in @cuda_graph_alloc: global 32, global 64
 )");
-  CHECK(analyzed(text, {.merge_ignores_calls = true}) == R"(
+  CHECK(analyzed(text, {.walk = {.merge_ignores_calls = true}}) == R"(
 @inner
   %s: merged 0
   allocation before %s = alloc_storage "global", 64
@@ -361,8 +361,9 @@ func @main(%x: tensor<[8], f32>) {
 merged in @cuda_graph_alloc: global 32
 )");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_published(module).merge_fails_on == UINT32_MAX);
-  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on == 0);
+  const plan::PublishedAnalysis analysis = plan::analyze_published(module);
+  CHECK(test::merge_fails_on(analysis, {}) == UINT32_MAX);
+  CHECK(test::merge_fails_on(analysis, {.unused_storage_breaks_merge = true}) == 0);
 }
 
 TEST_CASE("a function all of whose storages are unused allocates nothing") {
@@ -374,8 +375,8 @@ func @main() {
 )";
   CHECK(analyzed(text) == "\n@main\n  %unused: unused\n");
   ir::Module module = parse(text);
-  CHECK(plan::analyze_published(module, {.unused_storage_breaks_merge = true}).merge_fails_on ==
-        UINT32_MAX);
+  CHECK(test::merge_fails_on(plan::analyze_published(module),
+                             {.unused_storage_breaks_merge = true}) == UINT32_MAX);
 }
 
 TEST_CASE("the allocation stands where all uses of it can see it") {
@@ -456,7 +457,7 @@ func @main(%w: tensor<[8], f32>, %v: tensor<[m], f32>) attributes {num_inputs = 
     INFO(text);
     bool tuple = text.find("tuple") != std::string::npos; // which records its operands' symbols
     CHECK(analyzed(text).find("symbols (m)") != std::string::npos);
-    CHECK((analyzed(text, {.aliases_hide_symbols = true}).find("symbols (m)") !=
+    CHECK((analyzed(text, {.walk = {.aliases_hide_symbols = true}}).find("symbols (m)") !=
            std::string::npos) == tuple);
   }
 }
@@ -469,7 +470,7 @@ func @main(%x: tensor<[n], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 
 }
 )";
   CHECK(analyzed(free) == "\n@main\n");
-  CHECK(analyzed(free, {.results_hide_symbols = true}) == R"(
+  CHECK(analyzed(free, {.walk = {.results_hide_symbols = true}}) == R"(
 @main
   region 0 @main_cuda_graph_capture
     %r = extern "make"(%w) : tensor<[n], f32>
@@ -494,9 +495,9 @@ TEST_CASE("regions that are written alike are one function, unless bounds or sco
 }
 )";
   };
-  auto lifted = [&](const std::string &text, const PublishedFlaws &flaws = {}) {
+  auto lifted = [&](const std::string &text, const test::PublishedFlaws &flaws = {}) {
     ir::Module module = parse(text);
-    plan::PublishedAnalysis analysis = plan::analyze_published(module, flaws);
+    plan::PublishedAnalysis analysis = test::analyze_published(module, flaws);
     std::vector<std::string> names;
     for (const plan::PublishedFunction &function : analysis.functions)
       for (const plan::PublishedRegion &region : function.regions)
@@ -511,7 +512,8 @@ TEST_CASE("regions that are written alike are one function, unless bounds or sco
   CHECK(lifted(one + layer("two", "global", 64, 16)) == shared);
   CHECK(lifted(one + layer("two", "global", 128, 16)) == shared); // a larger storage does as well
   CHECK(lifted(one + layer("two", "global", 32, 8)) == apart);
-  CHECK(lifted(one + layer("two", "global", 32, 8), {.equal_in_any_bounds = true}) == shared);
+  CHECK(lifted(one + layer("two", "global", 32, 8), {.walk = {.equal_in_any_bounds = true}}) ==
+        shared);
   CHECK(lifted(one + layer("two", "ipc", 64, 16)) == apart);
 }
 

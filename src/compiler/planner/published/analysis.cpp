@@ -47,8 +47,6 @@ PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFla
   PublishedAnalysis analysis = analyze_published_regions(module, flaws);
   merge_published_storages(module, flaws, analysis);
   name_published_functions(module, flaws, analysis);
-  for (uint32_t f = 0; f < module.functions.size(); ++f)
-    analysis.functions[f].undefined = find_undefined(module.functions[f], analysis.functions[f]);
   return analysis;
 }
 

@@ -18,29 +18,19 @@
 
 namespace cugrt::plan {
 
-/// Defects of the published pass. All are mended; each member turns one back on, for tests that
-/// compare with the published implementation. Not reachable from the public API.
+/// Defects of the published pass within the walk and the merge. All are mended; each member turns
+/// one back on, for tests that compare with the published implementation. Not reachable from the
+/// public API.
 struct PublishedFlaws {
   /// A region stays open over `if` (and `while`), and takes in what follows.
   bool control_keeps_region = false;
   /// Likewise over a match.
   bool match_keeps_region = false;
-  /// What a block returns or yields does not make a lifted value an output of its region.
-  bool results_are_no_uses = false;
-  /// Nor does the condition of an `if`, nor the operands of a `while`.
-  bool conditions_are_no_uses = false;
-  /// Nor does a match.
-  bool matches_are_no_uses = false;
   /// Results are followed to their storage through aliases and tuples only: not through views,
   /// matches, tuple elements, calls that return an operand, nor aliases of storages.
   bool views_hide_results = false;
   /// Functions share merged storages even when one calls the other.
   bool merge_ignores_calls = false;
-  /// A lifted storage that nothing uses, beside one that is used, ends the pass with an error.
-  bool unused_storage_breaks_merge = false;
-  /// The allocation call stands where the first lifted storage stood: in a branch, or after a
-  /// launch that needs it.
-  bool allocation_at_first_storage = false;
   /// Aliases and tuple elements add no symbols to the key.
   bool aliases_hide_symbols = false;
   /// The types of an extern call's results add none either, and may have symbols that are not
@@ -109,8 +99,6 @@ struct PublishedFunction {
   std::vector<PublishedRegion> regions;   // in order of their first bindings
   bool allocates = false;                 // some storage is lifted and used
   uint32_t allocation = 0;                // the call goes before this binding
-  /// Lifted values with a use that nothing defines: flaws that are turned on leave them behind.
-  std::vector<ir::ValueId> undefined;
 };
 
 /// A storage of the allocation that all functions share.
@@ -131,8 +119,6 @@ struct PublishedAnalysis {
   std::vector<MergedStorage> merged;
   std::string allocation_name; // of the function that allocates `merged`; empty: none
   std::vector<PublishedLifted> lifted;
-  /// With unused_storage_breaks_merge: the storage that the merge fails on is this function's.
-  uint32_t merge_fails_on = UINT32_MAX;
 };
 
 /// The module must be verified. Functions that another one runs through run_or_capture, or takes

@@ -101,11 +101,6 @@ private:
 
 void merge_published_storages(const ir::Module &module, const PublishedFlaws &flaws,
                               PublishedAnalysis &analysis) {
-  if (flaws.unused_storage_breaks_merge)
-    for (uint32_t f = analysis.functions.size(); f-- > 0;)
-      for (const PublishedStorage &storage : analysis.functions[f].storages)
-        if (analysis.functions[f].allocates && storage.lifted() && !storage.used)
-          analysis.merge_fails_on = f;
   Merge(module, flaws, analysis).run();
 }
 

@@ -1,8 +1,7 @@
 // The parts of the published analysis (private to it).
 //
 // outputs.cpp: storages that hold results · regions.cpp: the walk that finds regions ·
-// merge.cpp: storages of the shared allocation · lifted.cpp: names and equality ·
-// undefined.cpp: what the published flaws leave undefined.
+// merge.cpp: storages of the shared allocation · lifted.cpp: names and equality.
 #pragma once
 
 #include "ir/module/module.h"
@@ -30,9 +29,5 @@ void merge_published_storages(const ir::Module &module, const PublishedFlaws &fl
 /// Capture indices, names, and which regions are one function.
 void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
                               PublishedAnalysis &analysis);
-
-/// What a rewrite by these regions would use without a definition.
-std::vector<ir::ValueId> find_undefined(const ir::Function &function,
-                                        const PublishedFunction &published);
 
 } // namespace cugrt::plan

@@ -290,8 +290,7 @@ private:
     case BindingKind::match_shape: {
       see(operands);
       PublishedBinding decision = close_unless(flaws_.match_keeps_region, PublishedRule::match);
-      if (!flaws_.matches_are_no_uses)
-        use(used_);
+      use(used_);
       return decision;
     }
     case BindingKind::if_:
@@ -344,8 +343,7 @@ private:
         nested(b);
     }
     open_ = kNoRegion;
-    if (!flaws_.results_are_no_uses)
-      use(function_.results_of(function_.blocks[index]));
+    use(function_.results_of(function_.blocks[index]));
     block_ = outer_block;
     open_ = outer_region;
   }
@@ -355,12 +353,10 @@ private:
   void nested(const Binding &b) {
     std::span<const Operand> operands = function_.operands_of(b);
     size_t captures = b.kind == BindingKind::if_ ? 1 : b.carried_count;
-    if (!flaws_.conditions_are_no_uses)
-      use(operands.first(captures));
+    use(operands.first(captures));
     for (uint32_t i = b.blocks.begin; i < b.blocks.end(); ++i)
       block(i);
-    if (!flaws_.conditions_are_no_uses)
-      use(operands.subspan(captures));
+    use(operands.subspan(captures));
   }
 
   /// The call stands where the first storage stood, and where that does not come before all uses,
@@ -371,10 +367,8 @@ private:
       if (!storage.lifted() || !storage.used || out_.allocates)
         continue;
       out_.allocates = true;
-      out_.allocation = flaws_.allocation_at_first_storage ? storage.binding : storage_top_[i];
+      out_.allocation = storage_top_[i];
     }
-    if (flaws_.allocation_at_first_storage)
-      return;
     for (uint32_t r = 0; r < out_.regions.size(); ++r)
       for (ValueId input : out_.regions[r].inputs)
         if (home_[input.index].storage != UINT32_MAX)

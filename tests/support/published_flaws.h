@@ -1,0 +1,196 @@
+// The published analysis with defects of the published pass turned back on, for tests that compare
+// with it. Those that need the walk are switches of the analysis; the rest is done to its result.
+#pragma once
+
+#include "compiler/planner/published/parts.h"
+
+namespace cugrt::test {
+
+/// Each member turns one defect on.
+struct PublishedFlaws {
+  plan::PublishedFlaws walk{};
+  /// What a block returns or yields does not make a lifted value an output of its region.
+  bool results_are_no_uses = false;
+  /// Nor does the condition of an `if`, nor the operands of a `while`.
+  bool conditions_are_no_uses = false;
+  /// Nor does a match.
+  bool matches_are_no_uses = false;
+  /// A lifted storage that nothing uses, beside one that is used, ends the pass with an error.
+  bool unused_storage_breaks_merge = false;
+  /// The allocation call stands where the first lifted storage stood: in a branch, or after a
+  /// launch that needs it.
+  bool allocation_at_first_storage = false;
+};
+
+/// Outputs of regions anew, in order of first use outside, without the uses that a flaw overlooks.
+class FlawedOutputs {
+public:
+  FlawedOutputs(const ir::Function &function, const PublishedFlaws &flaws,
+                plan::PublishedFunction &published)
+      : function_(function), flaws_(flaws), published_(published),
+        region_of_(function.values.size(), UINT32_MAX), is_output_(function.values.size()) {
+    for (plan::PublishedRegion &region : published.regions)
+      region.outputs.clear();
+    block(0);
+  }
+
+private:
+  void use(std::span<const ir::Operand> operands) {
+    for (const ir::Operand &operand : operands) {
+      if (operand.kind != ir::Operand::Kind::value)
+        continue;
+      const uint32_t region = region_of_[operand.index];
+      if (region == UINT32_MAX || region == open_ || is_output_[operand.index])
+        continue;
+      is_output_[operand.index] = true;
+      published_.regions[region].outputs.push_back(operand.value());
+    }
+  }
+
+  void block(uint32_t index) {
+    const uint32_t outer = std::exchange(open_, UINT32_MAX);
+    for (const ir::Binding &b : function_.blocks[index].bindings) {
+      const plan::PublishedBinding &decision = published_.bindings[number_++];
+      if (decision.verdict == plan::Verdict::closes)
+        open_ = UINT32_MAX;
+      else if (decision.region != UINT32_MAX)
+        open_ = decision.region;
+      for (uint32_t i = 0; i < b.result_count; ++i)
+        region_of_[b.result(i).index] = decision.region;
+      if (b.blocks.count)
+        nested(b);
+      else if (b.kind != ir::BindingKind::match_shape || !flaws_.matches_are_no_uses)
+        use(function_.operands_of(b));
+    }
+    open_ = UINT32_MAX;
+    if (!flaws_.results_are_no_uses)
+      use(function_.results_of(function_.blocks[index]));
+    open_ = outer;
+  }
+
+  void nested(const ir::Binding &b) {
+    const std::span<const ir::Operand> operands = function_.operands_of(b);
+    const size_t captures = b.kind == ir::BindingKind::if_ ? 1 : b.carried_count;
+    if (!flaws_.conditions_are_no_uses)
+      use(operands.first(captures));
+    for (uint32_t i = b.blocks.begin; i < b.blocks.end(); ++i)
+      block(i);
+    if (!flaws_.conditions_are_no_uses)
+      use(operands.subspan(captures));
+  }
+
+  const ir::Function &function_;
+  const PublishedFlaws &flaws_;
+  plan::PublishedFunction &published_;
+  std::vector<uint32_t> region_of_; // by value
+  std::vector<bool> is_output_;
+  uint32_t number_ = 0, open_ = UINT32_MAX;
+};
+
+/// What a rewrite by the regions of a flawed analysis would use without a definition: values of a
+/// region that are no outputs and are used outside, and storages used where the allocation call
+/// does not reach.
+class UndefinedUses {
+public:
+  UndefinedUses(const ir::Function &function, const plan::PublishedFunction &published)
+      : function_(function), published_(published), region_of_(function.values.size(), UINT32_MAX),
+        defined_(function.values.size(), true), reported_(function.values.size(), false),
+        is_storage_(function.values.size(), false) {
+    std::vector<const ir::Binding *> bindings = plan::bindings_in_order(function);
+    for (uint32_t r = 0; r < published.regions.size(); ++r) {
+      for (uint32_t number : published.regions[r].bindings)
+        for (uint32_t i = 0; i < bindings[number]->result_count; ++i) {
+          ir::ValueId value = bindings[number]->result(i);
+          region_of_[value.index] = r;
+          defined_[value.index] = false;
+        }
+      for (ir::ValueId output : published.regions[r].outputs)
+        defined_[output.index] = true;
+    }
+    for (const plan::PublishedStorage &storage : published.storages)
+      is_storage_[storage.value.index] = storage.lifted();
+    block(0);
+  }
+
+  std::vector<ir::ValueId> take() { return std::move(out_); }
+
+private:
+  /// Within a region, storages are parameters: they are used where it is launched.
+  void use(ir::ValueId value, uint32_t region) {
+    bool lost = is_storage_[value.index]
+                    ? region == UINT32_MAX && !reaches_
+                    : !defined_[value.index] && region_of_[value.index] != region;
+    if (!lost || reported_[value.index])
+      return;
+    reported_[value.index] = true;
+    out_.push_back(value);
+  }
+  void use(std::span<const ir::Operand> operands, uint32_t region) {
+    for (const ir::Operand &operand : operands)
+      if (operand.kind == ir::Operand::Kind::value)
+        use(operand.value(), region);
+  }
+
+  void block(uint32_t index) {
+    bool outer = reaches_;
+    for (const ir::Binding &b : function_.blocks[index].bindings) {
+      if (published_.allocates && number_ == published_.allocation)
+        reaches_ = true;
+      uint32_t region = published_.bindings[number_].region;
+      if (region != UINT32_MAX && published_.regions[region].bindings.front() == number_)
+        for (ir::ValueId input : published_.regions[region].inputs)
+          use(input, UINT32_MAX);
+      ++number_;
+      std::span<const ir::Operand> operands = function_.operands_of(b);
+      bool is_if = b.kind == ir::BindingKind::if_;
+      use(b.blocks.count ? operands.first(is_if ? 1 : b.carried_count) : operands, region);
+      for (uint32_t i = b.blocks.begin; i < b.blocks.end(); ++i)
+        block(i);
+    }
+    use(function_.results_of(function_.blocks[index]), UINT32_MAX);
+    reaches_ = outer;
+  }
+
+  const ir::Function &function_;
+  const plan::PublishedFunction &published_;
+  std::vector<uint32_t> region_of_; // by value
+  std::vector<bool> defined_, reported_, is_storage_;
+  std::vector<ir::ValueId> out_;
+  uint32_t number_ = 0;
+  bool reaches_ = false; // the allocation call stands before, in this block or one around it
+};
+
+inline std::vector<ir::ValueId> find_undefined(const ir::Function &function,
+                                               const plan::PublishedFunction &published) {
+  return UndefinedUses(function, published).take();
+}
+
+inline plan::PublishedAnalysis analyze_published(const ir::Module &module,
+                                                 const PublishedFlaws &flaws = {}) {
+  plan::PublishedAnalysis analysis = plan::analyze_published_regions(module, flaws.walk);
+  for (uint32_t f = 0; f < module.functions.size(); ++f) {
+    plan::PublishedFunction &function = analysis.functions[f];
+    if (flaws.results_are_no_uses || flaws.conditions_are_no_uses || flaws.matches_are_no_uses)
+      FlawedOutputs(module.functions[f], flaws, function);
+    for (const plan::PublishedStorage &storage : function.storages)
+      if (flaws.allocation_at_first_storage && storage.lifted() && storage.used) {
+        function.allocation = storage.binding;
+        break;
+      }
+  }
+  plan::merge_published_storages(module, flaws.walk, analysis);
+  plan::name_published_functions(module, flaws.walk, analysis);
+  return analysis;
+}
+
+/// The function whose storage ends the merge; UINT32_MAX: none.
+inline uint32_t merge_fails_on(const plan::PublishedAnalysis &analysis,
+                               const PublishedFlaws &flaws) {
+  for (uint32_t f = 0; flaws.unused_storage_breaks_merge && f < analysis.functions.size(); ++f)
+    for (const plan::PublishedStorage &storage : analysis.functions[f].storages)
+      if (analysis.functions[f].allocates && storage.lifted() && !storage.used)
+        return f;
+  return UINT32_MAX;
+}
+
+} // namespace cugrt::test
