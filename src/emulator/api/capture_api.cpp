@@ -235,10 +235,7 @@ using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  return call([&](Driver &driver) {
-    Lock lock(driver.mutex);
-    return begin(driver, stream, mode, nullptr, {});
-  });
+  return locked_call([&](Driver &driver) { return begin(driver, stream, mode, nullptr, {}); });
 }
 
 CUresult CUDAAPI cuStreamBeginCapture(CUstream stream) {
@@ -249,8 +246,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
                                              const CUgraphNode *dependencies,
                                              const CUgraphEdgeData *data, size_t count,
                                              CUstreamCaptureMode mode) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Graph> graph = driver.graphs.find(handle);
     if (!graph)
       return CUDA_ERROR_INVALID_VALUE;

@@ -9,8 +9,7 @@ namespace {
 
 // Body gets the driver and the current context, with the lock held.
 template <class Body> CUresult context_call(Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context_any(driver, &context));
     return body(driver, context);

@@ -141,8 +141,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
 }
 
 CUresult CUDAAPI cuEventDestroy_v2(CUevent handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     // "An event may be destroyed before it is complete": whoever waits for it holds its task.
     Ref<Event> event = driver.events.erase(handle);
     if (!event)
@@ -167,8 +166,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Event> event;
     CUGRT_EMU_TRY(find_event(driver, handle, &event));
     CUGRT_EMU_TRY(refuse_unsafe(driver));

@@ -29,8 +29,7 @@ CUresult make_exec(Driver &driver, CUgraphExec *out, CUgraph handle, uint64_t fl
 
 CUresult instantiate_with_flags(CUgraphExec *out, CUgraph graph, uint64_t flags,
                                 CUgraphNode *error_node, char *log, size_t log_bytes) {
-  return call([&](Driver &driver) {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) {
     InstantiateError error;
     CUresult result = make_exec(driver, out, graph, flags, &error);
     if (error_node)
@@ -113,8 +112,7 @@ CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
 }
 
 CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     CUgraphExecUpdateResultInfo local{};
     CUgraphExecUpdateResultInfo &out = info ? *info : local;
     Ref<GraphExec> exec = driver.execs.find(exec_handle);
@@ -170,8 +168,7 @@ CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
 }
 
 CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphExec> exec = driver.execs.find(handle);
     if (!exec || !flags)
       return CUDA_ERROR_INVALID_VALUE;
@@ -182,8 +179,7 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
 }
 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphExec> exec = driver.execs.find(handle);
     if (!exec)
       return CUDA_ERROR_INVALID_VALUE;
@@ -197,8 +193,7 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
 }
 
 CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     if (!driver.execs.find(handle))
       return CUDA_ERROR_INVALID_VALUE;
     Ref<Stream> stream;

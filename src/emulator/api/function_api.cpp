@@ -139,8 +139,7 @@ CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
 
 // Body gets the driver and the function, with the lock held.
 template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Function> function;
     CUGRT_EMU_TRY(find(driver, handle, &function));
     return body(driver, function);
@@ -338,8 +337,7 @@ uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
 // Of which multiprocessors share clusters nothing is known here: as many as fit on the device.
 CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
                                               const CUlaunchConfig *config) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     if (!clusters || !config)
       return CUDA_ERROR_INVALID_VALUE;
     KernelWork work;
@@ -354,8 +352,7 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
 
 CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction handle,
                                                     const CUlaunchConfig *config) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     if (!blocks || !config)
       return CUDA_ERROR_INVALID_VALUE;
     KernelWork work;

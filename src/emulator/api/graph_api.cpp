@@ -170,8 +170,7 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags) {
 }
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Graph> graph = driver.graphs.find(handle);
     if (!graph || graph->embedded) // an embedded graph is its node's
       return CUDA_ERROR_INVALID_VALUE;
@@ -290,8 +289,7 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *
 }
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphNode> node = driver.nodes.find(handle);
     if (!node)
       return CUDA_ERROR_INVALID_VALUE;
@@ -320,8 +318,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *pointer, CUhostFn d
 namespace {
 
 template <class Body> CUresult user_object_call(CUuserObject handle, unsigned count, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<UserObject> object = driver.user_objects.find(handle);
     if (!object || !count || count > INT_MAX) // "Must be nonzero and not larger than INT_MAX."
       return CUDA_ERROR_INVALID_VALUE;

@@ -60,8 +60,7 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, un
 
 // Body gets the driver, the kernel and its function in the current context, with the lock held.
 template <class Body> CUresult kernel_call(CUkernel handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Kernel> kernel = driver.kernels.find(handle);
     if (!kernel)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -145,8 +144,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char 
 }
 
 CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Library> library = driver.libraries.find(handle);
     if (!library || !count)
       return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -156,8 +154,7 @@ CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle) 
 }
 
 CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *out, unsigned int count, CUlibrary handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Library> library = driver.libraries.find(handle);
     if (!library || !out || !count)
       return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -243,8 +240,7 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *out, CUkernel handle) {
 }
 
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *out, CUkernel handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Kernel> kernel = driver.kernels.find(handle);
     if (!kernel || !out)
       return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -254,8 +250,7 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *out, CUkernel handle) {
 }
 
 CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Kernel> kernel = driver.kernels.find(handle);
     if (!kernel || !out)
       return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;

@@ -12,8 +12,7 @@ namespace {
 
 /// Body gets the driver and the live state, with the lock. What it answers is told in the log.
 template <class Body> CUresult link_call(CUlinkState handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<LinkState> state = driver.links.find(handle);
     return state ? body(driver, *state) : CUDA_ERROR_INVALID_HANDLE;
   });
@@ -92,8 +91,7 @@ using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values,
                                  CUlinkState *out) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context(driver, &context));
     if (!out)

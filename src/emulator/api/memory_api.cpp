@@ -67,8 +67,7 @@ using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context(driver, &context));
     if (!free_bytes || !total_bytes)
@@ -207,8 +206,7 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
     // "During stream capture, this function [...] must therefore be passed the address of a graph

@@ -10,8 +10,7 @@ namespace {
 
 CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
                      unsigned flags) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Stream> stream;
     CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
     Work work;

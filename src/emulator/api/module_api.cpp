@@ -104,8 +104,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule handle, const cha
 }
 
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Module> module = driver.modules.find(handle);
     if (!module || !count)
       return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -115,8 +114,7 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) 
 }
 
 CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *out, unsigned int count, CUmodule handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Module> module = driver.modules.find(handle);
     if (!module)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -136,8 +134,7 @@ CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *out, unsigned int count,
 
 CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule handle,
                                       const char *name) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Module> module = driver.modules.find(handle);
     if (!module)
       return CUDA_ERROR_INVALID_HANDLE;

@@ -15,8 +15,7 @@ constexpr uint64_t kMaxParamBytes = 32764;
 // Body gets the function's state, with the lock held. `unknown` is what cuda.h lists for a function
 // that is none: cuParamSet* and cuLaunch do not have CUDA_ERROR_INVALID_HANDLE.
 template <class Body> CUresult state_call(CUfunction handle, CUresult unknown, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Function> function = driver.functions.find(handle);
     return function ? body(function->launch_state) : unknown;
   });

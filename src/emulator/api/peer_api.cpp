@@ -36,8 +36,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
 }
 
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Context> context;
     CUGRT_EMU_TRY(current_context(driver, &context));
     return driver.contexts.find(peer) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED

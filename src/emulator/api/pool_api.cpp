@@ -44,8 +44,7 @@ CUresult check_location(Driver &driver, const CUmemLocation *location, CUmemAllo
 
 /// Body gets the driver and the live pool, with the lock.
 template <class Body> CUresult pool_call(CUmemoryPool handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<MemoryPool> pool = driver.pools.find(handle);
     return pool ? body(driver, pool) : CUDA_ERROR_INVALID_VALUE;
   });
@@ -160,10 +159,8 @@ using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-  return call([&](Driver &driver) {
-    Lock lock(driver.mutex);
-    return allocate_from_pool(driver, bytes, stream, nullptr, out);
-  });
+  return locked_call(
+      [&](Driver &driver) { return allocate_from_pool(driver, bytes, stream, nullptr, out); });
 }
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,

@@ -73,8 +73,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, i
 }
 
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
     // called, the function will return immediately and the resources associated with hStream will
     // be released automatically once the device has completed all work in hStream."

@@ -157,8 +157,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alig
 }
 
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     auto it = driver.reservations.find(address);
     if (it == driver.reservations.end() || it->second != bytes)
       return CUDA_ERROR_INVALID_VALUE;
@@ -198,8 +197,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
 }
 
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     // "The memory allocation will be freed when all outstanding mappings to the memory are unmapped
     // and when all outstanding references to the handle are released."
     Ref<Physical> memory = driver.physical.erase(as_key(handle));
@@ -212,8 +210,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
                                                         CUmemGenericAllocationHandle handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Physical> memory = driver.physical.find(as_key(handle));
     if (!memory || !out)
       return CUDA_ERROR_INVALID_VALUE;
@@ -224,8 +221,7 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out
 
 CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                           CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Physical> memory = driver.physical.find(as_key(handle));
     if (!memory || flags || !bytes || !whole(address) || !whole(bytes) || !whole(offset))
       return CUDA_ERROR_INVALID_VALUE;
@@ -249,8 +245,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
 }
 
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     // "must be the entire range that was mapped", of one mapping or of several.
     std::vector<uint64_t> found = covering(driver, address, bytes);
     if (found.empty())
@@ -287,8 +282,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAc
 
 CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
                                 CUdeviceptr address) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     auto it = driver.mappings.upper_bound(address);
     if (!flags || !location || it == driver.mappings.begin())
       return CUDA_ERROR_INVALID_VALUE;

@@ -36,6 +36,12 @@ Status Lowering::unsupported(const std::string &what) const {
 }
 Status Lowering::refuse() const { return unsupported(std::string(instruction_->opcode)); }
 
+Result<OpId> Lowering::known_op(const Opcode &opcode) const {
+  if (const std::optional<OpId> id = find_op(opcode.name()))
+    return *id;
+  return refuse();
+}
+
 Status Lowering::expect_operands(size_t low, size_t high) const {
   if (operand_count() >= low && operand_count() <= high)
     return {};

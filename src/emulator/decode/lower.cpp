@@ -55,7 +55,7 @@ Status Lowering::lower(const ptx::Instruction &instruction) {
       {"prefetch", &Lowering::lower_nothing},
       {"prefetchu", &Lowering::lower_nothing},
       {"nanosleep", &Lowering::lower_nothing},
-      {"griddepcontrol", &Lowering::lower_grid_dependency},
+      {"griddepcontrol", &Lowering::lower_bare},
       {"pmevent", &Lowering::lower_nothing},
       {"applypriority", &Lowering::lower_nothing},
       {"discard", &Lowering::lower_nothing},
@@ -115,24 +115,17 @@ Status Lowering::lower_fence(Opcode &opcode) {
   return {};
 }
 
-/// griddepcontrol.wait and .launch_dependents
-Status Lowering::lower_grid_dependency(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+/// Without operands: griddepcontrol.wait, exit and more.
+Status Lowering::lower_bare(Opcode &opcode) {
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(0, 0));
-  emit(*id);
+  emit(id);
   return {};
 }
 
 Status Lowering::lower_end(Opcode &opcode) {
   opcode.take("uni");
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
-  CUGRT_TRY(expect_operands(0, 0));
-  emit(*id);
-  return {};
+  return lower_bare(opcode);
 }
 
 Status Lowering::lower_bra(Opcode &) {

@@ -192,12 +192,10 @@ Status Lowering::lower_mov(Opcode &opcode) {
     return lower_unpack(operand(0), operand(1), type);
   if (operand(1).kind == Kind::vector)
     return lower_pack(operand(0), operand(1), type);
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
   CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(*id, d.cell, a);
+  emit(id, d.cell, a);
   finish(d);
   return {};
 }
@@ -290,9 +288,7 @@ Status Lowering::lower_unpack(const Operand &d, const Operand &a, Type type) {
 /// cvt.rn.satfinite{.relu}.e4m3x2.f32 d, a, b; to and from f16x2 with one source.
 Status Lowering::lower_cvt_fp8(Opcode &opcode) {
   opcode.take("rn");
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   const bool pair = opcode.has("f32"),
              widens = opcode[opcode.size() - 1] != "f32" && opcode[opcode.size() - 1] != "f16x2";
   CUGRT_TRY(expect_operands(pair ? 3 : 2, pair ? 3 : 2));
@@ -303,7 +299,7 @@ Status Lowering::lower_cvt_fp8(Opcode &opcode) {
     CUGRT_ASSIGN(b, source(operand(2), from));
   }
   CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::f16x2 : Type::e4m3x2));
-  emit(*id, d.cell, a, b);
+  emit(id, d.cell, a, b);
   finish(d);
   return {};
 }
@@ -313,13 +309,11 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   if (opcode.has("e4m3x2") || opcode.has("e5m2x2"))
     return lower_cvt_fp8(opcode);
   if (opcode.has("rna") || opcode.has("tf32")) {
-    auto id = find_op(opcode.name());
-    if (!id)
-      return refuse();
+    CUGRT_ASSIGN(const OpId id, known_op(opcode));
     CUGRT_TRY(expect_operands(2, 2));
     CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::f32));
     CUGRT_ASSIGN(Destination d, destination(operand(0), Type::tf32));
-    emit(*id, d.cell, a);
+    emit(id, d.cell, a);
     return {};
   }
   struct Mode {

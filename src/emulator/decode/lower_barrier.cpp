@@ -69,12 +69,10 @@ Status Lowering::lower_mbarrier(Opcode &opcode) {
   const size_t place = asks ? 1 : 0, least = place + (has_value ? 2 : 1);
   CUGRT_TRY(expect_operands(least, least + (opcode.has("try_wait") ? 1 : 0)));
   CUGRT_ASSIGN(Address where, barrier_address(opcode, operand(place)));
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   uint32_t value = 0, d = 0;
   if (has_value) {
-    const bool is_state = *id == OpId::mbarrier_ask;
+    const bool is_state = id == OpId::mbarrier_ask;
     CUGRT_ASSIGN(value,
                  source(operand(place + 1), is_state ? Type::b64 : Type::u32, Width::integer));
   }
@@ -83,7 +81,7 @@ Status Lowering::lower_mbarrier(Opcode &opcode) {
     if (operand_count() == 4) // how long to sleep
       CUGRT_TRY(source(operand(3), Type::u32, Width::integer).take_status());
   }
-  set_address(emit(*id, d, where.cell, value), where);
+  set_address(emit(id, d, where.cell, value), where);
   return {};
 }
 
@@ -93,16 +91,14 @@ Status Lowering::lower_arrival(Opcode &opcode) {
   const bool has_value = operand_count() == 3;
   CUGRT_TRY(expect_operands(expects || counts ? 3 : 2, 3));
   CUGRT_ASSIGN(Address where, barrier_address(opcode, operand(1)));
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   uint32_t count = constant_cell(1, false), bytes = constant_cell(0, false);
   if (has_value) {
     CUGRT_ASSIGN(uint32_t value, source(operand(2), Type::u32, Width::integer));
     (expects ? bytes : count) = value;
   }
   CUGRT_ASSIGN(Destination d, destination_or_sink(operand(0), Type::b64, Width::integer));
-  set_address(emit(*id, d.cell, where.cell, count, bytes), where);
+  set_address(emit(id, d.cell, where.cell, count, bytes), where);
   return {};
 }
 

@@ -65,15 +65,13 @@ Status Lowering::lower_setp(Opcode &opcode) {
     emit(*id, q, high_a, high_b).flags |= flags;
     return {};
   }
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   if (boolean.empty() && d.index2 < 0) {
-    emit(*id, p, a, b).flags |= flags;
+    emit(id, p, a, b).flags |= flags;
     return {};
   }
   uint32_t compared = temporary(32);
-  emit(*id, compared, a, b).flags |= flags;
+  emit(id, compared, a, b).flags |= flags;
   if (d.index2 >= 0) {
     uint32_t inverse = temporary(32); // c may be p or q: both results before either is written
     CUGRT_TRY(combine(boolean, inverse, compared, true, operand(count - 1)));

@@ -39,9 +39,7 @@ Status Lowering::lower_mma(Opcode &opcode) {
     return opcode[0] == "m8n8k4" ? refuse() : error("the layouts of this shape are .row.col");
   opcode.take("row");
   opcode.take("col");
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   const std::string_view shape = opcode[0], in = opcode[2], out = opcode[1];
   const uint32_t depth = shape == "m16n8k4"    ? 4
                          : shape == "m16n8k8"  ? 8
@@ -67,7 +65,7 @@ Status Lowering::lower_mma(Opcode &opcode) {
   for (const auto *cells : {&site->a, &site->b, &site->c, &site->d})
     for (uint32_t cell : *cells)
       pinned_.insert(cell);
-  emit(*id).extra = site.get();
+  emit(id).extra = site.get();
   out_.matrices.push_back(std::move(site));
   return {};
 }
@@ -79,9 +77,7 @@ Status Lowering::lower_matrix_access(Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return refuse();
   Space space = opcode.take("shared") || opcode.take("shared::cta") ? Space::shared : Space::none;
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   const uint32_t count = opcode.has("x1") ? 1 : opcode.has("x2") ? 2 : 4;
   CUGRT_TRY(expect_operands(2, 2));
   CUGRT_ASSIGN(Address from, address(operand(is_store ? 0 : 1), space));
@@ -91,7 +87,7 @@ Status Lowering::lower_matrix_access(Opcode &opcode) {
   CUGRT_ASSIGN(uint32_t given, fragment(operand(is_store ? 1 : 0), !is_store, Type::b32, cells));
   if (given != count)
     return error("expected " + std::to_string(count) + " registers");
-  Op &op = emit(*id, cells[0], from.cell, cells[1], cells[2], cells[3]);
+  Op &op = emit(id, cells[0], from.cell, cells[1], cells[2], cells[3]);
   op.imm = from.offset;
   op.flags |= uint16_t(uint16_t(from.space) << kSpaceShift | (from.wide ? kFlagWide : 0));
   return {};
@@ -101,15 +97,13 @@ Status Lowering::lower_matrix_access(Opcode &opcode) {
 Status Lowering::lower_movmatrix(Opcode &opcode) {
   if (!opcode.take("sync") || !opcode.take("aligned"))
     return refuse();
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(2, 2));
   if (operand(1).kind == Kind::integer)
     return error("a literal as a matrix");
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
-  emit(*id, d.cell, a);
+  emit(id, d.cell, a);
   return {};
 }
 

@@ -334,28 +334,24 @@ Status Lowering::lower_cvta(Opcode &opcode) {
 /// mapa{.shared::cluster}.T d, a, rank: a generic address, or one in the window.
 Status Lowering::lower_mapa(Opcode &opcode) {
   opcode.take("shared::cluster");
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(3, 3));
   const Type type = opcode.last_type();
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
   CUGRT_ASSIGN(uint32_t rank, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
-  emit(*id, d.cell, a, rank);
+  emit(id, d.cell, a, rank);
   return {};
 }
 
 /// getctarank{.shared::cluster}.T d, a
 Status Lowering::lower_getctarank(Opcode &opcode) {
   opcode.take("shared::cluster");
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(2, 2));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type(), Width::integer));
   CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u32, Width::integer));
-  emit(*id, d.cell, a, 0);
+  emit(id, d.cell, a, 0);
   return {};
 }
 

@@ -57,19 +57,12 @@ Status Lowering::lower_bar(Opcode &opcode) {
 Status Lowering::lower_cluster_barrier(Opcode &opcode) {
   for (std::string_view name : {"aligned", "release", "relaxed", "acquire"})
     opcode.take(name);
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
-  CUGRT_TRY(expect_operands(0, 0));
-  emit(*id);
-  return {};
+  return lower_bare(opcode);
 }
 
 /// shfl.sync.MODE.b32 d{|p}, a, b, c, members
 Status Lowering::lower_shfl(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(5, 5));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
   CUGRT_ASSIGN(uint32_t b, source(operand(2), Type::b32));
@@ -82,7 +75,7 @@ Status Lowering::lower_shfl(Opcode &opcode) {
   if (has_predicate) {
     CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
-  Op &op = emit(*id, d.cell, a, b, c, members);
+  Op &op = emit(id, d.cell, a, b, c, members);
   op.cache = p;
   op.flags |= has_predicate ? kFlagHasPredicate : 0;
   finish(d);
@@ -91,23 +84,19 @@ Status Lowering::lower_shfl(Opcode &opcode) {
 
 /// vote.sync.MODE d, {!}a, members
 Status Lowering::lower_vote(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(3, 3));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::pred));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d,
-               destination(operand(0), *id == OpId::vote_ballot ? Type::b32 : Type::pred));
-  emit(*id, d.cell, a, 0, 0, members);
+               destination(operand(0), id == OpId::vote_ballot ? Type::b32 : Type::pred));
+  emit(id, d.cell, a, 0, 0, members);
   return {};
 }
 
 /// match.any.sync.T d, a, members; match.all.sync.T d{|p}, a, members
 Status Lowering::lower_match(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(3, 3));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type()));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
@@ -122,7 +111,7 @@ Status Lowering::lower_match(Opcode &opcode) {
   if (has_predicate) {
     CUGRT_ASSIGN(p, predicate_destination(parts.second));
   }
-  Op &op = emit(*id, d.cell, a, 0, 0, members);
+  Op &op = emit(id, d.cell, a, 0, 0, members);
   op.cache = p;
   op.flags |= has_predicate ? kFlagHasPredicate : 0;
   return {};
@@ -130,15 +119,13 @@ Status Lowering::lower_match(Opcode &opcode) {
 
 /// redux.sync.OP.T d, a, members
 Status Lowering::lower_redux(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(3, 3));
   const Type type = opcode.last_type();
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
   CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
-  emit(*id, d.cell, a, 0, 0, members);
+  emit(id, d.cell, a, 0, 0, members);
   return {};
 }
 

@@ -99,15 +99,13 @@ Status Lowering::lower_float_pair(Opcode &opcode) {
 
 /// alloca.T address, bytes {, alignment}; stacksave.T d; stackrestore.T a
 Status Lowering::lower_stack(Opcode &opcode) {
-  auto id = find_op(opcode.name());
-  if (!id)
-    return refuse();
+  CUGRT_ASSIGN(const OpId id, known_op(opcode));
   const Type type = opcode.last_type();
   code_.allocates = out_.allocates = true;
   if (opcode.mnemonic() == "stackrestore") {
     CUGRT_TRY(expect_operands(1, 1));
     CUGRT_ASSIGN(uint32_t a, source(operand(0), type));
-    emit(*id, 0, a);
+    emit(id, 0, a);
     return {};
   }
   const bool allocates = opcode.mnemonic() == "alloca";
@@ -122,7 +120,7 @@ Status Lowering::lower_stack(Opcode &opcode) {
       return error(std::to_string(align) + " is no alignment");
   }
   CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(*id, d.cell, bytes).imm = align;
+  emit(id, d.cell, bytes).imm = align;
   return {};
 }
 

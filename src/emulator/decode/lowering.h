@@ -82,7 +82,7 @@ private:
   Status lower(const ptx::Instruction &instruction);
   Status lower_nothing(Opcode &opcode);
   Status lower_fence(Opcode &opcode);
-  Status lower_grid_dependency(Opcode &opcode);
+  Status lower_bare(Opcode &opcode);
   Status lower_end(Opcode &opcode);
   Status lower_bra(Opcode &opcode);
   Status lower_brx(Opcode &opcode);
@@ -173,6 +173,7 @@ private:
   size_t operand_count() const { return instruction_->operand_count; }
   Status expect_operands(size_t low, size_t high) const;
   Status refuse() const;                             // the opcode
+  Result<OpId> known_op(const Opcode &opcode) const; // by the name that is left; or refuse()
   Status error(const std::string &message) const;    // malformed operands
   Status unsupported(const std::string &what) const; // legal, not available here
   std::string where() const;

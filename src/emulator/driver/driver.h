@@ -116,6 +116,14 @@ template <class Body> CUresult call(Body &&body, bool needs_init = true) {
   }
 }
 
+/// The same with the driver's lock held.
+template <class Body> CUresult locked_call(Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
+    return body(driver);
+  });
+}
+
 // --- Contexts: the current one of a thread (context.cpp). All need the lock.
 
 /// The context on top of the calling thread's stack. INVALID_CONTEXT when there is none,

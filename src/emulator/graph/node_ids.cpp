@@ -17,8 +17,7 @@ CUresult CUDAAPI cuGraphGetId(CUgraph handle, unsigned int *out) {
 }
 
 CUresult CUDAAPI cuGraphExecGetId(CUgraphExec handle, unsigned int *out) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphExec> exec = driver.execs.find(handle);
     if (!exec || !out)
       return CUDA_ERROR_INVALID_VALUE;
