@@ -56,7 +56,6 @@ private:
   uint64_t identity_ = 0; // of the empty set
 };
 
-inline constexpr uint64_t kMaxWeightFileBytes = uint64_t(1) << 40;
 inline constexpr uint64_t kMaxWeightHeaderBytes = uint64_t(100) << 20; // the format's own limit
 
 /// Reads safetensors: eight bytes of header length, a JSON header, then the tensors' bytes. Every

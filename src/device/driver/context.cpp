@@ -82,15 +82,6 @@ Result<Context> Context::borrow(const DriverApi &api, CUcontext handle) {
   return context;
 }
 
-Result<Context> Context::borrow_current(const DriverApi &api) {
-  CUcontext current = nullptr;
-  CUGRT_DRIVER(api, CtxGetCurrent, (&current), "");
-  if (!current)
-    return Status::error(Code::not_found, "the calling thread has no current CUDA context: make "
-                                          "one current, or let cugrt use the device's primary one");
-  return borrow(api, current);
-}
-
 Status Context::describe() {
   CUGRT_ASSIGN(int major, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
   CUGRT_ASSIGN(int minor, attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));

@@ -43,8 +43,6 @@ public:
                                     uint32_t multiprocessors);
   /// Uses a context that the caller owns and keeps alive.
   static Result<Context> borrow(const DriverApi &api, CUcontext context);
-  /// The calling thread's current context, borrowed; not_found when there is none.
-  static Result<Context> borrow_current(const DriverApi &api);
 
   const DriverApi &api() const { return *api_; }
   CUcontext get() const { return context_; }

@@ -203,7 +203,6 @@ private:
                         bool poisoned);
   bool body_names(size_t count, std::vector<Name> &names);
   Function &current_function() { return current_->builder.function(); }
-  std::string type_text(TypeId type) { return print_type(module_, &current_function(), type); }
 
   Module module_;
   std::string_view text_;
