@@ -55,18 +55,7 @@ cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format f
 }
 
 cugrt_api make_table() {
-  cugrt_api table{};
-  table.struct_size = sizeof table;
-  table.version = CUGRT_API_VERSION;
-  table.version_string = CUGRT_VERSION;
-  add_status_entries(table);
-  add_runtime_entries(table);
-  add_memory_entries(table);
-  add_weights_entries(table);
-  add_executable_entries(table);
-  add_session_entries(table);
-  add_group_entries(table);
-  add_pack_entries(table);
+  cugrt_api table = make_device_table(CUGRT_VERSION);
   add_lacking_entries(table);
   table.doctor = doctor;
   return table;

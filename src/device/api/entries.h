@@ -15,6 +15,8 @@ void add_executable_entries(cugrt_api &table);
 void add_session_entries(cugrt_api &table);
 void add_group_entries(cugrt_api &table);
 void add_pack_entries(cugrt_api &table);
+/// A table with the entries above, which both libraries have.
+cugrt_api make_device_table(const char *version);
 // Of the whole library alone.
 void add_module_entries(cugrt_api &table);
 void add_link_entries(cugrt_api &table);

@@ -71,9 +71,7 @@ const cugrt_function *executable_function_at(const cugrt_executable *executable,
 cugrt_status *executable_find_function(const cugrt_executable *executable, const char *name,
                                        const cugrt_function **function) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(executable);
-    CUGRT_REQUIRE(name);
-    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(executable, name, function);
     std::string known;
     for (uint32_t index : executable->data->visible) {
       const cugrt_function &candidate = executable->data->functions[index];
@@ -203,9 +201,7 @@ Status read_symbols(const plan::Function &function, std::span<const cugrt_symbol
 cugrt_status *function_dims(const cugrt_function *function, int32_t is_result, size_t index,
                             const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function);
-    CUGRT_REQUIRE(dims);
-    CUGRT_REQUIRE(symbols || !symbol_count);
+    CUGRT_REQUIRE(function, dims, symbols || !symbol_count);
     const plan::Function &plan = function->plan();
     size_t count = is_result ? plan.results.size() : function->param_count;
     if (index >= count)

@@ -20,8 +20,7 @@ Status hand_out(cugrt_memory filled, cugrt_memory *memory) {
 cugrt_status *group_create(cugrt_runtime *runtime, const cugrt_group_options *given,
                            cugrt_group **group) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(group);
+    CUGRT_REQUIRE(runtime, group);
     CUGRT_ASSIGN(
         const cugrt_group_options options,
         read_struct(given, "cugrt_group_options", kGroupOptionsBytes, cugrt_group_options{}));
@@ -60,8 +59,7 @@ cugrt_status *group_get_memory(cugrt_group *group, cugrt_memory *memory) {
 
 cugrt_status *group_buffer_create(cugrt_group *group, uint64_t bytes, cugrt_buffer **buffer) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(group);
-    CUGRT_REQUIRE(buffer);
+    CUGRT_REQUIRE(group, buffer);
     const Group &shared = *group->group;
     auto made = std::make_unique<cugrt_buffer>();
     made->device = shared.device_owner();
@@ -147,8 +145,7 @@ cugrt_status *sessions_get_deadlines(cugrt_session *const *sessions, size_t sess
 
 cugrt_status *session_is_resident(cugrt_session *session, int32_t *is_resident) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(is_resident);
+    CUGRT_REQUIRE(session, is_resident);
     *is_resident = session->session->is_resident();
     return {};
   });

@@ -2,8 +2,8 @@
 // null handles are refused. Internal to src/runtime/api/.
 #pragma once
 
-#include "device/context/abi_types.h"
 #include "base/check.h"
+#include "device/context/abi_types.h"
 
 #include <algorithm>
 #include <cstring>
@@ -84,11 +84,26 @@ Status write_struct(const T &value, T *out, const char *name, size_t first_bytes
 inline constexpr size_t kRuntimeOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_options, context);
 inline constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
 
+/// Of the first argument that is null. `names`: as written, with ", " between them.
+template <class... Arguments>
+Status first_null(std::string_view names, const Arguments &...arguments) {
+  for (const bool is_given : {static_cast<bool>(arguments)...}) {
+    if (!is_given)
+      break;
+    names.remove_prefix(std::min(names.find(", "), names.size() - 2) + 2);
+  }
+  return null_argument(std::string(names.substr(0, names.find(", "))).c_str());
+}
+
+template <class... Arguments> bool are_given(const Arguments &...arguments) {
+  return (static_cast<bool>(arguments) && ...);
+}
+
 /// Returns from the enclosing guarded body when an argument is null.
-#define CUGRT_REQUIRE(argument)                                                                    \
+#define CUGRT_REQUIRE(...)                                                                         \
   do {                                                                                             \
-    if (!(argument))                                                                               \
-      return ::cugrt::runtime::api::null_argument(#argument);                                      \
+    if (!::cugrt::runtime::api::are_given(__VA_ARGS__))                                            \
+      return ::cugrt::runtime::api::first_null(#__VA_ARGS__, __VA_ARGS__);                         \
   } while (false)
 
 } // namespace cugrt::runtime::api

@@ -27,8 +27,7 @@ driver::StreamRef stream_or_ours(Device &device, cugrt_stream *stream) {
 cugrt_status *buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
                             cugrt_buffer **buffer) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(buffer);
+    CUGRT_REQUIRE(runtime, buffer);
     auto made = std::make_unique<cugrt_buffer>();
     made->device = runtime->device;
     made->bytes = bytes;
@@ -59,73 +58,60 @@ void *buffer_host_pointer(const cugrt_buffer *buffer) {
 uint64_t buffer_bytes(const cugrt_buffer *buffer) { return buffer ? buffer->bytes : 0; }
 void buffer_free(cugrt_buffer *buffer) { delete buffer; }
 
-cugrt_status *copy_to_device(cugrt_runtime *runtime, uint64_t address, const void *from,
-                             uint64_t bytes, cugrt_stream *stream) {
+/// Of `bytes` bytes, with the device's context current; nothing where there are none.
+template <class Body> cugrt_status *moved(cugrt_runtime *runtime, uint64_t bytes, Body &&body) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(runtime);
-    if (bytes == 0)
-      return {};
+    return bytes == 0 ? Status() : on_device(*runtime->device, body);
+  });
+}
+
+cugrt_status *copy_to_device(cugrt_runtime *runtime, uint64_t address, const void *from,
+                             uint64_t bytes, cugrt_stream *stream) {
+  return moved(runtime, bytes, [&]() -> Status {
     CUGRT_REQUIRE(from);
-    return on_device(*runtime->device, [&]() -> Status {
-      if (!stream)
-        return driver::copy_to_device(runtime->device->context(), address, from, bytes);
-      CUGRT_DRIVER(runtime->device->api(), MemcpyHtoDAsync,
-                   (address, from, bytes, stream->stream.get()), "");
-      return {};
-    });
+    if (!stream)
+      return driver::copy_to_device(runtime->device->context(), address, from, bytes);
+    CUGRT_DRIVER(runtime->device->api(), MemcpyHtoDAsync,
+                 (address, from, bytes, stream->stream.get()), "");
+    return {};
   });
 }
 
 cugrt_status *copy_to_host(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
                            cugrt_stream *stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    if (bytes == 0)
-      return {};
+  return moved(runtime, bytes, [&]() -> Status {
     CUGRT_REQUIRE(to);
-    return on_device(*runtime->device, [&]() -> Status {
-      if (!stream)
-        return driver::copy_to_host(runtime->device->context(), to, address, bytes);
-      CUGRT_DRIVER(runtime->device->api(), MemcpyDtoHAsync,
-                   (to, address, bytes, stream->stream.get()), "");
-      return {};
-    });
+    if (!stream)
+      return driver::copy_to_host(runtime->device->context(), to, address, bytes);
+    CUGRT_DRIVER(runtime->device->api(), MemcpyDtoHAsync,
+                 (to, address, bytes, stream->stream.get()), "");
+    return {};
   });
 }
 
 cugrt_status *copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
                              cugrt_stream *stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    if (bytes == 0)
-      return {};
-    return on_device(*runtime->device, [&]() -> Status {
-      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
-      CUGRT_TRY(driver::copy_async(on, to, from, bytes));
-      return stream ? Status() : on.synchronize();
-    });
+  return moved(runtime, bytes, [&]() -> Status {
+    driver::StreamRef on = stream_or_ours(*runtime->device, stream);
+    CUGRT_TRY(driver::copy_async(on, to, from, bytes));
+    return stream ? Status() : on.synchronize();
   });
 }
 
 cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
                    cugrt_stream *stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    if (bytes == 0)
-      return {};
-    return on_device(*runtime->device, [&]() -> Status {
-      driver::StreamRef on = stream_or_ours(*runtime->device, stream);
-      CUGRT_TRY(driver::fill_async(on, address, byte, 1, bytes));
-      return stream ? Status() : on.synchronize();
-    });
+  return moved(runtime, bytes, [&]() -> Status {
+    driver::StreamRef on = stream_or_ours(*runtime->device, stream);
+    CUGRT_TRY(driver::fill_async(on, address, byte, 1, bytes));
+    return stream ? Status() : on.synchronize();
   });
 }
 
 cugrt_status *stream_create_with_priority(cugrt_runtime *runtime, int32_t priority,
                                           cugrt_stream **stream) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(stream);
+    CUGRT_REQUIRE(runtime, stream);
     if (priority < 0)
       return Status::error(Code::invalid_argument, "a stream's priority is 0 or more");
     auto made = std::make_unique<cugrt_stream>();
@@ -152,8 +138,7 @@ void stream_free(cugrt_stream *stream) { delete stream; }
 
 cugrt_status *event_create(cugrt_runtime *runtime, cugrt_event **event) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(event);
+    CUGRT_REQUIRE(runtime, event);
     auto made = std::make_unique<cugrt_event>();
     made->device = runtime->device;
     CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
@@ -196,9 +181,7 @@ cugrt_status *event_synchronize(cugrt_event *event) {
 
 cugrt_status *event_elapsed_milliseconds(cugrt_event *from, cugrt_event *to, double *milliseconds) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(from);
-    CUGRT_REQUIRE(to);
-    CUGRT_REQUIRE(milliseconds);
+    CUGRT_REQUIRE(from, to, milliseconds);
     return on_device(*to->device, [&]() -> Status {
       CUGRT_ASSIGN(*milliseconds, to->event.milliseconds_since(from->event));
       return {};

@@ -18,8 +18,7 @@ Status make_pack(SharedBytes bytes, std::string name, std::string base_folder, c
 
 cugrt_status *pack_load(const char *path, cugrt_pack **pack) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(path);
-    CUGRT_REQUIRE(pack);
+    CUGRT_REQUIRE(path, pack);
     CUGRT_ASSIGN(MappedFile file, MappedFile::open(path));
     return make_pack(std::move(file), path, std::filesystem::path(path).parent_path().string(),
                      pack);
@@ -29,8 +28,7 @@ cugrt_status *pack_load(const char *path, cugrt_pack **pack) {
 cugrt_status *pack_parse(const void *bytes, size_t size, const char *name, const char *base_folder,
                          cugrt_pack **pack) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(bytes || !size);
-    CUGRT_REQUIRE(pack);
+    CUGRT_REQUIRE(bytes || !size, pack);
     if (size > kMaxPackBytes)
       return Status::error(Code::invalid_argument, "the pack is larger than 1 TiB");
     return make_pack(std::make_shared<const std::string>(static_cast<const char *>(bytes), size),
@@ -42,8 +40,7 @@ void pack_free(cugrt_pack *pack) { delete pack; }
 
 cugrt_status *pack_weights(const cugrt_pack *pack, cugrt_weights **weights) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(pack);
-    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(pack, weights);
     CUGRT_ASSIGN(std::optional<WeightSet> set,
                  runtime::pack_weights(pack->pack, pack->base_folder));
     *weights = set ? new cugrt_weights{std::move(*set)} : nullptr;
@@ -54,9 +51,7 @@ cugrt_status *pack_weights(const cugrt_pack *pack, cugrt_weights **weights) {
 cugrt_status *executable_from_pack(cugrt_runtime *runtime, const cugrt_pack *pack,
                                    cugrt_executable **executable) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(pack);
-    CUGRT_REQUIRE(executable);
+    CUGRT_REQUIRE(runtime, pack, executable);
     CUGRT_ASSIGN(std::shared_ptr<const Executable> made, open_pack(*runtime->device, pack->pack));
     *executable = new cugrt_executable{make_executable_data(std::move(made))};
     return {};

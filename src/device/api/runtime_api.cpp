@@ -114,9 +114,7 @@ cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info)
 cugrt_status *runtime_register_host_function(cugrt_runtime *runtime, const char *name,
                                              cugrt_host_function function, void *user) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(name);
-    CUGRT_REQUIRE(function);
+    CUGRT_REQUIRE(runtime, name, function);
     runtime->device->host_functions().add(name, {function, user});
     return {};
   });

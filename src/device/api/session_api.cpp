@@ -48,9 +48,7 @@ cugrt_launch_record to_abi(const LaunchRecord &record) {
 cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
                            const cugrt_session_options *given, cugrt_session **session) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(executable);
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(executable, runtime, session);
     CUGRT_ASSIGN(
         cugrt_session_options options,
         read_struct(given, "cugrt_session_options", kSessionOptionsBytes, cugrt_session_options{}));
@@ -123,9 +121,7 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
 cugrt_status *session_run(cugrt_session *session, const cugrt_function *function,
                           const cugrt_run_options *given) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(function);
-    CUGRT_REQUIRE(given);
+    CUGRT_REQUIRE(session, function, given);
     if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");
@@ -148,8 +144,7 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
 
 cugrt_status *session_update_weights(cugrt_session *session, const cugrt_weights *weights) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(session, weights);
     return session->session->update_weights(weights->set);
   });
 }
@@ -163,8 +158,7 @@ cugrt_status *session_synchronize(cugrt_session *session) {
 
 cugrt_status *session_is_idle(cugrt_session *session, int32_t *is_idle) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(is_idle);
+    CUGRT_REQUIRE(session, is_idle);
     CUGRT_ASSIGN(*is_idle, session->session->is_idle());
     return {};
   });
@@ -208,8 +202,7 @@ cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *count
 cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record *records,
                                     size_t capacity, size_t *count) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(count);
+    CUGRT_REQUIRE(session, count);
     if (capacity != 0)
       CUGRT_REQUIRE(records);
     if (capacity != 0 &&
@@ -235,9 +228,7 @@ cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *func
                               const cugrt_symbol_value *symbols, size_t symbol_count,
                               cugrt_prepare_report *out) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(function);
-    CUGRT_REQUIRE(symbols || !symbol_count);
+    CUGRT_REQUIRE(session, function, symbols || !symbol_count);
     if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");

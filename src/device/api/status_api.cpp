@@ -50,4 +50,16 @@ void add_status_entries(cugrt_api &table) {
   table.text_free = text_free;
 }
 
+cugrt_api make_device_table(const char *version) {
+  cugrt_api table{};
+  table.struct_size = sizeof table;
+  table.version = CUGRT_API_VERSION;
+  table.version_string = version;
+  for (void (*const add)(cugrt_api &) :
+       {add_status_entries, add_runtime_entries, add_memory_entries, add_weights_entries,
+        add_executable_entries, add_session_entries, add_group_entries, add_pack_entries})
+    add(table);
+  return table;
+}
+
 } // namespace cugrt::runtime::api

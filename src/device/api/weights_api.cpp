@@ -19,8 +19,7 @@ cugrt_status *weights_create(cugrt_weights **weights) {
 
 cugrt_status *weights_load(const char *path, cugrt_weights **weights) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(path);
-    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(path, weights);
     CUGRT_ASSIGN(WeightSet set, load_safetensors(path));
     *weights = new cugrt_weights{std::move(set)};
     return {};
@@ -49,9 +48,7 @@ const char *host_bytes(const cugrt_tensor &tensor) {
 
 cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights);
-    CUGRT_REQUIRE(name);
-    CUGRT_REQUIRE(tensor);
+    CUGRT_REQUIRE(weights, name, tensor);
     CUGRT_ASSIGN(HostTensor copy, described(name, *tensor));
     const auto own = std::make_shared<const std::string>(host_bytes(*tensor), copy.size_bytes);
     copy.storage = {own, own->data()};
@@ -68,9 +65,7 @@ cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
                                               if (release)
                                                 release(user);
                                             });
-    CUGRT_REQUIRE(weights);
-    CUGRT_REQUIRE(name);
-    CUGRT_REQUIRE(tensor);
+    CUGRT_REQUIRE(weights, name, tensor);
     CUGRT_ASSIGN(HostTensor shared, described(name, *tensor));
     shared.storage = bytes;
     shared.is_shared = true;
@@ -80,8 +75,7 @@ cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
 
 cugrt_status *weights_save(const cugrt_weights *weights, const char *path) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights);
-    CUGRT_REQUIRE(path);
+    CUGRT_REQUIRE(weights, path);
     std::vector<StoredTensor> tensors;
     for (size_t i = 0; i < weights->set.size(); ++i) {
       const HostTensor &tensor = weights->set.tensor(i);
@@ -95,9 +89,7 @@ cugrt_status *weights_save(const cugrt_weights *weights, const char *path) {
 cugrt_status *weights_replace(const cugrt_weights *base, const cugrt_weights *changes,
                               cugrt_weights **result) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(base);
-    CUGRT_REQUIRE(changes);
-    CUGRT_REQUIRE(result);
+    CUGRT_REQUIRE(base, changes, result);
     CUGRT_ASSIGN(WeightSet set, base->set.replaced(changes->set));
     *result = new cugrt_weights{std::move(set)};
     return {};

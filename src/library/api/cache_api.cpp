@@ -74,8 +74,7 @@ cugrt_status *cache_prune(const cugrt_runtime_options *options, uint64_t limit_b
 cugrt_status *cache_export(const cugrt_runtime_options *options, const char *folder,
                            uint64_t *copied) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(folder);
-    CUGRT_REQUIRE(copied);
+    CUGRT_REQUIRE(folder, copied);
     CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
     CUGRT_ASSIGN(*copied, cache->export_to(folder));
     return {};

@@ -50,9 +50,7 @@ cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *mod
                                  const cugrt_compile_options *given,
                                  cugrt_executable **executable) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(executable);
+    CUGRT_REQUIRE(runtime, module, executable);
     CUGRT_ASSIGN(
         cugrt_compile_options options,
         read_struct(given, "cugrt_compile_options", kCompileOptionsBytes, cugrt_compile_options{}));
@@ -95,9 +93,7 @@ Result<PackOptions> pack_options(const cugrt_pack_options &options) {
 cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
                          const cugrt_pack_options *given, const char *path) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(path);
+    CUGRT_REQUIRE(runtime, module, path);
     CUGRT_ASSIGN(cugrt_pack_options read,
                  read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
     CUGRT_ASSIGN(PackOptions options, pack_options(read));

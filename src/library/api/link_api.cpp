@@ -22,8 +22,7 @@ public:
 
   Result<std::unique_ptr<cugrt_module>> run() {
     for (const cugrt_link_part &part : given_) {
-      CUGRT_REQUIRE(part.name);
-      CUGRT_REQUIRE(part.module);
+      CUGRT_REQUIRE(part.name, part.module);
       parts_.push_back({part.name, part.module->module.get(), part.module->base_folder, {}});
     }
     for (ir::LinkPart &part : parts_)
@@ -31,8 +30,7 @@ public:
         number_weights(part, *main);
     std::vector<ir::LinkJoin> joins;
     for (const cugrt_link_join &join : joins_) {
-      CUGRT_REQUIRE(join.input);
-      CUGRT_REQUIRE(join.result);
+      CUGRT_REQUIRE(join.input, join.result);
       CUGRT_ASSIGN(const Place input, find_input(join.input));
       CUGRT_ASSIGN(const Place result, find_result(join.result));
       joins.push_back({input.part, input.index, result.part, result.index});
@@ -186,9 +184,7 @@ private:
 cugrt_status *module_link(const cugrt_link_part *parts, size_t part_count,
                           const cugrt_link_join *joins, size_t join_count, cugrt_module **module) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(parts && part_count);
-    CUGRT_REQUIRE(joins || !join_count);
-    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(parts && part_count, joins || !join_count, module);
     if (part_count > kMostParts)
       return Status::error(Code::invalid_argument, "at most " + std::to_string(kMostParts) +
                                                        " modules are linked, not " +

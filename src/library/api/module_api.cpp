@@ -46,8 +46,7 @@ std::string first_bytes(const char *path) {
 
 cugrt_status *module_load(const char *path, cugrt_module **module) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(path);
-    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(path, module);
     const std::string begin = first_bytes(path), name = "'" + std::string(path) + "'";
     if (begins_as_importable(begin))
       return import_module(path, cugrt_import_options{}, module);
@@ -72,8 +71,7 @@ cugrt_status *module_load(const char *path, cugrt_module **module) {
 cugrt_status *module_parse(const char *text, size_t size, const char *name, const char *base_folder,
                            cugrt_module **module) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(text || !size);
-    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(text || !size, module);
     if (size > ir::kMaxTextBytes)
       return Status::error(Code::invalid_argument, "the module's text is longer than 512 MiB");
     return make_module(std::string_view(text ? text : "", size), name ? name : "module",
@@ -84,15 +82,13 @@ cugrt_status *module_parse(const char *text, size_t size, const char *name, cons
 cugrt_status *module_import(const char *path, const cugrt_import_options *given,
                             cugrt_module **module) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(path);
-    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(path, module);
     CUGRT_ASSIGN(
         const cugrt_import_options options,
         read_struct(given, "cugrt_import_options", kImportOptionsBytes, cugrt_import_options{}));
-    CUGRT_REQUIRE(options.dims || !options.dim_count);
-    CUGRT_REQUIRE(options.bounds || !options.bound_count);
-    CUGRT_REQUIRE(options.bind || !options.bind_count);
-    CUGRT_REQUIRE(options.preprocess || !options.preprocess_count);
+    CUGRT_REQUIRE(options.dims || !options.dim_count, options.bounds || !options.bound_count,
+                  options.bind || !options.bind_count,
+                  options.preprocess || !options.preprocess_count);
     return import_module(path, options, module);
   });
 }
@@ -101,8 +97,7 @@ void module_free(cugrt_module *module) { delete module; }
 
 cugrt_status *module_weights(const cugrt_module *module, cugrt_weights **weights) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(weights);
+    CUGRT_REQUIRE(module, weights);
     *weights = module->imported && module->imported->weights.size()
                    ? new cugrt_weights{module->imported->weights}
                    : nullptr;
@@ -125,8 +120,7 @@ const char *module_result_name(const cugrt_module *module, size_t index) {
 
 cugrt_status *module_print(const cugrt_module *module, cugrt_text **text) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(text);
+    CUGRT_REQUIRE(module, text);
     if (Status status = ir::check_text_limits(*module->module); !status.ok())
       return in_source(std::move(status), module->name, *module->text);
     *text = new cugrt_text{ir::print(*module->module)};
@@ -138,10 +132,7 @@ cugrt_status *module_run_passes(const cugrt_module *module, const char *const *n
                                 size_t pass_count, const char *const *options, size_t option_count,
                                 cugrt_module **result) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(result);
-    CUGRT_REQUIRE(names || !pass_count);
-    CUGRT_REQUIRE(options || !option_count);
+    CUGRT_REQUIRE(module, result, names || !pass_count, options || !option_count);
     CUGRT_ASSIGN(const passes::PassContext context, pass_context(options, option_count));
     std::vector<const passes::Pass *> pipeline;
     for (size_t i = 0; i < pass_count; ++i) {
@@ -174,8 +165,7 @@ const char *pass_description(size_t index) { return pass_text(index, &passes::Pa
 cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_options *given,
                                  cugrt_text **report) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(module);
-    CUGRT_REQUIRE(report);
+    CUGRT_REQUIRE(module, report);
     CUGRT_ASSIGN(cugrt_plan_options options,
                  read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
     CUGRT_REQUIRE(options.symbols || !options.symbol_count);
@@ -193,8 +183,7 @@ cugrt_status *module_plan_report(const cugrt_module *module, const cugrt_plan_op
 cugrt_status *module_adopt(const cugrt_built_module *built, const char *name,
                            cugrt_module **module) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(built);
-    CUGRT_REQUIRE(module);
+    CUGRT_REQUIRE(built, module);
     CUGRT_ASSIGN(auto made, adopt_module(*built, name ? name : "module"));
     *module = made.release();
     return {};

@@ -13,8 +13,7 @@ namespace {
 cugrt_status *pack_report(const cugrt_pack *pack, const cugrt_plan_options *given,
                           cugrt_text **report) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(pack);
-    CUGRT_REQUIRE(report);
+    CUGRT_REQUIRE(pack, report);
     CUGRT_ASSIGN(cugrt_plan_options options,
                  read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
     CUGRT_REQUIRE(options.symbols || !options.symbol_count);
@@ -30,8 +29,7 @@ cugrt_status *pack_report(const cugrt_pack *pack, const cugrt_plan_options *give
 cugrt_status *session_graph_report(cugrt_session *session, cugrt_report_format format,
                                    cugrt_text **report) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(report);
+    CUGRT_REQUIRE(session, report);
     Result<std::string> text = std::string();
     auto write = [&](const std::vector<GraphCache::View> &views) {
       text = graph_report(session->executable->plan(), views, format);
@@ -49,10 +47,7 @@ cugrt_status *function_key_difference(const cugrt_function *function,
                                       const cugrt_symbol_value *to, size_t to_count,
                                       cugrt_report_format format, cugrt_text **report) {
   return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function);
-    CUGRT_REQUIRE(from || !from_count);
-    CUGRT_REQUIRE(to || !to_count);
-    CUGRT_REQUIRE(report);
+    CUGRT_REQUIRE(function, from || !from_count, to || !to_count, report);
     CUGRT_ASSIGN(std::string text, key_difference(*function->executable, function->index,
                                                   {from, from_count}, {to, to_count}, format));
     *report = new cugrt_text{std::move(text)};

@@ -5,18 +5,7 @@ namespace {
 
 cugrt_api make_table() {
   using namespace cugrt::runtime::api;
-  cugrt_api table{};
-  table.struct_size = sizeof table;
-  table.version = CUGRT_API_VERSION;
-  table.version_string = CUGRT_VERSION;
-  add_status_entries(table);
-  add_runtime_entries(table);
-  add_memory_entries(table);
-  add_weights_entries(table);
-  add_executable_entries(table);
-  add_session_entries(table);
-  add_group_entries(table);
-  add_pack_entries(table);
+  cugrt_api table = make_device_table(CUGRT_VERSION);
   add_module_entries(table);
   add_link_entries(table);
   add_compile_entries(table);
