@@ -1,7 +1,7 @@
 // What only hardware can confirm of the driver's behaviour, as cases that say what the runtime
 // expects. They run on every driver; what they tell by WARN on a GPU is for people, and stands in
 // the report of ./dev gpu.
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/driver_under_test.h"
 
 #include "device/driver/graph.h"
@@ -14,14 +14,9 @@
 
 using namespace cugrt;
 using namespace cugrt::driver;
+using cugrt::test::must;
 
 namespace {
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
 
 constexpr const char *kSource = R"(
 extern "C" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned int value);

@@ -1,6 +1,6 @@
 // The driver layer over a driver that executes: kernels that NVRTC compiled, launched and in
 // graphs. One set of cases for every driver; the executable names the driver (driver_under_test.h).
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/driver_under_test.h"
 
 #include "device/driver/driver_error.h"
@@ -12,18 +12,10 @@
 
 using namespace cugrt;
 using namespace cugrt::driver;
+using cugrt::test::contains;
+using cugrt::test::must;
 
 namespace {
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-
-bool contains(const std::string &text, const char *part) {
-  return text.find(part) != std::string::npos;
-}
 
 constexpr const char *kSource = R"(
 extern "C" __global__ void axpy(float *y, const float *x, float a, int n) {

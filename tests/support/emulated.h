@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emulator/decode/program.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/nvrtc.h"
 
 #include <cstring>
@@ -11,10 +11,6 @@
 #include <vector>
 
 namespace cugrt::test {
-
-inline bool contains(const std::string &text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 class Emulated {
 public:

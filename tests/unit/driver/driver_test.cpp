@@ -1,5 +1,5 @@
 // driver: the function table, errors, ownership, and what reaches the driver when graphs are built.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "device/driver/driver_error.h"
 #include "device/driver/graph.h"
@@ -17,6 +17,8 @@ using namespace cugrt::driver;
 using cugrt::test::FakeDriver;
 using cugrt::test::FakeLaunch;
 using cugrt::test::FakeLive;
+using cugrt::test::contains;
+using cugrt::test::must;
 
 namespace {
 
@@ -36,16 +38,6 @@ struct Machine {
   }
   const DriverApi &api() const { return library->api; }
 };
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-
-bool contains(const std::string &text, const char *part) {
-  return text.find(part) != std::string::npos;
-}
 
 FakeDriver::Options of_version(int version) {
   FakeDriver::Options options;

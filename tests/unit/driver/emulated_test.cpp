@@ -1,6 +1,6 @@
 // The driver layer over the emulated driver: what is special to it; the rest is in
 // driver_cases.cpp.
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/driver_under_test.h"
 
 #include "device/driver/report.h"
@@ -9,20 +9,8 @@
 
 using namespace cugrt;
 using namespace cugrt::driver;
-
-namespace {
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-
-bool contains(const std::string &text, const char *part) {
-  return text.find(part) != std::string::npos;
-}
-
-} // namespace
+using cugrt::test::contains;
+using cugrt::test::must;
 
 const DriverLibrary &driver_under_test() {
   static std::unique_ptr<DriverLibrary> library = [] {

@@ -1,6 +1,6 @@
 // What the tests of jit share: environment variables for a scope, files as they are, children.
 #pragma once
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "jit/compiler.h"
 #include "jit/request_key.h"
@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 namespace cugrt::jit {
+
+using test::contains;
+using test::must;
 
 /// Sets an environment variable for a scope; null unsets it.
 struct Environment {
@@ -41,10 +44,6 @@ inline std::string read(const std::string &path) {
   return *text;
 }
 
-inline bool contains(const std::string &text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 inline CompileRequest request(std::string name, std::string source,
                               OutputKind kind = OutputKind::ptx) {
   CompileRequest r;
@@ -58,12 +57,6 @@ inline CompileRequest request(std::string name, std::string source,
 inline CacheKey key_of(const CompileRequest &request) {
   IncludedFiles files("");
   return request_key(request, files).key;
-}
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
 }
 
 /// Runs `body` in a child, whose exit status tells whether all was well: for what depends on which

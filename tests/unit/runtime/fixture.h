@@ -1,7 +1,7 @@
 // Plans made by hand and a device on the fake driver: what the runtime's unit tests run.
 #pragma once
 
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "device/program/symbol_binding.h"
 #include "device/session/session.h"
@@ -11,21 +11,6 @@
 #include <cstring>
 
 namespace cugrt::test {
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
-
-inline void must(Status status) {
-  INFO(status.to_string());
-  REQUIRE(status.ok());
-}
-
-inline bool contains(const std::string &text, const std::string &part) {
-  return text.find(part) != std::string::npos;
-}
 
 inline cugrt_value tensor(uint64_t address, std::initializer_list<int64_t> dims,
                           cugrt_dtype dtype = CUGRT_F32) {

@@ -3,7 +3,7 @@
 // A row's change is made to an instance three ways: by the node's setter, by a whole update with a
 // graph that has the change, and by disabling the node. The verdict says which must work and which
 // must not.
-#include "support/catch.h"
+#include "support/must.h"
 
 #include "device/driver/graph.h"
 #include "device/driver/memory.h"
@@ -19,6 +19,7 @@
 using namespace cugrt;
 using namespace cugrt::driver;
 using namespace cugrt::runtime;
+using cugrt::test::must;
 
 namespace {
 
@@ -29,12 +30,6 @@ constexpr const char *kCode = R"(
 .visible .entry first(.param .u64 p) { ret; }
 .visible .entry second(.param .u64 p) { ret; }
 )";
-
-template <class T> T must(Result<T> result) {
-  INFO((result.ok() ? std::string() : result.status().to_string()));
-  REQUIRE(result.ok());
-  return std::move(result).value();
-}
 
 const DriverLibrary &library() {
   static auto opened = must(open_driver({DriverKind::path, CUGRT_TEST_EMULATOR}));

@@ -1,0 +1,28 @@
+// What tests say of results and messages in nearly every case.
+#pragma once
+
+#include "base/status.h"
+#include "support/catch.h"
+
+#include <string>
+#include <string_view>
+
+namespace cugrt::test {
+
+/// The value; the test ends with the message where there is none.
+template <class T> T must(Result<T> result) {
+  INFO((result.ok() ? std::string() : result.status().to_string()));
+  REQUIRE(result.ok());
+  return std::move(result).value();
+}
+
+inline void must(Status status) {
+  INFO(status.to_string());
+  REQUIRE(status.ok());
+}
+
+inline bool contains(const std::string &text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace cugrt::test
