@@ -16,6 +16,7 @@ from . import builtins, kernels, ops
 from .dialect import Constant, Number, PrimType, StringImm, TensorType, TupleType
 from .dialect import bare, content, is_typed, name_of, plain, result_type, type_args, type_of
 from .dims import DTYPES, Dims, Names, dtype_text, refuse, shape_of
+from .lines import line_of, with_last_kills, without_unused
 
 # What a function's symbols without an upper bound get, by how many there are: storage is planned at the bounds.
 DEFAULT_BOUNDS = {0: 0, 1: 4096, 2: 1024}
@@ -31,57 +32,6 @@ def flat(value):
 
 def flat_types(t):
     return [part for field in t.fields for part in flat_types(field)] if isinstance(t, TupleType) else [t]
-
-
-def line_of(binding):
-    """The script's line, or "" where TVM knows none: 0.25 does not, nor do passes keep it."""
-    span = binding.span or binding.value.span
-    return f"{span.source_name.name}:{span.line}" if span else ""
-
-
-# What does something beside giving its result.
-ACTS = {"launch", "call", "host", "extern", "alloc", "alloc_storage", "alloc_tensor", "kill", "if", "match"}
-
-
-def without_unused(lines):
-    """Lines without ops that nothing uses, as those whose work an op of the table does."""
-    used, kept = set(), []
-    for line in reversed(lines):
-        left, is_let, right = line.partition(" = ")
-        names = set(re.findall(r"%[\w.]+", left)) if is_let and left.lstrip().startswith("%") else set()
-        if names and not names & used and re.match(r"\w+", right)[0] not in ACTS:
-            continue
-        used.update(re.findall(r"%[\w.]+", right if names else line))
-        kept.append(line)
-    return kept[::-1]
-
-
-OWN = {"alloc_storage", "alloc_tensor", "alloc", "view"}  # what a function may kill
-
-
-def with_last_kills(lines):
-    """Lines with those kills alone that end what the function allocates: Relax's let go of a name, and what it stands
-    for lives on where a tuple, a tensor in it or a result of a call has it."""
-    split, last, whole = [], {}, {}  # the last line that uses a value, or what was made of it; what one lies in
-    for at, line in reversed(list(enumerate(lines))):
-        left, is_let, right = line.partition(" = ")
-        results = re.findall(r"%[\w.]+", left) if is_let and left.lstrip().startswith("%") else []
-        word, given = (right if results else line).split()[0], re.findall(r"%[\w.]+", right if results else line)
-        if word != "kill":
-            end = len(lines) if word == "yield" else max([at, *(last.get(name, at) for name in results)])
-            last.update({name: max(end, last.get(name, end)) for name in given})
-        if word in OWN:
-            whole[results[0]] = given[0] if given else None
-        split.append((line, at, given if word == "kill" else None))
-    kept, dead = [], set()
-    for line, at, killed in reversed(split):
-        if killed:
-            name, lies_in = killed[0], whole.get(killed[0])
-            if name not in whole or last.get(name, at) > at or name in dead or lies_in in dead:
-                continue
-            dead.add(name)
-        kept.append(line)
-    return kept
 
 
 def may_be(declared, inferred):
