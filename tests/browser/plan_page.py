@@ -80,8 +80,8 @@ FIRST_LINE = 5  # of %m0
 
 
 def long_model(nodes):
-    lines = "".join(f"  %m{i} = matmul({'%x' if i == 0 else f'%s{i - 1}'}, %w)\n  %s{i} = softmax(%m{i}) {{axis = -1}}\n"
-                    for i in range(nodes // 2))
+    lines = "".join(f"  %m{i} = matmul({'%x' if i == 0 else f'%s{i - 1}'}, %w)\n"
+                    f"  %s{i} = softmax(%m{i}) {{axis = -1}}\n" for i in range(nodes // 2))
     return ("cugrt 1\n\nfunc @main(%x: tensor<[4, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[4, 8], f32>)\n"
             "    attributes {num_inputs = 1} {\n" + lines + f"  return %s{nodes // 2 - 1}\n}}\n")
 

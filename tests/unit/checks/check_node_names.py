@@ -84,8 +84,10 @@ ONNX_NODES = [("MatMul", ("x", "w"), "a", "/layers.0/MatMul"), ("Softmax", ("a",
 
 def onnx_model():
     """x [n, 8] and w [8, 8] give y [n, 8]."""
-    nodes = b"".join(field(1, b"".join(field(1, one.encode()) for one in operands) + field(2, result.encode()) +
-                           field(3, name.encode()) + field(4, op.encode())) for op, operands, result, name in ONNX_NODES)
+    nodes = b""
+    for op, operands, result, name in ONNX_NODES:
+        nodes += field(1, b"".join(field(1, one.encode()) for one in operands) + field(2, result.encode()) +
+                       field(3, name.encode()) + field(4, op.encode()))
     graph = nodes + value(11, "x", 1, ["n", 8]) + value(11, "w", 1, [8, 8]) + value(12, "y", 1, ["n", 8])
     return number(1, 8) + field(8, number(2, 17)) + field(7, graph)
 
