@@ -564,6 +564,42 @@ def test_lines_of_the_script():
     assert [found[0] for found in LINE.finditer(str(error.value))] == lines
 
 
+SPANS = """
+    @R.function
+    def main(x: R.Tensor(("n", 6), "float32"), yes: R.Tensor((), "bool")) -> R.Tensor(("n", 6), "float32"):
+        a = R.exp(x)
+        if yes:
+            s = R.sin(a)
+            b = R.add(s, a)
+        else:
+            b = a
+        c = R.nn.softmax(b)
+        return c
+"""
+
+
+def test_lines_of_a_script_are_comments_of_the_text_and_come_back():
+    import tvm
+
+    source = parsed(SPANS)
+    module = cugrt.from_relax(source)
+    cugrt.load(module)  # to which they mean nothing
+    again = cugrt.to_relax(module)
+    assert cugrt.from_relax(again).text == module.text
+    said = dict(re.findall(r"%\w+ = (exp|sin|softmax)\(.*  // <str>:(\d+:\d+)\n", module.text))
+    spans = [
+        {one.value.op.name: one.value.span for one in made["main"].body.blocks[0].bindings if hasattr(one.value, "op")}
+        for made in (source, again)
+    ]
+    if tvm.__version__.startswith("0.25."):  # which knows none
+        assert "//" not in module.text
+        return
+    places = [{op: (span.source_name.name, span.line, span.column) for op, span in of.items()} for of in spans]
+    assert places[0] == places[1] and places[0]["relax.exp"][:2] == ("<str>", 6)
+    lines = {op: place.split(":")[0] for op, place in said.items()}
+    assert lines == {"exp": "6", "sin": "8", "softmax": "12"}
+
+
 @pytest.mark.parametrize("shape, dtype", [((4, 7), "float32"), ((4, 6), "int32"), ((4, 6, 1), "float32")])
 def test_wrong_type(shape, dtype):
     """A type that the op of the variable does not give: TVM checks none that a program writes."""

@@ -108,6 +108,18 @@ def is_typed(e):
     return e.ty is not None and not tvm.ir.Type.is_missing(e.ty)
 
 
+def with_span(e, span):
+    """A call as one of a script's file, line and column; what is none stays."""
+    if not isinstance(e, relax.Call):
+        return e
+    file, line, column = span
+    at = tvm.ir.Span(tvm.ir.SourceName(file), line, line, column, column)
+    made = relax.Call(e.op, e.args, e.attrs, type_args(e), at)
+    if is_typed(e):
+        set_type(made, type_of(e))
+    return made
+
+
 # --- TIR ---
 
 

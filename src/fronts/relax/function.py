@@ -16,7 +16,7 @@ from . import builtins, kernels, ops
 from .dialect import Constant, Number, PrimType, StringImm, TensorType, TupleType
 from .dialect import bare, content, is_typed, name_of, plain, result_type, type_args, type_of
 from .dims import DTYPES, Dims, Names, dtype_text, refuse, shape_of
-from .lines import line_of, with_last_kills, without_unused
+from .lines import line_of, with_last_kills, with_span, without_unused
 
 # What a function's symbols without an upper bound get, by how many there are: storage is planned at the bounds.
 DEFAULT_BOUNDS = {0: 0, 1: 4096, 2: 1024}
@@ -222,7 +222,7 @@ class FunctionReader:
             + (f" -> ({', '.join(self.results)})" if self.results else "")
             + (f" attributes {{{settings}}}" if settings else "")
             + " {\n"
-            + "\n".join(self.lines)
+            + "\n".join(line + getattr(line, "span", "") for line in self.lines)
             + "\n}\n"
         )
 
@@ -319,8 +319,11 @@ class FunctionReader:
         for block in seq.blocks:
             for binding in block.bindings:
                 self.hint = name_of(binding.var)
+                first = len(self.lines)
                 try:
                     self.bind(binding)
+                    if not isinstance(binding.value, relax.If):  # whose branches have theirs
+                        self.lines[first:] = [with_span(line, binding) for line in self.lines[first:]]
                 except Error as error:
                     line = line_of(binding)
                     if error.code != Code.UNSUPPORTED:

@@ -3,10 +3,31 @@
 import re
 
 
-def line_of(binding):
-    """The script's line, or "" where TVM knows none: 0.25 does not, nor do passes keep it."""
+def span_of(binding):
+    """The script's file, line and column; None where TVM knows none: 0.25 does not, nor do passes keep it."""
     span = binding.span or binding.value.span
-    return f"{span.source_name.name}:{span.line}" if span else ""
+    return (str(span.source_name.name), int(span.line), int(span.column)) if span else None
+
+
+def line_of(binding):
+    """The script's line, or ""."""
+    span = span_of(binding)
+    return f"{span[0]}:{span[1]}" if span else ""
+
+
+class Spanned(str):
+    """A line of the text with what is written behind it, a comment."""
+
+    span = ""
+
+
+def with_span(line, binding):
+    file, *place = span_of(binding) or ("",)
+    if not file.isprintable() or not file.strip():
+        return line
+    line = Spanned(line)
+    line.span = f"  // {file.strip()}:{place[0]}:{place[1]}"
+    return line
 
 
 # What does something beside giving its result.

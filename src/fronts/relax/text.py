@@ -31,6 +31,7 @@ class Statement(typing.NamedTuple):
     attributes: dict = {}
     types: list = []
     blocks: list = []  # pairs of statements and yielded operands
+    span: tuple = ()  # file, line, column of what it was made of
 
 
 class Function(typing.NamedTuple):
@@ -59,15 +60,21 @@ class Dtype(str):
     """An operand or attribute that is a dtype."""
 
 
+SPAN = re.compile(r"// (\S.*):(\d+):(\d+)\s*")  # a comment behind a statement, as function.py writes them
+
+
 class Parser:
     def __init__(self, text):
         self.tokens, at = [], 0
+        self.spans = {}  # by the token before it
         while at < len(text):
             match = TOKEN.match(text, at)
             if not match:
                 raise Error(f"the module's text has {text[at:at + 20]!r}, which is no word of it", Code.PARSE_ERROR)
             if match.lastgroup != "space":
                 self.tokens.append((match.lastgroup, match.group()))
+            elif span := SPAN.fullmatch(match.group()):
+                self.spans[len(self.tokens) - 1] = (span[1], int(span[2]), int(span[3]))
             at = match.end()
         self.tokens.append(("end", ""))
         self.at = 0
@@ -220,7 +227,8 @@ class Parser:
         self.want("{")
         found = []
         while not self.take(end):
-            found.append(self.statement())
+            statement = self.statement()
+            found.append(statement._replace(span=self.spans.get(self.at - 1, ())))
         given = []
         while not self.take("}"):
             given.append(self.operand())

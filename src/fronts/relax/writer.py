@@ -11,7 +11,7 @@ from cugrt import Code, Error
 
 from . import outward
 from .dialect import AnyType, PrimType, ShapeType, StringImm, TensorType, TupleType
-from .dialect import call, dtype_constant, is_typed, name_of, number, result_type, set_type, type_of
+from .dialect import call, dtype_constant, is_typed, name_of, number, result_type, set_type, type_of, with_span
 from .dims import DTYPES
 from .text import Dtype, Function, Global, Parser, Text, Value
 
@@ -93,6 +93,7 @@ class FunctionWriter:
         self.symbols, self.values, self.types = {}, {}, {}
         self.builder = relax.BlockBuilder()
         self.pure = True
+        self.span = ()  # of the statement that is being made
         self.taken_apart = []  # parameters that are tuples: the variable, its nest and its parts' names
 
     # --- Sizes and types ---
@@ -237,6 +238,7 @@ class FunctionWriter:
         self.taken_apart = []
         for s in statements:
             self.bind(s)
+        self.span = ()
         result = packed(nest, map(self.operand, returned), relax.Tuple)
         return self.builder.emit(result, "result") if not isinstance(result, relax.Var) and returned else result
 
@@ -257,13 +259,15 @@ class FunctionWriter:
         return number(self.dim(value))
 
     def emit(self, value, name):
-        return self.builder.emit(value, name)
+        return self.builder.emit(with_span(value, self.span) if self.span else value, name)
 
     def call(self, op, args, t, type_args=None):
         return call(tvm.ir.Op.get("relax." + op) if isinstance(op, str) else op, args, t, type_args)
 
     def bind(self, s):
+        self.span = s.span
         made = getattr(self, "make_" + s.kind)(s)
+        self.span = s.span  # blocks inside have had theirs
         if isinstance(made, list) and len(s.results) == 1:
             made = made[0]
         if len(s.results) > 1:
