@@ -124,6 +124,22 @@ def test_models_outside_of_groups_keep_no_times():
         cugrt.load(NETS[0].text, weights=NETS[0].weights).latency
 
 
+def test_models_on_a_part_of_the_device_share_arena_and_weights_with_others():
+    group, net = cugrt.Group(instance_budget=1 << 20), NETS[0]
+    whole = group.load(net.text, weights=net.weights, exclusive="eyes")
+    held = group.memory["weights"]
+    part = group.load(net.text, weights=net.weights, exclusive="eyes", multiprocessors=5)
+    assert 5 <= part.multiprocessors <= 8 < whole.multiprocessors  # the driver's groups are of 8
+    assert group.memory["weights"] == held
+    x = part.to_device(np.ones((2, net.width), "f4"))  # memory of the device, for both
+    assert np.array_equal(whole(x=x), part(x=x))
+    for rows in (1, 7, 3, 32):
+        assert net.is_right(part, rows) and net.is_right(whole, rows)
+    for wrong in (0, -1, 100000, "all", 2.5):
+        with pytest.raises(cugrt.Error, match="multiprocessors"):
+            group.load(net.text, weights=net.weights, multiprocessors=wrong)
+
+
 def test_a_language_model_stands_in_the_budget_and_its_weights_leave(tiny_path, llm):
     """Caches count, and a text goes on when its weights come back."""
     group = cugrt.Group()
@@ -143,6 +159,8 @@ def test_a_language_model_stands_in_the_budget_and_its_weights_leave(tiny_path, 
     assert NETS[0].is_right(other, 3)
     # As what a group loads, too: with what a language model has unless it is asked for more.
     assert isinstance(group.load(tiny_path, exclusive="speech"), cugrt.LLM)
+    part = cugrt.LLM(tiny_path, context=256, group=group, multiprocessors=8)
+    assert part.generate("Hello", max_tokens=12).read() == expected.read()
 
 
 def test_a_language_model_of_a_word_and_nets_take_turns(tiny_path, llm):
@@ -169,7 +187,7 @@ def test_a_budget_too_small_for_a_language_model_is_an_error_with_figures(tiny_p
     with pytest.raises(cugrt.Error, match=r"context of 256 positions does not fit: the device's group has \d+ bytes"):
         cugrt.LLM(tiny_path, context=256, places=4, group=group)
     assert group.memory["device"] == 0
-    for wrong in ({"exclusive": "eyes"}, {"priority": 1}, {"wait": "block"}):
+    for wrong in ({"exclusive": "eyes"}, {"priority": 1}, {"wait": "block"}, {"multiprocessors": 8}):
         with pytest.raises(cugrt.Error, match="of models in a group"):
             cugrt.LLM(tiny_path, **wrong)
     with pytest.raises(cugrt.Error, match="group is a cugrt.Group, not of type str"):

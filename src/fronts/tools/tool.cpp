@@ -84,8 +84,10 @@ cugrt::RuntimeOptions runtime_options(const std::string &driver) {
   return options;
 }
 
-cugrt::Runtime open_runtime(const std::string &driver) {
-  return open_or_emulate(runtime_options(driver), "cugrt");
+cugrt::Runtime open_runtime(const std::string &driver, uint32_t multiprocessors) {
+  cugrt::RuntimeOptions options = runtime_options(driver);
+  options.multiprocessors = multiprocessors;
+  return open_or_emulate(std::move(options), "cugrt");
 }
 
 Symbols parse_symbols(const std::vector<std::string> &settings) {

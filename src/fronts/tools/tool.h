@@ -73,7 +73,8 @@ bool is_pack(const std::string &path);
 cugrt::RuntimeOptions runtime_options(const std::string &driver);
 
 /// A runtime for `driver`, by open_or_emulate().
-cugrt::Runtime open_runtime(const std::string &driver);
+/// `multiprocessors`: of the device; 0: all of them.
+cugrt::Runtime open_runtime(const std::string &driver, uint32_t multiprocessors = 0);
 
 /// "n=8" or "n=8,m=3", of --set: each symbol once.
 Symbols parse_symbols(const std::vector<std::string> &settings);

@@ -33,6 +33,7 @@ class Group:
                                             else whole("instance_budget", instance_budget, 1, 2 ** 63 - 1))
 
     def load(self, source: typing.Any, *, exclusive: str | None = None, priority: int = 0, wait: str | None = None,
+             multiprocessors: int | None = None,
              deadline_us: int | None = None, missed: typing.Callable[[dict[str, int]], typing.Any] | None = None,
              weights: typing.Any = None,
              dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
@@ -47,22 +48,27 @@ class Group:
         it as a hint, and interrupts no block that runs. A run on arrays of another framework has its stream's.
         ``wait``: how a call waits for the device: ``"spin"`` asks again and again, ``"yield"`` likewise, leaving the
         core to others in between, ``"block"`` sleeps; None is the driver's way.
+        ``multiprocessors``: at least so many of the device's, for which its kernels are chosen and on which alone they
+        run; the property of that name says how many the driver gave. Models of different numbers may have the same ones.
+        None is all of them.
         ``deadline_us``: microseconds from when a call's run is queued until the device has ended it; ``latency`` then
         has ``whole`` and ``missed``. ``missed`` is called for each run that was late, with a dict of ``run``,
         ``begin_ns`` (of ``time.monotonic_ns``), ``took_ns`` and ``deadline_ns``: by the thread that next ends a call of
         the model, or asks for its latency; of more than 256 that wait, the oldest are told.
         """
-        return opened(source, self, (exclusive, priority, wait, deadline_us, missed), weights, self._driver, self._device, dims, bounds,
+        return opened(source, self, (exclusive, priority, wait, multiprocessors, deadline_us, missed), weights, self._driver, self._device, dims, bounds,
                       bind, preprocess, options, progress)
 
-    def _place(self, exclusive, priority, wait):
-        """What a model's place in the group is, checked: the group, its word or "", priority, cugrt_wait."""
+    def _place(self, exclusive, priority, wait, multiprocessors):
+        """What a model's place in the group is, checked: the group, its word or "", priority, cugrt_wait, and how many
+        multiprocessors, 0 for all."""
         if wait not in WAITS:
             raise Error("wait is 'spin', 'yield', 'block' or None")
         word = "" if exclusive is None else string("exclusive", exclusive)
         if exclusive is not None and not word:
             raise Error("exclusive is a word that is not empty, or None")
-        return self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait)
+        return (self._shared, word, whole("priority", priority, 0, 2 ** 31 - 1), WAITS.index(wait),
+                0 if multiprocessors is None else whole("multiprocessors", multiprocessors, 1, 2 ** 31 - 1))
 
     @staticmethod
     def _deadline(deadline_us, missed):

@@ -127,7 +127,8 @@ class LLM:
     sequences at once, each with a context of its own. ``pack``: what the command ``cugrt compile`` made of the same file;
     no compiler is needed then, and dtypes, context, places, draft and room for adapters are those it was made with. ``draft``: ``"ngram"``, to be given
     several tokens a step where the text repeats what it has (the text stays the same), or ``"none"``. ``driver``, ``device``, ``progress``: as of :func:`cugrt.load`.
-    ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``: as of :meth:`cugrt.Group.load`.
+    ``group``: a :class:`cugrt.Group`, whose device it is on then and whose budget its memory counts in; ``exclusive``, ``priority``, ``wait``,
+    ``multiprocessors``: as of :meth:`cugrt.Group.load`.
     ``lora_rank``: the largest rank of an adapter that :meth:`set_adapter` may be given; 0: there are none. ``lora_targets``: the modules
     that adapters may add to, as PEFT names them; the seven products of a layer unless given.
 
@@ -138,7 +139,7 @@ class LLM:
                  pack: str | os.PathLike[str] = "", driver: str | None = None, device: int = 0,
                  progress: typing.Callable[[int, int, str, float, int], typing.Any] | None = None,
                  group: typing.Any = None, exclusive: str | None = None, priority: int = 0,
-                 wait: str | None = None, draft: str = "none", lora_rank: int = 0,
+                 wait: str | None = None, multiprocessors: int | None = None, draft: str = "none", lora_rank: int = 0,
                  lora_targets: typing.Iterable[str] = ()) -> None:
         self._lock = threading.RLock()
         self._running = weakref.WeakValueDictionary()  # who drops a generation ends it
@@ -151,19 +152,20 @@ class LLM:
         context, places = whole("context", context, 0), whole("places", places, 1)
         if draft not in DRAFTS:
             raise Error(f"draft is none or ngram, not {draft!r}")
-        if group is None and (exclusive is not None or priority or wait is not None):
-            raise Error("exclusive, priority and wait are of models in a group")
+        if group is None and (exclusive is not None or priority or wait is not None or multiprocessors is not None):
+            raise Error("exclusive, priority, wait and multiprocessors are of models in a group")
         if group is not None and not hasattr(group, "_place"):
             raise wrong("group", "a cugrt.Group", group)
         if group is not None and (driver is not None or device):
             raise Error("driver and device are the group's")
-        shared, word, priority, way = (None, "", 0, 0) if group is None else group._place(exclusive, priority, wait)
+        shared, word, priority, way, part = \
+            (None, "", 0, 0, 0) if group is None else group._place(exclusive, priority, wait, multiprocessors)
         context = context or min(DEFAULT_CONTEXT, _native.trained_context(path))
         self._native = _native.LanguageModel(path, "" if driver is None else string("driver", driver),
                                              whole("device", device, -2 ** 31, 2 ** 31 - 1),
                                              _sources.nvrtc(), string("dtype", dtype), string("cache", cache),
                                              context, places, path_of("pack", pack), called("progress", progress),
-                                             shared, word, priority, way, draft == "ngram",
+                                             shared, word, priority, way, part, draft == "ngram",
                                              whole("lora_rank", lora_rank, 0, 2 ** 31 - 1), targets)
 
     @property

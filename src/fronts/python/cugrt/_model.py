@@ -284,18 +284,19 @@ def opened(source, group, place, weights, driver, device, dims, bounds, bind, pr
             raise Error("a GGUF file is loaded with driver, device and progress alone; cugrt.LLM takes more")
         if group is None:
             return LLM(path, driver=driver, device=device, progress=progress)
-        exclusive, priority, wait, deadline_us, missed = place
+        exclusive, priority, wait, multiprocessors, deadline_us, missed = place
         if any_given(deadline_us, missed):
             raise Error("deadline_us and missed are of models, not of language models")
-        return LLM(path, progress=progress, group=group, exclusive=exclusive, priority=priority, wait=wait)
+        return LLM(path, progress=progress, group=group, exclusive=exclusive, priority=priority, wait=wait,
+                   multiprocessors=multiprocessors)
     results = None
     if isinstance(source, Module):
         weights, results = source._weights if weights is None else weights, source._results
     described = describe(kind, name, folder, path, content, weights, driver, device, dims, bounds, bind, preprocess,
                          options, progress)
     if group is not None:
-        described.update(zip(("group", "exclusive", "priority", "wait"), group._place(*place[:3])))
-        described.update(zip(("deadline_us", "missed"), group._deadline(*place[3:])))
+        described.update(zip(("group", "exclusive", "priority", "wait", "multiprocessors"), group._place(*place[:4])))
+        described.update(zip(("deadline_us", "missed"), group._deadline(*place[4:])))
     model = Model(described)
     model._results = results
     return model

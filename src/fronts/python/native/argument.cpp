@@ -94,7 +94,7 @@ void GivenArray::take(PyObject *object, Subject what, Device &device, void *stre
   if (take_numpy(object, what, writable))
     return;
   if (DeviceArray *array = nullptr; nb::try_cast(nb::handle(object), array) && array) {
-    if (&array->block->device() != &device)
+    if (!array->block->device().shares_memory_with(device))
       fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is an array on " +
                                        array->block->device().name() + ", the model is on " +
                                        device.name());

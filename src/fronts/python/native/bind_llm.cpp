@@ -34,7 +34,8 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
           const std::string &nvrtc, const std::string &dtype, const std::string &cache,
           int64_t context, int64_t places, const std::string &pack, nb::object function,
           std::shared_ptr<SharedDevice> group, const std::string &exclusive, int priority, int wait,
-          bool drafts, int64_t lora_rank, const std::string &lora_targets) {
+          uint32_t multiprocessors, bool drafts, int64_t lora_rank,
+          const std::string &lora_targets) {
   LanguageSessionOptions options;
   options.dtype = static_cast<cugrt_dtype>(dtype_from_name(dtype));
   if (!cache.empty())
@@ -53,7 +54,8 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   progress.put_into(options);
   {
     nb::gil_scoped_release released;
-    auto device = group ? group->device : Device::open(driver, ordinal, nvrtc);
+    auto device =
+        group ? Device::part(group->device, multiprocessors) : Device::open(driver, ordinal, nvrtc);
     new (self) LanguageModels(path, std::move(device), std::move(group), options);
   }
   try {
@@ -188,8 +190,8 @@ void bind_llm(nb::module_ &module) {
       .def("__init__", &open, nb::arg("path"), nb::arg("driver"), nb::arg("device"),
            nb::arg("nvrtc"), nb::arg("dtype"), nb::arg("cache"), nb::arg("context"),
            nb::arg("places"), nb::arg("pack"), nb::arg("progress").none(), nb::arg("group").none(),
-           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("drafts"),
-           nb::arg("lora_rank"), nb::arg("lora_targets"))
+           nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("multiprocessors"),
+           nb::arg("drafts"), nb::arg("lora_rank"), nb::arg("lora_targets"))
       .def("tokenize", &tokenize)
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",

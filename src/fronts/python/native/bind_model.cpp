@@ -338,6 +338,9 @@ void bind_model(nb::module_ &module) {
       .def_prop_ro(
           "device", [](Model &self) { return self.device().name(); },
           "``'cuda:0'``, or ``'emulated:0'``.")
+      .def_prop_ro(
+          "multiprocessors", [](Model &self) { return self.device().info().multiprocessors; },
+          "How many the model's kernels have: the device's, or as many as the driver gave.")
       .def_prop_ro("closed", &Model::closed, "Whether :meth:`close` was called.")
       .def(
           "close",

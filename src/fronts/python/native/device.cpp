@@ -13,8 +13,9 @@
 
 namespace cugrt::python {
 
-Device::Device(const RuntimeOptions &options)
-    : runtime_(options), info_(runtime_.info()), ordinal_(options.device) {}
+Device::Device(const RuntimeOptions &options, std::shared_ptr<Device> whole)
+    : options_(options), whole_(std::move(whole)), runtime_(options), info_(runtime_.info()),
+      ordinal_(options.device) {}
 
 std::shared_ptr<Device> Device::open(const std::string &driver, int ordinal,
                                      const std::string &nvrtc) {
@@ -38,6 +39,21 @@ std::shared_ptr<Device> Device::open(const std::string &driver, int ordinal,
     options.driver_path = driver;
   }
   auto device = std::make_shared<Device>(options);
+  kept = device;
+  return device;
+}
+
+std::shared_ptr<Device> Device::part(const std::shared_ptr<Device> &whole,
+                                     uint32_t multiprocessors) {
+  if (multiprocessors == 0)
+    return whole;
+  std::lock_guard lock(whole->parts_mutex_);
+  std::weak_ptr<Device> &kept = whole->parts_[multiprocessors];
+  if (std::shared_ptr<Device> device = kept.lock())
+    return device;
+  RuntimeOptions options = whole->options_;
+  options.multiprocessors = multiprocessors;
+  auto device = std::make_shared<Device>(options, whole);
   kept = device;
   return device;
 }

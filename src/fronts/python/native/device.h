@@ -9,6 +9,7 @@
 
 #include <cugrt/cugrt.hpp>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,11 +20,16 @@ namespace cugrt::python {
 /// A runtime with what is asked of it often. Shared by threads.
 class Device {
 public:
-  Device(const RuntimeOptions &options);
+  explicit Device(const RuntimeOptions &options, std::shared_ptr<Device> whole = nullptr);
   /// The one of these options that is alive in this process, or a new one. `driver`: "system",
   /// "emulated", a library's path, or empty: as the environment says.
   static std::shared_ptr<Device> open(const std::string &driver, int ordinal,
                                       const std::string &nvrtc);
+  /// With at least so many of its multiprocessors; 0: `whole` itself. Shared likewise.
+  static std::shared_ptr<Device> part(const std::shared_ptr<Device> &whole,
+                                      uint32_t multiprocessors);
+  /// Whether memory of one is memory of the other.
+  bool shares_memory_with(const Device &other) const { return whole() == other.whole(); }
 
   Runtime &runtime() { return runtime_; }
   const cugrt_runtime_info &info() const { return info_; }
@@ -33,9 +39,15 @@ public:
   std::string name() const;
 
 private:
+  const Device *whole() const { return whole_ ? whole_.get() : this; }
+
+  RuntimeOptions options_;
+  std::shared_ptr<Device> whole_; // of a part
   Runtime runtime_;
   cugrt_runtime_info info_;
   int ordinal_;
+  std::mutex parts_mutex_; // guards parts_
+  std::map<uint32_t, std::weak_ptr<Device>> parts_;
 };
 
 /// Device memory, with the last work that touches it. Freed when that has ended.

@@ -258,6 +258,11 @@ void open_model(Model *self, nb::dict source) {
   made.device = open_device(source);
   if (const nb::object group = source["group"]; !group.is_none()) {
     made.group = nb::cast<std::shared_ptr<SharedDevice>>(group);
+    const auto multiprocessors = nb::cast<uint32_t>(nb::object(source["multiprocessors"]));
+    nb::gil_scoped_release released;
+    made.device = Device::part(made.group->device, multiprocessors);
+  }
+  if (made.group) {
     made.exclusive = string(source, "exclusive");
     made.priority = nb::cast<int32_t>(nb::object(source["priority"]));
     made.wait = nb::cast<int32_t>(nb::object(source["wait"]));

@@ -60,6 +60,10 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
   add_planning_options(command, options.planning);
   add_import_options(command, options.import);
   command.add_option("--driver", options.driver, "system, emulated, or a driver library's path");
+  command
+      .add_option("--multiprocessors", options.multiprocessors,
+                  "At least so many of the device's, in a green context; default: all")
+      ->check(CLI::Range(1u, 1u << 16));
 }
 
 std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings) {
@@ -112,7 +116,8 @@ Model::Model(const ModelOptions &options, std::vector<Span> *spans,
   {
     SpanScope span(spans, "open driver");
     if (!runtime_)
-      runtime_ = std::make_shared<cugrt::Runtime>(open_runtime(options.driver));
+      runtime_ =
+          std::make_shared<cugrt::Runtime>(open_runtime(options.driver, options.multiprocessors));
     cugrt_runtime_info info = runtime_->info();
     emulated_ = info.emulated != 0;
     driver_ = emulated_ ? "EMULATED" : info.device_name;

@@ -20,6 +20,7 @@ struct ModelOptions {
   PlanningOptions planning;
   ImportOptions import;
   std::vector<std::string> inputs, settings;
+  uint32_t multiprocessors = 0; // of the device; 0: all
 };
 void add_model_options(CLI::App &command, ModelOptions &options);
 
