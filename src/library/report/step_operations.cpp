@@ -13,7 +13,7 @@ using Place = std::pair<uint32_t, uint32_t>; // line, column
 void collect_ops(const ir::Function &function, const ir::Block &block,
                  std::vector<const ir::Binding *> &ops) {
   for (const ir::Binding &binding : block.bindings) {
-    if (binding.kind == ir::BindingKind::op && binding.location.known())
+    if (binding.kind == ir::BindingKind::op)
       ops.push_back(&binding);
     for (uint32_t i = binding.blocks.begin; i < binding.blocks.end(); ++i)
       collect_ops(function, function.blocks[i], ops);
@@ -57,7 +57,7 @@ private:
 
   /// The step of each op that has one. Of a place the steps are shared out among its ops in order,
   /// as a callee's that is called several times. What was made one launch with others, and has the
-  /// place of the last of them, goes by the name of its result.
+  /// place of the last of them, goes by the name of its result, as does what a pass made.
   void find_steps(const std::vector<const ir::Binding *> &ops) {
     std::map<Place, std::vector<uint32_t>> steps;
     std::map<Place, size_t> number, next;    // of ops
@@ -79,8 +79,11 @@ private:
       const size_t i = next[place]++;
       steps_.push_back(plan::kNone);
       if (found == steps.end()) {
-        if (const auto writer = written.find(f_.value(op->result()).name); writer != written.end())
+        if (const auto writer = written.find(f_.value(op->result()).name);
+            writer != written.end()) {
           steps_.back() = writer->second;
+          counts_[writer->second].known = true;
+        }
         continue;
       }
       const size_t share = std::max<size_t>(1, found->second.size() / number[place]);
