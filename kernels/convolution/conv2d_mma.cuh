@@ -59,6 +59,10 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
   const T *in =
       x + ((unsigned long long)(image)*channels + (unsigned long long)(group)*in_group) * in_plane +
       (long long)(top)*width + left;
+  // One address, to which one instruction adds an element's place.
+  unsigned long long from = __cvta_generic_to_global(in);
+  asm("" : "+l"(from));
+  in = static_cast<const T *>(__cvta_global_to_generic(from));
   unsigned long long inside = 0;
   if (pixel < n)
     for (unsigned r = 0; r < unsigned(kernel_h); ++r)
@@ -80,22 +84,17 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
                  : make_uint2(0, kMostTaps); // a tap that is never inside
     }
   };
-  unsigned gathered[kMmaDepth / 2]; // two elements each
+  unsigned short gathered[kMmaDepth]; // packed when they are stored, not waited for before
   auto gather = [&](int step) {
 #pragma unroll
-    for (int i = 0; i < kMmaDepth / 2; ++i) {
-      unsigned both = 0;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const uint2 entry = table[step % 2][i * 2 + e];
-        unsigned short bits = 0;
-        if (inside >> entry.y & 1)
-          bits = *reinterpret_cast<const unsigned short *>(in + entry.x);
-        both |= unsigned(bits) << (16 * e);
-      }
-      gathered[i] = both;
+    for (int i = 0; i < kMmaDepth; ++i) {
+      const uint2 entry = table[step % 2][i];
+      gathered[i] = 0;
+      if (inside >> entry.y & 1)
+        gathered[i] = __ldg(reinterpret_cast<const unsigned short *>(in + entry.x));
     }
   };
+  auto pair = [&](int i) { return gathered[2 * i] | unsigned(gathered[2 * i + 1]) << 16; };
 
 #if __CUDA_ARCH__ >= 800
   const bool aligned = k % kChunk == 0 && ((unsigned long long)(w)&15) == 0;
@@ -117,8 +116,8 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
     T *const now = shared + s % 2 * M::kStage;
 #pragma unroll
     for (int q = 0; q < kMmaDepth / kChunk; ++q)
-      *reinterpret_cast<uint4 *>(now + M::A::kElements + M::C::at(thread, q * kChunk)) = make_uint4(
-          gathered[q * 4], gathered[q * 4 + 1], gathered[q * 4 + 2], gathered[q * 4 + 3]);
+      *reinterpret_cast<uint4 *>(now + M::A::kElements + M::C::at(thread, q * kChunk)) =
+          make_uint4(pair(q * 4), pair(q * 4 + 1), pair(q * 4 + 2), pair(q * 4 + 3));
     if (!aligned)
       read_tile<typename M::A, kRows, kMmaDepth, kThreads>(now, w, first_row,
                                                            (long long)(s)*kMmaDepth, m, k, thread);

@@ -24,6 +24,13 @@ template <int kEach> struct RegisterProduct {
   typedef Acc Stage[kDepth][kPitch];
 
   static __device__ __forceinline__ int thread() { return threadIdx.y * 16 + threadIdx.x; }
+  // Read anew, so that no register keeps it, or what follows from it, beside the sums.
+  static __device__ __forceinline__ int thread_anew() {
+    int x, y;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    asm volatile("mov.u32 %0, %%tid.y;" : "=r"(y));
+    return y * 16 + x;
+  }
   // Element r of a thread's rows or columns; `at` is threadIdx.y or x.
   static __device__ __forceinline__ int place(int at, int r) { return r / 4 * 64 + at * 4 + r % 4; }
 
@@ -40,11 +47,11 @@ template <int kEach> struct RegisterProduct {
         : pitch(pitch), count(int(count < kSize ? count : kSize)) {
       from = first + (kDown ? depth(0) * pitch + other(0) : other(0) * pitch + depth(0));
     }
-    static __device__ __forceinline__ int depth(int i) {
-      return kDown ? (thread() + i * kThreads) / (kSize / 4) : thread() % (kDepth / 4) * 4;
+    static __device__ __forceinline__ int depth(int i, int own = thread()) {
+      return kDown ? (own + i * kThreads) / (kSize / 4) : own % (kDepth / 4) * 4;
     }
-    static __device__ __forceinline__ int other(int i) {
-      return kDown ? thread() % (kSize / 4) * 4 : (thread() + i * kThreads) / (kDepth / 4);
+    static __device__ __forceinline__ int other(int i, int own = thread()) {
+      return kDown ? own % (kSize / 4) * 4 : (own + i * kThreads) / (kDepth / 4);
     }
     // The next step's, of which `left` of k are there.
     __device__ __forceinline__ void read(int left) {
@@ -71,12 +78,12 @@ template <int kEach> struct RegisterProduct {
       }
       from += kDown ? kDepth * pitch : kDepth;
     }
-    __device__ __forceinline__ void write(Stage &tile) const {
+    __device__ __forceinline__ void write(Stage &tile, int own) const {
 #pragma unroll
       for (int i = 0; i < kFours; ++i)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          tile[depth(i) + (kDown ? 0 : e)][other(i) + (kDown ? e : 0)] = four[i][e];
+          tile[depth(i, own) + (kDown ? 0 : e)][other(i, own) + (kDown ? e : 0)] = four[i][e];
     }
   };
 
@@ -86,7 +93,7 @@ template <int kEach> struct RegisterProduct {
                                              Stage *c_stages, Acc (&sum)[kEach][kEach]) {
     const int steps = int((k + kDepth - 1) / kDepth);
     a.read(int(k)), c.read(int(k));
-    a.write(a_stages[0]), c.write(c_stages[0]);
+    a.write(a_stages[0], thread()), c.write(c_stages[0], thread());
     __syncthreads();
 #pragma unroll 1
     for (int s = 0; s < steps; ++s) {
@@ -108,8 +115,9 @@ template <int kEach> struct RegisterProduct {
           for (int q = 0; q < kEach; ++q)
             sum[r][q] = fma(rows[r], columns[q], sum[r][q]);
       }
-      a.write(a_stages[(s + 1) % 2]); // which was read before the last barrier
-      c.write(c_stages[(s + 1) % 2]);
+      const int own = thread_anew();
+      a.write(a_stages[(s + 1) % 2], own); // which was read before the last barrier
+      c.write(c_stages[(s + 1) % 2], own);
       __syncthreads();
     }
   }

@@ -112,7 +112,7 @@ __device__ __forceinline__ void add_to_sums(const Right (&x)[2], int block, int 
 // Adds block 2 p + b of unit `unit`, times its scales: those of its parts, of four rows of w.
 template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *step, int p,
-                                                  int lane, int unit, long long column, long long n,
+                                                  int lane, int unit, long long n,
                                                   TileSums<kEach> &sum, RowSums<kEach> &xs) {
   typedef WeightTile<kFormat> Tile;
   unsigned number[4][4];
@@ -122,7 +122,7 @@ __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *
     Tile::template plain_numbers<b>(Tile::words(slot, j, p, lane), number[j]);
     if constexpr (Repacked<kFormat>::kIsLarge) {
       const unsigned bytes = Tile::scales_of(slot, j, p, lane);
-      const float d = half_of(Tile::d_of(slot, j, unit, column, n, lane), 0);
+      const float d = half_of(Tile::d_of(slot, j, unit, n, lane), 0);
 #pragma unroll
       for (int i = 0; i < Tile::kParts; ++i)
         scale[j][i] = Tile::scale_of(bytes, b * Tile::kParts + i) * d;
@@ -251,11 +251,14 @@ constexpr bool kHasHalf = true;
 constexpr bool kHasHalf = false;
 #endif
 
+// Whether ptxas would begin a second block beside the first, for which there are no registers.
+constexpr bool kBeginsBoth = __CUDA_ARCH__ >= 1200;
+
 // Units `first` to `first` + `units` - 1 of k.
 template <int kFormat, int kEach, int kWarps, bool kAligned>
-__device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long row, long long column,
-                                         long long rows, long long n, long long k, int first,
-                                         int units, Byte *shared, TileSums<kEach> &sum) {
+__device__ __forceinline__ void
+add_tile(const T *x, const Byte *w, long long row, const long long &column, long long rows,
+         long long n, long long k, int first, int units, Byte *shared, TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
   typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kSteps = Tile::kUnit * kBlock / kStep; // of a unit
@@ -265,17 +268,16 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
   // Units that are whole, and the steps of all.
   const int whole = kHasHalf && first + units > int(k / (Tile::kUnit * kBlock)) ? units - 1 : units,
             steps = kHasHalf ? whole * kSteps + (units - whole) * (kSteps / 2) : units * kSteps;
-  const long long own_column = column + warp * 32;
   Byte *ring = shared + kSlots * kSlot + warp * 2 * Tile::kSlot;
-  WeightCopies<kFormat, kShares> weights(w, own_column, n, k / kBlock, first, share, lane);
+  const WeightCopies<kFormat, kShares> weights = {w, column, n, k / kBlock};
   RowCopies<Form, kAligned> copies(x, row, rows, k, first * Tile::kUnit * kBlock,
                                    threadIdx.y * 32 + lane);
   const auto copy_unit = [&](int unit) {
     const unsigned to = shared_address(ring + unit % 2 * Tile::kSlot);
     if constexpr (kHasHalf)
       if (unit == whole)
-        return weights.copy_half(to, own_column, n, k / kBlock, lane);
-    weights.copy(to, lane);
+        return weights.copy_half(to);
+    weights.copy(to, first + unit);
   };
   copy_unit(0);
 #pragma unroll
@@ -312,10 +314,10 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
         add_scaled_block<kFormat, 0, kEach>(slot, own, p, lane, scales, part, xs);
         add_scaled_block<kFormat, 1, kEach>(slot, own, p, lane, scales, part, xs);
       } else {
-        add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, own_column, n, sum,
-                                             xs);
-        add_block_of_tile<kFormat, 1, kEach>(slot, own, p, lane, first + unit, own_column, n, sum,
-                                             xs);
+        add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, n, sum, xs);
+        if constexpr (kBeginsBoth && (Repacked<kFormat>::kIsLarge || Repacked<kFormat>::kHigh > 0))
+          __syncwarp();
+        add_block_of_tile<kFormat, 1, kEach>(slot, own, p, lane, first + unit, n, sum, xs);
       }
       now = now == (kSlots - 1) * kSlot ? 0 : now + kSlot;
       next = next == (kSlots - 1) * kSlot ? 0 : next + kSlot;
@@ -323,14 +325,14 @@ __device__ __forceinline__ void add_tile(const T *x, const Byte *w, long long ro
         if (p == 1) {
 #pragma unroll
           for (int j = 0; j < 4; ++j)
-            d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
+            d[j] = Tile::d_of(slot, j, first + unit, n, lane);
           add_leasts<kFormat, kEach>(slot, 0, false, d, lane, xs, sum);
         }
     }
     if constexpr (Repacked<kFormat>::kIsLarge)
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        d[j] = Tile::d_of(slot, j, first + unit, own_column, n, lane);
+        d[j] = Tile::d_of(slot, j, first + unit, n, lane);
     if constexpr (Tile::kFolds)
 #pragma unroll
       for (int m = 0; m < 2; ++m)
@@ -398,9 +400,8 @@ multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsi
       add_tile<kFormat, kEach, kWarps, false>(x, w, own.row, own.column, rows, n, k, int(first),
                                               int(count), shared, sum);
   }
-  if (own.parts > 1 &&
-      !join_splits<kThreads>(parts, counters, own.cut, own.part, own.parts,
-                             threadIdx.y * 32 + threadIdx.x, shared, sum))
+  if (own.parts > 1 && !join_splits<kThreads>(parts, counters, own.cut, own.part, own.parts,
+                                              threadIdx.y * 32 + threadIdx.x, shared, sum))
     return;
   const long long row = own.row, column = own.column;
 

@@ -128,17 +128,17 @@ template <int kFormat> struct WeightTile {
       return float((signed char)(bytes >> which * 8));
     return float(bytes >> which * 8 & 255);
   }
-  // d, and m where there is one, of a unit.
-  static __device__ __forceinline__ unsigned d_of(const Byte *slot, int j, int unit,
-                                                  long long first, long long n, int lane) {
+  // d, and m where there is one, of a unit. Columns that a tile has beyond the last may have
+  // another's.
+  static __device__ __forceinline__ unsigned d_of(const Byte *slot, int j, int unit, long long n,
+                                                  int lane) {
     const int own = lane / 4 + 8 * j;
     if constexpr (kTailBytes == 0)
       return *reinterpret_cast<const unsigned *>(slot + kScalesAt + own * kScaleBytes);
     const unsigned word = *reinterpret_cast<const unsigned *>(slot + kTailAt + own * 4);
     if constexpr (Layout::kTailBytes == 4)
       return word;
-    const long long last = n - 1, row = first + own < last ? first + own : last;
-    return word >> (unit * n + row) % 2 * 16;
+    return word >> (unsigned(unit) * unsigned(n) + own) % 2 * 16; // tiles begin at even columns
   }
   // Leasts of a unit, of the lane's row j: two that follow one another, of its blocks 2 q and 2 q +
   // 1; of q2_k of parts 8 * `later` + 2 q and the next. Whole numbers, exact in bf16; of formats of
@@ -221,69 +221,72 @@ template <int kFormat> struct WeightTile {
 };
 
 // What a warp copies of units for the ring of its 32 rows: all of it, or with kShares of 2 half.
+// Where is computed anew for each unit, by all that is known: registers hold sums meanwhile.
 template <int kFormat, int kShares> struct WeightCopies {
   typedef Repacked<kFormat> Layout;
   typedef WeightTile<kFormat> Tile;
   static constexpr int kOwn = 4 / kShares;
 
-  const Byte *w, *high, *scales, *tail; // both bases, and of what the lane copies next
-  unsigned long long at; // of low bits, behind w; of high ones as far, but for their size
-  long long scale_step;
-  unsigned rows_apart[kOwn]; // of its rows from the first of the tile, in blocks
-  int share;
+  const Byte *w;
+  const long long &column; // of the block's tile
+  long long n, blocks;
 
-  // Of rows `first` to `first` + 31 of w, from unit `unit` on; rows beyond the last repeat it.
-  __device__ __forceinline__ WeightCopies(const Byte *w, long long first, long long n,
-                                          long long blocks, int unit, int share, int lane)
-      : w(w), high(w + Layout::template high_at<true>(0, 0, 0, n, blocks)), scale_step(n),
-        share(share) {
-    const long long last = n - 1, begin = first < last ? first : last;
-    const int left = int(last - begin < 31 ? last - begin : 31);
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const int own = lane / 4 + 8 * (share * kOwn + i);
-      rows_apart[i] = unsigned(own < left ? own : left) * unsigned(blocks);
-    }
-    const long long row = begin + (lane < left ? lane : left), b = (long long)(unit)*Tile::kUnit;
-    at = Layout::template low_at<true>(begin, b, lane % 4, blocks);
-    scales = w + Layout::template scale_at<true>(row, b, n, blocks);
-    tail = w + Layout::tail_at(row, b, n, blocks);
+  // Of the warp: its first row of w that there is, how many follow, up to 31, and its share.
+  struct Rows {
+    long long begin;
+    int left, share;
+  };
+  __device__ __forceinline__ Rows rows() const {
+    const int warp = warp_anew();
+    const long long last = n - 1, first = column + warp % 4 * 32;
+    const long long begin = first < last ? first : last;
+    return {begin, int(last - begin < 31 ? last - begin : 31), kShares == 1 ? 0 : warp / 4};
   }
 
-  // The two blocks behind the last whole unit, of rows `first` to `first` + 31, into a slot: of
-  // formats of 32 elements without high bits.
-  __device__ __forceinline__ void copy_half(unsigned slot, long long first, long long n,
-                                            long long blocks, int lane) const {
+  // The two blocks behind the last whole unit into a slot: of formats of 32 elements without high
+  // bits. Rows beyond the last repeat it.
+  __device__ __forceinline__ void copy_half(unsigned slot) const {
     constexpr int kHalfBytes = Tile::kLowBytes / 2, kScaleBytes = Tile::kScaleBytes / 2;
-    const long long b = blocks / Tile::kUnit * Tile::kUnit, last = n - 1;
-    const auto row = [&](int own) { return first + own < last ? first + own : last; };
+    const Rows own = rows();
+    const int lane = thread_anew();
+    const long long b = blocks / Tile::kUnit * Tile::kUnit;
+    const auto row = [&](int r) { return own.begin + (r < own.left ? r : own.left); };
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const int j = share * kOwn + i;
+      const int j = own.share * kOwn + i;
       copy_bytes<kHalfBytes>(slot + (j * (Tile::kLowBytes / 16) * 32 + lane) * 16,
                              w + Layout::low_at(row(lane / 4 + 8 * j), b, lane % 4, blocks));
     }
-    if (kShares == 1 || share == 0)
+    if (own.share == 0)
       copy_bytes<kScaleBytes>(slot + Tile::kScalesAt + lane * Tile::kScaleBytes,
                               w + Layout::scale_at(row(lane), b, n, blocks));
   }
-  // The next unit, into a slot.
-  __device__ __forceinline__ void copy(unsigned slot, int lane) {
+  // A unit, likewise.
+  __device__ __forceinline__ void copy(unsigned slot, int unit) const {
     constexpr int kLowBytes = Tile::kLowBytes, kHighBytes = Tile::kHighBytes,
                   kScaleBytes = Tile::kScaleBytes;
+    const Rows own = rows();
+    const int lane = thread_anew();
+    const long long b = (long long)(unit)*Tile::kUnit;
+    const auto row = [&](int r) { return r < own.left ? r : own.left; };
+    const unsigned long long first = Layout::template low_at<true>(own.begin, b, lane % 4, blocks);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
-      const int j = share * kOwn + i;
-      const unsigned long long own = at + (unsigned long long)(rows_apart[i]) * (4 * Layout::kLow);
+      const int j = own.share * kOwn + i;
+      const unsigned long long at =
+          first + (unsigned long long)(unsigned(row(lane / 4 + 8 * j)) * unsigned(blocks)) *
+                      (4 * Layout::kLow);
 #pragma unroll
       for (int c = 0; c < kLowBytes / 16; ++c)
-        copy_bytes<16>(slot + ((j * (kLowBytes / 16) + c) * 32 + lane) * 16, w + own + c * 16);
+        copy_bytes<16>(slot + ((j * (kLowBytes / 16) + c) * 32 + lane) * 16, w + at + c * 16);
       if constexpr (kHighBytes > 0)
         copy_bytes<kHighBytes>(slot + Tile::kHighAt + (j * 32 + lane) * kHighBytes,
-                               high + own / Layout::kLow * Layout::kHigh);
+                               w + Layout::template high_at<true>(0, 0, 0, n, blocks) +
+                                   at / Layout::kLow * Layout::kHigh);
     }
-    if (kShares == 1 || share == 0) {
+    if (own.share == 0) {
       const unsigned to = slot + Tile::kScalesAt + lane * kScaleBytes;
+      const Byte *scales = w + Layout::template scale_at<true>(own.begin + row(lane), b, n, blocks);
       if constexpr (kScaleBytes == 12)
 #pragma unroll
         for (int c = 0; c < 12; c += 4)
@@ -291,14 +294,12 @@ template <int kFormat, int kShares> struct WeightCopies {
       else
         copy_bytes<kScaleBytes>(to, scales);
     }
-    at += 4 * kLowBytes;
-    scales += scale_step * kScaleBytes;
-    if constexpr (Tile::kTailBytes > 0) {
-      if (kShares == 1 || share == 1)
+    if constexpr (Tile::kTailBytes > 0)
+      if (own.share == kShares - 1) {
+        const Byte *tail = w + Layout::tail_at(own.begin + row(lane), b, n, blocks);
         copy_bytes<4>(slot + Tile::kTailAt + lane * 4,
                       (const Byte *)((unsigned long long)(tail) & ~3ull));
-      tail += scale_step * Layout::kTailBytes;
-    }
+      }
   }
 };
 

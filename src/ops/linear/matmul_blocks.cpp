@@ -147,10 +147,14 @@ int64_t most_parts(const TileForm &form, const TiledProduct &product) {
 
 /// Of a block. The second form has half of its rows where it would take more than 255 registers.
 int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
-  constexpr int64_t kNewCapability = 100;
-  const bool is_high = product.x == ir::DType::bf16 && product.w == ir::DType::q5_k;
-  const bool is_high_there = product.target.compute_capability >= kNewCapability &&
-                             product.w == ir::DType::q4_1 && has_half_unit(product.w, product.k);
+  constexpr int64_t kNewCapability = 100, kNewestCapability = 120;
+  const bool is_bf16 = product.x == ir::DType::bf16;
+  const int64_t capability = product.target.compute_capability;
+  const bool is_high = is_bf16 && product.w == ir::DType::q5_k;
+  const bool is_high_there =
+      (capability >= kNewCapability && product.w == ir::DType::q4_1 &&
+       has_half_unit(product.w, product.k)) ||
+      (capability >= kNewestCapability && is_bf16 && product.w == ir::DType::q6_k);
   return is_high || is_high_there ? std::min<int64_t>(form.rows, 64) : form.rows;
 }
 /// Up to so many rows the first takes fewer instructions than the second.
