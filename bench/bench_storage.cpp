@@ -10,6 +10,7 @@
 #include "bench/support/bench_main.h"
 
 #include "base/file.h"
+#include "tests/support/validate_packing.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -83,7 +84,7 @@ Result<plan::Packing> measure(const StorageInstance &instance, std::vector<Row> 
     auto packed = plan::find_packing(instance.input(), policy.options);
     double ms = thread_cpu_ms() - start;
     CUGRT_ASSIGN(plan::Packing packing, std::move(packed));
-    CUGRT_TRY(plan::validate_packing(instance.input(), packing));
+    CUGRT_TRY(test::validate_packing(instance.input(), packing));
     rows.push_back({{"bench", "storage"},
                     {"case", instance.name},
                     {"policy", policy.name},

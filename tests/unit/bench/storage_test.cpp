@@ -2,6 +2,7 @@
 #include "bench/storage_instances.h"
 
 #include "support/catch.h"
+#include "support/validate_packing.h"
 #include "base/file.h"
 
 #include <filesystem>
@@ -86,7 +87,7 @@ TEST_CASE("gaps, alignments, hints and fixed places are read, in whatever order 
   // between.
   auto packing = plan::find_packing(instance->input());
   REQUIRE(packing.ok());
-  CHECK(plan::validate_packing(instance->input(), *packing).ok());
+  CHECK(test::validate_packing(instance->input(), *packing).ok());
   CHECK(packing->peak_bytes == 56);
 }
 
@@ -122,7 +123,7 @@ TEST_CASE("packings known beforehand are found again") {
     REQUIRE(instance.ok());
     auto packing = plan::find_packing(instance->items, {.effort = plan::Effort::build});
     REQUIRE(packing.ok());
-    CHECK(plan::validate_packing(instance->items, *packing).ok());
+    CHECK(test::validate_packing(instance->items, *packing).ok());
     CHECK(packing->peak_bytes == 1048576);
   }
 }
@@ -150,7 +151,7 @@ TEST_CASE("the made-up networks reach their bounds at load") {
   for (const StorageInstance &net : {unet_instance(5), prefill_instance(32, 2048)}) {
     auto packing = plan::find_packing(net.items);
     REQUIRE(packing.ok());
-    CHECK(plan::validate_packing(net.items, *packing).ok());
+    CHECK(test::validate_packing(net.items, *packing).ok());
     CHECK(packing->peak_bytes == *plan::lower_bound_bytes(net.items));
   }
 }

@@ -4,6 +4,7 @@
 #include "compiler/planner/packing/search.h"
 
 #include "support/catch.h"
+#include "support/validate_packing.h"
 #include "tiles.h"
 
 #include <algorithm>

@@ -2,11 +2,13 @@
 #include "compiler/planner/packing/packing.h"
 
 #include "support/catch.h"
+#include "support/validate_packing.h"
 
 #include <random>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::validate_packing;
 
 static int64_t peak(std::vector<PackingItem> items) {
   auto packing = find_packing(items);

@@ -88,8 +88,5 @@ Result<int64_t> lower_bound_bytes(const PackingInput &input);
 /// other's bytes. The same items in another order get the same offsets, up to items that are equal
 /// in everything. What is never alive lies at 0, or where it is fixed.
 Result<Packing> find_packing(const PackingInput &input, const PackingOptions &options = {});
-/// Quadratic: offsets aligned and not negative, fixed ones as asked for, items that are alive at
-/// one step disjoint, peak as stated.
-Status validate_packing(const PackingInput &input, const Packing &packing);
 
 } // namespace cugrt::plan

@@ -1,26 +1,28 @@
 // The check of packings: every pair that is alive together, by the definition alone. It shares
 // nothing with what packs.
-#include "compiler/planner/packing/packing.h"
+#pragma once
+
 #include "base/checked_math.h"
+#include "compiler/planner/packing/packing.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-namespace cugrt::plan {
-namespace {
+namespace cugrt::test {
 
 /// In which steps each item is alive.
-class Lives {
+class PackingLives {
 public:
-  explicit Lives(const PackingInput &input) : input_(input), gaps_(input.items.size()) {
-    for (const PackingGap &gap : input.gaps)
+  explicit PackingLives(const plan::PackingInput &input)
+      : input_(input), gaps_(input.items.size()) {
+    for (const plan::PackingGap &gap : input.gaps)
       gaps_[gap.item].push_back(gap);
   }
   bool ever_alive(size_t i) const { return together(i, i); }
   /// Whether two items are alive at the same step.
   bool together(size_t i, size_t j) const {
-    const PackingItem &x = input_.items[i], &y = input_.items[j];
+    const plan::PackingItem &x = input_.items[i], &y = input_.items[j];
     const uint32_t end = std::min(x.end, y.end);
     for (uint32_t step = std::max(x.begin, y.begin); step < end;) {
       const Part a = at(i, step), b = at(j, step);
@@ -38,7 +40,7 @@ private:
   };
   Part at(size_t i, uint32_t step) const {
     uint32_t until = input_.items[i].end;
-    for (const PackingGap &gap : gaps_[i]) {
+    for (const plan::PackingGap &gap : gaps_[i]) {
       if (gap.begin <= step && step < gap.end)
         return {false, gap.end};
       if (step < gap.begin)
@@ -47,23 +49,23 @@ private:
     return {true, until};
   }
 
-  const PackingInput &input_;
-  std::vector<std::vector<PackingGap>> gaps_;
+  const plan::PackingInput &input_;
+  std::vector<std::vector<plan::PackingGap>> gaps_;
 };
 
-} // namespace
-
-Status validate_packing(const PackingInput &input, const Packing &packing) {
+/// Quadratic: offsets aligned and not negative, fixed ones as asked for, items that are alive at
+/// one step disjoint, peak as stated.
+inline Status validate_packing(const plan::PackingInput &input, const plan::Packing &packing) {
   auto fail = [](size_t i, const std::string &what) {
     return Status::error(Code::internal, "packing item " + std::to_string(i) + " " + what);
   };
-  const std::span<const PackingItem> items = input.items;
+  const std::span<const plan::PackingItem> items = input.items;
   if (packing.offsets.size() != items.size())
     return Status::error(Code::internal, "packing has another number of offsets than items");
-  for (const PackingPlace &place : input.fixed)
+  for (const plan::PackingPlace &place : input.fixed)
     if (packing.offsets[place.item] != place.offset_bytes)
       return fail(place.item, "does not lie where it is fixed");
-  const Lives lives(input);
+  const PackingLives lives(input);
   int64_t peak = 0;
   std::vector<uint32_t> by_begin; // of those that have bytes and are ever alive
   for (uint32_t i = 0; i < items.size(); ++i) {
@@ -95,4 +97,4 @@ Status validate_packing(const PackingInput &input, const Packing &packing) {
   return {};
 }
 
-} // namespace cugrt::plan
+} // namespace cugrt::test
