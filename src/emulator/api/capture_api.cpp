@@ -22,8 +22,7 @@ bool valid_mode(CUstreamCaptureMode mode) {
 
 CUresult begin(Driver &driver, CUstream handle, CUstreamCaptureMode mode, Ref<Graph> graph,
                std::vector<CUgraphNode> dependencies) {
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   // "Capture must be ended on the same stream in which it was initiated [...] Capture may not be
   // initiated if stream is CU_STREAM_LEGACY."
   if (stream->legacy)
@@ -85,8 +84,7 @@ CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   Ref<Capture> capture = stream->capture;
   if (!capture)
     return CUDA_ERROR_ILLEGAL_STATE;
@@ -144,8 +142,7 @@ CUresult info(Driver &driver, CUstream handle, CUstreamCaptureStatus *status, cu
   if (!status || (data && !nodes))
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
   *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
             : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                            : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -171,8 +168,7 @@ CUresult set_dependencies(Driver &driver, CUstream handle, CUgraphNode *nodes,
   if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
     return CUDA_ERROR_ILLEGAL_STATE;
   CUGRT_EMU_TRY(capture_state(*stream));
@@ -247,9 +243,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
                                              const CUgraphEdgeData *data, size_t count,
                                              CUstreamCaptureMode mode) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Graph> graph = driver.graphs.find(handle);
-    if (!graph)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(handle), CUDA_ERROR_INVALID_VALUE);
     std::vector<CUgraphNode> read;
     CUGRT_EMU_TRY(read_dependencies(driver, *graph, dependencies, data, count, &read));
     return begin(driver, stream, mode, graph, std::move(read));
@@ -265,8 +259,7 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
     if (!status)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     // "If called on CU_STREAM_LEGACY (the null stream) while a stream in the same context is
     // capturing, it will return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT". That stream is unaffected.
     if (stream->legacy)

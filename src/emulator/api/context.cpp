@@ -349,8 +349,7 @@ CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_TRY(check_flags(flags));
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
     context->flags = flags;
     return CUDA_SUCCESS;
   });
@@ -397,8 +396,7 @@ CUresult CUDAAPI cuCtxAttach(CUcontext *out, unsigned int flags) {
     if (!out || flags) // "Currently, the flags parameter must be 0."
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
     ++context->attached;
     if (context->primary) // whose usage count is that of its retains
       ++driver.primary_retains;

@@ -10,8 +10,7 @@ namespace {
 // Body gets the driver and the current context, with the lock held.
 template <class Body> CUresult context_call(Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
     return body(driver, context);
   });
 }
@@ -81,8 +80,7 @@ using namespace cugrt::emulator::api;
 CUresult CUDAAPI cuCtxSynchronize(void) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     return synchronize(driver, context, lock);
   });
 }
@@ -90,8 +88,7 @@ CUresult CUDAAPI cuCtxSynchronize(void) {
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(named_context(driver, handle, &context));
+    CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
     CUGRT_EMU_TRY(driver.scheduler->poison());
     return synchronize(driver, context, lock);
   });
@@ -111,8 +108,7 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
     if (!device)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(named_context(driver, handle, &context));
+    CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
     *device = 0;
     return CUDA_SUCCESS;
   });
@@ -163,8 +159,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
     if (!find_limit(limit))
       return CUDA_ERROR_INVALID_VALUE;
     if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)

@@ -47,8 +47,7 @@ CUresult run_and_wait(Driver &driver, const Ref<Stream> &stream, Work work, bool
 
 CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &copy, bool wait) {
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   CUGRT_EMU_TRY(check_copy(driver, copy));
   if (wait) { // a synchronising call cannot be captured
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
@@ -131,8 +130,7 @@ CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, uns
               size_t width, size_t height, bool is_synchronous = false) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     FillWork work{
         {to, pitch, value, element, width, height}, stream->context, green_of(driver, *stream)};
     CUGRT_EMU_TRY(check_fill(driver, work.fill));

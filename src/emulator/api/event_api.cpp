@@ -130,8 +130,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
     if (!out || (flags & ~kEventFlags) || (interprocess && timing))
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     auto event = std::make_shared<Event>();
     event->context = context;
     event->flags = flags;
@@ -143,9 +142,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *out, unsigned int flags) {
 CUresult CUDAAPI cuEventDestroy_v2(CUevent handle) {
   return locked_call([&](Driver &driver) -> CUresult {
     // "An event may be destroyed before it is complete": whoever waits for it holds its task.
-    Ref<Event> event = driver.events.erase(handle);
-    if (!event)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Event, event, driver.events.erase(handle), CUDA_ERROR_INVALID_HANDLE);
     std::erase(event->context->events, event);
     return CUDA_SUCCESS;
   });
@@ -167,8 +164,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int 
 
 CUresult CUDAAPI cuEventQuery(CUevent handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Event> event;
-    CUGRT_EMU_TRY(find_event(driver, handle, &event));
+    CUGRT_EMU_FIND(Event, event, find_event, driver, handle);
     CUGRT_EMU_TRY(refuse_unsafe(driver));
     // An event that was never recorded counts as complete.
     bool done = driver.scheduler->query(event->task);
@@ -180,8 +176,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Event> event;
-    CUGRT_EMU_TRY(find_event(driver, handle, &event));
+    CUGRT_EMU_FIND(Event, event, find_event, driver, handle);
     TaskPtr task = event->task;
     lock.unlock();
     driver.scheduler->wait(task);

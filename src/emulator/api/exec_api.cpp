@@ -101,11 +101,8 @@ template <class Make> CUresult set(CUgraphExec exec_handle, CUgraphNode handle, 
 
 CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
   Lock lock(driver.mutex);
-  Ref<GraphExec> exec = driver.execs.find(handle);
-  if (!exec)
-    return CUDA_ERROR_INVALID_VALUE;
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+  CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
   CUGRT_EMU_TRY(capture_state(*stream));
   CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
   return launch_exec(driver, exec, stream);
@@ -180,9 +177,7 @@ CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
 
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GraphExec> exec = driver.execs.find(handle);
-    if (!exec)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
     // Launches that are under way hold copies of the work. User objects wait for them.
     UserReferences references;
     gather_references(exec->body, references);
@@ -196,8 +191,7 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
   return locked_call([&](Driver &driver) -> CUresult {
     if (!driver.execs.find(handle))
       return CUDA_ERROR_INVALID_VALUE;
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
     return refuse_capture(driver, stream); // there is nowhere to upload to
   });
 }

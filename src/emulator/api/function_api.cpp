@@ -132,16 +132,14 @@ CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
     return CUDA_SUCCESS;
   if (!driver.kernels.find(reinterpret_cast<CUkernel>(handle)))
     return CUDA_ERROR_INVALID_HANDLE;
-  Ref<Context> context;
-  CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
   return resolve_function(driver, handle, nullptr, context, out);
 }
 
 // Body gets the driver and the function, with the lock held.
 template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Function> function;
-    CUGRT_EMU_TRY(find(driver, handle, &function));
+    CUGRT_EMU_FIND(Function, function, find, driver, handle);
     return body(driver, function);
   });
 }
@@ -315,8 +313,7 @@ CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config
   out->grid = {config.gridDimX, config.gridDimY, config.gridDimZ};
   out->block = {config.blockDimX, config.blockDimY, config.blockDimZ};
   out->dynamic_shared_bytes = config.sharedMemBytes;
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream_any(driver, config.hStream, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, config.hStream);
   out->green = green_of(driver, *stream);
   return CUDA_SUCCESS;
 }

@@ -290,9 +290,7 @@ CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GraphNode> node = driver.nodes.find(handle);
-    if (!node)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_NEED(GraphNode, node, driver.nodes.find(handle), CUDA_ERROR_INVALID_VALUE);
     destroy_node(driver, node);
     return CUDA_SUCCESS;
   });

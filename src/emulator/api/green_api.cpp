@@ -189,9 +189,7 @@ CUresult create(Driver &driver, CUgreenCtx *out, CUdevResourceDesc handle, CUdev
 }
 
 CUresult destroy(Driver &driver, CUgreenCtx handle, Lock &lock) {
-  Ref<GreenContext> green = driver.greens.find(handle);
-  if (!green)
-    return CUDA_ERROR_INVALID_CONTEXT;
+  CUGRT_EMU_NEED(GreenContext, green, driver.greens.find(handle), CUDA_ERROR_INVALID_CONTEXT);
   driver.greens.erase(handle);
   driver.contexts.views.erase(green->as_context);
   green->destroyed = true;
@@ -242,8 +240,7 @@ CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out,
 CUresult CUDAAPI cuStreamGetDevResource(CUstream handle, CUdevResource *out,
                                         CUdevResourceType type) {
   return locked([&](Driver &driver, Lock &) -> CUresult {
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     if (type != CU_DEV_RESOURCE_TYPE_SM) // also of those types that contexts have
       return CUDA_ERROR_INVALID_RESOURCE_TYPE;
     return give_resource(driver, green_of(driver, *stream).get(), type, out);
@@ -306,9 +303,7 @@ CUresult CUDAAPI cuGreenCtxGetId(CUgreenCtx handle, unsigned long long *out) {
 CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned int flags,
                                         int priority) {
   return locked([&](Driver &driver, Lock &) -> CUresult {
-    Ref<GreenContext> green = driver.greens.find(handle);
-    if (!green)
-      return CUDA_ERROR_INVALID_CONTEXT;
+    CUGRT_EMU_NEED(GreenContext, green, driver.greens.find(handle), CUDA_ERROR_INVALID_CONTEXT);
     if (!out || flags != CU_STREAM_NON_BLOCKING) // "must be specified"
       return CUDA_ERROR_INVALID_VALUE;
     return make_stream(driver, green->context, green, flags, priority, out);

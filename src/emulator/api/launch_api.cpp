@@ -12,8 +12,7 @@ CUresult launch(Driver &driver, LaunchRequest request, CUstream handle,
   if (!request.function)
     return CUDA_ERROR_INVALID_HANDLE;
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   request.green = green_of(driver, *stream);
   KernelWork work;
   for (unsigned i = 0; i < count; ++i)

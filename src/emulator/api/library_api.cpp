@@ -61,13 +61,9 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, un
 // Body gets the driver, the kernel and its function in the current context, with the lock held.
 template <class Body> CUresult kernel_call(CUkernel handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Kernel> kernel = driver.kernels.find(handle);
-    if (!kernel)
-      return CUDA_ERROR_INVALID_HANDLE;
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
-    Ref<Function> function;
-    CUGRT_EMU_TRY(load_kernel(driver, *kernel, context, &function));
+    CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
+    CUGRT_EMU_FIND(Function, function, load_kernel, driver, *kernel, context);
     return body(driver, *kernel, function);
   });
 }
@@ -105,9 +101,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_o
 CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
     std::vector<TaskPtr> tasks;
     for (auto &[context, module] : library->modules)
       for (TaskPtr &task : pending_work(driver, *context))
@@ -132,9 +126,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char 
     if (!out || !name)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
     auto kernel = library->kernels.find(name);
     if (kernel == library->kernels.end())
       return CUDA_ERROR_NOT_FOUND;
@@ -171,13 +163,9 @@ CUresult CUDAAPI cuLibraryGetModule(CUmodule *out, CUlibrary handle) {
     if (!out)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library)
-      return CUDA_ERROR_INVALID_HANDLE;
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
-    Ref<Module> module;
-    CUGRT_EMU_TRY(load_library(driver, *library, context, &module));
+    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
+    CUGRT_EMU_FIND(Module, module, load_library, driver, *library, context);
     *out = module->handle;
     return CUDA_SUCCESS;
   });
@@ -191,13 +179,9 @@ CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const cha
     if (!name || (!out && !bytes))
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library)
-      return CUDA_ERROR_INVALID_HANDLE;
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
-    Ref<Module> module;
-    CUGRT_EMU_TRY(load_library(driver, *library, context, &module));
+    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
+    CUGRT_EMU_FIND(Module, module, load_library, driver, *library, context);
     std::optional<GlobalInfo> global = module->program->find_global(name);
     if (!global || (managed_only && !global->managed))
       return CUDA_ERROR_NOT_FOUND;

@@ -92,8 +92,7 @@ using namespace cugrt::emulator::api;
 CUresult CUDAAPI cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values,
                                  CUlinkState *out) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     if (!out)
       return CUDA_ERROR_INVALID_VALUE;
     auto state = std::make_shared<LinkState>();

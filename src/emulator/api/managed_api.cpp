@@ -53,8 +53,7 @@ CUresult advise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
 /// Stands in the stream's order without doing anything.
 CUresult mark(Driver &driver, CUstream handle) {
   Lock lock(driver.mutex);
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   CUGRT_EMU_TRY(refuse_capture(driver, stream));
   return run_in_stream(driver, stream, EmptyWork{});
 }
@@ -82,8 +81,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int 
     if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     CUGRT_EMU_TRY(refuse_unsafe(driver));
     MemoryRange range;
     CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::managed,

@@ -12,8 +12,7 @@ namespace {
 template <class Body> CUresult memory_call(Body &&body) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     CUGRT_EMU_TRY(refuse_unsafe(driver));
     return body(driver, context, lock);
   });
@@ -68,8 +67,7 @@ using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     if (!free_bytes || !total_bytes)
       return CUDA_ERROR_INVALID_VALUE;
     *total_bytes = driver.allocations->total_bytes();
@@ -173,8 +171,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
 
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
       return CUDA_ERROR_INVALID_VALUE;
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
@@ -194,8 +191,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, u
 
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
   return call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
     if (!flags || !range || range->kind != MemoryKind::pinned)
       return CUDA_ERROR_INVALID_VALUE;
@@ -207,8 +203,7 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     // "During stream capture, this function [...] must therefore be passed the address of a graph
     // allocation": there are none.
     if (stream->capture)

@@ -11,8 +11,7 @@ namespace {
 CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
                      unsigned flags) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     Work work;
     CUGRT_EMU_TRY(memory_ops_to_work(driver, {stream->context->handle, count, ops, flags}, &work));
     return run_in_stream(driver, stream, std::move(work));

@@ -12,8 +12,7 @@ namespace {
 
 CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx, const JitOptions &jit) {
   Lock lock(driver.mutex);
-  Ref<Context> context;
-  CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
   CUGRT_EMU_TRY(refuse_unsafe(driver));
   Ref<Module> module;
   CUGRT_EMU_TRY(
@@ -93,11 +92,8 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule handle, const cha
     if (!out || !name)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Module> module = driver.modules.find(handle);
-    if (!module)
-      return CUDA_ERROR_INVALID_HANDLE;
-    Ref<Function> function;
-    CUGRT_EMU_TRY(find_function(driver, module, name, &function));
+    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    CUGRT_EMU_FIND(Function, function, find_function, driver, module, name);
     *out = function->handle;
     return CUDA_SUCCESS;
   });
@@ -115,17 +111,14 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) 
 
 CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *out, unsigned int count, CUmodule handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Module> module = driver.modules.find(handle);
-    if (!module)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
     if (!out || !count)
       return CUDA_ERROR_INVALID_VALUE;
     unsigned i = 0;
     for (const KernelInfo *info : module->program->kernels()) {
       if (i == count)
         break;
-      Ref<Function> function;
-      CUGRT_EMU_TRY(find_function(driver, module, info->name, &function));
+      CUGRT_EMU_FIND(Function, function, find_function, driver, module, info->name);
       out[i++] = function->handle;
     }
     return CUDA_SUCCESS;
@@ -135,9 +128,7 @@ CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *out, unsigned int count,
 CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule handle,
                                       const char *name) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Module> module = driver.modules.find(handle);
-    if (!module)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
     // "One of dptr or bytes (but not both) can be NULL in which case it is ignored."
     if (!name || (!out && !bytes))
       return CUDA_ERROR_INVALID_VALUE;

@@ -26,8 +26,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
     if (flags)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     // "peerContext is not a valid context, or if the current context is peerContext"
     if (!driver.contexts.find(peer) || peer == context->handle)
       return CUDA_ERROR_INVALID_CONTEXT;
@@ -37,8 +36,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
 
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Context> context;
-    CUGRT_EMU_TRY(current_context(driver, &context));
+    CUGRT_EMU_FIND(Context, context, current_context, driver);
     return driver.contexts.find(peer) ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
                                       : CUDA_ERROR_INVALID_CONTEXT;
   });

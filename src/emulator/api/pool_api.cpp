@@ -64,9 +64,7 @@ template <class Which> CUresult give_pool(CUmemoryPool *out, CUdevice device, Wh
 
 CUresult set_current(Driver &driver, CUmemoryPool handle) {
   Lock lock(driver.mutex);
-  Ref<MemoryPool> pool = driver.pools.find(handle);
-  if (!pool)
-    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_NEED(MemoryPool, pool, driver.pools.find(handle), CUDA_ERROR_INVALID_VALUE);
   driver.current_pool = pool;
   return CUDA_SUCCESS;
 }
@@ -135,8 +133,7 @@ CUresult allocate_from_pool(Driver &driver, size_t bytes, CUstream handle,
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   bytes = std::max<size_t>(bytes, 1); // unlike cuMemAlloc's, no comment forbids 0
-  Ref<Stream> stream;
-  CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   if (stream->capture)
     return driver.refuse("allocating memory in a captured stream is");
   CUGRT_EMU_TRY(refuse_capture(driver, stream));

@@ -12,8 +12,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
   if (!out || (flags & ~unsigned(CU_STREAM_NON_BLOCKING)))
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
-  Ref<Context> context;
-  CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
   return make_stream(driver, context, current_green(driver), flags, priority, out);
 }
 
@@ -21,8 +20,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
 template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream_any(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     return body(driver, stream, lock);
   });
 }
@@ -77,9 +75,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
     // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
     // called, the function will return immediately and the resources associated with hStream will
     // be released automatically once the device has completed all work in hStream."
-    Ref<Stream> stream = driver.streams.find(handle);
-    if (!stream)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Stream, stream, driver.streams.find(handle), CUDA_ERROR_INVALID_HANDLE);
     constexpr CUresult kNeitherDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED; // before CUDA 13.1
     if (stream->green && stream->green->destroyed && detached(driver) == kNeitherDestroyed)
       return kNeitherDestroyed;
@@ -190,8 +186,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute,
 
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
   return stream_call(to, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
-    Ref<Stream> source;
-    CUGRT_EMU_TRY(find_stream_any(driver, from, &source));
+    CUGRT_EMU_FIND(Stream, source, find_stream_any, driver, from);
     stream->attributes = source->attributes;
     return CUDA_SUCCESS;
   });
@@ -207,8 +202,7 @@ CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream handle, CUhostFn function, void *u
     Work work;
     CUGRT_EMU_TRY(host_to_work(function, user, sync_mode, &work));
     Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     return run_in_stream(driver, stream, std::move(work));
   });
 }
@@ -219,8 +213,7 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback callback,
     if (!callback || flags) // "Reserved for future use, must be 0"
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Stream> stream;
-    CUGRT_EMU_TRY(find_stream(driver, handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     // "Note this function is slated for eventual deprecation": it cannot be captured.
     CUGRT_EMU_TRY(refuse_capture(driver, stream));
     auto task = std::make_shared<Task>();

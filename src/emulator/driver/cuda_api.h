@@ -17,3 +17,13 @@
     if (CUresult try_result_ = (expression); try_result_ != CUDA_SUCCESS)                          \
       return try_result_;                                                                          \
   } while (false)
+
+/// Declares the Ref<type> `name`, which function(arguments..., &name) gives, or returns its error.
+#define CUGRT_EMU_FIND(type, name, function, ...)                                                  \
+  Ref<type> name;                                                                                  \
+  CUGRT_EMU_TRY(function(__VA_ARGS__, &name))
+
+/// Declares the Ref<type> `name`, which was looked up, or returns the error where there is none.
+#define CUGRT_EMU_NEED(type, name, found, error)                                                   \
+  Ref<type> name = (found);                                                                        \
+  CUGRT_EMU_TRY(name ? CUDA_SUCCESS : error)

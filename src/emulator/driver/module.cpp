@@ -159,8 +159,7 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
 
 CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &context,
                      Ref<Function> *out) {
-  Ref<Module> module;
-  CUGRT_EMU_TRY(load_library(driver, *kernel.library, context, &module));
+  CUGRT_EMU_FIND(Module, module, load_library, driver, *kernel.library, context);
   return find_function(driver, module, kernel.name, out);
 }
 

@@ -237,9 +237,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, C
     if (driver.config.driver_version < kConditionalNodes)
       return CUDA_ERROR_NOT_SUPPORTED;
     Lock lock(driver.mutex);
-    Ref<Graph> graph = driver.graphs.find(graph_handle);
-    if (!graph)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(graph_handle), CUDA_ERROR_INVALID_VALUE);
     Ref<Context> context;
     if (context_handle)
       context = driver.contexts.find(context_handle);

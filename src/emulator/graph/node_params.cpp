@@ -84,9 +84,7 @@ CUresult host_to_work(CUhostFn function, void *user, unsigned sync_mode, Work *o
 }
 
 CUresult event_to_work(Driver &driver, CUevent handle, bool record, Work *out) {
-  Ref<Event> event = driver.events.find(handle);
-  if (!event)
-    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_VALUE);
   if (record)
     *out = EventRecordWork{event};
   else

@@ -39,8 +39,7 @@ CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out) {
       return CUDA_ERROR_INVALID_HANDLE;
     return (*out)->green && (*out)->green->destroyed ? detached(driver) : CUDA_SUCCESS;
   }
-  Ref<Context> context;
-  CUGRT_EMU_TRY(current_context_any(driver, &context));
+  CUGRT_EMU_FIND(Context, context, current_context_any, driver);
   // "specifying CU_STREAM_PER_THREAD [...] will return CUDA_ERROR_INVALID_HANDLE if a green context
   // is current to the calling thread"
   if (handle == CU_STREAM_PER_THREAD && current_green(driver))
@@ -66,8 +65,7 @@ CUresult detached(const Driver &driver) {
 // Work is put into a stream with a context current, which need not be the stream's.
 CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out) {
   CUGRT_EMU_TRY(find_stream_any(driver, handle, out));
-  Ref<Context> current;
-  CUGRT_EMU_TRY(current_context_any(driver, &current));
+  CUGRT_EMU_FIND(Context, current, current_context_any, driver);
   return driver.scheduler->poison();
 }
 
