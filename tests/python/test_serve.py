@@ -33,6 +33,9 @@ def port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number = probe.getsockname()[1]
+    for module in (ray.serve._private.api, ray.serve._private.client):  # a minute, which no variable makes longer
+        assert module.HTTP_PROXY_TIMEOUT > 0
+        module.HTTP_PROXY_TIMEOUT = PATIENCE_S
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, runtime_env={"env_vars": {"CUGRT_DRIVER": os.environ["CUGRT_DRIVER"]}})
     serve.start(http_options={"host": "127.0.0.1", "port": number})
     yield number
