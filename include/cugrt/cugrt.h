@@ -865,6 +865,14 @@ typedef struct cugrt_api {
    * for its file in messages; kernels of it have no source files of their own. */
   cugrt_status *(*module_adopt)(const cugrt_built_module *built, const char *name,
                                 cugrt_module **module);
+
+  /* As session_update_weights, but in the memory of the weights before, once the session's work has
+   * ended, which is waited for: no instance is patched, and the device holds both only of what is
+   * computed, for the moment. The host keeps the bytes before until the new ones are there, so that
+   * a failure leaves the old ones. CUGRT_BUSY where other sessions read these weights, and
+   * CUGRT_UNSUPPORTED where they lie in another model's or in the host's pages. */
+  cugrt_status *(*session_update_weights_in_place)(cugrt_session *session,
+                                                   const cugrt_weights *weights);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

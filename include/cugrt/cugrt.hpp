@@ -621,6 +621,11 @@ public:
   void update_weights(const Weights &weights) {
     check(api().session_update_weights(handle_, weights.get()));
   }
+  /// Likewise, into the memory of the ones before, which no other session reads: nothing is
+  /// patched.
+  void update_weights_in_place(const Weights &weights) {
+    check(api().session_update_weights_in_place(handle_, weights.get()));
+  }
   /// Frees what the weights have on the device until the next run; of a session in a group.
   void evict() { check(api().session_evict(handle_)); }
   bool is_resident() const {

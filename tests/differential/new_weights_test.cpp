@@ -116,6 +116,81 @@ TEST_CASE("an update that fails leaves the weights as they were") {
   CHECK(refusal_of([&] { first.replaced(stranger); }) == "there is no weight 'v' to be replaced");
   CHECK(refusal_of([&] { session.update_weights(first.replaced(narrow)); }).find("parameter %w") !=
         std::string::npos);
-  CHECK(refusal_of([&] { session.update_weights(part); }).find("no tensor 'b'") != std::string::npos);
+  CHECK(refusal_of([&] { session.update_weights(part); }).find("no tensor 'b'") !=
+        std::string::npos);
   program.check(session, program.first);
+}
+
+TEST_CASE("new weights in place of the old ones patch nothing, once the session's work has ended") {
+  NewWeights program;
+  const Weights first = weights_of(program.first, program.b),
+                second = weights_of(program.second, program.b);
+  Group group(emulated_runtime());
+  for (Group *in : {static_cast<Group *>(nullptr), &group}) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.group = in ? in->get() : nullptr;
+    Session session(program.executable, emulated_runtime(), first, options);
+    for (int i = 0; i < 3; ++i)
+      program.check(session, program.first);
+    const auto before = session.counters();
+    session.run(program.main, {program.input.tensor(CUGRT_F32, {kSamples, kFeatures})});
+    session.update_weights_in_place(second);
+    program.check(session, program.second);
+    const auto after = session.counters();
+    CHECK(after.fields_patched == before.fields_patched);
+    CHECK(after.regions_built == before.regions_built);
+    CHECK(after.eager_steps == before.eager_steps);
+    CHECK(after.weight_bytes == before.weight_bytes);
+    // They are what the session has: for others that are opened with them, and for their return.
+    Session with_first(program.executable, emulated_runtime(), first, options);
+    program.check(with_first, program.first);
+    if (in) {
+      session.evict();
+      program.check(session, program.second);
+      session.evict();
+      session.update_weights_in_place(first);
+      session.evict();
+      program.check(session, program.first);
+      session.update_weights_in_place(second);
+    }
+    Session with_second(program.executable, emulated_runtime(), second, options);
+    program.check(with_second, program.second);
+    CHECK(error_of([&] { session.update_weights_in_place(first); }).code() == CUGRT_BUSY);
+    program.check(session, program.second);
+    program.check(with_second, program.second);
+  }
+}
+
+TEST_CASE("new weights that do not fit in place leave the old ones") {
+  NewWeights program;
+  const Weights first = weights_of(program.first, program.b);
+  Session session(program.executable, emulated_runtime(), first);
+  Weights narrow, part;
+  narrow.add("w", program.second.data(), CUGRT_F32, std::vector<int64_t>{2, kFeatures});
+  part.add("w", program.second.data(), CUGRT_F32, std::vector<int64_t>{kClasses, kFeatures});
+  CHECK(refusal_of([&] {
+          session.update_weights_in_place(first.replaced(narrow));
+        }).find("parameter %w") != std::string::npos);
+  CHECK(refusal_of([&] { session.update_weights_in_place(part); }).find("no tensor 'b'") !=
+        std::string::npos);
+  program.check(session, program.first);
+
+  // Dimensions that a symbol leaves open are those of the weights before.
+  Executable open(emulated_runtime(), Module::parse(R"(cugrt 1
+func @main(%x: tensor<[4, k], f32>, %w: tensor<[k, 6], f32>) -> (tensor<[4, 6], f32>)
+    attributes {num_inputs = 1, upper_bounds = {k = 16}} {
+  %y = matmul(%x, %w)
+  return %y
+}
+)"));
+  const std::vector<float> w = whole_numbers(16 * 6, 5);
+  auto of_rows = [&](int64_t rows) {
+    Weights weights;
+    weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{rows, 6});
+    return weights;
+  };
+  Session other(open, emulated_runtime(), of_rows(8));
+  CHECK(refusal_of([&] { other.update_weights_in_place(of_rows(16)); }).find("other dimensions") !=
+        std::string::npos);
+  other.update_weights_in_place(of_rows(8));
 }

@@ -274,6 +274,19 @@ def test_new_weights_take_effect_in_all_sessions_and_what_does_not_fit_changes_n
         model.update_weights({"w": w})
 
 
+def test_new_weights_in_place_patch_nothing(x, w):
+    model = cugrt.load(CLASSIFY.encode(), weights={"w": w})
+    for _ in range(3):
+        assert np.array_equal(model(x=x), expected(x, w))
+    new, before = w[::-1].copy(), model.counters
+    model.update_weights({"w": new}, in_place=True)
+    assert np.array_equal(model(x=x), expected(x, new))
+    assert all(model.counters[what] == before[what] for what in ("fields_patched", "regions_built", "eager_steps"))
+    with pytest.raises(cugrt.Error, match="%w"):
+        model.update_weights({"w": w[:3].copy()}, in_place=True)
+    assert np.array_equal(model(x=x), expected(x, new))
+
+
 def test_calls_beside_an_update_see_old_weights_or_new_ones(x, w):
     model, new = cugrt.load(CLASSIFY.encode(), weights={"w": w}), -w
     mixed = []

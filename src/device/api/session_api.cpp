@@ -149,6 +149,15 @@ cugrt_status *session_update_weights(cugrt_session *session, const cugrt_weights
   });
 }
 
+cugrt_status *session_update_weights_in_place(cugrt_session *session,
+                                              const cugrt_weights *weights) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(session);
+    CUGRT_REQUIRE(weights);
+    return session->session->update_weights_in_place(weights->set);
+  });
+}
+
 cugrt_status *session_synchronize(cugrt_session *session) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session);
@@ -272,6 +281,7 @@ void add_session_entries(cugrt_api &table) {
   table.session_run = session_run;
   table.session_synchronize = session_synchronize;
   table.session_update_weights = session_update_weights;
+  table.session_update_weights_in_place = session_update_weights_in_place;
   table.session_is_idle = session_is_idle;
   table.session_get_counters = session_get_counters;
   table.session_free = session_free;

@@ -26,6 +26,8 @@ public:
   /// Of other models than `own`, the oldest first. New weights of a model share nothing with its
   /// old ones, which would stay for that.
   std::vector<std::shared_ptr<LoadedWeights>> of_others(const Executable &own);
+  /// Meanwhile no model comes to read those of another.
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(mutex_); }
   /// They are whole.
   void add(const Executable &executable, const std::shared_ptr<LoadedWeights> &weights);
 

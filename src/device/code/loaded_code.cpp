@@ -262,4 +262,20 @@ LoadedCode::weights(const WeightSet &set, const Device &memory,
   return loaded;
 }
 
+Status LoadedCode::replace(const std::shared_ptr<LoadedWeights> &weights, const WeightSet &set,
+                           const Device &memory, const std::shared_ptr<GroupWeights> &group,
+                           const LoadedWeights *computed) {
+  std::lock_guard lock(mutex_); // so that no session comes to share them
+  const std::unique_lock others =
+      group ? group->hold() : std::unique_lock<std::mutex>(); // likewise, of other models
+  if (weights.use_count() != 1)
+    return Status::error(Code::busy,
+                         "other sessions read the weights: new ones come beside them, by "
+                         "session_update_weights");
+  CUGRT_TRY(weights->replace(*executable_, memory, set, computed));
+  std::erase_if(weights_, [&](const auto &entry) { return entry.second.lock() == weights; });
+  weights_[{set.identity(), group ? group->budget().get() : nullptr}] = weights;
+  return {};
+}
+
 } // namespace cugrt::runtime

@@ -89,6 +89,11 @@ public:
   /// With bases. Any thread that runs a session of theirs; the first one brings them. After an
   /// error they are away.
   Status come_back(const Device &device);
+  /// Whether some are computed from others.
+  bool computes() const { return computed_.size_bytes() != 0; }
+  /// See LoadedCode::replace(). Nobody else has them, and no run reads them.
+  Status replace(const Executable &executable, const Device &device, const WeightSet &set,
+                 const LoadedWeights *computed);
   /// How often they came back to other addresses, as params() says; who reads these while others
   /// may run holds the mutex.
   uint64_t moves() const { return moves_.load(std::memory_order_acquire); }
@@ -96,6 +101,7 @@ public:
 
 private:
   Status fill(const Device &device);
+  Status check_fits(const Executable &executable, const WeightSet &set) const;
   Status bring_own(const Device &device);
   Status share(const Device &device, const std::map<std::string, uint64_t> &wanted,
                std::span<const std::shared_ptr<LoadedWeights>> others,
@@ -160,6 +166,13 @@ public:
   Result<std::shared_ptr<LoadedWeights>> weights(const WeightSet &set, const Device &memory,
                                                  const std::shared_ptr<GroupWeights> &group,
                                                  const Finish &finish);
+
+  /// Writes the set over weights that one session has alone and whose work has ended; what is
+  /// computed is taken from `computed`, which are loaded of the same set. After an error they are
+  /// as before.
+  Status replace(const std::shared_ptr<LoadedWeights> &weights, const WeightSet &set,
+                 const Device &memory, const std::shared_ptr<GroupWeights> &group,
+                 const LoadedWeights *computed);
 
 private:
   struct LoadedKernel {

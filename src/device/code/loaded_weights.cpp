@@ -41,6 +41,21 @@ Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const Weight
   return {};
 }
 
+/// What the device has there, in memory of the host.
+Result<std::vector<char>> read_back(const Device &device, const WeightMemory &memory) {
+  std::vector<char> bytes;
+  if (const uint64_t size = memory.size_bytes()) {
+    try {
+      bytes.resize(size);
+    } catch (const std::bad_alloc &) {
+      return Status::error(Code::out_of_host_memory, "the host has no " + std::to_string(size) +
+                                                         " bytes for weights of the device");
+    }
+    CUGRT_TRY(driver::copy_to_host(device.context(), bytes.data(), memory.address(), bytes.size()));
+  }
+  return bytes;
+}
+
 /// Of a weight that no run reads: aligned, and not null.
 constexpr uint64_t kNowhere = kUploadAlignment;
 
@@ -209,6 +224,62 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
   return {};
 }
 
+/// Each has the dtype and dimensions of the one before.
+Status LoadedWeights::check_fits(const Executable &executable, const WeightSet &set) const {
+  CUGRT_TRY(check_not_computed(executable.plan(), set));
+  for (size_t f = 0; f < params_.size(); ++f) {
+    const plan::Function &function = executable.plan().functions[f];
+    if (function.is_private)
+      continue;
+    for (uint32_t i = 0; i < function.params.size(); ++i) {
+      if (function.params[i].kind != plan::ParamKind::weight ||
+          computed_weight(executable.plan(), function.params[i]))
+        continue;
+      CUGRT_ASSIGN(const WeightArgument weight,
+                   weight_argument(executable.plan(), function, i, set));
+      const cugrt_tensor &now = weight.value.as.tensor;
+      if (params_[f].empty() || params_[f][i].kind != CUGRT_VALUE_TENSOR)
+        continue; // of a function that has computed weights
+      const cugrt_tensor &before = params_[f][i].as.tensor;
+      if (!std::equal(now.dims, now.dims + now.rank, before.dims, before.dims + before.rank))
+        return Status::error(Code::invalid_argument,
+                             "parameter %" + function.params[i].name + " of function @" +
+                                 function.name + " has other dimensions than the weight before");
+    }
+  }
+  return {};
+}
+
+Status LoadedWeights::replace(const Executable &executable, const Device &device,
+                              const WeightSet &set, const LoadedWeights *computed) {
+  CUGRT_TRY(check_fits(executable, set));
+  if (!bases_.empty() || !in_place_.pages().empty())
+    return Status::error(Code::unsupported,
+                         "some of the weights lie in another model's or in pages of the host: new "
+                         "ones come beside them, by session_update_weights");
+  CUGRT_TRY(bring_own(device));
+  std::lock_guard lock(mutex_);
+  CUGRT_ASSIGN(const std::vector<char> before, read_back(device, memory_));
+  CUGRT_ASSIGN(const std::vector<char> computed_before, read_back(device, computed_));
+  const auto write = [&]() -> Status {
+    CUGRT_TRY(copy_tensors(offsets_, set, device, memory_.address()));
+    if (!computed)
+      return {};
+    CUGRT_ASSIGN(const std::vector<char> bytes, read_back(device, computed->computed_));
+    return driver::copy_to_device(device.context(), computed_.address(), bytes.data(),
+                                  bytes.size());
+  };
+  if (Status status = write(); !status.ok()) {
+    (void)driver::copy_to_device(device.context(), memory_.address(), before.data(), before.size());
+    (void)driver::copy_to_device(device.context(), computed_.address(), computed_before.data(),
+                                 computed_before.size());
+    return status;
+  }
+  if (budget_)
+    set_ = set;
+  return {};
+}
+
 Status LoadedWeights::leave(const Device &device) {
   if (!budget_)
     return Status::error(Code::unsupported, "weights leave the device in sessions of groups only");
@@ -218,18 +289,7 @@ Status LoadedWeights::leave(const Device &device) {
     return Status::error(Code::busy, "a session that reads the weights is being opened");
   if (!resident_)
     return {};
-  std::vector<char> bytes;
-  if (const uint64_t size = computed_.size_bytes()) {
-    try {
-      bytes.resize(size);
-    } catch (const std::bad_alloc &) {
-      return Status::error(Code::out_of_host_memory, "the host has no " + std::to_string(size) +
-                                                         " bytes for weights that were computed");
-    }
-    CUGRT_TRY(
-        driver::copy_to_host(device.context(), bytes.data(), computed_.address(), bytes.size()));
-  }
-  computed_bytes_ = std::move(bytes);
+  CUGRT_ASSIGN(computed_bytes_, read_back(device, computed_));
   resident_ = false;
   Status status = memory_.leave(), other = computed_.leave();
   return status.ok() ? std::move(other) : std::move(status);

@@ -67,6 +67,8 @@ public:
   /// Waits for the session's work, then takes these weights, all of them, for the runs that follow.
   /// Where that fails, the ones before stay.
   Status update_weights(const WeightSet &set);
+  /// Likewise, in the memory of the ones before, which no other session may read.
+  Status update_weights_in_place(const WeightSet &set);
 
   /// Backs arenas and the session's results up to the bounds of symbols; from then on a run neither
   /// allocates device memory nor makes an instance: it is an error.

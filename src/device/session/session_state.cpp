@@ -93,6 +93,23 @@ Status Session::update_weights(const WeightSet &set) {
   return {};
 }
 
+Status Session::update_weights_in_place(const WeightSet &set) {
+  InUse use(in_use_);
+  if (!taken(use))
+    return InUse::refusal();
+  CUGRT_TRY(code_->device().check());
+  CUGRT_TRY(finish_work());
+  std::shared_ptr<LoadedWeights> computed; // beside, until they are copied
+  if (weights_->computes()) {
+    auto loaded = load_weights(set);
+    if (!loaded.ok())
+      return code_->device().note(loaded.take_status());
+    computed = std::move(*loaded);
+  }
+  return code_->device().note(code_->replace(weights_, set, memory_device(),
+                                             group_ ? group_->weights() : nullptr, computed.get()));
+}
+
 /// Of the session's, queued earlier.
 Status Session::finish_work() {
   if (!in_flight_)

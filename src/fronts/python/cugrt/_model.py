@@ -162,16 +162,19 @@ class Model(_native.Model):
                 total[key] = total.get(key, 0) + value
         return total
 
-    def update_weights(self, weights: typing.Any) -> None:
+    def update_weights(self, weights: typing.Any, *, in_place: bool = False) -> None:
         """Puts new weights in the place of those of the same names: a dict of arrays, or a path of a safetensors file.
 
         Calls that begin afterwards take them; one that runs in another thread ends with those it began with. Dtypes and
         shapes stay. Graphs are patched, not built again; old and new weights are held until the sessions' work has
         ended, which is waited for. What fails leaves all as it was.
+
+        ``in_place``: they are written where the old ones are, so that no graph is patched and the device does not hold
+        both. For a model that one thread calls at a time: where several sessions read the weights, it is refused.
         """
         self._check_open()
         self._update_weights(table("weights", weights) if isinstance(weights, (dict, type(None))) else
-                             path_of("weights", weights, "a path or a dict of arrays"))
+                             path_of("weights", weights, "a path or a dict of arrays"), bool(in_place))
 
     def state(self, function: str = "", **symbols: int) -> dict[str, _native.DeviceArray]:
         """Zeroed device arrays for the function's inout parameters, by name; for symbolic dimensions give values.

@@ -310,11 +310,11 @@ void bind_model(nb::module_ &module) {
       .def("_prepare", &prepare)
       .def("_counters", &counters_of)
       .def("_update_weights",
-           [](Model &self, nb::object given) {
+           [](Model &self, nb::object given, bool in_place) {
              Weights changes;
              add_weights(changes, given, self.device());
              nb::gil_scoped_release released;
-             self.update_weights(changes);
+             self.update_weights(changes, in_place);
            })
       .def("_memory", &memory_of)
       .def("_evict",

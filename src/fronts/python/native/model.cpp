@@ -211,7 +211,7 @@ std::vector<OpenSession *> Model::keep_all() {
   return all;
 }
 
-void Model::update_weights(const Weights &changes) {
+void Model::update_weights(const Weights &changes, bool in_place) {
   std::lock_guard one(updating_);
   const std::vector<OpenSession *> all = keep_all();
   try {
@@ -224,7 +224,8 @@ void Model::update_weights(const Weights &changes) {
     // The first session shows whether they can be had; from then on they are the model's.
     {
       std::lock_guard lock(all.front()->busy);
-      all.front()->session.update_weights(*weights);
+      Session &first = all.front()->session;
+      in_place ? first.update_weights_in_place(*weights) : first.update_weights(*weights);
       all.front()->weights = weights;
       std::lock_guard publish(mutex_);
       source_.weights = weights;

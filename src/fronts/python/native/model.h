@@ -129,7 +129,7 @@ public:
   std::vector<std::unique_ptr<OpenSession>> end_trace();
   /// Calls that begin when this has returned take the changed weights; one that runs ends with
   /// those it began with. Waits for the sessions' work. A failure leaves the weights as they were.
-  void update_weights(const Weights &changes);
+  void update_weights(const Weights &changes, bool in_place);
   /// Sums over the sessions; what they share counts once.
   cugrt_memory memory();
   /// Frees what the weights have on the device, between calls, until the next one.
