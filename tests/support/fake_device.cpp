@@ -214,11 +214,6 @@ CUresult FakeState::CtxGetDevice(CUdevice *device) {
   return CUDA_SUCCESS;
 }
 
-CUresult FakeState::CtxSynchronize() {
-  land_all();
-  return has_current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
-}
-
 CUresult FakeState::ModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                                      CUjit_option *keys, void **values) {
   if (!has_current())
@@ -287,12 +282,6 @@ FakeFunction *FakeState::find_function(CUfunction function) const {
       if (reinterpret_cast<CUfunction>(candidate.get()) == function)
         return candidate.get();
   return nullptr;
-}
-
-CUresult FakeState::OccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
-                                                              int threads, size_t) {
-  *blocks = 2048 / threads;
-  return find_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult FakeState::FuncGetAttribute(int *value, CUfunction_attribute attribute,
@@ -472,14 +461,6 @@ CUresult FakeState::StreamQuery(CUstream stream) {
 
 CUresult FakeState::StreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   return events.count(event) ? check_stream(stream) : CUDA_ERROR_INVALID_HANDLE;
-}
-
-/// At once: what is on a stream here has ended.
-CUresult FakeState::LaunchHostFunc(CUstream stream, CUhostFn function, void *user) {
-  CUresult result = check_stream(stream);
-  if (result == CUDA_SUCCESS)
-    function(user);
-  return result;
 }
 
 CUresult FakeState::StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {

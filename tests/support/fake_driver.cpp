@@ -23,6 +23,9 @@ template <class Body> CUresult enter(const char *entry, Body body) {
   return result;
 }
 
+/// T, which depends on the others, so that a template may ask for members that it lacks.
+template <class T, class...> struct Late { using type = T; };
+
 bool works_when_broken(std::string_view entry) {
   return entry.find("Destroy") != std::string_view::npos ||
          entry.find("Free") != std::string_view::npos || entry == "cuModuleUnload" ||
@@ -64,7 +67,11 @@ driver::DriverApi FakeDriver::api() const {
   driver::DriverApi api;
 #define CUGRT_DRIVER_CALL(field, entry, version, need)                                             \
   api.field = [](auto... args) -> CUresult {                                                       \
-    return enter("cu" #entry, [&](FakeState &state) { return state.field(args...); });             \
+    using State = typename Late<FakeState, decltype(args)...>::type;                               \
+    if constexpr (requires(State & state) { state.field(args...); })                               \
+      return enter("cu" #entry, [&](State &state) { return state.field(args...); });               \
+    else                                                                                           \
+      return enter("cu" #entry, [](State &) { return CUDA_ERROR_NOT_SUPPORTED; });                 \
   };
 #include "device/driver/driver_api.def"
 #undef CUGRT_DRIVER_CALL

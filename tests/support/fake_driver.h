@@ -1,9 +1,9 @@
-// A CUDA driver for tests and host-side benches: a DriverApi whose functions keep the rules that
-// our code relies on (live handles, current context, copied node parameters, snapshots at
-// instantiation), record every call and can fail the nth one. It executes nothing but what a test
-// defines: a kernel is a name, parameter sizes and, if wanted, a C++ function. Device addresses are
-// host addresses. All work runs when it is enqueued, but for copies from pageable memory: these
-// land when their stream goes on or is waited for.
+// A CUDA driver for tests: a DriverApi whose functions keep the rules that our code relies on (live
+// handles, current context, copied node parameters, snapshots at instantiation), record every call
+// and can fail the nth one. Entries that no test calls are not supported. It executes nothing but
+// what a test defines: a kernel is a name, parameter sizes and, if wanted, a C++ function. Device
+// addresses are host addresses. All work runs when it is enqueued, but for copies from pageable
+// memory: these land when their stream goes on or is waited for.
 //
 // One FakeDriver lives at a time, since the table's functions carry no state; any thread may call
 // it.

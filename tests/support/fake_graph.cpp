@@ -159,15 +159,6 @@ CUresult FakeState::GraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CU
   return add_node(node, graph, after, nullptr, count, FakeWork());
 }
 
-CUresult FakeState::GraphAddEventRecordNode(CUgraphNode *node, CUgraph graph,
-                                            const CUgraphNode *after, size_t count, CUevent event) {
-  FakeWork work;
-  work.type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-  work.event = event;
-  return events.count(event) ? add_node(node, graph, after, nullptr, count, std::move(work))
-                             : CUDA_ERROR_INVALID_HANDLE;
-}
-
 CUresult FakeState::conditional_work(FakeGraph &graph, CUDA_CONDITIONAL_NODE_PARAMS &params,
                                      FakeWork &work) {
   bool size_ok = params.type == CU_GRAPH_COND_TYPE_WHILE ? params.size == 1
@@ -387,9 +378,6 @@ CUresult FakeState::run_exec(FakeExec &exec) {
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:
       result = run_conditional(exec, work);
       break;
-    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      events.at(work.event)->recorded = true;
-      break;
     default:
       break;
     }
@@ -453,11 +441,6 @@ CUresult FakeState::GraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_
   if (work.type != CU_GRAPH_NODE_TYPE_MEMSET)
     return CUDA_ERROR_INVALID_VALUE;
   *params = work.fill;
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::GraphNodeGetToolsId(CUgraphNode node, unsigned long long *id) {
-  *id = reinterpret_cast<uintptr_t>(node);
   return CUDA_SUCCESS;
 }
 

@@ -156,19 +156,6 @@ CUresult FakeState::MemHostGetDevicePointer(CUdeviceptr *address, void *data, un
   return mapped.count(*address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult FakeState::MemHostRegister(void *data, size_t, unsigned flags) {
-  if (!has_current())
-    return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags & CU_MEMHOSTREGISTER_DEVICEMAP)
-    mapped.insert(reinterpret_cast<CUdeviceptr>(data));
-  return CUDA_SUCCESS;
-}
-
-CUresult FakeState::MemHostUnregister(void *data) {
-  return mapped.erase(reinterpret_cast<CUdeviceptr>(data)) ? CUDA_SUCCESS
-                                                           : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-}
-
 CUresult FakeState::MemFreeHost(void *data) {
   if (!host_allocations.erase(reinterpret_cast<CUdeviceptr>(data)))
     return CUDA_ERROR_INVALID_VALUE;
@@ -213,11 +200,6 @@ void FakeState::land(CUstream stream) {
     if (options.execute)
       std::memcpy(pointer(upload.to), upload.bytes.data(), upload.bytes.size());
   uploads.erase(found);
-}
-
-void FakeState::land_all() {
-  while (!uploads.empty())
-    land(uploads.begin()->first);
 }
 
 CUresult FakeState::MemcpyDtoHAsync(void *to, CUdeviceptr from, size_t bytes, CUstream s) {

@@ -67,7 +67,6 @@ struct FakeWork {
   CUgraphConditionalHandle condition = 0;
   CUgraphConditionalNodeType conditional_type = CU_GRAPH_COND_TYPE_IF;
   std::vector<CUgraph> bodies;
-  CUevent event = nullptr;
   bool enabled = true;
 };
 
@@ -144,7 +143,6 @@ struct FakeState {
   CUresult check_stream(CUstream stream) const;
   /// What the stream has to copy has been copied when what comes next begins.
   void land(CUstream stream);
-  void land_all();
   FakeFunction *find_function(CUfunction function) const;
   FakeGraph *find_graph(CUgraph graph) const;
   bool device_range_ok(CUdeviceptr address, size_t bytes) const;
@@ -183,7 +181,6 @@ struct FakeState {
   CUGRT_FAKE(CtxGetCurrent, CUcontext *context);
   CUGRT_FAKE(CtxSetCurrent, CUcontext context);
   CUGRT_FAKE(CtxGetDevice, CUdevice *device);
-  CUGRT_FAKE(CtxSynchronize);
   // memory
   CUGRT_FAKE(MemGetInfo, size_t *free_bytes, size_t *total_bytes);
   CUGRT_FAKE(MemAlloc, CUdeviceptr *address, size_t bytes);
@@ -197,8 +194,6 @@ struct FakeState {
   CUGRT_FAKE(MemFreeAsync, CUdeviceptr address, CUstream stream);
   CUGRT_FAKE(MemHostAlloc, void **data, size_t bytes, unsigned flags);
   CUGRT_FAKE(MemHostGetDevicePointer, CUdeviceptr *address, void *data, unsigned flags);
-  CUGRT_FAKE(MemHostRegister, void *data, size_t bytes, unsigned flags);
-  CUGRT_FAKE(MemHostUnregister, void *data);
   CUGRT_FAKE(MemFreeHost, void *data);
   CUGRT_FAKE(MemcpyAsync, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
   CUGRT_FAKE(MemcpyHtoDAsync, CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
@@ -227,8 +222,6 @@ struct FakeState {
   CUGRT_FAKE(ModuleGetFunction, CUfunction *function, CUmodule module, const char *name);
   CUGRT_FAKE(ModuleGetGlobal, CUdeviceptr *address, size_t *bytes, CUmodule module,
              const char *name);
-  CUGRT_FAKE(OccupancyMaxActiveBlocksPerMultiprocessor, int *blocks, CUfunction function,
-             int threads, size_t dynamic_shared_bytes);
   CUGRT_FAKE(FuncGetAttribute, int *value, CUfunction_attribute attribute, CUfunction function);
   CUGRT_FAKE(FuncSetAttribute, CUfunction function, CUfunction_attribute attribute, int value);
   CUGRT_FAKE(FuncGetParamInfo, CUfunction function, size_t index, size_t *offset, size_t *bytes);
@@ -242,7 +235,6 @@ struct FakeState {
   CUGRT_FAKE(StreamQuery, CUstream stream);
   CUGRT_FAKE(StreamWaitEvent, CUstream stream, CUevent event, unsigned flags);
   CUGRT_FAKE(StreamIsCapturing, CUstream stream, CUstreamCaptureStatus *status);
-  CUGRT_FAKE(LaunchHostFunc, CUstream stream, CUhostFn function, void *user);
   CUGRT_FAKE(StreamGetCtx, CUstream stream, CUcontext *context);
   CUGRT_FAKE(ThreadExchangeStreamCaptureMode, CUstreamCaptureMode *mode);
   CUGRT_FAKE(EventCreate, CUevent *event, unsigned flags);
@@ -276,37 +268,14 @@ struct FakeState {
              CUDA_GRAPH_INSTANTIATE_PARAMS *params);
   CUGRT_FAKE(GraphUpload, CUgraphExec exec, CUstream stream);
   CUGRT_FAKE(GraphLaunch, CUgraphExec exec, CUstream stream);
-  CUGRT_FAKE(GraphAddEventRecordNode, CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-             size_t count, CUevent event);
   CUGRT_FAKE(GraphKernelNodeGetParams, CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphKernelNodeSetParams, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphMemcpyNodeGetParams, CUgraphNode node, CUDA_MEMCPY3D_v2 *params);
   CUGRT_FAKE(GraphMemsetNodeGetParams, CUgraphNode node, CUDA_MEMSET_NODE_PARAMS_v1 *params);
-  CUGRT_FAKE(GraphNodeGetToolsId, CUgraphNode node, unsigned long long *id);
   CUGRT_FAKE(GraphExecKernelNodeSetParams, CUgraphExec exec, CUgraphNode node,
              const CUDA_KERNEL_NODE_PARAMS_v2 *params);
   CUGRT_FAKE(GraphNodeSetEnabled, CUgraphExec exec, CUgraphNode node, unsigned enabled);
   CUGRT_FAKE(GraphExecDestroy, CUgraphExec exec);
-  CUGRT_FAKE(DeviceGetDevResource, CUdevice device, CUdevResource *resource,
-             CUdevResourceType type);
-  CUGRT_FAKE(DevSmResourceSplitByCount, CUdevResource *result, unsigned *groups,
-             const CUdevResource *input, CUdevResource *remaining, unsigned flags, unsigned least);
-  CUGRT_FAKE(DevResourceGenerateDesc, CUdevResourceDesc *desc, CUdevResource *resources,
-             unsigned count);
-  CUGRT_FAKE(GreenCtxCreate, CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device,
-             unsigned flags);
-  CUGRT_FAKE(GreenCtxDestroy, CUgreenCtx green);
-  CUGRT_FAKE(GreenCtxGetDevResource, CUgreenCtx green, CUdevResource *resource,
-             CUdevResourceType type);
-  CUGRT_FAKE(CtxFromGreenCtx, CUcontext *context, CUgreenCtx green);
-  CUGRT_FAKE(LibraryLoadData, CUlibrary *library, const void *code, CUjit_option *jit_options,
-             void **jit_values, unsigned jit_count, CUlibraryOption *options, void **values,
-             unsigned count);
-  CUGRT_FAKE(LibraryUnload, CUlibrary library);
-  CUGRT_FAKE(LibraryGetKernel, CUkernel *kernel, CUlibrary library, const char *name);
-  CUGRT_FAKE(LibraryGetGlobal, CUdeviceptr *address, size_t *bytes, CUlibrary library,
-             const char *name);
-  CUGRT_FAKE(KernelGetFunction, CUfunction *function, CUkernel kernel);
 #undef CUGRT_FAKE
 };
 
