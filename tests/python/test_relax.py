@@ -784,6 +784,42 @@ def test_text_goes_out():
         np.testing.assert_allclose(out[1], (factor * x).max(1), rtol=1e-6)
 
 
+NOTHING = """cugrt 1
+func @main(%x: tensor<[0, 4], f32>, %z: tensor<[n, 4], f32>) -> (tensor<[2, 0, 3], f32>, tensor<[2, n, 2], f32>)
+    attributes {upper_bounds = {n = 8}} {
+  %shape = shape [2, 0, 3]
+  %y = reshape(%x, %shape)
+  %w = reshape(%z) {shape = [2, -1, 2]}
+  return %y, %w
+}
+"""
+
+
+def test_sizes_of_zero_go_out():
+    """TVM's reshape reads one as the size of its operand."""
+    out = in_tvm(cugrt.to_relax(cugrt.Module.from_text(NOTHING)), X[:0, :4].copy(), X[:, :4].copy())
+    assert [one.shape for one in out] == [(2, 0, 3), (2, 4, 2)]
+    assert np.array_equal(out[1], X[:, :4].reshape(2, 4, 2))
+
+
+def test_views_of_nothing_go_through_passes():
+    """Of a module of kernels, whose views of whole tensors are reshapes there."""
+    from cugrt.relax.dialect import TensorType
+    from cugrt.relax.reader import Reader
+    from cugrt.relax.writer import Writer
+    from tvm import relax, tirx
+
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", TensorType((0, n), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.memory.view(x, [1, 0, n], "float32", 0)))
+    reader = Reader(builder.get(), {}, None, {}, opaque=True)
+    text = reader.read().text
+    assert "view %x, 0 : tensor<[1, 0, n], f32>" in text
+    assert Reader(Writer(text, reader).write(), {}, None, {}, opaque=True).read().text == text
+
+
 def test_a_kernel_does_not_go_out():
     legal = cugrt.transform.LegalizeOps()(cugrt.Module.from_text(OUT))
     with pytest.raises(cugrt.Error, match="launches the kernel '.*', which Relax has no place for"):

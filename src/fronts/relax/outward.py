@@ -44,8 +44,8 @@ same(
     "exp log sqrt rsqrt erf sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh floor ceil round sigmoid abs "
     "sign neg:negative is_nan:isnan is_inf:isinf logical_not bitwise_not add sub:subtract mul:multiply maximum minimum "
     "pow:power floor_mod trunc_mod:mod equal not_equal less less_equal greater greater_equal logical_and logical_or "
-    "logical_xor bitwise_and bitwise_or bitwise_xor shift_left:left_shift shift_right:right_shift where reshape "
-    "broadcast_to div:divide"
+    "logical_xor bitwise_and bitwise_or bitwise_xor shift_left:left_shift shift_right:right_shift where broadcast_to "
+    "div:divide"
 )
 same("relu silu", R.nn)
 TABLE["softplus"] = lambda m, x: R.log_add_exp(x, m.numbers(x, 0))
@@ -69,6 +69,15 @@ TABLE["scatter_elements"] = lambda m, x, at, u, axis=0, reduction="none": R.scat
 )
 TABLE["argmax"] = lambda m, x, axis=-1, keep_dims=False, last=False: arg_extreme(R.argmax, x, axis, keep_dims, last)
 TABLE["argmin"] = lambda m, x, axis=-1, keep_dims=False, last=False: arg_extreme(R.argmin, x, axis, keep_dims, last)
+
+
+@takes("reshape")
+def reshape(m, x, shape):
+    """Without elements there is nothing to take over, and TVM reads a size 0 as that of the operand."""
+    sizes = list(shape.values) if isinstance(shape, relax.ShapeExpr) else shape
+    if any(isinstance(size, (int, tirx.IntImm)) and int(size) == 0 for size in sizes):
+        return R.zeros(sizes, str(type_of(x).dtype))
+    return R.reshape(x, shape)
 
 
 def dtype_of(dtype):

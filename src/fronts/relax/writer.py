@@ -340,7 +340,8 @@ class FunctionWriter:
     def make_view(self, s):
         t = s.types[0]
         source = self.operand(s.operands[0])
-        if self.writer.opaque and s.operands[1] == 0 and str(type_of(source).dtype) == RELAX_DTYPES[t.dtype]:
+        whole = s.operands[1] == 0 and str(type_of(source).dtype) == RELAX_DTYPES[t.dtype]
+        if self.writer.opaque and whole and 0 not in t.dims:  # TVM reads a size 0 as that of the operand
             try:  # of all of it
                 return self.builder.normalize(relax.op.reshape(source, self.shape(t.dims)))
             except Exception:  # what TVM throws has no common class
