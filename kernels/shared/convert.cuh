@@ -2,7 +2,8 @@
 //
 // Floating point to integer truncates toward zero; out of range it gives the nearest value of the
 // integer type, and a NaN gives 0. Integer to integer keeps the low bits. To bool: whether the
-// value is not 0. f16 and bf16 are there with USES_F16 and USES_BF16.
+// value is not 0. A shorter float is rounded once, to nearest even, from whatever type. f16 and bf16
+// are there with USES_F16 and USES_BF16.
 #pragma once
 
 #ifdef USES_F16
@@ -34,8 +35,8 @@ typedef __nv_bfloat16 bf16;
 
 } // namespace type
 
-// What a type's values are converted through: itself for integers and f64, float for the shorter
-// ones.
+// What a type's values are converted from: itself for integers and f64, float for the shorter ones,
+// which holds them all.
 template <class T> struct Wide {
   typedef T type;
   static constexpr bool kFloating = false;
@@ -77,8 +78,6 @@ template <class To, class From> __device__ To convert(From stored) {
     return value != typename Wide<From>::type(0);
   else if constexpr (Wide<From>::kFloating && !Wide<To>::kFloating)
     return saturate<To>(value);
-  else if constexpr (Wide<To>::kFloating)
-    return To(typename Wide<To>::type(value));
   else
     return To(value);
 }

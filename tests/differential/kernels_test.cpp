@@ -95,6 +95,32 @@ TEST_CASE("casts between all plain dtypes truncate, saturate, round or keep the 
     }
 }
 
+TEST_CASE("a cast to a short float rounds once") {
+  // Just beyond the middle between two neighbours of f16 or bf16, which the number would be in f32.
+  const double above_f16 = 1 + 0x1p-11 + 0x1p-40, above_bf16 = 1 + 0x1p-8 + 0x1p-40;
+  const double whole = 0x1p24 + 0x1p16 + 1;
+  struct Case {
+    DType from, to;
+    double given, nearest;
+  };
+  const Case cases[] = {{DType::f64, DType::f16, above_f16, 1 + 0x1p-10},
+                        {DType::f64, DType::f16, -above_f16, -1 - 0x1p-10},
+                        {DType::f64, DType::f16, 65519.999999, 65504},
+                        {DType::f64, DType::bf16, above_bf16, 1 + 0x1p-7},
+                        {DType::i32, DType::bf16, whole, 0x1p24 + 0x1p17},
+                        {DType::i32, DType::bf16, -whole, -0x1p24 - 0x1p17},
+                        {DType::u32, DType::bf16, whole, 0x1p24 + 0x1p17},
+                        {DType::i64, DType::bf16, whole, 0x1p24 + 0x1p17},
+                        {DType::u64, DType::bf16, whole, 0x1p24 + 0x1p17}};
+  for (const Case &one : cases) {
+    REQUIRE(round_to(one.to, one.given) == one.nearest);
+    check({.op = Op::cast,
+           .dtype = one.from,
+           .operands = {{.dims = {1}, .values = {one.given}}},
+           .attributes = {type(one.to)}});
+  }
+}
+
 static void check_matmul(int64_t m, int64_t n, int64_t k) {
   check({.op = Op::matmul, .operands = {{{m, k}}, {{k, n}}}});
   check({.op = Op::matmul, .operands = {{{m, k}}, {{k, n}}, {{n}}}});
