@@ -43,8 +43,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
                                    ir::DType narrow)
     : module_(target), function_(function), narrow_dtype_(narrow) {
   const size_t count = function.values.size();
-  for (auto *facts :
-       {&f32_, &constant_, &narrow_, &read_narrow_, &read_as_f32_, &narrow_op_, &narrow_result_})
+  for (auto *facts : {&f32_, &constant_, &narrow_, &normed_, &read_narrow_, &read_as_f32_,
+                      &read_whole_, &narrow_op_, &narrow_result_})
     facts->assign(count, false);
   precision_.assign(count, Precision::deny);
   written_ = find_written_values(source, function);
@@ -54,8 +54,12 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
   }
   for (const ir::Block &block : function.blocks)
     for (const Binding &binding : block.bindings) {
-      if (binding.kind == BindingKind::op)
+      if (binding.kind == BindingKind::op) {
         precision_[binding.first_result] = precision_of(binding, table);
+        normed_[binding.first_result] =
+            table.narrows_moves &&
+            (ir::op_of(binding) == ir::Op::layer_norm || ir::op_of(binding) == ir::Op::rms_norm);
+      }
       if (binding.kind == BindingKind::constant)
         constant_[binding.first_result] = true;
     }
@@ -255,15 +259,21 @@ bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) cons
 void PrecisionChoices::count_uses(uint32_t number) {
   const ir::Block &block = function_.blocks[number];
   for (const Binding &binding : block.bindings) {
+    const bool is_elementwise =
+        binding.kind == BindingKind::op && binding.result_count == 1 &&
+        (ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::elementwise ||
+         ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::broadcast);
     for_uses(binding, [&](ValueId value, bool narrow) {
       (narrow ? read_narrow_ : read_as_f32_)[value.index] = true;
+      if (!narrow && !is_elementwise)
+        read_whole_[value.index] = true;
     });
     for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
       count_uses(b);
   }
   for (const Operand &result : function_.results_of(block))
     if (result.kind == Operand::Kind::value)
-      read_as_f32_[result.index] = true;
+      read_as_f32_[result.index] = read_whole_[result.index] = true;
 }
 
 } // namespace cugrt::passes

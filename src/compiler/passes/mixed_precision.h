@@ -59,6 +59,13 @@ public:
   bool only_narrow(ir::ValueId value) const {
     return read_narrow_[value.index] && !read_as_f32_[value.index];
   }
+  /// Whether what reads the value as f32 reads its narrow copy, widened: the result of a norm that
+  /// others read narrow, where only elementwise ops read it as f32, such as the sum behind a layer.
+  /// Then the norm's kernel stores it narrow, and no cast stands beside it.
+  bool is_rounded(ir::ValueId value) const {
+    return normed_[value.index] && read_narrow_[value.index] && read_as_f32_[value.index] &&
+           !read_whole_[value.index];
+  }
   bool is_written(ir::ValueId value) const { return written_[value.index]; }
   /// Whether an op is computed in the narrow dtype.
   bool is_narrow_op(const ir::Binding &op) const { return narrow_op_[op.first_result]; }
@@ -98,7 +105,9 @@ private:
   ir::Module &module_;
   const ir::Function &function_;
   ir::DType narrow_dtype_;
-  std::vector<bool> f32_, written_, constant_, narrow_, read_narrow_, read_as_f32_; // by value
+  // By value; read_whole_: as f32, by other than elementwise ops.
+  std::vector<bool> f32_, written_, constant_, narrow_, normed_, read_narrow_, read_as_f32_,
+      read_whole_;
   std::vector<Precision> precision_; // by first result of an op
   std::vector<bool> narrow_op_, narrow_result_;
 };

@@ -1,4 +1,4 @@
-// Reductions, resizes and the reshapes behind them, in the dtype of the casts around them.
+// Reductions and the reshapes behind them, in the dtype of the casts around them.
 #include "compiler/passes/narrow_reductions.h"
 
 #include "compiler/ir_names.h"
@@ -25,7 +25,7 @@ bool rounds_once(const Binding &binding) {
     return false;
   const Op op = ir::op_of(binding);
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
-         op == Op::reduce_min || op == Op::reduce_prod || op == Op::resize;
+         op == Op::reduce_min || op == Op::reduce_prod;
 }
 
 class ReductionNarrower : public ir::FunctionCloner {
@@ -87,7 +87,7 @@ private:
            uses_.readers(binding.result()).size() == found->second;
   }
 
-  /// The cast before a reduction or a resize that is read in the dtype before it alone; null where
+  /// The cast before a reduction that is read in the dtype before it alone; null where
   /// it is none.
   const Binding *cast_around(const Binding &binding, const ir::Block &block) const {
     if (!rounds_once(binding))

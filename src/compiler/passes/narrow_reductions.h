@@ -1,5 +1,5 @@
 // A reduction between casts is one of narrow elements: its kernel's sums are in f32 as before, so
-// that the result is the same number, and no cast stands around it. So is a resize.
+// that the result is the same number, and no cast stands around it.
 //
 //   %x_f32 = cast(%x) {dtype = f32}        %m = reduce_mean(%x) {axes = [1, 2]}
 //   %m = reduce_mean(%x_f32) {..}          %r = reshape(%m) {shape = [1, 512]}
@@ -13,7 +13,7 @@
 
 namespace cugrt::passes {
 
-/// The module with such reductions and resizes of f16 and bf16, where nothing else reads what they
+/// The module with such reductions of f16 and bf16, where nothing else reads what they
 /// give.
 Result<ir::Module> narrow_reductions(const ir::Module &module);
 

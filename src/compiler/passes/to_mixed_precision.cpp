@@ -170,8 +170,14 @@ void Narrower::defined_results(const Binding &binding, SourceLocation location) 
     if (!choices_.is_f32(result))
       continue;
     defined(result, choices_.is_narrow(result));
-    if (!choices_.is_narrow(result) && choices_.only_narrow(result) && !choices_.is_written(result))
+    if (choices_.is_narrow(result) || choices_.is_written(result))
+      continue;
+    if (choices_.only_narrow(result) || choices_.is_rounded(result))
       version(result, true, location);
+    if (choices_.is_rounded(result)) {
+      versions_[result.index].f32 = ValueId();
+      version(result, false, location);
+    }
   }
 }
 

@@ -95,9 +95,10 @@ TEST_CASE("mixed precision is off unless a dtype is chosen") {
 
 TEST_CASE("each value is cast once to a dtype, however many ops need it so") {
   const std::string text = narrowed(kNet, {{"mixed.dtype", "f16"}});
-  for (const char *name : {"x_f16", "w_f16", "act_f32", "norm_f16", "z_f32", "left_f32"})
+  for (const char *name :
+       {"x_f16", "w_f16", "act_f32", "norm_f16", "norm_f32", "z_f32", "left_f32"})
     CHECK(count(text, "%" + std::string(name) + " = cast(") == 1);
-  CHECK(count(text, " = cast(") == 6);
+  CHECK(count(text, " = cast(") == 7);
 }
 
 TEST_CASE("what bf16 gives is what f16 gives with the dtype renamed") {
@@ -158,6 +159,31 @@ func @main(%x: tensor<[4, 6], f32>, %w: tensor<[6, 8], f32>, %b: tensor<[8], f32
     CAPTURE(stays);
     CHECK(count(stays, "%apart = reshape(%sum, ") == 1);
   }
+}
+
+TEST_CASE(
+    "what a norm gives is stored narrow where products and sums read it, not where others do") {
+  const auto text = [](const std::string &behind) {
+    return narrowed(R"(cugrt 1
+func @main(%x: tensor<[n, 4], f32>, %w: tensor<[4, 4], f32>, %scale: tensor<[4], f32>)
+    -> (tensor<[n, 4], f32>) {
+  %norm = layer_norm(%x, %scale)
+  %y = matmul(%norm, %w)
+  )" + behind + R"(
+  return %z
+}
+)",
+                    {{"mixed.dtype", "f16"}});
+  };
+  const std::string sum = text("%z = add(%norm, %y)");
+  INFO(sum);
+  CHECK(count(sum, "%norm_f16 = cast(%norm) {dtype = f16}") == 1);
+  CHECK(count(sum, "%norm_f32 = cast(%norm_f16) {dtype = f32}") == 1);
+  CHECK(count(sum, "add(%norm_f32, %y_f32)") == 1);
+  const std::string whole = text("%u = softmax(%norm)\n  %v = add(%norm, %u)\n  %z = add(%v, %y)");
+  INFO(whole);
+  CHECK(count(whole, "softmax(%norm)") == 1);
+  CHECK(count(whole, "add(%norm, %u)") == 1);
 }
 
 TEST_CASE("a resized image is narrow, its scales are f32, whether constants or parameters") {
