@@ -49,15 +49,27 @@ void write_optimised(const PlanOptions &options) {
   model.write_onnx(optimised(model.module(), options), options.onnx);
 }
 
-GroupMember member_of(const std::string &path, const PlanOptions &options) {
+/// `weights`: those that the file has, if any.
+GroupMember member_of(const std::string &path, const PlanOptions &options,
+                      std::optional<cugrt::Weights> &weights) {
   const std::string name = std::filesystem::path(path).stem().string();
-  if (is_pack(path))
-    return group_member(name, cugrt::Pack::load(path).report(CUGRT_REPORT_JSON, {}));
+  if (is_pack(path)) {
+    const cugrt::Pack pack = cugrt::Pack::load(path);
+    try {
+      weights = pack.weights();
+    } catch (const cugrt::Error &) { // a file beside it that is not here: they are known by size
+    }
+    return group_member(name, pack.report(CUGRT_REPORT_JSON, {}));
+  }
   std::vector<std::string> inputs;
   auto memory = cugrt::detail::sized<cugrt_llm_memory>();
-  const cugrt::Module module = is_gguf(path)
-                                   ? plan_language_model(path, options.language, memory)
-                                   : load_with_weights(path, "", options.import, inputs).module;
+  const cugrt::Module module = [&] {
+    if (is_gguf(path))
+      return plan_language_model(path, options.language, memory);
+    LoadedModule loaded = load_with_weights(path, "", options.import, inputs);
+    weights = std::move(loaded.weights);
+    return std::move(loaded.module);
+  }();
   auto plan_options = cugrt::detail::sized<cugrt_plan_options>();
   options.planning.apply(plan_options);
   plan_options.format = CUGRT_REPORT_JSON;
@@ -71,9 +83,12 @@ GroupMember member_of(const std::string &path, const PlanOptions &options) {
 
 void plan_group(const PlanOptions &options) {
   GroupPlan group;
-  group.members.push_back(member_of(options.module, options));
-  for (const std::string &path : options.others)
-    group.members.push_back(member_of(path, options));
+  std::vector<std::string> paths = {options.module};
+  paths.insert(paths.end(), options.others.begin(), options.others.end());
+  std::vector<std::optional<cugrt::Weights>> weights(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i)
+    group.members.push_back(member_of(paths[i], options, weights[i]));
+  share_weights(group, weights);
   for (size_t i = 0; i < group.members.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (group.members[i].name == group.members[k].name)

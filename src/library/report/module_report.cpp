@@ -207,6 +207,8 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       row.symbols.push_back({function.symbols[i].name,
                              symbols.known[i] ? std::optional(symbols.values[i]) : std::nullopt});
   const std::vector<bool> read = weights_read(function);
+  const bool computes =
+      functions_of_weights(plan)[static_cast<size_t>(&function - plan.functions.data())];
   for (size_t i = 0; i < function.params.size(); ++i) {
     const plan::Param &param = function.params[i];
     if (param.kind != plan::ParamKind::tensor && !read[i])
@@ -217,6 +219,9 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       if (!sized.ok())
         return overflows(function, "parameter %" + param.name, param.location);
       bytes = *sized;
+      if (bytes && param.kind == plan::ParamKind::weight && !computes &&
+          !computed_weight(plan, param))
+        row.given_weights.emplace_back(param.name, *bytes);
     }
     CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
   }

@@ -352,12 +352,16 @@ std::string plan_json(const PlanView &view) {
     Json symbols = Json::object();
     for (const auto &[name, value] : row.symbols)
       symbols[name] = value ? Json(*value) : Json();
+    Json given = Json::object();
+    for (const auto &[name, bytes] : row.given_weights)
+      given[name] = bytes;
     memory.push_back({{"function", row.function},
                       {"symbols", std::move(symbols)},
                       {"constraints", row.constraints},
                       {"arena_bytes", bytes_json(row.arena)},
                       {"argument_bytes", bytes_json(row.arguments)},
                       {"weight_bytes", bytes_json(row.weights)},
+                      {"given_weight_bytes", std::move(given)},
                       {"result_bytes", bytes_json(row.results)},
                       {"unplanned_bytes", bytes_json(row.dynamic)},
                       {"total_bytes", bytes_json(row.total)},

@@ -17,6 +17,8 @@ struct MemoryRow {
   std::vector<std::string> constraints;
   std::optional<uint64_t> arena = 0, arguments = 0, weights = 0, results = 0, dynamic = 0,
                           total = 0;
+  /// Bytes by name of the weights that runs read as they are given, where these are known.
+  std::vector<std::pair<std::string, uint64_t>> given_weights;
   /// The kernel that reads and writes the most bytes, and how many: as much at least may have to
   /// end before an urgent run beside gets the device. "": none, or a size is not known.
   std::string longest;

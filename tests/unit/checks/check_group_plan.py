@@ -4,6 +4,7 @@ PACK is of x times a weight of 4 rows and 3 columns, n up to 8.
 """
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,24 @@ func @main(%x: tensor<[n, {width}], f32>, %u: tensor<[{width}, {wide}], f32>, %v
   return %q
 }}
 """
+
+
+def chain(count):
+    """A module of products with `count` weights of 16 x 16."""
+    steps = "".join(f"  %y{i + 1} = matmul(%y{i}, %w{i})\n" for i in range(count))
+    params = "".join(f", %w{i}: tensor<[16, 16], f32>" for i in range(count))
+    return (f"cugrt 1\nfunc @main(%y0: tensor<[n, 16], f32>{params}) -> (tensor<[n, 16], f32>)\n"
+            f"    attributes {{num_inputs = 1, upper_bounds = {{n = 8}}}} {{\n{steps}  return %y{count}\n}}\n")
+
+
+def write_weights(path, values):
+    """A safetensors file of matrices that are filled with one number each."""
+    size = 16 * 16 * 4
+    header = json.dumps({f"w{i}": {"dtype": "F32", "shape": [16, 16], "data_offsets": [i * size, (i + 1) * size]}
+                         for i in range(len(values))}).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.write(b"".join(struct.pack("<f", value) * 256 for value in values))
 
 
 def main():
@@ -80,6 +99,30 @@ def main():
         packed, = json.loads(run(pack, "--group", "--json").stdout)["models"]
         check(packed["name"] == "model" and packed["weight_bytes"] == 48 and packed["result_bytes"] == 8 * (3 * 4 + 8),
               f"a pack: {packed}")
+
+        # Weights by what fills them. "two" has half of what "one" has, "few" but a third of what "many" has. What
+        # "four" reads lies in these two, and needs no memory of its own.
+        packs = {}
+        for name, values in {"one": [1, 2], "two": [5, 2], "none": [6, 7], "many": [8, 9, 10], "few": [8, 11],
+                             "four": [1, 2, 8, 9, 10]}.items():
+            source, given, packs[name] = (os.path.join(folder, name + end)
+                                          for end in (".cugrt", ".safetensors", ".pack"))
+            with open(source, "w") as file:
+                file.write(chain(len(values)))
+            write_weights(given, values)
+            subprocess.run([tool, "compile", "--arch", "compute_75", source, "-o", packs[name], "--weights", given],
+                           capture_output=True, timeout=120, check=True)
+        group = json.loads(run(*packs.values(), "--group", "--json").stdout)
+        shared = {model["name"]: model["shared_weight_bytes"] // 1024 for model in group["models"]}
+        check(shared == {"one": 0, "two": 1, "none": 0, "many": 0, "few": 0, "four": 5}, f"weights alike: {shared}")
+        of_all = {name: sum(model[name] for model in group["models"])
+                  for name in ("weight_bytes", "shared_weight_bytes", "arena_bytes", "result_bytes")}
+        check(group["total_bytes"] == sum(of_all.values()) - 2 * of_all["shared_weight_bytes"], f"alike once: {group}")
+        # With "four" run "one" and "many".
+        check(group["least_bytes"] == of_all["arena_bytes"] + of_all["result_bytes"] + 5 * 1024, f"least: {group}")
+        check("6144 bytes are not counted again" in run(*packs.values(), "--group").stdout, "told in text")
+        os.remove(os.path.join(folder, "one.safetensors"))
+        check(run(*packs.values(), "--group", "--json").returncode == 0, "weights that are not here")
 
         for arguments, message in ((files, "--group"), ([*files, "--group", "--word", "eyes=a,d"], "no model 'd'"),
                                    ([*files, "--group", "--word", "eyes"], "--word is"),

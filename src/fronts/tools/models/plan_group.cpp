@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 // As instances are reckoned where nothing was measured; see cugrt_costs.
 constexpr uint64_t kNodeBytes = 10 << 10, kInstanceBytes = 16 << 10;
+// Weights lie at multiples of it.
+constexpr uint64_t kWeightAlignment = 256;
 
 std::string line(const char *name, const char *word, const std::array<uint64_t, 6> &bytes) {
   std::array<char, 256> text{};
@@ -65,8 +67,8 @@ uint64_t GroupPlan::total() const {
 uint64_t GroupPlan::least() const {
   uint64_t weights = 0, largest = 0;
   for (const GroupMember &member : members) {
-    weights += member.weights;
-    largest = std::max(largest, member.weights);
+    weights += member.own_weights();
+    largest = std::max(largest, member.own_weights() + member.bases);
   }
   return total() - weights + largest;
 }
@@ -82,6 +84,8 @@ GroupMember group_member(const std::string &name, const std::string &report) {
       arena += one.at("bytes").get<uint64_t>();
     for (const Json &row : plan.at("memory")) { // of each function; they share their weights
       member.weights = std::max(member.weights, row.at("weight_bytes").get<uint64_t>());
+      for (const auto &[weight, bytes] : row.at("given_weight_bytes").items())
+        member.given[weight] = bytes.get<uint64_t>();
       if (!row.at("result_bytes").is_null())
         results += row.at("result_bytes").get<uint64_t>();
       if (const auto bytes = row.at("longest_node_bytes").get<uint64_t>();
@@ -98,6 +102,45 @@ GroupMember group_member(const std::string &name, const std::string &report) {
     member.instances = std::max(member.instances, instances);
   }
   return member;
+}
+
+void share_weights(GroupPlan &plan, const std::vector<std::optional<cugrt::Weights>> &sets) {
+  using Bytes = std::map<std::string, std::string_view>; // by name
+  std::vector<Bytes> own(plan.members.size());           // what each has in memory of its own
+  for (size_t i = 0; i < plan.members.size(); ++i) {
+    GroupMember &member = plan.members[i];
+    for (size_t w = 0; sets[i] && w < sets[i]->count(); ++w) {
+      const char *name = nullptr;
+      cugrt_tensor tensor{};
+      cugrt::check(cugrt::api().weights_at(sets[i]->get(), w, &name, &tensor));
+      if (const auto given = member.given.find(name); given != member.given.end())
+        own[i][name] = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)),
+                        given->second};
+    }
+    for (size_t k = 0; k < i; ++k) {
+      std::vector<std::string> alike;
+      std::map<const char *, uint64_t> read; // of the earlier one's
+      uint64_t held = 0, read_bytes = 0;
+      for (const auto &[name, bytes] : own[k])
+        held = (held + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment + bytes.size();
+      for (const auto &[name, bytes] : own[i])
+        for (const auto &[other, there] : own[k])
+          if (!bytes.empty() && bytes == there) {
+            alike.push_back(name);
+            read[there.data()] = there.size();
+            break;
+          }
+      for (const auto &[at, bytes] : read)
+        read_bytes += bytes;
+      if (read_bytes == 0 || read_bytes < held / 2)
+        continue;
+      member.bases += plan.members[k].own_weights();
+      for (const std::string &name : alike) {
+        member.shared += own[i].at(name).size();
+        own[i].erase(name);
+      }
+    }
+  }
 }
 
 void set_word(GroupPlan &plan, const std::string &setting) {
@@ -122,12 +165,13 @@ std::string group_text(const GroupPlan &plan) {
   std::snprintf(head.data(), head.size(), "%-20s %-10s %14s %14s %14s %14s %14s %14s\n", "model",
                 "word", "weights", "arena", "results", "caches", "total", "instances");
   std::string text = head.data();
-  uint64_t weights = 0, results = 0, caches = 0, instances = 0;
+  uint64_t weights = 0, shared = 0, results = 0, caches = 0, instances = 0;
   for (const GroupMember &member : plan.members) {
     text += line(member.name.c_str(), member.word.c_str(),
-                 {member.weights, member.arena, member.results, member.caches, member.total(),
+                 {member.own_weights(), member.arena, member.results, member.caches, member.total(),
                   member.instances});
-    weights += member.weights;
+    weights += member.own_weights();
+    shared += member.shared;
     results += member.results;
     caches += member.caches;
     instances += member.instances;
@@ -140,6 +184,9 @@ std::string group_text(const GroupPlan &plan) {
     text += "Longest node: '" + longest->longest + "' of " + longest->name +
             ", which reads and writes " + std::to_string(longest->longest_bytes) +
             " bytes: an urgent run may have to wait for it.\n";
+  if (shared != 0)
+    text += "Weights of " + std::to_string(shared) +
+            " bytes are not counted again: earlier models have them alike.\n";
   text += "With weights of one model at a time: " + std::to_string(plan.least()) + " bytes.\n";
   if (plan.budget)
     text += "The budget of " + std::to_string(*plan.budget) + " bytes " +
@@ -155,6 +202,7 @@ std::string group_json(const GroupPlan &plan) {
     members.push_back({{"name", member.name},
                        {"word", member.word.empty() ? Json() : Json(member.word)},
                        {"weight_bytes", member.weights},
+                       {"shared_weight_bytes", member.shared},
                        {"arena_bytes", member.arena},
                        {"result_bytes", member.results},
                        {"cache_bytes", member.caches},
@@ -196,7 +244,7 @@ std::string group_svg(const GroupPlan &plan) {
     bar("#4878a8", "arena", places[member.word.empty() ? "=" + member.name : member.word],
         member.arena);
     using Part = std::tuple<const char *, const char *, uint64_t>;
-    const Part parts[] = {{"#c08040", "weights", member.weights},
+    const Part parts[] = {{"#c08040", "weights", member.own_weights()},
                           {"#68a868", "results", member.results},
                           {"#a05890", "caches", member.caches}};
     for (const auto &[colour, what, bytes] : parts) {

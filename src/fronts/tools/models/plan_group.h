@@ -3,6 +3,7 @@
 
 #include "tool.h"
 
+#include <map>
 #include <optional>
 
 namespace tool {
@@ -11,10 +12,14 @@ namespace tool {
 struct GroupMember {
   std::string name, word; // "": none
   uint64_t weights = 0, arena = 0, results = 0, caches = 0;
-  uint64_t instances = 0; // estimated: one for each region
-  std::string longest;    // its node that reads and writes the most bytes, where sizes are known
+  uint64_t shared = 0; // of its weights, those that lie in memory of earlier models
+  uint64_t bases = 0;  // bytes that these models have of weights, which come with its own
+  std::map<std::string, uint64_t> given; // bytes by name of weights that are read as given
+  uint64_t instances = 0;                // estimated: one for each region
+  std::string longest; // its node that reads and writes the most bytes, where sizes are known
   uint64_t longest_bytes = 0;
-  uint64_t total() const { return weights + arena + results + caches; }
+  uint64_t own_weights() const { return weights - shared; }
+  uint64_t total() const { return own_weights() + arena + results + caches; }
 };
 
 struct GroupPlan {
@@ -23,7 +28,8 @@ struct GroupPlan {
 
   /// An arena that members of one word share counts once, as large as the largest.
   uint64_t arenas() const;
-  /// Weights, arenas, results and caches; instances have budgets of their own.
+  /// Weights, those that models share once, arenas, results and caches; instances have budgets of
+  /// their own.
   uint64_t total() const;
   /// What runs at least need: the weights of all but one word's or model's may be away.
   uint64_t least() const;
@@ -31,6 +37,9 @@ struct GroupPlan {
 
 /// From the report in JSON of a module, or of a pack: what the plan needs that needs most.
 GroupMember group_member(const std::string &name, const std::string &report);
+/// Tensors that a member has alike with an earlier one lie there once, by the rule of groups: where
+/// at least half of what that one has of its own is read. `sets`: of each member; null: not known.
+void share_weights(GroupPlan &plan, const std::vector<std::optional<cugrt::Weights>> &sets);
 /// "NAME=a,b": what those members have in common.
 void set_word(GroupPlan &plan, const std::string &setting);
 
