@@ -423,7 +423,9 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   if (kernel.open_ended)
     launch.local_stride =
         std::max(launch.local_stride, std::min(config.stack_bytes, kMaxStackBytes) & ~uint64_t(15));
-  launch.counting = config.counters || config.accesses || coverage::enabled();
+  launch.counting =
+      config.counters || config.accesses || config.report_polling || coverage::enabled();
+  const bool is_alone = config.order || config.report_polling;
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;
@@ -436,8 +438,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
                       std::max<uint32_t>(1, uint32_t(profile_.max_threads_per_multiprocessor) /
                                                 std::max(1u, threads));
   resident = std::max<uint64_t>(1, resident / cluster_blocks);
-  grid.residents = config.order ? uint32_t(resident) : uint32_t(resident / pool.width() + 1);
-  uint64_t width = config.order         ? 1
+  grid.residents = is_alone ? uint32_t(resident) : uint32_t(resident / pool.width() + 1);
+  uint64_t width = is_alone             ? 1
                    : config.max_threads ? std::min(config.max_threads, pool.width())
                                         : pool.width();
   uint64_t helpers = std::min<uint64_t>(width - 1, grid.clusters - 1);

@@ -282,6 +282,12 @@ std::optional<AddressRange> AddressSpace::find_granule(uint64_t address, uint64_
   return granules.contains(address, bytes) ? range : std::nullopt;
 }
 
+bool AddressSpace::is_shared(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  const auto range = allocation_before(address);
+  return !owns(address) || (range && shared_.contains(range->begin));
+}
+
 bool AddressSpace::track_undefined() {
   if (!undefined_)
     undefined_ = UndefinedBytes::create(base_, size_);

@@ -89,6 +89,8 @@ public:
   bool track_undefined();
   /// Null unless that has been asked for. Who writes to host() says so here.
   UndefinedBytes *undefined() const { return undefined_.get(); }
+  /// Whether the host reaches it at its address, too: pinned, managed, the program's own.
+  bool is_shared(uint64_t address) const;
   /// True for any address of the reserved range, live or not.
   bool owns(uint64_t address) const { return address - base_ < size_; }
   /// Where the bytes of a device address are. The caller has checked the range.

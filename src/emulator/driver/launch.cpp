@@ -324,6 +324,11 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   };
   if (driver.findings.enabled(Check::bounds))
     config.report_bounds = &report_bounds;
+  const PollingReport report_polling = [&](const std::string &text) {
+    driver.findings.report_at(Check::polling, work.function->info->name, text);
+  };
+  if (driver.findings.enabled(Check::polling) && !is_cooperative(work))
+    config.report_polling = &report_polling;
   const UninitializedReport report_uninitialized = [&](const std::string &site,
                                                        const std::string &text) {
     driver.findings.report_at(Check::uninitialized, site, text);

@@ -69,6 +69,7 @@ using UninitializedReport = std::function<void(const std::string &site, const st
 /// Are told one line of text; likewise.
 using RaceReport = std::function<void(const std::string &)>;
 using BoundsReport = std::function<void(const std::string &)>;
+using PollingReport = std::function<void(const std::string &)>;
 
 constexpr uint64_t kDefaultStackBytes = 1024;
 constexpr uint64_t kMaxStackBytes = 512 << 10; // local memory of a thread, by the architecture
@@ -113,6 +114,9 @@ struct LaunchConfig {
   const UninitializedReport *report_uninitialized = nullptr;
   /// Is told of each access beyond an allocation that stays in its granule; otherwise nobody is.
   const BoundsReport *report_bounds = nullptr;
+  /// Is told of a block that waits for one that has not begun, which slows the launch
+  /// (exec/checks/poll_check.h); otherwise none is looked for. Not of cooperative launches.
+  const PollingReport *report_polling = nullptr;
   /// Of malloc and free; null: none, and what they gave is out of bounds.
   DeviceHeap *heap = nullptr;
   /// Of a cooperative launch: the address of two words, zeros at first, of which cooperative groups

@@ -2,6 +2,7 @@
 #include "emulator/exec/grid.h"
 
 #include "emulator/exec/checks/accesses.h"
+#include "emulator/exec/checks/poll_check.h"
 
 #include <algorithm>
 #include <deque>
@@ -53,20 +54,27 @@ void Grid::work() {
   std::optional<ClusterOrder> order;
   if (launch.config->order)
     order.emplace(*launch.config->order, clusters);
+  std::optional<PollCheck> polls;
+  if (launch.config->report_polling)
+    polls.emplace(*launch.config->report_polling, *launch.memory);
   std::deque<std::unique_ptr<Cluster>> active, idle;
   bool widen = true; // take another cluster before going on with those there are
   while (!failed.load(std::memory_order_relaxed)) {
     bool fresh = false;
+    if (polls)
+      widen = polls->may_begin();
     if (widen && active.size() < residents) {
       uint64_t index = next.fetch_add(1, std::memory_order_relaxed);
       if (index < clusters) {
         if (idle.empty())
           idle.push_back(make_cluster(launch, ranges.data()));
         for (const auto &block : idle.back()->blocks) {
-          block->accesses = launch.config->accesses ? &accesses : nullptr;
+          block->accesses = polls ? &polls->turn() : launch.config->accesses ? &accesses : nullptr;
           block->draws = order ? &order->draws : nullptr;
         }
         begin_cluster(*idle.back(), order ? order->number(index) : index);
+        if (polls)
+          polls->began(*idle.back());
         active.push_front(std::move(idle.back()));
         idle.pop_back();
         fresh = true;
@@ -81,6 +89,11 @@ void Grid::work() {
     std::unique_ptr<Cluster> cluster = std::move(active.front());
     active.pop_front();
     BlockState state = run_cluster(*cluster);
+    if (polls) {
+      if (launch.config->accesses)
+        accesses.add(polls->turn());
+      polls->turned(*cluster, state);
+    }
     widen = fresh || state == BlockState::finished;
     if (state == BlockState::running) {
       active.push_back(std::move(cluster)); // others get their turn: it may wait for them

@@ -4,7 +4,8 @@
   check_persistent_faults.py CUGRT_TOOL KERNELS_FOLDER
 
 A word goes out without its step, a block waits for nobody where it must, a slot of a ring is read before its copy has
-come: each may go well on a device for long. Each fault must be found and named, and nothing where there is none.
+come, blocks that wait for one another are no cooperative launch: each may go well on a device for long. Each fault
+must be found and named, and nothing where there is none.
 """
 import os
 import re
@@ -97,7 +98,7 @@ class PersistentFaults(unittest.TestCase):
                                    *[a for x in values.items() for a in ("--input", "=".join(x))]],
                                   capture_output=True, text=True,
                                   env=dict(os.environ, CUGRT_DRIVER="emulated", CUGRT_EMU_REPORT="stderr",
-                                           CUGRT_EMU_CHECK="race,bounds,uninitialized", CUGRT_EMU_ORDER=order))
+                                           CUGRT_EMU_CHECK="race,bounds,uninitialized,polling", CUGRT_EMU_ORDER=order))
 
     def findings(self, ran):
         return [line for line in ran.stderr.splitlines() if line.startswith("cugrt-emu: ")]
@@ -116,6 +117,12 @@ class PersistentFaults(unittest.TestCase):
         ran = self.ran((r"if \(thread == 0\)\n( *)asm volatile\(\"st\.release", r'if (false)\n\1asm volatile("st.release'))
         self.assertNotEqual(ran.returncode, 0)
         self.assertIn("gave up waiting", ran.stderr)
+
+    def test_a_normal_grid_that_polls(self):
+        ran = self.ran((r"(?m)^(  launch \{.*) cooperative \}\n(?:  launch \{.*\}\n)+", r"\1 }\n"))
+        of = "polling: kernel decode_persistent_f16, block "
+        named = [line for line in self.findings(ran) if of in line and "waits for what is written" in line]
+        self.assertTrue(named, ran.stderr)
 
     def test_a_slot_is_read_too_early(self):
         ran = self.ran((r"wait_for_copies<kSlots - 1>\(\);", "wait_for_copies<kSlots + 1>();"))

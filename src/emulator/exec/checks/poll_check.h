@@ -1,0 +1,56 @@
+// Blocks that wait for a block of their grid that has not begun. Only a cooperative launch holds
+// all blocks at once; any other may run them one after the other, and they would wait for ever.
+//
+// So the grid begins a block only where there is none that can go on: all others have had a turn in
+// which they read what others write (volatile, relaxed, acquire) and wrote nothing, since anyone
+// last did anything else. What a block that begins after that writes there, before it waits itself,
+// is what they waited for. Who waits for the host, for another launch or for blocks that have begun
+// is not told, nor who asks by atomic operations: others begin after some of its turns.
+#pragma once
+
+#include "emulator/exec/checks/accesses.h"
+#include "emulator/exec/cluster.h"
+
+#include <map>
+#include <string>
+
+namespace cugrt::emulator {
+
+/// Of one launch, which runs on one thread. Tells its first finding.
+class PollCheck {
+public:
+  PollCheck(const PollingReport &report, const AddressSpace &memory)
+      : report_(report), memory_(memory) {}
+
+  /// What clusters touch in a turn.
+  LaunchAccesses &turn() { return turn_; }
+
+  /// Whether another cluster may begin.
+  bool may_begin() const;
+  void began(const Cluster &cluster);
+  /// After a turn, which ended in `state`; turn() is empty again.
+  void turned(const Cluster &cluster, BlockState state);
+
+private:
+  struct Active {
+    uint64_t number = 0; // in the order in which they began
+    uint32_t ran = 0;    // so many turns in a row ended with threads that go on and on
+    bool waits = false;  // as said above
+    AccessSet polled;    // by the turn in which it waited
+  };
+  struct Waiting {
+    AccessSet polled;
+    std::string block;
+  };
+  void compare(const Cluster &cluster, AccessSet &written);
+
+  const PollingReport &report_;
+  const AddressSpace &memory_;
+  LaunchAccesses turn_;
+  std::map<const Cluster *, Active> active_;
+  uint64_t begun_ = 0;
+  std::vector<Waiting> waiting_; // all that there were when the last one began, until one goes on
+  bool told_ = false;
+};
+
+} // namespace cugrt::emulator

@@ -1,0 +1,161 @@
+// Blocks that wait for others of their grid, which only a cooperative launch has at once.
+#include "emulator/unit/driver/session.h"
+
+namespace {
+
+// A thread a block. cells[0] gives tickets; cells[1 + i] is what block, or ticket, i has written.
+// `ahead`: each waits for the next block, the last for nobody. `behind`: each waits for the ticket
+// before its own, which a block has that has begun. `lock`: each takes the lock in cells[1] while
+// it adds to cells[2], and reads until it is free. `asks`: as ahead, by atomic operations.
+constexpr char kPollingPtx[] = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .entry ahead(.param .u64 cells)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [cells];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %nctaid.x;
+  mul.wide.u32 %d2, %r1, 4;
+  add.u64 %d3, %d1, %d2;
+  sub.u32 %r2, %r2, 1;
+  setp.eq.u32 %p1, %r1, %r2;
+  @%p1 bra WRITE;
+WAIT:
+  ld.acquire.gpu.u32 %r3, [%d3+8];
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra WAIT;
+WRITE:
+  st.release.gpu.u32 [%d3+4], 1;
+  ret;
+}
+.visible .entry behind(.param .u64 cells)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [cells];
+  atom.add.u32 %r1, [%d1], 1;
+  mul.wide.u32 %d2, %r1, 4;
+  add.u64 %d3, %d1, %d2;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra WRITE;
+WAIT:
+  ld.acquire.gpu.u32 %r3, [%d3];
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra WAIT;
+WRITE:
+  st.release.gpu.u32 [%d3+4], 1;
+  ret;
+}
+.visible .entry lock(.param .u64 cells)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [cells];
+WAIT:
+  ld.volatile.u32 %r1, [%d1+4];
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra WAIT;
+  atom.acquire.gpu.cas.b32 %r2, [%d1+4], 0, 1;
+  setp.ne.u32 %p2, %r2, 0;
+  @%p2 bra WAIT;
+  ld.u32 %r3, [%d1+8];
+  add.u32 %r3, %r3, 1;
+  st.u32 [%d1+8], %r3;
+  atom.release.gpu.exch.b32 %r2, [%d1+4], 0;
+  ret;
+}
+.visible .entry asks(.param .u64 cells)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [cells];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %nctaid.x;
+  mul.wide.u32 %d2, %r1, 4;
+  add.u64 %d3, %d1, %d2;
+  sub.u32 %r2, %r2, 1;
+  setp.eq.u32 %p1, %r1, %r2;
+  @%p1 bra WRITE;
+WAIT:
+  atom.or.b32 %r3, [%d3+8], 0;
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra WAIT;
+WRITE:
+  atom.exch.b32 %r4, [%d3+4], 1;
+  ret;
+}
+)";
+
+constexpr uint32_t kBlocks = 5;
+
+std::string found_in(const char *name, const std::string &order, bool cooperative) {
+  Session session{"CUGRT_EMU_CHECK=polling", "CUGRT_EMU_ORDER=" + order};
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, kPollingPtx));
+  CUdeviceptr cells = upload(std::vector<uint32_t>(kBlocks + 2));
+  void *params[] = {&cells};
+  if (cooperative)
+    OK(CU(cuLaunchCooperativeKernel)(kernel(module, name), kBlocks, 1, 1, 1, 1, 1, 0, nullptr,
+                                     params));
+  else
+    OK(CU(cuLaunchKernel)(kernel(module, name), kBlocks, 1, 1, 1, 1, 1, 0, nullptr, params,
+                          nullptr));
+  OK(CU(cuCtxSynchronize)());
+  const auto left = download<uint32_t>(cells, kBlocks + 1);
+  if (std::string(name) == "lock")
+    CHECK(left[2] == kBlocks);
+  else
+    CHECK(std::vector<uint32_t>(left.begin() + 1, left.end()) == std::vector<uint32_t>(kBlocks, 1));
+  return findings();
+}
+
+} // namespace
+
+TEST_CASE(
+    "A block that waits for one that has not begun is told, unless the launch is cooperative") {
+  for (const char *order : {"", "1", "2", "3"}) {
+    INFO("order " << order);
+    const std::string found = found_in("ahead", order, false);
+    CHECK(found.find("polling: kernel ahead, block (") == 0);
+    CHECK(found.find("which has not begun") != std::string::npos);
+    CHECK(found.find('\n') == found.size() - 1);
+    CHECK(found_in("ahead", order, true).empty());
+  }
+}
+
+TEST_CASE("Who waits for blocks that have begun, or takes a lock, is not told") {
+  for (const char *order : {"", "1", "2", "3"})
+    for (const char *name : {"behind", "lock", "asks"}) {
+      INFO(name << ", order " << order);
+      CHECK(found_in(name, order, false).empty());
+    }
+}
+
+TEST_CASE("Blocks that wait for the host are not told, whoever else begins meanwhile") {
+  Session session{"CUGRT_EMU_CHECK=polling"};
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, kPollingPtx));
+  void *pinned = nullptr;
+  OK(CU(cuMemHostAlloc)(&pinned, (kBlocks + 2) * 4, 0));
+  auto *cells = static_cast<uint32_t *>(pinned);
+  std::fill(cells, cells + kBlocks + 2, 0u);
+  cells[1] = 1; // the lock is taken: by the host
+  CUdeviceptr address = CUdeviceptr(uintptr_t(pinned));
+  void *params[] = {&address};
+  OK(CU(cuLaunchKernel)(kernel(module, "lock"), kBlocks, 1, 1, 1, 1, 1, 0, nullptr, params,
+                        nullptr));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  __atomic_store_n(cells + 1, 0u, __ATOMIC_SEQ_CST);
+  OK(CU(cuCtxSynchronize)());
+  CHECK(cells[2] == kBlocks);
+  CHECK(findings().empty());
+  OK(CU(cuMemFreeHost)(pinned));
+}
