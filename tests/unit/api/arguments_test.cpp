@@ -116,6 +116,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(session_run);
   CHECK_NULLS(session_synchronize);
   CHECK_NULLS(session_update_weights);
+  CHECK_NULLS(session_update_weights_in_place);
   CHECK_NULLS(session_is_idle);
   CHECK_NULLS(session_get_counters);
   CHECK_NULLS(session_graph_report);
