@@ -244,12 +244,12 @@ CUresult fault_code(FaultKind kind) {
 
 } // namespace
 
-namespace {
-
 bool is_cooperative(const KernelWork &work) {
   auto it = work.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   return it != work.attributes.end() && it->second.cooperative;
 }
+
+namespace {
 
 /// The workspace of a cooperative launch, for as long as it runs.
 class GridWorkspace {

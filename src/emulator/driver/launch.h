@@ -34,6 +34,7 @@ CUresult check_known(Driver &driver, CUlaunchAttributeID id);
 /// Blocks of a cluster, as the kernel was compiled, as the launch says, or else as the function's
 /// attributes do; zeros: it has none.
 std::array<uint32_t, 3> cluster_of(const KernelWork &work);
+bool is_cooperative(const KernelWork &work);
 /// How many a cluster of the function may have.
 uint32_t max_cluster_blocks(const Function &function);
 /// Copies arguments given in either of the two forms, by the kernel's layout.

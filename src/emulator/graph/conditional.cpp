@@ -3,6 +3,7 @@
 #include "emulator/graph/conditional.h"
 
 #include "emulator/driver/driver.h"
+#include "emulator/driver/launch.h"
 #include "emulator/graph/node_run.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-constexpr int kElseAndSwitch = 12080, kEmptyInBodies = 12040; // driver versions
+// Driver versions.
+constexpr int kElseAndSwitch = 12080, kCooperativeInBodies = 12060, kEmptyInBodies = 12040;
 constexpr unsigned kMaxBodies = 1 << 16;
 
 CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &params) {
@@ -90,9 +92,10 @@ const GraphNode *find_illegal_in_body(const Driver &driver, const Graph &body,
     const Work &work = node->work;
     const Context *own = &context;
     bool allowed = true;
-    if (auto *kernel = std::get_if<KernelWork>(&work))
+    if (auto *kernel = std::get_if<KernelWork>(&work)) {
       own = kernel->function->context.get();
-    else if (auto *copy = std::get_if<CopyWork>(&work))
+      allowed = !is_cooperative(*kernel) || driver.config.driver_version >= kCooperativeInBodies;
+    } else if (auto *copy = std::get_if<CopyWork>(&work))
       own = copy->context.get();
     else if (auto *fill = std::get_if<FillWork>(&work))
       own = fill->context.get();

@@ -223,6 +223,32 @@ void limits_script(Script &s) {
   s.need(s.api.cuMemFree(cell));
 }
 
+void cooperative_body_script(Script &s) {
+  constexpr int kAllowed = 12060; // the driver's version
+  GraphBuilder g(s);
+  Kernels kernels(s, kPtx);
+  CUdeviceptr cell = s.words(1, 1);
+  CUgraphNode node = nullptr;
+  std::vector<CUgraph> bodies;
+  s.need(add_conditional(s, g.graph, handle_of(s, g.graph, 1), CU_GRAPH_COND_TYPE_IF, 1, &node,
+                         &bodies));
+  CUlaunchAttributeValue value{};
+  value.cooperative = 1;
+  s.need(s.api.cuGraphKernelNodeSetAttribute(kernels.affine(bodies[0], cell, 10, 3),
+                                             CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
+  CUgraphExec exec = nullptr;
+  const CUresult result = s.api.cuGraphInstantiate(&exec, g.graph, 0);
+  if (s.driver.version >= kAllowed)
+    s.expect("instantiate", result);
+  else
+    s.observe("instantiate", result, CUDA_ERROR_NOT_SUPPORTED);
+  if (exec) {
+    s.expect("the body runs", launched(s, exec, cell), 13);
+    s.need(s.api.cuGraphExecDestroy(exec));
+  }
+  s.need(s.api.cuMemFree(cell));
+}
+
 void unused_script(Script &s) {
   GraphBuilder g(s);
   g.empty();
@@ -290,6 +316,11 @@ const std::vector<ScriptCase> &conditional_scripts() {
         {"cuGraphAddChildGraphNode",
          "free nodes, or conditional nodes, this call will return an error"}},
        limits_script,
+       12030},
+      {"a cooperative launch in a body, which drivers take from 12.6 on",
+       Kind::shared,
+       {{"CU_LAUNCH_ATTRIBUTE_COOPERATIVE", "Valid for graph nodes, launches"}},
+       cooperative_body_script,
        12030},
       {"a handle that no node uses",
        Kind::shared,
