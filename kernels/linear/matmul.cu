@@ -11,8 +11,8 @@
 //
 //   entry                  tile       block    for
 //   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
-//   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, R of 1 to 8 rows: matmul_gemv.cuh
-//   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, f16 and bf16: blocks that stay
+//   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, f64 and before sm_80, R of 1 to 8 rows
+//   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, from sm_80 on: blocks that stay
 //   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
 //   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
 //   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
@@ -20,7 +20,7 @@
 //   matmul_mma_small       64 x 64    32 x 4   likewise, small
 //   matmul_mma_least       32 x 64    32 x 4   likewise, with few tiles
 //
-// Streams and what has mma in its name multiply on tensor cores.
+// Streams of f16 and bf16 and what has mma in its name multiply on tensor cores.
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; TF32 for the forms on tensor cores in
 // f32, whose factors they round to tf32; COPY_BYTES; SPLIT for the two smaller ones; HAS_BIAS adds
@@ -183,7 +183,7 @@ GEMV(7)
 GEMV(8)
 #endif
 
-#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+#ifndef DTYPE_F64
 
 #define STREAM(rows)                                                                               \
   extern "C" __global__ void __launch_bounds__(256, 2) matmul_stream_##rows(PARAMETERS) {          \

@@ -1,7 +1,7 @@
 // Products with few rows. Where rows of c are runs of n elements, a lane has neighbouring columns.
-// On columns of c that are runs of k elements (C_COLUMNS) a warp computes kOut columns for kRows
-// rows of a (gemv_sums.cuh); of f16 and bf16 blocks that stay compute groups of 16 columns for up
-// to 8 rows on tensor cores (stream.cuh). Part of matmul.cu.
+// Where columns of c are runs of k elements (C_COLUMNS) blocks that stay compute groups of 16
+// columns for up to 8 rows (stream.cuh); of f64, and before sm_80, a warp computes kOut columns for
+// kRows rows of a (gemv_sums.cuh). Part of matmul.cu.
 #pragma once
 
 #include "linear/gemv_sums.cuh"
@@ -126,7 +126,7 @@ template <int kRows> __device__ __forceinline__ void multiply_rows(PARAMETERS) {
     }
 }
 
-#if __CUDA_ARCH__ >= 800 && (defined(DTYPE_F16) || defined(DTYPE_BF16))
+#if __CUDA_ARCH__ >= 800 && !defined(DTYPE_F64)
 // Blocks share the columns of a strip of kTall rows evenly: so many blocks as the grid has for each
 // strip of each batch.
 template <int kTall, int kSlots> __device__ __forceinline__ void stream_rows(PARAMETERS) {

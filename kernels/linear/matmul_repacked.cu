@@ -9,11 +9,11 @@
 // clang-format off
 //   entry                     rows      block    grid                               for
 //   matmul_repacked           8, 4      32 x 8   ceil(rows / 8, 4) * ceil(n / 16)   f16, bf16; f32
-//   matmul_repacked_1         1         32 x 8   ceil(n / 16)                       one row of f32
 //   matmul_repacked_tiles     16 EACH   32 x 8   tiles                              f16, bf16
 //   matmul_repacked_tiles_32  32        32 x 4   tiles                              likewise
-//   matmul_stream             8         32 x 8   at most n / 16                     few of f16, bf16
-//   matmul_stream_1           1         32 x 8   at most n / 16                     likewise: one row
+//   matmul_stream             8         32 x 8   at most n / 16                     few rows
+//   matmul_stream_4           4         32 x 8   at most n / 16                     fewer, of f32
+//   matmul_stream_1           1         32 x 8   at most n / 16                     one row
 // clang-format on
 //
 // Tiles want whole units, or with HALF_UNIT half of one behind them, and words that hold a d of two
@@ -27,7 +27,7 @@
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: kernels have
 // parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
 // for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4;
-// PLACES and PLACES_32, SLOTS and SLOTS_1 of the rings of matmul_stream and matmul_stream_1,
+// PLACES and PLACES_32, SLOTS, SLOTS_4 and SLOTS_1 of the rings of matmul_stream and its like,
 // without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked.
 // Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
 // 128 rows two). Those of floating.cuh and assume.cuh.
@@ -98,9 +98,6 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
 #ifndef WITHOUT_STRIPS
 ENTRY(matmul_repacked, kRows, kBlocks)
 #endif
-#ifndef MULTIPLIES_BY_MMA
-ENTRY(matmul_repacked_1, 1, kIsLarge ? 1 : 2)
-#endif
 
 #if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
 #define MULTIPLY_TILE(each, warps, places)                                                         \
@@ -131,7 +128,7 @@ constexpr int kSmallTiles =
 TILES(matmul_repacked_tiles_32, 4, 4, kSmallTiles, PLACES_32)
 #endif
 
-#if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800
 template <int kTall, int kSlots>
 __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
                                             long long rows, long long n, long long k) {
@@ -163,11 +160,11 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
 #define STREAM_ROWS(tall, slots)
 #endif
 
-// Two, as their rings are made for.
-constexpr int kStreams = 2;
+// Two, as their rings are made for; of f32 one, where sums of several rows take the registers.
+template <int kTall> constexpr int kStreams = sizeof(T) == 4 && kTall > 1 ? 1 : 2;
 
 #define STREAM(name, tall, slots)                                                                  \
-  extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams)                              \
+  extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams<tall>)                        \
       name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
            long long rows, long long n, long long k) {                                             \
     STREAM_ROWS(tall, slots);                                                                      \
@@ -175,6 +172,9 @@ constexpr int kStreams = 2;
 
 #ifdef SLOTS_1
 STREAM(matmul_stream_1, 1, SLOTS_1)
+#endif
+#ifdef SLOTS_4
+STREAM(matmul_stream_4, 4, SLOTS_4)
 #endif
 #ifdef SLOTS
 STREAM(matmul_stream, 8, SLOTS)

@@ -1,5 +1,5 @@
 // Units of numbers, as they are computed with, for products of few rows (stream.cuh): w is [n, k]
-// of T, n at least 16. Of f16 and bf16.
+// of T, n at least 16. Of f16, bf16 and f32.
 //
 // A unit is 128 bytes of each of 16 rows of w, in chunks of 16 bytes; what is behind the end of a
 // row is 0, in x as in w, and so are rows that fewer than 16 lack. Fragments of 8 x 8 elements are
@@ -9,13 +9,14 @@
 //   a slot   | row 0: chunks 0 .. 7 | row 1: chunks 1, 0, 3, 2, .. | .. | row r: chunks 0 ^ r % 8, ..
 // clang-format on
 //
-// so that the eight rows of a fragment lie in different banks. Where rows do not begin at multiples
+// so that the eight rows of a fragment lie in different banks. Of f32 lane 4 g + q multiplies what
+// rows g and g + 8 have in chunks 2 q and 2 q + 1. Where rows do not begin at multiples
 // of 16 bytes, slots get their chunks by words, none before the block waits.
 #pragma once
 
 #include "linear/stream.cuh"
 
-#if (defined(DTYPE_F16) || defined(DTYPE_BF16)) && __CUDA_ARCH__ >= 800
+#if !defined(DTYPE_F64) && __CUDA_ARCH__ >= 800
 
 struct NumberSlot {
   static constexpr unsigned kChunks = 8, kEach = kStreamChunk / sizeof(T),
@@ -32,6 +33,7 @@ struct NumberUnit {
                        kPadding = kStreamChunk;
   static constexpr float kStep = 1;
   static constexpr bool kIsWhole = false;
+  template <int> static constexpr bool kCopiesX = true;
   static __device__ __forceinline__ unsigned count(long long k) {
     return (unsigned(k) + kElements - 1) / kElements;
   }
@@ -121,19 +123,45 @@ struct NumberUnit {
     }
   };
 
-  struct Rest {
+  template <int kOfX> struct Rest {
     template <class Groups>
     __device__ __forceinline__ void read(const Groups &, unsigned, int, long long, long long,
-                                         const T *) {}
-    __device__ __forceinline__ void add(float (&)[4]) const {}
+                                         const LaneRows<kLaneReads<kOfX>> &) {}
+    __device__ __forceinline__ void add(float (&)[kLaneSums<kOfX>]) const {}
   };
 
   // Lane 8 i + j reads where row j of fragment i begins; of x that is the lane's row.
   static __device__ __forceinline__ int row_of_x() { return threadIdx.x % 8; }
   struct Kept {};
-  template <bool kAllInside>
-  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int inside, const Kept &,
-                                             float (&sum)[4]) {
+#if !defined(DTYPE_F16) && !defined(DTYPE_BF16)
+  template <int kOfX, bool kAllInside, bool>
+  static __device__ __forceinline__ void add(const Byte *slot, const LaneRows<kOfX> &x, int inside,
+                                             const Kept &, float (&sum)[2 * kOfX]) {
+    const unsigned g = threadIdx.x / 4, q = threadIdx.x % 4;
+#pragma unroll
+    for (unsigned c = 2 * q, i = 0; i < 2; ++i, ++c) {
+      const float4 above = *reinterpret_cast<const float4 *>(slot + Slot::at(g, c)),
+                   below = *reinterpret_cast<const float4 *>(slot + Slot::at(g + 8, c));
+      const bool is_inside = kAllInside || int(c * Slot::kEach) < inside;
+      const T *from = x.first + (is_inside ? c * Slot::kEach : 0);
+#pragma unroll
+      for (int r = 0; r < kOfX; ++r) {
+        float4 left = *reinterpret_cast<const float4 *>(from + x.apart[r]);
+        if (!is_inside)
+          left = {0, 0, 0, 0};
+        sum[r] = fma(left.x, above.x, sum[r]), sum[r] = fma(left.y, above.y, sum[r]);
+        sum[r] = fma(left.z, above.z, sum[r]), sum[r] = fma(left.w, above.w, sum[r]);
+        float &second = sum[kOfX + r];
+        second = fma(left.x, below.x, second), second = fma(left.y, below.y, second);
+        second = fma(left.z, below.z, second), second = fma(left.w, below.w, second);
+      }
+    }
+  }
+#else
+  template <int, bool kAllInside, bool>
+  static __device__ __forceinline__ void add(const Byte *slot, const LaneRows<1> &rows, int inside,
+                                             const Kept &, float (&sum)[4]) {
+    const T *x = rows.first;
     const unsigned lane = threadIdx.x, row = lane % 16, begin = Slot::at(row, lane / 16);
     const int chunks = inside / int(Slot::kEach); // a whole number of them
 #pragma unroll
@@ -156,6 +184,7 @@ struct NumberUnit {
       }
     }
   }
+#endif
 };
 
 #endif

@@ -55,9 +55,10 @@ template <bool kWhole, int kProducts, class Columns> struct GroupsOfTile {
   }
 };
 
+constexpr int kRowsOfRing = sizeof(T) == 4 || ROWS == 1 ? ROWS : 8;
 template <class Unit, int kProducts, class Columns>
-using StreamOfTile = Stream<Unit, ROWS == 1 ? 1 : 8, kRingHasX, SLOTS,
-                            GroupsOfTile<Unit::kIsWhole, kProducts, Columns>>;
+using StreamOfTile =
+    Stream<Unit, kRowsOfRing, kRingHasX, SLOTS, GroupsOfTile<Unit::kIsWhole, kProducts, Columns>>;
 
 template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ StreamOfTile<Unit, kProducts, Columns>

@@ -172,7 +172,7 @@ multiply_floats(const T *x, const T *w, const T *bias, long long rows, long long
 #endif
 
 #if defined(HAS_REPACKED) || defined(HAS_NUMBERS)
-#include "shared/mma.cuh"
+#include "linear/stream.cuh"
 #endif
 #ifdef HAS_REPACKED
 

@@ -1,5 +1,5 @@
-// Units of repacked blocks for products of few rows (stream.cuh), of f16 and bf16. Units go round
-// among warps as in repacked_sums.cuh, so that sums have the same bits.
+// Units of repacked blocks for products of few rows (stream.cuh), of f16, bf16 and f32. Units go
+// round among warps as in repacked_sums.cuh, so that sums have the same bits.
 //
 // n is a multiple of 16; rows of w have whole units, or of formats without high bits whole blocks.
 //
@@ -13,7 +13,7 @@
 #include "linear/repacked_sums.cuh"
 #include "linear/stream.cuh"
 
-#if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
+#if !defined(DTYPE_F64) && __CUDA_ARCH__ >= 800
 
 // The parts of a unit in a slot, in bytes.
 template <int kFormat> struct RepackedSlot {
@@ -139,11 +139,15 @@ template <int kWords> __device__ __forceinline__ void read_slot(unsigned *to, co
   }
 }
 
-template <int kFormat>
-__device__ __forceinline__ void add_slot(const Byte *slot, const T *x, const Kept<kFormat> &kept,
-                                         float (&sum)[4]) {
+// Rows of x that a lane has sums of, for kRows (repacked_sums.cuh).
+template <int kRows> constexpr int kSummed = kLaneSums<kRows> / 2;
+
+template <int kFormat, int kRows, bool kAligned>
+__device__ __forceinline__ void add_slot(const Byte *slot, const LaneRows<kLaneReads<kRows>> &x,
+                                         const Kept<kFormat> &kept,
+                                         float (&sum)[kLaneSums<kRows>]) {
   typedef RepackedSlot<kFormat> Slot;
-  typedef Lane<kFormat, 2, true> Own;
+  typedef Lane<kFormat, kSummed<kRows>, kAligned> Own;
   const int g = threadIdx.x / 4, q = threadIdx.x % 4;
   Own lane;
 #pragma unroll
@@ -168,22 +172,22 @@ __device__ __forceinline__ void add_slot(const Byte *slot, const T *x, const Kep
     else if constexpr (Slot::kTailRow == 2)
       lane.tail[s] = *reinterpret_cast<const unsigned short *>(tail);
   }
-  lane.x.first = x + Repacked<kFormat>::element(q, 0);
-  lane.x.apart[0] = 0;
+  lane.x = x;
+  lane.x.first += Repacked<kFormat>::element(q, 0);
   lane.read_ahead();
   add_read(lane, kept, sum);
 }
 
 // A block behind the last whole unit of a row, where this warp has one.
-template <int kFormat> struct RepackedRest {
+template <int kFormat, int kRows> struct RepackedRest {
   typedef Repacked<kFormat> Layout;
-  LoneBlock<kFormat, 2> lone = {};
+  LoneBlock<kFormat, kSummed<kRows>> lone = {};
   bool is_here = false;
 
   // Asks for it. own: units of the warp.
   template <class Groups>
   __device__ __forceinline__ void read(const Groups &groups, unsigned group, int own, long long n,
-                                       long long k, const T *row_of_x) {
+                                       long long k, const LaneRows<kLaneReads<kRows>> &of_x) {
     if constexpr (Layout::kIsLarge || Layout::kHigh > 0)
       return;
     const int blocks = int(unsigned(k) / kBlock), whole = blocks / Layout::kUnit;
@@ -192,13 +196,13 @@ template <int kFormat> struct RepackedRest {
       return;
     const int g = threadIdx.x / 4;
     const RowsOfGroup rows = groups.rows(group);
-    const Places<2> at = {{row_of_x, {0}}, {rows.first + g, rows.first + rows.apart + g},
-                          rows.w,          n,
-                          blocks,          int(threadIdx.x % 4)};
+    const Places<kSummed<kRows>> at = {of_x,   {rows.first + g, rows.first + rows.apart + g},
+                                       rows.w, n,
+                                       blocks, int(threadIdx.x % 4)};
     lone.read(at, whole, i);
     is_here = true;
   }
-  __device__ __forceinline__ void add(float (&sum)[4]) const {
+  __device__ __forceinline__ void add(float (&sum)[kLaneSums<kRows>]) const {
     if (is_here)
       lone.add(sum);
   }
@@ -210,18 +214,21 @@ template <int kFormat> struct RepackedUnit {
   static constexpr float kStep = kStepOfSums<kFormat>;
   static constexpr int kPadding = 64;
   static constexpr bool kIsWhole = true;
+  // Rows of f32 are longer than what w has of them: of more than one a slot would be mostly x.
+  template <int kRows> static constexpr bool kCopiesX = sizeof(T) == 2 || kRows == 1;
   static __device__ __forceinline__ unsigned count(long long k) { return unsigned(k) / kElements; }
   template <class Groups> using Feed = RepackedFeed<kFormat, Groups>;
-  typedef RepackedRest<kFormat> Rest;
+  template <int kRows> using Rest = RepackedRest<kFormat, kRows>;
   typedef ::Kept<kFormat> Kept;
   static __device__ __forceinline__ bool is_aligned(const T *x, const Byte *, long long) {
     return (unsigned long long)(x) % 16 == 0;
   }
   static __device__ __forceinline__ int row_of_x() { return threadIdx.x / 4; }
-  template <bool kAllInside>
-  static __device__ __forceinline__ void add(const Byte *slot, const T *x, int,
-                                             const ::Kept<kFormat> &kept, float (&sum)[4]) {
-    add_slot<kFormat>(slot, x, kept, sum);
+  template <int kRows, bool, bool kAligned>
+  static __device__ __forceinline__ void add(const Byte *slot, const LaneRows<kLaneReads<kRows>> &x,
+                                             int, const ::Kept<kFormat> &kept,
+                                             float (&sum)[kLaneSums<kRows>]) {
+    add_slot<kFormat, kRows, kAligned>(slot, x, kept, sum);
   }
 };
 

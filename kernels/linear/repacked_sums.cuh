@@ -7,23 +7,20 @@
 #pragma once
 
 #include "linear/repacked_products.cuh"
+#include "linear/stream.cuh"
 
 #if __CUDA_ARCH__ >= 800
 
 // kRows: rows of x that a lane has sums of; rows of x that it reads; whether of all blocks of a
-// unit at once, ahead of their first use, for which registers are too few where there are more.
+// unit at once, ahead of their first use, for which of f32 registers are too few.
 #ifdef MULTIPLIES_BY_MMA
 template <int kRows> constexpr int kRowsRead = 1;
-template <int kRows> constexpr bool kReadsAhead = true;
 #else
 template <int kRows> constexpr int kRowsRead = kRows;
-template <int kRows> constexpr bool kReadsAhead = kRows == 1;
 #endif
+constexpr bool kReadsAhead = kIsMma;
 
-template <int kRows> struct RowsOfX {
-  const T *first;              // of them
-  int apart[kRowsRead<kRows>]; // from it, in elements
-};
+template <int kRows> using RowsOfX = LaneRows<kRowsRead<kRows>>;
 
 template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane reads of a unit
   typedef Repacked<kFormat> Layout;
@@ -36,10 +33,10 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
   // Of rows g and g + 8 of w.
   unsigned low[2][kLowWords], high[2][kHighWords + 1], scales[2][kScaleWords], tail[2];
   RowsOfX<kRows> x; // of the unit
-  Right ahead[kReadsAhead<kRows> ? kUnit : 1][kRowsRead<kRows>];
+  Right ahead[kReadsAhead ? kUnit : 1][kRowsRead<kRows>];
 
   __device__ __forceinline__ void read_ahead() {
-    if constexpr (kReadsAhead<kRows>)
+    if constexpr (kReadsAhead)
 #pragma unroll
       for (int i = 0; i < kUnit; ++i)
         read_right_of(i, ahead[i]);
@@ -54,7 +51,7 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
   __device__ __forceinline__ void products_of(float (&products)[2][2 * kRows],
                                               float (&xs)[2][2 * kRows]) const {
     const unsigned *lows[2] = {low[0], low[1]}, *highs[2] = {high[0], high[1]};
-    if constexpr (kReadsAhead<kRows>) {
+    if constexpr (kReadsAhead) {
       block_products<kFormat, i, kRows>(lows, highs, ahead[i], products, xs);
     } else {
       Right right[kRowsRead<kRows>];
@@ -417,7 +414,7 @@ template <int kFormat, int kRows> struct LoneBlock {
     }
     lane.x = at.x;
     lane.x.first += b * kBlock + Layout::element(at.q, 0);
-    if constexpr (kReadsAhead<kRows>)
+    if constexpr (kReadsAhead)
       lane.read_right_of(0, lane.ahead[0]);
   }
   __device__ __forceinline__ void add(float (&sum)[2 * kRows]) const {

@@ -1,6 +1,6 @@
-// Products of up to 8 rows, of f16 and bf16 on tensor cores, by blocks that stay: each takes groups
-// of 16 columns, one after the other, and the units of a group, runs of k, go round among its
-// warps.
+// Products of up to 8 rows, of f16 and bf16 on tensor cores and of f32 without, by blocks that
+// stay: each takes groups of 16 columns, one after the other, and the units of a group, runs of k,
+// go round among its warps.
 //
 // A warp copies its units, and what belongs to them of x, asynchronously into a ring of its own in
 // shared memory, and goes on from one group to the next without a gap: while it multiplies a unit,
@@ -28,10 +28,11 @@
 //                one, then those of the group behind
 //   Rest         what a warp has behind the last whole unit
 //   Kept         what a lane holds through all units
-//   row_of_x()   which row of x the lane reads
+//   kCopiesX     whether a slot of so many rows of x has them: the L1 cache serves what it has not
+//   row_of_x()   which row of x the lane reads, of f16 and bf16; of f32 it reads all
 //   add(slot, x, inside, kept, sum)   adds the unit in a slot to the lane's sums. x: the unit's
-//   part of the
-//                lane's row, of which without kAllInside `inside` elements are
+//                part of what the lane reads, of which without kAllInside `inside` elements are;
+//                with kAligned it begins at a multiple of 16 bytes
 #pragma once
 
 #include "shared/floating.cuh"
@@ -40,7 +41,21 @@
 
 typedef unsigned char Byte;
 
-#if (defined(DTYPE_F16) || defined(DTYPE_BF16)) && __CUDA_ARCH__ >= 800
+#if !defined(DTYPE_F64) && __CUDA_ARCH__ >= 800
+
+// Sums of a lane, and rows of x that it reads, for kRows rows: by an mma it has two of them for two
+// columns and reads one, else all for two.
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+template <int kRows> constexpr int kLaneSums = 4;
+template <int kRows> constexpr int kLaneReads = 1;
+#else
+template <int kRows> constexpr int kLaneSums = 2 * kRows;
+template <int kRows> constexpr int kLaneReads = kRows;
+#endif
+template <int kReads> struct LaneRows {
+  const T *first;
+  int apart[kReads]; // from it, in elements
+};
 
 constexpr int kStreamWarps = 8, kStreamChunk = 16; // bytes of a copy
 
@@ -79,19 +94,26 @@ template <bool kWhole> struct NeighbourGroups {
 
 // A chunk to an address in shared memory: from[0] to from[left - 1], and zeros.
 __device__ __forceinline__ void store_chunk(unsigned to, const T *from, long long left) {
-  constexpr int kEach = kStreamChunk / sizeof(T);
-  unsigned pairs[kEach / 2];
-  read_words<kEach>(from, left, pairs);
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(pairs[0]), "r"(pairs[1]),
-               "r"(pairs[2]), "r"(pairs[3])
+  unsigned words[4];
+  if constexpr (sizeof(T) == 2) {
+    read_words<8>(from, left, words);
+  } else {
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      words[e] = e < left ? reinterpret_cast<const unsigned *>(from)[e] : 0;
+  }
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
                : "memory");
 }
 
 // What a warp copies of x: rows of k elements, the unit's part.
 template <class Unit, int kTall> struct FeedOfX {
   typedef StreamSlot<Unit, kTall> Slot;
+  static constexpr int kEach = kStreamChunk / int(sizeof(T));
   static constexpr int kChunks = Unit::kElements * int(sizeof(T)) / kStreamChunk,
-                       kRows = 32 / kChunks;
+                       kCopies = kChunks > 32 ? kChunks / 32 : 1, // of a row
+      kRows = kChunks > 32 ? 1 : 32 / kChunks;                    // of a copy
   const T *x;
   long long k;
   int rows;
@@ -102,7 +124,7 @@ template <class Unit, int kTall> struct FeedOfX {
   __device__ __forceinline__ FeedOfX(const T *x, long long k, int rows)
       : x(x), k(k), rows(kTall == 1 ? 1 : rows) {
     const int lane = thread_anew();
-    own = x + lane / kChunks * k + lane % kChunks * (kStreamChunk / int(sizeof(T)));
+    own = x + lane / kChunks * k + lane % kChunks * kEach;
     to = Slot::kX + lane / kChunks * Slot::kPitch + lane % kChunks * kStreamChunk;
   }
   // is_inside: whether the unit goes on as far as the chunk that the lane copies.
@@ -117,16 +139,19 @@ template <class Unit, int kTall> struct FeedOfX {
       for (int r = 0; r < kTall; r += kRows) {
         const bool is_row = active && ((kTall == 1 && kRows == 1) || r + lane / kChunks < rows);
         const unsigned to_row = slot + to + r * Slot::kPitch;
-        if constexpr (Unit::kIsWhole)
-          copy_bytes_if<kStreamChunk>(is_row, to_row, from + r * k);
-        else
-          copy_bytes_or_zeros(is_row, is_inside, to_row, from + r * k);
+#pragma unroll
+        for (int c = 0; c < kCopies; ++c)
+          if constexpr (Unit::kIsWhole)
+            copy_bytes_if<kStreamChunk>(is_row, to_row + c * 32 * kStreamChunk,
+                                        from + r * k + c * 32 * kEach);
+          else
+            copy_bytes_or_zeros(is_row, is_inside, to_row, from + r * k);
       }
     } else if (active) {
       const T *begin = x + (unsigned long long)(unit)*Unit::kElements;
 #pragma unroll 1
       for (int i = lane; i < rows * kChunks; i += 32) {
-        const int r = i / kChunks, e = i % kChunks * (kStreamChunk / int(sizeof(T)));
+        const int r = i / kChunks, e = i % kChunks * kEach;
         const long long left =
             Unit::kIsWhole ? kStreamChunk : k - (long long)(unit)*Unit::kElements - e;
         store_chunk(slot + Slot::kX + r * Slot::kPitch + e * int(sizeof(T)), begin + r * k + e,
@@ -138,11 +163,31 @@ template <class Unit, int kTall> struct FeedOfX {
 
 typedef float StreamSums[2][kStreamWarps][8][17]; // in turns, so that a group has one barrier
 
-// A block's groups, for 1 row of x or for up to 8, kRows. x has rows of k elements; with kCopiesX
-// the ring has its part of them, without they are at multiples of 16 bytes. `ring`: kSlots slots a
+// What a lane has of 16 columns, among what all warps have, as [row][column].
+template <int kRows>
+__device__ __forceinline__ void store_lane(float (&sum)[kLaneSums<kRows>],
+                                           float (&sums)[kStreamWarps][8][17]) {
+#if defined(DTYPE_F16) || defined(DTYPE_BF16)
+  if constexpr (kRows > 1)
+    store_sums(sum, sums);
+  else if (const int g = threadIdx.x / 4; threadIdx.x % 4 == 0)
+    sums[threadIdx.y][0][g] = sum[0], sums[threadIdx.y][0][g + 8] = sum[2];
+#else
+#pragma unroll
+  for (int e = 0; e < 2 * kRows; ++e) {
+    sum[e] += __shfl_xor_sync(0xffffffffu, sum[e], 1);
+    sum[e] += __shfl_xor_sync(0xffffffffu, sum[e], 2);
+    if (threadIdx.x % 4 == 0)
+      sums[threadIdx.y][e % kRows][threadIdx.x / 4 + e / kRows * 8] = sum[e];
+  }
+#endif
+}
+
+// A block's groups, for up to kRows rows of x: of f16 and bf16 1 or 8. x has rows of k elements;
+// with kCopiesX the ring has its part of them, as far as the unit wants it. `ring`: kSlots slots a
 // warp.
 template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct Stream {
-  static constexpr int kTall = kCopiesX ? kRows : 0;
+  static constexpr int kTall = kCopiesX && Unit::template kCopiesX<kRows> ? kRows : 0;
   typedef StreamSlot<Unit, kTall> Slot;
   typedef typename Unit::template Feed<Groups> Feed;
   const Groups groups;
@@ -173,7 +218,7 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
   }
 
   // The rest. kAligned: x begins at a multiple of 16 bytes; of units that are not whole, so do all
-  // rows. store(group, row, column, what the warps have of it).
+  // rows, and what is not in the ring. store(group, row, column, what the warps have of it).
   template <bool kAligned, class Store>
   __device__ __forceinline__ void run(const T *x, int rows, StreamSums &partial,
                                       Store store) const {
@@ -192,29 +237,36 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
     }
     left -= kSlots;
     // Rows beyond the last repeat the first; they are not stored.
-    const int row = kRows > 1 && Unit::row_of_x() < rows ? Unit::row_of_x() : 0;
+    constexpr int kReads = kLaneReads<kRows>;
+    const int row = kReads == 1 && kRows > 1 && Unit::row_of_x() < rows ? Unit::row_of_x() : 0;
+    LaneRows<kReads> of_x = {x + row * k, {0}}, in_slot = {nullptr, {0}};
+#pragma unroll
+    for (int r = 1; r < kReads; ++r)
+      of_x.apart[r] = r < rows ? r * int(k) : 0,
+      in_slot.apart[r] = r < rows ? r * (Slot::kPitch / int(sizeof(T))) : 0;
     const typename Unit::Kept own_kept;
     const unsigned first_slot = kept(own_ring()),
                    last_slot = first_slot + (kSlots - 1) * Slot::kBytes;
     unsigned slot = first_slot;
 #pragma unroll 1
     for (unsigned group = 0; group < count; ++group) {
-      float sum[4] = {};
-      typename Unit::Rest rest;
-      rest.read(groups, group, own, n, k, x + row * k);
-      const T *unit_of_x = x + row * k + int(threadIdx.y) * Unit::kElements;
+      float sum[kLaneSums<kRows>] = {};
+      typename Unit::template Rest<kRows> rest;
+      rest.read(groups, group, own, n, k, of_x);
+      LaneRows<kReads> unit_of_x = of_x;
+      unit_of_x.first += int(threadIdx.y) * Unit::kElements;
       int of_row = int(k) - int(threadIdx.y) * Unit::kElements;
 #pragma unroll 1
       for (const int behind = left - own; left != behind;) {
         wait_for_copies<kSlots - 1>();
         __syncwarp(); // other lanes have waited for what they copied
         const Byte *from = static_cast<const Byte *>(__cvta_shared_to_generic(slot));
-        Unit::template add<(kTall > 0)>(
-            from,
-            kTall > 0 ? reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch)
-                      : unit_of_x,
+        if constexpr (kTall > 0)
+          in_slot.first = reinterpret_cast<const T *>(from + Slot::kX + row * Slot::kPitch);
+        Unit::template add<kRows, (kTall > 0), (kTall > 0 || kAligned)>(
+            from, kTall > 0 ? in_slot : unit_of_x,
             unsigned(k) % Unit::kElements == 0 ? Unit::kElements : of_row, own_kept, sum);
-        unit_of_x += kStreamWarps * Unit::kElements;
+        unit_of_x.first += kStreamWarps * Unit::kElements;
         of_row -= kStreamWarps * Unit::kElements;
         __syncwarp(); // and have read the slot
         feed.template copy_weights<kAligned>(slot, left > 0);
@@ -226,13 +278,10 @@ template <class Unit, int kRows, bool kCopiesX, int kSlots, class Groups> struct
       }
       rest.add(sum);
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
+      for (int e = 0; e < kLaneSums<kRows>; ++e)
         sum[e] *= Unit::kStep;
       float(&sums)[kStreamWarps][8][17] = partial[group % 2];
-      if constexpr (kRows > 1)
-        store_sums(sum, sums);
-      else if (const int g = threadIdx.x / 4; threadIdx.x % 4 == 0)
-        sums[threadIdx.y][0][g] = sum[0], sums[threadIdx.y][0][g + 8] = sum[2];
+      store_lane<kRows>(sum, sums);
       __syncthreads();
       const int thread = int(threadIdx.y) * 32 + int(threadIdx.x), r = thread / 16, o = thread % 16;
       if (kRows > 1 ? r < rows : r == 0)

@@ -1,10 +1,9 @@
-// Tensor cores and asynchronous copies, as kernels for f16 and bf16 use them, and those for f32
-// with TF32, whose elements are rounded to tf32 in registers. Both are there from sm_80 on.
+// Tensor cores, as kernels for f16 and bf16 use them, and those for f32 with TF32, whose elements
+// are rounded to tf32 in registers; and asynchronous copies, of whatever dtype. Both are there from
+// sm_80 on.
 #pragma once
 
 #include "shared/floating.cuh"
-
-#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
 // Bits that stay in a register: constants ptxas makes anew for each use. Of whole warps, whose
 // threads have no z.
@@ -69,6 +68,8 @@ __device__ __forceinline__ void copy_bytes_or_zeros(bool active, bool inside, un
                : "memory");
 }
 
+#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
+
 // Four fragments of 8 rows of 16 bytes: as they lie in shared memory, or with kTurned those of 8 x
 // 8 elements transposed.
 template <bool kTurned>
@@ -127,6 +128,6 @@ __device__ __forceinline__ void store_sums(const float (&sum)[4],
   for (int e = 0; e < 4; ++e)
     partial[warp][2 * (thread % 4) + e % 2][thread / 4 + e / 2 * 8] = sum[e];
 }
-#endif
 
+#endif
 #endif

@@ -583,12 +583,12 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
     for (int64_t i = 0; i < 3; ++i) {
       const Dims &c = columns[size_t(rows + 2 * i) % std::size(columns)];
       const DType dtype = kDTypes[size_t(rows / 2 + i) % 4];
-      const bool on_tensor_cores = dtype == DType::f16 || dtype == DType::bf16;
+      const bool has_rings = dtype != DType::f64;
       const std::string by_rows = "matmul_gemv_" + std::to_string(rows);
-      CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0) == (!on_tensor_cores ? by_rows
-                                                             : rows == 1      ? "matmul_stream_1"
-                                                                              : "matmul_stream_8"));
-      if (on_tensor_cores)
+      CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0) == (!has_rings  ? by_rows
+                                                             : rows == 1 ? "matmul_stream_1"
+                                                                         : "matmul_stream_8"));
+      if (has_rings)
         CHECK(entry({rows, c[1]}, c, dtype, rows % 2 == 0, true) == by_rows);
     }
   // Of units of 64 elements a warp has every 8th: several, one or none, and what is left of one.
@@ -598,7 +598,8 @@ TEST_CASE("each small number of rows has its form for a right operand that is tr
   CHECK(entry({9, 64}, {16, 64}, DType::f16, true) == "matmul_mma_least");
   CHECK(entry({9, 64}, {16, 64}, DType::f32, true) == "matmul_tiled");
   CHECK(entry({3, 2, 40}, {3, 7, 40}, DType::f16, false) == "matmul_stream_8");
-  CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_gemv_3");
+  CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f64, false) == "matmul_gemv_3");
+  CHECK(entry({2, 1, 3, 16}, {5, 9, 16}, DType::f32, false) == "matmul_stream_8");
 }
 
 TEST_CASE("tensor cores walk batches and broadcast them") {
@@ -636,7 +637,7 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
   };
   CHECK(entry(4, 100) == "matmul_gemv");
   CHECK(entry(5, 100) == "matmul_mma_least");
-  CHECK(entry(512, 512) == "matmul_mma_least");   // 64 tiles of 64 x 64
+  CHECK(entry(512, 512) == "matmul_mma_least"); // 64 tiles of 64 x 64
   CHECK(entry(513, 512) == "matmul_mma_small");
   CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles of 128 x 128
   CHECK(entry(1025, 1024) == "matmul_mma");
@@ -654,7 +655,8 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
   const std::vector<std::string> many = {"target.multiprocessors=132",
                                          "target.compute_capability=90"};
   using Names = std::vector<std::string>;
-  // 25 tiles of 128 x 128, 100 of 64 x 64: more than one each for 16 multiprocessors, fewer for 132.
+  // 25 tiles of 128 x 128, 100 of 64 x 64: more than one each for 16 multiprocessors, fewer for
+  // 132.
   const OpTest halves = product(DType::f16, 640, 640);
   CHECK(launched(halves, orin, few) == Names{"matmul_mma"});
   CHECK(launched(halves, runner(), many) == Names{"matmul_mma_least"});

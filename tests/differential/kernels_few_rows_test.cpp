@@ -1,4 +1,4 @@
-// Products of few rows with matrices of numbers: [n, k] of f16 and bf16 by rings, and [k, n].
+// Products of few rows with matrices of numbers: [n, k] of f16, bf16 and f32 by rings, and [k, n].
 #include "kernels_check.h"
 
 #include "compiler/passes/pass.h"
@@ -85,7 +85,7 @@ Array check_few_rows(const FewRows &c) {
 } // namespace
 
 TEST_CASE("products of few rows agree with sums in double, whatever n and k") {
-  for (DType dtype : {DType::f16, DType::bf16}) {
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32}) {
     for (int64_t rows = 1; rows <= 8; ++rows) // a unit and a half for some warps
       check_few_rows({dtype, rows, 48, 608, rows % 2 == 0});
     for (int64_t k : {8, 56, 64, 72, 1544}) // chunks behind whole units
@@ -97,7 +97,8 @@ TEST_CASE("products of few rows agree with sums in double, whatever n and k") {
     for (int64_t n : {1, 3, 8, 15}) // fewer than a group has
       check_few_rows({dtype, 1, n, 600, true}), check_few_rows({dtype, 4, n, 77});
     check_few_rows({dtype, 2, 48, 0, true});
-    check_few_rows({dtype, 9, 48, 72, true, 1, 1, "matmul_mma_least"});
+    check_few_rows(
+        {dtype, 9, 48, 72, true, 1, 1, dtype == DType::f32 ? "matmul_tiled" : "matmul_mma_least"});
   }
 }
 
@@ -106,11 +107,12 @@ TEST_CASE("products of few rows of several matrices have blocks for each") {
     for (int64_t rows : {1, 4}) {
       check_few_rows({DType::f16, rows, 50, 72, true, 3, multiprocessors});
       check_few_rows({DType::bf16, rows, 33, 71, false, 2, multiprocessors});
+      check_few_rows({DType::f32, rows, 37, 71, true, 2, multiprocessors});
     }
 }
 
 TEST_CASE("a row has the same bits alone and among others") {
-  for (DType dtype : {DType::f16, DType::bf16})
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32})
     for (int64_t k : {1288, 333})
       for (bool bias : {false, true}) {
         const Array many = check_few_rows({dtype, 8, 50, k, bias});

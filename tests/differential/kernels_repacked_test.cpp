@@ -52,15 +52,17 @@ bool has_tiles(const RepackedCase &c) {
 }
 
 /// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
-/// formats that have high bits apart, of whole units.
+/// formats that have high bits apart, of whole units. Of f32 four rows have a form of their own.
 std::string entry_of(const RepackedCase &c) {
   const bool has_high_bits = c.format == DType::q5_0 || c.format == DType::q5_1;
   const int64_t unit = has_high_bits ? 128 : ir::info(c.format).elements_per_block;
   if (c.rows > 8 && has_tiles(c))
     return c.rows > 64 ? "matmul_repacked_tiles" : "matmul_repacked_tiles_32";
-  if (c.dtype != DType::f32 && c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
-    return c.rows == 1 ? "matmul_stream_1" : "matmul_stream";
-  return c.rows == 1 && c.dtype == DType::f32 ? "matmul_repacked_1" : "matmul_repacked";
+  if (c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
+    return c.rows == 1                            ? "matmul_stream_1"
+           : c.dtype == DType::f32 && c.rows <= 4 ? "matmul_stream_4"
+                                                  : "matmul_stream";
+  return "matmul_repacked";
 }
 
 /// The product.
@@ -220,9 +222,9 @@ TEST_CASE("strips compute products that tiles have no form of") {
 
 TEST_CASE("products of few rows go on behind whole units") {
   for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0, DType::iq4_nl, DType::q5_1})
-    for (DType dtype : {DType::f16, DType::bf16})
+    for (DType dtype : {DType::f16, DType::bf16, DType::f32})
       for (int64_t k : {96, 608, 1120}) // none; behind four and eight units three blocks
-        for (int64_t rows : {1, 4}) {
+        for (int64_t rows : {1, 4, 7}) {
           const Array many = check_repacked({dtype, format, 9, 48, k, true}); // strips
           const Array few = check_repacked({dtype, format, rows, 48, k, true, false, 1});
           REQUIRE(few.values.size() == size_t(rows * 48));
@@ -233,11 +235,11 @@ TEST_CASE("products of few rows go on behind whole units") {
 TEST_CASE("products of few rows have the bits of eight rows") {
   // Of one multiprocessor two blocks, of two and three tiles, whose warps have one or two units.
   const int64_t n = 80;
-  for (DType dtype : {DType::f16, DType::bf16})
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32})
     for (DType format : kFormats) {
       const int64_t k = ir::info(format).elements_per_block == 32 ? 1280 : 2560;
       const Array many = check_repacked({dtype, format, 8, n, k, true});
-      for (int64_t rows : {1, 3}) {
+      for (int64_t rows : {1, 3, 6}) {
         const Array few = check_repacked({dtype, format, rows, n, k, true, rows == 3, 1});
         REQUIRE(few.values.size() == size_t(rows * n));
         CHECK(std::equal(few.values.begin(), few.values.end(), many.values.begin()));

@@ -173,7 +173,7 @@ private:
     std::string join;
     if (streams(part))
       write_stream(part, p);
-    else if (has_numbers_on_tensor_cores(part))
+    else if (has_streamed_numbers(part))
       return Status::error(
           Code::unsupported,
           "one product is of numbers, and another of blocks, which rings do not mix");
@@ -196,9 +196,9 @@ private:
     return {};
   }
 
-  /// On tensor cores such products have no form but rings.
-  bool has_numbers_on_tensor_cores(const ProductPart &part) const {
-    return has_tensor_cores(kernel_.dtype, table_.choice().target) &&
+  /// Where there are rings such products have no other form.
+  bool has_streamed_numbers(const ProductPart &part) const {
+    return has_rings(kernel_.dtype, table_.choice().target) &&
            std::any_of(part.products.begin(), part.products.end(),
                        [](const SharedProduct &one) { return one.op == ir::Op::matmul; });
   }
@@ -207,11 +207,13 @@ private:
   /// places of a head in which pairs lie beside each other are rows of w in two runs.
   bool streams(const ProductPart &part) const {
     const ir::DType format = type_of(part.products[0].w).dtype;
-    const bool is_numbers = has_numbers_on_tensor_cores(part);
+    const bool is_numbers = has_streamed_numbers(part);
+    if (is_phase_ && !has_tensor_cores(kernel_.dtype))
+      return false;
     if (!is_numbers && part.turn &&
         (!turns_sixteens(*part.turn) || part.turn->turned != part.turn->width))
       return false;
-    return has_tensor_cores(kernel_.dtype, table_.choice().target) &&
+    return has_rings(kernel_.dtype, table_.choice().target) &&
            std::all_of(part.products.begin(), part.products.end(), [&](const SharedProduct &one) {
              return type_of(one.w).dtype == format &&
                     (is_numbers || (one.repacked && streams_blocks(kernel_.dtype, format,
@@ -233,10 +235,9 @@ private:
     }
     (is_numbers ? has_numbers_ : has_repacked_) = true;
     count_resident(part.products[0]);
-    const int64_t rows = kernel_.norm || is_phase_ ? 0
-                         : kernel_.most_rows == 1  ? 1
-                                                   : kMostStreamRows;
-    slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(format, rows));
+    const int64_t rows =
+        kernel_.norm || is_phase_ ? 0 : stream_rows(kernel_.dtype, kernel_.most_rows);
+    slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(kernel_.dtype, format, rows));
     const std::string unit =
         is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">";
     const std::string which = "stream<" + unit + ">(";
@@ -271,8 +272,8 @@ private:
 
   /// All warps of a block compute such a product together.
   bool takes_all_warps(const SharedProduct &product) const {
-    return product.repacked || (product.op == ir::Op::matmul &&
-                                has_tensor_cores(kernel_.dtype, table_.choice().target));
+    return product.repacked ||
+           (product.op == ir::Op::matmul && has_rings(kernel_.dtype, table_.choice().target));
   }
 
   /// What joins the product's slices, if it has some.

@@ -121,8 +121,8 @@ struct Product {
 /// has multiprocessors to fill.
 enum class Where {
   few_rows,          // at most the tile's; c as it is
-  these_rows,        // as many as the tile's; c transposed, without tensor cores
-  stream_rows,       // f16 and bf16, at most the tile's; c transposed
+  these_rows,        // as many as the tile's; c transposed, without rings
+  stream_rows,       // those that have rings, at most the tile's; c transposed
   few_tiles,         // at most one tile of 64 x 64 a multiprocessor
   tensor_core,       // f16, bf16 and tf32, with more than one of its tiles a multiprocessor
   tensor_core_small, // likewise
@@ -176,17 +176,11 @@ bool is_tensor_core_tile(const Variant &v) {
          v.where == Where::tensor_core_least;
 }
 
-bool uses_tensor_cores(const Variant &v) {
-  return is_tensor_core_tile(v) || v.where == Where::stream_rows;
-}
-
 /// `tf32`: whether factors of f32 may be rounded to tf32.
 bool takes_dtype(const Variant &v, ir::DType dtype, bool tf32) {
-  if (is_tensor_core_tile(v) && tf32 && dtype == ir::DType::f32)
-    return true;
-  return uses_tensor_cores(v)           ? has_tensor_cores(dtype)
-         : v.where == Where::many_tiles ? dtype != ir::DType::f64
-                                        : true;
+  if (is_tensor_core_tile(v))
+    return has_tensor_cores(dtype) || (tf32 && dtype == ir::DType::f32);
+  return dtype != ir::DType::f64 || (v.where != Where::many_tiles && v.where != Where::stream_rows);
 }
 
 ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int64_t width) {
@@ -229,9 +223,10 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   const KernelChoice &choice = op.table().choice();
   const bool tf32 = computes_in_tf32(dtype, choice);
   const bool narrow = has_tensor_cores(dtype, choice.target), tensor_cores = narrow || tf32;
+  const bool rings = has_rings(dtype, choice.target);
   // Of the forms for transposed operands, those of the most rows take any number, in strips.
   const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
-                             : narrow                               ? "stream_8"
+                             : rings                                ? "stream_8"
                                                                     : "gemv_8";
   for (const Variant &v : kVariants)
     if (v.name == wanted && takes_dtype(v, dtype, choice.tf32))
@@ -239,10 +234,10 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
   for (const Variant &v : kVariants) {
-    if ((uses_tensor_cores(v) && !tensor_cores) || !takes_dtype(v, dtype, tf32) ||
+    if ((is_tensor_core_tile(v) && !tensor_cores) || !takes_dtype(v, dtype, tf32) ||
         !takes_layout(v, transposed))
       continue;
-    if (narrow && v.where == Where::these_rows)
+    if (v.where == (rings ? Where::these_rows : Where::stream_rows))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -259,7 +254,7 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
 void add_stream(KernelLaunch &launch, const Variant &v, ir::ExprId when, const Product &p,
                 ir::DType dtype, const Target &target) {
   ir::ExprPool &exprs = launch.exprs();
-  const int64_t slot = stream_slot_bytes(dtype, v.height);
+  const int64_t slot = stream_slot_bytes(dtype, dtype, v.height);
   const StreamRing ring = stream_ring(slot, 0, 2, target);
   launch.option("-DSLOTS_" + std::to_string(v.height) + "=" + std::to_string(ring.slots));
   const ir::ExprId strips = exprs.mul(p.batch, exprs.ceildiv(p.rows, exprs.constant(v.height)));

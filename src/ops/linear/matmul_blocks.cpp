@@ -120,6 +120,9 @@ bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
   return !has_short_d(format) || n * (depth / unit) % 2 == 0; // the last d is in a whole word
 }
 
+/// Of matmul_stream_4.
+constexpr int64_t kFewRowsOfF32 = 4;
+
 /// A form of kernels/linear/matmul_repacked_tiles.cuh: its entry, and the option for `places`.
 struct TileForm {
   std::string_view entry, option;
@@ -295,18 +298,13 @@ Status emit_matmul_blocks(OpEmitter &op) {
     return range.upper <= bound ? ir::ExprId()
                                 : exprs.make(ir::ExprKind::le, rows, exprs.constant(bound));
   };
-  if (repacked && x.dtype == ir::DType::f32) {
-    if (range.lower <= 1)
-      launch.variant("matmul_repacked_1", at_most(1), tiles(1, 16), threads);
-    if (range.upper > 1)
-      launch.variant("", {}, tiles(4, 16), threads);
-    else
-      launch.option("-DWITHOUT_STRIPS");
-  } else if (repacked) {
+  if (repacked) {
     const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
+    const bool is_f32 = x.dtype == ir::DType::f32; // which takes as long as it has rows
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
-      const int64_t slot = stream_slot_bytes(w.dtype, most);
-      const StreamRing ring = stream_ring(slot, 0, 2, target);
+      const int64_t slot = stream_slot_bytes(x.dtype, w.dtype, most);
+      // As many blocks as the kernel's registers leave.
+      const StreamRing ring = stream_ring(slot, 0, is_f32 && most > 1 ? 1 : 2, target);
       launch.option(option + "=" + std::to_string(ring.slots));
       const int64_t blocks =
           std::min(*width / kStreamColumns, ring.blocks * target.multiprocessors);
@@ -316,12 +314,16 @@ Status emit_matmul_blocks(OpEmitter &op) {
     };
     if (streams && range.lower <= 1)
       stays(1, "matmul_stream_1", "-DSLOTS_1");
-    if (streams && range.lower <= kMostStreamRows && range.upper > 1)
+    if (streams && is_f32 && range.lower <= kFewRowsOfF32 && range.upper > 1)
+      stays(kFewRowsOfF32, "matmul_stream_4", "-DSLOTS_4");
+    const int64_t fewer = is_f32 ? kFewRowsOfF32 : 1;
+    if (streams && range.lower <= kMostStreamRows && range.upper > fewer)
       stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
     // As many rows as the forms before leave.
     const int64_t lower = streams ? std::max(range.lower, kMostStreamRows + 1) : range.lower;
     if (tiled ? lower <= kMostStreamRows : lower <= range.upper)
-      launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(8, 16), threads);
+      launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(is_f32 ? 4 : 8, 16),
+                     threads);
     else
       launch.option("-DWITHOUT_STRIPS");
     for (const TileForm &form : kTileForms) {

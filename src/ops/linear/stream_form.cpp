@@ -29,19 +29,33 @@ int64_t row_bytes(ir::DType format, int64_t elements) {
 
 } // namespace
 
+bool has_rings(ir::DType dtype, const Target &target) {
+  return (has_tensor_cores(dtype) || dtype == ir::DType::f32) &&
+         target.compute_capability >= kTensorCoresSince;
+}
+
 bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k) {
   const bool has_high_bits = format == ir::DType::q5_0 || format == ir::DType::q5_1;
   const int64_t multiple = has_high_bits ? slot_elements(format) // else copies are not aligned
                                          : ir::info(format).elements_per_block;
-  if (!has_tensor_cores(dtype) || n <= 0 || n % kStreamColumns != 0 || k <= 0 || k % multiple != 0)
+  if (!(has_tensor_cores(dtype) || dtype == ir::DType::f32) || n <= 0 || n % kStreamColumns != 0 ||
+      k <= 0 || k % multiple != 0)
     return false;
   return n < (int64_t(1) << 32) / row_bytes(format, k); // offsets have 32 bits
 }
 
-int64_t stream_slot_bytes(ir::DType format, int64_t rows) {
+int64_t stream_rows(ir::DType dtype, int64_t rows) {
+  return has_tensor_cores(dtype) && rows > 1 ? kMostStreamRows : rows;
+}
+
+int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows) {
   const int64_t elements = slot_elements(format);
+  // Of several rows of f32 a slot with blocks would be mostly x.
+  const bool is_mostly_x =
+      dtype == ir::DType::f32 && ir::info(format).kind == ir::DTypeKind::block && rows > 1;
+  const int64_t of_row = elements * ir::info(dtype).bytes_per_block + padding(format);
   return kWarps *
-         (kStreamColumns * row_bytes(format, elements) + rows * (elements * 2 + padding(format)));
+         (kStreamColumns * row_bytes(format, elements) + (is_mostly_x ? 0 : rows * of_row));
 }
 
 int64_t shared_bytes_of_multiprocessor(const Target &target) {

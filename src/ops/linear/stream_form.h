@@ -9,12 +9,18 @@ namespace cugrt::codegen {
 /// Rows of x, and columns of a group.
 inline constexpr int64_t kMostStreamRows = 8, kStreamColumns = 16;
 
-/// Whether they multiply x of `dtype` by repacked blocks [n, k] of `format`, on tensor cores.
+/// Whether rows of `dtype` have rings; those of numbers whatever their sizes.
+bool has_rings(ir::DType dtype, const Target &target);
+
+/// Whether they multiply x of `dtype` by repacked blocks [n, k] of `format`.
 bool streams_blocks(ir::DType dtype, ir::DType format, int64_t n, int64_t k);
 
-/// Bytes of a slot for all warps of a block, with `rows` of x, 0 where x lies elsewhere. `format`:
-/// of w, blocks or numbers.
-int64_t stream_slot_bytes(ir::DType format, int64_t rows);
+/// What a form for up to `rows` rows of x has: of f16 and bf16, on tensor cores, one or eight.
+int64_t stream_rows(ir::DType dtype, int64_t rows);
+
+/// Bytes of a slot for all warps of a block, with as many of stream_rows() of x as belong there; 0
+/// where x lies elsewhere. `format`: of w, blocks or numbers.
+int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows);
 
 /// Shared memory that the blocks of a multiprocessor have together.
 int64_t shared_bytes_of_multiprocessor(const Target &target);
