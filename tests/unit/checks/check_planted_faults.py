@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Faults planted into the kernels of attention: what the emulated driver's checks say of them.
 
-  check_attention_faults.py CUGRT_TOOL KERNELS_FOLDER
+  check_planted_faults.py CUGRT_TOOL KERNELS_FOLDER
 
 A tile is read before its copies are waited for, or a barrier is missing between warps: both may go well on a device
 for long. Each fault must be found in the kernel that has it, and nothing where there is none.
