@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Faults planted into the kernels of attention: what the emulated driver's checks say of them.
+"""Faults planted into the kernels of attention and of few rows: what the emulated driver's checks say of them.
 
   check_planted_faults.py CUGRT_TOOL KERNELS_FOLDER
 
-A tile is read before its copies are waited for, or a barrier is missing between warps: both may go well on a device
-for long. Each fault must be found in the kernel that has it, and nothing where there is none.
+A tile, or a slot of a ring, is read before its copies are waited for, or a barrier is missing between warps: both may
+go well on a device for long. Each fault must be found in the kernel that has it, and nothing where there is none.
 """
 import os
 import subprocess
@@ -31,14 +31,21 @@ func @main(%q: tensor<[1, 130, 4, 64], f16>, %k: tensor<[1, 200, 2, 64], f16>, %
   return %y
 }
 """
+# Rings of four slots, of which a warp fills more than one a second time.
+FEW = """cugrt 1
+func @main(%q: tensor<[1, 4096], DTYPE>, %k: tensor<[48, 4096], DTYPE>) -> (tensor<[1, 48], DTYPE>) {
+  %y = matmul(%q, %k) {transpose_b = true}
+  return %y
+}
+"""
 
 
-class AttentionFaults(unittest.TestCase):
+class Planted(unittest.TestCase):
     def findings(self, module, source, fault=None, order="1"):
         """What the checks report when the module runs with the kernel's text, `fault` planted: a text and another."""
         made = subprocess.run([TOOL, "opt", "-", "--pass", "LegalizeOps"], input=module, capture_output=True, text=True)
         self.assertEqual(made.returncode, 0, made.stderr)
-        text = "\n".join(embed.expanded(os.path.join(KERNELS, "attention", source), set()))
+        text = "\n".join(embed.expanded(os.path.join(KERNELS, self.FAMILY, source), set()))
         if fault:
             self.assertEqual(text.count(fault[0]), 1, fault[0])
             text = text.replace(*fault)
@@ -48,7 +55,7 @@ class AttentionFaults(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".cugrt") as file:
             file.write(inline)
             file.flush()
-            ran = subprocess.run([TOOL, "run", file.name, *[a for x in "qkv" for a in ("--input", x + "=random")]],
+            ran = subprocess.run([TOOL, "run", file.name, *[a for x in "qkv" if f"%{x}: " in module for a in ("--input", x + "=random")]],
                                  capture_output=True, text=True,
                                  env=dict(os.environ, CUGRT_DRIVER="emulated", CUGRT_EMU_REPORT="stderr",
                                           CUGRT_EMU_CHECK="race,bounds,uninitialized", CUGRT_EMU_ORDER=order))
@@ -59,6 +66,10 @@ class AttentionFaults(unittest.TestCase):
         found = self.findings(module, source, fault)
         named = [line for line in found if line.startswith(f"cugrt-emu: {check}:") and f"in kernel {kernel}," in line]
         self.assertTrue(named, found)
+
+
+class AttentionFaults(Planted):
+    FAMILY = "attention"
 
     def test_none(self):
         for order in "12":
@@ -82,6 +93,19 @@ class AttentionFaults(unittest.TestCase):
     def test_prompt_reads_other_warps_values_without_a_barrier(self):
         self.names("attention_mma", "uninitialized", PROMPT, "attention.cu",
                    ("__syncthreads(); // values are there", ""))
+
+
+class RingFaults(Planted):
+    FAMILY = "linear"
+
+    def test_none(self):
+        for dtype in ("f16", "f32"):
+            self.assertEqual(self.findings(FEW.replace("DTYPE", dtype), "matmul.cu"), [])
+
+    def test_a_slot_is_read_too_early(self):
+        for dtype in ("f16", "f32"):
+            self.names("matmul_stream_1", "uninitialized", FEW.replace("DTYPE", dtype), "matmul.cu",
+                       ("wait_for_copies<kSlots - 1>();", "wait_for_copies<kSlots>();"))
 
 
 if __name__ == "__main__":
