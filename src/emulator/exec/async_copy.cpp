@@ -49,6 +49,8 @@ const Op *copy_async(const Op *op, Warp &w) {
       continue;
     uint32_t count = std::min(w.lane<uint32_t>(op->c)[i], bytes);
     w.copies.push_back({count ? from[i] : nullptr, to[i], count, bytes, i, w.copy_groups[i]});
+    if (w.block->init)
+      w.block->init->issue(w, w.copies.back());
   }
   return op + 1;
 }

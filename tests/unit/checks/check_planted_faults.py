@@ -107,6 +107,12 @@ class RingFaults(Planted):
             self.names("matmul_stream_1", "uninitialized", FEW.replace("DTYPE", dtype), "matmul.cu",
                        ("wait_for_copies<kSlots - 1>();", "wait_for_copies<kSlots>();"))
 
+    def test_a_slot_is_read_too_early_when_it_is_used_again(self):
+        for dtype in ("f16", "f32"):  # each slot's first unit is waited for
+            self.names("matmul_stream_1", "uninitialized", FEW.replace("DTYPE", dtype), "matmul.cu",
+                       ("wait_for_copies<kSlots - 1>();",
+                        "if (left + 2 * kSlots > int(count) * own)\n  wait_for_copies<kSlots - 1>();"))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -415,6 +415,12 @@ void InitCheck::returned(const CallFrame &callee, uint32_t lanes) {
   }
 }
 
+void InitCheck::issue(const Warp &w, const PendingCopy &copy) {
+  Loaded what;
+  what.undefined = (1u << copy.bytes) - 1; // of 16 at most
+  stored(w, copy.lane, ptx::Space::shared, uint64_t(copy.to - w.shared), copy.bytes, what);
+}
+
 void InitCheck::land(const Warp &w, const PendingCopy &copy) {
   auto offset = uint64_t(copy.to - w.shared);
   Loaded what;

@@ -58,7 +58,9 @@ public:
   void move_cell(const CallFrame &from, const CallFrame &to, uint32_t cell, uint32_t lanes);
   /// The call frame is no more.
   void forget(const CallFrame &call) { calls_.erase(&call); }
-  /// A cp.async arrives.
+  /// A cp.async is asked for: until it arrives its destination may hold old bytes or new ones.
+  void issue(const Warp &w, const PendingCopy &copy);
+  /// It arrives.
   void land(const Warp &w, const PendingCopy &copy);
   void land(const BulkCopy &copy);
 

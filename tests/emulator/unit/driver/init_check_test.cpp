@@ -244,11 +244,13 @@ TEST_CASE("cp.async carries definedness when it arrives, ldmatrix and mma by ele
                              "[%rd2], %r6;")
               .find(kComputed + "shared address 0xc, read at ptx line 10") == 0);
   }
-  SECTION("before it arrives the destination is what it was") {
-    CHECK(device
-              .found("mov.u32 %r2, word; cp.async.ca.shared.global [%r2], [%rd1], 4;\n"
-                     "ld.shared.u32 %r3, [word]; add.u32 %r3, %r3, 1; st.global.u32 [%rd2], %r3;")
-              .find(kComputed + "shared address 0x0") == 0);
+  SECTION("before it arrives the destination is undefined, also where it was written") {
+    for (const std::string before : {"", "st.shared.u32 [word], 7;"})
+      CHECK(device
+                .found(before + "mov.u32 %r2, word; cp.async.ca.shared.global [%r2], [%rd1], 4;\n"
+                                "ld.shared.u32 %r3, [word]; add.u32 %r3, %r3, 1; "
+                                "st.global.u32 [%rd2], %r3;")
+                .find(kComputed + "shared address 0x0") == 0);
   }
 }
 
