@@ -54,10 +54,11 @@ TEST_CASE("a session whose instance goes while its work is on its way drops it w
   auto &[a, b, c] = nets();
   Group group(emulated_runtime(), 0, 0, 3 * kInstance / 2);
   Runner first = open_counted(a, group), second = open_counted(b, group);
+  first.fill(64, 2), second.fill(1, 19);
   for (uint32_t i = 0; i < 3; ++i)
-    first.queue(64, i); // nobody waits for it
+    first.launch(); // nobody waits for it
   for (uint32_t i = 0; i < 20; ++i)
-    second.queue(1, i);
+    second.launch();
   CHECK(second.is_right());
   CHECK(first.is_right());
   CHECK(first.run(64, 8));
