@@ -188,6 +188,16 @@ TEST_CASE("a cast to four bits keeps the low ones") {
   }
 }
 
+TEST_CASE("a cast of floats to four bits rounds half to even") {
+  for (unsigned dtype : {kI4, kU4}) {
+    const auto y =
+        run_model<int64_t>(node("Cast", {"x"}, {"q"}, integer_attribute("to", dtype)) +
+                               node("Cast", {"q"}, {"y"}, integer_attribute("to", kI64)),
+                           {floats("x", {6}, {0.5f, 1.5f, 2.5f, 1.7f, 6.4f, 0.2f})}, {}, 21);
+    CHECK(y.values == Ints{0, 2, 2, 2, 6, 0});
+  }
+}
+
 TEST_CASE("each code of a float of 8 bits is the number that its definition says") {
   std::string codes;
   for (int code = 0; code < 256; ++code)

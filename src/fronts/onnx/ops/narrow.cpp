@@ -69,8 +69,11 @@ V rounded_to_float8(Call &c, V x, Narrow to, bool saturate) {
   return c.cast(c.w.launch(call)[0], DType::f16);
 }
 
-/// The low four bits, with a sign or without.
+/// The low four bits, with a sign or without: of a float those of the nearest whole number, of two
+/// the even one (ONNX, "4 bit integer types", Cast).
 V low_bits(Call &c, V x, bool with_sign) {
+  if (is_real(c.dtype(x)))
+    x = c.op(Op::round, {x});
   x = c.cast(x, DType::i32);
   V low = c.binary(Op::bitwise_and, x, c.like(x, 15));
   if (with_sign)
