@@ -227,7 +227,7 @@ TEST_CASE("multiprocessors that are not there, and streams of others, are refuse
   CHECK(mentions(error_of([&, &a = a] { a.open(&group); }), "of another runtime"));
 }
 
-TEST_CASE("a driver that has no green contexts is refused by name", "[.old_driver]") {
+TEST_CASE("a driver that has no green contexts is refused by name", "[old_driver]") {
   REQUIRE_FALSE(has_parts());
   const Error refusal = error_of([] { Runtime(part_options(8)); });
   CHECK(mentions(refusal, "multiprocessors"));
