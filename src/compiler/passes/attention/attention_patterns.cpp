@@ -149,7 +149,7 @@ private:
   /// Whether a reshape joins or parts sequences and heads alone; then dimensions are noted.
   bool splits(const Binding *reshape) {
     const Dims &a = type(operand(*reshape, 0)).dims, &b = type(reshape->result()).dims;
-    if (a == b || joins_batch(a, b) || joins_batch(b, a))
+    if (a == b || read_.joins_batch(a, b) || read_.joins_batch(b, a))
       return true;
     const Dims &four = a.size() == 4 ? a : b, &three = a.size() == 4 ? b : a;
     if (four.size() != 4 || three.size() != 3 ||
@@ -158,13 +158,6 @@ private:
       return false;
     split_ = {four[0], four[1]};
     return true;
-  }
-
-  /// Whether `joined` has the first two of five dimensions as one: sequences in two.
-  bool joins_batch(const Dims &five, const Dims &joined) const {
-    return five.size() == 5 && joined.size() == 4 &&
-           joined[0] == module_.exprs.mul(five[0], five[1]) &&
-           std::equal(joined.begin() + 1, joined.end(), five.begin() + 2);
   }
 
   // --- From the softmax back to the first product ------------------------------------------------

@@ -1,8 +1,8 @@
 // What is known of masks; see mask_facts.h.
 #include "compiler/passes/attention/mask_facts.h"
 
-#include "compiler/ir_names.h"
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // Scalars, and operands of products behind what moves them; see value_reader.h.
 #include "compiler/passes/attention/value_reader.h"
 
-#include "compiler/ir_names.h"
 #include "base/type/element.h"
+#include "compiler/ir_names.h"
 
 #include <algorithm>
 #include <cmath>
@@ -189,6 +189,12 @@ bool ValueReader::peel_joined_heads(HeadsOperand &x, const Binding &reshape) con
   return true;
 }
 
+bool ValueReader::joins_batch(const std::vector<ExprId> &five,
+                              const std::vector<ExprId> &four) const {
+  return five.size() == 5 && four.size() == 4 && four[0] == module_.exprs.mul(five[0], five[1]) &&
+         std::equal(four.begin() + 1, four.end(), five.begin() + 2);
+}
+
 /// reshape(transpose(x [A, B, ..]), [A B, ..]), which leaves the first two dimensions in place.
 bool ValueReader::peel_joined_batch(HeadsOperand &x, const Binding &reshape) const {
   const Binding *before = maker(operand(reshape, 0));
@@ -199,11 +205,7 @@ bool ValueReader::peel_joined_batch(HeadsOperand &x, const Binding &reshape) con
   if (axes.size() != 5 || ir::normalize_axis(axes[0], 5) != 0 ||
       ir::normalize_axis(axes[1], 5) != 1)
     return false;
-  const auto joins = [&](const std::vector<ExprId> &five, const std::vector<ExprId> &four) {
-    return four[0] == module_.exprs.mul(five[0], five[1]) &&
-           std::equal(four.begin() + 1, four.end(), five.begin() + 2);
-  };
-  if (!joins(type(before->result()).dims, type(x.value).dims))
+  if (!joins_batch(type(before->result()).dims, type(x.value).dims))
     return false;
   std::vector<ExprId> dims = type(whole).dims;
   dims[1] = module_.exprs.mul(dims[0], dims[1]);

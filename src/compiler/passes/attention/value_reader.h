@@ -56,6 +56,8 @@ public:
   HeadsOperand peeled(ir::ValueId value, bool exchanged) const;
   /// The dimensions of an operand, read through its axes.
   std::vector<ir::ExprId> dims_of(const HeadsOperand &x) const;
+  /// Whether `four` has the first two of five dimensions as one: sequences in two.
+  bool joins_batch(const std::vector<ir::ExprId> &five, const std::vector<ir::ExprId> &four) const;
   /// Sequences and heads of an operand of rank 3 before a reshape joined them.
   std::optional<std::array<ir::ExprId, 2>> heads_before(const HeadsOperand &x) const;
   /// Whether all operands have these sequences and heads there.

@@ -172,7 +172,7 @@ private:
     const std::vector<size_t> moved = joined(parts.of_second, axes);
     // The same, taken apart further as the reshape behind wants it.
     Parts behind{chosen(parts.dims, moved), {}, each_alone(moved.size())};
-    std::vector<size_t> to = joined(behind.of_second, in_order(moved.size()));
+    std::vector<size_t> to = in_order(moved.size());
     if (reshape) {
       std::optional<Parts> wanted = common_parts(type_of(reshape->result()).dims, behind.dims);
       // The channels of what is read by no convolution stand where x's do.
