@@ -10,6 +10,11 @@ namespace cugrt::runtime {
 
 namespace {
 
+/// Whether it is a weight that the caller's set has, and no function computes.
+bool is_given(const plan::Plan &plan, const plan::Param &param) {
+  return param.kind == plan::ParamKind::weight && !computed_weight(plan, param);
+}
+
 /// Where each tensor that some function needs will lie.
 struct Layout {
   std::map<std::string, uint64_t> offsets; // by name
@@ -82,8 +87,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
       continue;
     const std::vector<bool> read = weights_read(function);
     for (uint32_t i = 0; i < function.params.size(); ++i) {
-      if (function.params[i].kind != plan::ParamKind::weight ||
-          computed_weight(executable.plan(), function.params[i]))
+      if (!is_given(executable.plan(), function.params[i]))
         continue;
       CUGRT_ASSIGN(const WeightArgument weight,
                    weight_argument(executable.plan(), function, i, set));
@@ -232,8 +236,7 @@ Status LoadedWeights::check_fits(const Executable &executable, const WeightSet &
     if (function.is_private)
       continue;
     for (uint32_t i = 0; i < function.params.size(); ++i) {
-      if (function.params[i].kind != plan::ParamKind::weight ||
-          computed_weight(executable.plan(), function.params[i]))
+      if (!is_given(executable.plan(), function.params[i]))
         continue;
       CUGRT_ASSIGN(const WeightArgument weight,
                    weight_argument(executable.plan(), function, i, set));
