@@ -20,6 +20,50 @@ struct PublishedFlaws {
   /// The allocation call stands where the first lifted storage stood: in a branch, or after a
   /// launch that needs it.
   bool allocation_at_first_storage = false;
+  /// Results are followed to their storage through aliases and tuples only: not through views,
+  /// matches, tuple elements, calls that return an operand, nor aliases of storages.
+  bool views_hide_results = false;
+  /// Functions share merged storages even when one calls the other.
+  bool merge_ignores_calls = false;
+};
+
+/// Storages that hold results, as published: backwards from these, through aliases and tuples.
+class PublishedOutputs {
+public:
+  explicit PublishedOutputs(const ir::Function &function)
+      : function_(function), output_(function.values.size()), storage_(function.values.size()) {
+    block(0);
+  }
+  std::vector<bool> take() { return std::move(storage_); }
+
+private:
+  void mark(std::span<const ir::Operand> operands) {
+    for (const ir::Operand &operand : operands)
+      if (operand.kind == ir::Operand::Kind::value)
+        output_[operand.index] = true;
+  }
+
+  void block(uint32_t number) {
+    const ir::Block &block = function_.blocks[number];
+    mark(function_.results_of(block));
+    for (size_t i = block.bindings.size(); i-- > 0;)
+      binding(block.bindings[i]);
+  }
+
+  void binding(const ir::Binding &b) {
+    for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
+      block(nested);
+    if (b.result_count == 0 || !output_[b.first_result])
+      return;
+    std::span<const ir::Operand> operands = function_.operands_of(b);
+    if (b.kind == ir::BindingKind::alias || b.kind == ir::BindingKind::tuple)
+      mark(operands);
+    else if (b.kind == ir::BindingKind::alloc_tensor)
+      storage_[operands[0].index] = true;
+  }
+
+  const ir::Function &function_;
+  std::vector<bool> output_, storage_; // by value
 };
 
 /// Outputs of regions anew, in order of first use outside, without the uses that a flaw overlooks.
@@ -170,6 +214,11 @@ inline plan::PublishedAnalysis analyze_published(const ir::Module &module,
   plan::PublishedAnalysis analysis = plan::analyze_published_regions(module, flaws.walk);
   for (uint32_t f = 0; f < module.functions.size(); ++f) {
     plan::PublishedFunction &function = analysis.functions[f];
+    const bool captured = !function.bindings.empty() &&
+                          function.bindings.front().rule == plan::PublishedRule::captured;
+    if (flaws.views_hide_results && !captured)
+      function = plan::find_published_regions(
+          module, module.functions[f], PublishedOutputs(module.functions[f]).take(), flaws.walk);
     if (flaws.results_are_no_uses || flaws.conditions_are_no_uses || flaws.matches_are_no_uses)
       FlawedOutputs(module.functions[f], flaws, function);
     for (const plan::PublishedStorage &storage : function.storages)
@@ -178,7 +227,14 @@ inline plan::PublishedAnalysis analyze_published(const ir::Module &module,
         break;
       }
   }
-  plan::merge_published_storages(module, flaws.walk, analysis);
+  ir::Module merged = module;
+  if (flaws.merge_ignores_calls) // nobody sees them
+    for (ir::Function &function : merged.functions)
+      for (ir::Block &block : function.blocks)
+        for (ir::Binding &b : block.bindings)
+          if (b.kind == ir::BindingKind::call)
+            b.kind = ir::BindingKind::host_call;
+  plan::merge_published_storages(merged, analysis);
   plan::name_published_functions(module, flaws.walk, analysis);
   return analysis;
 }

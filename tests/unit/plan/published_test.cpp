@@ -3,8 +3,8 @@
 #include "support/catch.h"
 #include "support/published_text.h"
 
-#include "ir/text/text.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 
@@ -245,7 +245,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
 @main
   %s: stays, %s holds a result: the next run would overwrite it
 )");
-    CHECK(analyzed(text, {.walk = {.views_hide_results = true}}) == R"(
+    CHECK(analyzed(text, {.views_hide_results = true}) == R"(
 @same
 @main
   %s: merged 0
@@ -267,8 +267,7 @@ func @main(%x: tensor<[8], f32>) -> (tensor<[8], f32>) {
 )";
   CHECK(analyzed(text) ==
         "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
-  CHECK(analyzed(text, {.walk = {.views_hide_results = true}}).find("%s: merged 0") !=
-        std::string::npos);
+  CHECK(analyzed(text, {.views_hide_results = true}).find("%s: merged 0") != std::string::npos);
 }
 
 TEST_CASE("aliases and tuples alone hide no result") {
@@ -283,7 +282,7 @@ func @main(%x: tensor<[8], f32>) -> (tuple<tensor<[8], f32>>) {
   return %t
 }
 )",
-                   {.walk = {.views_hide_results = flawed}}) ==
+                   {.views_hide_results = flawed}) ==
           "\n@main\n  %s: stays, %s holds a result: the next run would overwrite it\n");
 }
 
@@ -328,7 +327,7 @@ func @other(%x: tensor<[8], f32>) {
   allocation before %s = alloc_storage "global", 16
 merged in @cuda_graph_alloc: global 32, global 64
 )");
-  CHECK(analyzed(text, {.walk = {.merge_ignores_calls = true}}) == R"(
+  CHECK(analyzed(text, {.merge_ignores_calls = true}) == R"(
 @inner
   %s: merged 0
   allocation before %s = alloc_storage "global", 64

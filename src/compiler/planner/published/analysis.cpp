@@ -2,11 +2,11 @@
 // names.
 #include "compiler/planner/published/analysis.h"
 
-#include "ir/module/graph_builtins.h"
+#include "base/check.h"
 #include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/published/parts.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/check.h"
+#include "ir/module/graph_builtins.h"
 
 namespace cugrt::plan {
 
@@ -37,7 +37,7 @@ PublishedAnalysis analyze_published_regions(const ir::Module &module, const Publ
       continue;
     }
     std::vector<bool> result_storages =
-        find_result_storages(module, function, parameters, flaws, parameters[f]);
+        find_result_storages(module, function, parameters, parameters[f]);
     analysis.functions[f] = find_published_regions(module, function, result_storages, flaws);
   }
   return analysis;
@@ -45,7 +45,7 @@ PublishedAnalysis analyze_published_regions(const ir::Module &module, const Publ
 
 PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFlaws &flaws) {
   PublishedAnalysis analysis = analyze_published_regions(module, flaws);
-  merge_published_storages(module, flaws, analysis);
+  merge_published_storages(module, analysis);
   name_published_functions(module, flaws, analysis);
   return analysis;
 }

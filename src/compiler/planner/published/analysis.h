@@ -10,15 +10,15 @@
 // before the bindings of its blocks. The analysis is linear in bindings and operands.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/analysis/region_rules.h"
+#include "ir/module/module.h"
 
 #include <string>
 #include <vector>
 
 namespace cugrt::plan {
 
-/// Defects of the published pass within the walk and the merge. All are mended; each member turns
+/// Defects of the published pass within the walk. All are mended; each member turns
 /// one back on, for tests that compare with the published implementation. Not reachable from the
 /// public API.
 struct PublishedFlaws {
@@ -26,11 +26,6 @@ struct PublishedFlaws {
   bool control_keeps_region = false;
   /// Likewise over a match.
   bool match_keeps_region = false;
-  /// Results are followed to their storage through aliases and tuples only: not through views,
-  /// matches, tuple elements, calls that return an operand, nor aliases of storages.
-  bool views_hide_results = false;
-  /// Functions share merged storages even when one calls the other.
-  bool merge_ignores_calls = false;
   /// Aliases and tuple elements add no symbols to the key.
   bool aliases_hide_symbols = false;
   /// The types of an extern call's results add none either, and may have symbols that are not

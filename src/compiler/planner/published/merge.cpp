@@ -33,14 +33,11 @@ std::vector<std::vector<uint32_t>> callers_of(const ir::Module &module) {
 
 class Merge {
 public:
-  Merge(const ir::Module &module, const PublishedFlaws &flaws, PublishedAnalysis &analysis)
-      : module_(module), analysis_(analysis) {
+  Merge(const ir::Module &module, PublishedAnalysis &analysis)
+      : module_(module), analysis_(analysis), callers_(callers_of(module)) {
     Result<std::vector<uint32_t>> order = callees_first(module);
     CUGRT_CHECK(order.ok()); // the verifier refuses recursion
     order_ = std::move(order).value();
-    callers_.resize(module.functions.size());
-    if (!flaws.merge_ignores_calls)
-      callers_ = callers_of(module);
   }
 
   void run() {
@@ -99,9 +96,8 @@ private:
 
 } // namespace
 
-void merge_published_storages(const ir::Module &module, const PublishedFlaws &flaws,
-                              PublishedAnalysis &analysis) {
-  Merge(module, flaws, analysis).run();
+void merge_published_storages(const ir::Module &module, PublishedAnalysis &analysis) {
+  Merge(module, analysis).run();
 }
 
 } // namespace cugrt::plan

@@ -4,8 +4,6 @@
 // Results are followed back to the allocation by roots: the root of an alias, view, match or tuple
 // element is that of the thing it names, the root of a call's result that of the operand which the
 // callee returns. What a block of an `if` or `while` yields counts as a result too, as published.
-//
-// The published pass walks backwards instead, and follows aliases and tuples only.
 #include "compiler/ir_names.h"
 #include "compiler/planner/published/parts.h"
 
@@ -117,50 +115,11 @@ private:
   std::vector<ir::Range> fields_; // by root, of tuples: Function::operands
 };
 
-/// As published: backwards from results, through aliases and tuples.
-class PublishedOutputs {
-public:
-  explicit PublishedOutputs(const ir::Function &function)
-      : function_(function), output_(function.values.size()), storage_(function.values.size()) {
-    block(0);
-  }
-  std::vector<bool> take() { return std::move(storage_); }
-
-private:
-  void mark(std::span<const Operand> operands) {
-    for (const Operand &operand : operands)
-      if (operand.kind == Operand::Kind::value)
-        output_[operand.index] = true;
-  }
-
-  void block(uint32_t number) {
-    const ir::Block &block = function_.blocks[number];
-    mark(function_.results_of(block));
-    for (size_t i = block.bindings.size(); i-- > 0;)
-      binding(block.bindings[i]);
-  }
-
-  void binding(const Binding &b) {
-    for (uint32_t nested = b.blocks.begin; nested < b.blocks.end(); ++nested)
-      block(nested);
-    if (b.result_count == 0 || !output_[b.first_result])
-      return;
-    std::span<const Operand> operands = function_.operands_of(b);
-    if (b.kind == BindingKind::alias || b.kind == BindingKind::tuple)
-      mark(operands);
-    else if (b.kind == BindingKind::alloc_tensor)
-      storage_[operands[0].index] = true;
-  }
-
-  const ir::Function &function_;
-  std::vector<bool> output_, storage_; // by value
-};
-
 } // namespace
 
 std::vector<bool> find_result_storages(const ir::Module &module, const ir::Function &function,
                                        std::span<const ResultParameters> callees,
-                                       const PublishedFlaws &flaws, ResultParameters &parameters) {
+                                       ResultParameters &parameters) {
   Roots roots(module, function, callees);
   std::vector<uint32_t> parameter(function.values.size(), UINT32_MAX);
   for (uint32_t p = 0; p < function.params.size(); ++p)
@@ -169,8 +128,6 @@ std::vector<bool> find_result_storages(const ir::Module &module, const ir::Funct
     parameters.push_back(result.kind == Operand::Kind::value
                              ? parameter[roots.root(result.value()).index]
                              : UINT32_MAX);
-  if (flaws.views_hide_results)
-    return PublishedOutputs(function).take();
   std::vector<bool> holds_result(function.values.size());
   auto mark = [&](const Operand &result, bool only_storages) {
     if (result.kind == Operand::Kind::value)

@@ -4,8 +4,8 @@
 // merge.cpp: storages of the shared allocation · lifted.cpp: names and equality.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/published/analysis.h"
+#include "ir/module/module.h"
 
 namespace cugrt::plan {
 
@@ -16,15 +16,14 @@ using ResultParameters = std::vector<uint32_t>;
 /// `callees` has those of the functions that this one calls.
 std::vector<bool> find_result_storages(const ir::Module &module, const ir::Function &function,
                                        std::span<const ResultParameters> callees,
-                                       const PublishedFlaws &flaws, ResultParameters &parameters);
+                                       ResultParameters &parameters);
 
 PublishedFunction find_published_regions(const ir::Module &module, const ir::Function &function,
                                          const std::vector<bool> &result_storages,
                                          const PublishedFlaws &flaws);
 
 /// Merged storages, and that of every storage that is lifted and used.
-void merge_published_storages(const ir::Module &module, const PublishedFlaws &flaws,
-                              PublishedAnalysis &analysis);
+void merge_published_storages(const ir::Module &module, PublishedAnalysis &analysis);
 
 /// Capture indices, names, and which regions are one function.
 void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
