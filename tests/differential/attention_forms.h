@@ -36,6 +36,7 @@ struct Form {
   std::vector<Array> more{}; // for params
   int64_t queries = 5, positions = 7, groups = kH;
   double scale = 0.25;
+  std::function<double(int64_t)> factor = [](int64_t) { return 1.0; }; // of a head's scores
   std::string dtype = "f32"; // of the graph as it is written
   int strided = -1;          // operands that are read where they lie; -1: any number
 };
@@ -73,7 +74,8 @@ inline std::vector<double> expected(const Form &form, const std::vector<Array> &
           for (int64_t e = 0; e < kWidth; ++e)
             score += at(in[0], b, h, i, e) * at(in[1], b, h / share, j, e);
           // Sums with the least numbers are those of f32.
-          weights.push_back(double(float(form.scale * score + form.bias(b, h, i, j))));
+          weights.push_back(
+              double(float(form.scale * form.factor(h) * score + form.bias(b, h, i, j))));
           largest = std::max(largest, weights.back());
         }
         for (double &weight : weights)

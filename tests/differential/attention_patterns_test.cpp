@@ -73,6 +73,38 @@ TEST_CASE("products with a softmax between them become attention, wherever the s
              .groups = 2});
 }
 
+TEST_CASE("factors of each head, as cosine attention has them, go into queries") {
+  const auto factor = [](int64_t head) { return double(1 << head) / 8; };
+  const auto numbers = [](const std::string &dims) {
+    return "constant @f : tensor<" + dims + ", f32> = [0.125, 0.25, 0.5, 1.0]\n";
+  };
+  for (const char *dims : {"[4, 1, 1]", "[1, 4, 1, 1]"})
+    check_all({.name = dims,
+               .scores = kProduct +
+                         "  %f = constant @f\n  %t = mul(%f, %s)\n  %u = mul(%t, %half)\n" +
+                         kSoftmax,
+               .constants = numbers(dims),
+               .scale = 0.5,
+               .factor = factor});
+  check_all({.name = "in one dimension with sequences",
+             .scores = "  %d3 = shape [8, {Q}, 8]\n  %e3 = shape [8, {P}, 8]\n"
+                       "  %f4 = shape [2, 4, {Q}, 8]\n  %n4 = shape [2, 4, 1, 1]\n"
+                       "  %n3 = shape [8, 1, 1]\n  %f1 = constant @f\n"
+                       "  %fw = broadcast_to(%f1, %n4)\n  %f = reshape(%fw, %n3)\n"
+                       "  %q3 = reshape(%q, %d3)\n  %k3 = reshape(%k, %e3)\n"
+                       "  %v3 = reshape(%v, %e3)\n"
+                       "  %s = matmul(%q3, %k3) {transpose_b = true}\n  %t = mul(%s, %f)\n"
+                       "  %p = softmax(%t)\n  %y3 = matmul(%p, %v3)\n  %y = reshape(%y3, %f4)\n",
+             .constants = numbers("[4, 1, 1]"),
+             .scale = 1,
+             .factor = factor});
+  check({.name = "of positions",
+         .scores = kProduct + "  %c = constant @c\n  %t = mul(%s, %c)\n  %p = softmax(%t)\n" + kEnd,
+         .is_found = false,
+         .constants = "constant @c : tensor<[1, 7], f32> = [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]\n",
+         .scale = 0.5});
+}
+
 TEST_CASE("attention over sequences in two dimensions, as windows of images are, is found") {
   // Scores have five dimensions where the mask is added, products four, q, k and v five before.
   const auto five = [](const std::string &x, const std::string &length) {

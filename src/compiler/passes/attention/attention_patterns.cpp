@@ -188,7 +188,9 @@ private:
   bool take_scale(const Binding &b) {
     double factor = 1;
     const ValueId scaled = read_.scaled(b, factor);
-    if (!scaled.valid() || !read_.is_floating(scaled))
+    if (!scaled.valid())
+      return take_factors(b);
+    if (!read_.is_floating(scaled))
       return false;
     const bool before = std::exchange(is_scaled_, true);
     if (find_first(scaled, &b)) {
@@ -196,6 +198,27 @@ private:
       return true;
     }
     is_scaled_ = before;
+    return false;
+  }
+
+  /// A tensor of factors that are alike for all positions of a row.
+  bool take_factors(const Binding &b) {
+    if (!read_.is_op(&b, Op::mul) || match_.factors.valid())
+      return false;
+    for (size_t i : {0, 1}) {
+      const ValueId scores = operand(b, i), factors = operand(b, 1 - i);
+      const Dims &dims = type(factors).dims;
+      if (type(scores).dims != type(b.result()).dims || !read_.is_floating(factors) ||
+          dims.empty() || dims.back() != module_.exprs.constant(1))
+        continue;
+      const bool before = std::exchange(is_scaled_, true);
+      match_.factors = factors;
+      match_.factor_dims = dims;
+      if (find_first(scores, &b))
+        return true;
+      is_scaled_ = before;
+      match_.factors = {};
+    }
     return false;
   }
 
@@ -282,10 +305,14 @@ private:
       return no("values are scaled");
     if (match_.scale == 0 || !std::isfinite(match_.scale))
       return no("the scale is 0 or infinite");
+    const Dims scores = {match_.sequences, match_.heads, match_.queries, match_.positions};
+    if (match_.factors.valid() &&
+        (type(match_.factors).dtype != type(y).dtype || !stretch(match_.factor_dims, scores)))
+      return no("what scales the scores is no factor of sequences, heads and queries");
     std::ranges::reverse(parts_);
     match_.mask = std::move(parts_);
-    if (is_overtaken(match_.q.value) || is_overtaken(match_.k.value) ||
-        is_overtaken(match_.v.value) ||
+    if ((match_.factors.valid() && is_overtaken(match_.factors)) || is_overtaken(match_.q.value) ||
+        is_overtaken(match_.k.value) || is_overtaken(match_.v.value) ||
         std::ranges::any_of(match_.mask, [&](auto &part) { return is_overtaken(part.value); }))
       return no("what it reads is written before the second product");
     return take_mask() && pays(*width);

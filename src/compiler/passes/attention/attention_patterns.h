@@ -6,6 +6,7 @@
 //   q, k, v   [B, H, length, D] or [B H, length, D], k also with its last two dimensions exchanged;
 //             transposes, scales and reshapes before them are looked through, a slice of a product
 //             of all three likewise, and the broadcast that repeats heads of keys and values
+//   scale     constants, and between the products a tensor that is alike for all positions of a row
 //   mask      what is added, or what where() chooses in the place of scores, scalars of at most
 //             -10,000 or -infinity
 //   guard     where() that makes rows 0 of which nothing is seen: by is_nan of the softmax, or by
@@ -48,6 +49,8 @@ struct AttentionMatch {
   HeadsOperand q, k, v;
   ir::ExprId sequences, heads, queries, positions;
   double scale = 1;
+  ir::ValueId factors;                 // by which scores are multiplied, too; invalid: none
+  std::vector<ir::ExprId> factor_dims; // as they stretch to [B, H, Q, 1]
   bool causal = false;
   std::vector<MaskPart> mask;
   ir::DType mask_dtype = ir::DType::f32;

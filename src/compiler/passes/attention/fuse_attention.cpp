@@ -6,10 +6,10 @@
 //   %o = matmul(%p, %v)
 //
 // The op reads heads beside each other, [B, length, H, D], as they mostly lie before a transpose
-// that is dead then; so is the one behind. Masks become one, added in the dtype in which they were
-// added to the scores. Where it may hide a whole row by -infinity, whose softmax is NaN, that row
-// of the mask becomes NaN: the op alone would give 0. What is dead is left to
-// EliminateDeadBindings.
+// that is dead then; so is the one behind. Factors of rows of scores go into the queries. Masks
+// become one, added in the dtype in which they were added to the scores. Where it may hide a whole
+// row by -infinity, whose softmax is NaN, that row of the mask becomes NaN: the op alone would give
+// 0. What is dead is left to EliminateDeadBindings.
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
@@ -157,6 +157,21 @@ private:
                : op(Op::transpose, {y}, {{"axes", axes}}, hint);
   }
 
+  /// Queries [B, Q, H, D] times the factors of their scores.
+  ValueId times_factors(const AttentionMatch &match, ValueId q, std::string_view hint) {
+    if (!match.factors.valid())
+      return q;
+    Dims dims = match.factor_dims;
+    const ExprId one = module().exprs.constant(1);
+    dims.insert(dims.begin(), 4 - dims.size(), one);
+    ValueId factors = reshaped(mapped(match.factors), dims);
+    if (dims[1] != one && dims[2] != one)
+      factors = op(Op::transpose, {factors}, {{"axes", kExchange}}, "");
+    else
+      factors = reshaped(factors, {dims[0], dims[2], dims[1], one});
+    return op(Op::mul, {q, factors}, {}, hint);
+  }
+
   ValueId mask_of(const AttentionMatch &match) {
     std::vector<int64_t> key = {int64_t(match.mask_dtype), match.hidden_rows_are_nan};
     for (const MaskPart &part : match.mask) {
@@ -200,8 +215,8 @@ private:
     const ValueId result = match.product->result();
     const std::string &name = source().value(result).name;
     location_ = match.product->location;
-    const ValueId q = heads_last(match.q, name + "_q"), k = heads_last(match.k, name + "_k"),
-                  v = heads_last(match.v, name + "_v"),
+    const ValueId q = times_factors(match, heads_last(match.q, name + "_q"), name + "_q"),
+                  k = heads_last(match.k, name + "_k"), v = heads_last(match.v, name + "_v"),
                   mask = match.mask.empty() ? ValueId() : mask_of(match);
     std::vector<Attribute> attributes = {{"scale", match.scale}};
     if (match.causal)
