@@ -36,12 +36,12 @@
 //   attention_split   256     sequences * queries * heads / SHARE * splits
 //   attention_mma     128     sequences * heads * ceil(queries / 64)
 //
-// Options: MAX_WIDTH, the most elements of a head, a multiple of 32: a lane's registers; SHARE, a
-// divisor of heads / kv_heads, 1 by default; those of cached.cuh for keys and values; CAUSAL;
+// Options: MAX_WIDTH, the most elements of a head, a multiple of 32 (of 16 with MMA_ALONE); SHARE,
+// a divisor of heads / kv_heads, 1 by default; those of cached.cuh for keys and values; CAUSAL;
 // SPLIT; HAS_LENGTHS, with WIDE_LENGTHS for i64 (i32 otherwise); HAS_PLACES, with WIDE_PLACES
 // alike; WINDOW, with CAUSAL; HAS_MASK, with a stride for each of the mask's dimensions, MASK_F32
-// where it is not of T; ROWS_APART; WITH_MMA for that entry, MMA_ALONE where no launch takes the
-// other; those of floating.cuh and assume.cuh.
+// where it is not of T, MASK_OF_POSITIONS where its stride along queries is 0; ROWS_APART; WITH_MMA
+// for that entry, MMA_ALONE where no launch takes the other; those of floating.cuh and assume.cuh.
 
 #include "attention/attention_parameters.cuh"
 

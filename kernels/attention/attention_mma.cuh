@@ -9,9 +9,12 @@
 //
 // Two tiles of keys and two of values are in shared memory: while one is worked at, the next one is
 // on its way. Tiles that no query of the block sees are skipped; of those that all see whole, which
-// are most, no position is asked for. A row's reference moves to the largest score, with what was
-// summed, where a score exceeds it by 2^8: weights are within what f16 holds. It moves by the row's
-// own scores. Weights are rounded to f16 or bf16 for the second product, and summed as they are.
+// are most, no position is asked for. Of a mask that all queries have alike (MASK_OF_POSITIONS) a
+// block reads each position once, and tiles where it is 0 are as those without; of others a warp
+// reads its rows in pairs, and adds none where all are 0. A row's reference moves to the largest
+// score, with what was summed, where a score exceeds it by 2^8: weights are within what f16 holds.
+// It moves by the row's own scores. Weights are rounded to f16 or bf16 for the second product, and
+// summed as they are.
 //
 // Heads wider than 128 have tiles of 32 positions, wider than 192 of 16, and what queries have
 // beyond 128 elements waits in shared memory, as each lane will multiply it.
@@ -59,22 +62,20 @@ __device__ __forceinline__ void copy_rows(unsigned to, const T *from, long long 
                  "r"(is_there ? 16 : 0)
                  : "memory");
   };
-  if constexpr (kAligned && kMmaThreads % kAcross == 0 && kRows % kPass == 0) {
+  if constexpr (kAligned) {
+    constexpr bool kEven = kMmaThreads % kAcross == 0 && kRows % kPass == 0;
     const int row = int(threadIdx.x) / kAcross, column = int(threadIdx.x) % kAcross * 8;
+    const bool is_mine = kEven || row < kPass; // else threads are left over
     from += row * distance + column;
     to += row * kMmaRow + column * 2;
     rows = column < width ? rows - row : 0;
 #pragma unroll
     for (int r = 0; r < kRows; r += kPass, from += kPass * distance)
-      copy(r < rows, to + r * kMmaRow, from);
-  } else if constexpr (kAligned) {
-#pragma unroll
-    for (int j = 0; j < (kRows * kAcross + kMmaThreads - 1) / kMmaThreads; ++j) {
-      const int i = int(threadIdx.x) + j * kMmaThreads, row = i / kAcross, column = i % kAcross * 8;
-      if (kRows * kAcross % kMmaThreads == 0 || row < kRows)
-        copy(row < rows && column < width, to + row * kMmaRow + column * 2,
-             from + row * distance + column);
-    }
+      if constexpr (kEven)
+        copy(r < rows, to + r * kMmaRow, from);
+      else
+        copy_bytes_or_zeros(is_mine && (r + kPass <= kRows || row + r < kRows), r < rows,
+                            to + r * kMmaRow, from);
   } else {
 #pragma unroll 1
     for (int i = threadIdx.x; i < kRows * kMmaWidth; i += kMmaThreads) {
@@ -124,7 +125,11 @@ __device__ __forceinline__ float power_of_two(float exponent) {
 // What a mask adds to the exponent of 2. The least finite number hides without being -infinity.
 __device__ __forceinline__ float exponent_of(float mask) {
   const float exponent = mask * kLog2e;
+#if defined(DTYPE_F16) && !defined(MASK_F32) // which has no such elements
+  return exponent;
+#else
   return exponent == -infinity() && mask != exponent ? -3.402823466e38f : exponent;
+#endif
 }
 
 extern "C" __global__ void __launch_bounds__(kMmaThreads)
@@ -193,18 +198,40 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 #pragma unroll
   for (int d = 0; d < kWidthSteps - kHeldSteps; ++d)
     waiting[d * kMmaThreads] = {later[d][0], later[d][1], later[d][2], later[d][3]};
+#ifdef MASK_OF_POSITIONS
+  // Exponents of a tile's positions, and of the next one's; 0 beyond what is seen.
+  __shared__ float hiding[2][kMmaPositions];
+  const int own_position = threadIdx.x;
+  mask += sequence * mask_sequence + head * mask_head + own_position * mask_position;
+  auto own_exponent = [&](int at) {
+    return own_position < kMmaPositions && at + own_position < most
+               ? exponent_of(float(mask[at * mask_position]))
+               : 0.0f;
+  };
+  // Keeps it, and says whether any position of the tile has one.
+  auto meet_with = [&](float exponent, int tile) {
+    if (own_position < kMmaPositions)
+      hiding[tile][own_position] = exponent;
+    return bool(__syncthreads_or(exponent != 0));
+  };
+  bool is_masked = meet_with(own_exponent(first_at), 0); // and queries have been read
+#else
+  const bool is_masked = false;
   __syncthreads(); // queries have been read where tiles go
+#endif
   if (!kQueriesApart)
     copy_tile(key_tiles, keys, first_at);
   copy_tile(value_tiles, values, first_at);
 
   const float factor = fabsf(scale) * kLog2e; // scores are exponents of 2
-#ifdef HAS_MASK
+#ifdef MASK_OF_ROWS
   const Mask *masks[2]; // of rows g and g + 8; those beyond the last read the first row of all
 #pragma unroll
   for (int h = 0; h < 2; ++h)
     masks[h] = mask + sequence * mask_sequence + head * mask_head +
                (warp_row + g + h * 8 < rows ? first + warp_row + g + h * 8 : first) * mask_query;
+  const bool has_mask_pairs = mask_position == 1 && Run<2, Mask>::is_aligned(masks[0]) &&
+                              Run<2, Mask>::is_aligned(masks[1]);
 #endif
   // A reference is below every score at first; finite, so that what a score of -infinity is above
   // it is one.
@@ -214,8 +241,8 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
   const unsigned own_keys = key_tiles + (lane / 16 * 8 + lane % 8) * kMmaRow + lane / 8 % 2 * 16;
   const unsigned own_values = value_tiles + lane % 16 * kMmaRow + lane / 16 * 16;
 
-  // The tile at a position; is_inside, a constant: all rows see all of it, and copies may be asked
-  // for.
+  // The tile at a position; is_inside, a constant: all rows see all of it, no mask changes it, and
+  // copies may be asked for.
   auto add_tile = [&](const bool is_inside, int at) __attribute__((always_inline)) {
     auto copy_next = [&](unsigned tiles, const Cached *from) {
       if (at + kMmaPositions >= most)
@@ -226,9 +253,30 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
       else
         copy_tile(tiles + (kMmaTile - turn), from, at + kMmaPositions);
     };
+#ifdef MASK_OF_ROWS
+    Run<2, Mask> hiding[kMmaPositions / 8][2]; // on its way while scores are summed
+    unsigned hiding_bits = 0;                  // but for signs
+    const bool is_by_pairs = has_mask_pairs && at + kMmaPositions <= capacity;
+#pragma unroll
+    for (int n = 0; n < kMmaPositions / 8; ++n)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int position = at + n * 8 + lane % 4 * 2;
+        if (is_by_pairs)
+          hiding[n][h].load(masks[h] + position);
+        else
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            hiding[n][h].element[e] =
+                position + e < most ? masks[h][(position + e) * mask_position] : Mask(0.0f);
+      }
+#endif
     wait_for_copies<1>();
     __syncthreads(); // keys are there, and the tiles before have been read
     copy_next(key_tiles, keys);
+#ifdef MASK_OF_POSITIONS
+    const float next_exponent = own_exponent(at + kMmaPositions);
+#endif
     float score[kMmaPositions / 8][4] = {};
 #pragma unroll
     for (int d = 0; d < kWidthSteps; ++d) {
@@ -252,20 +300,40 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 
     // Element e of tile n is of row g + e / 2 * 8, position n * 8 + lane % 4 * 2 + e % 2.
     if (!is_inside) {
+#ifdef MASK_OF_ROWS
 #pragma unroll
       for (int n = 0; n < kMmaPositions / 8; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int position = at + n * 8 + lane % 4 * 2 + e % 2;
-          const bool is_seen = position < seen[e / 2] && position >= first_seen(seen[e / 2]);
-#ifdef HAS_MASK
-          score[n][e] = is_seen ? fmaf(score[n][e], factor,
-                                       exponent_of(float(masks[e / 2][position * mask_position])))
-                                : -infinity();
-#else
-          score[n][e] = is_seen ? score[n][e] * factor : -infinity();
+        for (int h = 0; h < 2; ++h)
+#pragma unroll
+          for (int w = 0; w < int(sizeof(Mask)) / 2; ++w)
+            hiding_bits |= hiding[n][h].pair[w] * 2;
+      const bool is_masked = __any_sync(0xffffffffu, hiding_bits != 0);
 #endif
-        }
+#pragma unroll
+      for (int n = 0; n < kMmaPositions / 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+#if defined(MASK_OF_ROWS)
+          score[n][e] = is_masked ? fmaf(score[n][e], factor,
+                                         exponent_of(float(hiding[n][e / 2].element[e % 2])))
+                                  : score[n][e] * factor;
+#elif defined(MASK_OF_POSITIONS)
+          score[n][e] = fmaf(score[n][e], factor, hiding[turn != 0][n * 8 + lane % 4 * 2 + e % 2]);
+#else
+          score[n][e] *= factor;
+#endif
+#ifdef HAS_MASK
+      if (at < last_begin || at + kMmaPositions > least)
+#endif
+#pragma unroll
+        for (int n = 0; n < kMmaPositions / 8; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int position = at + n * 8 + lane % 4 * 2 + e % 2;
+            if (position >= seen[e / 2] || position < first_seen(seen[e / 2]))
+              score[n][e] = -infinity();
+          }
     }
     // Scores as exponents: of whole tiles they are what they are times the factor.
     auto above = [&](int n, int e) { // the reference
@@ -309,7 +377,11 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
       }
 
     wait_for_copies<1>();
+#ifdef MASK_OF_POSITIONS
+    is_masked = meet_with(next_exponent, turn == 0);
+#else
     __syncthreads(); // values are there
+#endif
     copy_next(value_tiles, values);
 #pragma unroll
     for (int n = 0; n < kPositionSteps; ++n)
@@ -325,10 +397,10 @@ extern "C" __global__ void __launch_bounds__(kMmaThreads)
 
 #pragma unroll 1
   for (int at = first_at; at < most; at += kMmaPositions) {
-#ifndef HAS_MASK
+#ifndef MASK_OF_ROWS
     if (is_cache_aligned && at >= last_begin) {
 #pragma unroll 1
-      for (; at + kMmaPositions <= least; at += kMmaPositions)
+      for (; at + kMmaPositions <= least && !is_masked; at += kMmaPositions)
         add_tile(true, at);
       if (at >= most)
         break;

@@ -29,6 +29,9 @@ typedef float Mask;
 #else
 typedef T Mask;
 #endif
+#if defined(HAS_MASK) && !defined(MASK_OF_POSITIONS)
+#define MASK_OF_ROWS
+#endif
 #ifdef HAS_MASK
 #define MASK_PARAMETER const Mask *__restrict__ mask,
 #define MASK_STRIDES                                                                               \

@@ -216,6 +216,39 @@ TEST_CASE("attention of many queries takes tensor cores") {
       }
 }
 
+TEST_CASE("masks on tensor cores: tiles with and without, at the edges of what is seen") {
+  // Of positions and of rows; rows that are pairs, and not; of the dtype, and of f32.
+  struct Case {
+    Dims mask;
+    int64_t width;
+    DType dtype, of_mask;
+    bool causal;
+  };
+  for (const Case &c : {Case{{2, 1, 1, 198}, 32, DType::f16, DType::f16, false},
+                        {{1, 2, 1, 197}, 80, DType::bf16, DType::f32, true},
+                        {{1, 2, 20, 198}, 96, DType::f16, DType::f16, true},
+                        {{2, 1, 20, 198}, 64, DType::f16, DType::f32, false},
+                        {{20, 197}, 48, DType::bf16, DType::bf16, false},
+                        {{1, 198}, 200, DType::f16, DType::f32, false}}) {
+    const int64_t positions = c.mask.back();
+    OpTest test = attention({2, 20, 2, positions, 2, c.width}, {flag("causal", c.causal)}, c.dtype);
+    std::vector<double> mask(1);
+    for (int64_t size : c.mask)
+      mask.resize(mask.size() * size_t(size));
+    for (size_t i = 0; i < mask.size(); ++i)
+      if (const size_t at = i % size_t(positions); at / 64 == 1 || at > 190)
+        mask[i] = at % 3 == 0 ? -INFINITY : double(i % 7) / 4 - 1;
+    test.operands.push_back(kAbsent);
+    test.operands.push_back(given(c.mask, mask, c.of_mask));
+    test.multiprocessors = 1; // so that no cache is cut
+    std::mt19937 random(3);
+    const OpOutcome outcome = run_op_test(runner(), test, random);
+    INFO(test.describe() << ": " << outcome.message);
+    CHECK(outcome.ok);
+    CHECK(outcome.counters.entries.at(0) == "attention_mma");
+  }
+}
+
 TEST_CASE("attention of many queries: whole tiles, and those at the edges of what is seen") {
   auto entry = [](OpTest test) {
     test.multiprocessors = 1; // rows are not few, so that no cache is cut

@@ -308,12 +308,13 @@ Status emit_attention(OpEmitter &op) {
   const int64_t share = grouped ? grouped->share : shared_heads(op, q, keys);
   const TensorCores tensor_cores =
       grouped || split ? TensorCores::no : tensor_cores_of(op, q, width);
+  const int64_t step = tensor_cores == TensorCores::always ? 16 : 32, // of heads' elements
+      widest = (width + step - 1) / step * step;
 
   KernelLaunch launch =
       grouped ? op.floating_launch("attention_grouped.cu", "attention_grouped")
               : op.floating_launch("attention.cu", split ? "attention_split" : "attention");
-  launch.option(std::string(kRegistersOption) +
-                std::to_string(grouped ? width : (width + 31) / 32 * 32));
+  launch.option(std::string(kRegistersOption) + std::to_string(grouped ? width : widest));
   if (share > 1)
     launch.option("-DSHARE=" + std::to_string(share));
   if (grouped) {
@@ -333,8 +334,14 @@ Status emit_attention(OpEmitter &op) {
     launch.option("-DHAS_LENGTHS");
   if (has_lengths && op.operand_type(3).dtype == ir::DType::i64)
     launch.option("-DWIDE_LENGTHS");
-  if (has_mask)
+  std::vector<ir::ExprId> mask_strides;
+  if (has_mask) {
+    const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
+    mask_strides = broadcast_strides(exprs, op.operand_type(4), scores);
     launch.option("-DHAS_MASK");
+  }
+  if (has_mask && tensor_cores != TensorCores::no && mask_strides[2] == op.constant(0))
+    launch.option("-DMASK_OF_POSITIONS");
   if (has_mask && op.operand_type(4).dtype != q.dtype)
     launch.option("-DMASK_F32");
   const bool rows_apart = !q.strides.empty() || !keys.strides.empty();
@@ -375,11 +382,9 @@ Status emit_attention(OpEmitter &op) {
     launch.count("cache_rows", keys.dims[0]);
   launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
   if (has_mask) {
-    const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
-    const std::vector<ir::ExprId> strides = broadcast_strides(exprs, op.operand_type(4), scores);
     constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
     for (size_t i = 0; i < 4; ++i)
-      launch.size("mask_" + std::string(kNames[i]), strides[i]);
+      launch.size("mask_" + std::string(kNames[i]), mask_strides[i]);
   }
   if (rows_apart) {
     launch.size("q_row", row_distance(op, q));
@@ -407,7 +412,7 @@ Status emit_attention(OpEmitter &op) {
                          : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
                      exprs.mul(exprs.mul(sequences, heads),
                                exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
-                     {kMmaThreads, 1, 1}, mma_shared_bytes((width + 31) / 32 * 32));
+                     {kMmaThreads, 1, 1}, mma_shared_bytes(widest));
     if (tensor_cores != TensorCores::always)
       launch.variant("", {}, whole, {256, 1, 1});
   }
