@@ -5,20 +5,23 @@
 //
 // A negative index counts from the end; where one then lies outside, nothing is written. Several
 // updates of one place: with REDUCE all of them are taken in, one after the other in any order;
-// else any one of them stands. A thread has one element of the updates.
+// else any one of them stands. A thread has one element of the updates, or of slices of whole
+// vectors a vector, for which it asks for its row's indices once.
 //
 // Options: BYTES without REDUCE (bytes.cuh); with it its operation, add, mul, maximum or minimum,
 // on elements of 2, 4 or 8 bytes of number.cuh; WIDE_IDS for indices of i64 (i32 otherwise);
-// MAX_RANK 4 or 8; AXIS of scatter_elements; that of assume.cuh.
+// MAX_RANK 4 or 8; AXIS of scatter_elements; those of vectors.cuh without REDUCE; that of
+// assume.cuh.
 
 #include "shared/assume.cuh"
 #include "shared/dimensions.cuh"
 #include "shared/programmatic.cuh"
 #ifdef REDUCE
-#include "shared/number.cuh"
 #include "elementwise/operations.cuh"
+#include "shared/number.cuh"
 #else
 #include "shared/bytes.cuh"
+#include "shared/vectors.cuh"
 #endif
 
 #ifdef WIDE_IDS
@@ -93,10 +96,12 @@ extern "C" __global__ void scatter_nd(const Id *__restrict__ indices, const T *_
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const long long size[] = {EACH(size)}, stride[] = {EACH(stride)};
-  const Index count = Index(rows) * Index(width), step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    const Id *index = indices + (long long)(i / Index(width)) * places;
-    long long at = (long long)(i % Index(width));
+  const Index step = Index(gridDim.x) * blockDim.x,
+              first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  // Where the slice of a row begins in y; negative: nowhere.
+  auto slice_of = [&](Index row) {
+    const Id *index = indices + (long long)(row)*places;
+    long long at = 0;
     bool is_inside = true;
 #pragma unroll
     for (int d = 0; d < MAX_RANK; ++d)
@@ -105,8 +110,26 @@ extern "C" __global__ void scatter_nd(const Id *__restrict__ indices, const T *_
         is_inside = is_inside && chosen >= 0;
         at += chosen * stride[d];
       }
-    if (is_inside)
-      write(y + at, updates[i]);
+    return is_inside ? at : -1;
+  };
+#ifndef REDUCE
+  if (VECTOR > 1 && width % VECTOR == 0 && are_aligned(updates, y)) {
+    const Index across = Index(width) / VECTOR, vectors = Index(rows) * across;
+    for (Index p = first; p < vectors; p += step) {
+      const Index row = p / across;
+      const long long at = slice_of(row);
+      if (at >= 0)
+        store_vector(y + at, p - row * across, load_vector(updates, p));
+    }
+    return;
+  }
+#endif
+  const Index count = Index(rows) * Index(width);
+  for (Index i = first; i < count; i += step) {
+    const Index row = i / Index(width);
+    const long long at = slice_of(row);
+    if (at >= 0)
+      write(y + at + (long long)(i - row * Index(width)), updates[i]);
   }
 }
 #endif

@@ -526,6 +526,16 @@ TEST_CASE("rotary embedding turns pairs of elements by the position's angle") {
       check({.op = Op::rotary,
              .operands = {{{4, 2, 10}}, {{4}, ids}, {{6, 3}}, {{6, 3}}},
              .attributes = {pairs, integer("dims", 6)}});
+      for (DType dtype : {DType::f32, DType::f16}) { // whole vectors, of many heads
+        check({.op = Op::rotary,
+               .dtype = dtype,
+               .operands = {{{3, 11, 16}}, {{3}, ids}},
+               .attributes = {pairs}});
+        check({.op = Op::rotary,
+               .dtype = dtype,
+               .operands = {{{2, 8, 40}}, {{2}, ids}, {{6, 16}}, {{6, 16}}},
+               .attributes = {pairs, integer("dims", 32)}});
+      }
     }
   check({.op = Op::rotary, .operands = {{{3, 8}}, {{}, DType::i64}}});
   check({.op = Op::rotary, .operands = {{{0, 3, 8}}, {{0}, DType::i64}}});

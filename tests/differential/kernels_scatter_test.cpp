@@ -61,6 +61,12 @@ TEST_CASE("scatter_nd writes elements and slices") {
            .operands = {{{5, 6}}, given({2, 2, 2}, {0, 0, 4, -1, 9, 0, 1, -7}, ids), {{2, 2}}}});
     check({.op = Op::scatter_nd, .operands = {{{5, 6}}, given({1}, {3}, ids), {{6}}}});
     check({.op = Op::scatter_nd, .operands = {{{5, 6}}, {{0, 1}, ids}, {{0, 6}}}});
+    // Slices of whole vectors, of which one lies nowhere.
+    check(
+        {.op = Op::scatter_nd, .operands = {{{9, 32}}, given({3, 1}, {8, -9, 9}, ids), {{3, 32}}}});
+    check({.op = Op::scatter_nd,
+           .dtype = DType::i8,
+           .operands = {{{4, 3, 16}}, given({2, 2}, {0, 2, 3, -3}, ids), {{2, 16}}}});
   }
   check({.op = Op::scatter_nd,
          .operands = {{{2, 2, 2, 2, 2, 3}},

@@ -68,6 +68,10 @@ Status emit_rotary(OpEmitter &op) {
     launch.option("-DHAS_TABLES");
   if (op.operand_type(1).dtype == ir::DType::i64)
     launch.option("-DWIDE_IDS");
+  const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
+  const int64_t vector = KernelLaunch::vector_size(bytes);
+  if (turned / 2 % vector == 0 && width % vector == 0)
+    launch.vectors(bytes);
   launch.index_type({op.count(x)});
   launch.input("x", op.operand(0));
   launch.input("positions", op.operand(1));
@@ -83,8 +87,10 @@ Status emit_rotary(OpEmitter &op) {
   launch.count("table_rows", has_tables ? op.operand_type(2).dims[0] : op.constant(0));
   launch.scalar("base", wide_type(x.dtype), op.number("base"));
   launch.scalar("scale", wide_type(x.dtype), op.number("scale"));
-  const ir::ExprId items = op.constant(width - turned / 2);
-  launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, heads), items));
+  constexpr int64_t kHeadsEach = 8; // rotary.cu's
+  const ir::ExprId items = op.constant(width - turned / 2),
+                   groups = op.exprs().ceildiv(heads, op.constant(kHeadsEach));
+  launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, groups), items));
   launch.emit(op.call().location);
   return {};
 }

@@ -178,6 +178,11 @@ Status emit_scatter_nd(OpEmitter &op) {
   emit_copy(op, op.operand(0), op.result());
   KernelLaunch launch = scatter_launch(op);
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(places)));
+  const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
+  const auto known_width = op.exprs().as_constant(op.count(x, places));
+  if (ir::op_string(op.call().op, op.call().attributes, "reduction") == "none" &&
+      known_width.value_or(0) % KernelLaunch::vector_size(bytes) == 0)
+    launch.vectors(bytes);
   scatter_operands(op, launch);
   const ir::ExprId rows = launch.count("rows", op.count(indices, 0, indices.dims.size() - 1));
   const ir::ExprId width = launch.size("width", op.count(x, places));
