@@ -364,6 +364,105 @@ TEST_CASE("tensors that models have alike stand once, and each model is as it is
   all_right(9);
 }
 
+/// y = x (2 u) v, and with a head y (3 u): what is in brackets is computed when weights are loaded.
+struct Doubled {
+  Doubled(const std::string &u_name, uint32_t u_seed, uint32_t v_seed, bool head = false)
+      : u_name(u_name), u(sparse(32 * 256, u_seed)), v(sparse(256 * 32, v_seed)), head(head),
+        executable(emulated_runtime(), Module::parse(text())), main(executable.function("main")),
+        input(emulated_runtime(), 32 * sizeof(float)) {
+    weights.add(u_name, u.data(), CUGRT_F32, std::vector<int64_t>{32, 256});
+    weights.add("v", v.data(), CUGRT_F32, std::vector<int64_t>{256, 32});
+  }
+  std::string text() const {
+    const std::string u = "%" + u_name, width = head ? "256" : "32";
+    return "cugrt 1\nfunc @main(%x: tensor<[1, 32], f32>, " + u +
+           ": tensor<[32, 256], f32>, %v: tensor<[256, 32], f32>) -> (tensor<[1, " + width +
+           "], f32>)\n    attributes {num_inputs = 1} {\n  %two = add(" + u + ", " + u + ")\n" +
+           (head ? "  %three = add(%two, " + u + ")\n" : "") +
+           "  %p = matmul(%x, %two)\n  %q = matmul(%p, %v)\n" +
+           (head ? "  %r = matmul(%q, %three)\n  return %r\n}\n" : "  return %q\n}\n");
+  }
+  void open(Group &group) {
+    auto options = detail::sized<cugrt_session_options>();
+    options.group = group.get();
+    session.emplace(executable, emulated_runtime(), weights, options);
+  }
+  bool is_right(uint32_t seed) {
+    const std::vector<float> x = sparse(32, seed);
+    copy_to_device(emulated_runtime(), input.address(), std::as_bytes(std::span(x)));
+    std::vector<float> y = Net::times(Net::times(x, u, 1, 32, 256), v, 1, 256, 32);
+    if (head)
+      y = Net::times(y, u, 1, 32, 256);
+    for (float &value : y)
+      value *= head ? 6 : 2;
+    const auto results = session->run(main, {input.tensor(CUGRT_F32, {1, 32})});
+    session->synchronize();
+    return download<float>(results[0].as.tensor.address, y.size()) == y;
+  }
+  Weights with(uint32_t seed) { // other values of u
+    u = sparse(u.size(), seed);
+    Weights changes;
+    changes.add(u_name, u.data(), CUGRT_F32, std::vector<int64_t>{32, 256});
+    return weights.replaced(changes);
+  }
+
+  std::string u_name;
+  std::vector<float> u, v;
+  bool head;
+  Executable executable;
+  Function main;
+  Weights weights;
+  Buffer input;
+  std::optional<Session> session;
+};
+
+TEST_CASE("what models compute alike from their weights stands once") {
+  Doubled one("u", 1, 2), twin("other_name", 1, 2), tuned("u", 1, 5), headed("u", 1, 7, true),
+      another("u", 9, 2);
+  Group group(emulated_runtime());
+  const auto held = [&] { return group.memory().weight_bytes; };
+  const auto all_right = [&](uint32_t seed) {
+    for (Doubled *model : {&one, &twin, &tuned, &headed, &another})
+      if (model->session)
+        CHECK(model->is_right(seed));
+  };
+  one.open(group);
+  const uint64_t granule = held() / 2; // v apart from what is computed
+  REQUIRE(granule != 0);
+  twin.open(group);
+  CHECK(held() == 2 * granule);
+  tuned.open(group);
+  CHECK(held() == 3 * granule); // its v
+  headed.open(group);
+  CHECK(held() == 5 * granule); // its v and 3 u
+  another.open(group);
+  CHECK(held() == 6 * granule); // its 2 u
+  all_right(3);
+
+  one.session->evict();
+  CHECK_FALSE(twin.session->is_resident());
+  CHECK_FALSE(headed.session->is_resident());
+  CHECK(held() == 4 * granule); // what the others have of their own
+  CHECK(headed.is_right(4));
+  CHECK(one.session->is_resident());
+  all_right(5);
+
+  // New values of one are its own, and of its next recipe.
+  one.session->update_weights(one.with(9));
+  all_right(6);
+  CHECK_THROWS_WITH(tuned.session->update_weights_in_place(tuned.with(9)),
+                    Catch::Contains("lie in another model's"));
+  tuned.u = sparse(tuned.u.size(), 1);
+  twin.session.reset(), tuned.session.reset(), headed.session.reset(), one.session.reset();
+  Doubled last("u", 21, 11); // shares nothing
+  last.open(group);
+  all_right(7);
+  CHECK(last.is_right(8));
+  last.session->update_weights_in_place(last.with(9)); // is computed as another one's
+  CHECK(last.is_right(9));
+  all_right(10);
+}
+
 TEST_CASE("models that share weights keep a budget, and leave when all of them are idle") {
   Net one(32, 256, 1), twin(32, 256, 1), other(64, 96, 2);
   Group probe(emulated_runtime());

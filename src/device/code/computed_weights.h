@@ -1,10 +1,11 @@
 // Weights that are results of functions: a weight named NAME.N, where the public function @NAME
 // takes weights only, or nothing, is result N of that function, computed when weights are loaded.
-// LiftTransformParams makes such functions (compiler/passes/lift_transform_params.cpp); they are no part of
-// the API's view.
+// LiftTransformParams makes such functions (compiler/passes/lift_transform_params.cpp); they are no
+// part of the API's view.
 #pragma once
 
-#include "plan/format/plan.h"
+#include "base/digest.h"
+#include "device/code/executable.h"
 #include "device/code/weights.h"
 
 #include <optional>
@@ -30,5 +31,29 @@ Status check_not_computed(const plan::Plan &plan, const WeightSet &set);
 
 /// A computed weight's type and constant dimensions, without an address.
 Result<cugrt_tensor> describe_computed(const plan::Plan &plan, ComputedWeight weight);
+
+/// What a computed weight is made of, whatever its model calls it: two are equal, byte for byte,
+/// where computations and sizes are, and the sources one by one.
+struct WeightRecipe {
+  Digest computation; // code, launches and constants, over the sources by their places
+  std::vector<std::string> sources; // weights of the set, in the order of their first use
+};
+
+/// Asked of an executable's computed weights one after the other.
+class WeightRecipes {
+public:
+  explicit WeightRecipes(const Executable &executable);
+  WeightRecipes(const WeightRecipes &) = delete;
+  ~WeightRecipes();
+  /// None where the function does more than launch, copy and fill.
+  std::optional<WeightRecipe> of(ComputedWeight weight);
+
+private:
+  using Results = std::vector<std::optional<WeightRecipe>>;
+  const Executable &executable_;
+  std::map<uint32_t, Results> functions_; // that were asked of
+  std::map<uint32_t, Digest> images_;
+  friend class RecipeReader; // computed_weights.cpp
+};
 
 } // namespace cugrt::runtime

@@ -3,6 +3,7 @@
 
 #include "device/code/loaded_code.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace cugrt::runtime {
@@ -36,14 +37,33 @@ std::optional<uint64_t> LoadedWeights::find_equal(const HostTensor &tensor) cons
   return std::nullopt;
 }
 
-/// `wanted` are bytes by name, of set_. Of a base at least half is to be read by these: all of it
-/// stays on their account.
+/// Likewise, one that they compute as `wanted` is computed, from tensors of `set`.
+std::optional<uint64_t> LoadedWeights::find_equal(const WeightSet &set,
+                                                  const Computed &wanted) const {
+  if (!computed_.is_reserved() || wanted.bytes == 0 || !wanted.recipe)
+    return std::nullopt;
+  const std::vector<std::string> &sources = wanted.recipe->sources;
+  const auto is_equal = [&](const std::string &name, const std::string &own_name) {
+    const HostTensor &tensor = *set.find(name), &own = *set_.find(own_name);
+    return own.size_bytes == tensor.size_bytes &&
+           std::memcmp(own.data(), tensor.data(), own.size_bytes) == 0;
+  };
+  for (const auto &[name, own] : made_)
+    if (own.in_base == 0 && own.bytes == wanted.bytes && own.recipe &&
+        own.recipe->computation == wanted.recipe->computation &&
+        std::ranges::equal(sources, own.recipe->sources, is_equal))
+      return computed_.address() + own.offset;
+  return std::nullopt;
+}
+
+/// `wanted` are bytes by name, of set_, beside those that are computed. Of a base at least half is
+/// to be read by these: all of it stays on their account.
 Status LoadedWeights::share(const Device &device, const std::map<std::string, uint64_t> &wanted,
                             std::span<const std::shared_ptr<LoadedWeights>> others,
                             std::map<std::string, uint64_t> &addresses) {
   holds_bases_ = true;
   for (const std::shared_ptr<LoadedWeights> &other : others) {
-    std::map<std::string, uint64_t> alike;
+    std::map<std::string, uint64_t> alike, alike_computed;
     std::map<uint64_t, uint64_t> read; // bytes by address
     for (const auto &[name, bytes] : wanted)
       if (!addresses.contains(name))
@@ -51,15 +71,23 @@ Status LoadedWeights::share(const Device &device, const std::map<std::string, ui
           alike.emplace(name, *at);
           read.emplace(*at, bytes);
         }
+    for (const auto &[name, computed] : made_)
+      if (computed.in_base == 0)
+        if (const std::optional<uint64_t> at = other->find_equal(set_, computed)) {
+          alike_computed.emplace(name, *at);
+          read.emplace(*at, computed.bytes);
+        }
     uint64_t bytes = 0;
     for (const auto &[at, size] : read)
       bytes += size;
-    if (bytes == 0 || bytes < other->memory_.size_bytes() / 2)
+    if (bytes == 0 || bytes < (other->memory_.size_bytes() + other->computed_.size_bytes()) / 2)
       continue;
     ++other->holders_;
     bases_.push_back(other);
     CUGRT_TRY(other->bring_own(device));
     addresses.merge(alike);
+    for (const auto &[name, at] : alike_computed)
+      made_.at(name).in_base = at;
   }
   return {};
 }

@@ -30,7 +30,7 @@ public:
   /// rank, and uploads into one allocation those that runs read. A device whose memory is the
   /// host's reads weights in their pages instead, where these can be registered.
   /// In a group they may leave; what they are made of stays in host memory. Tensors that another
-  /// model of the group has alike are bound to where they lie there.
+  /// model of the group has alike, given or computed, are bound to where they lie there.
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set,
                                                      const std::shared_ptr<GroupWeights> &group);
@@ -59,7 +59,8 @@ public:
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       visit(memory->address(), memory->size_bytes());
     for (const std::shared_ptr<LoadedWeights> &base : bases_)
-      visit(base->memory_.address(), base->memory_.size_bytes());
+      for (const WeightMemory *memory : {&base->memory_, &base->computed_})
+        visit(memory->address(), memory->size_bytes());
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
       visit(pages.registered.device_address(), pages.registered.size_bytes());
   }
@@ -103,10 +104,21 @@ private:
   Status fill(const Device &device);
   Status check_fits(const Executable &executable, const WeightSet &set) const;
   Status bring_own(const Device &device);
+  /// A computed weight, which lies in computed_, or in a base's.
+  struct Computed {
+    uint64_t bytes = 0, offset = 0;
+    uint64_t in_base = 0; // its address there; 0: of its own
+    std::optional<WeightRecipe> recipe{};
+  };
+  uint64_t address_of(const Computed &weight) const {
+    return weight.in_base != 0 ? weight.in_base : computed_.address() + weight.offset;
+  }
+  Status list_computed(const Executable &executable, bool recipes);
   Status share(const Device &device, const std::map<std::string, uint64_t> &wanted,
                std::span<const std::shared_ptr<LoadedWeights>> others,
                std::map<std::string, uint64_t> &addresses);
   std::optional<uint64_t> find_equal(const HostTensor &tensor) const;
+  std::optional<uint64_t> find_equal(const WeightSet &set, const Computed &wanted) const;
   void bind_params();
   std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
 
@@ -120,6 +132,7 @@ private:
   std::shared_ptr<MemoryBudget> budget_;     // null: they stay
   WeightSet set_;                            // until all is computed, and of those that may leave
   std::map<std::string, uint64_t> offsets_;  // of set_'s tensors in memory_
+  std::map<std::string, Computed> made_;     // by name
   uint64_t memory_at_ = 0, computed_at_ = 0; // where params_ have them
   std::vector<char> computed_bytes_;         // while they are away
   std::atomic<bool> resident_ = true;

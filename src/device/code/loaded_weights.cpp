@@ -47,18 +47,22 @@ Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const Weight
 }
 
 /// What the device has there, in memory of the host.
-Result<std::vector<char>> read_back(const Device &device, const WeightMemory &memory) {
+Result<std::vector<char>> read_back(const Device &device, uint64_t address, uint64_t size) {
   std::vector<char> bytes;
-  if (const uint64_t size = memory.size_bytes()) {
+  if (size != 0) {
     try {
       bytes.resize(size);
     } catch (const std::bad_alloc &) {
       return Status::error(Code::out_of_host_memory, "the host has no " + std::to_string(size) +
                                                          " bytes for weights of the device");
     }
-    CUGRT_TRY(driver::copy_to_host(device.context(), bytes.data(), memory.address(), bytes.size()));
+    CUGRT_TRY(driver::copy_to_host(device.context(), bytes.data(), address, bytes.size()));
   }
   return bytes;
+}
+
+Result<std::vector<char>> read_back(const Device &device, const WeightMemory &memory) {
+  return read_back(device, memory.address(), memory.size_bytes());
 }
 
 /// Of a weight that no run reads: aligned, and not null.
@@ -97,6 +101,7 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
     }
   }
   std::map<std::string, uint64_t> addresses;
+  CUGRT_TRY(weights->list_computed(executable, group != nullptr));
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
   CUGRT_ASSIGN(weights->in_place_, WeightsInPlace::take(device, set, kept, sources, addresses));
@@ -124,6 +129,21 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
     }
   }
   return weights;
+}
+
+/// `recipes`: with what they are made of, so that they may be found.
+Status LoadedWeights::list_computed(const Executable &executable, bool recipes) {
+  const plan::Plan &plan = executable.plan();
+  WeightRecipes of(executable);
+  for (const plan::Function &function : plan.functions)
+    for (const plan::Param &param : function.params)
+      if (const auto from = computed_weight(plan, param);
+          from && !function.is_private && !made_.contains(param.name)) {
+        CUGRT_ASSIGN(const cugrt_tensor tensor, describe_computed(plan, *from));
+        CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(tensor));
+        made_[param.name] = {.bytes = bytes, .recipe = recipes ? of.of(*from) : std::nullopt};
+      }
+  return {};
 }
 
 /// Bytes of what a function of weights reads that is not on the device, by name.
@@ -163,9 +183,11 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
       value.kind = CUGRT_VALUE_TENSOR;
       value.as.tensor = tensor;
       CUGRT_TRY(check_argument(plan.functions[f], static_cast<uint32_t>(i), value));
-      CUGRT_ASSIGN(const uint64_t bytes, tensor_bytes(tensor));
-      by_function.try_emplace(from->function, Computing{from->function})
-          .first->second.bound.push_back({f, i, from->result, bytes});
+      const Computed &made = made_.at(plan.functions[f].params[i].name);
+      value.as.tensor.address = made.in_base;
+      if (made.in_base == 0)
+        by_function.try_emplace(from->function, Computing{from->function})
+            .first->second.bound.push_back({f, i, from->result, made.bytes});
     }
   std::vector<Computing *> order;
   for (auto &[function, own] : by_function) {
@@ -199,10 +221,12 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
   CUGRT_ASSIGN(WeightMemory memory,
                WeightMemory::allocate(device.context(), layout.total_bytes, budget_));
   CUGRT_ASSIGN(sources_, WeightMemory::allocate(device.context(), beside, budget_));
+  for (const auto &[name, offset] : layout.offsets)
+    made_.at(name).offset = offset;
   for (const Computing *own : order)
     for (const Bound &b : own->bound)
       params_[b.function][b.param].as.tensor.address =
-          memory.address() + layout.offsets.at(plan.functions[b.function].params[b.param].name);
+          memory.address() + made_.at(plan.functions[b.function].params[b.param].name).offset;
   for (const Computing *own : order) {
     const plan::Function &function = plan.functions[own->function];
     const uint64_t at = has_room(*own) ? memory.address() + own->behind : sources_.address();
@@ -217,8 +241,9 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
     if (Status status = compute(own->function, results); !status.ok())
       return std::move(status).in("computing weights by function @" + function.name);
   }
-  for (const Computing *own : order)
-    params_[own->function].assign(params_[own->function].size(), {});
+  for (size_t f = 0; const bool computing : functions_of_weights(plan))
+    if (auto &params = params_[f++]; computing)
+      params.assign(params.size(), {});
   computed_ = std::move(memory);
   computed_at_ = computed_.address();
   sources_ = {};
@@ -266,11 +291,15 @@ Status LoadedWeights::replace(const Executable &executable, const Device &device
   CUGRT_ASSIGN(const std::vector<char> computed_before, read_back(device, computed_));
   const auto write = [&]() -> Status {
     CUGRT_TRY(copy_tensors(offsets_, set, device, memory_.address()));
-    if (!computed)
-      return {};
-    CUGRT_ASSIGN(const std::vector<char> bytes, read_back(device, computed->computed_));
-    return driver::copy_to_device(device.context(), computed_.address(), bytes.data(),
-                                  bytes.size());
+    for (const auto &[name, own] : made_) {
+      if (own.bytes == 0)
+        continue;
+      CUGRT_ASSIGN(const std::vector<char> bytes,
+                   read_back(device, computed->address_of(computed->made_.at(name)), own.bytes));
+      CUGRT_TRY(
+          driver::copy_to_device(device.context(), address_of(own), bytes.data(), bytes.size()));
+    }
+    return {};
   };
   if (Status status = write(); !status.ok()) {
     (void)driver::copy_to_device(device.context(), memory_.address(), before.data(), before.size());
