@@ -1,20 +1,15 @@
-// A CUDA driver for tests: a DriverApi whose functions keep the rules that our code relies on (live
-// handles, current context, copied node parameters, snapshots at instantiation), record every call
-// and can fail the nth one. Entries that no test calls are not supported. It executes nothing but
-// what a test defines: a kernel is a name, parameter sizes and, if wanted, a C++ function. Device
-// addresses are host addresses. All work runs when it is enqueued, but for copies from pageable
-// memory: these land when their stream goes on or is waited for.
+// A CUDA driver for tests: the emulated one behind a table of functions that records every call and
+// can fail or skip any of them. Each FakeDriver starts the emulated driver anew, so one lives at a
+// time; any thread may call it. What destroys or frees does so even where it is made to fail.
 //
-// One FakeDriver lives at a time, since the table's functions carry no state; any thread may call
-// it.
+// Memory of cuMemAlloc and of pools lies at host addresses, too, where tests read and write it.
+// Every module that is loaded has the code that a test defines, unless it is PTX itself.
 #pragma once
 
 #include "device/driver/driver_api.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,21 +19,6 @@ namespace cugrt::test {
 
 struct FakeState;
 
-/// A launch, on a stream or from a graph, as the device would see it.
-struct FakeLaunch {
-  std::string kernel;
-  std::array<uint32_t, 3> grid{}, block{};
-  uint32_t dynamic_shared_bytes = 0;
-  std::vector<std::vector<std::byte>> arguments;
-  bool from_graph = false;
-
-  template <class T> T argument(size_t index) const {
-    T value;
-    __builtin_memcpy(&value, arguments.at(index).data(), sizeof value);
-    return value;
-  }
-};
-
 struct FakeCall {
   const char *entry; // "cuMemAlloc"
   CUresult result;
@@ -47,7 +27,7 @@ struct FakeCall {
 /// Objects that were created and not yet destroyed.
 struct FakeLive {
   size_t contexts = 0, allocations = 0, host_allocations = 0, modules = 0, streams = 0, events = 0;
-  size_t graphs = 0, edges = 0, execs = 0, reservations = 0, physical = 0;
+  size_t graphs = 0, execs = 0, reservations = 0;
   uint64_t device_bytes = 0;
   friend bool operator==(const FakeLive &, const FakeLive &) = default;
 };
@@ -56,13 +36,11 @@ class FakeDriver {
 public:
   struct Options {
     int version = 13000;
-    int devices = 1;
     int capability = 90;
     uint64_t device_bytes = uint64_t(1) << 30;
     uint64_t reservable_bytes = UINT64_MAX; // of one reservation of addresses
     bool body_setters = false;              // setters reach nodes in bodies of conditionals
-    bool record = true;                     // off: nothing is remembered of calls and launches
-    bool execute = true;                    // off: launches of graphs and kernels return at once
+    bool record = true;                     // off: calls are counted and no more
   };
 
   FakeDriver();
@@ -70,20 +48,24 @@ public:
   ~FakeDriver();
   FakeDriver(const FakeDriver &) = delete;
 
-  /// Every member is set; make_driver takes away what Options::version does not have.
+  /// Members that Options::version does not have are null.
   driver::DriverApi api() const;
 
   // -- code: every module has these
-  using KernelBody = std::function<void(const FakeLaunch &)>;
-  void define_kernel(std::string name, std::vector<size_t> param_bytes, KernelBody body = {});
+  /// `body` is PTX; parameters are p0, p1, ..., and registers %p, %r, %d and %f are declared.
+  void define_kernel(const std::string &name, const std::vector<size_t> &param_bytes,
+                     const std::string &body = "");
   void set_static_shared(const std::string &kernel, int bytes);
-  void define_global(std::string name, uint64_t size_bytes);
+  void define_global(const std::string &name, uint64_t size_bytes);
 
   // -- what happened
   const std::vector<FakeCall> &calls() const;
   uint64_t call_count() const; // counted with recording off too
   size_t count(std::string_view entry) const;
-  const std::vector<FakeLaunch> &launches() const;
+  /// Kernels that ran, once what was launched has ended.
+  uint64_t kernels_run() const;
+  /// Edges that kernel nodes were added with.
+  size_t kernel_edges() const;
   void forget();
   FakeLive live() const;
 
@@ -95,16 +77,17 @@ public:
   /// Every later call but destruction and queries of errors fails so, as after a fault on the
   /// device.
   void fail_from_now(CUresult code);
+  /// Launches succeed and do nothing.
+  void skip_launches();
   /// While held, events and streams answer CUDA_ERROR_NOT_READY when asked.
   void hold(bool held);
   /// Another thread captures in the global mode: what is unsafe then fails, but for threads in the
   /// relaxed mode.
-  void capture_elsewhere(bool captured);
+  void capture_elsewhere();
+  /// Ends throw std::logic_error when a call has been captured, or has ended the capture.
   void set_capturing(CUstream stream, bool capturing);
-  /// What device code would do with cudaGraphSetConditional; for kernel bodies.
-  void set_condition(CUgraphConditionalHandle handle, uint32_t value);
-  /// An edge between nodes that are there, which our code never adds: a cycle can be made of it.
-  void add_edge(CUgraphNode from, CUgraphNode to);
+  /// A context beside the device's primary one, for as long as the FakeDriver lives.
+  CUcontext another_context();
 
 private:
   std::unique_ptr<FakeState> state_;

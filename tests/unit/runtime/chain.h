@@ -42,10 +42,7 @@ struct Chain {
   Status try_run(int64_t n, uint64_t x, uint64_t y, float a = 1) {
     cugrt_value arguments[] = {tensor(x, {n, 4}), floating(a)};
     result = y ? tensor(y, {n, 4}) : cugrt_value{};
-    RunRequest request;
-    request.arguments = arguments;
-    request.results = {&result, 1};
-    return session->run(0, request);
+    return session->run(0, {arguments, {&result, 1}});
   }
 
   /// Runs with x = 0, 1, 2, ... and checks every element of the result.

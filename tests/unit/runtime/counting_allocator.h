@@ -3,20 +3,23 @@
 
 #include "cugrt/cugrt.h"
 
-#include <cstdlib>
+#include <cuda.h>
+
 #include <map>
 #include <memory>
 
 namespace cugrt::test {
 
-/// An allocator of host memory, which is what the fake driver's device memory is.
+/// An allocator of memory that host and device reach.
 struct CountingAllocator {
   std::shared_ptr<const cugrt_allocator> table() {
     auto allocate = [](void *user, uint64_t bytes) -> uint64_t {
       auto &self = *static_cast<CountingAllocator *>(user);
       if (bytes > self.limit_bytes || self.live_bytes() + bytes > self.total_limit_bytes)
         return 0;
-      auto address = reinterpret_cast<uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+      CUdeviceptr address = 0;
+      if (cuMemAllocManaged(&address, bytes, CU_MEM_ATTACH_GLOBAL) != CUDA_SUCCESS)
+        return 0;
       self.alive[address] = bytes;
       ++self.count;
       return address;
@@ -25,7 +28,7 @@ struct CountingAllocator {
       auto &self = *static_cast<CountingAllocator *>(user);
       self.right = self.right && self.alive.contains(address) && self.alive[address] == bytes;
       self.alive.erase(address);
-      std::free(reinterpret_cast<void *>(address));
+      self.right = cuMemFree(address) == CUDA_SUCCESS && self.right;
     };
     return std::make_shared<const cugrt_allocator>(
         cugrt_allocator{sizeof(cugrt_allocator), this, allocate, free});

@@ -82,10 +82,7 @@ public:
       results[i] = i == 2 ? tensor(memory_[first + i].address(), {16})
                           : tensor(memory_[first + i].address(), {n, 4});
     }
-    RunRequest request;
-    request.arguments = arguments;
-    request.results = results;
-    must(session_->run(0, request));
+    must(session_->run(0, {arguments, results}));
     must(session_->synchronize());
     const float expected[] = {of_bytes(0x41), of_bytes(0x3c) + a, of_bytes(0x40) + a, 2 + a};
     for (size_t i = 0; i < 4; ++i) {

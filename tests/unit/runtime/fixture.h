@@ -8,8 +8,6 @@
 #include "library/compile/compile.h"
 #include "support/fake_driver.h"
 
-#include <cstring>
-
 namespace cugrt::test {
 
 inline cugrt_value tensor(uint64_t address, std::initializer_list<int64_t> dims,
@@ -191,22 +189,29 @@ public:
 class TestDevice {
 public:
   explicit TestDevice(FakeDriver::Options options = {}) : fake(options) {
-    fake.define_kernel("add_entry", {8, 8, 8, 4}, [](const FakeLaunch &launch) {
-      const auto *in = reinterpret_cast<const float *>(launch.argument<uint64_t>(0));
-      auto *out = reinterpret_cast<float *>(launch.argument<uint64_t>(1));
-      for (int64_t i = 0; i < launch.argument<int64_t>(2); ++i)
-        out[i] = in[i] + launch.argument<float>(3);
-    });
-    auto transfer = [](const FakeLaunch &launch) {
-      std::memmove(reinterpret_cast<void *>(launch.argument<uint64_t>(0)),
-                   reinterpret_cast<const void *>(launch.argument<uint64_t>(1)),
-                   launch.argument<uint64_t>(2));
-    };
-    fake.define_kernel("transfer_copy", {8, 8, 8}, transfer);
-    fake.define_kernel("transfer_fill", {8, 8, 4}, [](const FakeLaunch &launch) {
-      std::memset(reinterpret_cast<void *>(launch.argument<uint64_t>(0)),
-                  static_cast<int>(launch.argument<uint32_t>(2)), launch.argument<uint64_t>(1));
-    });
+    // %d3: the thread's number; %d4: how many there are.
+    const std::string thread = "mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x;\n"
+                               "mad.lo.u32 %r3, %r0, %r1, %r2; cvt.u64.u32 %d3, %r3;\n"
+                               "mov.u32 %r4, %nctaid.x; mul.wide.u32 %d4, %r4, %r1;\n";
+    fake.define_kernel("add_entry", {8, 8, 8, 4}, thread + R"(
+      ld.param.u64 %d0, [p0]; ld.param.u64 %d1, [p1]; ld.param.u64 %d2, [p2];
+      setp.ge.s64 %p0, %d3, %d2;
+      @%p0 ret;
+      shl.b64 %d3, %d3, 2; add.u64 %d0, %d0, %d3; add.u64 %d1, %d1, %d3;
+      ld.param.f32 %f0, [p3]; ld.global.f32 %f1, [%d0]; add.f32 %f1, %f1, %f0;
+      st.global.f32 [%d1], %f1;
+    )");
+    fake.define_kernel("transfer_copy", {8, 8, 8}, thread + R"(
+      ld.param.u64 %d0, [p0]; ld.param.u64 %d1, [p1]; ld.param.u64 %d2, [p2];
+    NEXT:
+      setp.ge.u64 %p0, %d3, %d2;
+      @%p0 ret;
+      add.u64 %d5, %d1, %d3; ld.global.u8 %r5, [%d5];
+      add.u64 %d6, %d0, %d3; st.global.u8 [%d6], %r5;
+      add.u64 %d3, %d3, %d4;
+      bra NEXT;
+    )");
+    fake.define_kernel("transfer_fill", {8, 8, 4}, "trap;\n"); // no plan has one of a changing size
   }
 
   std::shared_ptr<runtime::Device> open(const std::string &cache_folder = "off") {

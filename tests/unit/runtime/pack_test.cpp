@@ -1,12 +1,12 @@
 // runtime: packs are read back as they were written; whatever is changed in one is refused.
 #include "fixture.h"
 
-#include "ir/text/text.h"
-#include "plan/bytes/serialize.h"
-#include "library/compile/target.h"
 #include "device/pack/pack_open.h"
+#include "ir/text/text.h"
+#include "library/compile/target.h"
 #include "library/report/code_summary.h"
 #include "library/report/module_report.h"
+#include "plan/bytes/serialize.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;
@@ -337,15 +337,15 @@ TEST_CASE("passes are told of the device, else of the architecture, unless optio
   CHECK(told(nullptr, "sm_88", {}) == Told(64, 88));
   CHECK(told(nullptr, "", {}) == Told(64, 80));
   CHECK(told(nullptr, "sm_87", {"target.multiprocessors=16"}) == Told(16, 87));
-  // The fake device has four.
+  // The emulated device of that architecture has 16.
   FakeDriver::Options options;
   options.capability = 87;
   TestDevice fake(options);
   const std::shared_ptr<Device> device = fake.open();
-  CHECK(told(device.get(), "", {}) == Told(4, 87));
-  CHECK(told(device.get(), "compute_80", {}) == Told(4, 80));
-  CHECK(told(device.get(), "", {"target.multiprocessors=16", "target.compute_capability=75"}) ==
-        Told(16, 75));
+  CHECK(told(device.get(), "", {}) == Told(16, 87));
+  CHECK(told(device.get(), "compute_80", {}) == Told(16, 80));
+  CHECK(told(device.get(), "", {"target.multiprocessors=9", "target.compute_capability=75"}) ==
+        Told(9, 75));
   passes::PassContext context;
   CHECK(set_target(context, nullptr, "sm_42").code() == Code::unsupported);
 }

@@ -72,8 +72,9 @@ TEST_CASE("instances that were prepared are there when the session is sealed") {
 
 TEST_CASE("runs of a sealed session at other shapes take no memory of the host") {
   FakeDriver::Options driver;
-  driver.record = driver.execute = false;
+  driver.record = false;
   Chain chain(3, {}, driver);
+  chain.machine.fake.skip_launches();
   const uint64_t x = chain.memory[0].address(), y = chain.memory[1].address();
   for (int64_t n : {5, 64, 5, 9})
     must(chain.try_run(n, x, y));
@@ -82,7 +83,7 @@ TEST_CASE("runs of a sealed session at other shapes take no memory of the host")
     must(chain.try_run(n, x, y));
   uint64_t failed = 0, count = 0;
   {
-    CountAllocations counter("no library of this name");
+    CountAllocations counter("libcugrt-emu");
     for (int64_t i = 0; i < 10000; ++i)
       failed += !chain.try_run(1 + i * 7 % 64, x, y).ok();
     count = counter.count();
@@ -95,8 +96,9 @@ TEST_CASE("a hundred thousand runs of a sealed session take no memory of the hos
   SessionOptions options;
   options.measures_latency = true;
   FakeDriver::Options driver;
-  driver.record = driver.execute = false;
+  driver.record = false;
   Chain chain(3, std::move(options), driver);
+  chain.machine.fake.skip_launches();
   const uint64_t x = chain.memory[0].address();
   for (int i = 0; i < 3; ++i)
     for (int y = 2; y > 0; --y)
@@ -104,7 +106,7 @@ TEST_CASE("a hundred thousand runs of a sealed session take no memory of the hos
   must(chain.session->seal());
   uint64_t failed = 0, count = 0;
   {
-    CountAllocations counter("no library of this name");
+    CountAllocations counter("libcugrt-emu");
     for (int i = 0; i < 100000; ++i)
       failed += !chain.try_run(5, x, chain.memory[1].address()).ok();
     count = counter.count();
@@ -158,6 +160,6 @@ TEST_CASE("a session waits as it was told, on a stream of its priority") {
     chain.machine.fake.forget();
     must(chain.session->synchronize());
     for (const char *asks : {"cuStreamSynchronize", "cuStreamQuery", "cuEventSynchronize"})
-      CHECK(chain.machine.fake.count(asks) == (std::string_view(asks) == row.asks));
+      CHECK((chain.machine.fake.count(asks) > 0) == (std::string_view(asks) == row.asks));
   }
 }

@@ -117,10 +117,7 @@ TEST_CASE("where memory is full a session waits for its runs and takes back what
     cugrt_value arguments[] = {tensor(chain.memory[0].address(), {5, 4}), floating(1)};
     cugrt_value result{};
     allocator.total_limit_bytes = 640;
-    RunRequest request;
-    request.arguments = arguments;
-    request.results = {&result, 1};
-    must(chain.session->run(0, request)); // 80 for the result, 80 for %t
+    must(chain.session->run(0, {arguments, {&result, 1}})); // 80 for the result, 80 for %t
     CHECK(allocator.live_bytes() <= 640);
     must(chain.session->synchronize());
   }
