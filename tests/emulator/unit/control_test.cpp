@@ -113,22 +113,6 @@ TEST_CASE("values in wider registers are extended as their type says") {
   }
 }
 
-TEST_CASE("shuffles by index and upward stay within their segments") {
-  auto by_index =
-      run_control("xor.b32 %r0, %i, 5;\nshfl.sync.idx.b32 %r1|%p0, %i, %r0, 0x1f, -1;\n"
-                  "selp.u32 %r2, 1, 0, %p0;\nst.global.v2.u32 [%out], {%r1, %r2};\nret;",
-                  32);
-  auto upward =
-      run_control("shfl.sync.up.b32 %r1|%p0, %i, 3, 0x1800, -1;\nselp.u32 %r2, 1, 0, %p0;\n"
-                  "st.global.v2.u32 [%out], {%r1, %r2};\nret;",
-                  32);
-  for (uint32_t i = 0; i < 32; ++i) {
-    REQUIRE(by_index[i] == ((i ^ 5) | uint64_t(1) << 32));
-    bool inside = i % 8 >= 3; // segments of eight lanes
-    REQUIRE(upward[i] == ((inside ? i - 3 : i) | uint64_t(inside) << 32));
-  }
-}
-
 TEST_CASE("a call has as many arguments as a function has parameters") {
   std::string parameters, arguments, sum;
   for (int i = 0; i < 200; ++i) {

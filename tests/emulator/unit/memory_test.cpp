@@ -1,9 +1,8 @@
-// Memory in every space, type and vector length; read-modify-write; operations across lanes.
+// Memory in every space, type and vector length; operations across lanes.
 #include "emulator/exec/checks/accesses.h"
 #include "support/emulated.h"
 
 #include <bit>
-#include <cmath>
 #include <functional>
 #include <set>
 
@@ -11,13 +10,7 @@ using namespace cugrt::test;
 
 namespace {
 
-// Bits and values.
 using U = uint64_t;
-float f(U bits) { return std::bit_cast<float>(uint32_t(bits)); }
-U bits(float value) { return value != value ? 0x7fffffff : std::bit_cast<uint32_t>(value); }
-double d(U v) { return std::bit_cast<double>(v); }
-U dbits(double value) { return std::bit_cast<U>(value); }
-int32_t s(U v) { return int32_t(v); }
 
 constexpr uint32_t kMemoryThreads = 64;
 
@@ -306,121 +299,6 @@ TEST_CASE("what a launch is recorded to touch is what its lanes touch, to the by
       CHECK(reads == read);
       CHECK(writes == written);
     }
-}
-
-TEST_CASE("atomic operations return the old value and leave the new one") {
-  struct Case {
-    std::string name;
-    uint32_t bytes;
-    std::function<U(U old, U a, U b)> next;
-    bool has_second = false;
-  };
-  std::vector<Case> cases;
-  auto half = [](U v) { // of f16, normal numbers only
-    return v == 0 ? 0.0f
-                  : std::ldexp(float(1024 + (v & 1023)), int(v >> 10 & 31) - 25) *
-                        (v & 0x8000 ? -1 : 1);
-  };
-  auto to_half = [](float v) -> U { // exact cases only
-    if (v == 0)
-      return 0;
-    int e = std::ilogb(std::fabs(v));
-    return U(std::signbit(v)) << 15 | U(e + 15) << 10 |
-           (U(std::ldexp(std::fabs(v), 10 - e)) & 1023);
-  };
-  auto bf = [](U v) { return f(v << 16); };
-  auto to_bf = [](float v) { return bits(v) >> 16; };
-  for (const char *t : {"u32", "s32", "u64", "s64"}) {
-    uint32_t bytes = t[1] == '3' ? 4 : 8;
-    bool is_signed = *t == 's';
-    auto less = [=](U x, U y) {
-      return !is_signed ? x < y : bytes == 4 ? s(x) < s(y) : int64_t(x) < int64_t(y);
-    };
-    cases.push_back(
-        {std::string("min.") + t, bytes, [=](U o, U a, U) { return less(a, o) ? a : o; }});
-    cases.push_back(
-        {std::string("max.") + t, bytes, [=](U o, U a, U) { return less(o, a) ? a : o; }});
-    if (std::string(t) != "s64") // PTX has no such one
-      cases.push_back({std::string("add.") + t, bytes, [](U o, U a, U) { return o + a; }});
-  }
-  for (const char *w : {"32", "64"}) {
-    uint32_t bytes = *w == '3' ? 4 : 8;
-    std::string b = std::string(".b") + w;
-    cases.push_back({"and" + b, bytes, [](U o, U a, U) { return o & a; }});
-    cases.push_back({"or" + b, bytes, [](U o, U a, U) { return o | a; }});
-    cases.push_back({"xor" + b, bytes, [](U o, U a, U) { return o ^ a; }});
-    cases.push_back({"exch" + b, bytes, [](U, U a, U) { return a; }});
-    cases.push_back({"cas" + b, bytes, [](U o, U a, U c) { return o == a ? c : o; }, true});
-  }
-  cases.push_back({"cas.b16", 2, [](U o, U a, U c) { return o == a ? c : o; }, true});
-  cases.push_back({"inc.u32", 4, [](U o, U a, U) { return o >= a ? 0 : o + 1; }});
-  cases.push_back({"dec.u32", 4, [](U o, U a, U) { return o == 0 || o > a ? a : o - 1; }});
-  cases.push_back({"add.f32", 4, [](U o, U a, U) { return bits(f(o) + f(a)); }});
-  cases.push_back({"add.f64", 8, [](U o, U a, U) { return dbits(d(o) + d(a)); }});
-  cases.push_back({"add.noftz.f16", 2, [=](U o, U a, U) { return to_half(half(o) + half(a)); }});
-  cases.push_back({"add.noftz.bf16", 2, [=](U o, U a, U) { return to_bf(bf(o) + bf(a)); }});
-  cases.push_back({"add.noftz.f16x2", 4, [=](U o, U a, U) {
-                     return to_half(half(o & 0xffff) + half(a & 0xffff)) |
-                            to_half(half(o >> 16) + half(a >> 16)) << 16;
-                   }});
-  cases.push_back({"add.noftz.bf16x2", 4, [=](U o, U a, U) {
-                     return to_bf(bf(o & 0xffff) + bf(a & 0xffff)) |
-                            to_bf(bf(o >> 16) + bf(a >> 16)) << 16;
-                   }});
-  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n";
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Case &c = cases[i];
-    std::string k(1, c.bytes == 8 ? 'l' : c.bytes == 4 ? 'r' : 'h');
-    text += ".visible .entry k" + std::to_string(i) +
-            "(.param .u64 pm, .param .u64 pa, .param .u64 pd) {\n.reg .b32 %i, %ra, %rb, %rd; .reg "
-            ".b16 %ha, "
-            "%hb, %hd; .reg .b64 %m, %a, %d, %la, %lb, %ld;\nmov.u32 %i, %tid.x;\n"
-            "ld.param.u64 %m, [pm]; mad.wide.u32 %m, %i, 8, %m; ld.param.u64 %a, [pa]; "
-            "mad.wide.u32 %a, %i, "
-            "16, %a;\nld.param.u64 %d, [pd]; mad.wide.u32 %d, %i, 8, %d;\n";
-    std::string type = "b" + std::to_string(8 * c.bytes);
-    text +=
-        "ld.global." + type + " %" + k + "a, [%a]; ld.global." + type + " %" + k + "b, [%a+8];\n";
-    text += "atom.global." + c.name + " %" + k + "d, [%m], %" + k + "a" +
-            (c.has_second ? ", %" + k + "b" : "") + ";\nst.global." + type + " [%d], %" + k +
-            "d;\nret;\n}\n";
-  }
-  Emulated device;
-  device.load(text);
-  Random random(3);
-  for (size_t n = 0; n < cases.size(); ++n) {
-    const Case &c = cases[n];
-    INFO(c.name);
-    std::vector<U> m(kMemoryThreads), a(2 * kMemoryThreads);
-    const bool is_float = c.name.find('f') != std::string::npos;
-    for (uint32_t i = 0; i < kMemoryThreads; ++i) {
-      auto number = [&]() -> U { // small integers are exact in every format
-        float v = float(int(random.bits() % 64) - 32);
-        return c.name.find("f64") != std::string::npos    ? dbits(v)
-               : c.name.find("bf16") != std::string::npos ? to_bf(v) | to_bf(v) << 16
-               : c.name.find("f16") != std::string::npos  ? to_half(v) | to_half(v) << 16
-                                                          : bits(v);
-      };
-      m[i] = is_float ? number() : i % 3 ? random.bits() : random.bits() % 4;
-      a[2 * i] = is_float     ? number()
-                 : i % 5 == 0 ? m[i]
-                 : i % 3      ? random.bits()
-                              : random.bits() % 4;
-      a[2 * i + 1] = random.bits();
-    }
-    const U mask = c.bytes == 8 ? ~U(0) : (U(1) << (8 * c.bytes)) - 1;
-    uint64_t pm = device.upload(m), pd = device.upload(std::vector<U>(kMemoryThreads));
-    device.launch("k" + std::to_string(n), {1, 1, 1}, {kMemoryThreads, 1, 1}, 0, pm,
-                  device.upload(a), pd);
-    auto after = device.download<U>(pm, kMemoryThreads),
-         old = device.download<U>(pd, kMemoryThreads);
-    for (uint32_t i = 0; i < kMemoryThreads; ++i) {
-      REQUIRE((old[i] & mask) == (m[i] & mask));
-      REQUIRE((after[i] & mask) ==
-              (c.next(m[i] & mask, a[2 * i] & mask, a[2 * i + 1] & mask) & mask));
-      REQUIRE((after[i] & ~mask) == (m[i] & ~mask));
-    }
-  }
 }
 
 TEST_CASE("operations across lanes agree with loops over the lanes") {
