@@ -340,26 +340,6 @@ TEST_CASE("Calls that are not known to be unsafe leave a global capture of anoth
   }
 }
 
-// The modes are about unsafe calls alone: what is put into a captured stream is captured.
-TEST_CASE("Work that another thread puts into a captured stream is captured, whatever the modes") {
-  for (CUstreamCaptureMode mode :
-       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-        CU_STREAM_CAPTURE_MODE_RELAXED}) {
-    INFO("mode " << mode);
-    Concerned c(mode);
-    auto launch = [](Concerned &c) {
-      return CU(cuLaunchKernel)(c.nothing, 1, 1, 1, 1, 1, 1, 0, c.a, nullptr, nullptr);
-    };
-    CHECK(c.elsewhere(launch, mode) == CUDA_SUCCESS);
-    CUgraph graph = nullptr;
-    size_t nodes = 0;
-    OK(CU(cuStreamEndCapture)(c.a, &graph));
-    OK(CU(cuGraphGetNodes)(graph, nullptr, &nodes));
-    CHECK(nodes == 1);
-    OK(CU(cuGraphDestroy)(graph));
-  }
-}
-
 TEST_CASE("Synchronising the context ends all captures in it, whatever their modes") {
   Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
   OK(CU(cuStreamBeginCapture_v2)(s.b, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));

@@ -1,19 +1,5 @@
-// Contexts: primary and created, current, destroyed; handles that are no longer alive.
+// Contexts, beyond the conformance scripts: what goes with them, and planted faults.
 #include "emulator/unit/driver/session.h"
-
-TEST_CASE("Creating a context pushes it and destroying it pops it") {
-  Session session;
-  CUcontext made = nullptr, current = nullptr;
-  OK(CU(cuCtxCreate_v4)(&made, nullptr, 0, 0));
-  OK(CU(cuCtxGetCurrent)(&current));
-  CHECK(current == made);
-  OK(CU(cuCtxDestroy_v2)(made));
-  OK(CU(cuCtxGetCurrent)(&current));
-  CHECK(current == session.context);
-  // Destroyed twice.
-  CHECK(CU(cuCtxDestroy_v2)(made) == CUDA_ERROR_INVALID_CONTEXT);
-  CHECK(CU(cuCtxPushCurrent_v2)(made) == CUDA_ERROR_INVALID_CONTEXT);
-}
 
 TEST_CASE("A destroyed context that another thread still has current says so") {
   Session session;
@@ -39,35 +25,9 @@ TEST_CASE("A destroyed context that another thread still has current says so") {
   CHECK(seen == CUDA_ERROR_CONTEXT_IS_DESTROYED);
 }
 
-TEST_CASE("A thread without a context gets CUDA_ERROR_INVALID_CONTEXT") {
+TEST_CASE("The primary context is released, not destroyed") {
   Session session;
-  CUresult seen = CUDA_SUCCESS;
-  std::thread([&] {
-    CUdeviceptr address = 0;
-    seen = CU(cuMemAlloc_v2)(&address, 16);
-  }).join();
-  CHECK(seen == CUDA_ERROR_INVALID_CONTEXT);
-}
-
-TEST_CASE("The primary context is counted, and released more often than retained it is an error") {
-  Session session;
-  CUcontext again = nullptr;
-  OK(CU(cuDevicePrimaryCtxRetain)(&again, 0));
-  CHECK(again == session.context);
-  OK(CU(cuDevicePrimaryCtxRelease_v2)(0));
-  unsigned flags = 0;
-  int active = 0;
-  OK(CU(cuDevicePrimaryCtxGetState)(0, &flags, &active));
-  CHECK(active == 1);
-  CHECK(CU(cuCtxDestroy_v2)(again) == CUDA_ERROR_INVALID_CONTEXT);
-}
-
-TEST_CASE("Releasing a primary context that was never retained fails") {
-  FreshDriver driver;
-  OK(CU(cuInit)(0));
-  // "Releasing a primary context that has not been previously retained will fail with
-  // CUDA_ERROR_INVALID_CONTEXT."
-  CHECK(CU(cuDevicePrimaryCtxRelease_v2)(0) == CUDA_ERROR_INVALID_CONTEXT);
+  CHECK(CU(cuCtxDestroy_v2)(session.context) == CUDA_ERROR_INVALID_CONTEXT);
 }
 
 TEST_CASE("Destroying a context frees what it holds") {
@@ -93,22 +53,13 @@ TEST_CASE("Destroying a context frees what it holds") {
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);
 }
 
-TEST_CASE("Foreign, freed and twice freed handles are refused, never followed") {
+TEST_CASE("A handle's entry is given out again, the handle is not") {
   Session session;
-  auto wild = reinterpret_cast<void *>(uint64_t(0x1234567812345678));
-  CHECK(CU(cuStreamDestroy_v2)(static_cast<CUstream>(wild)) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(CU(cuEventDestroy_v2)(static_cast<CUevent>(wild)) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(CU(cuModuleUnload)(static_cast<CUmodule>(wild)) == CUDA_ERROR_INVALID_HANDLE);
-  CHECK(CU(cuGraphDestroy)(static_cast<CUgraph>(wild)) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(CU(cuGraphExecDestroy)(static_cast<CUgraphExec>(wild)) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(CU(cuCtxSetCurrent)(static_cast<CUcontext>(wild)) == CUDA_ERROR_INVALID_CONTEXT);
-  CUevent event = nullptr;
+  CHECK(CU(cuCtxSetCurrent)(reinterpret_cast<CUcontext>(0x1234567812345678)) ==
+        CUDA_ERROR_INVALID_CONTEXT);
+  CUevent event = nullptr, reused = nullptr;
   OK(CU(cuEventCreate)(&event, 0));
-  // A live handle of another kind.
-  CHECK(CU(cuStreamSynchronize)(reinterpret_cast<CUstream>(event)) == CUDA_ERROR_INVALID_HANDLE);
   OK(CU(cuEventDestroy_v2)(event));
-  CHECK(CU(cuEventDestroy_v2)(event) == CUDA_ERROR_INVALID_HANDLE);
-  CUevent reused = nullptr; // the entry, not the handle
   OK(CU(cuEventCreate)(&reused, 0));
   CHECK(reused != event);
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);

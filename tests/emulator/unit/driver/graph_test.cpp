@@ -52,29 +52,6 @@ TEST_CASE("Arguments are copied when a node is added, and instances keep their o
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE("A disabled node is an empty one until it is enabled again") {
-  Session session;
-  Builder graph;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
-  CUgraphNode first = graph.affine(cell, 2, 0);
-  CUgraphNode second = graph.affine(cell, 1, 5, {first});
-  CUgraphNode empty = nullptr;
-  OK(CU(cuGraphAddEmptyNode)(&empty, graph.graph, &second, 1));
-  CUgraphExec exec = graph.instantiate();
-  unsigned enabled = 9;
-  OK(CU(cuGraphNodeSetEnabled)(exec, first, 0));
-  OK(CU(cuGraphNodeGetEnabled)(exec, first, &enabled));
-  CHECK(enabled == 0);
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 6);
-  OK(CU(cuGraphNodeSetEnabled)(exec, first, 1));
-  OK(CU(cuGraphLaunch)(exec, nullptr));
-  CHECK(download<uint32_t>(cell, 1)[0] == 17);
-  // "Currently only kernel, memset and memcpy nodes are supported."
-  CHECK(CU(cuGraphNodeSetEnabled)(exec, empty, 0) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuGraphExecDestroy)(exec));
-}
-
 TEST_CASE("Launches of one instance run one after the other in whatever streams") {
   Session session;
   Builder graph;

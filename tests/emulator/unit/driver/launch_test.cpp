@@ -94,35 +94,6 @@ TEST_CASE("More shared memory needs opting in, up to the device's limit") {
   OK(CU(cuCtxSynchronize)());
 }
 
-TEST_CASE("The parameter layout can be read") {
-  Session session;
-  CUfunction add = kernel(load_kernels(), "add");
-  size_t offset = 0, bytes = 0;
-  OK(CU(cuFuncGetParamInfo)(add, 3, &offset, &bytes));
-  CHECK(offset == 24);
-  CHECK(bytes == 4);
-  CHECK(CU(cuFuncGetParamInfo)(add, 4, &offset, &bytes) == CUDA_ERROR_INVALID_VALUE);
-}
-
-TEST_CASE("Modules answer for what they hold and what they do not") {
-  Session session;
-  CUmodule module = load_kernels();
-  CUfunction function = nullptr;
-  CHECK(CU(cuModuleGetFunction)(&function, module, "none") == CUDA_ERROR_NOT_FOUND);
-  CUdeviceptr address = 0;
-  size_t bytes = 0;
-  OK(CU(cuModuleGetGlobal_v2)(&address, &bytes, module, "answer"));
-  CHECK(bytes == 4);
-  CHECK(download<uint32_t>(address, 1)[0] == 42);
-  CHECK(CU(cuModuleGetGlobal_v2)(&address, &bytes, module, "none") == CUDA_ERROR_NOT_FOUND);
-  CUfunction add = kernel(module, "add");
-  OK(CU(cuModuleUnload)(module));
-  CHECK(CU(cuModuleUnload)(module) == CUDA_ERROR_INVALID_HANDLE);
-  int value = 0;
-  CHECK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, add) ==
-        CUDA_ERROR_INVALID_HANDLE);
-}
-
 TEST_CASE("A function says how much constant memory its module has") {
   Session session;
   CUmodule module = nullptr;

@@ -6,18 +6,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-TEST_CASE("Zero bytes, double frees and foreign addresses are refused") {
-  Session session;
-  CUdeviceptr address = 0;
-  // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
-  CHECK(CU(cuMemAlloc_v2)(&address, 0) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemAlloc_v2)(&address, 100));
-  CHECK(CU(cuMemFree_v2)(address + 4) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(address));
-  CHECK(CU(cuMemFree_v2)(address) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemFree_v2)(0));
-}
-
 TEST_CASE("More memory than the device has is refused, and what is used shows") {
   Session session{"CUGRT_EMU_MEMORY=16M"};
   size_t free_bytes = 0, total = 0;

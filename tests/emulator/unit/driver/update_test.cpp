@@ -1,4 +1,4 @@
-// Changing instances: setters, whole updates and the documented reasons to refuse them.
+// Changing instances by setters and whole updates: what the conformance scripts do not say of it.
 #include "emulator/unit/driver/graph_builder.h"
 
 namespace {
@@ -39,115 +39,39 @@ TEST_CASE("A whole update replaces parameters and overwrites earlier patches") {
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE("Changed topology is refused with the node where it shows") {
+TEST_CASE("A graph of the same shape that was built in another order updates") {
   Session session;
-  Builder chain;
-  CUgraphNode a = chain.empty(), b = chain.empty({a});
-  chain.empty({b});
-  CUgraphExec exec = chain.instantiate();
-  auto expect = [&](CUgraph graph, CUgraphNode node, CUgraphNode from = nullptr) {
-    Update u = update(exec, graph);
-    CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-    CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
-    CHECK(u.info.errorNode == node);
-    CHECK(u.info.errorFromNode == from);
-  };
-  SECTION("the count of nodes differs") {
-    Builder other;
-    other.empty();
-    expect(other.graph, nullptr);
-  }
-  SECTION("more exit nodes") {
-    Builder other;
-    CUgraphNode x = other.empty();
-    other.empty({x});
-    CUgraphNode extra = other.empty({x});
-    expect(other.graph, extra);
-  }
-  SECTION("another number of dependencies") {
-    Builder other;
-    CUgraphNode x = other.empty(), y = other.empty();
-    CUgraphNode last = other.empty({x, y});
-    expect(other.graph, last);
-  }
-  OK(CU(cuGraphExecDestroy)(exec));
-}
-
-TEST_CASE("A dependency that was paired with another node is a mismatch") {
-  Session session;
-  Builder diamond, crossed;
-  // a -> b, a -> c, b and c -> d, against one where the second dependency of d is the first's
-  // source.
+  Builder diamond, other;
   CUgraphNode a = diamond.empty(), b = diamond.empty({a}), c = diamond.empty({a});
   diamond.empty({b, c});
   CUgraphExec exec = diamond.instantiate();
-  CUgraphNode p = crossed.empty(), q = crossed.empty(), r = crossed.empty({p});
-  CUgraphNode s = crossed.empty({r, q});
-  OK(CU(cuGraphAddDependencies_v2)(crossed.graph, &p, &q, nullptr, 1));
-  CHECK(update(exec, crossed.graph).result == CUDA_SUCCESS); // the same shape, in another order
-  OK(CU(cuGraphRemoveDependencies_v2)(crossed.graph, &p, &q, nullptr, 1));
-  OK(CU(cuGraphAddDependencies_v2)(crossed.graph, &r, &q, nullptr, 1));
-  Update u = update(exec, crossed.graph);
-  CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
-  CHECK(u.info.errorFromNode != nullptr);
-  CHECK(s != nullptr);
+  CUgraphNode p = other.empty(), q = other.empty(), r = other.empty({p});
+  other.empty({r, q});
+  OK(CU(cuGraphAddDependencies_v2)(other.graph, &p, &q, nullptr, 1));
+  CHECK(update(exec, other.graph).result == CUDA_SUCCESS);
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE("A changed node type is refused, and nothing is updated") {
-  Session session;
-  Builder before, after;
-  CUdeviceptr cell = upload(std::vector<uint32_t>{1});
-  CUgraphNode n = before.affine(cell, 2, 0);
-  before.fill(cell, 3, {n});
-  CUgraphExec exec = before.instantiate();
-  CUgraphNode m = after.affine(cell, 9, 0);
-  CUgraphNode last = after.affine(cell, 9, 0, {m});
-  Update u = update(exec, after.graph);
-  CHECK(u.result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
-  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
-  CHECK(u.info.errorNode == last);
-  OK(CU(cuGraphExecDestroy)(exec));
-}
-
-TEST_CASE("A function of another context, or another kind of launch, is refused") {
+TEST_CASE("A setter takes no function of another context") {
   Session session;
   Builder before;
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   CUgraphNode node = before.affine(cell, 2, 0);
   CUgraphExec exec = before.instantiate();
-  SECTION("another context") {
-    CUcontext made = nullptr;
-    OK(CU(cuCtxCreate_v2)(&made, 0, 0));
-    {
-      Builder after;
-      CUgraphNode other = after.affine(cell, 2, 0);
-      Update u = update(exec, after.graph);
-      // "The owning context of the function cannot change."
-      CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE);
-      CHECK(u.info.errorNode == other);
-      uint32_t factor = 7, term = 0;
-      void *params[] = {&cell, &factor, &term};
-      CUDA_KERNEL_NODE_PARAMS_v2 p = after.kernel_params(params);
-      CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
-    }
-    OK(CU(cuCtxDestroy_v2)(made));
-  }
-  SECTION("cooperative") {
+  CUcontext made = nullptr;
+  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+  {
     Builder after;
-    CUgraphNode other = after.affine(cell, 2, 0);
-    CUlaunchAttributeValue value{};
-    value.cooperative = 1;
-    OK(CU(cuGraphKernelNodeSetAttribute)(other, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value));
-    Update u = update(exec, after.graph);
-    CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
-    CHECK(u.info.errorNode == other);
+    uint32_t factor = 7, term = 0;
+    void *params[] = {&cell, &factor, &term};
+    CUDA_KERNEL_NODE_PARAMS_v2 p = after.kernel_params(params);
+    CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
   }
+  OK(CU(cuCtxDestroy_v2)(made));
   OK(CU(cuGraphExecDestroy)(exec));
 }
 
-TEST_CASE("Priorities may change unless the instance uses them") {
+TEST_CASE("Priorities may change where the instance does not use them") {
   Session session;
   Builder before, after;
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
@@ -157,12 +81,8 @@ TEST_CASE("Priorities may change unless the instance uses them") {
   value.priority = -1;
   OK(CU(cuGraphKernelNodeSetAttribute)(other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
   CUgraphExec plain = before.instantiate();
-  CUgraphExec used = before.instantiate(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   CHECK(update(plain, after.graph).result == CUDA_SUCCESS);
-  Update u = update(used, after.graph);
-  CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
   OK(CU(cuGraphExecDestroy)(plain));
-  OK(CU(cuGraphExecDestroy)(used));
 }
 
 TEST_CASE("Copies keep their kinds of memory, one dimension and a length") {
