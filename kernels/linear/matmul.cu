@@ -210,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
 #ifndef WITHOUT_MMA_SMALL
 extern "C" __global__ void __launch_bounds__(128, 4) matmul_mma_small(PARAMETERS) {
   BEGIN_EARLY();
-  multiply_tiles<2, 2, 2, 4, 2 * kMmaDepth, true>(ARGUMENTS);
+  multiply_tiles<2, 2, 2, 4, 2 * kMmaDepth, true, SMALL_STAGES *(16 << 10)>(ARGUMENTS);
 }
 #endif
 

@@ -21,7 +21,22 @@
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
+// Of stages in shared memory, without asking for more. Blocks of 64 x 64 have 16 KiB a stage, and a
+// fourth one with SMALL_STAGES 4, in dynamic shared memory.
 constexpr int kStagedBytes = 48 << 10, kMostStages = 4;
+#ifndef SMALL_STAGES
+#define SMALL_STAGES 3
+#endif
+
+template <int kBytes> __device__ __forceinline__ T *staging() {
+  if constexpr (kBytes > kStagedBytes) {
+    extern __shared__ __align__(16) unsigned char staged[];
+    return reinterpret_cast<T *>(staged);
+  } else {
+    __shared__ __align__(16) unsigned char staged[kBytes];
+    return reinterpret_cast<T *>(staged);
+  }
+}
 
 #ifdef C_COLUMNS
 constexpr bool kColumnsOfC = true;
@@ -32,12 +47,13 @@ constexpr bool kColumnsOfC = false;
 #define COPY_BYTES 16
 #endif
 
-template <int kWarpRows, int kWarpColumns, int kHigh, int kWide, int kDepth, bool kSplits>
+template <int kWarpRows, int kWarpColumns, int kHigh, int kWide, int kDepth, bool kSplits,
+          int kRoom = kStagedBytes>
 __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
   __builtin_assume(ASSUME);
   typedef MmaTile<kWarpRows, kWarpColumns, kHigh, kWide, kColumnsOfC, kDepth> M;
   constexpr int kRows = M::kRows, kColumns = M::kColumns, kThreads = M::kThreads;
-  constexpr int kFit = kStagedBytes / int(M::kStage * sizeof(T)),
+  constexpr int kFit = kRoom / int(M::kStage * sizeof(T)),
                 kStages = kFit < kMostStages ? kFit : kMostStages;
   constexpr int kResultWidth = kColumns + kChunk; // in shared memory, off a single bank
   // Rows of the result that are there at a time.
@@ -45,7 +61,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
   static_assert(kPass % (kHigh * 16) == 0 || kPass == kRows, "a warp's rows are of one pass");
   constexpr int kShared =
       kStages * M::kStage > kPass * kResultWidth ? kStages * M::kStage : kPass * kResultWidth;
-  __shared__ alignas(16) T shared[kShared];
+  T *const shared = staging<kShared *int(sizeof(T))>();
   const int lane = threadIdx.x, warp = threadIdx.y, thread = warp * 32 + lane;
   const int warp_row = warp / kWarpColumns * kHigh * 16,
             warp_column = warp % kWarpColumns * kWide * 8;

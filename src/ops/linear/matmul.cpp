@@ -267,7 +267,7 @@ void add_stream(KernelLaunch &launch, const Variant &v, ir::ExprId when, const P
 }
 
 void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants, const Product &p,
-                  ir::DType dtype, const Target &target, int64_t splits) {
+                  ir::DType dtype, const Target &target, int64_t splits, int64_t shared_bytes) {
   ir::ExprPool &exprs = launch.exprs();
   for (const Variant *v : variants) {
     const ir::ExprId when = v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target);
@@ -278,7 +278,8 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
     const bool named = v->where != Where::rest; // that one's entry is the declaration's
     const ir::ExprId tiles = tile_count(exprs, p, v->height, v->width);
     launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
-                   splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads);
+                   splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads,
+                   shared_bytes);
   }
 }
 
@@ -301,6 +302,21 @@ int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const
   const int64_t places = kPlacesEach * op.table().choice().target.multiprocessors;
   return std::max<int64_t>(
       1, std::min({kMostSplits, (*depth + step - 1) / step / kLeastSteps, places / *tiles}));
+}
+
+/// Dynamic shared memory for four stages of the only variant, tiles of 64 x 64 of which three fit
+/// into what a block has unasked, where with them all blocks are resident at once; else 0.
+int64_t staged_bytes(OpEmitter &op, std::span<const Variant *const> variants, const Product &p,
+                     int64_t splits) {
+  constexpr int64_t kStages = 4 * (16 << 10), kOfDriver = 1 << 10;
+  const Variant &v = *variants.front();
+  const auto tiles = op.exprs().as_constant(tile_count(op.exprs(), p, v.height, v.width));
+  const Target &target = op.table().choice().target;
+  const int64_t places = shared_bytes_of_multiprocessor(target) / (kStages + kOfDriver);
+  return variants.size() == 1 && v.where == Where::tensor_core_small && tiles &&
+                 *tiles <= places * target.multiprocessors / splits
+             ? kStages
+             : 0;
 }
 
 /// Bytes of which rows of both factors are known to be multiples, or may be, up to 16: COPY_BYTES.
@@ -380,6 +396,9 @@ Status emit_product(OpEmitter &op, Factors factors) {
     launch.option("-DCOPY_BYTES=" + std::to_string(copied));
   if (splits > 1)
     launch.option("-DSPLIT");
+  const int64_t staged = staged_bytes(op, variants, product, splits);
+  if (staged > 0)
+    launch.option("-DSMALL_STAGES=4");
   leave_out_others(launch, variants, dtype, tf32, factors.transposed);
   launch.input("a", op.operand(factors.a));
   launch.input("c", op.operand(factors.c));
@@ -396,7 +415,8 @@ Status emit_product(OpEmitter &op, Factors factors) {
   launch.size("k", factors.k);
   const ir::ExprId batch = launch.count("batch", factors.batch_count);
   batch_parameters(op, launch, std::move(factors.batches));
-  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target, splits);
+  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target, splits,
+               staged);
   launch.emit(op.call().location);
   return {};
 }
