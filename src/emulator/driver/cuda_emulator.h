@@ -31,6 +31,15 @@ CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics);
 /// else; nth_call 0 cancels. Also set by CUGRT_EMU_FAIL_CALL=N:CODE when the driver is loaded.
 CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult code);
 
+/// Not 0: counts from now on, from nothing, the bytes that kernels load from global memory, which
+/// slows them. What neighbouring lanes of a warp share in one load counts once. 0: no longer.
+CUresult CUDAAPI cuEmuCountLoads(int counts);
+
+/// Bytes that were loaded since, the part of them from granules of 512 bytes that no kernel wrote
+/// meanwhile (weights, mostly), and how many bytes these granules have.
+CUresult CUDAAPI cuEmuGetLoads(unsigned long long *loaded, unsigned long long *constant_loaded,
+                               unsigned long long *constant);
+
 /// Copies the message of the last refused module or failed work (kernel, line, thread, address)
 /// with its NUL, cut to `bytes`. Empty when nothing has failed.
 CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes);

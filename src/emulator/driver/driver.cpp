@@ -168,6 +168,22 @@ CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult co
   return CUDA_SUCCESS;
 }
 
+CUresult CUDAAPI cuEmuCountLoads(int counts) {
+  Driver::instance().loads.count(counts != 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuEmuGetLoads(unsigned long long *loaded, unsigned long long *constant_loaded,
+                               unsigned long long *constant) {
+  if (!loaded || !constant_loaded || !constant)
+    return CUDA_ERROR_INVALID_VALUE;
+  const LoadCount::Totals totals = Driver::instance().loads.totals();
+  *loaded = totals.loaded;
+  *constant_loaded = totals.constant_loaded;
+  *constant = totals.constant;
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuEmuGetLastMessage(char *buffer, size_t bytes) {
   if (!buffer || !bytes)
     return CUDA_ERROR_INVALID_VALUE;

@@ -50,6 +50,7 @@ public:
   std::unique_ptr<Scheduler> scheduler;
   Counters counters;
   Findings findings;
+  LoadCount loads;
   ActivityLog activities;
   StreamOrder stream_order{findings};
   uint64_t next_id = 1; // of contexts, streams, captures

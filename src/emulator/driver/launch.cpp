@@ -310,7 +310,10 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   };
   config.set_conditional = &set_conditional;
   config.wait_for_predecessors = hooks.wait_for_predecessors;
-  config.accesses = hooks.accesses;
+  LaunchAccesses own; // where nobody but the count wants them
+  config.accesses = hooks.accesses ? hooks.accesses : driver.loads.counts() ? &own : nullptr;
+  if (config.accesses)
+    config.accesses->counts = driver.loads.counts();
   driver.counters.kernels.fetch_add(1, std::memory_order_relaxed);
   // The first race of a launch is told: the others mostly have the same cause.
   std::atomic<bool> told{false};
@@ -346,6 +349,8 @@ CUresult run_kernel(Driver &driver, const KernelWork &work, const KernelHooks &h
   if (const AddressRange heap = context.heap.range(); heap.bytes && hooks.accesses)
     for (AccessSet *set : {&hooks.accesses->before_wait, &hooks.accesses->after_wait})
       set->remove(heap.begin, heap.end());
+  if (config.accesses && config.accesses->counts)
+    driver.loads.add(*config.accesses);
   if (!fault)
     return CUDA_SUCCESS;
   driver.report(Check::fault, fault->message);

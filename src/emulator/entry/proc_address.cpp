@@ -9,6 +9,8 @@
 #include "emulator/driver/entry_points.def"
 extern "C" int cuEmuGetStatistics();
 extern "C" int cuEmuSetFaultInjection();
+extern "C" int cuEmuCountLoads();
+extern "C" int cuEmuGetLoads();
 extern "C" int cuEmuGetLastMessage();
 extern "C" int cuEmuGetFindings();
 extern "C" int cuEmuReinitialize();
@@ -26,6 +28,8 @@ const EntryPoint kEntryPoints[] = {
 #include "emulator/driver/entry_points.def"
     {"cuEmuGetStatistics", "", reinterpret_cast<void *>(&cuEmuGetStatistics), 0, any},
     {"cuEmuSetFaultInjection", "", reinterpret_cast<void *>(&cuEmuSetFaultInjection), 0, any},
+    {"cuEmuCountLoads", "", reinterpret_cast<void *>(&cuEmuCountLoads), 0, any},
+    {"cuEmuGetLoads", "", reinterpret_cast<void *>(&cuEmuGetLoads), 0, any},
     {"cuEmuGetLastMessage", "", reinterpret_cast<void *>(&cuEmuGetLastMessage), 0, any},
     {"cuEmuGetFindings", "", reinterpret_cast<void *>(&cuEmuGetFindings), 0, any},
     {"cuEmuReinitialize", "", reinterpret_cast<void *>(&cuEmuReinitialize), 0, any},

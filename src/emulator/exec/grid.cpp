@@ -51,12 +51,13 @@ private:
 void Grid::work() {
   std::vector<AddressRange> ranges(launch.cache_count);
   LaunchAccesses accesses;
+  accesses.counts = launch.config->accesses && launch.config->accesses->counts;
   std::optional<ClusterOrder> order;
   if (launch.config->order)
     order.emplace(*launch.config->order, clusters);
   std::optional<PollCheck> polls;
   if (launch.config->report_polling)
-    polls.emplace(*launch.config->report_polling, *launch.memory);
+    polls.emplace(*launch.config->report_polling, *launch.memory).turn().counts = accesses.counts;
   std::deque<std::unique_ptr<Cluster>> active, idle;
   bool widen = true; // take another cluster before going on with those there are
   while (!failed.load(std::memory_order_relaxed)) {

@@ -224,6 +224,7 @@ void run(const RunOptions &options) {
   for (const Symbols &symbols : parse_prepared(options.prepared))
     prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
+  const LoadCount loads(runtime, options.stats);
   for (unsigned i = 0; i < options.repeat; ++i)
     results = session.run(function, values);
   session.synchronize();
@@ -232,6 +233,7 @@ void run(const RunOptions &options) {
   emit_results(options, runtime, session, function, arguments, results);
   if (options.stats)
     print_counters(session);
+  loads.print();
 }
 
 } // namespace

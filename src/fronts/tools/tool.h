@@ -76,6 +76,18 @@ cugrt::RuntimeOptions runtime_options(const std::string &driver);
 /// `multiprocessors`: of the device; 0: all of them.
 cugrt::Runtime open_runtime(const std::string &driver, uint32_t multiprocessors = 0);
 
+/// What kernels load from global memory from now on: the emulated driver counts it, no other does.
+/// `counts`: whether it is wanted.
+class LoadCount {
+public:
+  LoadCount(const cugrt::Runtime &runtime, bool counts);
+  /// One line on stderr, where it was counted.
+  void print() const;
+
+private:
+  void *driver_ = nullptr; // counts
+};
+
 /// "n=8" or "n=8,m=3", of --set: each symbol once.
 Symbols parse_symbols(const std::vector<std::string> &settings);
 

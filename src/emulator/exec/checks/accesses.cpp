@@ -63,6 +63,16 @@ void AccessSet::remove(uint64_t begin, uint64_t end) {
   }
 }
 
+bool AccessSet::writes(uint64_t begin, uint64_t end) {
+  return std::ranges::any_of(
+      std::array{AccessKind::write, AccessKind::strong_write}, [&](AccessKind kind) {
+        List &list = lists_[size_t(kind)];
+        seal(list);
+        const auto after = std::ranges::upper_bound(list.ranges, begin, {}, &Range::end);
+        return after != list.ranges.end() && after->begin < end;
+      });
+}
+
 bool AccessSet::empty() const {
   return std::all_of(lists_.begin(), lists_.end(),
                      [](const List &list) { return list.ranges.empty(); });
@@ -103,14 +113,63 @@ std::optional<AccessSet::Conflict> AccessSet::conflict(AccessSet &other) {
   return found;
 }
 
+void LoadedBytes::add(uint64_t begin, uint64_t bytes) {
+  for (const uint64_t end = begin + bytes; begin < end;) {
+    const uint64_t granule = begin / AddressSpace::kAlignment;
+    const uint64_t next = std::min(end, (granule + 1) * AddressSpace::kAlignment);
+    granules_[granule] += next - begin;
+    begin = next;
+  }
+}
+
+void LoadCount::count(bool on) {
+  std::lock_guard lock(mutex_);
+  loaded_ = {};
+  touched_ = {};
+  counts_ = on;
+}
+
+void LoadCount::add(const LaunchAccesses &launch) {
+  std::lock_guard lock(mutex_);
+  loaded_.add(launch.loaded);
+  touched_.add(launch.before_wait);
+  touched_.add(launch.after_wait);
+}
+
+LoadCount::Totals LoadCount::totals() {
+  std::lock_guard lock(mutex_);
+  Totals totals;
+  for (const auto &[granule, bytes] : loaded_.granules()) {
+    totals.loaded += bytes;
+    const uint64_t begin = granule * AddressSpace::kAlignment;
+    if (touched_.writes(begin, begin + AddressSpace::kAlignment))
+      continue;
+    totals.constant += AddressSpace::kAlignment;
+    totals.constant_loaded += bytes;
+  }
+  return totals;
+}
+
 namespace {
 
 bool may_be_global(ptx::Space space) {
   return space == ptx::Space::global || space == ptx::Space::none;
 }
 
+/// Where what a warp touches goes.
+struct Recorder {
+  AccessSet &set;
+  LoadedBytes *loaded; // null: is not counted
+
+  void add(AccessKind kind, uint64_t begin, uint64_t bytes) {
+    set.add(kind, begin, bytes);
+    if (loaded && !is_write(kind))
+      loaded->add(begin, bytes);
+  }
+};
+
 // Of cp.async, whose offset and length are packed in their own way.
-void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+void record_copy(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     uint32_t bytes = std::min(w.lane<uint32_t>(op->c)[i], op->e);
     if ((lanes >> i & 1) && bytes)
@@ -119,7 +178,7 @@ void record_copy(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
 }
 
 // Of bulk copies, whose size is a cell.
-void record_bulk(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+void record_bulk(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   const bool loads = access_row(op).kind == AccessRow::Kind::bulk_load;
   const uint64_t *addresses = w.lane<uint64_t>(loads ? op->a : op->d);
   const uint32_t *bytes = w.lane<uint32_t>(op->b);
@@ -129,7 +188,7 @@ void record_bulk(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
 }
 
 // Of wmma.load and wmma.store, element by element.
-void record_tile(const Op *op, const Warp &w, uint32_t lanes, AccessSet &out) {
+void record_tile(const Op *op, const Warp &w, uint32_t lanes, Recorder &out) {
   const uint32_t bytes = static_cast<const TileAccess *>(op->extra)->tile.element_bytes;
   const bool stores = access_row(op).kind == AccessRow::Kind::tile_store;
   for_each_tile_access(op, w, lanes, [&](uint32_t, uint32_t, uint32_t, uint64_t address) {
@@ -148,7 +207,8 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &launch) {
   bool is_copy = row.kind == Kind::async_copy;
   if (row.kind == Kind::none || row.is_matrix() || !(is_copy || may_be_global(access_space(op))))
     return;
-  AccessSet &out = w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait;
+  Recorder out{w.block->waited >> w.index & 1 ? launch.after_wait : launch.before_wait,
+               launch.counts ? &launch.loaded : nullptr};
   uint32_t lanes = executing_lanes(op, w);
   if (row.kind == Kind::bulk_load || row.kind == Kind::bulk_store)
     return record_bulk(op, w, lanes, out);

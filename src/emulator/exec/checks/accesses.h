@@ -7,7 +7,10 @@
 #include "emulator/exec/warp.h"
 
 #include <array>
+#include <atomic>
+#include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 namespace cugrt::emulator {
@@ -37,6 +40,8 @@ public:
         visit(AccessKind(kind), range);
   }
   bool empty() const;
+  /// Whether a write touches these bytes; sealed first.
+  bool writes(uint64_t begin, uint64_t end);
   /// Sorted and joined. The one with the lowest address, if there is any; both are sealed first.
   std::optional<Conflict> conflict(AccessSet &other);
 
@@ -49,14 +54,51 @@ private:
   std::array<List, size_t(AccessKind::count)> lists_;
 };
 
+/// Bytes that were loaded, as often as they were, by granule of AddressSpace::kAlignment bytes.
+class LoadedBytes {
+public:
+  void add(uint64_t begin, uint64_t bytes);
+  void add(const LoadedBytes &other) {
+    for (const auto &[granule, bytes] : other.granules_)
+      granules_[granule] += bytes;
+  }
+  const std::unordered_map<uint64_t, uint64_t> &granules() const { return granules_; }
+
+private:
+  std::unordered_map<uint64_t, uint64_t> granules_;
+};
+
 /// Of one launch: before a thread's griddepcontrol.wait, or a barrier behind one, and after.
 struct LaunchAccesses {
   AccessSet before_wait, after_wait;
+  bool counts = false; // loads, too: what a warp's neighbouring lanes share counts once
+  LoadedBytes loaded;
 
   void add(const LaunchAccesses &other) {
     before_wait.add(other.before_wait);
     after_wait.add(other.after_wait);
+    loaded.add(other.loaded);
   }
+};
+
+/// What launches load, from when it is asked for. Thread-safe.
+class LoadCount {
+public:
+  struct Totals {
+    uint64_t loaded = 0;                        // bytes, by all launches
+    uint64_t constant_loaded = 0, constant = 0; // of granules that no launch wrote
+  };
+  /// From nothing, or no longer.
+  void count(bool on);
+  bool counts() const { return counts_.load(std::memory_order_relaxed); }
+  void add(const LaunchAccesses &launch);
+  Totals totals();
+
+private:
+  std::atomic<bool> counts_ = false;
+  std::mutex mutex_;
+  LoadedBytes loaded_;
+  AccessSet touched_;
 };
 
 /// What the active lanes are about to touch with the operation, if it is one on memory.

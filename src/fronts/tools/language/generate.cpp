@@ -195,6 +195,7 @@ void run_generate(const GenerateOptions &options) {
   wanted.on_token = Answer::take;
   wanted.user = &answer;
   auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
+  const LoadCount loads(runtime, options.stats);
   cugrt::check(llm().generate(opened, &wanted, &result));
   answer.finish();
   auto info = cugrt::detail::sized<cugrt_llm_session_info>();
@@ -205,6 +206,7 @@ void run_generate(const GenerateOptions &options) {
     std::cout << std::endl;
   if (options.stats)
     print_stats(result, info);
+  loads.print();
 }
 
 } // namespace

@@ -55,6 +55,30 @@ TEST_CASE("A kernel runs with its arguments in either form") {
   CHECK(statistics().kernels_launched == 1);
 }
 
+TEST_CASE("Bytes that kernels load are counted, those apart of memory that none writes") {
+  Session session;
+  CUfunction add = kernel(load_kernels(), "add");
+  Vectors v(200); // of 800 bytes, two granules each
+  auto loads = [] {
+    std::vector<unsigned long long> counted(3);
+    OK(CU(cuEmuGetLoads)(&counted[0], &counted[1], &counted[2]));
+    return counted;
+  };
+  auto run = [&] {
+    OK(launch(add, 7, 32, v.params));
+    OK(CU(cuCtxSynchronize)());
+    return loads();
+  };
+  CHECK(run() == std::vector<unsigned long long>{0, 0, 0});
+  OK(CU(cuEmuCountLoads)(1));
+  CHECK(run() == std::vector<unsigned long long>{1600, 1600, 2048});
+  v.params[1] = &v.out;
+  CHECK(run() == std::vector<unsigned long long>{3200, 2400, 2048});
+  OK(CU(cuEmuCountLoads)(0));
+  CHECK(run() == std::vector<unsigned long long>{0, 0, 0});
+  CHECK(CU(cuEmuGetLoads)(nullptr, nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_CASE("Launches outside the limits are refused and nothing runs") {
   Session session;
   CUfunction add = kernel(load_kernels(), "add");
