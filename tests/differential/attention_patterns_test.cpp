@@ -132,6 +132,32 @@ TEST_CASE("attention over sequences in two dimensions, as windows of images are,
        }()}});
 }
 
+TEST_CASE("a mask of windows is the same for all images of a batch, or one of images for windows") {
+  // Two images of two windows of two heads each.
+  const std::string scores =
+      "  %d4 = shape [4, 2, {Q}, 8]\n  %e4 = shape [4, 2, {P}, 8]\n  %f = shape [2, 4, {Q}, 8]\n"
+      "  %a5 = shape [2, 2, 2, {Q}, {P}]\n  %a4 = shape [4, 2, {Q}, {P}]\n"
+      "  %q4 = reshape(%q, %d4)\n  %k4 = reshape(%k, %e4)\n  %v4 = reshape(%v, %e4)\n"
+      "  %s = matmul(%q4, %k4) {transpose_b = true}\n  %t = mul(%s, %quarter)\n"
+      "  %t5 = reshape(%t, %a5)\n  %u5 = add(%t5, %m)\n  %w5 = add(%m, %u5)\n"
+      "  %u = reshape(%w5, %a4)\n  %p = softmax(%u)\n  %y4 = matmul(%p, %v4)\n"
+      "  %y = reshape(%y4, %f)\n";
+  Array of_second = Array::of({2, 1, 1, 7});
+  for (size_t j = 0; j < 7; ++j)
+    of_second.values[7 + j] = double(j) / 4;
+  for (const std::string dims : {"2, 1, 1, {P}", "1, 2, 1, 1, {P}", "2, 1, 1, 1, {P}"}) {
+    const bool of_images = dims == "2, 1, 1, 1, {P}";
+    if (dims.size() > 12)
+      of_second.dims = {of_images ? 2 : 1, of_images ? 1 : 2, 1, 1, 7};
+    check({.name = dims,
+           .scores = scores,
+           .bias = [=](int64_t b, int64_t h, int64_t,
+                       int64_t j) { return (of_images ? b : h / 2) ? double(j) / 2 : 0; },
+           .params = ",\n    %m: tensor<[" + dims + "], f32>",
+           .more = {of_second}});
+  }
+}
+
 TEST_CASE("masks that are added or chosen become that of attention") {
   const std::string param = ",\n    %m: tensor<[2, 1, 1, {P}], bool>";
   const auto lengths = [](int64_t first, int64_t second, double fill) {

@@ -251,6 +251,8 @@ private:
     is_mask_scaled_ = is_mask_scaled_ || is_scaled_;
     is_mask_mixed_ = is_mask_mixed_ || (parts > 0 && dtype != match_.mask_dtype);
     match_.mask_dtype = dtype;
+    if (part.repeated = repeated(part.dims, type(b.result()).dims); !part.repeated.empty())
+      part.dims = part.repeated;
     parts_.push_back(std::move(part));
     if (find_first(scores, &b))
       return true;
@@ -259,6 +261,18 @@ private:
     is_scaled_ = scaled, is_mask_scaled_ = mask_scaled, is_mask_mixed_ = mixed;
     split_ = split;
     return false;
+  }
+
+  Dims repeated(Dims dims, const Dims &scores) {
+    const ExprId one = module_.exprs.constant(1);
+    if (scores.size() != 5 || dims.size() < 4)
+      return {};
+    dims.insert(dims.begin(), 5 - dims.size(), one);
+    const size_t same = dims[0] == one ? 0 : 1;
+    if (dims[same] != one || dims[1 - same] == one || scores[same] == one)
+      return {};
+    dims[same] = scores[same];
+    return dims;
   }
 
   // --- All of it ---------------------------------------------------------------------------------

@@ -40,6 +40,9 @@ struct MaskPart {
   bool hides_where_true;        // of a condition
   double fill;                  // of a condition
   std::vector<ir::ExprId> dims; // of the value, as it stretches to [B, H, Q, P]
+  /// What it is broadcast to first, where scores have sequences in two dimensions and it is the
+  /// same along one of them; empty: nothing.
+  std::vector<ir::ExprId> repeated{};
 };
 
 /// Values and bindings are those of the function that was looked at.

@@ -192,7 +192,10 @@ private:
     const DType dtype = alone && match.mask_dtype == DType::f16 ? DType::f32 : match.mask_dtype;
     ValueId mask;
     for (const MaskPart &part : match.mask) {
-      const ValueId value = reshaped(mapped(part.value), part.dims);
+      ValueId value = mapped(part.value);
+      if (!part.repeated.empty())
+        value = op(Op::broadcast_to, {value, shape(part.repeated)}, {}, "mask");
+      value = reshaped(value, part.dims);
       if (!part.is_condition) {
         mask = mask.valid() ? op(Op::add, {mask, value}, {}, "mask") : value;
         continue;
