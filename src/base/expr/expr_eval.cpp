@@ -2,9 +2,9 @@
 //
 // An expression is a graph whose nodes may be shared, and written out it may be exponentially
 // larger. Small ones (nearly all) are walked as trees; for the others each node's result is kept.
+#include "base/check.h"
 #include "base/expr/expr_apply.h"
 #include "base/expr/joint_bounds.h"
-#include "base/check.h"
 
 #include <unordered_map>
 
@@ -195,10 +195,24 @@ public:
       return memo_.put(id, b);
     if (a.lower == 0 && a.upper == 0)
       return memo_.put(id, c);
+    b = where(pool_[n.a], true, n.b, b), c = where(pool_[n.a], false, n.c, c);
     return memo_.put(id, {std::min(b.lower, c.lower), std::max(b.upper, c.upper)});
   }
 
 private:
+  /// A value that is chosen by a comparison with itself, where that has this outcome.
+  WideInterval where(const ExprNode &test, bool holds, ExprId id, WideInterval own) {
+    if ((test.kind != ExprKind::lt && test.kind != ExprKind::le) || (id != test.a && id != test.b))
+      return own;
+    const Wide apart = (test.kind == ExprKind::lt) == holds; // of lt, and of what le is not
+    WideInterval out = own;
+    if ((id == test.a) == holds)
+      out.upper = std::min(out.upper, clamp(range(id == test.a ? test.b : test.a).upper - apart));
+    else
+      out.lower = std::max(out.lower, clamp(range(id == test.a ? test.b : test.a).lower + apart));
+    return out.lower <= out.upper ? out : own;
+  }
+
   WideInterval limited(ExprId id, WideInterval range) {
     const ExprKind kind = pool_[id].kind;
     if ((domain_.limits.empty() && !(multiplies_out_ && id == root_)) ||
@@ -309,14 +323,22 @@ Interval ExprPool::range(ExprId id, const Domain &domain) const {
   return all;
 }
 
-bool ExprPool::never_negative(ExprId id, const Domain &domain) const {
-  if (range(id, domain).lower >= 0)
+/// A select is shown by what it chooses among, so many of them in one another.
+static bool is_never_negative(const ExprPool &pool, ExprId id, const Domain &domain, int selects) {
+  if (pool.range(id, domain).lower >= 0)
     return true;
+  if (const ExprNode &n = pool[id]; n.kind == ExprKind::select && selects)
+    return is_never_negative(pool, n.b, domain, selects - 1) &&
+           is_never_negative(pool, n.c, domain, selects - 1);
   bool never = true;
   for_parts(domain, [&](const Domain &part) {
-    never = never && Ranger(*this, id, part, true).range(id).lower >= 0;
+    never = never && Ranger(pool, id, part, true).range(id).lower >= 0;
   });
   return never;
+}
+
+bool ExprPool::never_negative(ExprId id, const Domain &domain) const {
+  return is_never_negative(*this, id, domain, 4);
 }
 
 int64_t ExprPool::product_upper(std::span<const ExprId> factors, int64_t divisor,

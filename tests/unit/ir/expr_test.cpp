@@ -227,6 +227,29 @@ TEST_CASE("evaluation reports overflow, division by zero and missing symbols, an
   CHECK(*p.evaluate(guarded, huge) == 5);
 }
 
+TEST_CASE("what a comparison with itself chooses is bounded by its outcome") {
+  Symbols s;
+  ExprPool &p = s.pool;
+  const std::vector<Interval> box = {{-9, 20}, {3, 5}};
+  const auto chosen = [&](ExprKind test, ExprId a, ExprId b, ExprId yes, ExprId no) {
+    return p.range(p.make(ExprKind::select, p.make(test, a, b), yes, no), box);
+  };
+  // n is from -9 to 20, m from 3 to 5: whichever test chooses n keeps it above or below m.
+  const ExprId four = s.c(4);
+  CHECK(chosen(ExprKind::lt, s.n, s.m, four, s.n) == Interval{3, 20});
+  CHECK(chosen(ExprKind::lt, s.n, s.m, s.n, four) == Interval{-9, 4});
+  CHECK(chosen(ExprKind::lt, s.m, s.n, s.n, four) == Interval{4, 20});
+  CHECK(chosen(ExprKind::lt, s.m, s.n, four, s.n) == Interval{-9, 5});
+  CHECK(chosen(ExprKind::le, s.n, s.m, four, s.n) == Interval{4, 20});
+  CHECK(chosen(ExprKind::le, s.n, s.m, s.n, four) == Interval{-9, 5});
+  CHECK(chosen(ExprKind::le, s.m, s.n, s.n, four) == Interval{3, 20});
+  CHECK(chosen(ExprKind::le, s.m, s.n, four, s.n) == Interval{-9, 4});
+  // Neither is negative, which the range of a difference does not show.
+  const ExprId rest = p.sub(s.m, p.min(s.m, s.n)), is_four = p.make(ExprKind::eq, s.n, four);
+  CHECK(p.never_negative(p.make(ExprKind::select, is_four, rest, s.m), box));
+  CHECK_FALSE(p.never_negative(p.make(ExprKind::select, is_four, rest, s.n), box));
+}
+
 TEST_CASE("copying and substituting replace symbols") {
   Symbols s;
   ExprPool &p = s.pool;
