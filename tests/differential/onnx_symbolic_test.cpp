@@ -308,6 +308,20 @@ Ran<float> of_list(const std::string &op, const Ints &values) {
 
 } // namespace
 
+TEST_CASE("parts of what has no elements begin within it") {
+  for (const char *rows : {"3", "n"}) { // no row is left, known at once or by the bound of n
+    Given x = floats("x", {3, 4}, Floats(12, 1));
+    x.names = {rows, "4"};
+    const auto ran = run_model<float>(
+        node("Slice", {"x", "from", "to"}, {"rows"}) + node("Neg", {"rows"}, {"none"}) +
+            node("Split", {"none", "sizes"}, {"left", "right"}, integer_attribute("axis", 1)) +
+            node("MatMul", {"right", "w"}, {"y"}) + integers("from", {3}) + integers("to", {9}) +
+            integers("sizes", {1, 3}),
+        {x, weight(floats("w", {3, 2}, Floats(6, 1)))});
+    CHECK(ran.dims == Ints{0, 2});
+  }
+}
+
 TEST_CASE("lists of integers that a run gives: shapes, repeats, pads, places") {
   const auto reshaped = of_list("Reshape", {3, 2});
   CHECK(reshaped.dims == Ints{3, 2});

@@ -147,7 +147,11 @@ ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::E
   ir::Type type = op.type(whole);
   const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), type.dims);
   const ir::ExprId bytes = op.constant(ir::info(type.dtype).bytes_per_block);
-  const ir::ExprId offset = op.exprs().mul(op.exprs().mul(begin, strides[axis]), bytes);
+  ir::ExprId offset = op.exprs().mul(op.exprs().mul(begin, strides[axis]), bytes);
+  // Of nothing the storage may have no bytes.
+  const ir::SymbolDomain domain = op.builder().function().symbol_domain(op.exprs());
+  if (op.exprs().range(op.count(type), domain).upper <= 0)
+    offset = op.constant(0);
   type.dims[axis] = size;
   // Outermost parts are contiguous; saying so keeps types plain.
   if (op.exprs().as_constant(op.count(type, 0, axis)) != 1)
