@@ -30,6 +30,7 @@ private:
   bool shape_of();
   std::optional<Host> cast();
   std::optional<Host> constant_of_shape();
+  std::optional<Host> one_hot();
   std::optional<Host> range();
   std::optional<Host> reduce(Op op);
 
@@ -37,6 +38,7 @@ private:
   Hosts moved(const std::vector<const Host *> &in);
   std::optional<Host> gather(const Host &x, const Host &ids);
   std::optional<Host> slice(const std::vector<const Host *> &in);
+  std::optional<Host> tile(Host x, const Host &repeats);
   std::optional<Host> concat(const std::vector<const Host *> &in);
   std::optional<Host> reshaped(const std::vector<const Host *> &in);
   std::optional<Ints> dims_of_reshape(const Ints &from, size_t count, std::optional<Ints> to);
@@ -111,6 +113,8 @@ bool Evaluation::elements() {
     return give(known_.where(*in_[0], *in_[1], *in_[2]));
   case Fold::constant_of_shape:
     return give(constant_of_shape());
+  case Fold::one_hot:
+    return give(one_hot());
   case Fold::range:
     return give(range());
   case Fold::reduce:
@@ -185,6 +189,27 @@ std::optional<Host> Evaluation::constant_of_shape() {
   return known_.full(*dims, element);
 }
 
+/// Exporters write a shape with n at one place so.
+std::optional<Host> Evaluation::one_hot() {
+  const Host &values = *in_[2];
+  const auto ids = known_.numbers(*in_[0]), depth = known_.numbers(*in_[1]);
+  if (!ids || !depth || depth->size() != 1 || depth->front() < 0 || values.dims != Ints{2})
+    return std::nullopt;
+  Ints dims = in_[0]->dims, places;
+  const auto axis = ptrdiff_t(c_.axis(c_.integer("axis", -1), dims.size() + 1));
+  const int64_t n = depth->front(),
+                inner = ir::element_count(std::span(dims).subspan(size_t(axis))).value_or(0);
+  dims.insert(dims.begin() + axis, n);
+  const auto count = ir::element_count(dims);
+  if (c_.failed() || !count || *count > kMostKnownElements)
+    return std::nullopt;
+  for (int64_t i = 0; i < *count; ++i) {
+    const int64_t id = (*ids)[size_t(i / inner / n * inner + i % inner)];
+    places.push_back((id < 0 ? id + n : id) == i / inner % n);
+  }
+  return known_.gather(values, places, dims, 0);
+}
+
 std::optional<Host> Evaluation::range() {
   if (stash_type_of_range(c_, in_[0]->dtype) != 1)
     return std::nullopt;
@@ -229,6 +254,8 @@ Hosts Evaluation::moved(const std::vector<const Host *> &in) {
     return split(in);
   if (op == "Gather")
     return has_second ? one(gather(*in[0], *in[1])) : std::nullopt;
+  if (op == "Tile")
+    return has_second ? one(tile(*in[0], *in[1])) : std::nullopt;
   if (op == "Expand") {
     const auto to = has_second ? known_.numbers(*in[1]) : std::nullopt;
     return to ? one(known_.broadcast(*in[0], *to)) : std::nullopt;
@@ -255,6 +282,26 @@ std::optional<Host> Evaluation::slice(const std::vector<const Host *> &in) {
     slices.push_back({c_.axis(i < axes->size() ? (*axes)[i] : int64_t(i), in[0]->dims.size()),
                       (*starts)[i], (*ends)[i], i < steps->size() ? (*steps)[i] : 1});
   return c_.failed() ? std::nullopt : known_.slice(*in[0], slices);
+}
+
+std::optional<Host> Evaluation::tile(Host x, const Host &repeats) {
+  const auto times = known_.numbers(repeats);
+  if (!times || times->size() != x.dims.size())
+    return std::nullopt;
+  for (size_t axis = 0; axis < times->size(); ++axis) {
+    const int64_t length = x.dims[axis], most = kMostKnownElements / std::max<int64_t>(length, 1);
+    if ((*times)[axis] < 0 || (*times)[axis] > most)
+      return std::nullopt;
+    Ints ids;
+    for (int64_t i = 0; i < (*times)[axis] * length; ++i)
+      ids.push_back(i % length);
+    const auto count = int64_t(ids.size());
+    auto longer = known_.gather(x, ids, {count}, axis);
+    if (!longer)
+      return std::nullopt;
+    x = std::move(*longer);
+  }
+  return x;
 }
 
 std::optional<Host> Evaluation::concat(const std::vector<const Host *> &in) {

@@ -1,9 +1,9 @@
 // Constant folding: what is folded is what the op means, for every dtype of every operand; what an
 // op cannot have is one sentence; and results of files that ask for much are bounded.
-#include "fronts/onnx/import.h"
-#include "fronts/onnx/file/tensor.h"
-#include "ops/table/ops.h"
 #include "base/type/element.h"
+#include "fronts/onnx/file/tensor.h"
+#include "fronts/onnx/import.h"
+#include "ops/table/ops.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
 
@@ -134,6 +134,9 @@ std::vector<Folded> folded_ops() {
       moved("Unsqueeze", {{1, 0}, {0}}, {1, 0}),
       moved("Reshape", {{1, 0}, {2}}, {1, 0}),
       moved("Expand", {{1}, {3}}, {1, 1, 1}),
+      moved("Tile", {{1, 0}, {2}}, {1, 0, 1, 0}),
+      moved("OneHot", {{1, -1}, {3}, {0, 1}}, {0, 1, 0, 0, 0, 1}, 2),
+      moved("OneHot", {{1, -1}, {3}, {0, 1}}, {0, 0, 1, 0, 0, 1}, 2, integer_attribute("axis", 0)),
       moved("Identity", {{1, 0}}, {1, 0}),
       moved("Transpose", {{1, 0}}, {1, 0}),
       moved("Split", {{1, 0, 1}, {2, 1}}, {1, 0}),
@@ -239,4 +242,20 @@ TEST_CASE("operands of dtypes that ONNX does not give an op are refused") {
             .find("Where") != std::string::npos);
   CHECK(error_of(node("Reshape", {"a", "b"}, {"y"}) + constant("a", kF32) + constant("b", kF32) + y)
             .find("integers are wanted") != std::string::npos);
+}
+
+TEST_CASE("a slice that has as many elements for all values of its symbols has that number") {
+  onnx::Options options;
+  options.bounds["n"] = {1, 8};
+  const auto imported = onnx::import_bytes(
+      model(node("Slice", {"x", "from", "to"}, {"last"}) + node("Add", {"x", "last"}, {"y"}) +
+            tensor("from", kI64, {-1}) + tensor("to", kI64, {INT32_MAX}) +
+            input("x", kF32, {"n", "4"}) + bytes(12, bytes(1, "y"))),
+      "", options);
+  INFO((imported.ok() ? "" : imported.status().message()));
+  REQUIRE(imported.ok());
+  // Not min(n, 1), which a gather would read again and again where it is 1.
+  const ir::Function &main = imported->module.functions.back();
+  for (const ir::Binding &binding : main.blocks.front().bindings)
+    CHECK_FALSE((binding.kind == ir::BindingKind::op && ir::op_of(binding) == ir::Op::gather));
 }

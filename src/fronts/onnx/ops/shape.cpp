@@ -12,6 +12,11 @@ namespace {
 /// Whether a dimension of this expression is never negative.
 bool never_negative(Call &c, E e) { return c.w.never_negative(e); }
 
+void may_be_negative(Call &c, E e) {
+  const std::string text = c.w.exprs().to_string(e, c.w.builder().function().symbol_names());
+  c.unsupported("a shape with '" + text + "' as an element, which may be negative");
+}
+
 void reshape(Call &c) {
   V x = c.value(0);
   const std::vector<E> wanted = c.has(1) ? c.exprs(1) : [&] {
@@ -43,7 +48,7 @@ void reshape(Call &c) {
     } else {
       if (!never_negative(c, d)) {
         c.w.need_constant(d);
-        return c.unsupported("a shape whose elements may be negative");
+        return may_be_negative(c, d);
       }
       rest.push_back(d);
     }
@@ -226,7 +231,14 @@ void slice(Call &c) {
   if (!begin.empty())
     x = c.op(Op::slice, {x},
              {attr("starts", begin), attr("ends", end), attr("axes", of), attr("steps", by)});
-  c.result(x);
+  if (c.failed())
+    return;
+  Dims dims = c.dims(x); // min(n, 1) is 1 where n is at least that: no broadcast asks for it
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (const ir::Interval range = c.w.range(dims[i]);
+        range.lower == range.upper && c.w.exprs()[dims[i]].kind != ir::ExprKind::symbol)
+      dims[i] = c.constant(range.lower);
+  c.result(c.w.match(x, dims));
 }
 
 void expand(Call &c) {
@@ -237,7 +249,7 @@ void expand(Call &c) {
   for (E e : wanted)
     if (!never_negative(c, e)) {
       c.w.need_constant(e);
-      return c.unsupported("a shape whose elements may be negative");
+      return may_be_negative(c, e);
     }
   const Dims all = c.expanded_dims(c.dims(x), wanted);
   c.result(c.broadcast(c.stretch(x, all), all));
