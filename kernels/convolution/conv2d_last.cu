@@ -19,8 +19,9 @@
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
 // WITH_128x128 and so on each those that are launched; TF32, with WITH_MMA of f32, whose factors
 // are rounded; RUN, elements of a copy or a thread's channels; WHOLE_STEPS where a group of x has a
-// multiple of the channels that a step takes of k; SPLIT where blocks share out a tile's steps:
-// parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
+// multiple of the channels that a step takes of k; CHANNEL_RANGE (last_depth.cuh); SPLIT where
+// blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's
+// each, and splits.
 
 #include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"
@@ -45,16 +46,16 @@
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const T *__restrict__ w,                                                \
       BIAS_PARAMETER PARTS_PARAMETERS OUT *__restrict__ y, DEPTH_PARAMETERS long long batch,       \
-      long long channels, long long height, long long width, long long out_channels,               \
-      long long out_height, long long out_width, long long kernel_h, long long kernel_w,           \
-      long long stride_h, long long stride_w, long long pad_h, long long pad_w,                    \
-      long long dilation_h, long long dilation_w,                                                  \
+      long long channels, RANGE_PARAMETERS long long height, long long width,                      \
+      long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
+      long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
+      long long pad_w, long long dilation_h, long long dilation_w,                                 \
       long long groups SPLITS_PARAMETER FUSED_PARAMETERS
 
 #define ARGUMENTS                                                                                  \
-  x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, DEPTH_ARGUMENTS batch, channels, height, width,           \
-      out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,   \
-      dilation_h, dilation_w, groups SPLITS_ARGUMENT FUSED_ARGUMENTS
+  x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, DEPTH_ARGUMENTS batch, channels, RANGE_ARGUMENTS height,  \
+      width, out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h,   \
+      pad_w, dilation_h, dilation_w, groups SPLITS_ARGUMENT FUSED_ARGUMENTS
 
 #ifdef VOLUME
 #define ENTRY(form) conv3d_last##form
@@ -127,9 +128,9 @@ extern "C" __global__ void ENTRY()(PARAMETERS) {
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     Sum sum{BIAS_AT(i % Index(out_channels))};
-    add_window(sum, x, w, i, DEPTH_ARGUMENTS channels, height, width, out_channels, out_height,
-               out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,
-               dilation_w, groups);
+    add_window(sum, x, w, i, DEPTH_ARGUMENTS channels, RANGE_ARGUMENTS height, width, out_channels,
+               out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,
+               dilation_h, dilation_w, groups);
     STORE(i, sum.sum);
   }
 }

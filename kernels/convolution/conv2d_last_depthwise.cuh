@@ -22,7 +22,8 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
     const Index image = i / runs / Index(out_width) / strips;
     const int top = int(above) * int(stride_h) - int(pad_h);
     const int left = int(column) * int(stride_w) - int(pad_w);
-    const T *in = x + image * (Index(height) * Index(width) * Index(channels)) + channel;
+    const T *in =
+        x + image * (Index(height) * Index(width) * Index(PITCH)) + FIRST_CHANNEL + channel;
 
     const Index out =
         ((image * Index(out_height) + above) * Index(out_width) + column) * Index(channels) +
@@ -38,7 +39,7 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
           const int row = window + t / KERNEL_W * DILATION_H;
           const int at = left + t % KERNEL_W * int(dilation_w);
           if (row >= 0 && row < int(height) && at >= 0 && at < int(width))
-            sum = fma(Acc(in[((long long)(row)*width + at) * channels + e]),
+            sum = fma(Acc(in[((long long)(row)*width + at) * PITCH + e]),
                       Acc(w[(channel + e) * kTaps + t]), sum);
         }
         STORE(out + n / kRun * out_row + e, sum);
@@ -67,7 +68,7 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
         if (row < 0 || row >= int(height) || at < 0 || at >= int(width))
           continue;
         Run<kRun, T> run;
-        run.load(in + ((long long)(row)*width + at) * channels);
+        run.load(in + ((long long)(row)*width + at) * PITCH);
 #pragma unroll
         for (int o = 0; o < kHigh; ++o) {
           const int behind = r - o * STRIDE_H; // the first row of o's window

@@ -22,7 +22,7 @@
 // and the bits are the same in each run. Counters are 0 before and after a launch.
 //
 // Needs kernels of at most kMostSide in each dimension, and indices of 32 bits. RUN (8, 4 or 2; of
-// f32 4, 2 or 1) divides the channels of x in a group.
+// f32 4, 2 or 1) divides the channels of x in a group, and PITCH and FIRST_CHANNEL.
 #pragma once
 
 #include "shared/join_splits.cuh"
@@ -189,8 +189,8 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
     const int in_plane = int(plane / unsigned(out_depth)) * int(depth) + front;
     const int top = int(at / unsigned(out_width)) * int(stride_h) - int(pad_h);
     const int left = int(at % unsigned(out_width)) * int(stride_w) - int(pad_w);
-    copies.pixel[j] = ((in_plane * int(height) + top) * int(width) + left) * int(channels) +
-                      int(group * in_group);
+    copies.pixel[j] = ((in_plane * int(height) + top) * int(width) + left) * int(PITCH) +
+                      int(FIRST_CHANNEL) + int(group * in_group);
     Mask outside = ~Mask(0);
     if (pixel < m) {
 #ifdef VOLUME
@@ -218,12 +218,12 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   copies.channel = copies.column = 0;
   copies.tap = Mask(1) | Mask(1) << kRowBit | Mask(1) << kColumnBit;
   copies.in_group = int(in_group), copies.last_column = int(kernel_w);
-  copies.to_column = int(dilation_w) * int(channels) - int(in_group);
-  copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(channels);
+  copies.to_column = int(dilation_w) * int(PITCH) - int(in_group);
+  copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(PITCH);
 #ifdef VOLUME
   copies.row = 0, copies.last_row = int(kernel_h);
-  copies.to_plane = (int(dilation_d) * int(height) - int(kernel_h) * int(dilation_h)) * int(width) *
-                    int(channels);
+  copies.to_plane =
+      (int(dilation_d) * int(height) - int(kernel_h) * int(dilation_h)) * int(width) * int(PITCH);
 #endif
   copies.begin(first_step * kMmaDepth, own_k);
 

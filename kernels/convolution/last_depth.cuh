@@ -1,5 +1,8 @@
 // The third dimension of convolutions with channels last. With VOLUME images are volumes, x being
 // [batch, depth, height, width, channels], y and w likewise; without it all depths are 1.
+//
+// With CHANNEL_RANGE pixels of x have PITCH channels, of which `channels` are read, from
+// FIRST_CHANNEL on.
 #pragma once
 
 #ifdef VOLUME
@@ -11,4 +14,16 @@
 #define DEPTH_PARAMETERS
 #define DEPTH_ARGUMENTS
 constexpr long long depth = 1, out_depth = 1, kernel_d = 1, stride_d = 1, pad_d = 0, dilation_d = 1;
+#endif
+
+#ifdef CHANNEL_RANGE
+#define RANGE_PARAMETERS long long pitch, long long first_channel,
+#define RANGE_ARGUMENTS pitch, first_channel,
+#define PITCH pitch
+#define FIRST_CHANNEL first_channel
+#else
+#define RANGE_PARAMETERS
+#define RANGE_ARGUMENTS
+#define PITCH channels
+#define FIRST_CHANNEL 0
 #endif

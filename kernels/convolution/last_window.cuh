@@ -9,7 +9,7 @@
 // channel. i: the element's place in y.
 __device__ __forceinline__ Index
 add_window(Sum &sum, const X *__restrict__ x, const W *__restrict__ w, Index i,
-           DEPTH_PARAMETERS long long channels, long long height, long long width,
+           DEPTH_PARAMETERS long long channels, RANGE_PARAMETERS long long height, long long width,
            long long out_channels, long long out_height, long long out_width, long long kernel_h,
            long long kernel_w, long long stride_h, long long stride_w, long long pad_h,
            long long pad_w, long long dilation_h, long long dilation_w, long long groups) {
@@ -21,8 +21,8 @@ add_window(Sum &sum, const X *__restrict__ x, const W *__restrict__ w, Index i,
   const long long front = (long long)(plane)*stride_d - pad_d;
   const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
   const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
-  const X *in = x + image * (Index(depth) * Index(height) * Index(width) * Index(channels)) +
-                channel / out_group * in_group;
+  const X *in = x + image * (Index(depth) * Index(height) * Index(width) * Index(PITCH)) +
+                FIRST_CHANNEL + channel / out_group * in_group;
   const W *filter = w + channel * (Index(kernel_d) * Index(kernel_h) * Index(kernel_w) * in_group);
   for (int p = 0; p < kernel_d; ++p) {
     const long long within = front + p * dilation_d;
@@ -33,7 +33,7 @@ add_window(Sum &sum, const X *__restrict__ x, const W *__restrict__ w, Index i,
         if (within < 0 || within >= depth || row < 0 || row >= height || column < 0 ||
             column >= width)
           continue;
-        const X *in_tap = in + ((within * height + row) * width + column) * channels;
+        const X *in_tap = in + ((within * height + row) * width + column) * PITCH;
         const W *filter_tap = filter + ((p * kernel_h + r) * kernel_w + q) * (long long)(in_group);
         for (Index c = 0; c < in_group; ++c)
           sum.add(in_tap[c], filter_tap[c]);

@@ -29,6 +29,16 @@ constexpr Case kCases[] = {
      "slice, for the function's result"},
     {"slice of the first axes", "", "tensor<[1, 3, 8, 9], f16>",
      "%y = slice(%i) {starts = [1, 2], ends = [2, 5]}", "slice, for the function's result"},
+    {"channels for convolutions",
+     ", %v: tensor<[16, 8, 1, 1], f16>, %u: tensor<[4, 1, 3, 3], f16>, %t: tensor<[8, 5, 1, 1], "
+     "f16>",
+     "tensor<[2, 28, 8, 9], f16>",
+     "%a, %b = split(%i) {axis = 1, sections = [8, 8]}\n  %c = conv2d(%b, %v)\n"
+     "  %d = slice(%i) {starts = [4], ends = [8], axes = [1]}\n"
+     "  %e = conv2d(%d, %u) {groups = 4, padding = [1, 1]}\n"
+     "  %f = slice(%i) {starts = [3], ends = [8], axes = [1]}\n  %g = conv2d(%f, %t)\n"
+     "  %y = concat(%c, %e, %g) {axis = 1}",
+     "concat, for the function's result"},
     {"resize", "", "tensor<[2, 16, 16, 27], f16>",
      "%s = shape [2, 16, 16, 27]\n  %y = resize(%i, %s) {axes = [2, 3]}",
      "resize, for the function's result"},

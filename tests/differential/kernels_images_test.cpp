@@ -81,6 +81,31 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
   }
 }
 
+TEST_CASE("convolutions read a range of an image's channels") {
+  const ir::Attribute last = flag("channels_last", true);
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    const bool mma = dtype != DType::f32;
+    auto from = [&](int64_t first, Dims x, Dims w, std::vector<ir::Attribute> attributes,
+                    const char *entry, int64_t multiprocessors = 1) {
+      attributes.insert(attributes.end(), {last, integer("first_channel", first)});
+      convolution(dtype, x, w, attributes, mma ? entry : "conv2d_last", multiprocessors);
+    };
+    from(16, {2, 5, 6, 48}, {72, 3, 3, 32}, {ints("padding", {1, 1})}, "conv2d_last_128x128");
+    from(0, {1, 12, 11, 40}, {72, 1, 1, 32}, {}, "conv2d_last_64x64", 5);
+    from(12, {2, 7, 6, 24}, {24, 3, 2, 12}, {ints("dilation", {2, 1}), ints("strides", {1, 2})},
+         "conv2d_last_64x32");
+    from(6, {2, 7, 6, 20}, {24, 1, 1, 8}, {}, "conv2d_last_64x32"); // copies of two
+    from(8, {1, 7, 7, 80}, {72, 3, 3, 64}, {ints("padding", {1, 1})}, "conv2d_last_64x64", 8);
+    from(8, {2, 6, 7, 40}, {48, 3, 3, 16}, {integer("groups", 2)}, "conv2d_last_64x32");
+    from(3, {2, 5, 6, 8}, {24, 3, 3, 5}, {}, "conv2d_last");
+    for (int64_t first : {16, 4, 2})
+      convolution(
+          dtype, {2, 9, 7, 36}, {16, 3, 3, 1},
+          {last, integer("groups", 16), ints("padding", {1, 1}), integer("first_channel", first)},
+          "conv2d_last_depthwise");
+  }
+}
+
 TEST_CASE("convolutions of f32 with channels last are rounded to tf32 where that is asked for") {
   const ir::Attribute last = flag("channels_last", true);
   // Tiles by their number, the largest of which is stored in two passes.

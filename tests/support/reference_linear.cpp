@@ -300,6 +300,8 @@ static std::pair<int64_t, int64_t> padding_of(const Call &call, size_t i, size_t
 static Array convolve(const Call &call, const Array &x, const Array &w, const Dims &stride,
                       const Dims &dilation, const std::pair<int64_t, int64_t> (&pad)[2]) {
   const int64_t in_group = w.dims[1], out_group = w.dims[0] / call.integer("groups");
+  const int64_t first =
+      call.op == Op::conv2d ? std::max<int64_t>(0, call.integer("first_channel")) : 0;
   Dims dims = {x.dims[0], w.dims[0], 0, 0};
   for (size_t i = 0; i < 2; ++i)
     dims[2 + i] =
@@ -317,7 +319,7 @@ static Array convolve(const Call &call, const Array &x, const Array &w, const Di
           const int64_t column = at[3] * stride[1] - pad[1].first + q * dilation[1];
           if (row < 0 || row >= x.dims[2] || column < 0 || column >= x.dims[3])
             continue;
-          const int64_t channel = at[1] / out_group * in_group + c;
+          const int64_t channel = first + at[1] / out_group * in_group + c;
           sum += x.values[size_t(index_of({at[0], channel, row, column}, x.dims))] *
                  w.values[size_t(index_of({at[1], c, r, q}, w.dims))];
         }

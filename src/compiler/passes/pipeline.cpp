@@ -74,6 +74,7 @@ std::span<const Pass *const> default_pipeline() {
       find_pass("ToMixedPrecision"), // off unless asked for
       find_pass("EliminateDeadBindings"),
       find_pass("LayOutImages"),
+      find_pass("EliminateDeadBindings"),
       find_pass("LiftTransformParams"),
       find_pass("FuseOpsByPattern"),
       find_pass("FuseOps"),

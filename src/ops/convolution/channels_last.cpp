@@ -2,6 +2,7 @@
 #include "ops/convolution/convolution_form.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace cugrt::codegen {
 
@@ -23,12 +24,12 @@ constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 16, kMostTapBytes = 
 
 int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
-// Elements of a copy where a group of x has so many channels: a divisor; 0 where there is none, or
-// no channel.
-int64_t run_of(int64_t in_group, ir::DType dtype) {
+// Elements of a copy where a group of x has so many channels, and places in x that multiple: a
+// divisor of both; 0 where there is none, or no channel.
+int64_t run_of(int64_t in_group, ir::DType dtype, int64_t multiple = 0) {
   const int64_t size = bytes_of(dtype);
   for (int64_t run = kRunBytes / size; run * size >= kLeastRunBytes; run /= 2)
-    if (in_group > 0 && in_group % run == 0)
+    if (in_group > 0 && in_group % run == 0 && multiple % run == 0)
       return run;
   return 0;
 }
@@ -38,8 +39,9 @@ bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
   return groups > 1 && in_group == 1 && out_channels == groups;
 }
 
-// Channels that a thread takes of a convolution with a channel of x and one of y a group: eight, or
-// fewer of which registers hold the taps; 0 where it has no such form.
+// Channels that a thread takes of a convolution with a channel of x and one of y a group, of which
+// `channels` is a multiple: eight, or fewer of which registers hold the taps; 0 where it has no
+// such form.
 int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
                       int64_t stride, int64_t dilation) {
   const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
@@ -125,9 +127,16 @@ Status emit_convolution_last(OpEmitter &op) {
   sizes.pixels = op.count(y, 0, last);
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
+  // Where channels of x are left out: what the places of the others are multiples of.
+  const int64_t first_channel = is_volume ? -1 : op.integer("first_channel");
+  const int64_t multiple =
+      first_channel < 0 ? 0 : std::gcd(*exprs.as_constant(x.dims[last]), first_channel);
+  if (first_channel >= 0)
+    launch.option("-DCHANNEL_RANGE");
   const int64_t channels_each =
       !is_volume && sizes.small_indices && is_depthwise(groups, in_group, out_channels)
-          ? depthwise_run(x.dtype, groups, kernel_h, kernel_w, stride_h, dilation_h)
+          ? depthwise_run(x.dtype, std::gcd(groups, multiple), kernel_h, kernel_w, stride_h,
+                          dilation_h)
           : 0;
   const bool depthwise = channels_each != 0;
   if (depthwise) {
@@ -140,7 +149,7 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.entry("conv2d_last_depthwise");
   }
   std::vector<ConvolutionForm> forms;
-  const int64_t run = in_group ? run_of(*in_group, x.dtype) : 0;
+  const int64_t run = in_group ? run_of(*in_group, x.dtype, multiple) : 0;
   if (run > 0 && has_sides)
     forms = choose_last_forms(op, sizes, run);
   const bool is_split = !forms.empty() && forms.front().splits > 1;
@@ -178,7 +187,12 @@ Status emit_convolution_last(OpEmitter &op) {
     window("dilation_d", "dilation", 0);
   }
   const ir::ExprId batch = launch.count("batch", x.dims[0]);
-  launch.size("channels", x.dims[last]);
+  launch.size("channels",
+              first_channel < 0 ? x.dims[last] : exprs.mul(w.dims[last], exprs.constant(groups)));
+  if (first_channel >= 0) {
+    launch.size("pitch", x.dims[last]);
+    launch.size("first_channel", op.constant(first_channel));
+  }
   launch.size("height", x.dims[row]);
   launch.size("width", x.dims[row + 1]);
   const ir::ExprId outputs = launch.size("out_channels", y.dims[last]);

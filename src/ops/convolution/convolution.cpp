@@ -35,8 +35,15 @@ Types Inference::convolution(size_t axes, DType result) const {
   if (auto out = known(w[0]); out && *out % groups != 0)
     return wrong("the weight's " + std::to_string(*out) + " output channels do not divide into " +
                  std::to_string(groups) + " groups");
-  CUGRT_TRY(check_equal(x[channels], m.exprs.mul(w[channels], constant(groups)),
-                        "the input's channels and the weight's times groups"));
+  const ExprId read = m.exprs.mul(w[channels], constant(groups));
+  const int64_t begin = op == Op::conv2d ? op_integer(op, attributes, "first_channel") : -1;
+  if (begin < 0) {
+    CUGRT_TRY(check_equal(x[channels], read, "the input's channels and the weight's times groups"));
+  } else if (!last || !known(x[channels]) || !known(read) || begin > *known(x[channels]) ||
+             *known(read) > *known(x[channels]) - begin) {
+    return wrong("attribute 'first_channel' begins a range of the input's channels, which are last "
+                 "and known");
+  }
   if (op == Op::conv_integer) {
     CUGRT_TRY(check_zero_point(2, 0, constant(1)));
     CUGRT_TRY(check_zero_point(3, 1, w[0]));

@@ -13,12 +13,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace cugrt::passes {
 
+constexpr int64_t kMostRun = 8; // channels that a convolution copies at once
 constexpr size_t kImageRank = 4, kSignalRank = 3, kVolumeRank = 5;
 
 /// Of dimension d of one layout: the other's, of images and volumes of that rank.
@@ -161,6 +163,43 @@ protected:
       values = values.size() == 1 ? std::vector<int64_t>{of_row, values[0]}
                                   : std::vector<int64_t>{of_row, values[0], of_row, values[1]};
     return values;
+  }
+
+  /// The channels of an image with channels last that a value is and nothing else, where
+  /// convolutions read them as fast as if they stood alone.
+  struct ChannelRange {
+    ValueId of;
+    int64_t first;
+  };
+  std::optional<ChannelRange> channel_range(ValueId value) {
+    const Binding *maker = maker_[value.index];
+    if (!maker || maker->kind != BindingKind::op || rank_of(value) == kVolumeRank ||
+        (ir::op_of(*maker) != Op::slice && ir::op_of(*maker) != Op::split))
+      return {};
+    const auto operands = source().operands_of(*maker);
+    ChannelRange range{operands[0].value(), 0};
+    const std::vector<ir::ExprId> whole = type_of(range.of).dims;
+    const std::optional<int64_t> pitch = known(whole[1]), own = known(type_of(value).dims[1]);
+    if (!is_laid_out(range.of) || !pitch || !own || operands.size() > 1)
+      return {};
+    if (ir::op_of(*maker) == Op::split) {
+      if (ir::normalize_axis(integer(*maker, "axis"), whole.size()) != 1)
+        return {};
+      const std::vector<int64_t> sections = list(*maker, "sections");
+      for (uint32_t i = 0; maker->result(i) != value; ++i)
+        range.first += sections[i];
+    } else {
+      const auto slice =
+          ir::slice_dimensions(module().exprs, whole, source().attributes_of(*maker));
+      for (size_t d = 0; slice.ok() && d < whole.size(); ++d)
+        if ((*slice)[d].step != 1 || (d != 1 && (*slice)[d].size != whole[d]))
+          return {};
+      if (!slice.ok() || !known((*slice)[1].begin))
+        return {};
+      range.first = *known((*slice)[1].begin);
+    }
+    const int64_t run = std::gcd(*own, kMostRun);
+    return *pitch % run == 0 && range.first % run == 0 ? std::optional(range) : std::nullopt;
   }
 
   // --- Versions of a value -----------------------------------------------------------------------

@@ -219,18 +219,23 @@ private:
     }
     if (!channels || (count > 1 && channels != known(type_of(x).dims[1])))
       return false;
+    const std::optional<ChannelRange> range =
+        channels == known(type_of(x).dims[1]) ? channel_range(x) : std::nullopt;
     std::vector<Operand> operands = {
-        Operand::of(padded(x, *channels, binding.location)),
+        Operand::of(range ? last_[range->of.index] : padded(x, *channels, binding.location)),
         Operand::of(count > 1 ? joined_groups(w, count, groups, binding.location)
                               : padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
       operands.push_back(mapped(given[2]));
-    if (ir::op_of(binding) != Op::conv1d && count == 1)
-      return append(binding, operands, {{"channels_last", true}});
-    if (ir::op_of(binding) != Op::conv1d)
-      return append(binding, operands, {{"channels_last", true}, {"groups", groups / count}});
     Binding of_images = binding;
-    of_images.callee = static_cast<uint32_t>(Op::conv2d);
+    if (ir::op_of(binding) == Op::conv1d)
+      of_images.callee = static_cast<uint32_t>(Op::conv2d);
+    else if (count > 1)
+      attributes.erase(attributes.begin(), attributes.begin() + 3);
+    else
+      attributes = {{"channels_last", true}};
+    if (range)
+      attributes.push_back({"first_channel", range->first});
     return append(of_images, operands, attributes);
   }
 
