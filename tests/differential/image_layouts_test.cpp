@@ -39,6 +39,16 @@ constexpr Case kCases[] = {
      "  %f = slice(%i) {starts = [3], ends = [8], axes = [1]}\n  %g = conv2d(%f, %t)\n"
      "  %y = concat(%c, %e, %g) {axis = 1}",
      "concat, for the function's result"},
+    {"groups normed", "", "tensor<[2, 16, 8, 9], f16>",
+     "%a = reshape(%i) {shape = [2, 4, 288]}\n  %b = layer_norm(%a)\n"
+     "  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %y = sign(%c)",
+     "sign, for the function's result"},
+    {"rows of pixels normed", "", "tensor<[2, 16, 8, 9], f16>",
+     "%b = layer_norm(%i)\n  %y = sign(%b)", "conv2d, for layer_norm"},
+    {"signals normed", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 36], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1], strides = [2]}\n"
+     "  %b = layer_norm(%a)\n  %y = sign(%b)",
+     "sign, for the function's result"},
     {"resize", "", "tensor<[2, 16, 16, 27], f16>",
      "%s = shape [2, 16, 16, 27]\n  %y = resize(%i, %s) {axes = [2, 3]}",
      "resize, for the function's result"},

@@ -106,6 +106,26 @@ TEST_CASE("convolutions read a range of an image's channels") {
   }
 }
 
+TEST_CASE("norms of groups of channels agree with their definition") {
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64})
+    for (const auto &[dims, groups] :
+         std::initializer_list<std::pair<Dims, int64_t>>{{{2, 5, 6, 64}, 4},
+                                                         {{1, 9, 11, 30}, 30},
+                                                         {{2, 7, 33}, 11},
+                                                         {{1, 3, 2, 2, 300}, 1},
+                                                         {{1, 4, 4, 1024}, 1},
+                                                         {{3, 2, 2, 10}, 2},
+                                                         {{0, 3, 3, 8}, 2},
+                                                         {{2, 0, 3, 8}, 2}})
+      for (int64_t multiprocessors : {1, 132})
+        check({.op = Op::group_norm,
+               .dtype = dtype,
+               .operands = {{dims}},
+               .attributes = {integer("groups", groups)},
+               .symbolic = groups == 4,
+               .multiprocessors = multiprocessors});
+}
+
 TEST_CASE("convolutions of f32 with channels last are rounded to tf32 where that is asked for") {
   const ir::Attribute last = flag("channels_last", true);
   // Tiles by their number, the largest of which is stored in two passes.

@@ -288,7 +288,7 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
       for (size_t i = 0; i < bound.size(); ++i)
         bound[i] += 0x1.01p-10 * magnitude.values[i];
   } else if (family_of(test.op) == "softmax" || test.op == Op::layer_norm ||
-             test.op == Op::rms_norm) {
+             test.op == Op::rms_norm || test.op == Op::group_norm) {
     factor = 2 * term_count(test) + 64;
     double largest = 1;
     for (double value : want.values)

@@ -453,4 +453,24 @@ std::vector<Array> reference_norm(const Call &call) {
   return {y};
 }
 
+std::vector<Array> reference_group_norm(const Call &call) {
+  Array y = call.operand(0);
+  const int64_t channels = y.dims.back(), group = channels / call.integer("groups");
+  const int64_t pixels = product(y.dims, 1, y.dims.size() - 1);
+  for (int64_t n = 0; n < y.dims[0]; ++n)
+    for (int64_t first = 0; first < channels; first += group) {
+      std::vector<double *> of;
+      for (int64_t i = 0; i < pixels * group; ++i)
+        of.push_back(&y.values[size_t((n * pixels + i / group) * channels + first + i % group)]);
+      double mean = 0, squares = 0;
+      for (const double *value : of)
+        mean += *value / double(of.size());
+      for (const double *value : of)
+        squares += (*value - mean) * (*value - mean) / double(of.size());
+      for (double *value : of)
+        *value = (*value - mean) / std::sqrt(squares + call.number("epsilon"));
+    }
+  return {y};
+}
+
 } // namespace cugrt::test

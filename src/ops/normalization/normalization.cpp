@@ -3,6 +3,24 @@
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <string>
+
+namespace cugrt::codegen {
+
+namespace {
+
+// kernels/normalization/group_norm.cu: warps of a block, and what their sums take of its memory.
+constexpr int64_t kMostWarps = 16, kPartBytes = 32 << 10, kMostGroupChannels = 1024;
+// Of a block's channels: neighbours that a pixel is read in, where blocks are enough without.
+constexpr int64_t kWideBytes = 64, kLeastBytes = 4;
+
+} // namespace
+
+} // namespace cugrt::codegen
+
 namespace cugrt::ir {
 
 Types Inference::softmax() const {
@@ -11,15 +29,32 @@ Types Inference::softmax() const {
   return one(type(0).dtype, dims(0));
 }
 
+static Status check_epsilon(const Inference &op) {
+  const double epsilon = op_float(op.op, op.attributes, "epsilon");
+  return epsilon >= 0 && epsilon <= 1 ? Status() : wrong("attribute 'epsilon' is from 0 to 1");
+}
+
 Types Inference::norm() const {
   CUGRT_TRY(check_float(0));
   if (rank(0) == 0)
     return wrong("a norm needs at least rank 1");
-  double epsilon = op_float(op, attributes, "epsilon");
-  if (!(epsilon >= 0 && epsilon <= 1))
-    return wrong("attribute 'epsilon' is from 0 to 1");
+  CUGRT_TRY(check_epsilon(*this));
   CUGRT_TRY(check_vector(1, dims(0).back()));
   CUGRT_TRY(check_vector(2, dims(0).back()));
+  return one(type(0).dtype, dims(0));
+}
+
+Types Inference::group_norm() const {
+  CUGRT_TRY(check_float(0));
+  if (rank(0) < 3)
+    return wrong("an image has at least rank 3");
+  CUGRT_TRY(check_epsilon(*this));
+  const int64_t groups = op_integer(op, attributes, "groups"),
+                channels = known(dims(0).back()).value_or(0);
+  if (channels < 1 || groups < 1 || channels % groups != 0 ||
+      channels / groups > codegen::kMostGroupChannels)
+    return wrong("channels are known, and divide into 'groups' of at most " +
+                 std::to_string(codegen::kMostGroupChannels));
   return one(type(0).dtype, dims(0));
 }
 
@@ -45,6 +80,16 @@ Status OpPadding::norm() {
   fills([&](size_t d, size_t) {
     const Fill same = defined ? like_first(d) : Fill::any;
     return same == Fill::zero && has(2) ? Fill::finite : same;
+  });
+  return {};
+}
+
+Status OpPadding::group_norm() {
+  CUGRT_TRY(carry(0, 0, 0));
+  for (size_t d = 1; d < rank(0); ++d)
+    CUGRT_TRY(take(0, d, Fill::any));
+  fills([&](size_t d, size_t) {
+    return ir::op_float(op_, attributes_, "epsilon") > 0 ? like_first(d) : Fill::any;
   });
   return {};
 }
@@ -103,6 +148,46 @@ Status emit_norm(OpEmitter &op) {
                 ir::op_float(op.call().op, op.call().attributes, "epsilon"));
   launch.row_variants(rows, columns, op.exprs().as_constant(x.dims.back()),
                       ir::info(x.dtype).bytes_per_block);
+  launch.emit(op.call().location);
+  return {};
+}
+
+Status emit_group_norm(OpEmitter &op) {
+  CUGRT_TRY(op.require_floating());
+  const ir::Type x = op.operand_type(0);
+  ir::ExprPool &exprs = op.exprs();
+  const int64_t all = *exprs.as_constant(x.dims.back()), group = all / op.integer("groups");
+  const int64_t size = ir::info(x.dtype).bytes_per_block;
+  // Whole groups and vectors: fewer where blocks would be fewer than multiprocessors.
+  const int64_t images = exprs.as_constant(x.dims[0]).value_or(1);
+  auto occupies = [&](int64_t channels) {
+    return images * all / channels >= op.table().choice().target.multiprocessors;
+  };
+  int64_t vector = std::gcd<int64_t>(KernelLaunch::vector_size(uint32_t(size)), all);
+  while (vector * size > kLeastBytes && vector % 2 == 0 && !occupies(std::lcm(vector, group)))
+    vector /= 2;
+  int64_t channels = std::lcm(vector, group);
+  while (channels * size < kWideBytes && 2 * channels <= all && occupies(2 * channels))
+    channels *= 2;
+  const int64_t wide = ir::info(wide_type(x.dtype)).bytes_per_block;
+  const int64_t lanes = std::min<int64_t>(32, std::bit_ceil(uint64_t(channels / vector))),
+                warps = std::clamp<int64_t>(kPartBytes / (channels * wide), 1, kMostWarps);
+
+  KernelLaunch launch = op.floating_launch("group_norm.cu", "group_norm");
+  launch.index_type({op.count(x)});
+  launch.option("-DVECTOR=" + std::to_string(vector));
+  launch.option("-DCHANNELS=" + std::to_string(channels));
+  launch.option("-DGROUP=" + std::to_string(group));
+  launch.option("-DLANES=" + std::to_string(lanes));
+  launch.option("-DWARPS=" + std::to_string(warps));
+  launch.input("x", op.operand(0));
+  launch.output("y", op.result());
+  const ir::ExprId count = launch.count("images", x.dims[0]);
+  launch.size("pixels", op.count(x, 1, x.dims.size() - 1));
+  launch.size("channels", x.dims.back());
+  launch.scalar("epsilon", wide_type(x.dtype), op.number("epsilon"));
+  launch.variant("", {}, exprs.mul(count, exprs.constant((all + channels - 1) / channels)),
+                 {32 * warps, 1, 1});
   launch.emit(op.call().location);
   return {};
 }

@@ -89,6 +89,8 @@ double Counting::softmax() const { return 5 * each(); }
 // product, scale.
 double Counting::norm() const { return (op == Op::layer_norm ? 7 : 4) * each(); }
 
+double Counting::group_norm() const { return 5 * each(); }
+
 double Counting::reduce() const { return elements(0); }
 double Counting::argmax() const { return elements(0); }
 double Counting::top_k() const { return elements(0); }

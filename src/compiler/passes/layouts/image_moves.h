@@ -16,6 +16,8 @@
 
 namespace cugrt::passes {
 
+constexpr int64_t kMostGroup = 1024; // channels of a group of group_norm
+
 class ImageMoves : public ImageValues {
 public:
   ImageMoves(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
@@ -30,10 +32,38 @@ protected:
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
     if (is_made_[result.index])
       return true;
+    if (const Binding *norm = only_reader(result, Op::layer_norm))
+      return lay_out_norm(x, *norm);
     if (!is_laid_out(x) || !only_reader(result, Op::transpose) ||
         !common_parts(type_of(x).dims, type_of(result).dims))
       return false;
     return waits_[result.index] = true;
+  }
+
+  /// A norm without scale over the last dimension of [n, groups, ..], which a reshape of image x
+  /// gives and another one takes back, is one by groups of channels. Of a signal the last dimension
+  /// may be its own.
+  bool lay_out_norm(ValueId x, const Binding &norm) {
+    const ValueId normal = norm.result(), rows = source().operands_of(norm)[0].value();
+    if (is_made_[normal.index])
+      return true;
+    const Dims &own = type_of(x).dims, &dims = type_of(rows).dims;
+    const Binding *back = rows == x ? nullptr : only_reader(normal, Op::reshape);
+    const ValueId end = back ? back->result() : normal;
+    const std::optional<int64_t> channels = is_image(x) ? known(own[1]) : std::nullopt,
+                                 groups = dims.size() == 3 ? known(dims[1]) : std::nullopt;
+    if (!is_laid_out(x) || source().operands_of(norm).size() > 1 || type_of(end).dims != own ||
+        !channels || !groups || dims[0] != own[0] || *groups < 1 || *channels % *groups != 0 ||
+        *channels < 1 || *channels / *groups > kMostGroup)
+      return false;
+    const ir::Attribute attributes[] = {
+        {"groups", *groups},
+        {"epsilon", ir::op_float(Op::layer_norm, source().attributes_of(norm), "epsilon")}};
+    last_[end.index] = bind(Op::group_norm, last_[x.index], attributes, source().value(normal).name,
+                            module().types.tensor(type_of(x).dtype, dims_last(own)), norm.location);
+    map(end, last_[end.index]);
+    is_only_last_[end.index] = is_made_[end.index] = is_made_[normal.index] = true;
+    return true;
   }
 
   /// A transposition to channels last is what there is of x. One from channels last has x as its

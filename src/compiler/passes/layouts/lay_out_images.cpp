@@ -102,6 +102,8 @@ private:
       return lay_out_along_axis(binding);
     if (op == Op::reshape)
       return lay_out_reshape(binding);
+    if (op == Op::layer_norm)
+      return lay_out_norm(source().operands_of(binding)[0].value(), binding);
     if (op == Op::transpose)
       return lay_out_transpose(binding);
     if (op == Op::pad)

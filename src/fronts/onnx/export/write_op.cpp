@@ -393,6 +393,8 @@ Names OpWriter::nodes() {
     return norm(true);
   case Op::rms_norm:
     return norm(false);
+  case Op::group_norm:
+    return own();
   case Op::reduce_sum:
     return reduce("ReduceSum");
   case Op::reduce_mean:

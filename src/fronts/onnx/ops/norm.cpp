@@ -1,6 +1,8 @@
 // Normalizations, and attention as products and a softmax.
 #include "fronts/onnx/call.h"
 
+#include <cstring>
+
 namespace cugrt::onnx {
 
 namespace {
@@ -74,6 +76,18 @@ V normalized(Call &c, V flat, double epsilon) {
   return c.op(Op::layer_norm, {flat}, {attr("epsilon", epsilon)});
 }
 
+/// Whether an input is a constant of floats that are all this number.
+bool is_all(Call &c, size_t i, float number) {
+  const EntryPtr entry = c.has(i) ? c.w.constant_of(c.node.inputs[i]) : nullptr;
+  if (!entry || !entry->constant || entry->constant->dtype != DType::f32)
+    return false;
+  const std::string_view bytes = entry->constant->bytes;
+  for (size_t at = 0; at + sizeof number <= bytes.size(); at += sizeof number)
+    if (std::memcmp(bytes.data() + at, &number, sizeof number) != 0)
+      return false;
+  return true;
+}
+
 void instance_norm(Call &c) {
   V x = c.value(0);
   if (c.failed() || c.rank(x) < 3)
@@ -81,6 +95,11 @@ void instance_norm(Call &c) {
   const Dims d = c.dims(x);
   V y = normalized(c, c.reshape(x, {d[0], d[1], c.product(d.from(2))}), c.number("epsilon", 1e-5));
   y = c.reshape(y, d);
+  // Exporters write a group norm as one of instances that changes nothing behind it.
+  if (is_all(c, 1, 1) && is_all(c, 2, 0)) {
+    c.ignore_input(1), c.ignore_input(2);
+    return c.result(y);
+  }
   c.result(c.binary(Op::add, c.binary(Op::mul, y, channel(c, c.value(1), x)),
                     channel(c, c.value(2), x)));
 }
