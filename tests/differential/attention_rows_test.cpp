@@ -54,6 +54,52 @@ TEST_CASE("rows of attention that are parts of others are read where they lie") 
              .positions = 5,
              .strided = 3});
   check_all({.name = "columns", .scores = rows + columns + heads, .positions = 5, .strided = 3});
+  // Products of one tensor, which become one: here by weights that choose columns.
+  const auto chosen = [](int begin, bool transposed) {
+    std::string text;
+    for (int i = 0; i < 96 * 32; ++i)
+      text +=
+          (text.empty() ? "" : ", ") +
+          std::string((transposed ? i % 96 - begin == i / 96 : i / 32 - begin == i % 32) ? "1.0"
+                                                                                         : "0.0");
+    return text;
+  };
+  const auto weights = [&](bool transposed) {
+    std::string text;
+    for (int i = 0; i < 3; ++i)
+      text += "constant @w" + std::string(1, "qkv"[i]) + " : tensor<" +
+              (transposed ? "[32, 96]" : "[96, 32]") + ", f32> = [" + chosen(32 * i, transposed) +
+              "]\n";
+    return text;
+  };
+  const std::string read = "  %wq = constant @wq\n  %wk = constant @wk\n  %wv = constant @wv\n";
+  check_all({.name = "products",
+             .constants = weights(false),
+             .scores = rows + read +
+                       "  %qs = matmul(%all, %wq)\n  %ks = matmul(%all, %wk)\n"
+                       "  %vs = matmul(%all, %wv)\n" +
+                       heads,
+             .positions = 5,
+             .strided = 3});
+  check({.name = "products with biases, of transposed weights",
+         .constants = weights(true) + "constant @quarters : tensor<[32], f32> = [" +
+                      [] {
+                        std::string text = "0.25";
+                        for (int i = 1; i < 32; ++i)
+                          text += ", 0.25";
+                        return text;
+                      }() +
+                      "]\n",
+         .scores = rows + read +
+                   "  %b = constant @quarters\n  %qless = sub(%qf, %quarter)\n"
+                   "  %vless = sub(%vf, %quarter)\n"
+                   "  %less = concat(%qless, %kf, %vless) {axis = 2}\n"
+                   "  %qa = matmul(%less, %wq) {transpose_b = true}\n  %qs = add(%b, %qa)\n"
+                   "  %ks = matmul(%less, %wk) {transpose_b = true}\n"
+                   "  %vs = matmul(%less, %wv, %b) {transpose_b = true}\n" +
+                   heads,
+         .positions = 5,
+         .strided = 3});
   // Rows of an odd number of elements, which begin anywhere.
   check_all({.name = "odd rows",
              .scores = rows +

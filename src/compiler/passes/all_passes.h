@@ -7,6 +7,7 @@ namespace cugrt::passes {
 
 Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &context);
 Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &context);
+Result<ir::Module> join_products(const ir::Module &module, const PassContext &context);
 Result<ir::Module> to_integer_products(const ir::Module &module, const PassContext &context);
 Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context);
 Result<ir::Module> lay_out_images(const ir::Module &module, const PassContext &context);

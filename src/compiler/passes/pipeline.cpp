@@ -11,6 +11,7 @@ constexpr Pass kPasses[] = {
      pad_to_buckets},
     {"FuseAttention", "make products with a softmax and masks between them the op attention",
      fuse_attention},
+    {"JoinProducts", "make products of one tensor that attention reads one product", join_products},
     {"ToIntegerProducts",
      "make products of dequantised numbers those of their bytes, and scale the sums",
      to_integer_products},
@@ -71,6 +72,7 @@ std::span<const Pass *const> default_pipeline() {
       find_pass("ToIntegerProducts"),
       // What nothing uses would keep others in f32, and apart.
       find_pass("EliminateDeadBindings"),
+      find_pass("JoinProducts"),
       find_pass("ToMixedPrecision"), // off unless asked for
       find_pass("EliminateDeadBindings"),
       find_pass("LayOutImages"),
