@@ -184,7 +184,26 @@ constexpr Case kCases[] = {
      "tensor<[2, 4, 4, 8, 18], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
      "  %y = conv_transpose(%c, %u) {strides = [2, 2, 2]}",
-     "sign, for conv_transpose"},
+     "conv_transpose, for the function's result"},
+    {"volumes transposed, cut",
+     ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 3, 3, 2, 4], f16>, %b: tensor<[3], f16>",
+     "tensor<[2, 3, 3, 8, 10], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
+     "  %y = conv_transpose(%c, %u, %b) {strides = [2, 2, 1], padding = [1, 0, 1]}",
+     "conv_transpose, for the function's result"},
+    {"pools of volumes", ", %v: tensor<[16, 6, 1, 1, 1], f16>", "tensor<[2, 16, 1, 3, 5], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
+     "  %b = reshape(%a) {shape = [2, 32, 4, 9]}\n"
+     "  %c = max_pool2d(%b) {kernel = [2, 3], padding = [0, 1], strides = [1, 2]}\n"
+     "  %d = reshape(%c) {shape = [2, 16, 2, 15]}\n  %e = max_pool2d(%d) {kernel = [2, 1]}\n"
+     "  %y = reshape(%e) {shape = [2, 16, 1, 3, 5]}",
+     "reshape, for the function's result"},
+    {"pools of signals", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 35], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n"
+     "  %b = reshape(%a) {shape = [2, 16, 1, 72]}\n"
+     "  %c = max_pool2d(%b) {kernel = [1, 4], strides = [1, 2]}\n"
+     "  %y = reshape(%c) {shape = [2, 16, 35]}",
+     "reshape, for the function's result"},
     {"an image of other layouts", "", "tensor<[2, 16, 8, 9], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",

@@ -34,11 +34,65 @@ protected:
       return true;
     if (const Binding *norm = only_reader(result, Op::layer_norm))
       return lay_out_norm(x, *norm);
+    if (lay_out_pools(x, binding))
+      return true;
     if (!is_laid_out(x) || !only_reader(result, Op::transpose) ||
         !common_parts(type_of(x).dims, type_of(result).dims))
       return false;
     return waits_[result.index] = true;
   }
+
+  /// Pools of a signal, as of an image of one row, or of a volume: of its planes, as of channels,
+  /// and then of [n, channels, planes, pixels], between reshapes.
+  bool lay_out_pools(ValueId x, const Binding &reshape) {
+    if (!is_laid_out(x) || rank_of(x) == kImageRank)
+      return false;
+    const bool is_signal = rank_of(x) == kSignalRank;
+    const Dims own = type_of(x).dims;
+    std::vector<const Binding *> chain = {&reshape}; // a pool and a reshape, and of volumes again
+    for (size_t i = 0; i < (is_signal ? 1 : 2); ++i) {
+      const ValueId image = chain.back()->result();
+      const Binding *pool = only_reader(image, Op::max_pool2d);
+      pool = pool ? pool : only_reader(image, Op::avg_pool2d);
+      const Binding *back = pool ? only_reader(pool->result(), Op::reshape) : nullptr;
+      if (!back || flag(*pool, "channels_last"))
+        return false;
+      chain.insert(chain.end(), {pool, back});
+    }
+    auto dims = [&](size_t i) { return type_of(chain[i]->result()).dims; };
+    const Dims first = dims(0), end = dims(chain.size() - 1), pooled = dims(1);
+    const ir::ExprId one = module().exprs.constant(1);
+    if (is_signal
+            ? first != Dims{own[0], own[1], one, own[2]} || end != Dims{own[0], own[1], pooled[3]}
+            : first != Dims{own[0], module().exprs.mul(own[1], own[2]), own[3], own[4]} ||
+                  dims(2) !=
+                      Dims{own[0], own[1], own[2], module().exprs.mul(pooled[2], pooled[3])} ||
+                  end != Dims{own[0], own[1], dims(3)[2], pooled[2], pooled[3]})
+      return false;
+    const ir::DType dtype = type_of(x).dtype;
+    ValueId y = last_[x.index];
+    for (size_t i = 1; i < chain.size(); i += 2) {
+      const Binding &pool = *chain[i];
+      const std::string &name = source().value(pool.result()).name;
+      Dims from = i > 1 || is_signal
+                      ? Dims{own[0], is_signal ? one : own[2], dims(i - 1)[3], own[1]}
+                      : Dims{module().exprs.mul(own[0], own[2]), own[3], own[4], own[1]};
+      const Operand read = Operand::of(reshaped(y, from, dtype, name, pool.location));
+      std::vector<ir::Attribute> attributes(source().attributes_of(pool).begin(),
+                                            source().attributes_of(pool).end());
+      std::erase_if(attributes, [](const auto &given) { return given.name == "channels_last"; });
+      attributes.push_back({"channels_last", true});
+      y = bind_inferred(ir::op_of(pool), std::span(&read, 1), attributes, name, pool.location);
+      is_made_[pool.first_result] = is_made_[chain[i + 1]->first_result] = true;
+    }
+    const ValueId result = chain.back()->result();
+    last_[result.index] =
+        reshaped(y, dims_last(end), dtype, source().value(result).name, chain.back()->location);
+    is_only_last_[result.index] = true;
+    map(result, last_[result.index]);
+    return true;
+  }
+  bool is_made(const Binding &binding) const { return is_made_[binding.first_result]; }
 
   /// A norm without scale over the last dimension of [n, groups, ..], which a reshape of image x
   /// gives and another one takes back, is one by groups of channels. Of a signal the last dimension

@@ -18,7 +18,7 @@
 // read channels second: a value is transposed there and back at most once, a single pixel is
 // reshaped. Nested blocks, and values that something may write, stay as they are.
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/layouts/image_moves.h"
+#include "compiler/passes/layouts/image_phases.h"
 #include "ops/emit/op_emitter.h"
 
 #include <optional>
@@ -30,11 +30,11 @@ namespace {
 // A convolution of joined groups multiplies that many times the weights.
 constexpr int64_t kMostJoined = 16;
 
-class ImageLayouts : public ImageMoves {
+class ImageLayouts : public ImagePhases {
 public:
   ImageLayouts(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
                const codegen::KernelChoice &choice)
-      : ImageMoves(source_module, source, target, choice), choice_(choice) {}
+      : ImagePhases(source_module, source, target, choice) {}
 
   size_t laid_out() const { return laid_out_; }
 
@@ -241,99 +241,10 @@ private:
     return append(of_images, operands, attributes);
   }
 
-  /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
-  /// the strides each, whose pixels are then put between one another:
-  ///
-  ///   y[i s + a] = sum over j of x[i - j] w[a + j s]      of a row, phase a < s, j < ceil(taps /
-  ///   s)
-  ///
-  /// Its kernel is w by phases, from the last tap to the first, and padded so that all phases have
-  /// as many; what `padding` takes away is cut off behind.
-  bool lay_out_transposed(const Binding &binding) {
-    const auto given = source().operands_of(binding);
-    const ValueId x = given[0].value(), w = given[1].value();
-    const bool has_bias = given.size() > 2 && given[2].kind == Operand::Kind::value;
-    if (!is_image(x) || !is_image(w) || rank_of(x) == kVolumeRank || !is_fixed_[w.index] ||
-        integer(binding, "groups") != 1 || (has_bias && !is_fixed_[given[2].index]))
-      return false;
-    const size_t rank = rank_of(x);
-    for (size_t d = 0; d < rank; ++d)
-      if (!known(type_of(w).dims[d]) || (d > 0 && !known(type_of(x).dims[d])))
-        return false;
-    auto size = [&](ValueId value, size_t d) {
-      return *known(as_image(type_of(value).dims, rank)[d]);
-    };
-    const std::vector<int64_t> strides = window(binding, "strides", 1),
-                               padding = window(binding, "padding", 0),
-                               dilation = window(binding, "dilation", 1);
-    std::array<int64_t, 2> stride{}, taps{}, begin{}, out{}, whole{};
-    for (size_t i = 0; i < 2; ++i) {
-      stride[i] = strides[i], begin[i] = padding[i];
-      taps[i] = (size(w, 2 + i) + stride[i] - 1) / stride[i];
-      out[i] = size(binding.result(), 2 + i);
-      whole[i] = (size(x, 2 + i) + taps[i] - 1) * stride[i];
-      if (dilation[i] != 1 || taps[i] == 0 || begin[i] + out[i] > whole[i])
-        return false;
-    }
-    const int64_t phases = stride[0] * stride[1], in = size(w, 0), channels = size(w, 1);
-    ir::ExprPool &exprs = module().exprs;
-    ir::Type as_convolution = type_of(w);
-    as_convolution.dims = {exprs.constant(phases * channels), exprs.constant(in),
-                           exprs.constant(taps[0]), exprs.constant(taps[1])};
-    const std::optional<int64_t> laid_out = codegen::channels_laid_out(
-        module(), type_of(x), as_convolution, {}, choice_, !last_[x.index].valid());
-    if (!laid_out)
-      return false;
-
-    using Integers = std::vector<int64_t>;
-    const std::string name = source().value(binding.result()).name;
-    auto make = [&](Op op, std::vector<Operand> operands, std::vector<ir::Attribute> attributes) {
-      return bind_inferred(op, operands, attributes, name, binding.location);
-    };
-    auto one = [](ValueId value) { return std::vector<Operand>{Operand::of(value)}; };
-    ValueId filter = reshaped(mapped(w), as_image(type_of(w).dims, rank), type_of(w).dtype, name,
-                              binding.location);
-    filter = make(Op::pad, one(filter),
-                  {{"before", Integers(kImageRank)},
-                   {"after", Integers{0, 0, taps[0] * stride[0] - size(w, 2),
-                                      taps[1] * stride[1] - size(w, 3)}}});
-    filter = make(Op::reshape, one(filter),
-                  {{"shape", Integers{in, channels, taps[0], stride[0], taps[1], stride[1]}}});
-    filter = make(Op::slice, one(filter),
-                  {{"starts", Integers{-1, -1}},
-                   {"ends", Integers{-taps[0] - 1, -taps[1] - 1}},
-                   {"axes", Integers{2, 4}},
-                   {"steps", Integers{-1, -1}}});
-    filter = make(Op::transpose, one(filter), {{"axes", Integers{3, 5, 1, 2, 4, 0}}});
-    filter = make(Op::reshape, one(filter),
-                  {{"shape", Integers{phases * channels, taps[0], taps[1], in}}});
-    filter = make(Op::pad, one(filter),
-                  {{"before", Integers(kImageRank)}, {"after", Integers{0, 0, 0, *laid_out - in}}});
-    std::vector<Operand> operands = {Operand::of(padded(x, *laid_out, binding.location)),
-                                     Operand::of(filter)};
-    if (has_bias)
-      operands.push_back(Operand::of(
-          make(Op::concat, std::vector<Operand>(size_t(phases), mapped(given[2])), {})));
-    ValueId y = make(Op::conv2d, operands,
-                     {{"padding", Integers{taps[0] - 1, taps[1] - 1}}, {"channels_last", true}});
-    y = make(Op::reshape, one(y),
-             {{"shape", Integers{-1, whole[0] / stride[0], whole[1] / stride[1], stride[0],
-                                 stride[1], channels}}});
-    y = make(Op::transpose, one(y), {{"axes", Integers{0, 1, 3, 2, 4, 5}}});
-    y = make(Op::reshape, one(y), {{"shape", Integers{-1, whole[0], whole[1], channels}}});
-    y = make(Op::slice, one(y),
-             {{"starts", Integers{begin[0], begin[1]}},
-              {"ends", Integers{begin[0] + out[0], begin[1] + out[1]}},
-              {"axes", Integers{1, 2}}});
-    map(binding.result(), y);
-    last_[binding.first_result] = y;
-    is_only_last_[binding.first_result] = true;
-    ++laid_out_;
-    return true;
-  }
-
   bool lay_out_pool(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
+    if (is_made(binding))
+      return true;
     if (!is_laid_out(x))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"channels_last", true}});
@@ -461,8 +372,7 @@ private:
     return append(binding, operands, {{"axes", axes}});
   }
 
-  const codegen::KernelChoice choice_;
-  size_t laid_out_ = 0, depth_ = 0; // ops; open blocks
+  size_t depth_ = 0; // open blocks
 };
 
 } // namespace

@@ -1,0 +1,125 @@
+// Transposed convolutions of images as convolutions to the phases of their strides. Private to
+// LayOutImages.
+#pragma once
+
+#include "compiler/passes/layouts/image_moves.h"
+
+namespace cugrt::passes {
+
+class ImagePhases : public ImageMoves {
+public:
+  ImagePhases(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
+              const codegen::KernelChoice &choice)
+      : ImageMoves(source_module, source, target, choice), choice_(choice) {}
+
+protected:
+  /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
+  /// the strides each, whose pixels are then put between one another:
+  ///
+  ///   y[i s + a] = sum over j of x[i - j] w[a + j s]      of a row, phase a < s, j < ceil(taps /
+  ///   s)
+  ///
+  /// Its kernel is w by phases, from the last tap to the first, and padded so that all phases have
+  /// as many; what `padding` takes away is cut off behind.
+  bool lay_out_transposed(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value(), w = given[1].value();
+    const bool has_bias = given.size() > 2 && given[2].kind == Operand::Kind::value;
+    if (!is_image(x) || !is_image(w) || !is_fixed_[w.index] || integer(binding, "groups") != 1 ||
+        (has_bias && !is_fixed_[given[2].index]))
+      return false;
+    const size_t rank = rank_of(x);
+    for (size_t d = 0; d < rank; ++d)
+      if (!known(type_of(w).dims[d]) || (d > 0 && !known(type_of(x).dims[d])))
+        return false;
+    auto size = [&](ValueId value, size_t d) {
+      return *known(as_image(type_of(value).dims, rank)[d]);
+    };
+    using Integers = std::vector<int64_t>;
+    const Integers stride = window(binding, "strides", 1), begin = window(binding, "padding", 0),
+                   dilation = window(binding, "dilation", 1);
+    const size_t axes = stride.size();
+    Integers taps, end, whole, parts, rest; // parts: of whole; rest: behind w
+    int64_t phases = 1;
+    for (size_t i = 0; i < axes; ++i) {
+      taps.push_back((size(w, 2 + i) + stride[i] - 1) / stride[i]);
+      parts.push_back(size(x, 2 + i) + taps[i] - 1);
+      whole.push_back(parts[i] * stride[i]);
+      end.push_back(begin[i] + size(binding.result(), 2 + i));
+      rest.push_back(taps[i] * stride[i] - size(w, 2 + i));
+      phases *= stride[i];
+      if (dilation[i] != 1 || taps[i] == 0 || end[i] > whole[i])
+        return false;
+    }
+    const int64_t in = size(w, 0), channels = size(w, 1);
+    ir::ExprPool &exprs = module().exprs;
+    ir::Type as_convolution = type_of(w);
+    as_convolution.dims = {exprs.constant(phases * channels), exprs.constant(in)};
+    for (int64_t n : taps)
+      as_convolution.dims.push_back(exprs.constant(n));
+    const std::optional<int64_t> laid_out = codegen::channels_laid_out(
+        module(), type_of(x), as_convolution, {}, choice_, !last_[x.index].valid());
+    if (!laid_out)
+      return false;
+
+    const std::string name = source().value(binding.result()).name;
+    auto make = [&](Op op, std::vector<Operand> operands, std::vector<ir::Attribute> attributes) {
+      return bind_inferred(op, operands, attributes, name, binding.location);
+    };
+    auto one = [](ValueId value) { return std::vector<Operand>{Operand::of(value)}; };
+    auto joined = [](std::initializer_list<Integers> lists) {
+      Integers out;
+      for (const Integers &list : lists)
+        out.insert(out.end(), list.begin(), list.end());
+      return out;
+    };
+    Integers apart = {in, channels}, places, from, to, order, strips = {0}, spaces; // by axis
+    for (size_t i = 0; i < axes; ++i) {
+      const int64_t n = int64_t(i), count = int64_t(axes);
+      apart.insert(apart.end(), {taps[i], stride[i]});
+      places.push_back(2 + 2 * n), order.push_back(3 + 2 * n), spaces.push_back(1 + n);
+      from.push_back(-1), to.push_back(-taps[i] - 1);
+      strips.insert(strips.end(), {1 + n, 1 + count + n});
+    }
+    strips.push_back(int64_t(2 * axes + 1));
+    const Integers none(axes + 2);
+    ValueId filter = reshaped(mapped(w), as_image(type_of(w).dims, rank), type_of(w).dtype, name,
+                              binding.location);
+    filter = make(Op::pad, one(filter), {{"before", none}, {"after", joined({{0, 0}, rest})}});
+    filter = make(Op::reshape, one(filter), {{"shape", apart}});
+    filter = make(Op::slice, one(filter),
+                  {{"starts", from}, {"ends", to}, {"axes", places}, {"steps", from}});
+    filter = make(Op::transpose, one(filter), {{"axes", joined({order, {1}, places, {0}})}});
+    filter = make(Op::reshape, one(filter), {{"shape", joined({{phases * channels}, taps, {in}})}});
+    Integers more(axes + 2);
+    more.back() = *laid_out - in;
+    filter = make(Op::pad, one(filter), {{"before", none}, {"after", more}});
+    std::vector<Operand> operands = {Operand::of(padded(x, *laid_out, binding.location)),
+                                     Operand::of(filter)};
+    if (has_bias)
+      operands.push_back(Operand::of(
+          make(Op::concat, std::vector<Operand>(size_t(phases), mapped(given[2])), {})));
+    Integers around = taps;
+    for (int64_t &n : around)
+      --n;
+    ValueId y = make(axes == 3 ? Op::conv3d : Op::conv2d, operands,
+                     {{"padding", around}, {"channels_last", true}});
+    y = make(Op::reshape, one(y), {{"shape", joined({{-1}, parts, stride, {channels}})}});
+    y = make(Op::transpose, one(y), {{"axes", strips}});
+    y = make(Op::reshape, one(y), {{"shape", joined({{-1}, whole, {channels}})}});
+    y = make(Op::slice, one(y),
+             {{"starts", Integers(begin.begin(), begin.begin() + ptrdiff_t(axes))},
+              {"ends", end},
+              {"axes", spaces}});
+    map(binding.result(), y);
+    last_[binding.first_result] = y;
+    is_only_last_[binding.first_result] = true;
+    ++laid_out_;
+    return true;
+  }
+
+  const codegen::KernelChoice choice_;
+  size_t laid_out_ = 0; // ops
+};
+
+} // namespace cugrt::passes
