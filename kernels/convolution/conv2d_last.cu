@@ -19,9 +19,10 @@
 // WITH_DEPTHWISE or WITH_MMA, for indices of 32 bits, other forms instead of the direct one, with
 // WITH_128x128 and so on each those that are launched; TF32, with WITH_MMA of f32, whose factors
 // are rounded; RUN, elements of a copy or a thread's channels; WHOLE_STEPS where a group of x has a
-// multiple of the channels that a step takes of k; CHANNEL_RANGE (last_depth.cuh); SPLIT where
-// blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's
-// each, and splits.
+// multiple of the channels that a step takes of k; CHANNEL_RANGE (last_depth.cuh); RESULT_SECOND,
+// but for depthwise ones: y is [batch, out_channels, out_height, out_width]; SPLIT where blocks
+// share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's each,
+// and splits.
 
 #include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"
@@ -127,10 +128,18 @@ extern "C" __global__ void ENTRY()(PARAMETERS) {
       Index(batch) * Index(out_depth) * Index(out_height) * Index(out_width) * Index(out_channels);
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-    Sum sum{BIAS_AT(i % Index(out_channels))};
-    add_window(sum, x, w, i, DEPTH_ARGUMENTS channels, RANGE_ARGUMENTS height, width, out_channels,
-               out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,
-               dilation_h, dilation_w, groups);
+#ifdef RESULT_SECOND
+    const Index pixels = Index(out_depth) * Index(out_height) * Index(out_width);
+    const Index pixel = i % pixels, channel = i / pixels % Index(out_channels);
+    const Index place =
+        (i / pixels / Index(out_channels) * pixels + pixel) * Index(out_channels) + channel;
+#else
+    const Index place = i;
+#endif
+    Sum sum{BIAS_AT(place % Index(out_channels))};
+    add_window(sum, x, w, place, DEPTH_ARGUMENTS channels, RANGE_ARGUMENTS height, width,
+               out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h,
+               pad_w, dilation_h, dilation_w, groups);
     STORE(i, sum.sum);
   }
 }

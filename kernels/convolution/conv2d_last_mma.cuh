@@ -15,7 +15,8 @@
 // several pixels: whether a tap lies outside of the image is asked in a mask of each pixel's, of
 // rows and columns of taps.
 //
-// The result goes through shared memory, so that it is stored in runs of 16 bytes.
+// The result goes through shared memory, so that it is stored in runs of 16 bytes; with
+// RESULT_SECOND neighbours store pixels of a channel.
 //
 // With SPLIT `splits` blocks share a tile's steps. Each writes its sums; the one that ends last,
 // which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
@@ -271,8 +272,10 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
                                 sum))
     return;
 #endif
+#ifndef RESULT_SECOND
   const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
+#endif
 #pragma unroll 1
   for (int pass = 0; pass < kRows; pass += kPass) {
     __syncthreads(); // what is there has been read
@@ -292,6 +295,18 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
                   T(sum[r][q][e * 2 + c] + more);
         }
     __syncthreads();
+#ifdef RESULT_SECOND
+    const unsigned pixels = unsigned(out_depth) * out_plane;
+#pragma unroll 1
+    for (int i = thread; i < kPass * kColumns; i += kThreads) {
+      const unsigned row = first_row + pass + i % kPass, column = first_column + i / kPass;
+      if (row >= m || column >= n)
+        continue;
+      const long long at =
+          ((long long)(row / pixels) * out_channels + group * n + column) * pixels + row % pixels;
+      STORE(at, shared[i % kPass * kResultWidth + i / kPass]);
+    }
+#else
 #pragma unroll 1
     for (int i = thread; i < kPass * kAcross; i += kThreads) {
       const unsigned row = first_row + pass + i / kAcross,
@@ -313,6 +328,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
             y[first + e] = run.element[e];
       }
     }
+#endif
   }
 }
 

@@ -106,6 +106,23 @@ TEST_CASE("convolutions read a range of an image's channels") {
   }
 }
 
+TEST_CASE("convolutions of channels last store them second") {
+  const ir::Attribute last = flag("channels_last", true), second = flag("result_second", true);
+  for (DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    auto stored = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
+                      int64_t multiprocessors = 1) {
+      attributes.insert(attributes.end(), {last, second});
+      convolution(dtype, x, w, attributes, dtype == DType::f32 ? "conv2d_last" : entry,
+                  multiprocessors);
+    };
+    stored({2, 5, 6, 32}, {130, 3, 3, 32}, {ints("padding", {1, 1})}, "conv2d_last_128x128");
+    stored({1, 12, 11, 32}, {72, 1, 1, 32}, {}, "conv2d_last_64x64", 5);
+    stored({3, 6, 7, 32}, {42, 3, 3, 16}, {integer("groups", 2)}, "conv2d_last_64x32");
+    stored({1, 7, 7, 64}, {72, 3, 3, 64}, {ints("padding", {1, 1})}, "conv2d_last_64x64", 8);
+    stored({2, 5, 6, 16}, {16, 3, 3, 1}, {integer("groups", 16)}, "conv2d_last");
+  }
+}
+
 TEST_CASE("norms of groups of channels agree with their definition") {
   for (DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64})
     for (const auto &[dims, groups] :

@@ -351,7 +351,9 @@ static Array as_planes(const Call &call, size_t operand) {
 }
 
 static Array from_planes(const Call &call, Array y) {
-  return call.flag("channels_last") ? permuted(y, {0, 2, 3, 1}) : y;
+  const bool last =
+      call.flag("channels_last") && !(call.op == Op::conv2d && call.flag("result_second"));
+  return last ? permuted(y, {0, 2, 3, 1}) : y;
 }
 
 std::vector<Array> reference_conv2d(const Call &call) {

@@ -105,6 +105,8 @@ Status emit_convolution_last(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
   const bool is_volume = op.call().op == ir::Op::conv3d;
   const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels
+  const bool is_second = !is_volume && op.flag("result_second"); // of channels of y
+  const size_t out = is_second ? 2 : row;                        // y's dimension of rows
   const int64_t groups = op.integer("groups");
   ir::ExprPool &exprs = op.exprs();
   const std::optional<int64_t> out_channels = exprs.as_constant(w.dims[0]),
@@ -124,7 +126,7 @@ Status emit_convolution_last(OpEmitter &op) {
   if (in_group && has_sides)
     sizes.products = *in_group * kernel_d * kernel_h * kernel_w;
   sizes.parts = groups;
-  sizes.pixels = op.count(y, 0, last);
+  sizes.pixels = is_second ? exprs.mul(y.dims[0], op.count(y, 2)) : op.count(y, 0, last);
   sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
   // Where channels of x are left out: what the places of the others are multiples of.
@@ -133,11 +135,13 @@ Status emit_convolution_last(OpEmitter &op) {
       first_channel < 0 ? 0 : std::gcd(*exprs.as_constant(x.dims[last]), first_channel);
   if (first_channel >= 0)
     launch.option("-DCHANNEL_RANGE");
-  const int64_t channels_each =
-      !is_volume && sizes.small_indices && is_depthwise(groups, in_group, out_channels)
-          ? depthwise_run(x.dtype, std::gcd(groups, multiple), kernel_h, kernel_w, stride_h,
-                          dilation_h)
-          : 0;
+  if (is_second)
+    launch.option("-DRESULT_SECOND");
+  const int64_t channels_each = !is_volume && !is_second && sizes.small_indices &&
+                                        is_depthwise(groups, in_group, out_channels)
+                                    ? depthwise_run(x.dtype, std::gcd(groups, multiple), kernel_h,
+                                                    kernel_w, stride_h, dilation_h)
+                                    : 0;
   const bool depthwise = channels_each != 0;
   if (depthwise) {
     launch.option("-DWITH_DEPTHWISE");
@@ -195,9 +199,9 @@ Status emit_convolution_last(OpEmitter &op) {
   }
   launch.size("height", x.dims[row]);
   launch.size("width", x.dims[row + 1]);
-  const ir::ExprId outputs = launch.size("out_channels", y.dims[last]);
-  const ir::ExprId out_height = launch.size("out_height", y.dims[row]);
-  const ir::ExprId out_width = launch.size("out_width", y.dims[row + 1]);
+  const ir::ExprId outputs = launch.size("out_channels", w.dims[0]);
+  const ir::ExprId out_height = launch.size("out_height", y.dims[out]);
+  const ir::ExprId out_width = launch.size("out_width", y.dims[out + 1]);
   launch.size("kernel_h", w.dims[row]);
   launch.size("kernel_w", w.dims[row + 1]);
   window("stride_h", "strides", row - 1);

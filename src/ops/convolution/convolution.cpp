@@ -56,6 +56,11 @@ Types Inference::convolution(size_t axes, DType result) const {
     CUGRT_ASSIGN(out[first + i],
                  windowed(x[first + i], w[first + i], strides[i], padding[i], dilation[i]));
   }
+  if (op == Op::conv2d && op_bool(op, attributes, "result_second")) {
+    if (!last)
+      return wrong("attribute 'result_second' is for channels that are last");
+    std::rotate(out.begin() + 1, out.end() - 1, out.end());
+  }
   return one(result, std::move(out));
 }
 
@@ -110,32 +115,35 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   const bool last =
       (op_ == Op::conv2d || op_ == Op::conv3d || op_ == Op::conv_integer) && flag("channels_last");
   const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
+  const bool second = op_ == Op::conv2d && flag("result_second");       // of the result's channels
   auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
+  auto to = [&](size_t d) { return !second || d == 0 ? d : d == channels ? 1 : d + 1; };
   CUGRT_TRY(carry(0, 0, 0));
   CUGRT_TRY(take(0, channels, grouped ? Fill::any : harmless));
   CUGRT_TRY(take(1, w_contracted, grouped ? Fill::any : harmless));
   if (is_padded(0, channels) &&
       operands_[0].facts.dims[channels].parts != operands_[1].facts.dims[w_contracted].parts)
     return refuse(0, channels, "would mix with others");
-  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, channels));
+  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, to(channels)));
   std::vector<bool> alone(rank(0));
   for (size_t d = first; is_spanned(d); ++d) {
     alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer &&
                all_.exprs.as_constant(operands_[1].dims[d]) == 1;
     if (!alone[d])
       CUGRT_TRY(take(0, d, harmless));
-    CUGRT_TRY(follow(0, d, d));
+    CUGRT_TRY(follow(0, d, to(d)));
   }
   const bool has_bias = op_ != Op::conv_integer && has(2);
   if (has_bias)
-    CUGRT_TRY(carry(2, 0, channels));
+    CUGRT_TRY(carry(2, 0, to(channels)));
   else
-    CUGRT_TRY(carry(3, 0, channels));
+    CUGRT_TRY(carry(3, 0, to(channels)));
   const bool numbers = operands_[0].is_number() && operands_[1].is_number();
-  fills([&](size_t d, size_t) {
+  fills([&](size_t result, size_t) {
+    const size_t d = !second || result == 0 ? result : result == 1 ? channels : result - 1;
     if (is_spanned(d) && !alone[d]) // windows there reach back over what is there
       return numbers && !has(2) ? Fill::finite : Fill::any;
-    return has(2) || has(3) ? Fill::any : linear(d);
+    return has(2) || has(3) ? Fill::any : linear(result);
   });
   return {};
 }

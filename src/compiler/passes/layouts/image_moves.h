@@ -12,6 +12,7 @@
 #pragma once
 
 #include "compiler/passes/layouts/image_values.h"
+#include "compiler/passes/layouts/second_results.h"
 #include "compiler/passes/value_uses.h"
 
 namespace cugrt::passes {
@@ -22,7 +23,7 @@ class ImageMoves : public ImageValues {
 public:
   ImageMoves(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
              const codegen::KernelChoice &choice)
-      : ImageValues(source_module, source, target, choice), uses_(source),
+      : ImageValues(source_module, source, target, choice), uses_(source), second_(source, uses_),
         waits_(source.values.size()), is_made_(source.values.size()) {}
 
 protected:
@@ -156,6 +157,9 @@ protected:
     }
     return move(binding, axes);
   }
+
+  const ValueUses uses_;
+  const SecondResults second_;
 
 private:
   using Dims = std::vector<ir::ExprId>;
@@ -320,7 +324,6 @@ private:
     return out;
   }
 
-  const ValueUses uses_;
   std::vector<bool> waits_;   // by value: a reshape of an image that is to be made as it lies
   std::vector<bool> is_made_; // by value: a reshape that stands with the transposition before it
 };

@@ -158,7 +158,9 @@ private:
         continue;
       if (operand.kind != Operand::Kind::value || !can_follow(operand.value(), rank))
         return false;
-      any = any || (is_laid_out(operand.value()) && rank_of(operand.value()) == rank);
+      // A pixel beside images is the same in both layouts.
+      any = any || (is_laid_out(operand.value()) && rank_of(operand.value()) == rank &&
+                    (!is_pixel(operand.value()) || is_pixel(binding.result())));
     }
     if (!any)
       return false;
@@ -238,7 +240,11 @@ private:
       attributes = {{"channels_last", true}};
     if (range)
       attributes.push_back({"first_channel", range->first});
-    return append(of_images, operands, attributes);
+    const ValueId y = binding.result();
+    const bool is_second = ir::op_of(binding) == Op::conv2d && second_[y] && !is_pixel(y);
+    if (is_second)
+      attributes.push_back({"result_second", true});
+    return append(of_images, operands, attributes, !is_second);
   }
 
   bool lay_out_pool(const Binding &binding) {

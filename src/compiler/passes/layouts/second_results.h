@@ -1,0 +1,87 @@
+// Convolutions whose results all readers want with channels second: what is a function's result, or
+// read by ops that know no other layout, also behind elementwise ops, concatenations and resizes of
+// nothing else. Their kernel stores them so, and no transposition stands at the border. Private to
+// LayOutImages.
+#pragma once
+
+#include "compiler/passes/value_uses.h"
+#include "ops/table/ops.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace cugrt::passes {
+
+class SecondResults {
+public:
+  SecondResults(const ir::Function &function, const ValueUses &uses)
+      : can_be_(function.values.size(), true), is_wanted_(function.values.size()) {
+    const auto &bindings = function.body().bindings;
+    for (const ir::Binding &binding : bindings)
+      if (binding.kind == ir::BindingKind::op && kind_of(binding) != Kind::other)
+        for (uint32_t i = 0; i < binding.result_count; ++i)
+          can_be_[binding.result(i).index] =
+              is_convolution(function, binding) ||
+              (kind_of(binding) == Kind::passes && all_can_be(function, binding));
+    for (auto binding = bindings.rbegin(); binding != bindings.rend(); ++binding)
+      for (uint32_t i = 0; i < binding->result_count; ++i)
+        is_wanted_[binding->result(i).index] = all_want(uses, binding->result(i));
+  }
+
+  bool operator[](ir::ValueId value) const {
+    return can_be_[value.index] && is_wanted_[value.index];
+  }
+
+private:
+  /// What an op does with images of its operands' layout: keeps it (`passes`), has forms for both,
+  /// or knows channels second alone.
+  enum class Kind { passes, both, other };
+  static Kind kind_of(const ir::Binding &binding) {
+    using ir::Op;
+    const Op op = ir::op_of(binding);
+    const ir::OpPattern pattern = ir::op_info(op).pattern;
+    if (op == Op::resize || op == Op::concat || pattern == ir::OpPattern::elementwise ||
+        pattern == ir::OpPattern::broadcast)
+      return Kind::passes;
+    for (Op known :
+         {Op::conv1d,     Op::conv2d,     Op::conv3d,      Op::conv_integer, Op::conv_transpose,
+          Op::max_pool2d, Op::avg_pool2d, Op::split,       Op::reduce_mean,  Op::reduce_sum,
+          Op::reduce_max, Op::reduce_min, Op::reduce_prod, Op::softmax,      Op::log_softmax,
+          Op::cumsum,     Op::cumprod,    Op::argmax,      Op::argmin,       Op::transpose,
+          Op::pad,        Op::slice,      Op::reshape,     Op::layer_norm})
+      if (op == known)
+        return Kind::both;
+    return Kind::other;
+  }
+
+  static bool is_convolution(const ir::Function &function, const ir::Binding &binding) {
+    return ir::op_of(binding) == ir::Op::conv2d &&
+           ir::op_integer(ir::Op::conv2d, function.attributes_of(binding), "groups") == 1;
+  }
+  bool all_can_be(const ir::Function &function, const ir::Binding &binding) const {
+    return std::ranges::all_of(function.operands_of(binding), [&](const ir::Operand &operand) {
+      return operand.kind != ir::Operand::Kind::value || can_be_[operand.index];
+    });
+  }
+  bool all_want(const ValueUses &uses, ir::ValueId value) const {
+    const auto &readers = uses.readers(value);
+    return (!readers.empty() || uses.is_yielded(value)) &&
+           std::ranges::all_of(readers, [&](const ir::Binding *reader) {
+             if (reader->kind != ir::BindingKind::op || kind_of(*reader) == Kind::other)
+               return true;
+             if (kind_of(*reader) == Kind::passes)
+               return (*this)[reader->result()];
+             // A reshape for what transposes or norms has a form of its own.
+             return ir::op_of(*reader) == ir::Op::reshape &&
+                    std::ranges::none_of(uses.readers(reader->result()), [](const auto *next) {
+                      return next->kind == ir::BindingKind::op && kind_of(*next) == Kind::both &&
+                             ir::op_of(*next) != ir::Op::reshape &&
+                             ir::op_of(*next) != ir::Op::slice;
+                    });
+           });
+  }
+
+  std::vector<bool> can_be_, is_wanted_; // by value
+};
+
+} // namespace cugrt::passes
