@@ -74,22 +74,14 @@ TEST_CASE("rows of attention that are parts of others are read where they lie") 
   };
   const std::string read = "  %wq = constant @wq\n  %wk = constant @wk\n  %wv = constant @wv\n";
   check_all({.name = "products",
-             .constants = weights(false),
              .scores = rows + read +
                        "  %qs = matmul(%all, %wq)\n  %ks = matmul(%all, %wk)\n"
                        "  %vs = matmul(%all, %wv)\n" +
                        heads,
+             .constants = weights(false),
              .positions = 5,
              .strided = 3});
   check({.name = "products with biases, of transposed weights",
-         .constants = weights(true) + "constant @quarters : tensor<[32], f32> = [" +
-                      [] {
-                        std::string text = "0.25";
-                        for (int i = 1; i < 32; ++i)
-                          text += ", 0.25";
-                        return text;
-                      }() +
-                      "]\n",
          .scores = rows + read +
                    "  %b = constant @quarters\n  %qless = sub(%qf, %quarter)\n"
                    "  %vless = sub(%vf, %quarter)\n"
@@ -98,6 +90,14 @@ TEST_CASE("rows of attention that are parts of others are read where they lie") 
                    "  %ks = matmul(%less, %wk) {transpose_b = true}\n"
                    "  %vs = matmul(%less, %wv, %b) {transpose_b = true}\n" +
                    heads,
+         .constants = weights(true) + "constant @quarters : tensor<[32], f32> = [" +
+                      [] {
+                        std::string text = "0.25";
+                        for (int i = 1; i < 32; ++i)
+                          text += ", 0.25";
+                        return text;
+                      }() +
+                      "]\n",
          .positions = 5,
          .strided = 3});
   // Rows of an odd number of elements, which begin anywhere.
