@@ -1,6 +1,7 @@
 // The table of ops, and the choices; see mixed_precision.h.
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/ir_names.h"
+#include "compiler/passes/value_uses.h"
 
 #include <algorithm>
 
@@ -63,6 +64,16 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
       if (binding.kind == BindingKind::constant)
         constant_[binding.first_result] = true;
     }
+  // A resize has no cast in its kernel: one whose result is returned gives that in f32.
+  if (table.narrows_moves) {
+    const ValueUses uses(function);
+    for (const ir::Block &block : function.blocks)
+      for (const Binding &binding : block.bindings)
+        if (binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::resize &&
+            precision_[binding.first_result] == Precision::follow &&
+            uses.readers(binding.result()).empty() && uses.is_yielded(binding.result()))
+          precision_[binding.first_result] = Precision::deny;
+  }
   // What masks are made of stays in f32 with them.
   std::vector<bool> of_mask(count, false);
   for (auto block = function.blocks.rbegin(); block != function.blocks.rend(); ++block)

@@ -180,7 +180,7 @@ protected:
     ChannelRange range{operands[0].value(), 0};
     const std::vector<ir::ExprId> whole = type_of(range.of).dims;
     const std::optional<int64_t> pitch = known(whole[1]), own = known(type_of(value).dims[1]);
-    if (!is_laid_out(range.of) || !pitch || !own || operands.size() > 1)
+    if (!is_laid_out(range.of) || !pitch || !own)
       return {};
     if (ir::op_of(*maker) == Op::split) {
       if (ir::normalize_axis(integer(*maker, "axis"), whole.size()) != 1)
@@ -189,14 +189,20 @@ protected:
       for (uint32_t i = 0; maker->result(i) != value; ++i)
         range.first += sections[i];
     } else {
-      const auto slice =
-          ir::slice_dimensions(module().exprs, whole, source().attributes_of(*maker));
-      for (size_t d = 0; slice.ok() && d < whole.size(); ++d)
-        if ((*slice)[d].step != 1 || (d != 1 && (*slice)[d].size != whole[d]))
+      std::vector<ir::SliceDimension> slice;
+      if (operands.size() > 1)
+        slice = codegen::slice_of_shapes(type_of(operands[1].value()).dims,
+                                         type_of(operands[2].value()).dims);
+      else if (auto given =
+                   ir::slice_dimensions(module().exprs, whole, source().attributes_of(*maker));
+               given.ok())
+        slice = std::move(*given);
+      for (size_t d = 0; d < slice.size(); ++d)
+        if (slice[d].step != 1 || (d != 1 && slice[d].size != whole[d]))
           return {};
-      if (!slice.ok() || !known((*slice)[1].begin))
+      if (slice.size() != whole.size() || !known(slice[1].begin))
         return {};
-      range.first = *known((*slice)[1].begin);
+      range.first = *known(slice[1].begin);
     }
     const int64_t run = std::gcd(*own, kMostRun);
     return *pitch % run == 0 && range.first % run == 0 ? std::optional(range) : std::nullopt;
