@@ -46,6 +46,7 @@ Result<codegen::KernelChoice> kernel_choice(const ir::Module &module, const Pass
   codegen::KernelChoice choice;
   choice.target.multiprocessors = context.number("target.multiprocessors");
   choice.target.compute_capability = context.number("target.compute_capability");
+  choice.target.cooperative_bodies = context.flag("target.cooperative_bodies");
   choice.matmul = context.choice("codegen.matmul");
   choice.attention = context.choice("codegen.attention");
   choice.tf32 = context.choice("mixed.dtype") == "tf32";

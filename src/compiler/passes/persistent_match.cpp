@@ -26,33 +26,34 @@ public:
         is_clear_ = match_of_.try_emplace(binding, &match).second && is_clear_;
   }
 
-  /// The longest run of the function's own block: bodies of conditional nodes take no cooperative
-  /// launch.
-  std::optional<PersistentMatch> run() {
+  /// The longest run of one block.
+  std::optional<PersistentMatch> run(bool in_bodies) {
     PersistentMatch longest, now;
     const auto end = [&] {
       if (now.phases.size() > longest.phases.size())
         longest = std::move(now);
       now = {};
     };
-    for (const Binding &binding : function_.body().bindings) {
-      const auto at = match_of_.find(&binding);
-      // Without a mask, and a row of the caches each.
-      const bool is_attention = is_op(binding, Op::attention) && !operand(binding, 4).valid() &&
-                                !operand(binding, 5).valid();
-      if (at == match_of_.end() && !is_attention && !only_names(binding)) {
-        end();
+    for (const ir::Block &block : function_.blocks) {
+      if (&block != &function_.body() && !in_bodies)
         continue;
+      for (const Binding &binding : block.bindings) {
+        const auto at = match_of_.find(&binding);
+        const bool is_attention = is_op(binding, Op::attention) && !operand(binding, 4).valid();
+        if (at == match_of_.end() && !is_attention && !only_names(binding)) {
+          end();
+          continue;
+        }
+        if (at == match_of_.end() && !is_attention && now.bindings.empty())
+          continue;
+        now.bindings.push_back(&binding);
+        if (is_attention)
+          now.phases.emplace_back(&binding);
+        else if (at != match_of_.end() && at->second->bindings.back() == &binding)
+          now.phases.emplace_back(at->second);
       }
-      if (at == match_of_.end() && !is_attention && now.bindings.empty())
-        continue;
-      now.bindings.push_back(&binding);
-      if (is_attention)
-        now.phases.emplace_back(&binding);
-      else if (at != match_of_.end() && at->second->bindings.back() == &binding)
-        now.phases.emplace_back(at->second);
+      end();
     }
-    end();
     while (!longest.bindings.empty() && only_names(*longest.bindings.back()) &&
            !match_of_.contains(longest.bindings.back()))
       longest.bindings.pop_back();
@@ -169,7 +170,7 @@ std::optional<PersistentMatch> match_persistent(const ir::Module &module,
                                                 const codegen::Target &target) {
   if (target.compute_capability < codegen::kTensorCoresSince)
     return std::nullopt;
-  return Finder(module, function, matches).run();
+  return Finder(module, function, matches).run(target.cooperative_bodies);
 }
 
 } // namespace cugrt::passes

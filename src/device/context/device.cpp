@@ -101,6 +101,10 @@ Status Device::read_limits() {
   CUGRT_TRY(read(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, limits_.threads_per_block));
   CUGRT_TRY(
       read(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, limits_.shared_bytes_per_block));
+  if (library_->capabilities().cooperative_bodies) {
+    CUGRT_ASSIGN(const int shared, context_.attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED));
+    cooperative_bodies_ = shared == 0;
+  }
   if (library_->capabilities().async_allocation) {
     CUGRT_ASSIGN(int pools, context_.attribute(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED));
     if (pools != 0) {

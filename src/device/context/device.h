@@ -95,6 +95,9 @@ public:
   void set_setters_reach_bodies(bool reach) {
     body_setters_.store(reach, std::memory_order_relaxed);
   }
+  /// Whether bodies of conditional nodes take cooperative launches: from driver 12.6 on, where MPS
+  /// does not share the device.
+  bool cooperative_bodies() const { return cooperative_bodies_; }
   /// Whether instances read their nodes back when they are built or patched: CUGRT_VERIFY_NODES.
   bool verifies_nodes() const { return verifies_nodes_; }
   /// For unplanned tensors; null where driver or device has none. Shared by all sessions.
@@ -125,7 +128,7 @@ private:
   DeviceLimits limits_;
   driver::MemoryPool pool_;
   std::atomic<int8_t> body_setters_ = -1; // -1: not known
-  bool verifies_nodes_ = false;
+  bool verifies_nodes_ = false, cooperative_bodies_ = false;
   CompilerPlace compiler_place_; // its compiler logs to log_owner_
   HostFunctions host_functions_;
   std::shared_ptr<DeviceHealth> health_; // never null

@@ -250,6 +250,7 @@ Capabilities DriverLibrary::capabilities() const {
                      api.GreenCtxGetDevResource && api.CtxFromGreenCtx && api.LibraryLoadData &&
                      api.LibraryUnload && api.LibraryGetKernel && api.LibraryGetGlobal &&
                      api.KernelGetFunction;
+  c.cooperative_bodies = c.conditional_if_while && version >= 12060;
   c.empty_bodies = c.conditional_if_while && version >= 12080;
   c.conditional_else_switch = c.conditional_if_while && version >= 12080;
   c.virtual_memory = api.MemAddressReserve && api.MemAddressFree && api.MemCreate &&

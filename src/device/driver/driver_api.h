@@ -36,6 +36,7 @@ struct Capabilities {
   bool conditional_if_while = false;    // 12.3
   bool kernel_param_info = false;       // 12.4: cuFuncGetParamInfo
   bool green_contexts = false;          // 12.4: parts of a device's multiprocessors
+  bool cooperative_bodies = false;      // 12.6: cooperative launches in bodies, but for MPS
   bool empty_bodies = false;            // 12.8: bodies without work, which hang before
   bool conditional_else_switch = false; // 12.8
   bool virtual_memory = false;          // the entry points; a device may still lack it

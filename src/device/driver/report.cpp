@@ -99,6 +99,8 @@ std::vector<std::string> missing_capabilities(const Capabilities &capabilities) 
       {capabilities.conditional_if_while, "conditional nodes IF and WHILE need CUDA 12.3"},
       {capabilities.kernel_param_info, "checking arguments against kernels needs CUDA 12.4"},
       {capabilities.green_contexts, "parts of a device's multiprocessors need CUDA 12.4"},
+      {capabilities.cooperative_bodies,
+       "cooperative launches in conditional bodies need CUDA 12.6"},
       {capabilities.empty_bodies, "conditional bodies without work need CUDA 12.8"},
       {capabilities.conditional_else_switch, "conditional nodes ELSE and SWITCH need CUDA 12.8"},
       {capabilities.virtual_memory, "growing arenas need virtual memory management"},

@@ -10,6 +10,19 @@ namespace cugrt::runtime {
 
 namespace {
 
+bool has_cooperative_bodies(const RunBinding &run, const plan::Region &region) {
+  if (!plan::has_conditionals(run.function, region))
+    return false;
+  const auto levels = plan::find_region_levels(run.function, region.steps);
+  for (uint32_t s = 0; s < region.steps.count; ++s)
+    if (const uint32_t kernel = run.function.steps[region.steps.begin + s].kernel;
+        levels->level_of[s] != 0 && kernel != kNone)
+      for (const bool cooperative : run.plan.kernels[kernel].cooperative)
+        if (cooperative)
+          return true;
+  return false;
+}
+
 /// In strict mode being eager is an error.
 PolicyOptions policy_options(const GraphCache::Options &options) {
   PolicyOptions policy = options.policy;
@@ -33,6 +46,7 @@ uint32_t GraphCache::add_function(const RunBinding &run) {
                         &planned.name,
                         {},
                         plan::has_conditionals(run.function, planned),
+                        has_cooperative_bodies(run, planned),
                         nullptr,
                         std::make_unique<TopologyClasses>()};
     Range steps = run.function.regions[i].steps;
@@ -365,7 +379,9 @@ void GraphCache::drop(InstanceId id) {
 }
 
 bool GraphCache::can_build(const CachedRegion &region) const {
-  return !region.has_bodies || code_.device().library().capabilities().conditional_if_while;
+  const Device &device = code_.device();
+  return (!region.has_bodies || device.library().capabilities().conditional_if_while) &&
+         (!region.has_cooperative_bodies || device.cooperative_bodies());
 }
 
 /// Runs of a session follow each other on the device, so a stream that has nothing left to do means

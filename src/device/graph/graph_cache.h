@@ -118,6 +118,7 @@ private:
     std::vector<uint32_t>
         choices;     // steps whose launch rules have conditions, which tell classes apart
     bool has_bodies; // conditional nodes
+    bool has_cooperative_bodies;
     GraphInstance *last = nullptr;
     std::unique_ptr<TopologyClasses> classes;
   };

@@ -71,10 +71,16 @@ Result<passes::PassContext> pass_context(const char *const *settings, size_t cou
   return context;
 }
 
+plan::PlannerOptions planner_options(const PlanningOptions &options) {
+  plan::PlannerOptions planner = options.planner;
+  planner.cooperative_bodies = options.passes.flag("target.cooperative_bodies");
+  return planner;
+}
+
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,
                                const PlanningOptions &options, plan::PlanReport *report) {
   CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options, false));
-  auto plan = plan::make_plan(lowered, options.planner, report);
+  auto plan = plan::make_plan(lowered, planner_options(options), report);
   if (!plan.ok())
     return in_source(plan.take_status(), name, options.source);
   return plan;

@@ -32,6 +32,9 @@ template <class Options> Result<PlanningOptions> planning_options(const Options 
   return planning;
 }
 
+/// The planner's, with what those of passes say of the target.
+plan::PlannerOptions planner_options(const PlanningOptions &options);
+
 /// Runs the default pipeline and plans. `name` is the module's file in messages; `report` may be
 /// null.
 Result<plan::Plan> plan_module(const ir::Module &module, const std::string &name,

@@ -43,6 +43,8 @@ Status set_target(passes::PassContext &context, const Device *device,
   if (has_device) {
     CUGRT_ASSIGN(multiprocessors,
                  device->context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+    CUGRT_TRY(context.set_default("target.cooperative_bodies",
+                                  device->cooperative_bodies() ? "true" : "false"));
   }
   if (capability)
     CUGRT_TRY(context.set_default("target.compute_capability", std::to_string(*capability)));

@@ -340,7 +340,7 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   std::vector<std::string> fusion;
   CUGRT_ASSIGN(const ir::Module lowered, lower(module, name, options.planning, false, &fusion));
   CUGRT_ASSIGN(const ir::Module unfused, lower(module, name, options.planning, true));
-  auto plan = plan::make_plan(lowered, options.planning.planner, &report);
+  auto plan = plan::make_plan(lowered, planner_options(options.planning), &report);
   if (!plan.ok())
     return in_source(plan.take_status(), name, options.planning.source);
   CUGRT_ASSIGN(const ir::Module used,

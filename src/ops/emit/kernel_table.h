@@ -30,6 +30,7 @@ std::vector<std::string> function_options(std::span<const std::string> options);
 struct Target {
   int64_t multiprocessors = 64;
   int64_t compute_capability = 80; // 90 of 9.0
+  bool cooperative_bodies = false; // of conditional nodes: they take cooperative launches
 };
 
 /// How a kernel is chosen where several compute the same.

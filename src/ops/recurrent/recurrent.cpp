@@ -159,7 +159,7 @@ std::optional<Resident> resident_of(OpEmitter &op, const ir::Type &gates, const 
   if (op.call().op == ir::Op::lstm_integer || gates.dtype == ir::DType::f64 ||
       target.compute_capability < kResidentSince || hidden > kMostHidden ||
       hidden * columns * 4 <= kLeastWeightBytes || blocks > kBlocksEach * target.multiprocessors ||
-      op.builder().in_nested_block())
+      (op.builder().in_nested_block() && !target.cooperative_bodies))
     return std::nullopt;
   const int64_t pitch = (hidden + 127) / 128 * 128;
   const ir::Interval batch =

@@ -98,8 +98,8 @@ TEST_CASE("entry points newer than the driver are absent and capabilities follow
   };
   for (Row row :
        {Row{12020, false, false, false, false, false}, Row{12030, true, true, false, false, false},
-        Row{12040, true, true, true, false, false}, Row{12080, true, true, true, true, true},
-        Row{13000, true, true, true, true, true}}) {
+        Row{12040, true, true, true, false, false}, Row{12060, true, true, true, false, false},
+        Row{12080, true, true, true, true, true}, Row{13000, true, true, true, true, true}}) {
     INFO("driver " << row.version);
     Machine machine(of_version(row.version));
     Capabilities c = machine.library->capabilities();
@@ -107,11 +107,13 @@ TEST_CASE("entry points newer than the driver are absent and capabilities follow
     CHECK(c.conditional_if_while == row.conditional);
     CHECK(c.kernel_param_info == row.params);
     CHECK(c.green_contexts == (row.version >= 12040));
+    CHECK(c.cooperative_bodies == (row.version >= 12060));
     CHECK(c.empty_bodies == row.empty);
     CHECK(c.conditional_else_switch == row.switches);
     CHECK(c.virtual_memory);
-    CHECK(missing_capabilities(c).size() == size_t(6 - row.edges - row.conditional - row.params -
-                                                   c.green_contexts - row.empty - row.switches));
+    CHECK(missing_capabilities(c).size() ==
+          size_t(7 - row.edges - row.conditional - row.params - c.green_contexts -
+                 c.cooperative_bodies - row.empty - row.switches));
   }
 }
 

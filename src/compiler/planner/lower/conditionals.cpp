@@ -115,9 +115,11 @@ private:
       if (operand.kind == Operand::Kind::value && values_.is_dynamic(operand.value()))
         return refuse("%" + function_.value(operand.value()).name + " is unplanned");
     const ir::Kernel &kernel = context_.module.kernels[b.callee];
-    if (std::any_of(kernel.variants.begin(), kernel.variants.end(),
+    if (!context_.options.cooperative_bodies &&
+        std::any_of(kernel.variants.begin(), kernel.variants.end(),
                     [](const ir::KernelVariant &v) { return v.cooperative; }))
-      refuse("@" + kernel.name + " is launched cooperatively");
+      refuse("@" + kernel.name +
+             " is launched cooperatively, which bodies of conditional nodes do not take");
   }
 
   void add(uint64_t times, uint64_t steps) {

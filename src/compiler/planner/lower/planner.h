@@ -23,6 +23,7 @@ struct PlannerOptions {
   /// Of policy patch: branches and loops over device scalars become conditional nodes of the region
   /// around them, where nothing in them needs the host; off: the host runs all of them.
   bool conditional_nodes = true;
+  bool cooperative_bodies = false; // what is launched cooperatively may be in them
   /// Edges between kernels that are written with wait and trigger are marked as programmatic.
   bool programmatic_edges = true;
 };
