@@ -4,7 +4,7 @@
 //   positions, sequences, lengths: [given]
 //
 // Which rows go where stands in cache_row.cuh. The cache may be of another dtype; of q8_0, 32 lanes
-// make a block, by GGUF's rule: the scale is the largest magnitude over 127.
+// make a block.
 //
 //   entry         block   grid
 //   cache_write   256     ceil(given * each * width / 256)
@@ -52,17 +52,7 @@ extern "C" __global__ void cache_write(Cached *__restrict__ cache, const T *__re
     return;
   const long long to = (SEQUENCE_OF(row / each) * capacity + at) * width + i % width;
 #ifdef CACHE_Q8_0
-  const int lane = threadIdx.x % kBlock;
-  const float value = float(x[i]);
-  float largest = fabsf(value);
-#pragma unroll
-  for (int distance = kBlock / 2; distance > 0; distance /= 2)
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-  const float scale = largest / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
-  Cached *const block = cache + to / kBlock * kBlockBytes;
-  if (lane < 2)
-    block[lane] = (Cached)(__half_as_ushort(__float2half_rn(scale)) >> (8 * lane));
-  block[2 + lane] = (Cached)(signed char)(roundf(value * inverse));
+  store_cached(cache, to, Acc(x[i]));
 #elif defined(CACHE_IS_T)
   cache[to] = x[i];
 #else

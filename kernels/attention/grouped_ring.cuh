@@ -14,7 +14,7 @@
 // Bytes of a row in a slot, and of a copy; copies of a row.
 __device__ constexpr int low_bit(int n) { return n & -n; }
 #ifdef CACHE_Q8_0
-constexpr int kSlotRow = kWidth / kBlock * kBlockBytes;
+constexpr int kSlotRow = kWidth / kCacheBlock * kCacheBlockBytes;
 constexpr int kCopy = low_bit(kSlotRow) < 16 ? low_bit(kSlotRow) : 16;
 constexpr int kCopies = kSlotRow / kCopy, kOwnTiles = 2 * kTileBytes;
 static_assert(kCopy >= 4, "what cp.async moves");
@@ -93,8 +93,8 @@ __device__ __forceinline__ void expand(unsigned slot, unsigned tile) {
 #pragma unroll
   for (int i = 0; i < 2 * kTile * kParts / 32; ++i) {
     const int part = int(threadIdx.x % 32) + i * 32, row = part / kParts, column = part % kParts;
-    const unsigned block = slot + row * kSlotRow + column / 2 * kBlockBytes,
-                   from = block + 2 + column % 2 * (kBlock / 2);
+    const unsigned block = slot + row * kSlotRow + column / 2 * kCacheBlockBytes,
+                   from = block + 2 + column % 2 * (kCacheBlock / 2);
     unsigned short bits;
     asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(block) : "memory");
     unsigned word[5] = {}, pair[8]; // words of four bytes, from one that begins two before

@@ -22,8 +22,9 @@
 // after as many. One block waits for nobody: phases come in the order in which they read one
 // another.
 //
-// Options: MOST_TRIES; MOST_GIVEN, MOST_NORMED, PRODUCTS, what a block has of rows, normed rows and
-// products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; those of products.cuh.
+// Options: MOST_TRIES; RINGS_AT; MOST_GIVEN, MOST_NORMED, MOST_RESIDUAL, PRODUCTS, what a block has
+// of rows, normed rows, rows that are added and products; PHASES, ROW_WORDS, COMMONS of the table
+// of phases; WARP_RING; those of products.cuh.
 #pragma once
 
 typedef unsigned long long u64;
@@ -105,21 +106,35 @@ template <class E> struct Given {
   template <class Number> __device__ __forceinline__ Element operator[](Number number) const {
     return {at, step, (long long)(number)};
   }
+  __device__ __forceinline__ Given operator+(long long number) const {
+    return {at + number * (at & kPlain ? sizeof(E) : sizeof(u64)), step};
+  }
+  __device__ __forceinline__ explicit operator bool() const { return true; }
 };
+// For normalize_sum.
+template <class E> __device__ __forceinline__ bool are_aligned(const Given<E> &) { return true; }
+template <class Vector, class E>
+__device__ __forceinline__ void store_own(const Vector &vector, const Given<E> &row, bool, int p) {
+#pragma unroll
+  for (int e = 0; e < VECTOR; ++e)
+    row[p * VECTOR + e] = vector.element[e];
+}
 
-// A block's shared memory beside its rings. A row of the table: the phase's form, the number of the
-// next row of a product, how many tiles the phase has, and addresses; what all rows of a form have
-// is common.
+// A block's shared memory; rings follow at RINGS_AT. A row of the table: the phase's form, the
+// number of the next row of a product, how many tiles the phase has, and addresses; what all rows
+// of a form have is common.
 struct Shared {
   u64 table[PHASES][ROW_WORDS], common[COMMONS];
-  __align__(16) T given[MOST_GIVEN], normed[MOST_NORMED];
+  __align__(16) T given[MOST_GIVEN], normed[MOST_NORMED], residual[MOST_RESIDUAL];
   StreamSums partial;
   Sums sums[PRODUCTS];
   cugrt_symbol<long long> gave_up;
   unsigned step;
+  int window; // of a phase's attention
 };
-__shared__ Shared shared;
-extern __shared__ __align__(128) Byte ring[];
+static_assert(sizeof(Shared) <= RINGS_AT, "rings begin behind it");
+extern __shared__ __align__(128) Byte memory_of_block[];
+#define SHARED (*reinterpret_cast<Shared *>(memory_of_block))
 
 // Asks for the first weights of tile `number` of a row's product.
 __device__ void begin_product(const u64 *row, long long number);
@@ -129,20 +144,20 @@ __device__ __forceinline__ void go_on(const u64 *row, long long number) {
   if (number + gridDim.x < row[2])
     begin_product(row, number + gridDim.x);
   else if (row[1] < PHASES)
-    begin_product(shared.table[row[1]], blockIdx.x);
+    begin_product(SHARED.table[row[1]], blockIdx.x);
 }
 
 // A thread in a phase.
 struct Walk {
   const int thread = threadIdx.y * 32 + threadIdx.x;
-  const unsigned step = shared.step;
+  const unsigned step = SHARED.step;
   unsigned tries = 0;
 
   // Of the whole block, whether all have found what they asked for.
   __device__ __forceinline__ bool meet() const {
     const bool late = tries >= MOST_TRIES;
     if (late)
-      cugrt_gave_up(shared.gave_up);
+      cugrt_gave_up(SHARED.gave_up);
     return !__syncthreads_or(late);
   }
 
@@ -214,8 +229,8 @@ template <class E> struct Taken {
 __device__ __forceinline__ void enter(const u64 *words, const cugrt_symbol<long long> &gave_up) {
   if (warp_anew() == 0 && thread_anew() == 0) {
     zero_of_phase = 0;
-    shared.gave_up = gave_up;
-    shared.step = unsigned(load_relaxed(words)) + 1;
+    SHARED.gave_up = gave_up;
+    SHARED.step = unsigned(load_relaxed(words)) + 1;
   }
   __syncthreads();
 }
@@ -226,5 +241,5 @@ __device__ __forceinline__ void leave(u64 *words) {
       join(reinterpret_cast<unsigned *>(words + 1), 1) + 1 != gridDim.x)
     return;
   *reinterpret_cast<unsigned *>(words + 1) = 0;
-  words[0] = shared.step;
+  words[0] = SHARED.step;
 }

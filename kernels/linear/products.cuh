@@ -51,7 +51,10 @@ __device__ __forceinline__ Acc bias_at(const T *bias, long long column) {
 
 // --- Which columns a tile has --------------------------------------------------------------------
 
-struct InOrder {
+// kTile: of a tile, COLUMNS or where whole heads of a head's elements are one (persistent.cuh) its
+// width.
+template <int kOfTile> struct InOrderOf {
+  static constexpr int kTile = kOfTile;
   template <class Place> __device__ __forceinline__ Place column(Place place) const {
     return place;
   }
@@ -63,10 +66,12 @@ struct InOrder {
   __device__ __forceinline__ unsigned apart(unsigned) const { return 8; }
   __device__ __forceinline__ int row(unsigned, int o) const { return o; }
 };
+typedef InOrderOf<COLUMNS> InOrder;
 
 // Heads whose pairs lie beside each other: the first `turned` elements of a head are pairs, (2 i,
 // 2 i + 1) with kInterleaved, else (i, i + turned / 2). kInSixteens: both are multiples of 16.
-template <bool kInterleaved, bool kInSixteens> struct InPairs {
+template <bool kInterleaved, bool kInSixteens, int kOfTile = COLUMNS> struct InPairs {
+  static constexpr int kTile = kOfTile;
   int width, turned;
   __device__ __forceinline__ int element(int place) const { // of a head
     return kInterleaved || place >= turned ? place : place % 2 * (turned / 2) + place / 2;
@@ -325,17 +330,19 @@ __device__ __forceinline__ void join_slices(const Slices &slices, const T *bias,
 }
 
 // Elements of a tile that a thread has, and pairs of neighbours.
-constexpr int kOwn = (ROWS * COLUMNS + kThreads - 1) / kThreads;
-constexpr int kOwnPairs = (ROWS * COLUMNS / 2 + kThreads - 1) / kThreads;
+template <int kTile> constexpr int kOwnOf = (ROWS * kTile + kThreads - 1) / kThreads;
+template <int kTile> constexpr int kOwnPairsOf = (ROWS * kTile / 2 + kThreads - 1) / kThreads;
+constexpr int kOwn = kOwnOf<COLUMNS>, kOwnPairs = kOwnPairsOf<COLUMNS>;
 
 // f(own, row, place, column) for the elements of a tile; own: their numbers among a thread's own.
 template <class Columns, class F>
 __device__ __forceinline__ void each_element(long long rows, long long n, long long first,
                                              Columns columns, F f) {
+  constexpr int kTile = Columns::kTile;
 #pragma unroll
-  for (int own = 0; own < kOwn; ++own) {
+  for (int own = 0; own < kOwnOf<kTile>; ++own) {
     const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
-    const int r = i / COLUMNS, c = i % COLUMNS;
+    const int r = i / kTile, c = i % kTile;
     if (r < ROWS && r < rows && first + c < n)
       f(own, r, c, columns.column(first + c));
   }
@@ -345,10 +352,11 @@ __device__ __forceinline__ void each_element(long long rows, long long n, long l
 template <class Columns, class F>
 __device__ __forceinline__ void each_pair(long long rows, long long n, long long first,
                                           Columns columns, F f) {
+  constexpr int kTile = Columns::kTile;
 #pragma unroll
-  for (int own = 0; own < kOwnPairs; ++own) {
+  for (int own = 0; own < kOwnPairsOf<kTile>; ++own) {
     const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
-    const int r = i / (COLUMNS / 2), c = i % (COLUMNS / 2) * 2;
+    const int r = i / (kTile / 2), c = i % (kTile / 2) * 2;
     if (r < ROWS && r < rows && first + c < n)
       f(own, r, c, int((first + c) % columns.width));
   }
@@ -357,10 +365,10 @@ __device__ __forceinline__ void each_pair(long long rows, long long n, long long
 // The heads of a tile, which has whole ones, normalised one by one, as rms_norm of [heads, width]
 // does it: a warp a head.
 template <class Columns>
-__device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Columns columns,
-                                                Acc epsilon) {
+__device__ __forceinline__ void normalize_heads(T (&sums)[ROWS][Columns::kTile], const T *scale,
+                                                Columns columns, Acc epsilon) {
   constexpr int kVector = 16 / sizeof(T);
-  const int heads = COLUMNS / columns.width, vectors = columns.width / kVector;
+  const int heads = Columns::kTile / columns.width, vectors = columns.width / kVector;
 #pragma unroll 1
   for (int i = threadIdx.y; i < ROWS * heads; i += kWarps) {
     T *head = &sums[i / heads][i % heads * columns.width];
@@ -385,9 +393,9 @@ __device__ __forceinline__ void normalize_heads(Sums &sums, const T *scale, Colu
 // f(own, row, column, value) for the elements of a tile whose pairs are turned, as rotary.cu does
 // it, by what each_pair has found for them.
 template <class Columns, class F>
-__device__ __forceinline__ void each_turned(const Sums &sums, long long rows, long long n,
-                                            long long first, Columns columns,
-                                            const Rotation (&turns)[kOwnPairs], F f) {
+__device__ __forceinline__ void
+each_turned(const T (&sums)[ROWS][Columns::kTile], long long rows, long long n, long long first,
+            Columns columns, const Rotation (&turns)[kOwnPairsOf<Columns::kTile>], F f) {
   each_pair(rows, n, first, columns, [&](int own, int r, int c, int place) {
     const T p = sums[r][c], q = sums[r][c + 1];
     const long long left = columns.column(first + c), right = columns.column(first + c + 1);

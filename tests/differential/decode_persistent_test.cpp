@@ -15,7 +15,15 @@ using Dims = std::vector<int64_t>;
 struct Shape {
   int layers;
   int64_t places, capacity;
+  int64_t window = 0;      // that every second layer sees
+  bool head_norms = false; // of queries and keys
+  bool post_norms = false; // of what is added to the rows
+  bool has_bias = false;   // of queries, keys and values
+  bool one_cache = false;  // places are rows of one sequence, one behind the other
+  bool in_body = false;    // the step is the body of a branch
+  bool of_blocks = false;  // caches are q8_0
   int64_t width = 64, heads = 4, kv_heads = 2, head = 32, inner = 96, vocabulary = 80;
+  int64_t caches() const { return one_cache ? 1 : places; }
   int64_t q() const { return heads * head; }
   int64_t kv() const { return kv_heads * head; }
 };
@@ -50,7 +58,14 @@ std::vector<Parameter> weights_of(const Shape &s) {
                                      {"n2", {s.width}},
                                      {"wg", {s.inner, s.width}},
                                      {"wu", {s.inner, s.width}},
-                                     {"wd", {s.width, s.inner}}})
+                                     {"wd", {s.width, s.inner}},
+                                     {"bq", {s.q()}},
+                                     {"bk", {s.kv()}},
+                                     {"bv", {s.kv()}},
+                                     {"nq", {s.head}},
+                                     {"nk", {s.head}},
+                                     {"n3", {s.width}},
+                                     {"n4", {s.width}}})
       all.push_back({name + std::to_string(i), dims});
   all.push_back({"nh", {s.width}});
   all.push_back({"wh", {s.vocabulary, s.width}});
@@ -61,7 +76,7 @@ std::vector<Parameter> caches_of(const Shape &s) {
   std::vector<Parameter> all;
   for (int i = 0; i < s.layers; ++i)
     for (const std::string name : {"kc", "vc"})
-      all.push_back({name + std::to_string(i), {s.places, s.capacity, s.kv_heads, s.head}});
+      all.push_back({name + std::to_string(i), {s.caches(), s.capacity, s.kv_heads, s.head}});
   return all;
 }
 
@@ -72,8 +87,11 @@ std::string module_text(const Shape &s) {
   for (const Parameter &w : weights_of(s))
     body += "  %" + w.name + "h = cast(%" + w.name + ") {dtype = f16}\n";
   body += "  %x = cast(%given) {dtype = f16}\n";
-  const auto product = [&](const std::string &y, const std::string &of, const std::string &w) {
-    body += "  %" + y + " = matmul(%" + of + ", %" + w + "h) {transpose_b = true}\n";
+  const size_t casts = body.size();
+  const auto product = [&](const std::string &y, const std::string &of, const std::string &w,
+                           const std::string &bias = "") {
+    body += "  %" + y + " = matmul(%" + of + ", %" + w + "h" +
+            (s.has_bias && !bias.empty() ? ", %" + bias + "h" : "") + ") {transpose_b = true}\n";
   };
   const auto norm = [&](const std::string &y, const std::string &of, const std::string &scale) {
     body += "  %" + y + " = rms_norm(%" + of + ", %" + scale + "h) {epsilon = 1e-05}\n";
@@ -82,28 +100,40 @@ std::string module_text(const Shape &s) {
     const std::string i = n(layer);
     norm("h" + i, x, "n1" + i);
     for (const std::string side : {"q", "k", "v"})
-      product(side + i, "h" + i, "w" + side + i);
-    for (const std::string side : {"q", "k"})
-      body += "  %" + side + "r" + i + " = reshape(%" + side + i + ") {shape = [" + n(s.places) +
-              ", " + n(side == "q" ? s.heads : s.kv_heads) + ", " + n(s.head) + "]}\n  %" + side +
-              "t" + i + " = rotary(%" + side + "r" + i + ", %positions)\n";
+      product(side + i, "h" + i, "w" + side + i, "b" + side + i);
+    for (const std::string side : {"q", "k"}) {
+      std::string heads = side + "r" + i;
+      body += "  %" + heads + " = reshape(%" + side + i + ") {shape = [" + n(s.places) + ", " +
+              n(side == "q" ? s.heads : s.kv_heads) + ", " + n(s.head) + "]}\n";
+      if (s.head_norms)
+        norm(side + "n" + i, heads, "n" + side + i), heads = side + "n" + i;
+      body += "  %" + side + "t" + i + " = rotary(%" + heads + ", %positions)\n";
+    }
     for (const auto &[to, from] : {std::pair<std::string, std::string>{"kc", "kt"}, {"vc", "v"}})
       body += "  %" + to + "r" + i + " = reshape(%" + from + i + ") {shape = [" + n(s.places) +
               ", 1, " + n(s.kv_heads) + ", " + n(s.head) + "]}\n  %" + to + "w" + i +
               " = cache_write(%" + to + i + ", %" + to + "r" + i +
-              ", none, %positions, %lengths)\n";
+              (s.one_cache ? ", %rows" : ", none") + ", %positions, %lengths)\n";
     body += "  %qs" + i + " = reshape(%qt" + i + ") {shape = [" + n(s.places) + ", 1, " +
             n(s.heads) + ", " + n(s.head) + "]}\n  %a" + i + " = attention(%qs" + i + ", %kcw" + i +
-            ", %vcw" + i + ", %lengths) {causal = true}\n  %as" + i + " = reshape(%a" + i +
-            ") {shape = [" + n(s.places) + ", " + n(s.q()) + "]}\n";
+            ", %vcw" + i + ", %lengths" + (s.one_cache ? ", none, %rows" : "") +
+            ") {causal = true" +
+            (s.window > 0 && layer % 2 == 0 ? ", window = " + n(s.window) : "") + "}\n  %as" + i +
+            " = reshape(%a" + i + ") {shape = [" + n(s.places) + ", " + n(s.q()) + "]}\n";
+    const auto add = [&](const std::string &y, const std::string &to, std::string of,
+                         const std::string &scale) {
+      if (s.post_norms)
+        norm(of + "n", of, scale), of += "n";
+      body += "  %" + y + " = add(%" + to + ", %" + of + ")\n";
+    };
     product("o" + i, "as" + i, "wo" + i);
-    body += "  %r" + i + " = add(%" + x + ", %o" + i + ")\n";
+    add("r" + i, x, "o" + i, "n3" + i);
     norm("m" + i, "r" + i, "n2" + i);
     product("g" + i, "m" + i, "wg" + i);
     product("u" + i, "m" + i, "wu" + i);
     body += "  %s" + i + " = silu(%g" + i + ")\n  %p" + i + " = mul(%s" + i + ", %u" + i + ")\n";
     product("d" + i, "p" + i, "wd" + i);
-    body += "  %y" + i + " = add(%r" + i + ", %d" + i + ")\n";
+    add("y" + i, "r" + i, "d" + i, "n4" + i);
     x = "y" + i;
   }
   norm("last", x, "nh");
@@ -111,14 +141,27 @@ std::string module_text(const Shape &s) {
   body += "  %result = cast(%logits) {dtype = f32}\n";
   std::string text = "cugrt 1\nfunc @main(%given: " + tensor({s.places, s.width}, "f32") +
                      ", %positions: " + tensor({s.places}, "i32") +
-                     ", %lengths: " + tensor({s.places}, "i32");
+                     ", %lengths: " + tensor({s.places}, "i32") +
+                     ", %rows: " + tensor({s.places}, "i32") + ", %go: tensor<[1], bool>";
+  const std::string result = tensor({s.places, s.vocabulary}, "f32");
+  if (s.in_body) {
+    std::string seen = "%x, %positions, %lengths, %rows";
+    for (const Parameter &cache : caches_of(s))
+      seen += ", %" + cache.name;
+    for (const Parameter &w : weights_of(s))
+      seen += ", %" + w.name + "h";
+    body.insert(casts, "  %all = if %go using (" + seen + ") -> " + result + " {\n");
+    body += "  yield %result\n  } else {\n";
+    product("other", "x", "wh");
+    body += "  %none = cast(%other) {dtype = f32}\n  yield %none\n  }\n";
+  }
   for (const Parameter &cache : caches_of(s))
-    text += ",\n    %" + cache.name + ": inout " + tensor(cache.dims, "f16");
+    text += ",\n    %" + cache.name + ": inout " + tensor(cache.dims, s.of_blocks ? "q8_0" : "f16");
   for (const Parameter &w : weights_of(s))
     text += ",\n    %" + w.name + ": " + tensor(w.dims, "f32");
-  return text + ") -> (" + tensor({s.places, s.vocabulary}, "f32") +
-         ") attributes {num_inputs = " + n(3 + int64_t(caches_of(s).size())) + "} {\n" + body +
-         "  return %result\n}\n";
+  return text + ") -> (" + result +
+         ") attributes {num_inputs = " + n(5 + int64_t(caches_of(s).size())) + "} {\n" + body +
+         "  return %" + (s.in_body ? "all" : "result") + "\n}\n";
 }
 
 /// Bits of f16 from 1/8 to 1/4, either sign, and their values.
@@ -144,7 +187,7 @@ struct Numbers {
         value *= w.dims.size() == 1 ? 1 : 0.25f;
     }
     for (const Parameter &cache : caches_of(s))
-      caches.push_back(halves(count(cache.dims), seed++));
+      caches.push_back(halves(count(cache.dims) / 32 * (s.of_blocks ? 17 : 32), seed++));
   }
   std::vector<float> x(const Shape &s, int step) const {
     return numbers(size_t(s.places * s.width), 100 + uint32_t(step));
@@ -180,12 +223,16 @@ Steps run_steps(const Module &module, const Shape &s, int32_t first, int steps) 
       at.push_back(position_of(first, step, p));
       behind.push_back(at.back() + 1);
     }
-    const Buffer x = upload(given.x(s, step)), positions = upload(at), lengths = upload(behind);
-    std::vector<Value> arguments = {x.tensor(CUGRT_F32, Dims{s.places, s.width}),
-                                    positions.tensor(CUGRT_I32, Dims{s.places}),
-                                    lengths.tensor(CUGRT_I32, Dims{s.places})};
+    const Buffer x = upload(given.x(s, step)), positions = upload(at), lengths = upload(behind),
+                 rows = upload(std::vector<int32_t>(size_t(s.places))),
+                 go = upload(std::vector<uint8_t>{1});
+    std::vector<Value> arguments = {
+        x.tensor(CUGRT_F32, Dims{s.places, s.width}), positions.tensor(CUGRT_I32, Dims{s.places}),
+        lengths.tensor(CUGRT_I32, Dims{s.places}), rows.tensor(CUGRT_I32, Dims{s.places}),
+        go.tensor(CUGRT_BOOL, Dims{1})};
     for (size_t i = 0; i < caches.size(); ++i)
-      arguments.push_back(caches[i].tensor(CUGRT_F16, caches_of(s)[i].dims));
+      arguments.push_back(
+          caches[i].tensor(s.of_blocks ? CUGRT_Q8_0 : CUGRT_F16, caches_of(s)[i].dims));
     const std::vector<Value> results = session.run(executable.function("main"), arguments);
     session.synchronize();
     const std::vector<float> y =
@@ -248,7 +295,7 @@ std::vector<double> reference(const Shape &s, int32_t first, int steps) {
       const std::vector<float> all = given.x(s, step);
       Row x(all.begin() + place * s.width, all.begin() + (place + 1) * s.width);
       for (int layer = 0; layer < s.layers; ++layer) {
-        const std::vector<float> *w = &given.weights[size_t(layer) * 9];
+        const std::vector<float> *w = &given.weights[size_t(layer) * 16];
         const Row h = normed(x, w[0]);
         Row q = product(h, w[1]), k = product(h, w[2]);
         const Row v = product(h, w[3]);
@@ -304,15 +351,60 @@ TEST_CASE("a decode step of small layers is one launch, as exact as its arithmet
   }
 }
 
+/// The step as one launch, and as launches apart: the same bits.
+static void check_together(const Shape &shape) {
+  INFO(shape.layers << " layers, " << shape.places << " places, capacity " << shape.capacity
+                    << ", window " << shape.window << ", norms " << shape.head_norms
+                    << shape.post_norms << ", one cache " << shape.one_cache);
+  const int32_t first = int32_t(shape.capacity) - 4 - int32_t(shape.places);
+  const Module module = Module::parse(module_text(shape));
+  const auto made = [&](const std::string &is_one) {
+    return module.run_passes({}, {"fuse.persistent=" + is_one, "codegen.programmatic=true",
+                                  "target.compute_capability=90", "target.multiprocessors=132",
+                                  "target.cooperative_bodies=true"});
+  };
+  const Module together = made("true"), apart = made("false");
+  CHECK(together.print().find("decode_persistent_f16") != std::string::npos);
+  const Steps one = run_steps(together, shape, first, 4), many = run_steps(apart, shape, first, 4);
+  CHECK(one.logits == many.logits);
+  CHECK(one.caches == many.caches);
+}
+
 TEST_CASE("a decode step of one launch has the bits of five launches a layer") {
-  for (const Shape &shape : {Shape{2, 1, 64}, Shape{2, 1, 600}, Shape{3, 2, 64}}) {
-    const int32_t first = int32_t(shape.capacity) - 6;
-    const Module module = Module::parse(module_text(shape));
-    const Module apart =
-        module.run_passes({}, {"fuse.persistent=false", "codegen.programmatic=true",
-                               "target.compute_capability=90", "target.multiprocessors=132"});
-    const Steps one = run_steps(module, shape, first, 4), many = run_steps(apart, shape, first, 4);
-    CHECK(one.logits == many.logits);
-    CHECK(one.caches == many.caches);
-  }
+  for (const Shape &shape : {Shape{2, 1, 64}, Shape{2, 1, 600}, Shape{3, 2, 64}})
+    check_together(shape);
+}
+
+TEST_CASE("a decode step in a branch is one launch, too, with the same bits") {
+  Shape shape{2, 1, 64};
+  shape.in_body = true;
+  check_together(shape);
+  const Module alone = Module::parse(module_text(shape)).run_passes();
+  CHECK(alone.print().find("decode_persistent") == std::string::npos); // of no device
+}
+
+TEST_CASE("a step of rows of one sequence is one launch with the same bits") {
+  Shape shape{2, 5, 300};
+  shape.one_cache = shape.has_bias = true;
+  check_together(shape);
+}
+
+TEST_CASE("heads that are normed are a phase of one launch, with the same bits") {
+  Shape shape{2, 2, 300};
+  shape.head_norms = true;
+  check_together(shape);
+}
+
+TEST_CASE("sums before norms, and windows, are of one launch with the same bits") {
+  Shape shape{2, 1, 600};
+  shape.window = 40;
+  shape.head_norms = shape.post_norms = true;
+  check_together(shape);
+}
+
+TEST_CASE("rows go to caches of blocks in one launch, with the same bits") {
+  Shape shape{2, 2, 64};
+  shape.of_blocks = true;
+  shape.head = 64;
+  check_together(shape);
 }

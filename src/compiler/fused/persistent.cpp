@@ -4,13 +4,13 @@
 #include "base/type/state_scope.h"
 #include "compiler/fused/kernel_text.h"
 #include "compiler/fused/phase_table.h"
+#include "compiler/fused/phase_words.h"
 #include "ops/attention/grouped_form.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 namespace cugrt::codegen {
@@ -18,24 +18,26 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr int64_t kPhaseWarps = 8; // of a block
-/// Of shared memory: what kernels have without asking for more; sums of warps and what else phases
-/// have; what the driver takes.
-constexpr int64_t kMostStaticBytes = 48 << 10, kSumBytes = 10 << 10, kDriverBytes = 1 << 10;
+/// Of shared memory: sums of warps and what else is of one size; what norms and attention have
+/// beside; what the driver takes.
+constexpr int64_t kSumBytes = 2 * 8 * 8 * 17 * 4 + 128, kStaticBytes = 1 << 10,
+                  kDriverBytes = 1 << 10;
 /// Of a launch, on every device and driver.
 constexpr int64_t kMostParameterBytes = 4096, kSymbolBytes = 40;
-constexpr int64_t kHeadWords = 16; // words before those of phases
 constexpr int64_t kMostSlots = 4, kRingAlignment = 128;
+constexpr int64_t kMostHead = 128; // of attention: beyond, ptxas spills
 
 Status unsupported(std::string why) { return Status::error(Code::unsupported, std::move(why)); }
 
-class PersistentWriter {
+class PersistentWriter : PhaseWords {
 public:
   PersistentWriter(KernelTable &table, ir::FunctionBuilder &builder, const PersistentRun &run)
-      : table_(table), builder_(builder), run_(run) {}
+      : PhaseWords(builder), table_(table), run_(run) {}
 
   Status run() {
     for (const ir::ValueId value : run_.exchanged)
       add_words(value, element_count(exprs(), type_of(value).dims));
+    find_attention();
     for (const auto &phase : run_.phases)
       if (const auto *product = std::get_if<ProductKernel>(&phase))
         CUGRT_TRY(add(*product));
@@ -43,71 +45,13 @@ public:
         CUGRT_TRY(add(std::get<AttentionPhase>(phase)));
     if (!words_known_)
       return unsupported("rows between phases are of no known size");
-    CUGRT_TRY(size_rings());
     return emit();
   }
 
 private:
-  ir::ExprPool &exprs() { return builder_.module().exprs; }
-  ir::Type type_of(ir::ValueId value) const {
-    return builder_.module().types[builder_.function().value(value).type];
-  }
-  int64_t constant(ir::ExprId value) {
-    const std::optional<int64_t> known = exprs().as_constant(value);
-    words_known_ = words_known_ && known;
-    return known.value_or(0);
-  }
-
-  // --- What phases read and write ----------------------------------------------------------------
-
-  int64_t take_words(int64_t count) {
-    const int64_t at = word_count_;
-    word_count_ += (count + 1) / 2 * 2; // pairs are read whole
-    return at;
-  }
-  void add_words(ir::ValueId value, ir::ExprId count) {
-    words_of_[value.index] = take_words(constant(count));
-  }
-  bool is_exchanged(ir::ValueId value) const { return words_of_.contains(value.index); }
-  static std::string words_at(int64_t at) { return "(u64)(words + " + std::to_string(at) + ")"; }
-
-  /// A parameter of the kernel: each tensor once.
-  std::string parameter(ir::ValueId value, ir::Access access) {
-    const auto [at, is_new] = parameter_of_.try_emplace(value.index, tensors_.size());
-    if (is_new)
-      tensors_.push_back({value, access});
-    else if (tensors_[at->second].access != access)
-      tensors_[at->second].access = ir::Access::inout;
-    return "(u64)t" + std::to_string(at->second);
-  }
-  /// Of rows: where their words are, or of what other launches read and write the address.
-  std::string rows(ir::ValueId value, ir::Access access) {
-    return is_exchanged(value) ? words_at(words_of_.at(value.index))
-                               : parameter(value, access) + " | kPlain";
-  }
-
-  static PhaseEntry address(const std::string &type, const std::string &name, std::string value) {
-    return {type + " *const " + name + " = (" + type + " *)", "", std::move(value)};
-  }
-  static PhaseEntry taken(const std::string &name, std::string value) {
-    return {"const u64 " + name + " = ", "", std::move(value)};
-  }
-  static PhaseEntry given(const std::string &element, const std::string &name, std::string value) {
-    return {"const Given<" + element + "> " + name + " = {", ", walk.step}", std::move(value)};
-  }
-
-  static std::string whole(const std::string &name, int64_t value) {
-    return "  constexpr long long " + name + " = " + std::to_string(value) + ";\n";
-  }
-  static std::string number(const std::string &name, double value) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%a", value);
-    return "  constexpr Acc " + name + " = Acc(" + text + ");\n";
-  }
-
   Result<PhaseEntry> entry_of(const KernelParameter &p) {
     const bool is_beside = p.name.starts_with("beside");
-    if (p.name == kPhaseRows)
+    if (p.name == kPhaseRows || p.name == kPhaseResidual)
       return taken(p.name, rows(p.tensor, p.access));
     if (p.access == ir::Access::out)
       return given(p.element, p.name, rows(p.tensor, p.access));
@@ -124,18 +68,46 @@ private:
   // --- Phases ------------------------------------------------------------------------------------
 
   Status add(const ProductKernel &kernel) {
-    if (kernel.sum)
-      return unsupported("a sum before a norm is no phase");
-    for (const ProductPart &part : kernel.parts)
-      if (part.turn && part.turn->norm)
-        return unsupported("heads that are normed are no tiles of a phase");
     if (constant(kernel.rows) != kernel.most_rows)
       return unsupported("the number of rows is not known");
     if (phases_.empty())
       dtype_ = kernel.dtype, rows_ = kernel.most_rows;
     if (kernel.dtype != dtype_ || kernel.most_rows != rows_)
       return unsupported("phases have one dtype and one number of rows");
-    CUGRT_ASSIGN(ProductPhase made, write_phase(table_, builder_, kernel));
+    if (kernel.parts.front().products.empty())
+      return add_heads(kernel);
+    // Tiles of products have no whole heads: what norms these is a phase of its own.
+    ProductKernel products = kernel, heads = kernel;
+    heads.parts.clear();
+    for (ProductPart &part : products.parts)
+      if (part.turn && part.turn->norm) {
+        const ir::ExprId columns = exprs().constant(part.columns);
+        heads.parts.push_back(part);
+        heads.parts.back().products.clear();
+        heads.parts.back().head = part.turn->width;
+        part.turn.reset();
+        part.append.reset();
+        part.result = heads.parts.back().heads =
+            builder_.alloc("heads", builder_.module().types.tensor(dtype_, {kernel.rows, columns}));
+        add_words(part.result, exprs().mul(kernel.rows, columns));
+      }
+    CUGRT_ASSIGN(ProductPhase made, write_phase(table_, builder_, products));
+    if (kernel.norm && options_.empty())
+      options_ = made.options;
+    if (kernel.norm && options_ != made.options)
+      return unsupported("norms of phases are of rows of one length");
+    CUGRT_TRY(add(products, std::move(made)));
+    return heads.parts.empty() ? Status() : add_heads(heads);
+  }
+
+  Status add_heads(const ProductKernel &kernel) {
+    for (const ProductPart &part : kernel.parts)
+      most_given_ = std::max(most_given_, rows_ * part.head);
+    CUGRT_ASSIGN(ProductPhase made, write_heads(table_, builder_, kernel));
+    return add(kernel, std::move(made));
+  }
+
+  Status add(const ProductKernel &kernel, ProductPhase made) {
     Phase phase;
     phase.functions = std::move(made.functions);
     phase.declarations = std::move(made.declarations);
@@ -163,20 +135,18 @@ private:
       }
     for (size_t i = 0; i < kernel.parts.size(); ++i)
       if (const auto &append = kernel.parts[i].append) {
-        const int64_t tiles = (kernel.parts[i].columns + kStreamColumns - 1) / kStreamColumns,
-                      at = take_words(tiles);
+        const ProductPart &part = kernel.parts[i];
+        const int64_t each = part.heads.valid() ? part.head : kStreamColumns,
+                      tiles = (part.columns + each - 1) / each, at = take_words(tiles);
         arrivals_[append->cache.index] = {at, tiles};
         phase.entries.push_back(
             address("u64", std::string(kPhaseTiles) + std::to_string(i), words_at(at)));
       }
-    if (kernel.norm && options_.empty())
-      options_ = made.options;
-    if (kernel.norm && options_ != made.options)
-      return unsupported("norms of phases are of rows of one length");
     uses_.add(made.uses);
     const int64_t elements = kernel.most_rows * kernel.depth;
     most_given_ = std::max(most_given_, elements);
     most_normed_ = std::max(most_normed_, kernel.norm ? elements : 1);
+    most_residual_ = std::max(most_residual_, kernel.sum ? elements : 1);
     most_products_ = std::max(most_products_, made.products);
     slot_bytes_ = std::max(slot_bytes_, (made.slot_bytes + kRingAlignment - 1) / kRingAlignment *
                                             kRingAlignment);
@@ -194,6 +164,32 @@ private:
     return "s" + std::to_string(number);
   }
 
+  std::optional<GroupedForm> form_of(const AttentionPhase &phase) {
+    const ir::Type y = type_of(phase.result), keys = type_of(phase.keys);
+    const GroupedCall call = {.dtype = y.dtype,
+                              .cache = keys.dtype,
+                              .sequences = constant(y.dims[0]),
+                              .queries = constant(y.dims[1]),
+                              .capacity = constant(keys.dims[1]),
+                              .heads = constant(y.dims[2]),
+                              .kv_heads = constant(keys.dims[2]),
+                              .width = constant(y.dims[3]),
+                              .window = phase.window,
+                              .has_mask = false};
+    return words_known_ ? grouped_form(call, table_.choice()) : std::nullopt;
+  }
+  /// One text attends in all phases. Where there are windows each phase has its own, or all; and
+  /// where they would have fewer chunks than without one they see no more positions than those
+  /// have, so that the chunks are the same.
+  void find_attention() {
+    for (const auto &phase : run_.phases)
+      if (const auto *attention = std::get_if<AttentionPhase>(&phase)) {
+        const std::optional<GroupedForm> form = form_of(*attention);
+        splits_ = std::max(splits_, form ? form->splits : 1);
+        has_windows_ = has_windows_ || attention->window > 0;
+      }
+  }
+
   Status add(const AttentionPhase &phase) {
     const ir::Type q = type_of(phase.q), keys = type_of(phase.keys);
     const ir::Type result = type_of(phase.result);
@@ -201,38 +197,39 @@ private:
                   heads = constant(result.dims[2]), width = constant(result.dims[3]),
                   kv_heads = constant(keys.dims[2]), capacity = constant(keys.dims[1]);
     const auto arrived = [&](ir::ValueId cache) { return arrivals_.find(cache.index); };
-    if (!words_known_ || q.dtype != keys.dtype || !q.strides.empty() || !keys.strides.empty() ||
-        !is_exchanged(phase.q) || !is_exchanged(phase.result) ||
-        arrived(phase.keys) == arrivals_.end() || arrived(phase.values) == arrivals_.end())
+    if (!words_known_ || !q.strides.empty() || !keys.strides.empty() || !is_exchanged(phase.q) ||
+        !is_exchanged(phase.result) || arrived(phase.keys) == arrivals_.end() ||
+        arrived(phase.values) == arrivals_.end())
       return unsupported("attention is a phase between others of the same dtype");
-    const std::optional<GroupedForm> form = grouped_form({.dtype = q.dtype,
-                                                          .cache = keys.dtype,
-                                                          .sequences = sequences,
-                                                          .queries = queries,
-                                                          .capacity = capacity,
-                                                          .heads = heads,
-                                                          .kv_heads = kv_heads,
-                                                          .width = width,
-                                                          .window = phase.window,
-                                                          .has_mask = false},
-                                                         table_.choice());
+    if (width > kMostHead)
+      return unsupported("heads of more than " + std::to_string(kMostHead) +
+                         " elements leave a phase too few registers");
+    std::optional<GroupedForm> form = form_of(phase);
     if (!form || queries != 1)
       return unsupported("attention of this form is no phase");
+    form->splits = splits_;
     const int64_t units = heads / form->share, pieces = sequences * units * form->splits;
     const bool has_lengths = phase.lengths.valid();
-    const bool is_wide = has_lengths && type_of(phase.lengths).dtype == ir::DType::i64;
+    const bool has_places = phase.places.valid();
+    const auto is_wide = [&](ir::ValueId ids) { return type_of(ids).dtype == ir::DType::i64; };
     std::string options = "#define MAX_WIDTH " + std::to_string(width) + "\n#define SHARE " +
                           std::to_string(form->share) + "\n";
+    if (keys.dtype == ir::DType::q8_0)
+      options += "#define CACHE_Q8_0\n";
     if (form->splits > 1)
       options += "#define SPLIT " + std::to_string(form->splits) + "\n";
     if (phase.causal)
       options += "#define CAUSAL\n";
     if (has_lengths)
       options += "#define HAS_LENGTHS\n";
-    if (is_wide)
+    if (has_lengths && is_wide(phase.lengths))
       options += "#define WIDE_LENGTHS\n";
-    if (phase.window > 0)
-      options += "#define WINDOW " + std::to_string(phase.window) + "\n";
+    if (has_places)
+      options += "#define HAS_PLACES\n";
+    if (has_places && is_wide(phase.places))
+      options += "#define WIDE_PLACES\n";
+    if (has_windows_) // of each phase its own
+      options += "#define WINDOW (SHARED.window)\n";
     if (!attention_options_.empty() && attention_options_ != options)
       return unsupported("attention is of one form in all phases");
     attention_options_ = options;
@@ -242,16 +239,20 @@ private:
     Phase made;
     made.blocks = std::min(pieces, form->blocks);
     const std::string element(element_type(q.dtype));
-    const auto &[keys_at, tiles] = arrived(phase.keys)->second;
+    const auto &[keys_at, key_tiles] = arrived(phase.keys)->second;
+    const auto &[values_at, value_tiles] = arrived(phase.values)->second;
     made.entries = {taken("from_q", rows(phase.q, ir::Access::in)),
                     address("const Cached", "keys", parameter(phase.keys, ir::Access::in)),
                     address("const Cached", "values", parameter(phase.values, ir::Access::in)),
                     address("u64", "arrived_keys", words_at(keys_at)),
-                    address("u64", "arrived_values", words_at(arrived(phase.values)->second.first)),
+                    address("u64", "arrived_values", words_at(values_at)),
                     given(element, "y", rows(phase.result, ir::Access::out))};
     if (has_lengths)
       made.entries.push_back(
           address("const attention::Length", "lengths", parameter(phase.lengths, ir::Access::in)));
+    if (has_places)
+      made.entries.push_back(
+          address("const attention::Place", "places", parameter(phase.places, ir::Access::in)));
     if (form->splits > 1) {
       const ir::ExprId count = exprs().constant(sequences * heads * form->splits * (width + 2));
       const ir::ValueId parts =
@@ -267,45 +268,61 @@ private:
                                       {"width", width},
                                       {"capacity", capacity},
                                       {"pieces", made.blocks},
-                                      {"tiles", tiles}})
+                                      {"key_tiles", key_tiles},
+                                      {"value_tiles", value_tiles}})
       made.constants += whole(name, value);
+    if (has_places)
+      made.constants += whole("cache_rows", constant(keys.dims[0]));
     made.constants +=
         number("scale", phase.scale == 0 ? 1 / std::sqrt(double(width)) : phase.scale);
-    made.body = std::string("  walk.await(arrived_keys, tiles);\n"
-                            "  walk.await(arrived_values, tiles);\n"
-                            "  const T *const q = shared.given;\n"
-                            "  if (!walk.gather(from_q, shared.given, "
-                            "int(sequences * heads * width)))\n    return false;\n"
-                            "  if (walk.thread < attention::kThreads)\n"
-                            "    attention::attend_pieces(ring + 8 * WARP_RING, "
-                            "walk.thread, unsigned(number), unsigned(pieces), q,\n"
-                            "                             keys, values, ") +
-                (has_lengths ? "lengths, " : "") + (form->splits > 1 ? "parts, counters, " : "") +
-                "y, sequences, queries, heads, kv_heads,\n"
-                "                             width, capacity, scale);\n"
-                "  __syncthreads();\n  return true;\n";
+    if (has_windows_) {
+      made.entries.push_back(
+          taken("window", phase.window > 0 ? std::to_string(phase.window) : "0x7fffffff"));
+      made.body = "  if (walk.thread == 0)\n    SHARED.window = int(window);\n";
+    }
+    made.body += std::string("  walk.await(arrived_keys, key_tiles);\n"
+                             "  walk.await(arrived_values, value_tiles);\n"
+                             "  const T *const q = SHARED.given;\n"
+                             "  if (!walk.gather(from_q, SHARED.given, "
+                             "int(sequences * heads * width)))\n    return false;\n"
+                             "  if (walk.thread < attention::kThreads)\n"
+                             "    attention::attend_pieces(ring + 8 * WARP_RING, "
+                             "walk.thread, unsigned(number), unsigned(pieces), q,\n"
+                             "                             keys, values, ") +
+                 (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
+                 (form->splits > 1 ? "parts, counters, " : "") +
+                 "y, sequences, queries, heads, kv_heads,\n"
+                 "                             width, capacity, " +
+                 (has_places ? "cache_rows, " : "") +
+                 "scale);\n"
+                 "  __syncthreads();\n  return true;\n";
     phases_.push_back(std::move(made));
     return {};
   }
 
   // --- The launch --------------------------------------------------------------------------------
 
-  /// As many slots and stages as shared memory has room for.
-  Status size_rings() {
-    const int64_t most = shared_bytes_of_multiprocessor(table_.choice().target) - kDriverBytes;
-    const int64_t stage = grouped_.stages > 0 ? grouped_.shared_bytes / grouped_.stages : 0;
+  /// As many slots and stages as shared memory has room for behind the table and rows.
+  Status size_rings(const PhaseTable &table) {
+    const int64_t words = int64_t(table.phases().size() * table.row_words() +
+                                  std::max<size_t>(table.common_words(), 1)),
+                  elements = most_given_ + most_normed_ + most_residual_ +
+                             most_products_ * rows_ * kStreamColumns;
+    rings_at_ =
+        (words * 8 + elements * ir::info(dtype_).bytes_per_block + kSumBytes + kRingAlignment - 1) /
+        kRingAlignment * kRingAlignment;
     slots_ = kMostSlots;
-    const auto bytes = [&] { return slots_ * slot_bytes_ + grouped_.stages * stage; };
-    const int64_t room = most - kMostStaticBytes;
+    const auto bytes = [&] { return slots_ * slot_bytes_ + grouped_.shared_bytes; };
+    const int64_t room = shared_bytes_of_multiprocessor(table_.choice().target) - kDriverBytes -
+                         kStaticBytes - rings_at_;
     while (bytes() > room && (slots_ > 1 || grouped_.stages > 2))
-      if (grouped_.stages > 2 && (slots_ == 1 || grouped_.stages * stage > slots_ * slot_bytes_))
-        --grouped_.stages;
+      if (grouped_.stages > 2 && (slots_ == 1 || grouped_.shared_bytes > slots_ * slot_bytes_))
+        --grouped_.stages, grouped_.shared_bytes -= grouped_.stage_bytes;
       else
         --slots_;
-    ring_bytes_ = bytes();
-    return ring_bytes_ > room || slot_bytes_ == 0
-               ? unsupported("a block has no room for the rings of its phases")
-               : Status();
+    return bytes() > room || slot_bytes_ == 0
+               ? unsupported("a block has no room for the table, rows and rings of its phases")
+               : (ring_bytes_ = bytes(), Status());
   }
 
   std::string defines_text(const PhaseTable &table) const {
@@ -319,12 +336,14 @@ private:
     define(true, "SLOTS " + std::to_string(slots_));
     define(true, "ROWS " + std::to_string(rows_));
     define(true, "COLUMNS " + std::to_string(kStreamColumns));
+    define(true, "RINGS_AT " + std::to_string(rings_at_));
     define(true, "WARP_RING " + std::to_string(slots_ * slot_bytes_ / kPhaseWarps));
     define(true, "PHASES " + std::to_string(table.phases().size()));
     define(true, "ROW_WORDS " + std::to_string(table.row_words()));
     define(true, "COMMONS " + std::to_string(std::max<size_t>(table.common_words(), 1)));
     define(true, "MOST_GIVEN " + std::to_string(most_given_));
     define(true, "MOST_NORMED " + std::to_string(most_normed_));
+    define(true, "MOST_RESIDUAL " + std::to_string(most_residual_));
     define(true, "PRODUCTS " + std::to_string(most_products_));
     define(uses_.uses_f16, "USES_F16");
     define(uses_.uses_bf16, "USES_BF16");
@@ -343,13 +362,7 @@ private:
 
   Status emit() {
     const PhaseTable table(std::move(phases_));
-    const int64_t statics =
-        int64_t(table.phases().size() * table.row_words() + table.common_words()) * 8 +
-        (most_given_ + most_normed_ + most_products_ * rows_ * kStreamColumns) *
-            ir::info(dtype_).bytes_per_block +
-        kSumBytes;
-    if (statics > kMostStaticBytes)
-      return unsupported("a block has no room for the table of its phases");
+    CUGRT_TRY(size_rings(table));
     if (int64_t(tensors_.size() + 1) * 8 + int64_t(symbols_.size() + 1) * kSymbolBytes >
         kMostParameterBytes)
       return unsupported("phases have more parameters than a launch");
@@ -372,12 +385,12 @@ private:
                    parameters, ") {\n") +
            "  BEGIN_EARLY();\n" + table.fill_text() +
            "  enter(words, step);\n"
-           "  begin_product(shared.table[" +
+           "  begin_product(SHARED.table[" +
            std::to_string(table.next_product(0)) +
            "], blockIdx.x);\n"
            "#pragma unroll 1\n"
            "  for (int p = 0; p < PHASES; ++p) {\n"
-           "    const u64 *const row = shared.table[p];\n"
+           "    const u64 *const row = SHARED.table[p];\n"
            "    if (blockIdx.x >= row[2])\n"
            "      go_on(row, blockIdx.x);\n"
            "#pragma unroll 1\n"
@@ -429,28 +442,19 @@ private:
       blocks = std::max(blocks, phase.blocks);
     blocks = std::min(blocks, table_.choice().target.multiprocessors);
     for (; blocks > 1; blocks /= 2) {
-      launch.variant("", {}, exprs().constant(blocks), {32, kPhaseWarps, 1}, ring_bytes_);
+      launch.variant("", {}, exprs().constant(blocks), {32, kPhaseWarps, 1},
+                     rings_at_ + ring_bytes_);
       launch.cooperative();
     }
-    launch.variant("", {}, exprs().constant(1), {32, kPhaseWarps, 1}, ring_bytes_);
+    launch.variant("", {}, exprs().constant(1), {32, kPhaseWarps, 1}, rings_at_ + ring_bytes_);
     launch.emit(run_.location);
   }
 
   KernelTable &table_;
-  ir::FunctionBuilder &builder_;
   const PersistentRun &run_;
 
-  struct Tensor {
-    ir::ValueId value;
-    ir::Access access;
-  };
-  std::vector<Tensor> tensors_; // parameters of the kernel
-  std::map<uint32_t, size_t> parameter_of_;
   std::vector<KernelParameter> symbols_;
   std::vector<std::string> symbol_texts_;
-  int64_t word_count_ = kHeadWords;
-  bool words_known_ = true;
-  std::map<uint32_t, int64_t> words_of_; // by value
   std::map<uint32_t, std::pair<int64_t, int64_t>>
       arrivals_; // by cache: words of tiles, and how many
 
@@ -459,11 +463,14 @@ private:
   int64_t rows_ = 1;
   std::vector<std::string> options_; // of norms
   ElementParameters uses_;
-  int64_t most_given_ = 1, most_normed_ = 1, most_products_ = 1, slot_bytes_ = 0, slots_ = 1;
+  int64_t most_given_ = 1, most_normed_ = 1, most_residual_ = 1, most_products_ = 1,
+          slot_bytes_ = 0, slots_ = 1;
   bool has_numbers_ = false, has_repacked_ = false;
   std::string attention_options_;
   GroupedForm grouped_{};
-  int64_t ring_bytes_ = 0;
+  int64_t splits_ = 1;
+  bool has_windows_ = false;
+  int64_t rings_at_ = 0, ring_bytes_ = 0; // in a block's shared memory
 };
 
 } // namespace

@@ -15,13 +15,14 @@ namespace cugrt::codegen {
 
 /// Attention of one query a sequence over caches, in the form of ops/attention/grouped_form.h.
 struct AttentionPhase {
-  ir::ValueId q, keys, values, lengths; // lengths may be invalid
-  ir::ValueId result;                   // allocated
+  ir::ValueId q, keys, values, lengths, places; // the last two may be invalid
+  ir::ValueId result;                           // allocated
   bool causal;
   int64_t window; // 0: none
   double scale;   // 0: by the width
 };
 
+/// Products; or of rows that went to caches where they stood, parts without them.
 struct PersistentRun {
   std::vector<std::variant<ProductKernel, AttentionPhase>> phases;
   std::vector<ir::ValueId> exchanged; // results that other phases read, and nothing else

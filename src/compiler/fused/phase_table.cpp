@@ -10,6 +10,7 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr size_t kWriters = 8; // of the table: each warp's first thread
+const std::string kRing = "  Byte *const ring = memory_of_block + RINGS_AT;\n";
 
 std::string key_of(const Phase &phase) {
   std::string key = phase.functions + phase.constants + phase.ahead + phase.body;
@@ -63,7 +64,7 @@ std::string PhaseTable::entries_text(size_t form, bool ahead) const {
   const std::vector<PhaseEntry> &entries = first_of(form).entries;
   for (size_t e = 0; e < entries.size(); ++e)
     if (!ahead || entries[e].is_ahead)
-      text += "  " + entries[e].before + (is_common_[form][e] ? "shared.common[" : "row[") +
+      text += "  " + entries[e].before + (is_common_[form][e] ? "SHARED.common[" : "row[") +
               std::to_string(places_[form][e]) + "]" + entries[e].after + ";\n";
   return text;
 }
@@ -73,12 +74,12 @@ std::string PhaseTable::form_text(size_t form) const {
   std::string text = "namespace form" + std::to_string(form) + " {\n\n" + own.functions;
   if (own.is_product())
     text += "__device__ __forceinline__ void begin(const u64 *row, long long ahead) {\n" +
-            own.constants + entries_text(form, true) + "  const T *const x = nullptr;\n" +
+            own.constants + entries_text(form, true) + kRing + "  const T *const x = nullptr;\n" +
             own.ahead + "}\n\n";
   std::vector<std::string> parameters = {"const u64 *row", "long long number"};
   parameters.insert(parameters.end(), own.symbols.begin(), own.symbols.end());
   return text + wrapped("__device__ __forceinline__ bool run(", parameters, ") {\n") +
-         "  Walk walk;\n" + own.constants + entries_text(form, false) + own.declarations +
+         "  Walk walk;\n" + kRing + own.constants + entries_text(form, false) + own.declarations +
          own.body + "}\n\n} // namespace form" + std::to_string(form) + "\n\n";
 }
 
@@ -105,10 +106,10 @@ size_t PhaseTable::next_product(size_t row) const {
 std::string PhaseTable::fill_text() const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < commons_.size(); ++i)
-    lines.push_back("shared.common[" + std::to_string(i) + "] = " + commons_[i]);
+    lines.push_back("SHARED.common[" + std::to_string(i) + "] = " + commons_[i]);
   for (size_t p = 0; p < phases_.size(); ++p) {
     const size_t form = form_of_[p];
-    const std::string row = "shared.table[" + std::to_string(p) + "][";
+    const std::string row = "SHARED.table[" + std::to_string(p) + "][";
     lines.push_back(row + "0] = " + std::to_string(form));
     lines.push_back(row + "1] = " +
                     std::to_string(phases_[p].is_product() ? next_product(p + 1) : phases_.size()));

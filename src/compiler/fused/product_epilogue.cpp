@@ -68,16 +68,20 @@ std::string ProductEpilogue::append(const CacheAppend &to, const std::string &p,
     sequence = "cache_sequence(" + given + ", " + own + ", " + sequence + ", " + rows + ")";
   }
   const ir::DType dtype = type_of(to.cache).dtype;
-  const std::string element(element_type(dtype));
+  const bool is_blocks = ir::info(dtype).kind == ir::DTypeKind::block;
+  const std::string element(is_blocks ? "unsigned char" : element_type(dtype));
   uses_.uses_f16 = uses_.uses_f16 || dtype == ir::DType::f16;
   uses_.uses_bf16 = uses_.uses_bf16 || dtype == ir::DType::bf16;
   const std::string cache = tensor("cache" + p, element, to.cache, ir::Access::inout);
   const std::string lines = "      const long long at = cache_position(" + place + capacity +
                             ");\n      to[own] = at < 0 ? -1 : (" + sequence + " * " + capacity +
                             " + at) * n" + p + ";\n";
-  early_ += "    long long to[" + std::string(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
+  early_ += "    long long to[" + own(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
             (in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
                       : over("each_element", p, "int own, int r, int, long long", lines));
+  if (is_blocks)
+    return "      if (to[own] >= 0)\n        store_cached(" + cache +
+           ", to[own] + column, Acc(value));\n";
   return "      if (to[own] >= 0)\n        " + cache +
          "[to[own] + column] = " + (dtype == kernel_.dtype ? "value" : element + "(Acc(value))") +
          ";\n";
@@ -150,6 +154,39 @@ Status ProductEpilogue::write_elements(const ProductPart &part, const std::strin
   return {};
 }
 
+std::string ProductEpilogue::pairs_text(const HeadTurn &turn, const std::string &name,
+                                        const std::string &more) {
+  return "  const InPairs<" + truth(turn.interleaved) + ", " + truth(turns_sixteens(turn)) + more +
+         "> " + name + " = {" + std::to_string(turn.width) + ", " + std::to_string(turn.turned) +
+         "};\n";
+}
+
+/// A tile is a head, in the place of rows.
+Status ProductEpilogue::write_heads(const ProductPart &part, const std::string &p) {
+  own_columns_ = part.head;
+  const std::string n = size("n" + p, part.columns), width = std::to_string(own_columns_),
+                    tile = "[1][ROWS][" + width + "]", tiles = "tiles" + p;
+  const std::string heads =
+      tensor("beside" + p, std::string(element_type(kernel_.dtype)), part.heads, ir::Access::in);
+  declared_ += (part.turn ? pairs_text(*part.turn, "columns" + p, ", " + width)
+                          : "  const InOrderOf<" + width + "> columns" + p + ";\n") +
+               "  const long long " + tiles + " = " + n + " / " + width + ";\n";
+  body_ += "\n  if (tile < " + tiles + ") {\n    const long long first = tile * " + width +
+           ";\n    T(&sums)" + tile + " = *(T(*)" + tile + ")SHARED.given;\n";
+  early_.clear();
+  const size_t begin = body_.size();
+  body_ +=
+      over("each_element", p, "int, int r, int c, long long column",
+           "      sums[0][r][c] = " + heads + "[Index(r) * Index(n" + p + ") + Index(column)];\n") +
+      "    if (!walk.meet())\n      return false;\n";
+  CUGRT_TRY(write_epilogue(part, p));
+  body_.insert(begin, early_);
+  if (part.append)
+    body_ += "    walk.arrive(" + std::string(kPhaseTiles) + p + " + tile);\n";
+  body_ += "    __syncthreads();\n    return true;\n  }\n  tile -= " + tiles + ";\n";
+  return {};
+}
+
 Status ProductEpilogue::write_turn(const HeadTurn &turn, const std::string &p,
                                    const std::string &store) {
   const ir::DType ids = type_of(turn.positions).dtype;
@@ -167,7 +204,7 @@ Status ProductEpilogue::write_turn(const HeadTurn &turn, const std::string &p,
                 scalar("turn_scale" + p, turn.scale) + ")";
   }
   early_ +=
-      "    Rotation turns[kOwnPairs];\n" +
+      "    Rotation turns[" + own("kOwnPairs") + "];\n" +
       over("each_pair", p, "int own, int r, int, int place",
            "      if (place < columns" + p + ".turned)\n        turns[own] = " + rotation + ";\n");
   body_ += "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +

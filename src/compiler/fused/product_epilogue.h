@@ -4,6 +4,7 @@
 
 #include "compiler/fused/kernel_parameters.h"
 #include "compiler/fused/products.h"
+#include "ops/linear/stream_form.h"
 
 namespace cugrt::codegen {
 
@@ -26,6 +27,9 @@ protected:
   }
 
   Status write_epilogue(const ProductPart &part, const std::string &p);
+  /// A call of each_element or each_pair.
+  static std::string over(const std::string &what, const std::string &p,
+                          const std::string &parameters, const std::string &lines);
 
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
@@ -34,10 +38,24 @@ protected:
   std::string functions_, body_, early_;
   ElementParameters uses_;
 
+  /// A part of heads, in the place of a product's.
+  Status write_heads(const ProductPart &part, const std::string &p);
+  static std::string truth(bool holds) { return holds ? "true" : "false"; }
+  static bool turns_sixteens(const HeadTurn &turn) {
+    return turn.width % kStreamColumns == 0 && turn.turned % kStreamColumns == 0;
+  }
+  /// InPairs of kernels/linear/products.cuh; `more`: arguments behind the first two.
+  static std::string pairs_text(const HeadTurn &turn, const std::string &name,
+                                const std::string &more);
+
+  std::string declared_;    // ahead of the wait and behind it
+  int64_t own_columns_ = 0; // of a tile, where it has not COLUMNS
+
 private:
-  /// A call of each_element or each_pair.
-  static std::string over(const std::string &what, const std::string &p,
-                          const std::string &parameters, const std::string &lines);
+  /// Of a tile's elements, or pairs, how many a thread has.
+  std::string own(const std::string &what) const {
+    return own_columns_ == 0 ? what : what + "Of<" + std::to_string(own_columns_) + ">";
+  }
   /// What stores `value` in a cache, as cache_write.cu does; where its row goes is read early.
   std::string append(const CacheAppend &to, const std::string &p, bool in_pairs);
   /// What the part's ops read at each element of its result and nowhere else: it is asked for

@@ -61,17 +61,34 @@ public:
            ir::Access::in);
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
-    body_ += "  const T *const x = shared.given;\n"
+    body_ += "  const T *const x = SHARED.given;\n"
              "  const bool is_first = number < gridDim.x;\n"
              "  if (is_first && !walk.gather(" +
              std::string(kPhaseRows) +
-             ", shared.given, int(rows * k)))\n"
+             ", SHARED.given, int(rows * k)))\n"
              "    return false;\n"
-             "  StreamSums &partial = shared.partial;\n"
-             "  Sums(&sums)[PRODUCTS] = shared.sums;\n";
+             "  StreamSums &partial = SHARED.partial;\n"
+             "  Sums(&sums)[PRODUCTS] = SHARED.sums;\n";
     write_rows();
     body_ += "  long long tile = number;\n";
     CUGRT_TRY(write_parts());
+    return phase_by_tiles(count_tiles(part_columns_, kStreamColumns));
+  }
+
+  /// Likewise, of parts whose products are another phase's.
+  Result<ProductPhase> write_phase_of_heads() {
+    count("rows", kernel_.rows);
+    body_ += "  long long tile = number;\n";
+    int64_t tiles = 0;
+    for (size_t p = 0; p < kernel_.parts.size(); ++p) {
+      CUGRT_TRY(write_heads(kernel_.parts[p], std::to_string(p)));
+      tiles += kernel_.parts[p].columns / own_columns_;
+    }
+    return phase_by_tiles(tiles);
+  }
+
+private:
+  ProductPhase phase_by_tiles(int64_t tiles) {
     body_ += "  return true;\n";
     ProductPhase phase;
     phase.functions = std::move(functions_);
@@ -84,21 +101,15 @@ public:
     phase.uses = std::move(uses_);
     phase.slot_bytes = slot_bytes_;
     phase.products = int64_t(most_products_);
-    phase.tiles = count_tiles(part_columns_, kStreamColumns);
+    phase.tiles = tiles;
     phase.has_numbers = has_numbers_;
     phase.has_repacked = has_repacked_;
     return phase;
   }
 
-private:
   // --- Text --------------------------------------------------------------------------------------
 
-  static std::string truth(bool holds) { return holds ? "true" : "false"; }
   static std::string is_rms(const RowNorm &norm) { return truth(norm.op == ir::Op::rms_norm); }
-  static bool turns_sixteens(const HeadTurn &turn) {
-    return turn.width % kStreamColumns == 0 && turn.turned % kStreamColumns == 0;
-  }
-
   /// A Norm of kernels/linear/products.cuh.
   std::string norm_text(const RowNorm &norm, const std::string &prefix) {
     const std::string scale = optional_tensor(prefix + "scale", "T", norm.scale);
@@ -135,10 +146,13 @@ private:
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
                                          uint32_t(element_bytes(kernel_.dtype)))));
     const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
-    body_ += (is_phase_ ? "  T *const in = shared.normed"
+    body_ += (is_phase_ ? "  T *const in = SHARED.normed"
                         : "  __shared__ __align__(16) T in[" + elements + "]") +
              ";\n  const Norm norm = " + norm_text(norm, "") + ";\n";
-    if (is_phase_)
+    if (is_phase_ && kernel_.sum)
+      body_ += "  if (is_first && !walk.gather(" + std::string(kPhaseResidual) +
+               ", SHARED.residual, int(rows * k)))\n    return false;\n";
+    if (is_phase_ && !kernel_.sum)
       body_ += "  if (is_first)\n";
     if (!kernel_.sum) {
       body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
@@ -146,12 +160,14 @@ private:
     }
     const RowSum &sum = *kernel_.sum;
     const std::string first = norm_text(sum.norm, "first_");
-    const std::string residual = tensor("residual", "T", sum.residual, ir::Access::in);
+    std::string residual = tensor(std::string(kPhaseResidual), "T", sum.residual, ir::Access::in);
+    if (is_phase_)
+      residual = "SHARED.residual";
     const std::string result =
         sum.result.valid() ? tensor("sum", "T", sum.result, ir::Access::out) : "(T *)nullptr";
-    body_ += "  const Norm first_norm = " + first + ";\n  normalize_sum<" + is_rms(norm) + ", " +
-             is_rms(sum.norm) + ">(x, first_norm, " + residual + ", " + result +
-             ", norm, in, rows, k);\n";
+    body_ += "  const Norm first_norm = " + first + ";\n" + (is_phase_ ? "  if (is_first)\n" : "") +
+             "  normalize_sum<" + is_rms(norm) + ", " + is_rms(sum.norm) + ">(x, first_norm, " +
+             residual + ", " + result + ", norm, in, rows, k);\n";
   }
 
   Status write_part(const ProductPart &part, const std::string &p) {
@@ -159,9 +175,7 @@ private:
     part_columns_.push_back(part.columns);
     const std::string columns = "columns" + p, tiles = "tiles" + p;
     if (part.turn)
-      declare("  const InPairs<" + truth(part.turn->interleaved) + ", " +
-              truth(turns_sixteens(*part.turn)) + "> " + columns + " = {" +
-              std::to_string(part.turn->width) + ", " + std::to_string(part.turn->turned) + "};\n");
+      declare(pairs_text(*part.turn, columns, ""));
     else
       declare("  const InOrder " + columns + ";\n");
     declare("  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n");
@@ -414,7 +428,6 @@ private:
   const bool is_phase_;
   std::vector<std::string> options_;
   std::string ahead_;                 // before the wait
-  std::string declared_;              // of that, what is behind the wait, too
   std::vector<std::string> streamed_; // weights
   size_t most_products_ = 0;
   int64_t most_teams_ = 1;
@@ -449,6 +462,11 @@ Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel) {
   return Writer(table, builder, kernel, true).write_phase();
+}
+
+Result<ProductPhase> write_heads(KernelTable &table, ir::FunctionBuilder &builder,
+                                 const ProductKernel &kernel) {
+  return Writer(table, builder, kernel, true).write_phase_of_heads();
 }
 
 } // namespace cugrt::codegen

@@ -70,6 +70,9 @@ struct ProductPart {
   std::optional<HeadTurn> turn;
   std::optional<CacheAppend> append;
   ir::ValueId result; // allocated; invalid where rows are appended
+  /// Of write_heads, where products are none: what they gave, by heads of so many elements.
+  ir::ValueId heads;
+  int64_t head = 0;
 };
 
 struct ProductKernel {
@@ -107,10 +110,14 @@ struct ProductPhase {
 };
 /// The parameters of what a phase reads, and, with a part's number, of the words of its tiles that
 /// go to a cache.
-inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived";
+inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived",
+                                  kPhaseResidual = "residual";
 
 /// Appends nothing but reads of symbols. Code::unsupported when the kernel cannot be a phase.
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
+                                 const ProductKernel &kernel);
+/// What stands behind the products of parts with whole heads, as a phase by tiles of a head.
+Result<ProductPhase> write_heads(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel);
 
 } // namespace cugrt::codegen

@@ -8,8 +8,8 @@
 //   %y) %y = mul(%s, %u)
 //
 // The kernel is generated (compiler/fused/products.h); results have the same bits.
-#include "compiler/ir_names.h"
 #include "compiler/fused/persistent.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/kernel_choice.h"
 #include "compiler/passes/persistent_match.h"
@@ -111,11 +111,20 @@ private:
         for (size_t p = 0; p < kernel.parts.size(); ++p)
           if (persistent_->exchanged.contains((*match)->parts[p].result.index))
             run.exchanged.push_back(kernel.parts[p].result);
+        if ((*match)->is_sum_read && persistent_->exchanged.contains((*match)->sum->result().index))
+          run.exchanged.push_back(kernel.sum->result);
         run.phases.emplace_back(kernel);
         ++next;
         for (const Binding *name : (*match)->after)
           if (names_behind_.at(name) == binding)
             CUGRT_TRY(place_name(*name, behind));
+      } else if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) == Op::cache_write) {
+        const bool goes_on = !run.phases.empty() && written_by_ == run.phases.size();
+        if (!goes_on)
+          run.phases.emplace_back(codegen::ProductKernel{});
+        add_write(std::get<codegen::ProductKernel>(run.phases.back()), *binding);
+        written_by_ = run.phases.size();
+        ++next;
       } else if (binding->kind == ir::BindingKind::op && ir::op_of(*binding) == Op::attention) {
         run.phases.emplace_back(attention_of(*binding));
         if (persistent_->exchanged.contains(binding->first_result))
@@ -144,6 +153,24 @@ private:
     return {};
   }
 
+  /// Rows of heads that go to a cache where they stand; `to` has others, or none.
+  void add_write(codegen::ProductKernel &to, const Binding &write) {
+    const ir::Type &x = type_of(source().operands_of(write)[1].value());
+    ir::ExprPool &exprs = module().exprs;
+    codegen::ProductPart part;
+    part.heads = given(write, 1);
+    part.head = *exprs.as_constant(x.dims[3]);
+    part.columns = *exprs.as_constant(x.dims[2]) * part.head;
+    part.append = append_of(write);
+    to.rows = exprs.mul(x.dims[0], x.dims[1]);
+    to.most_rows = exprs.as_constant(to.rows).value_or(0);
+    to.depth = 0;
+    to.dtype = x.dtype;
+    to.group.location = write.location;
+    to.parts.push_back(std::move(part));
+    map(write.result(), given(write, 0));
+  }
+
   codegen::AttentionPhase attention_of(const Binding &binding) {
     const auto attributes = source().attributes_of(binding);
     const ir::Value &result = source().value(binding.result());
@@ -153,6 +180,7 @@ private:
             .keys = given(binding, 1),
             .values = given(binding, 2),
             .lengths = given(binding, 3),
+            .places = given(binding, 5),
             .result = mapped(binding.result()),
             .causal = ir::op_bool(Op::attention, attributes, "causal"),
             .window = ir::op_integer(Op::attention, attributes, "window"),
@@ -306,7 +334,8 @@ private:
   codegen::KernelTable &table_;
   const PassContext &context_;
   const std::optional<PersistentMatch> persistent_;
-  size_t seen_ = 0; // of its bindings
+  size_t seen_ = 0;       // of its bindings
+  size_t written_by_ = 0; // the number of phases behind the last that writes caches
   std::unordered_set<const Binding *> is_of_phase_;
   std::unordered_map<const Binding *, const Binding *>
       names_behind_; // of phases: their matches' last

@@ -39,15 +39,15 @@ public:
         continue;
       for (const Binding &binding : block.bindings) {
         const auto at = match_of_.find(&binding);
-        const bool is_attention = is_op(binding, Op::attention) && !operand(binding, 4).valid();
-        if (at == match_of_.end() && !is_attention && !only_names(binding)) {
+        const bool is_phase = at == match_of_.end() && is_phase_alone(binding);
+        if (at == match_of_.end() && !is_phase && !only_names(binding)) {
           end();
           continue;
         }
-        if (at == match_of_.end() && !is_attention && now.bindings.empty())
+        if (at == match_of_.end() && !is_phase && now.bindings.empty())
           continue;
         now.bindings.push_back(&binding);
-        if (is_attention)
+        if (is_phase)
           now.phases.emplace_back(&binding);
         else if (at != match_of_.end() && at->second->bindings.back() == &binding)
           now.phases.emplace_back(at->second);
@@ -72,6 +72,17 @@ private:
   static bool only_names(const Binding &b) {
     return b.kind == BindingKind::shape || b.kind == BindingKind::literal ||
            b.kind == BindingKind::constant || is_op(b, Op::reshape);
+  }
+  bool is_known(ValueId value) const {
+    return std::ranges::all_of(type(value).dims, [&](ir::ExprId dim) {
+      return module_.exprs.as_constant(dim).has_value();
+    });
+  }
+  /// Attention without a mask; rows that go to caches of blocks, which products do not write.
+  bool is_phase_alone(const Binding &b) const {
+    return (is_op(b, Op::attention) && !operand(b, 4).valid()) ||
+           (is_op(b, Op::cache_write) && is_known(operand(b, 1)) &&
+            ir::info(type(operand(b, 0)).dtype).kind == ir::DTypeKind::block);
   }
   ValueId operand(const Binding &b, size_t i) const {
     const auto all = function_.operands_of(b);
@@ -99,9 +110,10 @@ private:
     int64_t bytes = 0, layers = 0;
     for (const auto &phase : found_.phases) {
       const auto *match = std::get_if<const ProductMatch *>(&phase);
-      layers += match ? 0 : 1;
-      if (!match)
+      if (!match) {
+        layers += is_op(*std::get<const Binding *>(phase), Op::attention) ? 1 : 0;
         continue;
+      }
       for (const ProductMatch::Part &part : (*match)->parts)
         for (const Binding *product : part.products) {
           const ir::Type &w = type(operand(*product, 1));
@@ -126,7 +138,10 @@ private:
         for (const ProductMatch::Part &part : (*match)->parts)
           if (!part.append && !sort(part.result))
             return false;
-      } else if (!sort(std::get<const Binding *>(phase)->result())) {
+        if ((*match)->is_sum_read && !sort((*match)->sum->result()))
+          return false;
+      } else if (const Binding &alone = *std::get<const Binding *>(phase);
+                 is_op(alone, Op::attention) && !sort(alone.result())) {
         return false;
       }
     return true;

@@ -13,7 +13,7 @@ namespace cugrt::passes {
 
 /// Values and bindings are those of the function that was looked at.
 struct PersistentMatch {
-  std::vector<std::variant<const ProductMatch *, const ir::Binding *>> phases; // or attention
+  std::vector<std::variant<const ProductMatch *, const ir::Binding *>> phases; // or an op
   std::vector<const ir::Binding *> bindings; // all between the first and the last
   /// Results that phases alone read, as they are or reshaped, and what is so reshaped of them.
   std::unordered_set<uint32_t> exchanged, reshaped;

@@ -52,7 +52,8 @@ std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelCho
                            ? 2 * kTile * call.width / info.elements_per_block * info.bytes_per_block
                            : tile;
   form.stages = std::min((kGroupedRing / form.warps - own) / slot, kMostStages);
-  form.shared_bytes = form.warps * (own + form.stages * slot);
+  form.stage_bytes = form.warps * slot;
+  form.shared_bytes = form.warps * own + form.stages * form.stage_bytes;
 
   // Heads and queries that meet one chunk are a unit. How many sequences there are changes no
   // sequence's chunks, unless these are many.

@@ -26,6 +26,7 @@ struct GroupedForm {
   int64_t share, queries; // that a block has: heads, and queries of each
   int64_t warps, stages;  // of a block; tiles in a warp's ring
   int64_t shared_bytes;   // of a block
+  int64_t stage_bytes;    // of these, for a tile in each warp's ring
   int64_t splits;         // the most chunks of a sequence, a power of two; 1: it is not cut
   int64_t blocks;         // of a grid that goes through chunks
 };

@@ -97,6 +97,33 @@ TEST_CASE("a loop on the device gives the host's tokens, in few launches, of nod
   CHECK(of_device.decode_nodes <= of_host.decode_nodes + 1);
 }
 
+TEST_CASE("a step of one launch is one in the loop, too, where bodies take cooperative launches") {
+  TemporaryFolder folder;
+  SmallLanguageModel file;
+  file.width = 64;
+  const std::shared_ptr<const Model> model = *Model::open(file.write(folder.path));
+  for (const Draft draft : {Draft::none, Draft::ngram})
+    for (const ir::DType cache : {ir::DType::f16, ir::DType::bf16}) {
+      std::vector<int32_t> wanted;
+      for (const Loop loop : loops()) {
+        EngineOptions options = of_places(1);
+        options.dtype = options.cache.emplace(cache);
+        options.loop = loop;
+        options.draft = draft;
+        auto made = Generator::open(model, emulated_runtime().get(), options);
+        REQUIRE(made.ok());
+        Outcome outcome;
+        const std::vector<int32_t> given = generate(**made, request_of(5, 3, 12), outcome);
+        CHECK((loop == Loop::host || given == wanted));
+        wanted = given;
+        const EngineInfo info = *(*made)->info();
+        CHECK(info.counters.regions_eager == 0);
+        const bool is_one = loop == Loop::host || emulated_runtime().info().driver_version >= 12060;
+        CHECK((info.decode_nodes < 10) == is_one);
+      }
+    }
+}
+
 TEST_CASE(
     "a host that reads slowly loses no token: a full ring ends the loop, which begins again") {
   if (!has_loops())
