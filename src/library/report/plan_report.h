@@ -3,7 +3,7 @@
 
 #include "compiler/planner/lower/planner.h"
 #include "device/program/symbol_binding.h"
-#include "library/report/step_operations.h"
+#include "library/compile/step_operations.h"
 #include "plan/edges/region_levels.h"
 
 namespace cugrt::runtime {

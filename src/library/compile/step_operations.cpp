@@ -1,5 +1,5 @@
 // Ops of a module beside the steps that they became; see step_operations.h.
-#include "library/report/step_operations.h"
+#include "library/compile/step_operations.h"
 
 #include <algorithm>
 
