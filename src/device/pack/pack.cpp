@@ -18,6 +18,7 @@ constexpr size_t kHeaderBytes = 64, kDigestOffset = 32;
 constexpr size_t kRowBytes = 64, kRowDigestOffset = 32;
 constexpr size_t kSectionAlignment = 64, kFieldBytes = 8;
 constexpr uint64_t kNoImage = UINT64_MAX;
+constexpr uint32_t kPlaces[] = {0, 1, 2, 3, 5, 4}; // where sections stand, by kind
 
 template <class T> void put(std::string &bytes, T value) {
   for (size_t i = 0; i < sizeof value; ++i)
@@ -56,7 +57,7 @@ Digest head_digest(std::string_view head, std::string_view table) {
 }
 
 const char *section_name(PackSection kind) {
-  constexpr const char *kNames[] = {"", "manifest", "plan", "image", "weights"};
+  constexpr const char *kNames[] = {"", "manifest", "plan", "image", "weights", "notes"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -119,11 +120,8 @@ public:
   Status error(const std::string &what) const { return section_.error(last_, what); }
 
   Status number(uint64_t &value, const char *what) {
-    last_ = at_;
-    if (left() < kFieldBytes)
-      return error(std::string("it ends before ") + what);
-    value = get<uint64_t>(section_.bytes, at_);
-    at_ += kFieldBytes;
+    CUGRT_TRY(room(kFieldBytes, what));
+    value = get<uint64_t>(section_.bytes, last_);
     return {};
   }
   /// A number below `end`.
@@ -161,11 +159,8 @@ public:
     return {};
   }
   Status digest(Digest &value, const char *what) {
-    last_ = at_;
-    if (left() < value.size())
-      return error(std::string("it ends before ") + what);
-    value = get_digest(section_.bytes, at_);
-    at_ += value.size();
+    CUGRT_TRY(room(value.size(), what));
+    value = get_digest(section_.bytes, last_);
     return {};
   }
   Status finish() {
@@ -175,6 +170,14 @@ public:
 
 private:
   size_t left() const { return section_.bytes.size() - at_; }
+  /// For a field, at last_.
+  Status room(size_t bytes, const char *what) {
+    last_ = at_;
+    if (left() < bytes)
+      return error(std::string("it ends before ") + what);
+    at_ += bytes;
+    return {};
+  }
 
   const Section &section_;
   size_t at_ = 0, last_ = 0; // next field; the one that was taken last
@@ -231,8 +234,9 @@ private:
         return header_error(row + at, "row of section " + std::to_string(i) + ": " + what);
       };
       auto kind = get<uint32_t>(file_, row);
-      uint32_t least = i == 0 ? 1 : static_cast<uint32_t>(sections_.back().kind);
-      if (kind < std::max<uint32_t>(least, i == 0 ? 1 : 2) || kind > (i == 0 ? 1 : 4))
+      const uint32_t place = kind < std::size(kPlaces) ? kPlaces[kind] : 0;
+      const size_t least = i < 2 ? i + 1 : kPlaces[size_t(sections_.back().kind)];
+      if (place < least || (i == 0 && place != 1))
         return bad(0, "kind " + std::to_string(kind) + " cannot stand here");
       if (get<uint32_t>(file_, row + 4) != 0 || get<uint64_t>(file_, row + 24) != 0)
         return bad(4, "a field that must be zero is not");
@@ -240,7 +244,7 @@ private:
       if (offset != aligned(end) || offset > file_.size())
         return bad(8, "the offset is " + std::to_string(offset) + ", not " +
                           std::to_string(aligned(end)));
-      if (size > file_.size() - offset)
+      if (size > file_.size() - offset || (place == 4 && size == 0))
         return bad(16, "its " + std::to_string(size) + " bytes do not lie within the file");
       if (!all_zero(file_.substr(end, offset - end)))
         return header_error(end, "what stands between sections is not zero");
@@ -274,11 +278,9 @@ private:
       return manifest.error("the weights' file '" + std::string(name) +
                             "' is not the name of a file beside the pack");
     CUGRT_TRY(manifest.number(weights.file_bytes, "the size of the weights' file"));
-    if (!is_file && weights.file_bytes != 0)
-      return manifest.error("there is a size of a weights' file, but no file");
     CUGRT_TRY(manifest.digest(weights.file_digest, "the digest of the weights' file"));
-    if (!is_file && weights.file_digest != Digest{})
-      return manifest.error("there is a digest of a weights' file, but no file");
+    if (!is_file && (weights.file_bytes != 0 || weights.file_digest != Digest{}))
+      return manifest.error("there is a size or a digest of a weights' file, but no file");
     return {};
   }
 
@@ -287,12 +289,9 @@ private:
     CUGRT_TRY(manifest.number(count, "the number of plans"));
     while (const Section *section = take(PackSection::plan)) {
       auto plan = plan::from_bytes(section->bytes);
-      if (!plan.ok()) {
-        Status cause = plan.take_status();
-        Status located = section->error(0, cause.message());
-        return cause.code() == Code::parse_error ? std::move(located)
-                                                 : Status::error(cause.code(), located.message());
-      }
+      if (!plan.ok())
+        return Status::error(plan.status().code(),
+                             section->error(0, plan.status().message()).message());
       if (plan::to_bytes(*plan) != section->bytes)
         return section->error(0, "the plan is not in the binary form that packs have");
       pack_.contents.plans.push_back(section->bytes);
@@ -327,11 +326,9 @@ private:
   Status read_targets(FieldReader &manifest) {
     size_t count = 0;
     CUGRT_TRY(manifest.count(count, 6 * kFieldBytes, "the number of targets"));
-    if (count == 0)
-      return manifest.error("there is no target");
     for (size_t i = 0; i < count; ++i)
       CUGRT_TRY(read_target(manifest));
-    return {};
+    return count != 0 ? Status() : manifest.error("there is no target");
   }
 
   Status read_target(FieldReader &manifest) {
@@ -401,15 +398,16 @@ private:
     return {};
   }
 
-  /// Weights inside, and that every section was taken.
+  /// Operations, weights inside, and that every section was taken.
   Status check_sections() {
+    if (const Section *section = take(PackSection::notes))
+      pack_.contents.notes = section->bytes;
     PackWeights &weights = pack_.contents.weights;
-    const Section *section =
-        weights.kind == PackWeights::Kind::inside ? take(PackSection::weights) : nullptr;
-    if (!section && weights.kind == PackWeights::Kind::inside)
-      return sections_.front().error(
-          0, "weights are said to be inside, but there is no section of them");
-    if (section) {
+    if (weights.kind == PackWeights::Kind::inside) {
+      const Section *section = take(PackSection::weights);
+      if (!section)
+        return sections_.front().error(
+            0, "weights are said to be inside, but there is no section of them");
       weights.bytes = section->bytes;
       auto set =
           read_safetensors(pack_.file, section->offset_bytes, section->bytes.size(), "in the pack");
@@ -440,14 +438,15 @@ std::string write_pack_without_weights(const PackContents &contents) {
     sections.emplace_back(PackSection::plan, plan);
   for (const PackImage &image : contents.images)
     sections.emplace_back(PackSection::image, image.bytes);
+  if (!contents.notes.empty())
+    sections.emplace_back(PackSection::notes, contents.notes);
   if (contents.weights.kind == PackWeights::Kind::inside)
     sections.emplace_back(PackSection::weights, contents.weights.bytes);
 
   std::string table;
   size_t end = kHeaderBytes + sections.size() * kRowBytes;
   for (const auto &[kind, bytes] : sections) {
-    put(table, static_cast<uint32_t>(kind));
-    put(table, uint32_t(0));
+    put(table, uint64_t(kind));
     put(table, uint64_t(aligned(end)));
     put(table, uint64_t(bytes.size()));
     put(table, uint64_t(0));
@@ -488,8 +487,8 @@ void reseal_pack(std::string &file) {
     std::memcpy(file.data() + at, digest.data(), digest.size());
   };
   for (size_t i = 0; i < count; ++i) {
-    size_t row = kHeaderBytes + i * kRowBytes;
-    auto offset = get<uint64_t>(file, row + 8), size = get<uint64_t>(file, row + 16);
+    const size_t row = kHeaderBytes + i * kRowBytes;
+    const auto offset = get<uint64_t>(file, row + 8), size = get<uint64_t>(file, row + 16);
     if (offset <= file.size() && size <= file.size() - offset)
       set(row + kRowDigestOffset, pack_digest(std::string_view(file).substr(offset, size)));
   }

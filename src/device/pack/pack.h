@@ -10,9 +10,10 @@
 //       64  64 n  section table: kind (4), zero (4), offset (8), size (8), zero (8), digest (32)
 //                 sections, each at a multiple of 64, zeros between them
 //
-// Sections stand in the order manifest, plans, images, weights: one manifest, a plan in its CBOR
-// form for each one that differs, an image for each unit of code and architecture, at most one of
-// weights, a safetensors file. The manifest says what belongs together. In it every number has 8
+// Sections stand in the order manifest, plans, images, notes, weights: one manifest, a plan in
+// its CBOR form for each one that differs, an image for each unit of code and architecture, at most
+// one of notes, a JSON text that reports read (library/compile/step_operations.h), and at most one
+// of weights, a safetensors file. The manifest says what belongs together. In it every number has 8
 // bytes, and a text is its length and its bytes, filled up with zeros to a multiple of 8:
 //
 //   module's name
@@ -39,7 +40,7 @@
 namespace cugrt::runtime {
 
 /// The names of section kinds are in messages; values are in files.
-enum class PackSection : uint32_t { manifest = 1, plan = 2, image = 3, weights = 4 };
+enum class PackSection : uint32_t { manifest = 1, plan = 2, image = 3, weights = 4, notes = 5 };
 
 struct PackImage {
   std::string_view name; // for messages: the kernel's or its file's
@@ -73,10 +74,11 @@ struct PackContents {
   std::vector<std::string_view> plans; // CBOR
   std::vector<PackImage> images;
   std::vector<PackTarget> targets; // at least one
+  std::string_view notes;          // for reports; may be empty
   PackWeights weights;
 };
 
-/// A pack that was read: everything in it was checked.
+/// A pack that was read: everything in it was checked, but notes.
 struct Pack {
   std::string name; // of the file, for messages
   SharedBytes file; // what the views point into

@@ -8,6 +8,7 @@
 #include "device/code/weight_argument.h"
 #include "device/program/symbol_binding.h"
 #include "library/compile/module_plan.h"
+#include "library/compile/step_operations.h"
 #include "library/compile/target.h"
 #include "plan/bytes/serialize.h"
 
@@ -57,36 +58,45 @@ public:
                const std::string &path) {
     CUGRT_ASSIGN(std::vector<std::string> architectures,
                  check_architectures(options_.architectures));
-    std::vector<const plan::Plan *> plans;
+    std::vector<const Planned *> plans;
     for (const std::string &architecture : architectures) {
-      CUGRT_ASSIGN(const plan::Plan *plan, plan_for(architecture, module, name));
-      plans.push_back(plan);
+      CUGRT_ASSIGN(const Planned *planned, plan_for(architecture, module, name));
+      plans.push_back(planned);
       if (plans.size() == 1)
-        CUGRT_TRY(take_weights(*plan)); // every plan has the module's
+        CUGRT_TRY(take_weights(planned->plan)); // every plan has the module's
       if (options_.progress) {
-        CUGRT_ASSIGN(const size_t count, count_compilations(device_, *plan, name, base_folder,
-                                                            compile_options(architecture)));
+        CUGRT_ASSIGN(const size_t count,
+                     count_compilations(device_, planned->plan, name, base_folder,
+                                        compile_options(architecture)));
         total_ += count;
       }
     }
     for (size_t i = 0; i < architectures.size(); ++i) {
       CUGRT_ASSIGN(std::shared_ptr<const Executable> executable,
-                   compile(*plans[i], name, base_folder, architectures[i]));
-      CUGRT_TRY(add_target(*executable));
+                   compile(plans[i]->plan, name, base_folder, architectures[i]));
+      CUGRT_TRY(add_target(*executable, *plans[i]));
       executables_.push_back(std::move(executable)); // owns what the contents refer to
     }
     contents_.module_name = executables_.front()->module_name();
     // The deque and the executables keep their places, so the views hold.
     for (const std::string &bytes : plans_)
       contents_.plans.push_back(bytes);
+    const std::string notes = notes_text(notes_);
+    contents_.notes = notes;
     return write_file(path, {write_pack_without_weights(contents_), contents_.weights.bytes});
   }
 
 private:
+  struct Planned {
+    plan::Plan plan;
+    std::vector<FunctionOperations> operations;
+    int64_t multiprocessors; // for which it chose
+  };
+
   /// Made once for what is known alike of several architectures. The place outlives the builder's
   /// other calls.
-  Result<const plan::Plan *> plan_for(const std::string &architecture, const ir::Module &module,
-                                      const std::string &name) {
+  Result<const Planned *> plan_for(const std::string &architecture, const ir::Module &module,
+                                   const std::string &name) {
     PlanningOptions planning = options_.planning;
     // No device is asked, so that a pack is the same wherever it is made.
     CUGRT_TRY(set_target(planning.passes, nullptr, architecture));
@@ -95,7 +105,10 @@ private:
     auto known = planned_.find(key);
     if (known == planned_.end()) {
       CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, planning, nullptr));
-      known = planned_.try_emplace(key, std::move(plan)).first;
+      CUGRT_ASSIGN(const ir::Module ops, ops_before_fusion(module, name, planning));
+      std::vector<FunctionOperations> operations = count_operations(ops, plan);
+      known = planned_.try_emplace(key, Planned{std::move(plan), std::move(operations), key.first})
+                  .first;
     }
     return &known->second;
   }
@@ -153,7 +166,7 @@ private:
     return executable;
   }
 
-  Status add_target(const Executable &executable) {
+  Status add_target(const Executable &executable, const Planned &planned) {
     plan::Plan plan = executable.plan();
     for (plan::CodeUnit &code : plan.codes)
       code.text.clear(); // it is compiled: no source is in a pack
@@ -166,6 +179,7 @@ private:
       // As every reader of the pack: the validator must find its offsets and edges right.
       CUGRT_TRY(plan::from_bytes(bytes).take_status());
       plans_.push_back(std::move(bytes));
+      notes_.operations.push_back(planned.operations);
     }
     std::vector<uint32_t> numbers; // in the pack
     for (const CodeImage &image : executable.images()) {
@@ -188,6 +202,7 @@ private:
     if (executable.transfer_image() != kNone)
       target.transfer_image = numbers[executable.transfer_image()];
     contents_.targets.push_back(std::move(target));
+    notes_.multiprocessors.push_back(planned.multiprocessors);
     return {};
   }
 
@@ -204,8 +219,9 @@ private:
   Device &device_;
   const PackOptions &options_;
   PackContents contents_;
-  std::map<std::pair<int64_t, int64_t>, plan::Plan> planned_;
+  std::map<std::pair<int64_t, int64_t>, Planned> planned_;
   std::deque<std::string> plans_; // those that differ
+  PackNotes notes_;
   std::map<std::tuple<std::string, bool, Digest>, size_t> image_numbers_;
   std::vector<std::shared_ptr<const Executable>> executables_;
   SharedBytes weights_;

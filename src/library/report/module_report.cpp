@@ -285,23 +285,19 @@ KernelCounts count_kernels(const ir::Module &module) {
   return counts;
 }
 
-/// Of each step of each function of the plan, at the symbols that are given, else at their upper
-/// bounds.
+/// At the symbols that are given, else at their upper bounds.
 Result<std::vector<std::vector<StepOperations>>>
-count_operations(const ir::Module &ops, const plan::Plan &plan,
-                 std::span<const cugrt_symbol_value> given) {
+operations_at(const std::vector<FunctionOperations> &functions, const plan::Plan &plan,
+              std::span<const cugrt_symbol_value> given) {
   std::vector<std::vector<StepOperations>> counts;
-  for (const plan::Function &function : plan.functions) {
+  for (size_t f = 0; f < functions.size(); ++f) {
+    const plan::Function &function = plan.functions[f];
     CUGRT_ASSIGN(const SymbolValues symbols, symbol_values(plan, function, given));
     std::map<std::string, int64_t> values;
     for (size_t s = 0; s < function.symbols.size(); ++s)
       if (symbols.known[s])
         values[function.symbols[s].name] = symbols.values[s];
-    const auto found = std::find_if(ops.functions.begin(), ops.functions.end(),
-                                    [&](const ir::Function &f) { return f.name == function.name; });
-    counts.push_back(found == ops.functions.end()
-                         ? std::vector<StepOperations>(function.steps.size())
-                         : count_step_operations(ops, *found, function, values));
+    counts.push_back(functions[f].at(values));
   }
   return counts;
 }
@@ -350,7 +346,7 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
   if (options.format == CUGRT_REPORT_JSON) {
     CUGRT_TRY(check_symbol_names(*plan, options.symbols));
     CUGRT_ASSIGN(const ir::Module ops, ops_before_fusion(module, name, options.planning));
-    CUGRT_ASSIGN(operations, count_operations(ops, *plan, options.symbols));
+    CUGRT_ASSIGN(operations, operations_at(count_operations(ops, *plan), *plan, options.symbols));
   }
   auto shown = show({name,
                      *plan,
@@ -368,12 +364,15 @@ Result<std::string> plan_report(const ir::Module &module, const std::string &nam
 }
 
 Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
-                                const PlanReportOptions &options) {
+                                const PlanReportOptions &options,
+                                const std::vector<FunctionOperations> &operations) {
   if (options.format == CUGRT_REPORT_SVG)
     return Status::error(Code::unsupported, "a pack does not say when its tensors are used; draw "
                                             "the storage of the module that it was made from");
   const plan::PlanReport no_notes;
-  return show({name, plan, no_notes, false, {}, {}, {}, {}, {}}, options);
+  CUGRT_TRY(check_symbol_names(plan, options.symbols));
+  CUGRT_ASSIGN(auto counted, operations_at(operations, plan, options.symbols));
+  return show({name, plan, no_notes, false, {}, {}, {}, {}, std::move(counted)}, options);
 }
 
 } // namespace cugrt::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "library/compile/module_plan.h"
+#include "library/compile/step_operations.h"
 
 #include <span>
 
@@ -18,8 +19,9 @@ struct PlanReportOptions {
 Result<std::string> plan_report(const ir::Module &module, const std::string &name,
                                 const PlanReportOptions &options);
 /// Of a plan without the planner's notes, as of a pack: no reasons and no tensors are shown, and
-/// there is no SVG.
+/// there is no SVG. `operations`: of each function, or empty.
 Result<std::string> plan_report(const plan::Plan &plan, const std::string &name,
-                                const PlanReportOptions &options);
+                                const PlanReportOptions &options,
+                                const std::vector<FunctionOperations> &operations);
 
 } // namespace cugrt::runtime

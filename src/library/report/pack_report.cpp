@@ -41,19 +41,34 @@ std::string weights_text(const PackWeights &weights) {
   }
 }
 
+/// Empty where the pack has none.
+Result<PackNotes> notes_of(const Pack &pack) {
+  if (pack.contents.notes.empty())
+    return PackNotes{{}, std::vector<std::vector<FunctionOperations>>(pack.plans.size())};
+  auto notes = read_notes(pack.contents.notes, pack.plans, pack.contents.targets.size());
+  if (!notes.ok())
+    return notes.take_status().in("pack " + pack.name);
+  return notes;
+}
+
 Result<std::string> report_text(const Pack &pack, const PlanReportOptions &options) {
   std::string text = "pack of " + std::string(pack.contents.module_name) + "\n";
-  for (const PackTarget &target : pack.contents.targets) {
+  CUGRT_ASSIGN(const PackNotes notes, notes_of(pack));
+  for (size_t t = 0; t < pack.contents.targets.size(); ++t) {
+    const PackTarget &target = pack.contents.targets[t];
     const int ptx = newest_ptx(pack, target);
     text += "  target " + std::string(target.architecture) + ": " +
             std::to_string(images_of(target).size()) + " images, " +
             std::to_string(code_bytes(pack, target)) + " bytes, plan " +
-            std::to_string(target.plan) + (ptx ? ", " + ptx_version_text(ptx) : "") + "\n";
+            std::to_string(target.plan) + (ptx ? ", " + ptx_version_text(ptx) : "");
+    if (!notes.multiprocessors.empty())
+      text += ", chosen for " + std::to_string(notes.multiprocessors[t]) + " multiprocessors";
+    text += "\n";
   }
   text += "  weights " + weights_text(pack.contents.weights) + "\n";
   for (size_t i = 0; i < pack.plans.size(); ++i) {
     CUGRT_ASSIGN(std::string plan,
-                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options));
+                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options, {}));
     text += plan;
   }
   return text;
@@ -61,11 +76,15 @@ Result<std::string> report_text(const Pack &pack, const PlanReportOptions &optio
 
 Result<std::string> report_json(const Pack &pack, const PlanReportOptions &options) {
   Json targets = Json::array(), plans = Json::array();
+  CUGRT_ASSIGN(const PackNotes notes, notes_of(pack));
   for (const PackTarget &target : pack.contents.targets) {
+    const size_t t = targets.size();
     targets.push_back({{"architecture", target.architecture},
                        {"images", images_of(target).size()},
                        {"code_bytes", code_bytes(pack, target)},
                        {"plan", target.plan}});
+    if (!notes.multiprocessors.empty())
+      targets.back()["multiprocessors"] = notes.multiprocessors[t];
     if (const int ptx = newest_ptx(pack, target)) {
       targets.back()["ptx_version"] = ptx;
       targets.back()["driver_version"] = driver_of_ptx(ptx);
@@ -81,9 +100,10 @@ Result<std::string> report_json(const Pack &pack, const PlanReportOptions &optio
                   {"digest", hex(weights.file_digest)}};
   else if (weights.kind == PackWeights::Kind::inside)
     of_weights = {{"inside", true}, {"bytes", weights.bytes.size()}};
-  for (const plan::Plan &plan : pack.plans) {
+  for (size_t i = 0; i < pack.plans.size(); ++i) {
     CUGRT_ASSIGN(std::string text,
-                 plan_report(plan, std::string(pack.contents.module_name), options));
+                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options,
+                             notes.operations[i]));
     plans.push_back(Json::parse(text)); // just written by us
   }
   Json json{{"module", pack.contents.module_name}};
@@ -106,7 +126,7 @@ Result<std::string> pack_report(const Pack &pack, const PlanReportOptions &optio
       return Status::error(Code::unsupported, "pack " + pack.name + " has " +
                                                   std::to_string(pack.plans.size()) +
                                                   " plans; a drawing shows one");
-    return plan_report(pack.plans[0], std::string(pack.contents.module_name), options);
+    return plan_report(pack.plans[0], std::string(pack.contents.module_name), options, {});
   }
 }
 

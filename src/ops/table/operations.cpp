@@ -9,74 +9,96 @@ namespace cugrt::ir {
 
 namespace {
 
-double product(std::span<const int64_t> dims) {
-  double elements = 1;
-  for (const int64_t dim : dims)
-    elements *= double(dim);
-  return elements;
-}
+/// A sum of products of sizes.
+struct Count {
+  std::vector<OperationTerm> terms;
+
+  Count() = default;     // none
+  Count(double number) { // NOLINT(google-explicit-constructor): numbers are counts
+    if (number != 0)
+      terms.push_back({number});
+  }
+  explicit Count(std::span<const ExprId> sizes) : terms{{1, {sizes.begin(), sizes.end()}}} {}
+
+  friend Count operator+(Count a, const Count &b) {
+    a.terms.insert(a.terms.end(), b.terms.begin(), b.terms.end());
+    return a;
+  }
+  friend Count operator*(const Count &a, const Count &b) {
+    Count product;
+    for (const OperationTerm &x : a.terms)
+      for (const OperationTerm &y : b.terms) {
+        product.terms.push_back({x.factor * y.factor, x.sizes});
+        product.terms.back().sizes.insert(product.terms.back().sizes.end(), y.sizes.begin(),
+                                          y.sizes.end());
+      }
+    return product;
+  }
+};
 
 struct Counting {
   Op op;
   std::span<const SizedTensor> operands, results;
   std::span<const Attribute> attributes;
 
-  double elements(size_t operand) const { return product(operands[operand].dims); }
-  double given() const { return product(results[0].dims); } // elements of the first result
-  double last(size_t operand) const { return double(operands[operand].dims.back()); }
+  std::span<const ExprId> dims(size_t operand) const { return operands[operand].dims; }
+  Count size(size_t operand, size_t axis) const { return Count(dims(operand).subspan(axis, 1)); }
+  Count last(size_t operand) const { return size(operand, dims(operand).size() - 1); }
+  Count elements(size_t operand) const { return Count(dims(operand)); }
+  Count given() const { return Count(results[0].dims); } // elements of the first result
   bool has(size_t operand) const {
     return operand < operands.size() && operands[operand].is_tensor;
   }
 
-  double none() const { return 0; }
-  double each() const { return given(); }
+  Count none() const { return {}; }
+  Count each() const { return given(); }
   /// Each result a sum of `length` products, and a bias where operand 2 is one.
-  double products(double length) const { return given() * (2 * length + has(2)); }
-  /// Channels of a group times window: what one output sums over.
-  double of_window(size_t out_axis = 0) const {
-    const double out = double(operands[1].dims[out_axis]);
-    return out == 0 ? 0 : elements(1) / out;
-  }
+  Count products(const Count &length) const { return given() * (2 * length + double(has(2))); }
+  /// Channels of a group times window: what one output sums over. Axis 0 of the weights is not
+  /// among them.
+  Count of_window() const { return Count(dims(1).subspan(1)); }
   /// Gates of this many elements, each a sum over the state, and what follows of each.
-  double recurrence() const { return elements(0) * (2 * double(results[0].dims.back()) + 3); }
+  Count recurrence() const {
+    return elements(0) * (2 * Count(std::span(results[0].dims).last(1)) + 3);
+  }
   /// Weights of taps along `axes` dimensions, and their sum.
-  double taps(size_t axes) const {
+  Count taps(size_t axes) const {
     static constexpr double kTaps[] = {0, 2, 4}; // nearest, linear, cubic
     const double points = std::pow(kTaps[op_word(op, attributes, "mode")], double(axes));
-    return points == 0 ? 0 : given() * (2 * points - 1);
+    return points == 0 ? none() : given() * (2 * points - 1);
   }
 
   // The rules, by the names of families.def.
-#define CUGRT_FAMILY(name) double name() const;
+#define CUGRT_FAMILY(name) Count name() const;
 #include "ops/table/families.def"
 };
 
-double Counting::unary() const { return each(); }
-double Counting::binary() const { return each(); }
-double Counting::unary_number() const { return each(); }
-double Counting::test() const { return each(); }
-double Counting::logical_not() const { return each(); }
-double Counting::bitwise_not() const { return each(); }
-double Counting::binary_float() const { return each(); }
-double Counting::compare() const { return each(); }
-double Counting::logical() const { return each(); }
-double Counting::bitwise() const { return each(); }
-double Counting::where() const { return each(); }
-double Counting::cast() const { return each(); }
-double Counting::range() const { return 2 * each(); }
+Count Counting::unary() const { return each(); }
+Count Counting::binary() const { return each(); }
+Count Counting::unary_number() const { return each(); }
+Count Counting::test() const { return each(); }
+Count Counting::logical_not() const { return each(); }
+Count Counting::bitwise_not() const { return each(); }
+Count Counting::binary_float() const { return each(); }
+Count Counting::compare() const { return each(); }
+Count Counting::logical() const { return each(); }
+Count Counting::bitwise() const { return each(); }
+Count Counting::where() const { return each(); }
+Count Counting::cast() const { return each(); }
+Count Counting::range() const { return 2 * each(); }
 
-double Counting::matmul() const { return products(last(0)); }
-double Counting::matmul_blocks() const { return products(last(0)); }
-double Counting::matmul_integer() const { return given() * 2 * last(0); }
-double Counting::repack_blocks() const { return none(); }
-double Counting::conv1d() const { return products(of_window()); }
-double Counting::conv2d() const { return products(of_window()); }
-double Counting::conv3d() const { return products(of_window()); }
-double Counting::conv_integer() const { return given() * 2 * of_window(); }
-double Counting::conv_transpose() const {
-  return elements(0) * 2 * of_window() + (has(2) ? given() : 0); // w is [in, out / groups, ..]
+Count Counting::matmul() const { return products(last(0)); }
+Count Counting::matmul_blocks() const { return products(last(0)); }
+Count Counting::matmul_integer() const { return given() * 2 * last(0); }
+Count Counting::repack_blocks() const { return none(); }
+Count Counting::conv1d() const { return products(of_window()); }
+Count Counting::conv2d() const { return products(of_window()); }
+Count Counting::conv3d() const { return products(of_window()); }
+Count Counting::conv_integer() const { return given() * 2 * of_window(); }
+Count Counting::conv_transpose() const {
+  return elements(0) * 2 * of_window() + (has(2) ? given() : none()); // w is [in, out / groups, ..]
 }
-double Counting::pool2d() const {
+Count Counting::pool2d() const {
   double window = 1;
   for (const int64_t size : op_integers(op, attributes, "kernel"))
     window *= double(size);
@@ -84,59 +106,56 @@ double Counting::pool2d() const {
 }
 
 // The greatest, a difference, a power, a sum, a quotient.
-double Counting::softmax() const { return 5 * each(); }
+Count Counting::softmax() const { return 5 * each(); }
 // Layer: mean (1), difference, square and sum (3), product, scale, bias (3). RMS: square and sum,
 // product, scale.
-double Counting::norm() const { return (op == Op::layer_norm ? 7 : 4) * each(); }
+Count Counting::norm() const { return Count(op == Op::layer_norm ? 7 : 4) * each(); }
 
-double Counting::group_norm() const { return 5 * each(); }
+Count Counting::group_norm() const { return 5 * each(); }
 
-double Counting::reduce() const { return elements(0); }
-double Counting::argmax() const { return elements(0); }
-double Counting::top_k() const { return elements(0); }
-double Counting::cumsum() const { return each(); }
+Count Counting::reduce() const { return elements(0); }
+Count Counting::argmax() const { return elements(0); }
+Count Counting::top_k() const { return elements(0); }
+Count Counting::cumsum() const { return each(); }
 
-double Counting::reshape() const { return none(); }
-double Counting::transpose() const { return none(); }
-double Counting::concat() const { return none(); }
-double Counting::split() const { return none(); }
-double Counting::embedding() const { return none(); }
-double Counting::embedding_blocks() const { return each(); } // a scale
-double Counting::gather() const { return none(); }
-double Counting::gather_elements() const { return none(); }
-double Counting::gather_nd() const { return none(); }
-double Counting::scatter_elements() const {
-  return op_word(op, attributes, "reduction") == 0 ? 0 : elements(2);
+Count Counting::reshape() const { return none(); }
+Count Counting::transpose() const { return none(); }
+Count Counting::concat() const { return none(); }
+Count Counting::split() const { return none(); }
+Count Counting::embedding() const { return none(); }
+Count Counting::embedding_blocks() const { return each(); } // a scale
+Count Counting::gather() const { return none(); }
+Count Counting::gather_elements() const { return none(); }
+Count Counting::gather_nd() const { return none(); }
+Count Counting::scatter_elements() const {
+  return op_word(op, attributes, "reduction") == 0 ? none() : elements(2);
 }
-double Counting::scatter_nd() const { return scatter_elements(); }
-double Counting::one_hot() const { return each(); }
-double Counting::slice() const { return none(); }
-double Counting::pad() const { return none(); }
-double Counting::broadcast_to() const { return none(); }
-double Counting::cache_write() const { return none(); }
+Count Counting::scatter_nd() const { return scatter_elements(); }
+Count Counting::one_hot() const { return each(); }
+Count Counting::slice() const { return none(); }
+Count Counting::pad() const { return none(); }
+Count Counting::broadcast_to() const { return none(); }
+Count Counting::cache_write() const { return none(); }
 
-double Counting::interpolate() const {
+Count Counting::interpolate() const {
   const size_t listed = op_integers(op, attributes, "axes").size();
   return taps(listed ? listed : operands[0].dims.size());
 }
-double Counting::grid_sample() const { return taps(operands[0].dims.size() - 2); }
+Count Counting::grid_sample() const { return taps(operands[0].dims.size() - 2); }
 
 // q [B, Q, H, D], keys [B, P, G, D]: scores and sums of values are 2 D each, between them a scale
 // and a softmax.
-double Counting::attention() const {
-  const std::vector<int64_t> &q = operands[0].dims;
-  const double scores = double(q[0]) * double(q[1]) * double(q[2]) * double(operands[1].dims[1]);
-  return scores * (4 * double(q[3]) + 6);
+Count Counting::attention() const {
+  return Count(dims(0).first(3)) * size(1, 1) * (4 * size(0, 3) + 6);
 }
 // Of each pair four products and two sums.
-double Counting::rotary() const {
-  const int64_t dims = op_integer(op, attributes, "dims");
-  const double all = last(0);
-  return all == 0 ? 0 : elements(0) * (dims ? double(dims) / all : 1) * 3;
+Count Counting::rotary() const {
+  const int64_t turned = op_integer(op, attributes, "dims");
+  return turned ? Count(dims(0).first(dims(0).size() - 1)) * double(3 * turned) : elements(0) * 3;
 }
-double Counting::recurrent() const { return recurrence(); }
+Count Counting::recurrent() const { return recurrence(); }
 
-using CountingRule = double (Counting::*)() const;
+using CountingRule = Count (Counting::*)() const;
 
 CountingRule counting_of(Op op) {
   switch (op) {
@@ -190,7 +209,7 @@ Operations count_operations(Op op, std::span<const SizedTensor> operands,
                             std::span<const Attribute> attributes) {
   CUGRT_CHECK(static_cast<size_t>(op) < op_count());
   const Counting counting{op, operands, results, attributes};
-  return {kind_of(op, operands, results), (counting.*counting_of(op))()};
+  return {kind_of(op, operands, results), (counting.*counting_of(op))().terms};
 }
 
 } // namespace cugrt::ir

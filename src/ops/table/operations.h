@@ -14,16 +14,22 @@ enum class OperationKind : uint8_t {
 };
 inline constexpr size_t kOperationKinds = 4;
 
-/// A tensor at known sizes, or nothing, in the place of an absent operand or a shape.
+/// A tensor whose sizes are expressions, or nothing, in the place of an absent operand or a shape.
 struct SizedTensor {
   bool is_tensor = false;
   DType dtype = DType::f32;
-  std::vector<int64_t> dims{};
+  std::vector<ExprId> dims{};
+};
+
+/// A number times sizes.
+struct OperationTerm {
+  double factor = 1;
+  std::vector<ExprId> sizes{};
 };
 
 struct Operations {
   OperationKind kind = OperationKind::vector;
-  double count = 0; // whole; sizes of 64 bits may give more than 64 bits hold
+  std::vector<OperationTerm> terms{}; // their sum is how many
 };
 
 /// Of a checked op on these operands. A product and its sum are two; what moves elements is none; a

@@ -190,3 +190,49 @@ TEST_CASE("what is not known of a device is not reckoned with") {
   CHECK_FALSE(emulated.of_operations({1, 0, 0, 0}, 1).has_value());
   CHECK(emulated.text() == "not known: the emulated driver's times say nothing of a device");
 }
+
+TEST_CASE("operations that a pack keeps are read as they were written, and nothing else is") {
+  const std::string text =
+      module_of("%x: tensor<[n, 5], f32>, %w: tensor<[5, 6], f32>", "tensor<[n, 6], f32>",
+                "  %p = matmul(%x, %w)\n  %y = softmax(%p)\n  return %y\n");
+  auto module = ir::parse_and_verify(text, "m.cugrt");
+  REQUIRE(module.ok());
+  auto plan = plan_module(*module, "m.cugrt", {}, nullptr);
+  auto ops = ops_before_fusion(*module, "m.cugrt", {});
+  REQUIRE((plan.ok() && ops.ok()));
+  const std::span<const plan::Plan> plans(&*plan, 1);
+  const std::string written = notes_text({{56}, {count_operations(*ops, *plan)}});
+  CHECK(written.size() < 100);
+  const auto read = read_notes(written, plans, 1);
+  REQUIRE(read.ok());
+  CHECK(notes_text(*read) == written);
+  CHECK(read->multiprocessors == std::vector<int64_t>{56});
+  double sum = 0;
+  for (const StepOperations &step : read->operations[0][0].at({{"n", 7}})) {
+    CHECK(step.known);
+    sum += step.counts[0];
+  }
+  CHECK(sum == 7 * 6 * 2 * 5 + 5 * 7 * 6);
+  for (const StepOperations &step : read->operations[0][0].at({}))
+    CHECK_FALSE(step.known);
+
+  CHECK_FALSE(read_notes(written, plans, 2).ok());
+  CHECK_FALSE(read_notes(written, {}, 1).ok());
+  const auto refused = [&](const std::string &was, const std::string &is) {
+    const size_t at = written.find(was);
+    REQUIRE(at != written.npos);
+    CHECK_FALSE(read_notes(std::string(written).replace(at, was.size(), is), plans, 1).ok());
+  };
+  refused("{", "[");
+  refused("56", "\"56\"");
+  refused("\"n\"", "7");
+  refused("[[0,", "[[4,"); // a kind that is none
+  refused("[[0,", "[[0.5,");
+  refused(",0]", ",1]"); // a symbol that is none
+  refused(",0]", ",[\"add\",0]]");
+  refused(",0]", ",[\"symbol\",0]]");
+  std::string deep = "0";
+  for (int i = 0; i < 300; ++i)
+    deep = "[\"add\"," + deep + ",0]";
+  refused(",0]", "," + deep + "]");
+}

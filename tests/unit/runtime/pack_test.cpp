@@ -293,7 +293,7 @@ TEST_CASE("a plan tells how many of its kernels are specialised, and which one t
   CHECK(summary.specialized[0].general);
   CHECK(summary.specialized[1].specialized == 2);
   CHECK_FALSE(summary.specialized[1].general);
-  std::string report = must(plan_report(plan, "m.cugrt", {}));
+  std::string report = must(plan_report(plan, "m.cugrt", {}, {}));
   CHECK(contains(report, "code\n  kernels 35, codes 35, specialised for their sizes 34, at most 32 "
                          "of one function\n"));
   CHECK(contains(report, ", and 1 for all sizes\n"));
@@ -317,7 +317,7 @@ TEST_CASE("attention over heads of many widths is a bounded number of kernels") 
   REQUIRE(summary.specialized.size() == 1);
   CHECK(summary.specialized[0].specialized == 32);
   CHECK(summary.specialized[0].general == 2);
-  CHECK(contains(must(plan_report(plan, "m.cugrt", {})), ", and 2 for all sizes\n"));
+  CHECK(contains(must(plan_report(plan, "m.cugrt", {}, {})), ", and 2 for all sizes\n"));
 }
 
 TEST_CASE("passes are told of the device, else of the architecture, unless options say it") {

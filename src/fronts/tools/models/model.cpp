@@ -204,7 +204,7 @@ const std::map<std::string, std::string> &Model::ops() const {
 
 nlohmann::json Model::plan_report(const Symbols &symbols) const {
   if (pack_)
-    return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON))["plans"][0]; // all have the same
+    return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON, symbols))["plans"][0]; // any
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
     values.push_back({name.c_str(), value});
