@@ -44,6 +44,20 @@ TEST_CASE("resize of three and four axes, of all of them, and of empty ones") {
   }
 }
 
+TEST_CASE("resize computes weights once for planes and for vectors of channels") {
+  for (const char *mode : {"nearest", "linear", "cubic"})
+    for (DType dtype : {DType::f32, DType::f16}) {
+      const ir::Attribute m = word("mode", mode);
+      OpTest planes{.op = Op::resize,
+                    .dtype = dtype,
+                    .operands = {{{3, 7, 5, 9}}, shape({3, 7, 11, 18})}, // 21 planes
+                    .attributes = {m, ints("axes", {2, 3})}};
+      planes.multiprocessors = 1;
+      check(planes);
+      resize({2, 5, 4, 16}, {2, 9, 7, 16}, {m, ints("axes", {1, 2})}, dtype);
+    }
+}
+
 TEST_CASE("which element is nearest") {
   for (const char *rule : {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"})
     for (const char *coordinates : kCoordinates)

@@ -131,6 +131,19 @@ Walk walk_of(OpEmitter &op) {
   return walk;
 }
 
+/// Along the outermost dimension, elements that a thread makes with the same weights: as many as
+/// leave every multiprocessor enough threads.
+int64_t planes_of(OpEmitter &op, ir::ExprId elements) {
+  constexpr int64_t kMost = 16, kThreads = 1024;
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(op.exprs());
+  const int64_t most = op.exprs().range(elements, bounds).upper,
+                threads = kThreads * op.table().choice().target.multiprocessors;
+  int64_t planes = 1;
+  while (planes < kMost && most / (2 * planes) >= threads)
+    planes *= 2;
+  return planes;
+}
+
 } // namespace
 
 Status emit_interpolate(OpEmitter &op) {
@@ -138,7 +151,9 @@ Status emit_interpolate(OpEmitter &op) {
   const std::string mode = ir::op_string(op.call().op, op.call().attributes, "mode");
   const bool is_nearest = mode == "nearest";
   Walk walk = walk_of(op);
-  const size_t rank = walk.size.size() <= 4 ? 4 : 8;
+  const size_t rank = walk.size.size() <= 4 ? 4 : 8, last = walk.size.size() - 1;
+  const bool has_few_taps = is_nearest || (walk.axes <= 2 && mode == "linear");
+  const ir::ExprId inner = walk.size[last];
   // Unused dimensions come last, with size 1; what counts axes does not see them.
   for (std::vector<ir::ExprId> *list : {&walk.size, &walk.x_size})
     list->resize(rank, op.constant(1));
@@ -155,6 +170,14 @@ Status emit_interpolate(OpEmitter &op) {
   launch.option("-DMAX_RANK=" + std::to_string(rank));
   launch.option("-DRESIZED=" + std::to_string(walk.resized));
   launch.option("-DAXES=" + std::to_string(walk.axes));
+  const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
+  const bool has_planes = !(walk.resized & 1) && last > 0,
+             is_last_plain = !(walk.resized >> last & 1) && last > 0;
+  const int64_t planes = has_planes ? planes_of(op, op.count(y)) : 1;
+  if (planes > 1)
+    launch.option("-DPLANES=" + std::to_string(planes));
+  if (is_last_plain && has_few_taps && op.divides(KernelLaunch::vector_size(bytes), inner))
+    launch.vectors(bytes);
   if (op.flag("exclude_outside"))
     launch.option("-DEXCLUDE_OUTSIDE");
   if (op.has_operand(2))
@@ -166,8 +189,9 @@ Status emit_interpolate(OpEmitter &op) {
   if (op.has_operand(3))
     launch.input("region", op.operand(3));
   launch.output("y", op.result());
-  const ir::ExprId counted = launch.count("count", op.count(y));
-  each_size(launch, "size", walk.size);
+  ir::ExprId items = op.exprs().ceildiv(launch.count("size0", walk.size[0]), op.constant(planes));
+  for (size_t d = 1; d < rank; ++d)
+    items = op.exprs().mul(items, launch.size("size" + std::to_string(d), walk.size[d]));
   each_size(launch, "x_size", walk.x_size);
   each_size(launch, "stride", walk.stride);
   launch.scalar("cubic", ir::DType::f32, op.number("cubic_coeff"));
@@ -175,7 +199,7 @@ Status emit_interpolate(OpEmitter &op) {
     launch.count("extrapolation", op.constant(element_bits(x.dtype, op.number("extrapolation"))));
   else
     launch.scalar("extrapolation", wide_type(x.dtype), op.number("extrapolation"));
-  launch.loop_variant(counted);
+  launch.loop_variant(items);
   launch.emit(op.call().location);
   return {};
 }
