@@ -225,8 +225,14 @@ FakeDriver::FakeDriver(const Options &options) : state_(std::make_unique<FakeSta
   set("CUGRT_EMU_DRIVER_VERSION", driver::version_text(options.version));
   set("CUGRT_EMU_DEVICE", "sm_" + std::to_string(options.capability));
   set("CUGRT_EMU_MEMORY", std::to_string(options.device_bytes));
-  set("CUGRT_EMU_QUIRKS", options.version < 12080 ? "empty_bodies_hang" : "");
+  set("CUGRT_EMU_QUIRKS",
+      options.version < 12080 ? "first_edge_data,empty_bodies_hang" : "first_edge_data");
+  const char *order = std::getenv("CUGRT_EMU_ORDER");
+  const std::string before = order ? order : "";
+  if (options.order)
+    set("CUGRT_EMU_ORDER", std::to_string(options.order));
   must_succeed(cuEmuReinitialize(), "cuEmuReinitialize");
+  set("CUGRT_EMU_ORDER", before);
   state = state_.get();
   state->options = options;
   state->below = emulated();

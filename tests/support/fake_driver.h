@@ -2,6 +2,9 @@
 // can fail or skip any of them. Each FakeDriver starts the emulated driver anew, so one lives at a
 // time; any thread may call it. What destroys or frees does so even where it is made to fail.
 //
+// It has the quirks of its version: edges of one call have the first one's data, and before 12.8 a
+// body that has nothing to execute does not end.
+//
 // Memory of cuMemAlloc and of pools lies at host addresses, too, where tests read and write it.
 // Every module that is loaded has the code that a test defines, unless it is PTX itself.
 #pragma once
@@ -41,6 +44,7 @@ public:
     uint64_t reservable_bytes = UINT64_MAX; // of one reservation of addresses
     bool body_setters = false;              // setters reach nodes in bodies of conditionals
     bool record = true;                     // off: calls are counted and no more
+    int order = 0; // all that CUDA leaves unordered is drawn from it; 0: as the environment says
   };
 
   FakeDriver();

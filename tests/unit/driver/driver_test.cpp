@@ -492,7 +492,9 @@ TEST_CASE(
 }
 
 TEST_CASE("an upload has reached the device when it returns") {
-  Machine machine;
+  FakeDriver::Options options;
+  options.order = GENERATE(1, 2, 3, 4, 5, 6);
+  Machine machine(options);
   DeviceBuffer memory = must(DeviceBuffer::allocate(machine.context, 4));
   for (uint32_t value : {7u, 8u}) {
     REQUIRE(copy_to_device(machine.context, memory.address(), &value, 4).ok());

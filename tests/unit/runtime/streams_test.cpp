@@ -8,8 +8,8 @@ using namespace cugrt::test;
 
 namespace {
 
-/// A session with a stream of its caller's. The fake driver refuses every call on a stream that is
-/// being captured but the question whether it is.
+/// A session with a stream of its caller's. The end of a capture says whether any call but the
+/// question whether it goes on was made on the stream.
 struct Caller : Chain {
   Caller() : stream(must(driver::Stream::create(device->context()))) {}
 
@@ -92,6 +92,7 @@ TEST_CASE(
   caller.session.reset();
   CHECK(caller.count("cuEventSynchronize") == 1);
   CHECK(caller.count("cuStreamSynchronize") == 0);
+  caller.capture(false);
 }
 
 TEST_CASE(
@@ -114,6 +115,7 @@ TEST_CASE("instances are given up while the stream of the last run is being capt
   caller.machine.fake.fail_nth_of("cuMemAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
   must(caller.run_on(nullptr, -1, 64)); // memory for the result
   CHECK(caller.counters().instances_evicted == 1);
+  caller.capture(false);
 }
 
 TEST_CASE("a run whose end cannot be recorded has ended, and is an error") {
@@ -126,4 +128,5 @@ TEST_CASE("a run whose end cannot be recorded has ended, and is an error") {
   caller.capture();
   must(caller.run_on(nullptr));
   CHECK(caller.count("cuStreamWaitEvent") == 0);
+  caller.capture(false);
 }
