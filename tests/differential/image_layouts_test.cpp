@@ -51,12 +51,17 @@ constexpr Case kCases[] = {
      "  %b = layer_norm(%a)\n  %y = sign(%b)",
      "sign, for the function's result"},
     {"resize", "", "tensor<[2, 16, 16, 27], f16>",
-     "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 16, 16, 27]\n  %y = resize(%o, %s) "
-     "{axes = [2, 3]}",
-     "resize, for the function's result"},
+     "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 16, 16, 27]\n"
+     "  %r = resize(%o, %s) {axes = [2, 3]}\n  %y = max_pool2d(%r) {kernel = [1, 1]}",
+     "max_pool2d, for the function's result"},
     {"resize of all axes", "", "tensor<[2, 16, 16, 18], f16>",
-     "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 16, 16, 18]\n  %y = resize(%o, %s)",
-     "resize, for the function's result"},
+     "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 16, 16, 18]\n"
+     "  %r = resize(%o, %s)\n  %y = max_pool2d(%r) {kernel = [1, 1]}",
+     "max_pool2d, for the function's result"},
+    {"resize of what is returned", "", "tensor<[2, 16, 16, 27], f16>",
+     "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 16, 16, 27]\n"
+     "  %r = resize(%o, %s) {axes = [2, 3]}\n  %y = relu(%r)",
+     "max_pool2d, for resize"},
     {"resize of what is stored as it is returned", "", "tensor<[2, 16, 16, 27], f16>",
      "%a = sign(%i)\n  %s = shape [2, 16, 16, 27]\n  %y = resize(%a, %s) {axes = [2, 3]}", ""},
     {"heads", ", %v: tensor<[24, 16, 1, 1], f16>, %u: tensor<[8, 16, 3, 3], f16>",

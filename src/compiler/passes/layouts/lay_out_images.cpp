@@ -357,12 +357,13 @@ private:
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
   }
 
-  /// Scales and regions have numbers for each resized axis, in order.
+  /// Scales and regions have numbers for each resized axis, in order. What is wanted with channels
+  /// second is resized so: it has fewer elements before.
   bool lay_out_resize(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value();
     std::vector<int64_t> axes = list(binding, "axes");
-    if (!is_laid_out(x) || (axes.empty() && given.size() > 2))
+    if (!is_laid_out(x) || second_.ends(binding.result()) || (axes.empty() && given.size() > 2))
       return false;
     for (int64_t &axis : axes) {
       const std::optional<size_t> d = ir::normalize_axis(axis, rank_of(x));

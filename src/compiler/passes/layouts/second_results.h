@@ -15,7 +15,8 @@ namespace cugrt::passes {
 class SecondResults {
 public:
   SecondResults(const ir::Function &function, const ValueUses &uses)
-      : can_be_(function.values.size(), true), is_wanted_(function.values.size()) {
+      : can_be_(function.values.size(), true), is_wanted_(function.values.size()),
+        ends_(function.values.size()) {
     const auto &bindings = function.body().bindings;
     for (const ir::Binding &binding : bindings)
       if (binding.kind == ir::BindingKind::op && kind_of(binding) != Kind::other)
@@ -25,12 +26,14 @@ public:
               (kind_of(binding) == Kind::passes && all_can_be(function, binding));
     for (auto binding = bindings.rbegin(); binding != bindings.rend(); ++binding)
       for (uint32_t i = 0; i < binding->result_count; ++i)
-        is_wanted_[binding->result(i).index] = all_want(uses, binding->result(i));
+        set_wanted(function, uses, binding->result(i));
   }
 
   bool operator[](ir::ValueId value) const {
     return can_be_[value.index] && is_wanted_[value.index];
   }
+  /// Whether all readers want it, at once or behind elementwise ops of nothing else that is made.
+  bool ends(ir::ValueId value) const { return ends_[value.index]; }
 
 private:
   /// What an op does with images of its operands' layout: keeps it (`passes`), has forms for both,
@@ -63,14 +66,29 @@ private:
       return operand.kind != ir::Operand::Kind::value || can_be_[operand.index];
     });
   }
-  bool all_want(const ValueUses &uses, ir::ValueId value) const {
+  void set_wanted(const ir::Function &function, const ValueUses &uses, ir::ValueId value) {
+    is_wanted_[value.index] =
+        all_want(uses, value, [&](const ir::Binding &reader) { return (*this)[reader.result()]; });
+    ends_[value.index] = all_want(uses, value, [&](const ir::Binding &reader) {
+      return ends_[reader.result().index] && ir::op_of(reader) != ir::Op::concat &&
+             std::ranges::all_of(function.operands_of(reader), [&](const ir::Operand &operand) {
+               const ir::Binding *maker =
+                   operand.kind == ir::Operand::Kind::value && operand.value() != value
+                       ? uses.maker(operand.value())
+                       : nullptr;
+               return !maker || maker->kind != ir::BindingKind::op;
+             });
+    });
+  }
+  template <class Passes>
+  bool all_want(const ValueUses &uses, ir::ValueId value, const Passes &passes) const {
     const auto &readers = uses.readers(value);
     return (!readers.empty() || uses.is_yielded(value)) &&
            std::ranges::all_of(readers, [&](const ir::Binding *reader) {
              if (reader->kind != ir::BindingKind::op || kind_of(*reader) == Kind::other)
                return true;
              if (kind_of(*reader) == Kind::passes)
-               return (*this)[reader->result()];
+               return passes(*reader);
              // A reshape for what transposes or norms has a form of its own.
              return ir::op_of(*reader) == ir::Op::reshape &&
                     std::ranges::none_of(uses.readers(reader->result()), [](const auto *next) {
@@ -81,7 +99,7 @@ private:
            });
   }
 
-  std::vector<bool> can_be_, is_wanted_; // by value
+  std::vector<bool> can_be_, is_wanted_, ends_; // by value
 };
 
 } // namespace cugrt::passes
