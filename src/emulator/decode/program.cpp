@@ -6,6 +6,7 @@
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/accesses.h"
 #include "emulator/exec/checks/coverage.h"
+#include "emulator/exec/checks/kernel_counts.h"
 #include "emulator/exec/grid.h"
 #include "emulator/exec/thread_pool.h"
 
@@ -451,6 +452,8 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
       throw;
     }
   });
+  if (kernel_counts::enabled())
+    kernel_counts::launched(info.name, grid.warp_instructions, grid.lane_operations);
   return std::move(grid.fault);
 }
 

@@ -130,6 +130,8 @@ void Grid::work() {
     std::lock_guard lock(mutex);
     launch.config->accesses->add(accesses);
   }
+  warp_instructions.fetch_add(instructions, std::memory_order_relaxed);
+  lane_operations.fetch_add(lanes, std::memory_order_relaxed);
   total_instructions.fetch_add(instructions, std::memory_order_relaxed);
   total_lane_operations.fetch_add(lanes, std::memory_order_relaxed);
 }

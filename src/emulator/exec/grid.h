@@ -16,6 +16,7 @@ struct Grid {
   uint32_t residents = 1; // that a thread may hold unfinished
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
+  std::atomic<uint64_t> warp_instructions{0}, lane_operations{0}; // of all threads
   std::mutex mutex;
   std::optional<Fault> fault;
 

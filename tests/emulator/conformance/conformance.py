@@ -82,6 +82,15 @@ def check_coverage(file, tally):
                        f"executed")
 
 
+def check_counts(file, tally):
+    with open(file, encoding="utf-8") as lines:
+        rows = [line.split() for line in lines]
+    tally.check("what each kernel executes is counted",
+                [f"not counted: {row}" for row in rows
+                 if len(row) != 4 or not all(count.isdigit() and int(count) > 0 for count in row[:3])]
+                or ([] if rows else ["no kernel was reported"]))
+
+
 def find_ptxas():
     home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
     return shutil.which("ptxas") or shutil.which(os.path.join(home, "bin", "ptxas"))
@@ -197,13 +206,15 @@ def main():
             command += [f"--{name}", getattr(options, name)]
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
-        coverage = os.path.join(folder, "coverage")
+        coverage, counts = os.path.join(folder, "coverage"), os.path.join(folder, "counts")
         environment = {}
         if emulated:
-            environment = {"CUGRT_EMU_COVERAGE": coverage, "CUGRT_EMU_DRIVER_VERSION": NEWEST_DRIVER}
+            environment = {"CUGRT_EMU_COVERAGE": coverage, "CUGRT_EMU_COUNTS": counts,
+                           "CUGRT_EMU_DRIVER_VERSION": NEWEST_DRIVER}
         if not run_program(command, environment, tally):
             return SKIPPED
         if emulated and not options.only and not options.record:
+            check_counts(counts, tally)
             newest = [options.program, "--driver", "emulated", "--opcodes", "--above", "90"]
             run_program(newest, {**environment, "CUGRT_EMU_DEVICE": NEWEST_PROFILE}, tally,
                         f"{NEWEST_PROFILE}: ")
