@@ -60,15 +60,8 @@ __device__ __forceinline__ void copy_run(T *to, const T *from, int offset, bool 
     asm("mad.wide.s32 %0, %1, %2, %3;"
         : "=l"(address)
         : "r"(offset), "n"(int(sizeof(T))), "l"(from));
-    constexpr int kBytes = kRun * int(sizeof(T));
-    if constexpr (kBytes == 16)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                   "l"(address), "r"(there ? 16 : 0)
-                   : "memory");
-    else
-      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)),
-                   "l"(address), "n"(kBytes), "r"(there ? kBytes : 0)
-                   : "memory");
+    copy_or_zeros<kRun *int(sizeof(T))>(there, shared_address(to),
+                                        reinterpret_cast<const void *>(address));
     return;
   }
 #endif

@@ -3,7 +3,9 @@
 // sm_80 on.
 #pragma once
 
+#if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 #include "shared/floating.cuh"
+#endif
 
 // Bits that stay in a register: constants ptxas makes anew for each use. Of whole warps, whose
 // threads have no z.
@@ -57,6 +59,19 @@ __device__ __forceinline__ void copy_bytes_if(bool active, unsigned to, const vo
                "@p cp.async.cg.shared.global [%0], [%1], 16;\n}" ::"r"(to),
                "l"(from), "r"(unsigned(active))
                : "memory");
+}
+
+// Copies kBytes, or zeros where they are not there; nothing is read then.
+template <int kBytes>
+__device__ __forceinline__ void copy_or_zeros(bool there, unsigned to, const void *from) {
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes),
+                 "r"(there ? kBytes : 0)
+                 : "memory");
 }
 
 // Where `active` holds, copies 16 bytes, or zeros where they are not inside, without a branch.

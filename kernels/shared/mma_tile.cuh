@@ -67,20 +67,11 @@ template <class C, bool kDown, int kSteps = kMmaDepth, int kBytes = 16> struct T
       // kStep rows are a multiple of the rows after which chunks are exchanged alike.
       const unsigned address =
           shared_address(to + place + j * C::kStep * (C::kElements / (C::kStep * C::kCopies)));
-      if constexpr (kBytes == 16) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
-                     "l"(inside ? from + j * down : from), "r"(inside ? 16 : 0)
-                     : "memory");
-      } else {
 #pragma unroll
-        for (int e = 0; e < kChunk; e += kEach) {
-          const bool there = inside && e < (kDown ? across : along);
-          asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
-                           address + e * unsigned(sizeof(T))),
-                       "l"(there ? from + j * down + e : from), "n"(kBytes), "r"(there ? kBytes : 0)
-                       : "memory");
-        }
-      }
+      for (int e = 0; e < kChunk; e += kEach)
+        copy_or_zeros<kBytes>(inside && (kBytes == 16 || e < (kDown ? across : along)),
+                              address + e * unsigned(sizeof(T)),
+                              inside ? from + j * down + e : from);
     }
 #endif
     from += step;
