@@ -18,8 +18,9 @@
 //   sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q
 //
 // Options: those of operands.cuh for bytes; WITH_MMA and the entries' sizes, as WITH_64x32, for
-// indices of 32 bits and a multiple of 16 channels of x in a group; those of fusion.cuh and
-// assume.cuh.
+// indices of 32 bits and a multiple of 16 channels of x in a group, with STAGES, of which a block
+// has as many in dynamic shared memory, and SPLIT, with which `splits` blocks share a tile's steps
+// (join_splits.cuh); those of fusion.cuh and assume.cuh.
 
 #define INTEGERS
 
@@ -28,94 +29,80 @@
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 
+#ifdef SPLIT
+#define SPLIT_PARAMETERS int *parts, unsigned *__restrict__ counters, long long splits,
+#define SPLIT_ARGUMENTS parts, counters, splits,
+#else
+#define SPLIT_PARAMETERS
+#define SPLIT_ARGUMENTS
+#endif
+
 #define PARAMETERS                                                                                 \
   const X *__restrict__ x, const W *__restrict__ w,                                                \
-      X_ZERO_PARAMETER W_ZERO_PARAMETER OUT *__restrict__ y, long long batch, long long channels,  \
-      long long height, long long width, long long out_channels, long long out_height,             \
-      long long out_width, long long kernel_h, long long kernel_w, long long stride_h,             \
-      long long stride_w, long long pad_h, long long pad_w, long long dilation_h,                  \
-      long long dilation_w, long long groups FUSED_PARAMETERS
+      X_ZERO_PARAMETER W_ZERO_PARAMETER SPLIT_PARAMETERS OUT *__restrict__ y, long long batch,     \
+      long long channels, long long height, long long width, long long out_channels,               \
+      long long out_height, long long out_width, long long kernel_h, long long kernel_w,           \
+      long long stride_h, long long stride_w, long long pad_h, long long pad_w,                    \
+      long long dilation_h, long long dilation_w, long long groups FUSED_PARAMETERS
 #define ARGUMENTS                                                                                  \
-  x, w, X_ZERO_ARGUMENT W_ZERO_ARGUMENT y, batch, channels, height, width, out_channels,           \
-      out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h,     \
-      dilation_w, groups FUSED_ARGUMENTS
+  x, w, X_ZERO_ARGUMENT W_ZERO_ARGUMENT SPLIT_ARGUMENTS y, batch, channels, height, width,         \
+      out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w,   \
+      dilation_h, dilation_w, groups FUSED_ARGUMENTS
 
 #ifdef WITH_MMA
 #if __CUDA_ARCH__ >= 800
 
-// What a thread has of the tile of weights, which have k along their rows: 16 bytes of some rows.
-template <class Tile, bool kAligned> struct FilterRow {
-  static constexpr int kBytes = 16, kReads = Tile::kWords * 4 / kBytes;
-  static constexpr int kAcross = Tile::kDepth / kBytes;
-  const W *from; // the block's first channel
-  long long k;
-  int channels; // from there on, of the group
-  unsigned word[kReads][kBytes / 4];
-
-  static __device__ __forceinline__ int column(int i) {
-    return Tile::thread() / kAcross + i * (Tile::kThreads / kAcross);
-  }
-  static __device__ __forceinline__ int place() { return Tile::thread() % kAcross * kBytes; }
-
-  __device__ __forceinline__ void read(long long begin) {
-    const long long at = begin + place();
-#pragma unroll
-    for (int i = 0; i < kReads; ++i)
-      read_bytes<kBytes, kAligned>(from + column(i) * k + at, column(i) < channels ? k - at : 0,
-                                   word[i]);
-  }
-  template <class Store> __device__ __forceinline__ void words(Store store) const {
-#pragma unroll
-    for (int i = 0; i < kReads; ++i)
-#pragma unroll
-      for (int j = 0; j < kBytes / 4; ++j)
-        store(i * (kBytes / 4) + j, column(i), place() / 4 + j, word[i][j]);
-  }
-};
-
-// What a thread has of the tile of x: 16 channels of a tap for some pixels.
-template <class Tile> struct PixelChunks {
+// Copies of the tile of x: 16 channels of a tap for some pixels.
+template <class Tile> struct PixelCopies {
   const X *x;
   int window[Tile::kChunks], top[Tile::kChunks], left[Tile::kChunks]; // of the pixels
   int height, width, channels, dilation_h, dilation_w;
   unsigned in_group, kernel_w, k, padding;
-  int row, column, offset; // of the tap that the chunk lies in, and its place in x
-  bool there;
+  unsigned at; // of k, of the next step
 
-  __device__ __forceinline__ void find_tap(unsigned at) {
-    there = at < k;
+  template <bool kAligned> __device__ __forceinline__ void copy(unsigned char *stage) {
     const unsigned tap = at / in_group;
-    row = int(tap / kernel_w) * dilation_h, column = int(tap % kernel_w) * dilation_w;
-    offset = (row * width + column) * channels + int(at % in_group);
-  }
-  template <bool kAligned>
-  __device__ __forceinline__ void read(int j, long long at, unsigned (&word)[4]) {
-    if (j == 0) // the same for all of the thread's pixels
-      find_tap(unsigned(at));
-    const bool inside = there && unsigned(top[j] + row) < unsigned(height) &&
-                        unsigned(left[j] + column) < unsigned(width);
-    read_bytes<16, kAligned>(x + window[j] + offset, inside ? 16 : 0, word);
-    if (kHasXZero && there && !inside)
-      word[0] = word[1] = word[2] = word[3] = padding;
+    const int row = int(tap / kernel_w) * dilation_h, column = int(tap % kernel_w) * dilation_w;
+    const X *from = x + (row * width + column) * channels + int(at % in_group);
+#pragma unroll
+    for (int j = 0; j < Tile::kChunks; ++j) {
+      const bool inside = at < k && unsigned(top[j] + row) < unsigned(height) &&
+                          unsigned(left[j] + column) < unsigned(width);
+      const bool pads = kHasXZero && at < k && !inside;
+      unsigned char *to = stage + Tile::at(Tile::left_row(j), Tile::chunk());
+      unsigned word[4];
+      if (!kAligned)
+        read_bytes<16, false>(from + window[j], inside ? 16 : 0, word);
+      if (pads)
+        word[0] = word[1] = word[2] = word[3] = padding;
+      if (!kAligned || pads)
+        *reinterpret_cast<uint4 *>(to) = uint4{word[0], word[1], word[2], word[3]};
+      else
+        copy_or_zeros<16>(inside, shared_address(to), from + window[j]);
+    }
+    at += Tile::kDepth;
   }
 };
 
-template <class Tile, bool kAligned, class Sum>
-__device__ __forceinline__ void add_products(PixelChunks<Tile> &pixels, const W *w, int channels,
-                                             unsigned char *stages, Sum &sum, int *row_sums,
-                                             int *column_sums) {
-  FilterRow<Tile, kAligned> right;
-  right.from = w, right.k = pixels.k, right.channels = channels;
-  Tile::template add<kHasWZero, kHasXZero>(
-      pixels.k,
-      [&](int j, long long at, unsigned(&word)[4]) { pixels.template read<kAligned>(j, at, word); },
-      right, stages, sum, row_sums, column_sums);
+template <class Tile, int kBytes, class Sum>
+__device__ __forceinline__ void add_products(PixelCopies<Tile> &pixels, const W *w, int channels,
+                                             ByteSteps steps, unsigned char *stages, Sum &sum,
+                                             int *row_sums, int *column_sums) {
+  RowCopies<Tile, Tile::kColumns, kBytes, W> filters(w, channels, pixels.k,
+                                                     steps.first * Tile::kDepth);
+  Tile::template add_copied<kHasWZero, kHasXZero, STAGES, kBytes == 1>(
+      steps.count,
+      [&](unsigned char *stage) {
+        pixels.template copy<kBytes != 1>(stage);
+        filters.copy(stage, Tile::kRows);
+      },
+      stages, sum, row_sums, column_sums);
 }
 
 template <int kHigh, int kWide> __device__ __forceinline__ void convolve_byte_tiles(PARAMETERS) {
   __builtin_assume(ASSUME);
   typedef ByteTile<X, W, kHigh, kWide> Tile;
-  __shared__ alignas(16) unsigned char stages[2 * Tile::kStage];
+  extern __shared__ __align__(16) unsigned char stages[];
   __shared__ int row_sums[Tile::kRows], column_sums[Tile::kColumns];
   for (int i = Tile::thread(); i < Tile::kRows; i += Tile::kThreads)
     row_sums[i] = 0;
@@ -128,11 +115,16 @@ template <int kHigh, int kWide> __device__ __forceinline__ void convolve_byte_ti
   const unsigned m = unsigned(batch) * out_plane;
   const unsigned across = (n + Tile::kColumns - 1) / Tile::kColumns;
   const unsigned down = (m + Tile::kRows - 1) / Tile::kRows;
-  const unsigned first_column = blockIdx.x % across * Tile::kColumns;
-  const unsigned first_row = blockIdx.x / across % down * Tile::kRows;
-  const unsigned group = blockIdx.x / across / down;
+#ifdef SPLIT
+  const unsigned blocks = unsigned(splits);
+#else
+  const unsigned blocks = 1;
+#endif
+  const unsigned tile = blockIdx.x / blocks, first_column = tile % across * Tile::kColumns;
+  const unsigned first_row = tile / across % down * Tile::kRows, group = tile / across / down;
+  const ByteSteps steps(k, Tile::kDepth, blockIdx.x % blocks, blocks);
 
-  PixelChunks<Tile> pixels;
+  PixelCopies<Tile> pixels;
 #pragma unroll
   for (int j = 0; j < Tile::kChunks; ++j) {
     const unsigned pixel = first_row + Tile::left_row(j);
@@ -147,27 +139,34 @@ template <int kHigh, int kWide> __device__ __forceinline__ void convolve_byte_ti
   pixels.x = x, pixels.height = int(height), pixels.width = int(width);
   pixels.channels = int(channels), pixels.in_group = in_group, pixels.k = k;
   pixels.dilation_h = int(dilation_h), pixels.dilation_w = int(dilation_w);
-  pixels.kernel_w = unsigned(kernel_w), pixels.padding = unsigned(X_ZERO & 0xff) * 0x01010101u;
+  pixels.at = unsigned(steps.first * Tile::kDepth + Tile::chunk()),
+  pixels.kernel_w = unsigned(kernel_w);
+  pixels.padding = unsigned(X_ZERO & 0xff) * 0x01010101u;
   const W *from = w + (long long)(group * n + first_column) * k;
   int sum[kHigh][kWide][4] = {};
   if (((unsigned long long)(x) | (unsigned long long)(w)) % 16 == 0)
-    add_products<Tile, true>(pixels, from, int(n - first_column), stages, sum, row_sums,
-                             column_sums);
+    add_products<Tile, 16>(pixels, from, int(n - first_column), steps, stages, sum, row_sums,
+                           column_sums);
   else
-    add_products<Tile, false>(pixels, from, int(n - first_column), stages, sum, row_sums,
-                              column_sums);
+    add_products<Tile, 1>(pixels, from, int(n - first_column), steps, stages, sum, row_sums,
+                          column_sums);
   __syncthreads();
-  Tile::each_sum(sum, stages, [&](int r, int c, int products) {
+  const auto x_zero_of = [&](int) { return X_ZERO; };
+  const auto w_zero_of = [&](int c) {
+    return first_column + c < n ? W_ZERO(group * n + first_column + c) : 0;
+  };
+  Tile::template take_zeros<kHasWZero, kHasXZero>(sum, row_sums, column_sums, steps.bytes,
+                                                  x_zero_of, w_zero_of);
+#ifdef SPLIT
+  if (!join_splits<Tile::kThreads>(parts, counters, tile, blockIdx.x % blocks, blocks,
+                                   Tile::thread(), stages, sum))
+    return;
+  __syncthreads(); // the counter has been read
+#endif
+  Tile::each_sum(sum, stages, [&](int r, int c, int value) {
     const unsigned pixel = first_row + r, channel = first_column + c;
-    if (pixel >= m || channel >= n)
-      return;
-    unsigned value = unsigned(products); // sums wrap
-    const unsigned p = unsigned(X_ZERO), z = unsigned(W_ZERO(group * n + channel));
-    if (kHasXZero)
-      value -= p * unsigned(column_sums[c]);
-    if (kHasWZero)
-      value -= z * unsigned(row_sums[r]);
-    STORE(Index(pixel) * Index(out_channels) + group * n + channel, int(value + k * p * z));
+    if (pixel < m && channel < n)
+      STORE(Index(pixel) * Index(out_channels) + group * n + channel, value);
   });
 }
 

@@ -56,7 +56,7 @@ template <class Tile, class ProductOf> struct GatheredPixel {
   template <class Store> __device__ __forceinline__ void words(Store store) const {
 #pragma unroll
     for (int i = 0; i < Tile::kWords; ++i)
-      store(i, Tile::thread(), i, word[i]);
+      store(Tile::thread(), i, word[i]);
   }
 };
 

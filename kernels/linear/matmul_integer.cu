@@ -1,7 +1,8 @@
 // Products of bytes less their zero points, exactly: y = (a - a_zero) (b - b_zero), to i32, whose
 // low bits are kept.
 //
-//   a: [batch, rows, inner]   b: [batch or 1, inner, columns]   y: [batch, rows, columns]
+//   a: [batch, rows, inner]   b: [batch or 1, inner, columns], with B_COLUMNS [.., columns, inner]
+//   y: [batch, rows, columns]
 //
 //   entry                     tile        block     for
 //   matmul_integer            64 x 64     16 x 16   devices before sm_80: dp4a
@@ -14,11 +15,13 @@
 //
 // Options: A_UNSIGNED, B_UNSIGNED; HAS_A_ZERO and HAS_B_ZERO, one for each a_zero_step rows and
 // b_zero_step columns (0: one for all); WITH_MMA and WITH_MMA_SMALL for the others, WITHOUT_DP4A;
-// those of fusion.cuh and assume.cuh.
+// B_COLUMNS, on tensor cores with STAGES, of which a block has as many in dynamic shared memory,
+// and COPY_BYTES (16, 8, 4 or 1), of which `inner` is a multiple; those of fusion.cuh and
+// assume.cuh.
 
-#include "shared/byte_tile.cuh"
 #include "shared/assume.cuh"
 #include "shared/byte_sums.cuh"
+#include "shared/byte_tile.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 
@@ -59,12 +62,27 @@ constexpr bool kHasBZero = true;
 constexpr bool kHasBZero = false;
 #endif
 
+#ifdef B_COLUMNS
+constexpr bool kColumnsOfB = true;
+#else
+constexpr bool kColumnsOfB = false;
+#endif
+
+#ifdef SPLIT
+#define SPLIT_PARAMETERS int *parts, unsigned *__restrict__ counters, long long splits,
+#define SPLIT_ARGUMENTS parts, counters, splits,
+#else
+#define SPLIT_PARAMETERS
+#define SPLIT_ARGUMENTS
+#endif
+
 #define PARAMETERS                                                                                 \
   const A *__restrict__ a, const B *__restrict__ b,                                                \
-      A_ZERO_PARAMETER B_ZERO_PARAMETER OUT *__restrict__ y, long long batch, long long rows,      \
-      long long columns, long long inner, long long b_batch_stride FUSED_PARAMETERS
+      A_ZERO_PARAMETER B_ZERO_PARAMETER SPLIT_PARAMETERS OUT *__restrict__ y, long long batch,     \
+      long long rows, long long columns, long long inner,                                          \
+      long long b_batch_stride FUSED_PARAMETERS
 #define ARGUMENTS                                                                                  \
-  a, b, A_ZERO_ARGUMENT B_ZERO_ARGUMENT y, batch, rows, columns, inner,                            \
+  a, b, A_ZERO_ARGUMENT B_ZERO_ARGUMENT SPLIT_ARGUMENTS y, batch, rows, columns, inner,            \
       b_batch_stride FUSED_ARGUMENTS
 
 #ifndef WITHOUT_DP4A
@@ -104,7 +122,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_integer(PARAMETERS) {
                                 : 0;
       of_b[b_word][b_column] =
           left + b_column < columns
-              ? word_of(b + b_at * columns + left + b_column, columns, inner - b_at, B_FLIP)
+              ? kColumnsOfB
+                    ? word_of(b + (left + b_column) * inner + b_at, 1, inner - b_at, B_FLIP)
+                    : word_of(b + b_at * columns + left + b_column, columns, inner - b_at, B_FLIP)
               : 0;
     }
     __syncthreads();
@@ -144,6 +164,24 @@ extern "C" __global__ void __launch_bounds__(256) matmul_integer(PARAMETERS) {
 #endif
 
 #if __CUDA_ARCH__ >= 800
+#ifdef B_COLUMNS
+
+template <class Tile, int kBytes, class Sum>
+__device__ __forceinline__ void
+add_products(const A *a, const B *b, long long rows, long long columns, long long inner,
+             ByteSteps steps, unsigned char *stages, Sum &sum, int *row_sums, int *column_sums) {
+  RowCopies<Tile, Tile::kRows, kBytes, A> left(a, rows, inner, steps.first * Tile::kDepth);
+  RowCopies<Tile, Tile::kColumns, kBytes, B> right(b, columns, inner, steps.first * Tile::kDepth);
+  Tile::template add_copied<kHasBZero, kHasAZero, STAGES, kBytes == 1>(
+      steps.count,
+      [&](unsigned char *stage) {
+        left.copy(stage, 0);
+        right.copy(stage, Tile::kRows);
+      },
+      stages, sum, row_sums, column_sums);
+}
+
+#else
 
 // What a thread has of the tile of b: four rows along `inner` of kEach columns, turned when they
 // are written.
@@ -170,10 +208,10 @@ template <class Tile, bool kAligned> struct TurnedRows {
                                __byte_perm(row[2][c / 4], row[3][c / 4], 0x5140)};
       const unsigned high[2] = {__byte_perm(row[0][c / 4], row[1][c / 4], 0x7362),
                                 __byte_perm(row[2][c / 4], row[3][c / 4], 0x7362)};
-      store(c, column() + c, group(), __byte_perm(low[0], low[1], 0x5410));
-      store(c + 1, column() + c + 1, group(), __byte_perm(low[0], low[1], 0x7632));
-      store(c + 2, column() + c + 2, group(), __byte_perm(high[0], high[1], 0x5410));
-      store(c + 3, column() + c + 3, group(), __byte_perm(high[0], high[1], 0x7632));
+      store(column() + c, group(), __byte_perm(low[0], low[1], 0x5410));
+      store(column() + c + 1, group(), __byte_perm(low[0], low[1], 0x7632));
+      store(column() + c + 2, group(), __byte_perm(high[0], high[1], 0x5410));
+      store(column() + c + 3, group(), __byte_perm(high[0], high[1], 0x7632));
     }
   }
 };
@@ -194,53 +232,79 @@ add_products(const A *a, const B *b, long long rows, long long columns, long lon
       right, stages, sum, row_sums, column_sums);
 }
 
-// Where a block's tile lies.
+#endif
+
+// Where a block's tile lies, and which block of it this is.
 template <class Tile> struct TilePlace {
   long long image, top, left;
-  __device__ __forceinline__ TilePlace(long long rows, long long columns) {
+  unsigned tile, own;
+  __device__ __forceinline__ TilePlace(long long rows, long long columns, unsigned blocks) {
     unsigned block; // read each time, so that a place is not kept in registers over the loop
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+    tile = block / blocks, own = block % blocks;
     const long long across = (columns + Tile::kColumns - 1) / Tile::kColumns;
-    const long long down = (rows + Tile::kRows - 1) / Tile::kRows, tile = block % (across * down);
-    image = block / (across * down);
-    top = tile / across * Tile::kRows, left = tile % across * Tile::kColumns;
+    const long long down = (rows + Tile::kRows - 1) / Tile::kRows, place = tile % (across * down);
+    image = tile / (across * down);
+    top = place / across * Tile::kRows, left = place % across * Tile::kColumns;
   }
 };
 
 template <int kHigh, int kWide> __device__ __forceinline__ void multiply_byte_tiles(PARAMETERS) {
   __builtin_assume(ASSUME);
   typedef ByteTile<A, B, kHigh, kWide> Tile;
+#ifdef B_COLUMNS
+  extern __shared__ __align__(16) unsigned char stages[];
+#else
   __shared__ alignas(16) unsigned char stages[2 * Tile::kStage];
+#endif
+#ifdef SPLIT
+  const unsigned blocks = unsigned(splits);
+#else
+  const unsigned blocks = 1;
+#endif
   __shared__ int row_sums[Tile::kRows], column_sums[Tile::kColumns];
   for (int i = Tile::thread(); i < Tile::kRows; i += Tile::kThreads)
     row_sums[i] = 0;
   for (int i = Tile::thread(); i < Tile::kColumns; i += Tile::kThreads)
     column_sums[i] = 0;
-  const TilePlace<Tile> from(rows, columns);
+  const TilePlace<Tile> from(rows, columns, blocks);
   a += (from.image * rows + from.top) * inner;
-  b += from.image * b_batch_stride + from.left;
+  b += from.image * b_batch_stride + from.left * (kColumnsOfB ? inner : 1);
 
   int sum[kHigh][kWide][4] = {};
   const unsigned long long places = (unsigned long long)(a) | (unsigned long long)(b);
-  if (inner % 16 == 0 && columns % 16 == 0 && places % 16 == 0)
-    add_products<Tile, true>(a, b, rows - from.top, columns - from.left, inner, columns, stages,
-                             sum, row_sums, column_sums);
+  const long long down = rows - from.top, across = columns - from.left;
+  const ByteSteps steps(unsigned(inner), Tile::kDepth, from.own, blocks);
+#ifdef B_COLUMNS
+  if (COPY_BYTES > 1 && inner % COPY_BYTES == 0 && places % COPY_BYTES == 0)
+    add_products<Tile, COPY_BYTES>(a, b, down, across, inner, steps, stages, sum, row_sums,
+                                   column_sums);
   else
-    add_products<Tile, false>(a, b, rows - from.top, columns - from.left, inner, columns, stages,
-                              sum, row_sums, column_sums);
+    add_products<Tile, 1>(a, b, down, across, inner, steps, stages, sum, row_sums, column_sums);
+#else
+  if (inner % 16 == 0 && columns % 16 == 0 && places % 16 == 0)
+    add_products<Tile, true>(a, b, down, across, inner, columns, stages, sum, row_sums,
+                             column_sums);
+  else
+    add_products<Tile, false>(a, b, down, across, inner, columns, stages, sum, row_sums,
+                              column_sums);
+#endif
   __syncthreads();
-  const TilePlace<Tile> to(rows, columns);
-  Tile::each_sum(sum, stages, [&](int r, int c, int products) {
+  const TilePlace<Tile> to(rows, columns, blocks);
+  Tile::template take_zeros<kHasBZero, kHasAZero>(
+      sum, row_sums, column_sums, steps.bytes,
+      [&](int r) { return to.top + r < rows ? A_ZERO(to.top + r) : 0; },
+      [&](int c) { return to.left + c < columns ? B_ZERO(to.left + c) : 0; });
+#ifdef SPLIT
+  if (!join_splits<Tile::kThreads>(parts, counters, to.tile, to.own, blocks, Tile::thread(), stages,
+                                   sum))
+    return;
+  __syncthreads(); // the counter has been read
+#endif
+  Tile::each_sum(sum, stages, [&](int r, int c, int value) {
     const long long row = to.top + r, column = to.left + c;
-    if (row >= rows || column >= columns)
-      return;
-    unsigned value = unsigned(products); // sums wrap
-    const unsigned p = unsigned(A_ZERO(row)), z = unsigned(B_ZERO(column));
-    if (kHasBZero)
-      value -= z * unsigned(row_sums[r]);
-    if (kHasAZero)
-      value -= p * unsigned(column_sums[c]);
-    STORE((to.image * rows + row) * columns + column, int(value + unsigned(inner) * p * z));
+    if (row < rows && column < columns)
+      STORE((to.image * rows + row) * columns + column, value);
   });
 }
 

@@ -3,16 +3,23 @@
 //
 // clang-format off
 //         kDepth           kColumns
-//        +------+         +---------+     Both tiles lie in shared memory with k along their rows, which
-//  kRows |  l   |  kDepth |    r    |     are kPitch bytes apart: the eight rows that ldmatrix reads
-//        +------+         +---------+     lie in different banks, 16 bytes each. There are two stages:
-//                                         while one step is multiplied, the next is read into registers.
+//        +------+         +---------+     Both tiles lie in shared memory with k along their rows. A row's
+//  kRows |  l   |  kDepth |    r    |     chunks of 16 bytes are exchanged so that the eight rows that
+//        +------+         +---------+     ldmatrix reads lie in different banks.
 // clang-format on
+//
+// Where both have k along their rows in memory, too, they come by asynchronous copies into STAGES
+// stages: while one step is multiplied, those of the next ones are on their way. Else there are two
+// stages, and the next step is read into registers meanwhile.
 //
 // Four warps stand in a square; each has kHigh x kWide fragments of 16 x 8 sums, laid out over its
 // lanes as mma.m16n8k32 says in the PTX ISA. Bytes keep their signs: what zero points take away
-// follows from the sums of rows and columns, which are taken where bytes pass through registers.
+// follows from the sums of rows and columns, which are taken from fragments: of two warps that read
+// the same ones each takes those of half of k.
 #pragma once
+
+#include "shared/join_splits.cuh"
+#include "shared/mma.cuh"
 
 template <class Byte> constexpr bool kHasSign = Byte(-1) < Byte(0);
 
@@ -105,11 +112,22 @@ __device__ __forceinline__ void read_bytes(const Byte *from, long long left,
 
 #if __CUDA_ARCH__ >= 800
 
+// The steps of kDepth of k that one of `blocks` has which share a tile, and their bytes.
+struct ByteSteps {
+  int first, count;
+  unsigned bytes;
+  __device__ __forceinline__ ByteSteps(unsigned k, int depth, unsigned own, unsigned blocks) {
+    const unsigned all = (k + depth - 1) / depth, end = (own + 1) * all / blocks;
+    first = int(own * all / blocks), count = int(end) - first;
+    bytes = blocks == 1 ? k : (end * depth < k ? end * depth : k) - first * depth;
+  }
+};
+
 // Four fragments of 8 rows of 16 bytes.
 __device__ __forceinline__ void load_bytes(const unsigned char *p, unsigned (&f)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-               : "r"(unsigned(__cvta_generic_to_shared(p)))
+               : "r"(shared_address(p))
                : "memory");
 }
 
@@ -136,8 +154,8 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
   typedef L Left;
   typedef R Right;
   static constexpr int kRows = 2 * kHigh * 16, kColumns = 2 * kWide * 8, kThreads = 128;
-  static constexpr int kDepth = 64, kPitch = kDepth + 16; // bytes
-  static constexpr int kStage = (kRows + kColumns) * kPitch;
+  static constexpr int kDepth = 64; // bytes
+  static constexpr int kStage = (kRows + kColumns) * kDepth;
   static constexpr int kChunks = kRows * kDepth / 16 / kThreads;  // of the left tile, a thread's
   static constexpr int kWords = kColumns * kDepth / 4 / kThreads; // of the right tile, a thread's
 
@@ -169,6 +187,36 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
     }
   }
 
+  // Takes away what zero points of rows and columns do, of products of `k` bytes, by the sums of
+  // bytes in shared memory, which are there behind a barrier:
+  //   sum (l - p)(r - q) = sum l r - q sum l - p sum r + k p q
+  template <bool kLeftSums, bool kRightSums, class LeftZero, class RightZero>
+  static __device__ __forceinline__ void
+  take_zeros(int (&sum)[kHigh][kWide][4], const int *row_sums, const int *column_sums, unsigned k,
+             LeftZero left_zero, RightZero right_zero) {
+    if (!kLeftSums && !kRightSums)
+      return;
+    const int top = threadIdx.y / 2 * kHigh * 16 + threadIdx.x / 4;
+    const int left = threadIdx.y % 2 * kWide * 8 + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int q = 0; q < kWide; ++q)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int column = left + q * 8 + c;
+        const unsigned zero = kLeftSums ? unsigned(right_zero(column)) : 0;
+        const unsigned bytes = k * zero - (kRightSums ? unsigned(column_sums[column]) : 0);
+#pragma unroll
+        for (int i = 0; i < kHigh * 2; ++i) {
+          const int row = top + i * 8;
+          int &value = sum[i / 2][q][i % 2 * 2 + c]; // sums wrap
+          if (kLeftSums)
+            value = int(unsigned(value) - zero * unsigned(row_sums[row]));
+          if (kRightSums)
+            value = int(unsigned(value) + unsigned(left_zero(row)) * bytes);
+        }
+      }
+  }
+
   // This thread's chunks of the left tile: bytes `chunk()` of the rows left_row(j).
   static __device__ __forceinline__ int thread() { return threadIdx.y * 32 + threadIdx.x; }
   static __device__ __forceinline__ int chunk() { return thread() % (kDepth / 16) * 16; }
@@ -176,9 +224,20 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
     return thread() / (kDepth / 16) + j * (kThreads / (kDepth / 16));
   }
 
+  // The place of a row's byte in a stage; the right tile's rows stand behind the left one's.
+  static __device__ __forceinline__ int at(int row, int byte) {
+    return row * kDepth + ((byte / 16 ^ (row >> 1 & 3)) * 16 | byte % 16);
+  }
+
+  // What zero points need, of this thread's lanes and steps; rows and columns as fragments have
+  // them.
+  struct ByteSums {
+    int row[kHigh][2] = {}, column[kWide] = {};
+  };
+
   // Adds the products of k bytes. left(j, at, word) reads bytes `at` and the following 15 of row
   // left_row(j). right.read(at) reads what this thread has of the right tile from byte `at` of k
-  // on; right.words(store) calls store(i, column, word, value) for each of its kWords words of four
+  // on; right.words(store) calls store(column, word, value) for each of its kWords words of four
   // bytes along k. With kLeftSums or kRightSums the sums of rows or columns are added to those in
   // shared memory, zeros before; all are there behind a barrier. `stages` has two.
   template <bool kLeftSums, bool kRightSums, class ReadLeft, class Right>
@@ -186,7 +245,7 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
                                              unsigned char *stages, int (&sum)[kHigh][kWide][4],
                                              int *row_sums, int *column_sums) {
     unsigned chunks[kChunks][4];
-    int left_sums[kChunks] = {}, right_sums[kWords] = {};
+    ByteSums sums;
     auto read = [&](long long at) {
 #pragma unroll
       for (int j = 0; j < kChunks; ++j)
@@ -198,17 +257,11 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
 #pragma unroll
       for (int j = 0; j < kChunks; ++j) {
         const unsigned(&word)[4] = chunks[j];
-        *reinterpret_cast<uint4 *>(tile + left_row(j) * kPitch + chunk()) =
+        *reinterpret_cast<uint4 *>(tile + at(left_row(j), chunk())) =
             uint4{word[0], word[1], word[2], word[3]};
-        if (kLeftSums)
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            left_sums[j] = add_bytes<L>(word[i], left_sums[j]);
       }
-      right.words([&](int i, int column, int word, unsigned value) {
-        *reinterpret_cast<unsigned *>(tile + (kRows + column) * kPitch + word * 4) = value;
-        if (kRightSums)
-          right_sums[i] = add_bytes<R>(value, right_sums[i]);
+      right.words([&](int column, int word, unsigned value) {
+        *reinterpret_cast<unsigned *>(tile + at(kRows + column, word * 4)) = value;
       });
     };
     const int steps = int((k + kDepth - 1) / kDepth);
@@ -221,45 +274,144 @@ template <class L, class R, int kHigh, int kWide> struct ByteTile {
     for (int s = 0; s < steps; ++s) {
       if (s + 1 < steps)
         read((long long)(s + 1) * kDepth);
-      multiply(stages + s % 2 * kStage, sum);
+      multiply<kLeftSums, kRightSums>(stages + s % 2 * kStage, sum, sums);
       if (s + 1 < steps)
         write((s + 1) % 2); // its bytes were read before the last barrier
       __syncthreads();
     }
-    if (kLeftSums)
+    add_sums<kLeftSums, kRightSums>(sums, row_sums, column_sums);
+  }
+
+  // The same of tiles that copy(stage) asks for, step by step; with kWaits it writes them itself.
+  // `stages` has kStages.
+  template <bool kLeftSums, bool kRightSums, int kStages, bool kWaits, class Copy>
+  static __device__ __forceinline__ void add_copied(int steps, Copy copy, unsigned char *stages,
+                                                    int (&sum)[kHigh][kWide][4], int *row_sums,
+                                                    int *column_sums) {
+    ByteSums sums;
+    constexpr int kAhead = kWaits ? 0 : kStages - 1;
 #pragma unroll
-      for (int j = 0; j < kChunks; ++j)
-        atomicAdd(row_sums + left_row(j), left_sums[j]);
-    if (kRightSums)
-      right.words([&](int i, int column, int, unsigned) {
-        atomicAdd(column_sums + column, right_sums[i]);
-      });
+    for (int s = 0; s < kAhead; ++s) {
+      if (s < steps)
+        copy(stages + s * kStage);
+      end_copies();
+    }
+    int now = 0, next = kAhead; // stages
+#pragma unroll 1
+    for (int s = 0; s < steps; ++s) {
+      if (!kWaits)
+        wait_for_copies<kStages - 2>();
+      __syncthreads(); // the tiles are there for all, and those of the step before have been read
+      if (s + kAhead < steps)
+        copy(stages + next * kStage);
+      if (kWaits)
+        __syncthreads();
+      else
+        end_copies();
+      multiply<kLeftSums, kRightSums>(stages + now * kStage, sum, sums);
+      if (!kWaits) {
+        now = now + 1 < kStages ? now + 1 : 0;
+        next = next + 1 < kStages ? next + 1 : 0;
+      }
+    }
+    wait_for_copies<0>();
+    add_sums<kLeftSums, kRightSums>(sums, row_sums, column_sums);
   }
 
 private:
+  template <bool kLeftSums, bool kRightSums>
+  static __device__ __forceinline__ void add_sums(const ByteSums &sums, int *row_sums,
+                                                  int *column_sums) {
+    const int top = threadIdx.y / 2 * kHigh * 16 + threadIdx.x / 4;
+    const int left = threadIdx.y % 2 * kWide * 8 + threadIdx.x / 4;
+    if (kLeftSums)
+#pragma unroll
+      for (int i = 0; i < kHigh * 2; ++i)
+        atomicAdd(row_sums + top + i * 8, sums.row[i / 2][i % 2]);
+    if (kRightSums)
+#pragma unroll
+      for (int q = 0; q < kWide; ++q)
+        atomicAdd(column_sums + left + q * 8, sums.column[q]);
+  }
+
+  template <bool kLeftSums, bool kRightSums>
   static __device__ __forceinline__ void multiply(const unsigned char *stage,
-                                                  int (&sum)[kHigh][kWide][4]) {
-    const int lane = threadIdx.x;
-    const unsigned char *left =
-        stage + (threadIdx.y / 2 * kHigh * 16 + lane % 16) * kPitch + lane / 16 * 16;
-    const unsigned char *right =
-        stage + (kRows + threadIdx.y % 2 * kWide * 8 + lane / 16 * 8 + lane % 8) * kPitch +
-        lane / 8 % 2 * 16;
+                                                  int (&sum)[kHigh][kWide][4], ByteSums &sums) {
+    const int lane = threadIdx.x, top = threadIdx.y / 2 * kHigh * 16;
+    const int left = kRows + threadIdx.y % 2 * kWide * 8;
+    const int half = (threadIdx.y ^ threadIdx.y / 2) % 2 * 32; // neighbours have the other one
 #pragma unroll
     for (int d = 0; d < kDepth; d += 32) {
       unsigned l[kHigh][4], r[kWide / 2][4];
+      // Chunks of rows 16 apart are exchanged alike.
+      const unsigned char *rows = stage + at(top + lane % 16, (d ^ half) + lane / 16 * 16);
+      const unsigned char *columns =
+          stage + at(left + lane / 16 * 8 + lane % 8, (d ^ half) + lane / 8 % 2 * 16);
 #pragma unroll
       for (int i = 0; i < kHigh; ++i)
-        load_bytes(left + i * 16 * kPitch + d, l[i]);
+        load_bytes(rows + i * 16 * kDepth, l[i]);
 #pragma unroll
       for (int q = 0; q < kWide / 2; ++q)
-        load_bytes(right + q * 16 * kPitch + d, r[q]);
+        load_bytes(columns + q * 16 * kDepth, r[q]);
+      if (kLeftSums && d == 0)
+#pragma unroll
+        for (int i = 0; i < kHigh; ++i)
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            sums.row[i][e % 2] = add_bytes<L>(l[i][e], sums.row[i][e % 2]);
+      if (kRightSums && d == 0)
+#pragma unroll
+        for (int q = 0; q < kWide; ++q)
+#pragma unroll
+          for (int e = 0; e < 2; ++e)
+            sums.column[q] = add_bytes<R>(r[q / 2][q % 2 * 2 + e], sums.column[q]);
 #pragma unroll
       for (int i = 0; i < kHigh; ++i)
 #pragma unroll
         for (int q = 0; q < kWide; ++q)
           multiply_bytes<L, R>(sum[i][q], l[i], r[q / 2][q % 2 * 2], r[q / 2][q % 2 * 2 + 1]);
     }
+  }
+};
+
+// Copies of a tile of kHeight rows of a matrix with k along them, kBytes (16, 8, 4) at once, of
+// which its beginning and `width` are multiples; with 1 they are read and written byte by byte.
+// Each step moves on along k. Behind the matrix's rows the last one is read again, behind k there
+// are zeros.
+template <class Tile, int kHeight, int kBytes, class Byte> struct RowCopies {
+  static constexpr int kAcross = Tile::kDepth / 16, kStep = Tile::kThreads / kAcross;
+  static constexpr int kCopies = kHeight / kStep;
+  const Byte *from;
+  unsigned row[kCopies]; // offsets of this thread's
+  int left;              // bytes of k from there on
+
+  // From byte `first` of k on.
+  __device__ __forceinline__ RowCopies(const Byte *matrix, long long height, long long width,
+                                       int first) {
+    from = matrix + first + Tile::chunk(), left = int(width) - first - Tile::chunk();
+#pragma unroll
+    for (int j = 0; j < kCopies; ++j) {
+      const int own = Tile::thread() / kAcross + j * kStep;
+      row[j] = unsigned(own < height ? own : int(height) - 1) * unsigned(width);
+    }
+  }
+  // `first`: the tile's first row in the stage.
+  __device__ __forceinline__ void copy(unsigned char *stage, int first) {
+    unsigned char *to = stage + Tile::at(first + Tile::thread() / kAcross, Tile::chunk());
+#pragma unroll
+    for (int j = 0; j < kCopies; ++j) {
+      unsigned char *chunk = to + j * kStep * Tile::kDepth;
+      if constexpr (kBytes == 1) {
+        unsigned word[4];
+        read_bytes<16, false>(from + row[j], left, word);
+        *reinterpret_cast<uint4 *>(chunk) = uint4{word[0], word[1], word[2], word[3]};
+      } else {
+#pragma unroll
+        for (int e = 0; e < 16; e += kBytes)
+          copy_or_zeros<kBytes>(e < left, shared_address(chunk + e), from + row[j] + e);
+      }
+    }
+    from += Tile::kDepth, left -= Tile::kDepth;
   }
 };
 

@@ -5,19 +5,27 @@
 //   parts: [tiles, splits, sums of a thread / 4, threads, 4]   block tile * splits + split
 #pragma once
 
+// Four sums; of integers they wrap.
+template <class Sum> struct FourSums;
+template <> struct FourSums<float> { typedef float4 Type; };
+template <> struct FourSums<int> { typedef uint4 Type; };
+
 // Adds up what this block, number `own` of `splits`, and the others of its tile have; false where
 // others are to come. `shared`: of the block, for anything, read to its end.
-template <int kThreads, int kHigh, int kWide>
-__device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, unsigned tile,
+template <int kThreads, class Sum, int kHigh, int kWide>
+__device__ __forceinline__ bool join_splits(Sum *parts, unsigned *counters, unsigned tile,
                                             unsigned own, unsigned splits, int thread, void *shared,
-                                            float (&sum)[kHigh][kWide][4]) {
+                                            Sum (&sum)[kHigh][kWide][4]) {
+  typedef typename FourSums<Sum>::Type Four;
   constexpr int kVectors = kHigh * kWide;
-  float4 *part = reinterpret_cast<float4 *>(parts) +
-                 (long long)(tile * splits + own) * kVectors * kThreads + thread;
+  Four *part = reinterpret_cast<Four *>(parts) +
+               (long long)(tile * splits + own) * kVectors * kThreads + thread;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const float(&from)[4] = sum[v / kWide][v % kWide];
-    part[v * kThreads] = float4{from[0], from[1], from[2], from[3]};
+    const Sum(&from)[4] = sum[v / kWide][v % kWide];
+    Four own_sums;
+    own_sums.x = from[0], own_sums.y = from[1], own_sums.z = from[2], own_sums.w = from[3];
+    part[v * kThreads] = own_sums;
   }
   unsigned &ended = *static_cast<unsigned *>(shared);
   __syncthreads(); // the block's part is written, and the tiles have been read
@@ -32,13 +40,13 @@ __device__ __forceinline__ bool join_splits(float *parts, unsigned *counters, un
   part -= (long long)(own)*kVectors * kThreads;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    float4 all = __ldcg(part + v * kThreads);
+    Four all = __ldcg(part + v * kThreads);
 #pragma unroll 4
     for (unsigned s = 1; s < splits; ++s) {
-      const float4 more = __ldcg(part + (s * kVectors + v) * kThreads);
+      const Four more = __ldcg(part + (s * kVectors + v) * kThreads);
       all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
     }
-    float(&to)[4] = sum[v / kWide][v % kWide];
+    Sum(&to)[4] = sum[v / kWide][v % kWide];
     to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
   }
   return true;

@@ -107,14 +107,16 @@ TEST_CASE("conv_transpose agrees with its definition over one to three dimension
 TEST_CASE("matmul_integer is exact for bytes of all values, with and without signs") {
   for (const auto &pair : kPairs) {
     const DType a = pair.first, b = pair.second;
-    auto product = [&](Dims of_a, Dims of_b, int64_t a_zeros, int64_t b_zeros) {
+    auto product = [&](Dims of_a, Dims of_b, int64_t a_zeros, int64_t b_zeros,
+                       bool turned = false) {
       auto zeros = [](int64_t count, DType dtype) {
         return count < 0 ? kAbsent : count == 0 ? bytes({}, dtype, 5) : bytes({count}, dtype, 11);
       };
-      check({.op = Op::matmul_integer,
-             .dtype = a,
-             .operands = {bytes(of_a, a, 1), bytes(of_b, b, 2), zeros(a_zeros, a),
-                          zeros(b_zeros, b)}});
+      check(
+          {.op = Op::matmul_integer,
+           .dtype = a,
+           .operands = {bytes(of_a, a, 1), bytes(of_b, b, 2), zeros(a_zeros, a), zeros(b_zeros, b)},
+           .attributes = {flag("transpose_b", turned)}});
     };
     product({5, 7}, {7, 3}, -1, -1);
     product({5, 7}, {7, 3}, 0, 0);
@@ -126,20 +128,29 @@ TEST_CASE("matmul_integer is exact for bytes of all values, with and without sig
     product({0, 4}, {4, 3}, -1, -1);
     product({3, 0}, {0, 4}, 0, 0);
     product({3, 4}, {4, 0}, -1, -1);
+    // Rows of b along k: copies of 16, 8 and 4 bytes, and bytes.
+    product({65, 208}, {66, 208}, 65, 66, true);
+    product({2, 5, 72}, {9, 72}, 0, 0, true);
+    product({2, 5, 68}, {2, 9, 68}, 5, 9, true);
+    product({5, 67}, {3, 67}, 1, -1, true);
+    product({2, 3, 16}, {70, 16}, 3, -1, true);
+    product({3, 0}, {4, 0}, 0, 0, true);
   }
 }
 
 TEST_CASE("products of bytes are exact in each form's tiles, whole and not") {
   for (const auto &pair : kPairs) {
     const DType a = pair.first, b = pair.second;
-    auto product = [&](Dims of_a, Dims of_b, bool zeros, const char *entry,
-                       int64_t multiprocessors) {
+    auto product = [&](Dims of_a, Dims of_b, bool zeros, const char *entry, int64_t multiprocessors,
+                       bool turned = false) {
       const int64_t rows = of_a[of_a.size() - 2];
+      const int64_t columns = of_b[of_b.size() - (turned ? 2 : 1)];
       OpTest test{.op = Op::matmul_integer,
                   .dtype = a,
                   .operands = {bytes(of_a, a, 1), bytes(of_b, b, 2),
                                zeros ? bytes({rows}, a, 3) : kAbsent,
-                               zeros ? bytes({of_b.back()}, b, 4) : kAbsent}};
+                               zeros ? bytes({columns}, b, 4) : kAbsent},
+                  .attributes = {flag("transpose_b", turned)}};
       test.multiprocessors = multiprocessors;
       check_entry(test, entry);
     };
@@ -151,16 +162,26 @@ TEST_CASE("products of bytes are exact in each form's tiles, whole and not") {
     product({130, 141}, {141, 150}, a == DType::u8, "matmul_integer_mma", 1);
     product({2, 129, 80}, {2, 80, 16}, false, "matmul_integer_mma", 1);
     product({70, 208}, {208, 80}, a == DType::i8, "matmul_integer_mma_small", 64);
+    if (a == DType::i8)
+      continue;
+    product({2, 3, 130, 76}, {150, 76}, false, "matmul_integer_mma", 1, true);
+    product({130, 400}, {150, 400}, true, "matmul_integer_mma", 1, true);
+    // k is shared by two blocks, and by eight.
+    product({70, 572}, {66, 572}, true, "matmul_integer_mma_small", 64, true);
+    product({2, 9, 2061}, {2, 7, 2061}, true, "matmul_integer_mma_small", 64, true);
   }
 }
 
 TEST_CASE("products of bytes are exact by dp4a where there are no tensor cores") {
   LaunchRunner turing("sm_75");
   for (const auto &pair : kPairs) {
+    const bool turned = pair.first == pair.second;
     OpTest test{.op = Op::matmul_integer,
                 .dtype = pair.first,
-                .operands = {bytes({70, 45}, pair.first, 1), bytes({45, 66}, pair.second, 2),
-                             bytes({70}, pair.first, 3), bytes({66}, pair.second, 4)}};
+                .operands = {bytes({70, 45}, pair.first, 1),
+                             bytes(turned ? Dims{66, 45} : Dims{45, 66}, pair.second, 2),
+                             bytes({70}, pair.first, 3), bytes({66}, pair.second, 4)},
+                .attributes = {flag("transpose_b", turned)}};
     test.compute_capability = 75;
     std::mt19937 random(1);
     const OpOutcome outcome = run_op_test(turing, test, random);
@@ -254,5 +275,8 @@ TEST_CASE("conv_integer with channels last is exact in each of its forms") {
     conv({1, 50, 64, 16}, {72, 1, 1, 16}, {}, true, 72, "conv_integer_last_64x64");
     conv({1, 70, 64, 16}, {72, 1, 1, 16}, {}, true, -1, "conv_integer_last_128x64");
     conv({1, 129, 65, 16}, {72, 1, 1, 16}, {}, true, 0, "conv_integer_last_128x128");
+    // Nine blocks share k.
+    conv({1, 9, 9, 256}, {40, 3, 3, 256}, {ints("padding", {1, 1})}, true, 40,
+         "conv_integer_last_64x64");
   }
 }

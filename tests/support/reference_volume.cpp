@@ -156,7 +156,9 @@ std::vector<Array> reference_conv_transpose(const Call &call) {
 
 std::vector<Array> reference_matmul_integer(const Call &call) {
   const Array &a = call.operand(0), &b = call.operand(1);
-  const int64_t rows = a.dims[a.dims.size() - 2], inner = a.dims.back(), columns = b.dims.back();
+  const bool turned = call.flag("transpose_b");
+  const int64_t rows = a.dims[a.dims.size() - 2], inner = a.dims.back();
+  const int64_t columns = b.dims[b.dims.size() - (turned ? 2 : 1)];
   Dims dims = a.dims;
   dims.back() = columns;
   Array y = Array::of(dims);
@@ -166,7 +168,8 @@ std::vector<Array> reference_matmul_integer(const Call &call) {
     for (int64_t k = 0; k < inner; ++k)
       y.values[i] +=
           (a.values[size_t(row * inner + k)] - zero_point(call.optional(2), row % rows)) *
-          (b.values[size_t(of_b + k * columns + column)] - zero_point(call.optional(3), column));
+          (b.values[size_t(of_b + (turned ? column * inner + k : k * columns + column))] -
+           zero_point(call.optional(3), column));
   }
   return {y};
 }

@@ -2,8 +2,8 @@
 #include "compiler/passes/weight_layouts.h"
 
 #include "compiler/ir_names.h"
-#include "ops/emit/op_emitter.h"
 #include "ir/module/function_cloner.h"
+#include "ops/emit/op_emitter.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,6 +14,8 @@ namespace {
 
 /// Products with at most so many rows have kernels that read columns of the right operand.
 constexpr int64_t kFewRows = 8;
+/// Bytes of the least copies of bytes, which rows then begin at multiples of.
+constexpr int64_t kByteRun = 4;
 
 enum class Layout : uint8_t { as_is, transposed, repacked };
 
@@ -79,7 +81,7 @@ private:
 
   /// What the binding, a product, would read its right operand as.
   Layout wanted(const Binding &binding) {
-    if (!is_op(binding, Op::matmul) && !is_op(binding, Op::matmul_blocks))
+    if (!is_product(binding) && !is_op(binding, Op::matmul_blocks))
       return Layout::as_is;
     const auto operands = source().operands_of(binding);
     const ValueId left = operands[0].value(), right = operands[1].value();
@@ -92,8 +94,14 @@ private:
                      codegen::takes_repacked_blocks(x.dtype, w.dtype, device_)
                  ? Layout::repacked
                  : Layout::as_is;
-    const bool is_narrow = w.dtype == ir::DType::f16 || w.dtype == ir::DType::bf16;
-    if (ir::op_bool(Op::matmul, attributes, "transpose_b") || w.dims.size() != 2 || !is_narrow)
+    if (!is_plain_product(binding) || w.dims.size() != 2)
+      return Layout::as_is;
+    if (is_op(binding, Op::matmul_integer)) // whose rows are then copied in runs
+      return device_.compute_capability >= codegen::kTensorCoresSince &&
+                     *module().exprs.as_constant(w.dims[0]) % kByteRun == 0
+                 ? Layout::transposed
+                 : Layout::as_is;
+    if (w.dtype != ir::DType::f16 && w.dtype != ir::DType::bf16)
       return Layout::as_is;
     ir::ExprPool &exprs = module().exprs;
     const ir::ExprId rows =
@@ -178,16 +186,18 @@ private:
     return rank < 2 ? ValueId() : operand;
   }
 
-  /// A matmul whose right operand is not transposed.
+  static bool is_product(const Binding &binding) {
+    return is_op(binding, Op::matmul) || is_op(binding, Op::matmul_integer);
+  }
+  /// One whose right operand is not transposed.
   bool is_plain_product(const Binding &binding) const {
-    return is_op(binding, Op::matmul) &&
-           !ir::op_bool(Op::matmul, source().attributes_of(binding), "transpose_b");
+    return is_product(binding) &&
+           !ir::op_bool(ir::op_of(binding), source().attributes_of(binding), "transpose_b");
   }
 
   /// A product, or an embedding of blocks, reads its weight in the layout that it has now.
   Status copy_reader(const Binding &binding) {
-    const bool is_matmul = is_op(binding, Op::matmul),
-               is_embedding = is_op(binding, Op::embedding_blocks);
+    const bool is_matmul = is_product(binding), is_embedding = is_op(binding, Op::embedding_blocks);
     if (!is_matmul && !is_embedding && !is_op(binding, Op::matmul_blocks))
       return copy(binding);
     const auto given = source().operands_of(binding);

@@ -11,15 +11,15 @@
 //                                         %y = matmul_blocks(%x, %p) {repacked = true}
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/passes/pass.h"
+#include "ir/module/module.h"
 
 namespace cugrt::passes {
 
 /// The first form wherever a weight is transposed, since both layouts are read alike. The others
 /// where all that reads the weight are such products, or rows of it (embedding_blocks), so that it
-/// stands in memory once: the second for f16 and bf16 where rows may be few, the third where there
-/// is a kernel for it.
+/// stands in memory once: the second for f16 and bf16 where rows may be few, and for bytes on
+/// tensor cores, the third where there is a kernel for it.
 Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &context);
 
 } // namespace cugrt::passes

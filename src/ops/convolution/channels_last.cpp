@@ -175,7 +175,7 @@ Status emit_convolution_last(OpEmitter &op) {
   if (op.has_operand(2))
     launch.input("bias", op.operand(2));
   if (is_split)
-    add_parts(op, launch, forms.front(), sizes);
+    add_parts(op, launch, forms.front(), sizes, ir::DType::f32);
   launch.output("y", op.result());
   // Of padding on both sides what lies behind follows from the result's size.
   auto window = [&](std::string_view name, std::string_view attribute, size_t d) {

@@ -166,16 +166,20 @@ std::vector<ConvolutionForm> choose_last_byte_forms(OpEmitter &op, const Convolu
       op.table().choice().target.compute_capability < kTensorCoresSince)
     return {};
   std::vector<ConvolutionForm> wanted = last_forms(op);
+  for (ConvolutionForm &form : wanted)
+    form.shared_bytes = byte_stage_bytes(op.table().choice().target, form.pixels, form.channels);
+  if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
+    return {*split};
   return by_occupancy(op, sizes, wanted);
 }
 
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
-               const ConvolutionSizes &sizes) {
+               const ConvolutionSizes &sizes, ir::DType sums) {
   ir::ExprPool &exprs = op.exprs();
   add_shared_tiles(op, launch,
                    exprs.mul(exprs.ceildiv(sizes.pixels, exprs.constant(form.pixels)),
                              exprs.constant(tiles_down(form, sizes))),
-                   form.splits * form.pixels * form.channels);
+                   form.splits * form.pixels * form.channels, sums);
 }
 
 bool add_form_options(KernelLaunch &launch, std::span<const ConvolutionForm> forms) {
@@ -196,7 +200,7 @@ void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> fo
                    form.most_pixels ? at_most(exprs, pixels, *form.most_pixels) : ir::ExprId(),
                    exprs.mul(exprs.ceildiv(pixels, exprs.constant(form.pixels)),
                              exprs.constant(tiles_down(form, sizes) * form.splits)),
-                   form.threads);
+                   form.threads, form.shared_bytes);
   }
 }
 

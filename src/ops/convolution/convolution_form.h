@@ -22,6 +22,7 @@ struct ConvolutionForm {
   std::array<int64_t, 3> threads;
   std::optional<int64_t> most_pixels{}; // none: whatever there are
   int64_t splits = 1;                   // blocks that share out a tile's products
+  int64_t shared_bytes = 0;             // dynamic shared memory of a block
 };
 
 /// What forms are chosen by; the first three must be known for any to be taken.
@@ -53,7 +54,7 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
 /// Adds what blocks of a form with several splits share to the launch, before its result: their
 /// parts of sums, and counters of those that have ended.
 void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
-               const ConvolutionSizes &sizes);
+               const ConvolutionSizes &sizes, ir::DType sums);
 
 /// Likewise of bytes (kernels/convolution/conv_integer_last.cu), a group of x having a multiple of
 /// 16 channels.

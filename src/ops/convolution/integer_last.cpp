@@ -43,6 +43,7 @@ Status emit_conv_integer_last(OpEmitter &op) {
     forms = choose_last_byte_forms(op, sizes);
   if (!forms.empty()) {
     launch.option("-DWITH_MMA");
+    launch.option("-DSTAGES=" + std::to_string(byte_stages(op.table().choice().target)));
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);
     launch.entry(forms.back().entry);
@@ -54,6 +55,11 @@ Status emit_conv_integer_last(OpEmitter &op) {
   if (op.has_operand(3)) {
     launch.input("w_zero", op.operand(3));
     launch.size("w_zero_step", op.constant(exprs.as_constant(op.count(op.operand_type(3))) != 1));
+  }
+  if (!forms.empty() && forms.front().splits > 1) {
+    launch.option("-DSPLIT");
+    add_parts(op, launch, forms.front(), sizes, ir::DType::i32);
+    launch.size("splits", op.constant(forms.front().splits));
   }
   launch.output("y", op.result());
   const ir::ExprId batch = launch.count("batch", x.dims[0]);

@@ -5,6 +5,14 @@
 
 namespace cugrt::codegen {
 
+int64_t shared_bytes_of_multiprocessor(const Target &target) {
+  const int64_t capability = target.compute_capability;
+  const int64_t kibibytes = capability == 80 || capability == 87   ? 164
+                            : capability >= 90 && capability < 120 ? 228
+                                                                   : 100;
+  return kibibytes << 10;
+}
+
 namespace {
 
 void append(std::string &key, std::string_view text) {

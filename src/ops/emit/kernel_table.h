@@ -33,6 +33,9 @@ struct Target {
   bool cooperative_bodies = false; // of conditional nodes: they take cooperative launches
 };
 
+/// Shared memory that the blocks of a multiprocessor have together.
+int64_t shared_bytes_of_multiprocessor(const Target &target);
+
 /// How a kernel is chosen where several compute the same.
 struct KernelChoice {
   Target target;

@@ -49,13 +49,14 @@ ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
   return counters;
 }
 
-void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums) {
+void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums,
+                      ir::DType dtype) {
   ir::FunctionBuilder &builder = op.builder();
   ir::ExprPool &exprs = op.exprs();
   ir::TypePool &types = builder.module().types;
-  launch.output("parts",
-                builder.alloc("parts", types.tensor(ir::DType::f32,
-                                                    {exprs.mul(tiles, exprs.constant(sums))})));
+  launch.output(
+      "parts",
+      builder.alloc("parts", types.tensor(dtype, {exprs.mul(tiles, exprs.constant(sums))})));
   const ir::ValueId storage = builder.alloc_storage(
       "state", ir::kStateScope, exprs.mul(tiles, exprs.constant(int64_t(sizeof(uint32_t)))));
   launch.inout("counters", builder.alloc_tensor("counters", storage, exprs.constant(0),

@@ -43,6 +43,16 @@ inline bool computes_in_tf32(ir::DType dtype, const KernelChoice &choice) {
   return choice.tf32 && dtype == ir::DType::f32 &&
          choice.target.compute_capability >= kTensorCoresSince;
 }
+/// STAGES of kernels/shared/byte_tile.cuh: of the largest tile two blocks have them beside each
+/// other.
+inline int64_t byte_stages(const Target &target) {
+  return shared_bytes_of_multiprocessor(target) < 160 << 10 ? 3 : 4;
+}
+/// What they take of a tile of so many rows and columns.
+inline int64_t byte_stage_bytes(const Target &target, int64_t rows, int64_t columns) {
+  constexpr int64_t kDepth = 64;
+  return byte_stages(target) * (rows + columns) * kDepth;
+}
 /// Whether block_sums of kernels/linear/stored_sums.cuh has the format.
 bool has_plain_blocks(ir::DType dtype);
 /// kFormat of the kernels: a number where that has it, else a name of
@@ -166,9 +176,10 @@ void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
 
 /// Gives a launch what blocks that share out tiles of its result need, as `parts` and `counters`:
-/// `sums` of f32 a tile, those of all its blocks, and how many blocks have ended, which is state of
-/// the session. Branches and loops have no state.
-void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums);
+/// `sums` of `dtype`, 4 bytes each, a tile, those of all its blocks, and how many blocks have
+/// ended, which is state of the session. Branches and loops have no state.
+void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums,
+                      ir::DType dtype = ir::DType::f32);
 
 /// What cache_write says of its positions, and of its sequences where these are valid, that lie
 /// outside of the cache.

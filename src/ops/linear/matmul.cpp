@@ -31,7 +31,7 @@ Types Inference::matmul() const {
 namespace cugrt::padding {
 
 Status OpPadding::matmul() {
-  const bool transposed = op_ == Op::matmul && flag("transpose_b");
+  const bool transposed = flag("transpose_b");
   const size_t last = results_[0].dims.size() - 1, a = rank(0), b = rank(1);
   const size_t contracted = transposed ? b - 1 : b - 2, columns = transposed ? b - 2 : b - 1;
   const Fill harmless = op_ == Op::matmul_integer && (has(2) || has(3)) ? Fill::any : Fill::zero;

@@ -3,6 +3,7 @@
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
+#include <algorithm>
 #include <string>
 
 namespace cugrt::ir {
@@ -32,7 +33,10 @@ Types Inference::matmul_integer() const {
   CUGRT_TRY(check_byte(1));
   if (rank(0) < 2 || rank(1) < 2)
     return wrong("matmul_integer needs operands of rank 2 or more");
-  const Dims &a = dims(0), &b = dims(1);
+  const Dims &a = dims(0);
+  Dims b = dims(1);
+  if (op_bool(op, attributes, "transpose_b"))
+    std::swap(b.back(), b[b.size() - 2]);
   CUGRT_TRY(check_equal(a[a.size() - 1], b[b.size() - 2], "inner dimensions"));
   if (rank(1) > 2)
     for (size_t i = 0; i + 2 < std::max(rank(0), rank(1)); ++i)
@@ -64,9 +68,36 @@ static void zero_points(OpEmitter &op, KernelLaunch &launch, size_t i, const std
   launch.size(name + "_step", op.constant(each));
 }
 
+// Bytes of which rows of `inner` are known to be multiples, or may be: COPY_BYTES.
+static int64_t copied_bytes(OpEmitter &op, ir::ExprId inner) {
+  ir::ExprPool &exprs = op.exprs();
+  for (int64_t bytes : {16, 8, 4})
+    if (exprs.as_constant(exprs.make(ir::ExprKind::mod, inner, exprs.constant(bytes)))
+            .value_or(0) == 0)
+      return bytes;
+  return 1;
+}
+
+// Blocks that share each of so many small tiles, each with kLeastSteps of k at least, where a
+// device has places left for them; 1 where sizes are not known, and in branches and loops, which
+// have no state.
+static int64_t splits_of(OpEmitter &op, ir::ExprId small_tiles, ir::ExprId inner) {
+  constexpr int64_t kStepBytes = 64, kLeastSteps = 4, kMostSplits = 8, kPlacesEach = 2;
+  const Target &target = op.table().choice().target;
+  const auto tiles = op.exprs().as_constant(small_tiles), depth = op.exprs().as_constant(inner);
+  if (!tiles || *tiles < 1 || !depth || op.builder().in_nested_block() ||
+      target.compute_capability < kTensorCoresSince)
+    return 1;
+  const int64_t places = kPlacesEach * target.multiprocessors;
+  return std::max<int64_t>(
+      1, std::min({kMostSplits, *depth / kStepBytes / kLeastSteps, places / *tiles}));
+}
+
 Status emit_matmul_integer(OpEmitter &op) {
   const ir::Type a = op.operand_type(0), b = op.operand_type(1);
   const size_t rank = a.dims.size();
+  const bool transposed = op.flag("transpose_b");
+  const Target &target = op.table().choice().target;
   KernelLaunch launch = op.launch("matmul_integer.cu", "matmul_integer");
   if (op.call().fusion)
     launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
@@ -78,43 +109,67 @@ Status emit_matmul_integer(OpEmitter &op) {
     launch.option("-DHAS_A_ZERO");
   if (op.has_operand(3))
     launch.option("-DHAS_B_ZERO");
+  if (transposed)
+    launch.option("-DB_COLUMNS");
   launch.input("a", op.operand(0));
   launch.input("b", op.operand(1));
   zero_points(op, launch, 2, "a_zero");
   zero_points(op, launch, 3, "b_zero");
-  launch.output("y", op.result());
   ir::ExprPool &exprs = op.exprs();
-  const ir::ExprId batch = launch.count("batch", op.count(a, 0, rank - 2));
-  const ir::ExprId rows = launch.count("rows", a.dims[rank - 2]);
-  const ir::ExprId columns = launch.size("columns", b.dims.back());
+  // By one matrix the batches are rows of one large one, unless each of them has a zero point.
+  const bool one_matrix =
+      b.dims.size() == 2 &&
+      (!op.has_operand(2) || exprs.as_constant(op.count(op.operand_type(2))) == int64_t(1));
+  const ir::ExprId all_batches = one_matrix ? op.constant(1) : op.count(a, 0, rank - 2);
+  const ir::ExprId all_rows = one_matrix ? op.count(a, 0, rank - 1) : a.dims[rank - 2];
+  const ir::ExprId all_columns = b.dims[b.dims.size() - (transposed ? 2 : 1)];
+  auto tiles = [&](ir::ExprId of_batch, ir::ExprId of_rows, ir::ExprId of_columns, int64_t side) {
+    return exprs.mul(of_batch, exprs.mul(exprs.ceildiv(of_rows, exprs.constant(side)),
+                                         exprs.ceildiv(of_columns, exprs.constant(side))));
+  };
+  const ir::ExprId small_tiles = tiles(all_batches, all_rows, all_columns, 64);
+  const int64_t splits = transposed ? splits_of(op, small_tiles, a.dims.back()) : 1;
+  if (splits > 1) {
+    launch.option("-DSPLIT");
+    add_shared_tiles(op, launch, small_tiles, splits * 64 * 64, ir::DType::i32);
+    launch.size("splits", op.constant(splits));
+  }
+  launch.output("y", op.result());
+  const ir::ExprId batch = launch.count("batch", all_batches);
+  const ir::ExprId rows = launch.count("rows", all_rows);
+  const ir::ExprId columns = launch.size("columns", all_columns);
   launch.size("inner", a.dims.back());
   launch.size("b_batch_stride",
               b.dims.size() > 2 ? exprs.mul(b.dims[rank - 2], b.dims[rank - 1]) : op.constant(0));
-  auto tiles = [&](ir::ExprId of_batch, ir::ExprId of_rows, int64_t side) {
-    return exprs.mul(of_batch, exprs.mul(exprs.ceildiv(of_rows, exprs.constant(side)),
-                                         exprs.ceildiv(columns, exprs.constant(side))));
-  };
-  const Target &target = op.table().choice().target;
   if (target.compute_capability < kTensorCoresSince) {
-    launch.variant("", {}, tiles(batch, rows, 64), {16, 16, 1});
+    launch.variant("", {}, tiles(batch, rows, columns, 64), {16, 16, 1});
   } else {
     // Large tiles where each multiprocessor has one.
-    auto many = [&](ir::ExprId of_batch, ir::ExprId of_rows) {
+    auto many = [&](ir::ExprId of_batch, ir::ExprId of_rows, ir::ExprId of_columns) {
       return exprs.make(ir::ExprKind::lt, exprs.constant(target.multiprocessors),
-                        tiles(of_batch, of_rows, 128));
+                        tiles(of_batch, of_rows, of_columns, 128));
     };
-    const ir::Interval holds = exprs.range(many(op.count(a, 0, rank - 2), a.dims[rank - 2]),
+    const ir::Interval holds = exprs.range(many(all_batches, all_rows, all_columns),
                                            op.builder().function().symbol_domain(exprs));
     launch.option("-DWITHOUT_DP4A");
+    if (transposed) {
+      launch.option("-DSTAGES=" + std::to_string(byte_stages(target)));
+      launch.option("-DCOPY_BYTES=" + std::to_string(copied_bytes(op, a.dims.back())));
+    }
+    auto stage_bytes = [&](int64_t side) {
+      return transposed ? byte_stage_bytes(target, side, side) : 0;
+    };
     launch.entry(holds.lower != 0 ? "matmul_integer_mma" : "matmul_integer_mma_small");
     if (holds.upper != 0) {
       launch.option("-DWITH_MMA");
-      launch.variant("matmul_integer_mma", holds.lower != 0 ? ir::ExprId() : many(batch, rows),
-                     tiles(batch, rows, 128), {32, 4, 1});
+      launch.variant("matmul_integer_mma",
+                     holds.lower != 0 ? ir::ExprId() : many(batch, rows, columns),
+                     tiles(batch, rows, columns, 128), {32, 4, 1}, stage_bytes(128));
     }
     if (holds.lower == 0) {
       launch.option("-DWITH_MMA_SMALL");
-      launch.variant("", {}, tiles(batch, rows, 64), {32, 4, 1});
+      launch.variant("", {}, exprs.mul(tiles(batch, rows, columns, 64), op.constant(splits)),
+                     {32, 4, 1}, stage_bytes(64));
     }
   }
   launch.emit(op.call().location);

@@ -58,14 +58,6 @@ int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows) {
          (kStreamColumns * row_bytes(format, elements) + (is_mostly_x ? 0 : rows * of_row));
 }
 
-int64_t shared_bytes_of_multiprocessor(const Target &target) {
-  const int64_t capability = target.compute_capability;
-  const int64_t kibibytes = capability == 80 || capability == 87   ? 164
-                            : capability >= 90 && capability < 120 ? 228
-                                                                   : 100;
-  return kibibytes << 10;
-}
-
 StreamRing stream_ring(int64_t slot_bytes, int64_t beside, int64_t most_blocks,
                        const Target &target) {
   // What a block has of sums, and what the driver takes.

@@ -22,9 +22,6 @@ int64_t stream_rows(ir::DType dtype, int64_t rows);
 /// where x lies elsewhere. `format`: of w, blocks or numbers.
 int64_t stream_slot_bytes(ir::DType dtype, ir::DType format, int64_t rows);
 
-/// Shared memory that the blocks of a multiprocessor have together.
-int64_t shared_bytes_of_multiprocessor(const Target &target);
-
 /// How many blocks a multiprocessor has at once, and how many slots each of their warps.
 struct StreamRing {
   int64_t blocks, slots;

@@ -1,8 +1,8 @@
 // What the rules of ops give and refuse, by way of the text form.
 #include "support/catch.h"
 
-#include "ops/table/ops.h"
 #include "ir/text/text.h"
+#include "ops/table/ops.h"
 
 using namespace cugrt;
 using namespace cugrt::ir;
@@ -116,6 +116,8 @@ TEST_CASE(
         "tensor<[4, 2, n, 5], f16>");
   CHECK(infer("%r = matmul_integer(%x, %y)", "[n, 3, 64], u8", "[64, 8], i8").type ==
         "tensor<[n, 3, 8], i32>");
+  CHECK(infer("%r = matmul_integer(%x, %y) {transpose_b = true}", "[3, 64], u8", "[8, 64], i8")
+            .type == "tensor<[3, 8], i32>");
   CHECK(infer("%r = conv_integer(%x, %y) {padding = [1]}", "[n, 3, 9], u8", "[4, 3, 3], i8").type ==
         "tensor<[n, 4, 9], i32>");
   CHECK(infer("%r = conv_transpose(%x, %y) {strides = [2, 2]}", "[n, 3, 9, k], f32",

@@ -400,9 +400,9 @@ TEST_CASE("weights get the layouts that kernels read best, and stand in memory o
     const ir::Module module =
         run(parse("cugrt 1\nfunc @main(%x: tensor<[1, 8], f16>, %f: tensor<[1, 32], f32>, "
                   "%d: tensor<[1, 32], f64>, %h: tensor<[1, 32], f16>, %m: tensor<[9, 8], f16>, "
-                  "%w: tensor<[8, 4], f16>, "
+                  "%p: tensor<[1, 8], u8>, %w: tensor<[8, 4], f16>, %v: tensor<[8, 4], i8>, "
                   "%u: tensor<[4, 8], f16>, %q: tensor<[4, 32], q4_0>) -> (tensor<[1, 4], f16>) "
-                  "attributes {num_inputs = 5} {\n" +
+                  "attributes {num_inputs = 6} {\n" +
                   body + "  return %y\n}\n"),
             {"LiftTransformParams"});
     return ir::print(module);
@@ -424,6 +424,9 @@ TEST_CASE("weights get the layouts that kernels read best, and stand in memory o
   CHECK(!has(text("  %k = matmul(%x, %w)\n  %s = reduce_sum(%w) {axes = [0]}\n"
                   "  %y = add(%k, %s)\n"),
              "transpose"));
+  const std::string bytes = text("  %k = matmul_integer(%p, %v)\n  %y = cast(%k) {dtype = f16}\n");
+  CHECK(has(bytes, "matmul_integer(%p, %main_transform_params.0) {transpose_b = true}"));
+  CHECK(has(bytes, "= transpose(%v)"));
   // Blocks are repacked once, but for products of f64.
   for (const std::string x : {"%h", "%f"}) {
     const std::string blocks =

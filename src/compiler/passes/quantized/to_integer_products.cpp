@@ -328,22 +328,6 @@ private:
       return keep("a product stays in floats: its sums may not fit into 32 bits");
 
     begin(binding);
-    ValueId q = w->q, scale = w->scale, zero = w->zero;
-    if (turned) {
-      const auto exchange = [&](ValueId value) {
-        const size_t own = made_type(value).dims.size();
-        if (own < 2)
-          return value; // one element
-        std::vector<int64_t> axes;
-        for (size_t d = 0; d < own; ++d)
-          axes.push_back(int64_t(d));
-        std::swap(axes[own - 1], axes[own - 2]);
-        return op(Op::transpose, {value}, {{"axes", axes}});
-      };
-      q = exchange(q), scale = exchange(scale);
-      if (zero.valid())
-        zero = exchange(zero);
-    }
     std::vector<Attribute> attributes;
     if (convolves)
       for (const char *name : {"strides", "padding", "dilation"})
@@ -351,8 +335,10 @@ private:
     if (convolves)
       attributes.push_back(
           {"groups", ir::op_integer(of, source().attributes_of(binding), "groups")});
+    if (turned)
+      attributes.push_back({"transpose_b", true});
     const ValueId sums = op(convolves ? Op::conv_integer : Op::matmul_integer,
-                            {x->q, q, point(x->zero), point(zero)}, attributes);
+                            {x->q, w->q, point(x->zero), point(w->zero)}, attributes);
     // Behind it a channel's numbers lie along dimension 1 of images, the last one of rows.
     const auto of_result = [&](ValueId value, ExprId channels) {
       Dims dims(convolves ? rank : 1, module().exprs.constant(1));
@@ -362,11 +348,11 @@ private:
     const ExprId channels =
         type_of(binding.result()).dims[convolves ? 1 : type_of(binding.result()).dims.size() - 1];
     const ValueId one = status_.ok() ? reshape(x->scale, {}) : ValueId();
-    ValueId y =
-        op(Op::mul,
-           {cast(sums, DType::f32),
-            op(Op::mul, {cast(of_result(scale, channels), DType::f32), cast(one, DType::f32)}, {})},
-           {});
+    ValueId y = op(
+        Op::mul,
+        {cast(sums, DType::f32),
+         op(Op::mul, {cast(of_result(w->scale, channels), DType::f32), cast(one, DType::f32)}, {})},
+        {});
     if (const ValueId bias = operand(binding, 2); bias.valid() && status_.ok())
       y = op(Op::add, {y, cast(of_result(mapped(bias), channels), DType::f32)}, {});
     y = cast(y, type_of(binding.result()).dtype);

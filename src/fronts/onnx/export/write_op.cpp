@@ -93,7 +93,7 @@ private:
 
   Names nodes();
   Names clip();
-  Names matmul();
+  Names matmul(const std::string &op);
   Names window(const std::string &op, bool pool);
   Names norm(bool center);
   Names reduce(const std::string &op);
@@ -118,7 +118,7 @@ Names OpWriter::clip() {
   return last("Clip", {in(0), least, bound("max")});
 }
 
-Names OpWriter::matmul() {
+Names OpWriter::matmul(const std::string &op) {
   std::string b = in(1);
   if (flag("transpose_b") != 0) {
     std::vector<int64_t> order;
@@ -127,9 +127,11 @@ Names OpWriter::matmul() {
     std::swap(order[order.size() - 1], order[order.size() - 2]);
     b = part("Transpose", {b}, {{"perm", order}});
   }
-  if (in(2).empty())
-    return last("MatMul", {in(0), b});
-  return last("Add", {part("MatMul", {in(0), b}), in(2)});
+  Names inputs = inputs_;
+  inputs[1] = b;
+  if (op_ == Op::matmul_integer || in(2).empty())
+    return last(op, inputs);
+  return last("Add", {part(op, {in(0), b}), in(2)});
 }
 
 /// Convolutions and pools.
@@ -369,9 +371,9 @@ Names OpWriter::nodes() {
   case Op::cast:
     return last("Cast", inputs_, {{"to", int64_t(onnx_dtype(dtype()))}});
   case Op::matmul:
-    return matmul();
+    return matmul("MatMul");
   case Op::matmul_integer:
-    return last("MatMulInteger", inputs_);
+    return matmul("MatMulInteger");
   case Op::conv1d:
     return window("Conv", false);
   case Op::conv2d:
