@@ -5,7 +5,10 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -53,23 +56,23 @@ TEST_CASE("models of one word have one arena, as large as the largest needs") {
   CHECK(apart.memory().arena_bytes == alone[0] + alone[2]);
 }
 
-TEST_CASE("runs of one word follow each other, whatever threads, streams and shapes they have") {
-  auto &[a, b, c] = nets();
+/// Four threads, each with sessions of all three and a stream; results that are not as alone.
+static int wrong_in_threads(std::array<Net *, 3> models, int rounds, uint32_t most_rows) {
   Group group(emulated_runtime());
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (uint32_t t = 0; t < 4; ++t) {
     std::vector<Runner> runners;
-    for (Net *net : {&a, &b, &c})
+    for (Net *net : models)
       runners.emplace_back(*net, net->open(&group, "eyes"));
-    threads.emplace_back([&wrong, t, runners = std::move(runners)]() mutable {
+    threads.emplace_back([&wrong, t, rounds, most_rows, runners = std::move(runners)]() mutable {
       Stream stream(emulated_runtime());
       uint32_t seed = 77 * (t + 1);
-      for (int i = 0; i < 40; ++i) {
-        for (Runner &runner : runners) { // three are on their way at once
+      for (int i = 0; i < rounds; ++i) {
+        for (size_t r = 0; r < runners.size(); ++r) { // three are on their way at once
           seed = seed * 1664525u + 1013904223u;
-          runner.queue(1 + int64_t((seed >> 20) % 64), seed,
-                       seed >> 31 ? stream.native() : nullptr);
+          runners[(r + size_t(i)) % runners.size()].queue(1 + (seed >> 20) % most_rows, seed,
+                                                          seed >> 31 ? stream.native() : nullptr);
         }
         for (Runner &runner : runners)
           wrong += !runner.is_right();
@@ -78,7 +81,21 @@ TEST_CASE("runs of one word follow each other, whatever threads, streams and sha
   }
   for (std::thread &thread : threads)
     thread.join();
-  CHECK(wrong == 0);
+  return wrong;
+}
+
+TEST_CASE("runs of one word follow each other, whatever threads, streams and shapes they have",
+          "[word]") {
+  auto &[a, b, c] = nets();
+  // With a driver that forgets to wait (support/forgetful_driver.cpp) they do not.
+  const char *driver = std::getenv("CUGRT_TEST_DRIVER");
+  const bool forgets = driver && std::strstr(driver, "forgetful");
+  CHECK((wrong_in_threads({&a, &b, &c}, 40, 64) != 0) == forgets);
+}
+
+TEST_CASE("ten thousand runs of one word are as alone", "[large]") {
+  Net a(8, 24, 1), b(12, 16, 2), c(16, 40, 3);
+  CHECK(wrong_in_threads({&a, &b, &c}, 834, 12) == 0);
 }
 
 TEST_CASE("a session of a word may end behind its last run") {

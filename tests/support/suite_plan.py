@@ -54,6 +54,7 @@ WITHOUT_CHECKS = {
     "differential_llm_loop": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.3": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.2": ("race,nodes,uninitialized", "as differential_llm_batch"),
+    "differential_groups_forgetful": ("all", "its driver forgets to wait, and they would tell"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
     "fault_demo": ("leak", "as fault_runtime"),
