@@ -83,7 +83,7 @@ def test_onnx_files_are_joined_by_their_own_names(rng):
     ({"a": FIRST, "b": SECOND}, {"b.x": "a.result2"}, "no result 'result2'"),
     ({"a": FIRST, "b": SECOND}, {"x": "a.result0"}, "'x' is no PART.NAME"),
     ({"a": FIRST, "b": FIRST}, {"a.x": "b.result0", "b.x": "a.result0"}, "wait for results of one another"),
-    ({}, {}, "parts"), ({"a": b"GGUF" + bytes(64)}, {}, "a gguf file"), ({"a": FIRST}, {"a.x": 3}, "connect"),
+    ({}, {}, "parts are one model or more"), ({"a": b"GGUF" + bytes(64)}, {}, "a gguf file"), ({"a": FIRST}, {"a.x": 3}, "connect"),
     ([FIRST], {}, "parts is a dict"),
 ])
 def test_what_cannot_be_linked_is_told(parts, connect, match):

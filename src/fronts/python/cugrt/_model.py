@@ -391,6 +391,8 @@ def link(parts: dict[str, typing.Any], connect: dict[str, str] | None = None) ->
         weights = source._weights if isinstance(source, Module) else None
         opened.append((string("parts", part), describe(kind, name, folder, path, content, weights, "none", 0, None, None,
                                                        None, None, None, None)))
+    if not opened:
+        raise Error("parts are one model or more, by name")
     linked = _native.link(opened, [(string("connect", to), string(f"connect of '{to}'", result))
                                    for to, result in table("connect", connect or {}).items()])
     module = Module.from_text(linked.text)
