@@ -308,6 +308,23 @@ Ran<float> of_list(const std::string &op, const Ints &values) {
 
 } // namespace
 
+TEST_CASE("floats of dimensions are bounded, as exporters pad for a stride") {
+  // n - 5, as floats, but at least 0 and at most 2.
+  for (const auto &[n, wanted] : {std::pair{4, 0}, {6, 1}, {9, 2}}) {
+    Given x = floats("x", {n}, Floats(size_t(n), 1));
+    x.names = {"n"};
+    const auto ran = run_model<float>(
+        node("Shape", {"x"}, {"shape"}) +
+            node("Cast", {"shape"}, {"f"}, integer_attribute("to", kF32)) +
+            node("Sub", {"f", "five"}, {"d"}) + node("Clip", {"d", "least", "most"}, {"c"}) +
+            node("Cast", {"c"}, {"i"}, integer_attribute("to", kI64)) +
+            node("ConstantOfShape", {"i"}, {"y"}),
+        {x, weight(floats("five", {1}, {5})), weight(floats("least", {}, {0})),
+         weight(floats("most", {}, {2}))});
+    CHECK(ran.dims == Ints{wanted});
+  }
+}
+
 TEST_CASE("parts of what has no elements begin within it") {
   for (const char *rows : {"3", "n"}) { // no row is left, known at once or by the bound of n
     Given x = floats("x", {3, 4}, Floats(12, 1));

@@ -28,6 +28,8 @@ private:
   bool give(std::optional<Host> result);
   bool give(std::optional<Fractions> result);
   bool shape_of();
+  /// Between bounds, each of which may be absent; `part` gives operand i.
+  template <class Known, class Part> std::optional<Known> clip(const Part &part);
   std::optional<Host> cast();
   std::optional<Host> constant_of_shape();
   std::optional<Host> one_hot();
@@ -38,7 +40,6 @@ private:
   Hosts moved(const std::vector<const Host *> &in);
   std::optional<Host> gather(const Host &x, const Host &ids);
   std::optional<Host> slice(const std::vector<const Host *> &in);
-  std::optional<Host> tile(Host x, const Host &repeats);
   std::optional<Host> concat(const std::vector<const Host *> &in);
   std::optional<Host> reshaped(const std::vector<const Host *> &in);
   std::optional<Ints> dims_of_reshape(const Ints &from, size_t count, std::optional<Ints> to);
@@ -107,6 +108,12 @@ bool Evaluation::elements() {
   case Fold::binary: // the remainder that has the dividend's sign is the device's
     return !(op == Op::floor_mod && c_.integer("fmod", 0)) &&
            give(known_.binary(op, *in_[0], *in_[1]));
+  case Fold::clip: // a bound that is nan is none, which the device's handler knows
+    return give(clip<Host>([&](size_t i) {
+      return std::ranges::any_of(in_[i]->reals, [](double x) { return x != x; })
+                 ? std::nullopt
+                 : std::optional(*in_[i]);
+    }));
   case Fold::cast:
     return give(cast());
   case Fold::where:
@@ -127,6 +134,18 @@ bool Evaluation::elements() {
   }
   }
   return false;
+}
+
+template <class Known, class Part> std::optional<Known> Evaluation::clip(const Part &part) {
+  if (c_.attribute("min") || c_.attribute("max")) // before opset 11
+    return std::nullopt;
+  std::optional<Known> y = part(0);
+  for (size_t i = 1; y && i < c_.input_count(); ++i)
+    if (c_.has(i)) {
+      const std::optional<Known> bound = part(i);
+      y = bound ? known_.binary(i == 1 ? Op::maximum : Op::minimum, *y, *bound) : std::nullopt;
+    }
+  return y;
 }
 
 std::optional<Host> Evaluation::cast() {
@@ -254,11 +273,11 @@ Hosts Evaluation::moved(const std::vector<const Host *> &in) {
     return split(in);
   if (op == "Gather")
     return has_second ? one(gather(*in[0], *in[1])) : std::nullopt;
-  if (op == "Tile")
-    return has_second ? one(tile(*in[0], *in[1])) : std::nullopt;
-  if (op == "Expand") {
+  if (op == "Expand" || op == "Tile") {
     const auto to = has_second ? known_.numbers(*in[1]) : std::nullopt;
-    return to ? one(known_.broadcast(*in[0], *to)) : std::nullopt;
+    if (!to)
+      return std::nullopt;
+    return one(op == "Tile" ? known_.tile(*in[0], *to) : known_.broadcast(*in[0], *to));
   }
   return one(reshaped(in));
 }
@@ -282,26 +301,6 @@ std::optional<Host> Evaluation::slice(const std::vector<const Host *> &in) {
     slices.push_back({c_.axis(i < axes->size() ? (*axes)[i] : int64_t(i), in[0]->dims.size()),
                       (*starts)[i], (*ends)[i], i < steps->size() ? (*steps)[i] : 1});
   return c_.failed() ? std::nullopt : known_.slice(*in[0], slices);
-}
-
-std::optional<Host> Evaluation::tile(Host x, const Host &repeats) {
-  const auto times = known_.numbers(repeats);
-  if (!times || times->size() != x.dims.size())
-    return std::nullopt;
-  for (size_t axis = 0; axis < times->size(); ++axis) {
-    const int64_t length = x.dims[axis], most = kMostKnownElements / std::max<int64_t>(length, 1);
-    if ((*times)[axis] < 0 || (*times)[axis] > most)
-      return std::nullopt;
-    Ints ids;
-    for (int64_t i = 0; i < (*times)[axis] * length; ++i)
-      ids.push_back(i % length);
-    const auto count = int64_t(ids.size());
-    auto longer = known_.gather(x, ids, {count}, axis);
-    if (!longer)
-      return std::nullopt;
-    x = std::move(*longer);
-  }
-  return x;
 }
 
 std::optional<Host> Evaluation::concat(const std::vector<const Host *> &in) {
@@ -464,7 +463,9 @@ bool Evaluation::fractions() {
   const fold::Found found = fold::find_rule(op);
   if (!any || !found.rule)
     return false;
-  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") {
+  if (op == "Clip")
+    return give(clip<Fractions>([&](size_t i) { return fractions_of(i); }));
+  if (found.rule->fold == Fold::binary) {
     const auto a = fractions_of(0), b = fractions_of(1);
     return a && b && give(known_.binary(found.op, *a, *b));
   }

@@ -68,6 +68,7 @@ const std::unordered_map<std::string_view, Found> &rules() {
        2,
        kBool,
        kBool},
+      {{{"Clip"}}, Fold::clip, 1, 3, kNumber, kNumber, kNumber},
       {{{"Cast"}}, Fold::cast, 1, 1, kAny},
       {{{"CastLike"}}, Fold::cast, 2, 2, kAny, kAny},
       {{{"Where"}}, Fold::where, 3, 3, kBool, kAny, kAny},

@@ -26,7 +26,18 @@ enum Dtypes : uint32_t {
 uint32_t set_of(ir::DType dtype);
 
 /// How an op folds.
-enum class Fold { unary, binary, cast, where, constant_of_shape, one_hot, range, reduce, move };
+enum class Fold {
+  unary,
+  binary,
+  clip,
+  cast,
+  where,
+  constant_of_shape,
+  one_hot,
+  range,
+  reduce,
+  move
+};
 
 struct Name {
   std::string_view onnx;

@@ -161,6 +161,25 @@ std::optional<KnownTensor> KnownOps::broadcast(const Tensor &x, const Ints &to) 
   return chosen(x, std::move(*dims), from);
 }
 
+std::optional<KnownTensor> KnownOps::tile(Tensor x, const Ints &times) {
+  if (times.size() != x.dims.size())
+    return std::nullopt;
+  for (size_t axis = 0; axis < times.size(); ++axis) {
+    const int64_t length = x.dims[axis], most = kMostKnownElements / std::max<int64_t>(length, 1);
+    if (times[axis] < 0 || times[axis] > most)
+      return std::nullopt;
+    Ints ids;
+    for (int64_t i = 0; i < times[axis] * length; ++i)
+      ids.push_back(i % length);
+    const auto count = int64_t(ids.size());
+    auto longer = gather(x, ids, {count}, axis);
+    if (!longer)
+      return std::nullopt;
+    x = std::move(*longer);
+  }
+  return x;
+}
+
 std::optional<KnownTensor> KnownOps::transpose(const Tensor &x, const Ints &axes) {
   if (axes.size() != x.dims.size())
     return std::nullopt;

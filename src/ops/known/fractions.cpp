@@ -109,7 +109,7 @@ std::optional<KnownFractions> KnownOps::binary(Op op, const Fractions &a, const 
     return std::nullopt;
   if (op == Op::div)
     return divided(a, b);
-  if (op != Op::add && op != Op::sub && op != Op::mul)
+  if (op != Op::add && op != Op::sub && op != Op::mul && op != Op::maximum && op != Op::minimum)
     return std::nullopt;
   const auto dims = known_broadcast(a.above.dims, b.above.dims);
   if (!dims || !is_exact(a) || !is_exact(b))
@@ -123,9 +123,11 @@ std::optional<KnownFractions> KnownOps::binary(Op op, const Fractions &a, const 
     ExprId p = a.above.ints[from_a[i]], q = b.above.ints[from_b[i]];
     if (op != Op::mul)
       p = scaled(p, y.below / a.below), q = scaled(q, y.below / b.below);
-    y.above.ints.push_back(op == Op::mul   ? exprs_.mul(p, q)
-                           : op == Op::add ? exprs_.add(p, q)
-                                           : exprs_.sub(p, q));
+    y.above.ints.push_back(op == Op::mul       ? exprs_.mul(p, q)
+                           : op == Op::add     ? exprs_.add(p, q)
+                           : op == Op::sub     ? exprs_.sub(p, q)
+                           : op == Op::maximum ? exprs_.max(p, q)
+                                               : exprs_.min(p, q));
   }
   return fits(y) ? std::optional(std::move(y)) : std::nullopt;
 }

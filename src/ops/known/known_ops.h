@@ -75,6 +75,8 @@ public:
   std::optional<Tensor> concat(std::span<const Tensor *const> parts);
   std::optional<Tensor> reshape(const Tensor &x, Ints dims);
   std::optional<Tensor> broadcast(const Tensor &x, const Ints &dims);
+  /// Repeated along each axis.
+  std::optional<Tensor> tile(Tensor x, const Ints &times);
   /// `axes` need not be axes of `x`.
   std::optional<Tensor> transpose(const Tensor &x, const Ints &axes);
   /// Parts of a vector, one after another, that come to its size.
@@ -88,7 +90,7 @@ public:
   std::optional<Fractions> fractions(Fractions x, DType to);
   /// Cut to i32 or i64.
   std::optional<Tensor> truncated(const Fractions &x, DType to);
-  /// add, sub, mul or div.
+  /// add, sub, mul, div, maximum or minimum.
   std::optional<Fractions> binary(Op op, const Fractions &a, const Fractions &b);
   /// floor or ceil.
   Fractions rounded(Op op, Fractions x);

@@ -134,6 +134,8 @@ std::vector<Folded> folded_ops() {
       moved("Unsqueeze", {{1, 0}, {0}}, {1, 0}),
       moved("Reshape", {{1, 0}, {2}}, {1, 0}),
       moved("Expand", {{1}, {3}}, {1, 1, 1}),
+      moved("Clip", {{3, 1}, {2}, {9}}, {3, 2}),
+      moved("Clip", {{3, 1}, {0}, {2}}, {2, 1}),
       moved("Tile", {{1, 0}, {2}}, {1, 0, 1, 0}),
       moved("OneHot", {{1, -1}, {3}, {0, 1}}, {0, 1, 0, 0, 0, 1}, 2),
       moved("OneHot", {{1, -1}, {3}, {0, 1}}, {0, 0, 1, 0, 0, 1}, 2, integer_attribute("axis", 0)),
