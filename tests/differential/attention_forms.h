@@ -123,7 +123,8 @@ inline void check(const Form &form, const std::string &precision = "none") {
   REQUIRE(module.ok());
   passes::PassContext context;
   REQUIRE(context.set("mixed.dtype", precision).ok());
-  const ir::Module fused = after(*module, context, {"FuseAttention", "EliminateDeadBindings", "JoinProducts"});
+  const ir::Module fused =
+      after(*module, context, {"FuseAttention", "EliminateDeadBindings", "JoinProducts"});
   const std::string written = ir::print(fused);
   INFO(written);
   CHECK((written.find("= attention(") != std::string::npos) == form.is_found);
