@@ -22,9 +22,9 @@
 // after as many. One block waits for nobody: phases come in the order in which they read one
 // another.
 //
-// Options: MOST_TRIES; RINGS_AT; MOST_GIVEN, MOST_NORMED, MOST_RESIDUAL, PRODUCTS, what a block has
-// of rows, normed rows, rows that are added and products; PHASES, ROW_WORDS, COMMONS of the table
-// of phases; WARP_RING; those of products.cuh.
+// Options: MOST_TRIES; RINGS_AT; MOST_GIVEN, MOST_NORMED, PRODUCTS, what a block has of rows,
+// normed rows and products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; those of
+// products.cuh.
 #pragma once
 
 typedef unsigned long long u64;
@@ -106,31 +106,18 @@ template <class E> struct Given {
   template <class Number> __device__ __forceinline__ Element operator[](Number number) const {
     return {at, step, (long long)(number)};
   }
-  __device__ __forceinline__ Given operator+(long long number) const {
-    return {at + number * (at & kPlain ? sizeof(E) : sizeof(u64)), step};
-  }
-  __device__ __forceinline__ explicit operator bool() const { return true; }
 };
-// For normalize_sum.
-template <class E> __device__ __forceinline__ bool are_aligned(const Given<E> &) { return true; }
-template <class Vector, class E>
-__device__ __forceinline__ void store_own(const Vector &vector, const Given<E> &row, bool, int p) {
-#pragma unroll
-  for (int e = 0; e < VECTOR; ++e)
-    row[p * VECTOR + e] = vector.element[e];
-}
 
 // A block's shared memory; rings follow at RINGS_AT. A row of the table: the phase's form, the
 // number of the next row of a product, how many tiles the phase has, and addresses; what all rows
 // of a form have is common.
 struct Shared {
   u64 table[PHASES][ROW_WORDS], common[COMMONS];
-  __align__(16) T given[MOST_GIVEN], normed[MOST_NORMED], residual[MOST_RESIDUAL];
+  __align__(16) T given[MOST_GIVEN], normed[MOST_NORMED];
   StreamSums partial;
   Sums sums[PRODUCTS];
   cugrt_symbol<long long> gave_up;
   unsigned step;
-  int window; // of a phase's attention
 };
 static_assert(sizeof(Shared) <= RINGS_AT, "rings begin behind it");
 extern __shared__ __align__(128) Byte memory_of_block[];

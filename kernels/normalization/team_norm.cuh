@@ -160,14 +160,13 @@ __device__ __forceinline__ void normalize_rows(const T *x, const Norm &norm, T *
 }
 
 // to = norm(sum), sum = residual + first(x). Each block computes the sum, and the first one stores
-// it, if anyone reads it. `sum` is an address, or what has the functions named here of one.
-template <bool kIsRms, bool kFirstIsRms, class Rows>
+// it, if anyone reads it.
+template <bool kIsRms, bool kFirstIsRms>
 __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, const T *residual,
-                                              Rows sum, const Norm &norm, T *to, long long rows,
+                                              T *sum, const Norm &norm, T *to, long long rows,
                                               long long columns) {
   __shared__ Acc shared[kWarps];
-  const bool aligned =
-      are_aligned(x, residual) && are_aligned(sum) && first.is_aligned() && norm.is_aligned();
+  const bool aligned = are_aligned(x, residual, sum) && first.is_aligned() && norm.is_aligned();
   each_team_row(to, rows, columns,
                 [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
                   Vector<T> more[NORM_VECTORS];

@@ -15,9 +15,7 @@ using Dims = std::vector<int64_t>;
 struct Shape {
   int layers;
   int64_t places, capacity;
-  int64_t window = 0;      // that every second layer sees
   bool head_norms = false; // of queries and keys
-  bool post_norms = false; // of what is added to the rows
   bool has_bias = false;   // of queries, keys and values
   bool one_cache = false;  // places are rows of one sequence, one behind the other
   bool in_body = false;    // the step is the body of a branch
@@ -63,9 +61,7 @@ std::vector<Parameter> weights_of(const Shape &s) {
                                      {"bk", {s.kv()}},
                                      {"bv", {s.kv()}},
                                      {"nq", {s.head}},
-                                     {"nk", {s.head}},
-                                     {"n3", {s.width}},
-                                     {"n4", {s.width}}})
+                                     {"nk", {s.head}}})
       all.push_back({name + std::to_string(i), dims});
   all.push_back({"nh", {s.width}});
   all.push_back({"wh", {s.vocabulary, s.width}});
@@ -117,23 +113,16 @@ std::string module_text(const Shape &s) {
     body += "  %qs" + i + " = reshape(%qt" + i + ") {shape = [" + n(s.places) + ", 1, " +
             n(s.heads) + ", " + n(s.head) + "]}\n  %a" + i + " = attention(%qs" + i + ", %kcw" + i +
             ", %vcw" + i + ", %lengths" + (s.one_cache ? ", none, %rows" : "") +
-            ") {causal = true" +
-            (s.window > 0 && layer % 2 == 0 ? ", window = " + n(s.window) : "") + "}\n  %as" + i +
-            " = reshape(%a" + i + ") {shape = [" + n(s.places) + ", " + n(s.q()) + "]}\n";
-    const auto add = [&](const std::string &y, const std::string &to, std::string of,
-                         const std::string &scale) {
-      if (s.post_norms)
-        norm(of + "n", of, scale), of += "n";
-      body += "  %" + y + " = add(%" + to + ", %" + of + ")\n";
-    };
+            ") {causal = true}\n  %as" + i + " = reshape(%a" + i + ") {shape = [" + n(s.places) +
+            ", " + n(s.q()) + "]}\n";
     product("o" + i, "as" + i, "wo" + i);
-    add("r" + i, x, "o" + i, "n3" + i);
+    body += "  %r" + i + " = add(%" + x + ", %o" + i + ")\n";
     norm("m" + i, "r" + i, "n2" + i);
     product("g" + i, "m" + i, "wg" + i);
     product("u" + i, "m" + i, "wu" + i);
     body += "  %s" + i + " = silu(%g" + i + ")\n  %p" + i + " = mul(%s" + i + ", %u" + i + ")\n";
     product("d" + i, "p" + i, "wd" + i);
-    add("y" + i, "r" + i, "d" + i, "n4" + i);
+    body += "  %y" + i + " = add(%r" + i + ", %d" + i + ")\n";
     x = "y" + i;
   }
   norm("last", x, "nh");
@@ -295,7 +284,7 @@ std::vector<double> reference(const Shape &s, int32_t first, int steps) {
       const std::vector<float> all = given.x(s, step);
       Row x(all.begin() + place * s.width, all.begin() + (place + 1) * s.width);
       for (int layer = 0; layer < s.layers; ++layer) {
-        const std::vector<float> *w = &given.weights[size_t(layer) * 16];
+        const std::vector<float> *w = &given.weights[size_t(layer) * 14];
         const Row h = normed(x, w[0]);
         Row q = product(h, w[1]), k = product(h, w[2]);
         const Row v = product(h, w[3]);
@@ -353,9 +342,7 @@ TEST_CASE("a decode step of small layers is one launch, as exact as its arithmet
 
 /// The step as one launch, and as launches apart: the same bits.
 static void check_together(const Shape &shape) {
-  INFO(shape.layers << " layers, " << shape.places << " places, capacity " << shape.capacity
-                    << ", window " << shape.window << ", norms " << shape.head_norms
-                    << shape.post_norms << ", one cache " << shape.one_cache);
+  INFO(shape.layers << " layers, " << shape.places << " places, capacity " << shape.capacity);
   const int32_t first = int32_t(shape.capacity) - 4 - int32_t(shape.places);
   const Module module = Module::parse(module_text(shape));
   const auto made = [&](const std::string &is_one) {
@@ -392,13 +379,6 @@ TEST_CASE("a step of rows of one sequence is one launch with the same bits") {
 TEST_CASE("heads that are normed are a phase of one launch, with the same bits") {
   Shape shape{2, 2, 300};
   shape.head_norms = true;
-  check_together(shape);
-}
-
-TEST_CASE("sums before norms, and windows, are of one launch with the same bits") {
-  Shape shape{2, 1, 600};
-  shape.window = 40;
-  shape.head_norms = shape.post_norms = true;
   check_together(shape);
 }
 

@@ -37,7 +37,6 @@ public:
   Status run() {
     for (const ir::ValueId value : run_.exchanged)
       add_words(value, element_count(exprs(), type_of(value).dims));
-    find_attention();
     for (const auto &phase : run_.phases)
       if (const auto *product = std::get_if<ProductKernel>(&phase))
         CUGRT_TRY(add(*product));
@@ -51,7 +50,7 @@ public:
 private:
   Result<PhaseEntry> entry_of(const KernelParameter &p) {
     const bool is_beside = p.name.starts_with("beside");
-    if (p.name == kPhaseRows || p.name == kPhaseResidual)
+    if (p.name == kPhaseRows)
       return taken(p.name, rows(p.tensor, p.access));
     if (p.access == ir::Access::out)
       return given(p.element, p.name, rows(p.tensor, p.access));
@@ -68,6 +67,8 @@ private:
   // --- Phases ------------------------------------------------------------------------------------
 
   Status add(const ProductKernel &kernel) {
+    if (kernel.sum)
+      return unsupported("a sum before a norm leaves a phase too few registers");
     if (constant(kernel.rows) != kernel.most_rows)
       return unsupported("the number of rows is not known");
     if (phases_.empty())
@@ -146,7 +147,6 @@ private:
     const int64_t elements = kernel.most_rows * kernel.depth;
     most_given_ = std::max(most_given_, elements);
     most_normed_ = std::max(most_normed_, kernel.norm ? elements : 1);
-    most_residual_ = std::max(most_residual_, kernel.sum ? elements : 1);
     most_products_ = std::max(most_products_, made.products);
     slot_bytes_ = std::max(slot_bytes_, (made.slot_bytes + kRingAlignment - 1) / kRingAlignment *
                                             kRingAlignment);
@@ -178,18 +178,6 @@ private:
                               .has_mask = false};
     return words_known_ ? grouped_form(call, table_.choice()) : std::nullopt;
   }
-  /// One text attends in all phases. Where there are windows each phase has its own, or all; and
-  /// where they would have fewer chunks than without one they see no more positions than those
-  /// have, so that the chunks are the same.
-  void find_attention() {
-    for (const auto &phase : run_.phases)
-      if (const auto *attention = std::get_if<AttentionPhase>(&phase)) {
-        const std::optional<GroupedForm> form = form_of(*attention);
-        splits_ = std::max(splits_, form ? form->splits : 1);
-        has_windows_ = has_windows_ || attention->window > 0;
-      }
-  }
-
   Status add(const AttentionPhase &phase) {
     const ir::Type q = type_of(phase.q), keys = type_of(phase.keys);
     const ir::Type result = type_of(phase.result);
@@ -204,10 +192,9 @@ private:
     if (width > kMostHead)
       return unsupported("heads of more than " + std::to_string(kMostHead) +
                          " elements leave a phase too few registers");
-    std::optional<GroupedForm> form = form_of(phase);
+    const std::optional<GroupedForm> form = form_of(phase);
     if (!form || queries != 1)
       return unsupported("attention of this form is no phase");
-    form->splits = splits_;
     const int64_t units = heads / form->share, pieces = sequences * units * form->splits;
     const bool has_lengths = phase.lengths.valid();
     const bool has_places = phase.places.valid();
@@ -228,8 +215,8 @@ private:
       options += "#define HAS_PLACES\n";
     if (has_places && is_wide(phase.places))
       options += "#define WIDE_PLACES\n";
-    if (has_windows_) // of each phase its own
-      options += "#define WINDOW (SHARED.window)\n";
+    if (phase.window > 0)
+      options += "#define WINDOW " + std::to_string(phase.window) + "\n";
     if (!attention_options_.empty() && attention_options_ != options)
       return unsupported("attention is of one form in all phases");
     attention_options_ = options;
@@ -275,27 +262,22 @@ private:
       made.constants += whole("cache_rows", constant(keys.dims[0]));
     made.constants +=
         number("scale", phase.scale == 0 ? 1 / std::sqrt(double(width)) : phase.scale);
-    if (has_windows_) {
-      made.entries.push_back(
-          taken("window", phase.window > 0 ? std::to_string(phase.window) : "0x7fffffff"));
-      made.body = "  if (walk.thread == 0)\n    SHARED.window = int(window);\n";
-    }
-    made.body += std::string("  walk.await(arrived_keys, key_tiles);\n"
-                             "  walk.await(arrived_values, value_tiles);\n"
-                             "  const T *const q = SHARED.given;\n"
-                             "  if (!walk.gather(from_q, SHARED.given, "
-                             "int(sequences * heads * width)))\n    return false;\n"
-                             "  if (walk.thread < attention::kThreads)\n"
-                             "    attention::attend_pieces(ring + 8 * WARP_RING, "
-                             "walk.thread, unsigned(number), unsigned(pieces), q,\n"
-                             "                             keys, values, ") +
-                 (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
-                 (form->splits > 1 ? "parts, counters, " : "") +
-                 "y, sequences, queries, heads, kv_heads,\n"
-                 "                             width, capacity, " +
-                 (has_places ? "cache_rows, " : "") +
-                 "scale);\n"
-                 "  __syncthreads();\n  return true;\n";
+    made.body = std::string("  walk.await(arrived_keys, key_tiles);\n"
+                            "  walk.await(arrived_values, value_tiles);\n"
+                            "  const T *const q = SHARED.given;\n"
+                            "  if (!walk.gather(from_q, SHARED.given, "
+                            "int(sequences * heads * width)))\n    return false;\n"
+                            "  if (walk.thread < attention::kThreads)\n"
+                            "    attention::attend_pieces(ring + 8 * WARP_RING, "
+                            "walk.thread, unsigned(number), unsigned(pieces), q,\n"
+                            "                             keys, values, ") +
+                (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
+                (form->splits > 1 ? "parts, counters, " : "") +
+                "y, sequences, queries, heads, kv_heads,\n"
+                "                             width, capacity, " +
+                (has_places ? "cache_rows, " : "") +
+                "scale);\n"
+                "  __syncthreads();\n  return true;\n";
     phases_.push_back(std::move(made));
     return {};
   }
@@ -306,8 +288,7 @@ private:
   Status size_rings(const PhaseTable &table) {
     const int64_t words = int64_t(table.phases().size() * table.row_words() +
                                   std::max<size_t>(table.common_words(), 1)),
-                  elements = most_given_ + most_normed_ + most_residual_ +
-                             most_products_ * rows_ * kStreamColumns;
+                  elements = most_given_ + most_normed_ + most_products_ * rows_ * kStreamColumns;
     rings_at_ =
         (words * 8 + elements * ir::info(dtype_).bytes_per_block + kSumBytes + kRingAlignment - 1) /
         kRingAlignment * kRingAlignment;
@@ -343,7 +324,6 @@ private:
     define(true, "COMMONS " + std::to_string(std::max<size_t>(table.common_words(), 1)));
     define(true, "MOST_GIVEN " + std::to_string(most_given_));
     define(true, "MOST_NORMED " + std::to_string(most_normed_));
-    define(true, "MOST_RESIDUAL " + std::to_string(most_residual_));
     define(true, "PRODUCTS " + std::to_string(most_products_));
     define(uses_.uses_f16, "USES_F16");
     define(uses_.uses_bf16, "USES_BF16");
@@ -463,13 +443,10 @@ private:
   int64_t rows_ = 1;
   std::vector<std::string> options_; // of norms
   ElementParameters uses_;
-  int64_t most_given_ = 1, most_normed_ = 1, most_residual_ = 1, most_products_ = 1,
-          slot_bytes_ = 0, slots_ = 1;
+  int64_t most_given_ = 1, most_normed_ = 1, most_products_ = 1, slot_bytes_ = 0, slots_ = 1;
   bool has_numbers_ = false, has_repacked_ = false;
   std::string attention_options_;
   GroupedForm grouped_{};
-  int64_t splits_ = 1;
-  bool has_windows_ = false;
   int64_t rings_at_ = 0, ring_bytes_ = 0; // in a block's shared memory
 };
 

@@ -149,10 +149,7 @@ private:
     body_ += (is_phase_ ? "  T *const in = SHARED.normed"
                         : "  __shared__ __align__(16) T in[" + elements + "]") +
              ";\n  const Norm norm = " + norm_text(norm, "") + ";\n";
-    if (is_phase_ && kernel_.sum)
-      body_ += "  if (is_first && !walk.gather(" + std::string(kPhaseResidual) +
-               ", SHARED.residual, int(rows * k)))\n    return false;\n";
-    if (is_phase_ && !kernel_.sum)
+    if (is_phase_)
       body_ += "  if (is_first)\n";
     if (!kernel_.sum) {
       body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
@@ -160,14 +157,12 @@ private:
     }
     const RowSum &sum = *kernel_.sum;
     const std::string first = norm_text(sum.norm, "first_");
-    std::string residual = tensor(std::string(kPhaseResidual), "T", sum.residual, ir::Access::in);
-    if (is_phase_)
-      residual = "SHARED.residual";
+    const std::string residual = tensor("residual", "T", sum.residual, ir::Access::in);
     const std::string result =
         sum.result.valid() ? tensor("sum", "T", sum.result, ir::Access::out) : "(T *)nullptr";
-    body_ += "  const Norm first_norm = " + first + ";\n" + (is_phase_ ? "  if (is_first)\n" : "") +
-             "  normalize_sum<" + is_rms(norm) + ", " + is_rms(sum.norm) + ">(x, first_norm, " +
-             residual + ", " + result + ", norm, in, rows, k);\n";
+    body_ += "  const Norm first_norm = " + first + ";\n  normalize_sum<" + is_rms(norm) + ", " +
+             is_rms(sum.norm) + ">(x, first_norm, " + residual + ", " + result +
+             ", norm, in, rows, k);\n";
   }
 
   Status write_part(const ProductPart &part, const std::string &p) {

@@ -110,8 +110,7 @@ struct ProductPhase {
 };
 /// The parameters of what a phase reads, and, with a part's number, of the words of its tiles that
 /// go to a cache.
-inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived",
-                                  kPhaseResidual = "residual";
+inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived";
 
 /// Appends nothing but reads of symbols. Code::unsupported when the kernel cannot be a phase.
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,

@@ -111,8 +111,6 @@ private:
         for (size_t p = 0; p < kernel.parts.size(); ++p)
           if (persistent_->exchanged.contains((*match)->parts[p].result.index))
             run.exchanged.push_back(kernel.parts[p].result);
-        if ((*match)->is_sum_read && persistent_->exchanged.contains((*match)->sum->result().index))
-          run.exchanged.push_back(kernel.sum->result);
         run.phases.emplace_back(kernel);
         ++next;
         for (const Binding *name : (*match)->after)

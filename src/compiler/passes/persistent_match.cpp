@@ -138,8 +138,6 @@ private:
         for (const ProductMatch::Part &part : (*match)->parts)
           if (!part.append && !sort(part.result))
             return false;
-        if ((*match)->is_sum_read && !sort((*match)->sum->result()))
-          return false;
       } else if (const Binding &alone = *std::get<const Binding *>(phase);
                  is_op(alone, Op::attention) && !sort(alone.result())) {
         return false;
