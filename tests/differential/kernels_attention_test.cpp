@@ -132,7 +132,7 @@ TEST_CASE("attention over a long cache is split, and joined in the order of the 
     return outcome.counters.entries;
   };
   const std::vector<std::string> whole = {"attention"};
-  const std::vector<std::string> split = {"fill", "attention_split"};
+  const std::vector<std::string> split = {"attention_split"};
   // Around the least length, and where the last chunk is full, one more and one less.
   CHECK(entries(attention({1, 1, 2, 255, 1, 32})) == whole);
   for (int64_t capacity : {256, 257, 319, 320, 321, 1300})
@@ -718,7 +718,7 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
           Names{"matmul_tiled"});
   }
   // 64 blocks are four each for 16 multiprocessors; 528 for 132.
-  const Names whole = {"attention"}, split = {"fill", "attention_split"};
+  const Names whole = {"attention"}, split = {"attention_split"};
   CHECK(launched(attention({1, 16, 4, 520, 2, 4}), orin, few) == split);
   CHECK(launched(attention({1, 17, 4, 520, 2, 4}), orin, few) == whole);
   CHECK(launched(attention({1, 17, 4, 520, 2, 4}), runner(), many) == split);
@@ -728,7 +728,7 @@ TEST_CASE("devices of few and of many multiprocessors take other kernels, with t
 
 TEST_CASE("attention is split, or is not, where the option says so") {
   using Names = std::vector<std::string>;
-  const Names whole = {"attention"}, split = {"fill", "attention_split"};
+  const Names whole = {"attention"}, split = {"attention_split"};
   CHECK(launched(attention({1, 1, 2, 600, 1, 32}), runner(), {"codegen.attention=whole"}) == whole);
   for (int64_t capacity : {40, 0}) // one chunk, and an empty one
     CHECK(launched(attention({1, 1, 2, capacity, 1, 32}), runner(), {"codegen.attention=split"}) ==

@@ -24,11 +24,14 @@ std::vector<std::string> entries_of(const OpTest &test, uint32_t seed = 1) {
   const OpOutcome outcome = run_op_test(runner(), test, random);
   INFO(test.describe() << ": " << outcome.message);
   CHECK(outcome.ok);
-  return outcome.counters.entries;
+  std::vector<std::string> entries = outcome.counters.entries;
+  if (outcome.counters.state_bytes > 0) // counters of chunks
+    entries.push_back("counts");
+  return entries;
 }
 
 using Names = std::vector<std::string>;
-const Names kWhole = {"attention_grouped"}, kCut = {"fill", "attention_grouped"};
+const Names kWhole = {"attention_grouped"}, kCut = {"attention_grouped", "counts"};
 
 constexpr DType kNarrow[] = {DType::f16, DType::bf16};
 

@@ -98,8 +98,6 @@ Array check_repacked(const RepackedCase &c) {
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
   std::vector<std::string> entries = {"repack_blocks"};
-  if (has_tiles(c) && (c.symbolic || c.rows > 8))
-    entries.push_back("fill"); // counters of tiles
   if (c.rows > 0)
     entries.push_back(entry_of(c));
   CHECK(runner().counters().entries == entries);

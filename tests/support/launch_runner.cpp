@@ -225,10 +225,11 @@ Status LaunchRunner::Run::step(const ir::Binding &binding) {
   case ir::BindingKind::alloc_storage: {
     CUGRT_ASSIGN(const int64_t size, evaluate(function.exprs_of(binding)[0]));
     CUGRT_ASSIGN(addresses[binding.result().index], allocate(size));
-    if (module.types.scope_name(type(binding.result()).scope) == ir::kStateScope)
-      return runner.device_->write(addresses[binding.result().index],
-                                   std::string(size_t(size), '\0'));
-    return {};
+    if (module.types.scope_name(type(binding.result()).scope) != ir::kStateScope)
+      return {};
+    runner.counters_.state_bytes += uint64_t(size);
+    return runner.device_->write(addresses[binding.result().index],
+                                 std::string(size_t(size), '\0'));
   }
   case ir::BindingKind::alloc_tensor:
   case ir::BindingKind::view: {

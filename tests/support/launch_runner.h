@@ -33,6 +33,7 @@ public:
     std::vector<std::string> entries; // launched, in order
     std::string out_of_bounds;        // the checked symbol that a kernel told of last
     uint64_t lane_operations = 0;     // of all launches, where the device counts them
+    uint64_t state_bytes = 0;         // that were made zeros
   };
   const Counters &counters() const { return counters_; }
 

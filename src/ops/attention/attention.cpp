@@ -182,7 +182,8 @@ std::optional<Split> split_of(OpEmitter &op, const ir::Type &q, const ir::Type &
   const bool is_few =
       exprs.range(rows, bounds).upper <= kFewBlocksEach * choice.target.multiprocessors;
   const bool is_long = exprs.range(capacity, bounds).upper >= kLongCache;
-  if (choice.attention == "whole" || (choice.attention == "auto" && !(is_few && is_long)))
+  if (choice.attention == "whole" || exprs.range(op.count(q, 0, 3), bounds).upper > kMostCounters ||
+      (choice.attention == "auto" && !(is_few && is_long)))
     return std::nullopt;
   const ir::ExprId even = exprs.mul(exprs.ceildiv(capacity, exprs.constant(kMaxSplits * kAtOnce)),
                                     exprs.constant(kAtOnce));
@@ -245,15 +246,6 @@ int64_t shared_heads(OpEmitter &op, const ir::Type &q, const ir::Type &keys) {
   return share;
 }
 
-/// Of the blocks that a part's join counts: as many for all ops that the rule splits, so that they
-/// share them.
-ir::ExprId counters_of(OpEmitter &op, ir::ExprId blocks) {
-  ir::ExprPool &exprs = op.exprs();
-  const int64_t few = kFewBlocksEach * op.table().choice().target.multiprocessors;
-  const ir::Interval range = exprs.range(blocks, op.builder().function().symbol_domain(exprs));
-  return range.upper <= few ? op.constant(few) : blocks;
-}
-
 /// Elements from a row of [.., .., H, D] to the next.
 ir::ExprId row_distance(OpEmitter &op, const ir::Type &rows) {
   return rows.strides.empty() ? op.count(rows, 2) : rows.strides[1];
@@ -301,6 +293,7 @@ Status emit_attention(OpEmitter &op) {
   const int64_t width = *op.exprs().as_constant(q.dims[3]);
   const double scale = op.number("scale");
   ir::ExprPool &exprs = op.exprs();
+  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
 
   const std::optional<GroupedForm> grouped = grouped_form_of(op, q, keys);
   const std::optional<Split> split = grouped ? std::nullopt : split_of(op, q, keys);
@@ -369,7 +362,7 @@ Status emit_attention(OpEmitter &op) {
   if (is_split) {
     launch.output("parts",
                   alloc_parts(op, q, split ? split->splits : op.constant(grouped->splits)));
-    launch.inout("counters", zero_counters(op, counters_of(op, blocks)));
+    add_counters(op, launch, op.constant(exprs.range(blocks, bounds).upper));
   }
   launch.output("y", op.result());
   const ir::ExprId sequences = launch.count("sequences", q.dims[0]);

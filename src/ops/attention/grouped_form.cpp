@@ -62,7 +62,7 @@ std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelCho
                 few = kFewBlocksEach * multiprocessors / units;
   form.blocks = kResidentBlocks * multiprocessors;
   form.splits = 1;
-  if (choice.attention == "split" ||
+  if ((choice.attention == "split" && call.sequences <= kMostCounters / units) ||
       (choice.attention == "auto" && call.sequences <= few && call.capacity >= kLongCache)) {
     const int64_t positions = call.window > 0
                                   ? std::min(call.capacity, call.window + call.queries + kTile)

@@ -13,6 +13,8 @@ inline constexpr int64_t kManyQueries = 16;
 /// Blocks a multiprocessor up to which a call's are few: then a cache of kLongCache positions is
 /// cut.
 inline constexpr int64_t kFewBlocksEach = 4, kLongCache = 256;
+/// No call with more blocks a chunk is cut, whatever is asked for: each counts at a word of state.
+inline constexpr int64_t kMostCounters = 1 << 20;
 
 /// A call of attention, by the most that its symbols come to. `window`: 0 where it has none.
 struct GroupedCall {

@@ -63,22 +63,16 @@ public:
   /// left out when kMaxSpecializations of the function are there.
   uint32_t intern_specialized(ir::Kernel kernel, const std::string &assumption);
 
-  /// Of the block that is built: counters that its launches share (zero_counters), by the number of
-  /// the expression that counts them.
-  std::unordered_map<uint32_t, ir::ValueId> &counters() { return counters_; }
-  /// Likewise the symbols of its reads (checked_element), by the tensor and the upper bound.
+  /// Of the block that is built: the symbols of its reads (checked_element), by the tensor and the
+  /// upper bound.
   std::map<std::pair<uint32_t, int64_t>, ir::ExprId> &reads() { return reads_; }
   /// Stands where a block begins and ends.
-  void leave_block() {
-    counters_.clear();
-    reads_.clear();
-  }
+  void leave_block() { reads_.clear(); }
 
 private:
   ir::Module &module_;
   const bool programmatic_;
   KernelChoice choice_;
-  std::unordered_map<uint32_t, ir::ValueId> counters_;
   std::map<std::pair<uint32_t, int64_t>, ir::ExprId> reads_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the function's text

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/type/state_scope.h"
 
+#include <ranges>
+
 namespace cugrt::codegen {
 
 namespace {
@@ -32,21 +34,28 @@ Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &c
   return family(emitter);
 }
 
-ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count) {
-  ir::ValueId &counters = op.table().counters()[count.index];
-  if (counters.valid())
-    return counters;
-  const std::vector<ir::ExprId> dims = {count};
-  counters =
-      op.builder().alloc("counters", op.builder().module().types.tensor(ir::DType::i32, dims));
-  KernelLaunch launch(op.table(), op.builder(), "zero_counters", "fill.cu", "fill");
-  launch.element_bytes(4);
-  launch.output("y", counters);
-  const ir::ExprId counted = launch.count("count", count);
-  launch.count("bits", op.constant(0));
-  launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return counters;
+static ir::ValueId alloc_counters(OpEmitter &op, ir::TypeId type, ir::ExprId count) {
+  const ir::ValueId storage = op.builder().alloc_storage(
+      "state", ir::kStateScope, op.exprs().mul(count, op.constant(int64_t(sizeof(uint32_t)))));
+  return op.builder().alloc_tensor("counters", storage, op.constant(0), type);
+}
+
+static ir::TypeId type_of_counters(OpEmitter &op, ir::ExprId count) {
+  ir::TypePool &types = op.builder().module().types;
+  return types.tensor(ir::DType::i32, {count}, types.scope(ir::kStateScope));
+}
+
+// The launches of a block that share counters come one after the other, as they would anyway: side
+// by side, each would have parts in memory.
+void add_counters(OpEmitter &op, KernelLaunch &launch, ir::ExprId count) {
+  const ir::TypeId type = type_of_counters(op, count);
+  const ir::Function &function = op.builder().function();
+  if (!op.builder().in_nested_block())
+    for (const ir::Binding &binding : function.blocks[0].bindings | std::views::reverse)
+      if (binding.kind == ir::BindingKind::alloc_tensor &&
+          function.value(binding.result()).type == type)
+        return launch.inout("counters", binding.result());
+  launch.inout("counters", alloc_counters(op, type, count));
 }
 
 void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums,
@@ -57,11 +66,7 @@ void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int
   launch.output(
       "parts",
       builder.alloc("parts", types.tensor(dtype, {exprs.mul(tiles, exprs.constant(sums))})));
-  const ir::ValueId storage = builder.alloc_storage(
-      "state", ir::kStateScope, exprs.mul(tiles, exprs.constant(int64_t(sizeof(uint32_t)))));
-  launch.inout("counters", builder.alloc_tensor("counters", storage, exprs.constant(0),
-                                                types.tensor(ir::DType::i32, {tiles},
-                                                             types.scope(ir::kStateScope))));
+  launch.inout("counters", alloc_counters(op, type_of_counters(op, tiles), tiles));
 }
 
 ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {

@@ -171,13 +171,14 @@ void emit_section(OpEmitter &op, ir::ValueId whole, ir::ValueId part, size_t axi
 /// Appends a launch that copies a contiguous tensor to another of the same type.
 void emit_copy(OpEmitter &op, ir::ValueId source, ir::ValueId target);
 
-/// `count` counters of i32 that are 0: those that KernelTable::counters has of this block, or new
-/// ones, with a launch that makes them 0. Whoever counts leaves them 0.
-ir::ValueId zero_counters(OpEmitter &op, ir::ExprId count);
+/// Gives a launch `count` counters of u32 as `counters`: state of the session, of a size that
+/// bounds limit, which launches of a block share. They are 0 between launches: who counts last
+/// leaves them.
+void add_counters(OpEmitter &op, KernelLaunch &launch, ir::ExprId count);
 
 /// Gives a launch what blocks that share out tiles of its result need, as `parts` and `counters`:
 /// `sums` of `dtype`, 4 bytes each, a tile, those of all its blocks, and how many blocks have
-/// ended, which is state of the session. Branches and loops have no state.
+/// ended.
 void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int64_t sums,
                       ir::DType dtype = ir::DType::f32);
 

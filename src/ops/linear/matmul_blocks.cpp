@@ -234,7 +234,7 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
     launch.option("-DHALF_UNIT");
   launch.output("parts", op.builder().alloc(
                              "parts", op.builder().module().types.tensor(ir::DType::f32, dims)));
-  launch.inout("counters", zero_counters(op, op.constant(counters)));
+  add_counters(op, launch, op.constant(counters));
 }
 
 } // namespace
