@@ -9,13 +9,14 @@
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
 //
 // Options: -DFORMAT=40, 41 or 80, or another name of block_formats.cuh; HAS_BIAS; those of
-// slices.cuh, floating.cuh and assume.cuh.
+// slices.cuh, floating.cuh, fusion.cuh and assume.cuh.
 
 #include "linear/slices.cuh"
 #include "linear/stored_sums.cuh"
 #include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
+#include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
@@ -39,7 +40,8 @@ __device__ __forceinline__ void sum_column(const T *const (&row)[kRows], const B
 
 extern "C" __global__ void __launch_bounds__(256, kBlocks)
     matmul_blocks(const T *__restrict__ x, const Byte *__restrict__ w,
-                  BIAS_PARAMETER T *__restrict__ y, long long rows, long long n, long long k) {
+                  BIAS_PARAMETER OUT *__restrict__ y, long long rows, long long n,
+                  long long k FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   const StripTile<kRows> own(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
@@ -58,5 +60,5 @@ extern "C" __global__ void __launch_bounds__(256, kBlocks)
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
     if (threadIdx.x == 0 && slice == 0 && first + r < rows && column < n)
-      y[(first + r) * n + column] = T(sum[r] + BIAS_AT(column));
+      STORE((first + r) * n + column, sum[r] + BIAS_AT(column));
 }

@@ -30,18 +30,19 @@
 // PLACES and PLACES_32, SLOTS, SLOTS_4 and SLOTS_1 of the rings of matmul_stream and its like,
 // without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked.
 // Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
-// 128 rows two). Those of floating.cuh and assume.cuh.
+// 128 rows two). Those of floating.cuh, fusion.cuh and assume.cuh.
 
 #include "linear/repacked_stream.cuh"
 #include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
+#include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 #ifdef HAS_TILES
 #include "linear/matmul_repacked_tiles.cuh"
-#define RESULT float *parts, unsigned *__restrict__ counters, T *__restrict__ y
+#define RESULT_PARAMETERS float *parts, unsigned *__restrict__ counters, OUT *__restrict__ y
 #else
-#define RESULT T *__restrict__ y
+#define RESULT_PARAMETERS OUT *__restrict__ y
 #endif
 
 constexpr int kColumns = 16, kWarps = 8;
@@ -62,8 +63,9 @@ constexpr int kOfLarge = 1;
 constexpr int kBlocks = kRows == 4 ? 1 : kIsLarge ? kOfLarge : 2;
 
 template <int kTall>
-__device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
-                                              long long rows, long long n, long long k) {
+__device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PARAMETER OUT *y,
+                                              long long rows, long long n,
+                                              long long k FUSED_PARAMETERS) {
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
   __shared__ float partial[kWarps][kTall][kColumns + 1];
@@ -82,17 +84,17 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
 #pragma unroll
     for (int s = 0; s < kWarps; ++s)
       total += partial[s][r][o];
-    y[(row + r) * n + column + o] = T(total);
+    STORE((row + r) * n + column + o, total);
   }
 #endif
 }
 
 #define ENTRY(name, tall, blocks)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, blocks)                                \
-      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
-           long long rows, long long n, long long k) {                                             \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT_PARAMETERS,  \
+           long long rows, long long n, long long k FUSED_PARAMETERS) {                            \
     BEGIN_EARLY();                                                                                 \
-    multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k);                                        \
+    multiply_rows<tall>(x, w, BIAS_ARGUMENT y, rows, n, k FUSED_ARGUMENTS);                        \
   }
 
 #ifndef WITHOUT_STRIPS
@@ -103,14 +105,14 @@ ENTRY(matmul_repacked, kRows, kBlocks)
 #define MULTIPLY_TILE(each, warps, places)                                                         \
   extern __shared__ __align__(16) Byte shared_bytes[];                                             \
   multiply_tile<FORMAT, each, warps>(x, w, BIAS_ARGUMENT y, parts, counters, places, rows, n, k,   \
-                                     shared_bytes)
+                                     shared_bytes FUSED_ARGUMENTS)
 #else
 #define MULTIPLY_TILE(each, warps, places)
 #endif
 #define TILES(name, each, warps, blocks, places)                                                   \
   extern "C" __global__ void __launch_bounds__(32 * warps, blocks)                                 \
-      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
-           long long rows, long long n, long long k) {                                             \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT_PARAMETERS,  \
+           long long rows, long long n, long long k FUSED_PARAMETERS) {                            \
     BEGIN_EARLY();                                                                                 \
     MULTIPLY_TILE(each, warps, places);                                                            \
   }
@@ -130,8 +132,9 @@ TILES(matmul_repacked_tiles_32, 4, 4, kSmallTiles, PLACES_32)
 
 #if __CUDA_ARCH__ >= 800
 template <int kTall, int kSlots>
-__device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARAMETER T *y,
-                                            long long rows, long long n, long long k) {
+__device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARAMETER OUT *y,
+                                            long long rows, long long n,
+                                            long long k FUSED_PARAMETERS) {
   __builtin_assume(ASSUME);
   extern __shared__ __align__(16) Byte ring[];
   __shared__ StreamSums partial;
@@ -148,14 +151,15 @@ __device__ __forceinline__ void stream_rows(const T *x, const Byte *w, BIAS_PARA
 #pragma unroll
     for (int s = 0; s < kWarps; ++s)
       total += sums[s][r][o];
-    y[r * n + column] = T(total);
+    STORE(r * n + column, total);
   };
   if (RepackedUnit<FORMAT>::is_aligned(x, w, k))
     stream.template run<true>(x, int(rows), partial, store);
   else
     stream.template run<false>(x, int(rows), partial, store);
 }
-#define STREAM_ROWS(tall, slots) stream_rows<tall, slots>(x, w, BIAS_ARGUMENT y, rows, n, k)
+#define STREAM_ROWS(tall, slots)                                                                   \
+  stream_rows<tall, slots>(x, w, BIAS_ARGUMENT y, rows, n, k FUSED_ARGUMENTS)
 #else
 #define STREAM_ROWS(tall, slots)
 #endif
@@ -165,8 +169,8 @@ template <int kTall> constexpr int kStreams = sizeof(T) == 4 && kTall > 1 ? 1 : 
 
 #define STREAM(name, tall, slots)                                                                  \
   extern "C" __global__ void __launch_bounds__(32 * kWarps, kStreams<tall>)                        \
-      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT,             \
-           long long rows, long long n, long long k) {                                             \
+      name(const T *__restrict__ x, const Byte *__restrict__ w, BIAS_PARAMETER RESULT_PARAMETERS,  \
+           long long rows, long long n, long long k FUSED_PARAMETERS) {                            \
     STREAM_ROWS(tall, slots);                                                                      \
   }
 

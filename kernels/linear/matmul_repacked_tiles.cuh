@@ -378,9 +378,10 @@ template <int kRows> struct TilePlace {
 };
 
 template <int kFormat, int kEach, int kWarps>
-__device__ __forceinline__ void
-multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsigned *counters,
-              unsigned places, long long rows, long long n, long long k, Byte *shared) {
+__device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER OUT *y,
+                                              float *parts, unsigned *counters, unsigned places,
+                                              long long rows, long long n, long long k,
+                                              Byte *shared FUSED_PARAMETERS) {
   __builtin_assume(ASSUME);
   typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kRows = Form::kRows, kThreads = Form::kThreads;
@@ -428,7 +429,7 @@ multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER T *y, float *parts, unsi
 #pragma unroll 4
     for (int r = share; r < kRows; r += kWarps / 4)
       if (row + r < rows)
-        y[(row + r) * n + column + thread] = result[r * kWidth + thread];
+        STORE((row + r) * n + column + thread, result[r * kWidth + thread]);
 }
 
 #endif

@@ -224,6 +224,11 @@ private:
       functions += function(element(output()) + " stored(",
                             "Index j, " + element(anchor.result) + " " + name, code, lines, true);
       uses.add(code.parameters());
+      if (is_product(anchor.op)) // each element is stored once, and nothing stands before it
+        for (size_t i = 0; i < code.parameters().tensors.size(); ++i)
+          if (code.is_read_in_place(i) &&
+              bytes(code.parameters().tensors[i].value) == bytes(output()))
+            fusion.in_place.push_back(i);
     }
     CUGRT_TRY(check_count(uses.tensors.size(), uses.sizes.size()));
     for (const ElementParameters::Tensor &tensor : uses.tensors)
@@ -231,17 +236,22 @@ private:
     for (const ElementParameters::Size &size : uses.sizes)
       fusion.sizes.push_back({size.name, size.value});
     fusion.counts = uses.counts;
-    fusion.prelude =
-        heading(group_, part_.ops, uses) + macros +
-        list_macro("FUSED_PARAMETERS", declared(module_, group_, uses, "__restrict__ ")) +
-        list_macro("FUSED_ARGUMENTS", named(uses)) +
-        includes(uses, "",
-                 computes_what_it_loads(anchor.op) ? "number"
-                 : multiplies_bytes(anchor.op)     ? "byte_sums"
-                                                   : "floating") +
-        functions;
+    std::vector<std::string> parameters = declared(module_, group_, uses, "__restrict__ ");
+    const std::vector<std::string> shared = declared(module_, group_, uses, "");
+    for (size_t tensor : fusion.in_place)
+      parameters[tensor] = shared[tensor];
+    fusion.prelude = heading(group_, part_.ops, uses) + macros +
+                     list_macro("FUSED_PARAMETERS", parameters) +
+                     list_macro("FUSED_ARGUMENTS", named(uses)) +
+                     includes(uses, "",
+                              computes_what_it_loads(anchor.op) ? "number"
+                              : multiplies_bytes(anchor.op)     ? "byte_sums"
+                                                                : "floating") +
+                     functions;
     return {};
   }
+
+  static bool is_product(ir::Op op) { return op == ir::Op::matmul || op == ir::Op::matmul_blocks; }
 
   /// Whether the innermost dimension of the result is that of a product, of whose rows RESULTS are
   /// parts.

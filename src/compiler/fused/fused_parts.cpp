@@ -217,7 +217,10 @@ bool can_fuse(const ir::Module &module, ir::Op op, std::span<const ir::TypeId> o
     return is(result) && std::all_of(operands.begin(), operands.end(), is);
   };
   if (is_anchor(op) && !computes_what_it_loads(op) && !multiplies_bytes(op))
-    return each_is([](ir::DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::floating; });
+    return each_is([&](ir::DType dtype) {
+      return ir::info(dtype).kind == ir::DTypeKind::floating ||
+             (op == ir::Op::matmul_blocks && ir::info(dtype).kind == ir::DTypeKind::block);
+    });
   return each_is([](ir::DType dtype) { return !element_type(dtype).empty(); }) &&
          (is_anchor(op) || is_relabelling(op) || is_movement(op) || is_of_index(op) ||
           is_elementwise_function(op) || op == ir::Op::cast || op == ir::Op::where);

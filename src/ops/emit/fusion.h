@@ -16,6 +16,9 @@ struct Fusion {
   /// Parameters behind the kernel's own.
   std::vector<std::pair<std::string, ir::ValueId>> tensors;
   std::vector<std::pair<std::string, ir::ExprId>> sizes;
+  /// Of the tensors: what the result may be written over, since whoever stores an element has read
+  /// theirs at its place before, and nobody else does.
+  std::vector<size_t> in_place;
   std::vector<ir::ExprId> counts; // of elements that indices of theirs are below
   /// Where LOAD computes the first operand: its type; the operand itself is absent.
   ir::TypeId loaded;

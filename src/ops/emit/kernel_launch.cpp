@@ -237,8 +237,14 @@ void KernelLaunch::emit(SourceLocation location) {
   CUGRT_CHECK(!kernel_.variants.empty());
   kernel_.location = location;
   if (fusion_) {
+    const size_t first = kernel_.params.size();
     for (const auto &[name, value] : fusion_->tensors)
       input(name, value);
+    const auto result =
+        std::find_if(kernel_.params.rbegin(), kernel_.params.rend(),
+                     [](const ir::KernelParam &param) { return param.access == ir::Access::out; });
+    for (size_t tensor : fusion_->in_place)
+      result->over.push_back(uint32_t(first + tensor));
     for (const auto &[name, value] : fusion_->sizes)
       size(name, value);
   }
