@@ -461,7 +461,7 @@ __device__ __forceinline__ void numbers_of(const unsigned *low, const unsigned *
 template <int kFormat, int i, int kRows>
 __device__ __forceinline__ void
 block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[kRows],
-               float (&products)[2][2 * kRows], float (&xs)[2][2 * kRows]) {
+               float (&products)[2][2 * kRows]) {
   constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1, kEach = 8 / kHalves;
   float up[8], down[8];
   numbers_of<kFormat, i>(low[0], high[0], up);
@@ -471,15 +471,29 @@ block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Righ
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const float *x = rows[r].element + h * kEach;
-      float above = 0, below = 0, sum = 0;
+      float above = 0, below = 0;
 #pragma unroll
       for (int e = 0; e < kEach; ++e) {
         above = fma(x[e], up[h * kEach + e], above);
         below = fma(x[e], down[h * kEach + e], below);
-        sum += x[e];
       }
       products[h][r] = above, products[h][kRows + r] = below;
-      xs[h][r] = xs[h][kRows + r] = sum * (1 / Numbers<kFormat>::kFactor);
+    }
+}
+
+// Sums of these elements, over halves of the block where they have scales of their own.
+template <int kFormat, int kRows, int kSums>
+__device__ __forceinline__ void sums_of_x(const Right (&rows)[kRows], float (&xs)[2][kSums]) {
+  constexpr int kHalves = Repacked<kFormat>::kHasHalves ? 2 : 1, kEach = 8 / kHalves;
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h)
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      float sum = 0;
+#pragma unroll
+      for (int e = 0; e < kEach; ++e)
+        sum += rows[r].element[h * kEach + e];
+      xs[h][r] = sum * (1 / Numbers<kFormat>::kFactor);
     }
 }
 #endif

@@ -22,6 +22,15 @@ constexpr bool kReadsAhead = kIsMma;
 
 template <int kRows> using RowsOfX = LaneRows<kRowsRead<kRows>>;
 
+// What lane 4 kGroup + q has, for all lanes of that q.
+template <int kGroup> __device__ __forceinline__ float of_lanes(float value) {
+  float got;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x31f, 0xffffffff;"
+               : "=f"(got)
+               : "f"(value), "n"(kGroup * 4));
+  return got;
+}
+
 template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane reads of a unit
   typedef Repacked<kFormat> Layout;
   static constexpr int kUnit = Layout::kUnit, kLowWords = kUnit * Layout::kLow / 4,
@@ -34,12 +43,24 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
   unsigned low[2][kLowWords], high[2][kHighWords + 1], scales[2][kScaleWords], tail[2];
   RowsOfX<kRows> x; // of the unit
   Right ahead[kReadsAhead ? kUnit : 1][kRowsRead<kRows>];
+  // Of f32: sums of x over a block of the unit, or halves of it. Eight lanes want the same of all
+  // blocks: each has those of block g, and the others ask it.
+  static constexpr bool kAsks = !kIsMma && Numbers<kFormat>::kHasSums;
+  float own_xs[kAsks ? 2 : 1][kRowsRead<kRows>];
 
+  // Of a whole unit.
   __device__ __forceinline__ void read_ahead() {
     if constexpr (kReadsAhead)
 #pragma unroll
       for (int i = 0; i < kUnit; ++i)
         read_right_of(i, ahead[i]);
+#ifndef MULTIPLIES_BY_MMA
+    if constexpr (kAsks) {
+      Right right[kRowsRead<kRows>];
+      read_right_of(threadIdx.x / 4 % kUnit, right);
+      sums_of_x<kFormat>(right, own_xs);
+    }
+#endif
   }
   // Of block i of the unit.
   __device__ __forceinline__ void read_right_of(int i, Right (&right)[kRowsRead<kRows>]) const {
@@ -47,17 +68,28 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
     for (int r = 0; r < kRowsRead<kRows>; ++r)
       right[r] = read_right<kFormat, kAligned>(x.first + x.apart[r] + i * kBlock);
   }
-  template <int i>
+  // kIsWhole: the unit.
+  template <int i, bool kIsWhole>
   __device__ __forceinline__ void products_of(float (&products)[2][2 * kRows],
                                               float (&xs)[2][2 * kRows]) const {
     const unsigned *lows[2] = {low[0], low[1]}, *highs[2] = {high[0], high[1]};
-    if constexpr (kReadsAhead) {
-      block_products<kFormat, i, kRows>(lows, highs, ahead[i], products, xs);
-    } else {
-      Right right[kRowsRead<kRows>];
-      read_right_of(i, right);
-      block_products<kFormat, i, kRows>(lows, highs, right, products, xs);
-    }
+#ifdef MULTIPLIES_BY_MMA
+    block_products<kFormat, i, kRows>(lows, highs, ahead[i], products, xs);
+#else
+    Right right[kRows];
+    read_right_of(i, right);
+    block_products<kFormat, i, kRows>(lows, highs, right, products);
+    if constexpr (kAsks && !kIsWhole)
+      sums_of_x<kFormat>(right, xs);
+#pragma unroll
+    for (int h = 0; h < (!kAsks ? 0 : Layout::kHasHalves ? 2 : 1); ++h)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if constexpr (kIsWhole)
+          xs[h][r] = of_lanes<i>(own_xs[h][r]);
+        xs[h][kRows + r] = xs[h][r];
+      }
+#endif
   }
 };
 
@@ -167,12 +199,12 @@ template <int kFormat> struct UnitScales {
 };
 
 // Adds block i of a unit of a small format, with its scale, and least, in both rows.
-template <int i, int kFormat, int kRows, bool kAligned>
+template <int i, bool kIsWhole, int kFormat, int kRows, bool kAligned>
 __device__ __forceinline__ void add_block(const Lane<kFormat, kRows, kAligned> &lane,
                                           const float (&scale)[2], const float (&least)[2],
                                           float (&sum)[2 * kRows]) {
   float products[2][2 * kRows], xs[2][2 * kRows];
-  lane.template products_of<i>(products, xs);
+  lane.template products_of<i, kIsWhole>(products, xs);
 #pragma unroll
   for (int e = 0; e < 2 * kRows; ++e) {
     sum[e] = fma(products[0][e], scale[e / kRows], sum[e]);
@@ -192,7 +224,7 @@ __device__ __forceinline__ void add_scaled(const Lane<kFormat, kRows, kAligned> 
     scale[s] = half_of(lane.scales[s][kHasLeast ? i : i / 2], kHasLeast ? 0 : i % 2);
     least[s] = kHasLeast ? half_of(lane.scales[s][kHasLeast ? i : 0], 1) : 0;
   }
-  add_block<i>(lane, scale, least, sum);
+  add_block<i, true>(lane, scale, least, sum);
   if constexpr (i + 1 < Repacked<kFormat>::kUnit)
     add_scaled<i + 1>(lane, sum);
 }
@@ -293,7 +325,7 @@ __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &
                                           float (&sum)[2 * kRows], float (&below)[2 * kRows]) {
   constexpr int kParts = Repacked<kFormat>::kHasHalves ? 2 : 1;
   float products[2][2 * kRows], xs[2][2 * kRows];
-  lane.template products_of<i>(products, xs);
+  lane.template products_of<i, true>(products, xs);
 #pragma unroll
   for (int h = 0; h < kParts; ++h)
 #pragma unroll
@@ -418,7 +450,7 @@ template <int kFormat, int kRows> struct LoneBlock {
       lane.read_right_of(0, lane.ahead[0]);
   }
   __device__ __forceinline__ void add(float (&sum)[2 * kRows]) const {
-    add_block<0>(lane, scale, least, sum);
+    add_block<0, false>(lane, scale, least, sum);
   }
 };
 template <int kFormat, int kRows>
