@@ -214,7 +214,8 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
                const ir::Interval &rows) {
   int64_t sums = 1, counters = 1;
   for (const TileForm &form : kTileForms) {
-    if (!takes(form, rows))
+    const int64_t parts = most_parts(form, product);
+    if (!takes(form, rows) || parts == 1)
       continue;
     const int64_t places = places_of_tiles(form, product);
     const int64_t most = form.rows < kMostRowsOfSmallTiles
@@ -224,7 +225,6 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
     const int64_t strips = std::min(places, most / height + (most % height != 0));
     const int64_t tiles =
         std::min(places, strips * ((product.n + kTileColumns - 1) / kTileColumns));
-    const int64_t parts = most_parts(form, product);
     sums = std::max(sums, std::min(places, tiles * parts) * each);
     counters = std::max(counters, places);
   }

@@ -54,8 +54,7 @@ void check_lengths(const SmallLanguageModel &small, ir::DType dtype, float most)
 } // namespace
 
 TEST_CASE("parts of prompts fill their rows, a power of two, and none is beyond the caches") {
-  const auto engine = opened({}, ir::DType::f32);
-  CHECK(kChunk == 256);
+  const auto engine = opened({}, ir::DType::f32), narrow = opened({}, ir::DType::f16);
   for (const auto &[left, position, wanted] : {std::array<int64_t, 3>{1, 0, 1},
                                                {100, 0, 100},
                                                {129, 0, 128},
@@ -69,6 +68,9 @@ TEST_CASE("parts of prompts fill their rows, a power of two, and none is beyond 
                                                {100, 900, 64},
                                                {9, 1020, 4}})
     CHECK(engine->part_of(left, position) == wanted);
+  for (const auto &[left, position, wanted] :
+       {std::array<int64_t, 3>{384, 0, 256}, {385, 0, 385}, {1025, 0, 512}, {513, 512, 512}})
+    CHECK(narrow->part_of(left, position) == wanted);
 }
 
 TEST_CASE("prompts by parts have the logits of their tokens one by one in f32", "[large]") {

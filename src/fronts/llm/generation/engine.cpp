@@ -61,7 +61,7 @@ Status Engine::count_steps_anew() {
 int64_t Engine::part_of(int64_t left, int64_t position) const {
   constexpr int64_t kLittle = 128;
   const int64_t room = context_ - position;
-  const auto most = static_cast<int64_t>(std::bit_floor(uint64_t(std::min(kChunk, room))));
+  const auto most = static_cast<int64_t>(std::bit_floor(uint64_t(std::min(chunk_, room))));
   if (left >= most)
     return most;
   const auto rows = static_cast<int64_t>(std::bit_ceil(uint64_t(left)));

@@ -164,7 +164,7 @@ private:
   bool has_adapter_ = false;
   bool has_failed_ = false; // a run, since steps were counted anew
   ir::DType cache_dtype_ = ir::DType::f32;
-  int64_t context_ = 0, places_ = 1, rows_ = 1, vocabulary_ = 0;
+  int64_t context_ = 0, chunk_ = 0, places_ = 1, rows_ = 1, vocabulary_ = 0;
   uint64_t cache_count_ = 0, cache_row_bytes_ = 0, cache_stride_ = 0; // a row: of a position
   uint64_t state_stride_ = 0, decode_nodes_ = 0;
 };

@@ -226,6 +226,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const Model &model, cugrt_runtime *
   chosen.context = made->context_;
   made->loops_on_device_ = chosen.loop == Loop::device;
   made->places_ = chosen.places;
+  made->chunk_ = chunk_of(chosen.dtype);
   made->rows_ = chosen.rows();
   made->cache_dtype_ = chosen.cache_dtype();
   CUGRT_ASSIGN(DecoderModule built, module_of(model, decoder, chosen));

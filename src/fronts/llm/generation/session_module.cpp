@@ -72,7 +72,7 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
   wanted.cache = options.cache_dtype();
   wanted.context = options.context;
   wanted.places = options.places;
-  wanted.chunk = std::min(kChunk, options.context);
+  wanted.chunk = std::min(chunk_of(options.dtype), options.context);
   wanted.ring = TokenRing::kRows;
   wanted.device_loop = options.loop == Loop::device;
   wanted.all_logits = options.all_logits;

@@ -6,11 +6,14 @@
 
 namespace cugrt::llm {
 
-/// Tokens of a prompt taken in at once: a power of two. A part reads weights from memory once, by
-/// tiles (kernels/linear/matmul_repacked_tiles.cuh), so larger ones read less a token; but the
-/// arena is 2 (width + inner) elements a row, which is 24 MiB of f16 for rows of 4,096 and 14,336
-/// with what products share, and it grows in proportion.
-inline constexpr int64_t kChunk = 256;
+/// Tokens of a prompt taken in at once: a power of two, at most kChunk. A part reads weights from
+/// memory once, by tiles (kernels/linear/matmul_repacked_tiles.cuh), so larger ones read less a
+/// token; but the arena is 2 width + inner elements a row, which of f16 is 26 MiB for rows of 4,096
+/// and 14,336 with what products share, and it grows in proportion. Rows of f32 take twice that.
+inline constexpr int64_t kChunk = 512;
+constexpr int64_t chunk_of(ir::DType dtype) {
+  return dtype == ir::DType::f32 ? kChunk / 2 : kChunk;
+}
 
 /// The module for a context and places. Beside its two functions it has an empty one whose name
 /// holds the options and a digest of the module's text, which knows the model's numbers.
