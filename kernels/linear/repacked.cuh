@@ -256,3 +256,33 @@ __device__ __forceinline__ float half_of(unsigned word, int which) {
 __device__ __forceinline__ float byte_of(unsigned word, int which) {
   return half_of(__byte_perm(word, 0, which < 2 ? 0x4140 : 0x4342), which % 2);
 }
+
+// Words that lie at a multiple of 16 bytes, or of the largest power of 2 that divides their size.
+template <int kWords> __device__ __forceinline__ void read_words(unsigned *to, const Byte *from) {
+  if constexpr (kWords % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < kWords / 4; ++i) {
+      const uint4 word = __ldg(reinterpret_cast<const uint4 *>(from) + i);
+      to[4 * i] = word.x, to[4 * i + 1] = word.y, to[4 * i + 2] = word.z, to[4 * i + 3] = word.w;
+    }
+  } else if constexpr (kWords % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < kWords / 2; ++i) {
+      const uint2 word = __ldg(reinterpret_cast<const uint2 *>(from) + i);
+      to[2 * i] = word.x, to[2 * i + 1] = word.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kWords; ++i)
+      to[i] = __ldg(reinterpret_cast<const unsigned *>(from) + i);
+  }
+}
+
+// What lane 4 kGroup + q has, for all lanes of that q.
+template <int kGroup> __device__ __forceinline__ float of_lanes(float value) {
+  float got;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x31f, 0xffffffff;"
+               : "=f"(got)
+               : "f"(value), "n"(kGroup * 4));
+  return got;
+}

@@ -306,10 +306,6 @@ __device__ __forceinline__ void multiply_bf16(float (&sum)[4], const unsigned (&
 __device__ __forceinline__ unsigned bf16_pair(float first, float second) {
   return pair_of(__floats2bfloat162_rn(first, second));
 }
-// What bf16 rounds off.
-__device__ __forceinline__ float less_bf16(float value) {
-  return value - __bfloat162float(__float2bfloat16_rn(value));
-}
 
 // Scales of blocks 2 p and 2 p + 1 of a narrow format, less the powers of two that quants have by
 // their places.

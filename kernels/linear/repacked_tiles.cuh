@@ -23,6 +23,10 @@
 
 #if __CUDA_ARCH__ >= 800
 
+// What bf16 rounds off.
+__device__ __forceinline__ float less_bf16(float value) {
+  return value - __bfloat162float(__float2bfloat16_rn(value));
+}
 // Bits of a word, as they lie.
 __device__ __forceinline__ __half2 masked(unsigned word, unsigned mask) {
   return halves_of(word & mask);
