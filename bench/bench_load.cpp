@@ -24,13 +24,13 @@
 // row.
 #include "bench/support/bench_main.h"
 
-#include "ir/text/text.h"
+#include "base/file.h"
 #include "device/code/executable.h"
 #include "device/code/loaded_code.h"
+#include "ir/text/text.h"
 #include "library/compile/compile.h"
 #include "library/compile/device_compiler.h"
 #include "library/compile/module_plan.h"
-#include "base/file.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>

@@ -13,10 +13,10 @@
 #include "bench/support/bench_main.h"
 #include "bench/support/heap.h"
 
+#include "base/file.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
 #include "plan/validate/validate.h"
-#include "base/file.h"
 #include "tests/support/temporary_folder.h"
 
 #include <algorithm>

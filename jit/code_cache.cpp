@@ -6,9 +6,9 @@
 // full, and a cache may only make things faster.
 #include "jit/code_cache.h"
 
-#include "jit/cache_entry.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "jit/cache_entry.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,10 +3,10 @@
 // A request is first looked up in the code cache; only a miss opens NVRTC. Thread-safe.
 #pragma once
 
-#include "jit/code_cache.h"
 #include "base/compiler_report.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "jit/code_cache.h"
 
 #include <atomic>
 #include <functional>

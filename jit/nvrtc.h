@@ -6,8 +6,8 @@
 // and 13. The library is never closed.
 #pragma once
 
-#include "jit/code_cache.h"
 #include "base/status.h"
+#include "jit/code_cache.h"
 
 #include <cstddef>
 #include <memory>

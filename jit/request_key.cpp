@@ -1,10 +1,10 @@
 // Keys of requests; see request_key.h.
 #include "jit/request_key.h"
 
-#include "jit/nvrtc_compile.h"
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/path.h"
+#include "jit/nvrtc_compile.h"
 
 #include <cstdlib>
 #include <deque>

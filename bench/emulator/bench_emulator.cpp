@@ -10,10 +10,10 @@
 // too. The calibration loop (fma, add, setp) runs in the same rounds: `relative` is a kernel's rate
 // over the loop's on one thread. `load_ptx` is the time to load 33 KB of PTX. What is shown says
 // nothing about a GPU.
+#include "base/whole_number.h"
 #include "bench/emulator/emulator_cases.h"
 #include "bench/support/bench_main.h"
 #include "emulator/exec/handlers.h"
-#include "base/whole_number.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,14 +1,14 @@
 // Opening drivers, compiling modules, and taking apart what the runtime launches; see subject.h.
 #include "bench/launch/subject.h"
 
-#include "device/driver/driver_error.h"
-#include "device/driver/memory.h"
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
-#include "library/compile/compile.h"
+#include "device/driver/driver_error.h"
+#include "device/driver/memory.h"
 #include "device/graph/step_launch.h"
 #include "device/graph/topology_class.h"
+#include "ir/text/text.h"
+#include "library/compile/compile.h"
 
 #include <algorithm>
 

@@ -22,9 +22,9 @@ struct CompilerReport {
   bool found = false;
   std::string problem; // why there is no compiler
   std::string library, include_folder, found_by;
-  std::string worker;       // compiles in parallel; empty: all is compiled in this process
-  int major = 0, minor = 0; // 0.0 while unknown: neither remembered nor opened
-  int named_major = 0;      // as the library's name says; 0: it does not
+  std::string worker;             // compiles in parallel; empty: all is compiled in this process
+  int major = 0, minor = 0;       // 0.0 while unknown: neither remembered nor opened
+  int named_major = 0;            // as the library's name says; 0: it does not
   std::vector<int> architectures; // 75, 80, ..., ascending; empty while unknown
   bool opened = false;
   CacheReport cache;

@@ -4,9 +4,9 @@
 #include "support/catch.h"
 #include "support/launch_runner.h"
 
+#include "compiler/passes/pass.h"
 #include "ir/module/builder.h"
 #include "ir/text/text.h"
-#include "compiler/passes/pass.h"
 
 #include <cmath>
 #include <cstdlib>

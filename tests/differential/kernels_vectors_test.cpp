@@ -1,9 +1,9 @@
-// Vectors (kernels/shared/vectors.cuh): what the kernels that take them make of tensors that begin where
-// vectors can lie, and of the same elements one place further, where they cannot.
+// Vectors (kernels/shared/vectors.cuh): what the kernels that take them make of tensors that begin
+// where vectors can lie, and of the same elements one place further, where they cannot.
 #include "support/catch.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
+#include "ir/text/text.h"
 #include "support/launch_runner.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // done nothing. So each call of a script is made with its first, second, ... allocation failing
 // until it needs no more; then it has taken effect exactly once, and the results are those of a
 // script that nothing disturbed.
-#include "support/alloc_fault.h"
 #include "emulator/unit/driver/session.h"
+#include "support/alloc_fault.h"
 
 #include <cstring>
 #include <thread>

@@ -3,8 +3,8 @@
 #include "support/alloc_fault.h"
 #include "support/catch.h"
 
-#include "ir/text/text.h"
 #include "base/file.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 

@@ -3,11 +3,11 @@
 #include "support/alloc_fault.h"
 #include "support/catch.h"
 
+#include "base/file.h"
+#include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "compiler/planner/lower/planner.h"
 #include "plan/validate/validate.h"
-#include "base/file.h"
 
 using namespace cugrt;
 

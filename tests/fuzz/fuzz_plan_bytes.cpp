@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as a plan; what is read writes back and reads again as the same.
-#include "plan/bytes/serialize.h"
 #include "compiler/planner/lower/planner.h"
+#include "plan/bytes/serialize.h"
 
 #include <cstddef>
 #include <cstdint>

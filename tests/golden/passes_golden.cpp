@@ -4,9 +4,9 @@
 #include "support/catch.h"
 #include "support/golden.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/text/text.h"
 #include "plan/validate/validate.h"
 
 #include <sstream>

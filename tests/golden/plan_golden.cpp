@@ -5,9 +5,9 @@
 //   plan calls        policy patch, with calls left as they are
 //   storage           every planned tensor's place and life
 //   edges             why each edge exists
+#include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "compiler/planner/lower/planner.h"
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"

@@ -7,11 +7,11 @@
 // with another result, or that the library refuses after the import, is a failure, and so is
 // passing fewer than N. Names of models with random results, and those that other runtimes answer
 // otherwise, are left out.
-#include "fronts/onnx/import.h"
-#include "fronts/onnx/file/tensor.h"
-#include "ir/text/text.h"
-#include "base/type/element.h"
 #include "base/file.h"
+#include "base/type/element.h"
+#include "fronts/onnx/file/tensor.h"
+#include "fronts/onnx/import.h"
+#include "ir/text/text.h"
 
 #include <cugrt/cugrt.hpp>
 

@@ -13,11 +13,11 @@
 //
 // gives the module that the pass ToMixedPrecision makes of it with the published choices, as text
 // and as a list of bindings, and {"kinds": true} gives the kind that the pass takes each op for.
-#include "ir/text/text.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/pass.h"
-#include "support/published_flaws.h"
 #include "compiler/planner/published/chunks.h"
+#include "ir/text/text.h"
+#include "support/published_flaws.h"
 
 #include <nlohmann/json.hpp>
 

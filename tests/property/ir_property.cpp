@@ -4,8 +4,8 @@
 
 #include "ir/module/builder.h"
 #include "ir/module/infer.h"
-#include "ops/table/ops.h"
 #include "ir/text/text.h"
+#include "ops/table/ops.h"
 
 #include <cmath>
 #include <cstring>

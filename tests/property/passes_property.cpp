@@ -4,10 +4,10 @@
 #include "plan_run.h"
 #include "seed_random.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
 #include "compiler/planner/storage/memory_plan.h"
+#include "ir/text/text.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>

@@ -3,11 +3,11 @@
 #include "plan_run.h"
 #include "seed_random.h"
 
-#include "ir/text/text.h"
 #include "compiler/planner/analysis/liveness.h"
-#include "plan/bytes/serialize.h"
 #include "compiler/planner/lower/planner.h"
 #include "compiler/planner/published/chunks.h"
+#include "ir/text/text.h"
+#include "plan/bytes/serialize.h"
 #include "plan/validate/validate.h"
 
 #include <cstdlib>

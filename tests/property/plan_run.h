@@ -3,8 +3,8 @@
 // that its edges allow. Kernels hash what they read into what they write.
 #pragma once
 
-#include "plan/format/plan.h"
 #include "compiler/planner/lower/conditionals.h"
+#include "plan/format/plan.h"
 
 #include "support/catch.h"
 

@@ -1,13 +1,13 @@
 // What only hardware can confirm of the driver's behaviour, as cases that say what the runtime
 // expects. They run on every driver; what they tell by WARN on a GPU is for people, and stands in
 // the report of ./dev gpu.
-#include "support/must.h"
 #include "support/driver_under_test.h"
+#include "support/must.h"
 
+#include "device/context/instance_cost.h"
 #include "device/driver/graph.h"
 #include "device/driver/memory.h"
 #include "jit/compiler.h"
-#include "device/context/instance_cost.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // The driver layer over a driver that executes: kernels that NVRTC compiled, launched and in
 // graphs. One set of cases for every driver; the executable names the driver (driver_under_test.h).
-#include "support/must.h"
 #include "support/driver_under_test.h"
+#include "support/must.h"
 
 #include "device/driver/driver_error.h"
 #include "device/driver/graph.h"

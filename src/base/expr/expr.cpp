@@ -17,9 +17,9 @@
 // same way.
 #include "base/expr/expr.h"
 
-#include "base/expr/expr_apply.h"
 #include "base/check.h"
 #include "base/checked_math.h"
+#include "base/expr/expr_apply.h"
 
 #include <algorithm>
 #include <new>

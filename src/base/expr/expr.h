@@ -13,8 +13,8 @@
 // a wrap.
 #pragma once
 
-#include "base/expr/domain.h"
 #include "base/diagnostics.h"
+#include "base/expr/domain.h"
 
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,8 @@
 // The arithmetic of expressions, shared by building (folding of constants) and evaluation.
 #pragma once
 
-#include "base/expr/expr.h"
 #include "base/checked_math.h"
+#include "base/expr/expr.h"
 
 #include <algorithm>
 

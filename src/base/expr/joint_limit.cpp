@@ -1,6 +1,6 @@
 // From constraints to limits: products are multiplied out, like terms joined.
-#include "base/expr/symbols.h"
 #include "base/checked_math.h"
+#include "base/expr/symbols.h"
 
 #include <algorithm>
 

@@ -114,9 +114,8 @@ std::optional<uint64_t> tensor_bytes(DType dtype, std::span<const int64_t> dims)
     return 0;
   std::optional<int64_t> bytes = row.bytes_per_block;
   for (size_t i = 0; i < dims.size() && bytes; ++i)
-    bytes = checked_mul(*bytes, i + 1 == dims.size()
-                                    ? *checked_ceildiv(dims[i], row.elements_per_block)
-                                    : dims[i]);
+    bytes = checked_mul(
+        *bytes, i + 1 == dims.size() ? *checked_ceildiv(dims[i], row.elements_per_block) : dims[i]);
   return bytes ? std::optional(static_cast<uint64_t>(*bytes)) : std::nullopt;
 }
 

@@ -56,9 +56,9 @@ public:
     std::string index = "i", tensors = "x"; // tensors get numbers
     /// Values that are there, as variables of these names.
     std::vector<std::pair<uint32_t, std::string>> leaves{};
-    bool by_value = false; // what is_read_in_place and row_read
+    bool by_value = false;          // what is_read_in_place and row_read
     bool in_place_by_value = false; // the former; other elements of two bytes are read by words
-    bool columns_by_value = false; // an element for each of the innermost dimension: row_read
+    bool columns_by_value = false;  // an element for each of the innermost dimension: row_read
   };
   /// `ops`, of the group, are computed in place; other values but leaves are loaded.
   ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,

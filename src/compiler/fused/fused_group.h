@@ -1,19 +1,19 @@
 // From a group of ops to generated kernels.
 //
 // A kernel computes one result. At most one of its ops is an *anchor*, one of the library's kernels
-// with places for other ops (kernels/shared/fusion.cuh): a reduction, behind ops on what it loads; or a
-// matmul, convolution, softmax and so on; either before ops on what it stores. The others,
+// with places for other ops (kernels/shared/fusion.cuh): a reduction, behind ops on what it loads;
+// or a matmul, convolution, softmax and so on; either before ops on what it stores. The others,
 // elementwise ops with broadcasting, transpositions and reshapes, are computed element by element.
 //
 // Results are those of the ops one by one, bit for bit: each op's result is rounded to its dtype,
-// the arithmetic is the same source (kernels/elementwise/elementwise.cuh), and products and sums are contracted
-// only where the source says so.
+// the arithmetic is the same source (kernels/elementwise/elementwise.cuh), and products and sums
+// are contracted only where the source says so.
 #pragma once
 
-#include "ops/emit/kernel_table.h"
-#include "ir/module/builder.h"
-#include "ops/table/ops.h"
 #include "base/status.h"
+#include "ir/module/builder.h"
+#include "ops/emit/kernel_table.h"
+#include "ops/table/ops.h"
 
 #include <vector>
 

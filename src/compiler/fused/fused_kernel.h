@@ -13,8 +13,8 @@ namespace cugrt::codegen {
 
 /// argmax, argmin: the result is a position.
 bool is_search(ir::Op op);
-/// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers: reductions
-/// and searches.
+/// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers:
+/// reductions and searches.
 bool computes_what_it_loads(ir::Op op);
 /// Products of bytes, whose results are i32.
 bool multiplies_bytes(ir::Op op);

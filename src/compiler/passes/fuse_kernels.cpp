@@ -8,14 +8,14 @@
 // What no kernel can be made of, in whole or in part, becomes its ops again, for LegalizeOps. How a
 // group is split stands in codegen/fused_group.h. Results are the same, bit for bit, as those of
 // the ops one by one. Groups that nothing calls any longer are removed.
-#include "compiler/ir_names.h"
+#include "base/check.h"
 #include "compiler/fused/fused_group.h"
-#include "ir/module/function_cloner.h"
-#include "ir/module/infer.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
 #include "compiler/passes/kernel_choice.h"
-#include "base/check.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/infer.h"
 
 #include <algorithm>
 

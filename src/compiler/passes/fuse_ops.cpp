@@ -9,8 +9,8 @@
 // nothing and end nothing. Groups that are written alike are one function. The first symbols that a
 // group needs follow from its parameters' types; for the others it takes a shape, its last
 // parameter.
-#include "compiler/ir_names.h"
 #include "compiler/fused/fused_group.h"
+#include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
 #include "compiler/passes/narrow_reductions.h"

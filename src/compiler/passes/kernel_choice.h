@@ -1,8 +1,8 @@
 // What options of passes say about the choice among kernels.
 #pragma once
 
-#include "ops/emit/kernel_table.h"
 #include "compiler/passes/pass.h"
+#include "ops/emit/kernel_table.h"
 
 namespace cugrt::passes {
 

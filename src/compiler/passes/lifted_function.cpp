@@ -3,11 +3,11 @@
 // as long as the session.
 #include "compiler/passes/lifted_function.h"
 
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "ir/module/builder.h"
-#include "ir/module/located.h"
 #include "ir/module/infer.h"
-#include "base/check.h"
+#include "ir/module/located.h"
 
 #include <algorithm>
 #include <optional>

@@ -6,9 +6,9 @@
 //   private func @cuda_graph_alloc() -> (storage<"global", 512>, storage<"ipc", 1024>) { .. }
 #pragma once
 
-#include "ir/module/module.h"
-#include "compiler/planner/published/analysis.h"
 #include "base/status.h"
+#include "compiler/planner/published/analysis.h"
+#include "ir/module/module.h"
 
 namespace cugrt::passes {
 

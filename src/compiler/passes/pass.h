@@ -2,9 +2,9 @@
 // another; each can be run alone, text in and text out.
 #pragma once
 
+#include "base/status.h"
 #include "ir/module/module.h"
 #include "ops/table/ops.h"
-#include "base/status.h"
 
 #include <map>
 #include <span>

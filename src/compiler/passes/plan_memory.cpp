@@ -9,16 +9,17 @@
 //
 // Tensors that are not alive at the same time share bytes; sizes are those at the symbols' upper
 // bounds. An offset is an expression where each bucket of a symbol has its own (memory.offsets).
-// compiler/planner/storage/memory_plan.h decides, and says what stays unplanned: the function's results, what
-// host builtins may keep, and what no upper bound sizes.
+// compiler/planner/storage/memory_plan.h decides, and says what stays unplanned: the function's
+// results, what host builtins may keep, and what no upper bound sizes.
 //
-// Policy `slots` pairs tensors with storages of their own as published (compiler/planner/published/chunks.h):
-// each storage stands before its first tensor, and tensors begin at its first byte.
-#include "ir/module/function_cloner.h"
-#include "ir/module/graph_builtins.h"
+// Policy `slots` pairs tensors with storages of their own as published
+// (compiler/planner/published/chunks.h): each storage stands before its first tensor, and tensors
+// begin at its first byte.
 #include "compiler/passes/all_passes.h"
 #include "compiler/planner/published/chunks.h"
 #include "compiler/planner/storage/memory_plan.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
 
 #include "base/check.h"
 

@@ -13,15 +13,15 @@
 // A lifted function's parameters are contiguous: of a tensor with strides it takes the bytes that
 // it lies in, and makes the view again.
 //
-// compiler/planner/published/analysis.h decides what is a region. The pass wants storage planned (PlanMemory):
-// an unplanned allocation is fresh in each run, so nothing that touches it is static.
-#include "ir/module/function_cloner.h"
-#include "ir/module/graph_builtins.h"
-#include "ir/module/infer.h"
+// compiler/planner/published/analysis.h decides what is a region. The pass wants storage planned
+// (PlanMemory): an unplanned allocation is fresh in each run, so nothing that touches it is static.
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/lifted_function.h"
 #include "compiler/planner/published/analysis.h"
+#include "ir/module/function_cloner.h"
+#include "ir/module/graph_builtins.h"
+#include "ir/module/infer.h"
 
 #include "base/check.h"
 

@@ -2,8 +2,8 @@
 // each of which joins what reads it. The slices that stay alone cost what the split did.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 namespace cugrt::passes {
 

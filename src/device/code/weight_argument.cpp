@@ -1,8 +1,8 @@
 // Weights against their parameters; see weight_argument.h.
 #include "device/code/weight_argument.h"
 
-#include "device/program/symbol_binding.h"
 #include "base/checked_math.h"
+#include "device/program/symbol_binding.h"
 
 namespace cugrt::runtime {
 

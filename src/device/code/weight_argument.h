@@ -4,8 +4,8 @@
 // of a row as last dimension, are taken for parameters of q4_0 and its like.
 #pragma once
 
-#include "plan/format/plan.h"
 #include "device/code/weights.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::runtime {
 

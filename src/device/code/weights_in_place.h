@@ -5,9 +5,9 @@
 // at a multiple of 16 bytes, which is what kernels move at a time. Others are as well uploaded.
 #pragma once
 
-#include "device/driver/memory.h"
 #include "device/code/weights.h"
 #include "device/context/device.h"
+#include "device/driver/memory.h"
 
 #include <map>
 

@@ -2,8 +2,8 @@
 // so it knows them, too.
 #pragma once
 
-#include "cugrt/cugrt.h"
 #include "base/status.h"
+#include "cugrt/cugrt.h"
 
 struct cugrt_status {
   cugrt::Status status;

@@ -1,10 +1,10 @@
 // The table of host builtins, and the library's own; see host_functions.h.
 #include "device/context/host_functions.h"
 
-#include "device/driver/driver_error.h"
-#include "plan/format/host_builtins.h"
 #include "device/context/abi_types.h"
 #include "device/context/device.h"
+#include "device/driver/driver_error.h"
+#include "plan/format/host_builtins.h"
 
 namespace cugrt::runtime {
 

@@ -2,8 +2,8 @@
 // own (plan/format/host_builtins.h).
 #pragma once
 
-#include "cugrt/cugrt.h"
 #include "base/status.h"
+#include "cugrt/cugrt.h"
 
 #include <map>
 #include <shared_mutex>

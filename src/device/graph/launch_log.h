@@ -8,10 +8,10 @@
 #pragma once
 
 #include "cugrt/cugrt.h"
-#include "device/driver/stream.h"
-#include "plan/format/plan.h"
 #include "device/context/clock.h"
 #include "device/context/profiler_ranges.h"
+#include "device/driver/stream.h"
+#include "plan/format/plan.h"
 
 #include <array>
 #include <chrono>

@@ -1,8 +1,8 @@
 // Evaluation of what steps depend on; see run_binding.h.
 #include "device/program/run_binding.h"
 
-#include "base/type/element.h"
 #include "base/check.h"
+#include "base/type/element.h"
 
 #include <bit>
 

@@ -13,8 +13,8 @@
 // Numbers have 8 bytes.
 #pragma once
 
-#include "emulator/ptx/module.h"
 #include "base/status.h"
+#include "emulator/ptx/module.h"
 
 #include <memory>
 #include <span>

@@ -1,9 +1,9 @@
 // Loads PTX text, and resolves what is in it; see module.h.
 #include "emulator/driver/module.h"
 
+#include "base/file.h"
 #include "emulator/decode/link.h"
 #include "emulator/driver/heap.h"
-#include "base/file.h"
 
 #include <cstring>
 

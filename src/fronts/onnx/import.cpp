@@ -1,9 +1,9 @@
 // A file to a verified module: one try for all values of the symbols, and one for the shapes given.
 #include "fronts/onnx/import.h"
 
+#include "base/path.h"
 #include "fronts/onnx/importer.h"
 #include "ir/text/text.h"
-#include "base/path.h"
 
 namespace cugrt::onnx {
 

@@ -5,9 +5,9 @@
 // is named.
 #pragma once
 
+#include "base/status.h"
 #include "fronts/onnx/frames.h"
 #include "ir/module/module.h"
-#include "base/status.h"
 
 #include <map>
 #include <memory>

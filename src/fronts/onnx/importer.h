@@ -9,9 +9,9 @@
 // that only the caller knows (a shape, an axis) starts the import anew with that input on the host.
 #pragma once
 
-#include "fronts/onnx/import.h"
 #include "fronts/onnx/file/model.h"
 #include "fronts/onnx/file/tensor.h"
+#include "fronts/onnx/import.h"
 #include "ir/module/builder.h"
 #include "ops/known/known_ops.h"
 

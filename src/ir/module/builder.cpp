@@ -1,8 +1,8 @@
 // Building functions front to back.
 #include "ir/module/builder.h"
 
-#include "ir/module/names.h"
 #include "base/check.h"
+#include "ir/module/names.h"
 
 namespace cugrt::ir {
 

@@ -1,8 +1,8 @@
 // Errors about a function, with their place in the module's text.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <string>
 

@@ -1,9 +1,9 @@
 // The module: kernels, constants and functions over tensors.
 //
 // Everything of a function stands in a few flat arrays, named by 32-bit ids; bindings hold ranges
-// into them. A function is built front to back by FunctionBuilder (ir/module/builder.h) and not changed
-// afterwards: passes read one and build another. Ids are dense, so that analyses keep their facts
-// in plain vectors.
+// into them. A function is built front to back by FunctionBuilder (ir/module/builder.h) and not
+// changed afterwards: passes read one and build another. Ids are dense, so that analyses keep their
+// facts in plain vectors.
 //
 //   Module ── exprs, types          pools of all functions; symbols are numbered per function
 //     ├─ Kernel     source, entry, parameters with access, launch variants
@@ -12,10 +12,10 @@
 //          └─ Block 0 (the body) ── Binding ── nested Blocks (if, while)
 #pragma once
 
+#include "base/diagnostics.h"
 #include "base/expr/symbols.h"
 #include "base/type/kinds.h"
 #include "base/type/type.h"
-#include "base/diagnostics.h"
 
 #include <array>
 #include <cstdint>

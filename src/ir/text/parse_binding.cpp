@@ -1,8 +1,8 @@
 // Parsing of bindings: one function for each kind, which fills in a draft that is then appended.
 #include "ir/text/parser.h"
 
-#include "ir/module/names.h"
 #include "ir/module/infer.h"
+#include "ir/module/names.h"
 
 namespace cugrt::ir {
 

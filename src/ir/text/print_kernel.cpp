@@ -1,9 +1,9 @@
 // Printing of kernels, constants and attribute values.
 #include "ir/text/printer.h"
 
-#include "ir/text/lexer.h"
-#include "base/type/element.h"
 #include "base/checked_math.h"
+#include "base/type/element.h"
+#include "ir/text/lexer.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 // The rules of launches and calls.
 #include "ir/verify/verifier.h"
 
-#include "ir/module/infer.h"
 #include "base/type/element.h"
+#include "ir/module/infer.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// The rules of the builtins of lifted regions (ir/module/graph_builtins.h), and of the functions that they
-// name.
+// The rules of the builtins of lifted regions (ir/module/graph_builtins.h), and of the functions
+// that they name.
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
 #include "ir/verify/verifier.h"

@@ -1,8 +1,8 @@
 // Verification of functions: symbols, their bounds and buckets, and constraints on them.
 #include "ir/verify/verifier.h"
 
-#include "ir/module/names.h"
 #include "ir/module/infer.h"
+#include "ir/module/names.h"
 #include "ir/text/text.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The code cache through the C ABI.
-#include "jit/code_cache.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"
+#include "jit/code_cache.h"
 #include "library/compile/device_compiler.h"
 #include "library/report/cache_report.h"
 

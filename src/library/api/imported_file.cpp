@@ -1,8 +1,8 @@
 // The importer's library, by its C interface of cugrt/onnx.h; see imported_file.h.
 #include "library/api/imported_file.h"
 
-#include "cugrt/onnx.h"
 #include "base/file.h"
+#include "cugrt/onnx.h"
 #include "device/program/symbol_binding.h"
 
 #include <dlfcn.h>

@@ -1,14 +1,14 @@
 // Modules of the C ABI: parsing, printing, passes, plan reports.
-#include "ir/module/module.h"
-#include "ir/text/text.h"
+#include "base/file.h"
+#include "base/source_errors.h"
 #include "compiler/passes/pass.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"
+#include "ir/module/module.h"
+#include "ir/text/text.h"
 #include "library/api/imported_file.h"
 #include "library/report/module_report.h"
-#include "base/file.h"
-#include "base/source_errors.h"
 
 #include <filesystem>
 #include <fstream>

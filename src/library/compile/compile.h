@@ -1,8 +1,8 @@
 // From a plan to an executable: its kernels are compiled, or taken from the code cache.
 #pragma once
 
-#include "jit/compiler.h"
 #include "device/code/executable.h"
+#include "jit/compiler.h"
 
 #include <functional>
 #include <map>

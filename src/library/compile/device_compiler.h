@@ -1,8 +1,8 @@
 // The compiler and the code cache of a device.
 #pragma once
 
-#include "jit/compiler.h"
 #include "device/context/doctor.h"
+#include "jit/compiler.h"
 
 namespace cugrt::runtime {
 

@@ -2,8 +2,8 @@
 // took them away: a plan's report tells of them too.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/module/module.h"
 
 namespace cugrt::runtime {
 

@@ -1,8 +1,8 @@
 // Walks over tensors, by strides: the dimensions of an index space with one stride for each tensor.
 #pragma once
 
-#include "ops/table/ops.h"
 #include "base/type/type.h"
+#include "ops/table/ops.h"
 
 #include <vector>
 

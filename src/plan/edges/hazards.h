@@ -7,10 +7,10 @@
 //
 // Ranges are taken over the whole range of every symbol, so that one set of edges holds for all
 // shapes; reuse of arena bytes by another tensor is a hazard like any other. Where offsets are a
-// table by bucket (plan/symbols/bucket_boxes.h), ranges are taken box by box, and what overlaps in any of
-// them is a hazard. Ranges in different spaces never overlap: an arena, each slot (the runtime
-// refuses callers' buffers that overlap when one is written), each weight, each constant, each
-// dynamic allocation.
+// table by bucket (plan/symbols/bucket_boxes.h), ranges are taken box by box, and what overlaps in
+// any of them is a hazard. Ranges in different spaces never overlap: an arena, each slot (the
+// runtime refuses callers' buffers that overlap when one is written), each weight, each constant,
+// each dynamic allocation.
 #pragma once
 
 #include "plan/symbols/bucket_boxes.h"

@@ -145,8 +145,8 @@ TEST_CASE("products with matrices of every block format are sums of its elements
       }
 }
 
-// Products whose left matrix is cut into strips (kernels/linear/strips.cuh): the strip and the tile that
-// each block has.
+// Products whose left matrix is cut into strips (kernels/linear/strips.cuh): the strip and the tile
+// that each block has.
 TEST_CASE("blocks of a product that follow one another share their weights, 128 rows at a time") {
   constexpr int64_t kTogether = 16; // strips of 8 rows
   const std::string text = R"(cugrt 1

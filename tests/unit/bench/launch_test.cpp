@@ -5,9 +5,9 @@
 #include "bench/support/report.h"
 #include "bench/support/samples.h"
 
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 using namespace cugrt::bench;

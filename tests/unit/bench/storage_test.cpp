@@ -1,9 +1,9 @@
 // Instances of the storage bench: files, their errors, and the networks made up.
 #include "bench/storage_instances.h"
 
+#include "base/file.h"
 #include "support/catch.h"
 #include "support/validate_packing.h"
-#include "base/file.h"
 
 #include <filesystem>
 

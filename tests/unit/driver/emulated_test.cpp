@@ -1,7 +1,7 @@
 // The driver layer over the emulated driver: what is special to it; the rest is in
 // driver_cases.cpp.
-#include "support/must.h"
 #include "support/driver_under_test.h"
+#include "support/must.h"
 
 #include "device/driver/report.h"
 

@@ -1,7 +1,7 @@
 // The GGUF reader: files made byte by byte, and what is wrong with them.
+#include "base/file.h"
 #include "fronts/gguf/gguf.h"
 #include "support/catch.h"
-#include "base/file.h"
 #include "support/gguf_bytes.h"
 #include "support/temporary_folder.h"
 

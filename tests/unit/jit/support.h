@@ -2,10 +2,10 @@
 #pragma once
 #include "support/must.h"
 
-#include "jit/compiler.h"
-#include "jit/request_key.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "jit/compiler.h"
+#include "jit/request_key.h"
 
 #include <cstdlib>
 #include <fstream>

@@ -1,11 +1,11 @@
 // jit: compiling processes, and that the application around them notices nothing.
 #include "support/catch.h"
 
+#include "base/file.h"
 #include "jit/compiler.h"
 #include "jit/message_socket.h"
 #include "jit/worker_process.h"
 #include "jit/worker_protocol.h"
-#include "base/file.h"
 #include "support/temporary_folder.h"
 
 #include <atomic>

@@ -1,14 +1,14 @@
-// Storage policy `slots` beside `packed`. Blocks are what the rules of compiler/planner/published/chunks.h
-// give, worked out by hand; peaks of packing are the least sum of sizes, rounded up to 256 bytes
-// between tensors, that are alive together. The modules are the inputs of the golden files
-// slots-*.txt.
+// Storage policy `slots` beside `packed`. Blocks are what the rules of
+// compiler/planner/published/chunks.h give, worked out by hand; peaks of packing are the least sum
+// of sizes, rounded up to 256 bytes between tensors, that are alive together. The modules are the
+// inputs of the golden files slots-*.txt.
 #include "support/catch.h"
 
-#include "ir/text/text.h"
+#include "base/file.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/published/chunks.h"
 #include "compiler/planner/storage/memory_plan.h"
-#include "base/file.h"
+#include "ir/text/text.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;

@@ -1,9 +1,9 @@
 // Launches side by side: what PlanMemory leaves of them when storage is reused, and what it may
 // cost. The graph is the planner's; what could run side by side is worked out here from names
 // alone.
-#include "ir/text/text.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/text/text.h"
 
 #include "support/catch.h"
 

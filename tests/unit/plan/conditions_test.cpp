@@ -1,8 +1,8 @@
 // Graphs of regions with branches on symbols: steps that never run together.
 #include "steps.h"
 
-#include "ir/text/text.h"
 #include "compiler/planner/lower/planner.h"
+#include "ir/text/text.h"
 #include "plan/validate/validate.h"
 
 using namespace cugrt;

@@ -1,8 +1,8 @@
 // Joint constraints in plans: bytes of storages and workspaces, calls, buckets, and what the
 // validator makes of plans whose constraints were changed.
+#include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "compiler/planner/lower/planner.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/validate/edge_points.h"
 

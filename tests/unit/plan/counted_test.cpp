@@ -1,7 +1,7 @@
 // Dimensions that the device counts, in plans: kept as bytes, and refused where they are wrong.
+#include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
-#include "compiler/planner/lower/planner.h"
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"

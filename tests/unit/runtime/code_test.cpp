@@ -1,11 +1,11 @@
 // runtime: kernels and parameters as compiled code tells them, of PTX and cubins that NVRTC makes.
 #include "support/catch.h"
 
+#include "compiler/passes/pass.h"
+#include "device/code/code_entries.h"
 #include "ir/text/text.h"
 #include "jit/compiler.h"
 #include "kernels/builtin.h"
-#include "compiler/passes/pass.h"
-#include "device/code/code_entries.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

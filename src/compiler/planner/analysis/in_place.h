@@ -3,8 +3,8 @@
 // last time, and the one that is written for the first.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/analysis/liveness.h"
+#include "ir/module/module.h"
 
 #include <utility>
 #include <vector>

@@ -2,11 +2,11 @@
 // depth, which the parser bounds).
 #include "compiler/planner/analysis/liveness.h"
 
-#include "ir/module/located.h"
-#include "ir/text/text.h"
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/check.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 #include <utility>

@@ -32,8 +32,8 @@
 // runs whenever what follows it does.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <cstdint>
 #include <span>

@@ -1,9 +1,9 @@
 // One sweep over a region's accesses in program order, with a timeline for every space that is
-// written (compiler/planner/edges/timeline.h), and in it for every condition that steps run under. A read makes RAW
-// hazards with the writers of its segments, a write makes WAR hazards with their readers, or WAW
-// ones with the writer where nobody has read. Whatever else must wait follows along paths. What a
-// step waits for is reduced at once (compiler/planner/edges/reach.h): latest first, what reaches another that was
-// kept is dropped.
+// written (compiler/planner/edges/timeline.h), and in it for every condition that steps run under.
+// A read makes RAW hazards with the writers of its segments, a write makes WAR hazards with their
+// readers, or WAW ones with the writer where nobody has read. Whatever else must wait follows along
+// paths. What a step waits for is reduced at once (compiler/planner/edges/reach.h): latest first,
+// what reaches another that was kept is dropped.
 //
 // Branches on symbols. A step looks at the timelines of all conditions that may hold where its own
 // does, and stands in its own. A write puts an end to what stands in those timelines whose

@@ -1,10 +1,10 @@
 // The order of nodes; see region_nodes.h.
 #include "compiler/planner/edges/region_nodes.h"
 
-#include "compiler/planner/edges/node_order.h"
-#include "plan/edges/region_levels.h"
-#include "compiler/planner/edges/timeline.h"
 #include "base/check.h"
+#include "compiler/planner/edges/node_order.h"
+#include "compiler/planner/edges/timeline.h"
+#include "plan/edges/region_levels.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // The nodes of regions' graphs in the order in which they are added: program order or, where that
-// takes fewer turns, longest path first (compiler/planner/edges/node_order.h). In a region with bodies each body is
-// put in order by itself and stands behind its conditional. Branches on a symbol keep the order
-// that they would have if both ran: tensors of the one may lie where those of the other do, and
-// whoever reads the steps in their order must not find two of them alive.
+// takes fewer turns, longest path first (compiler/planner/edges/node_order.h). In a region with
+// bodies each body is put in order by itself and stands behind its conditional. Branches on a
+// symbol keep the order that they would have if both ran: tensors of the one may lie where those of
+// the other do, and whoever reads the steps in their order must not find two of them alive.
 #pragma once
 
 #include "compiler/planner/edges/region_graph.h"

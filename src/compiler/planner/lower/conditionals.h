@@ -9,9 +9,9 @@
 // A branch or a loop over another host scalar stays with the host, which runs only what is taken.
 #pragma once
 
+#include "compiler/planner/lower/values.h"
 #include "ir/module/module.h"
 #include "plan/edges/region_levels.h"
-#include "compiler/planner/lower/values.h"
 
 namespace cugrt::plan {
 

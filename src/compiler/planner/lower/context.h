@@ -1,10 +1,10 @@
 // What the parts of the planner share while one module is planned.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/lower/planner.h"
 #include "compiler/planner/rewrite/move_steps.h"
 #include "compiler/planner/storage/storage.h"
+#include "ir/module/module.h"
 
 #include <deque>
 #include <map>

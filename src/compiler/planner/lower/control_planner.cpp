@@ -8,11 +8,11 @@
 //     else: ..., copy %r <- %b                          body: ..., copy %c <- %d
 //
 // Carried values that change places (yield %b, %a) are set aside first, all of them, then copied.
-#include "ir/module/located.h"
-#include "plan/edges/hazards.h"
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
-#include "base/check.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // A plan as text, for people and golden files. One line a thing; nested blocks are indented.
-#include "plan/edges/hazards.h"
 #include "compiler/planner/lower/planner.h"
+#include "plan/edges/hazards.h"
 
 namespace cugrt::plan {
 namespace {

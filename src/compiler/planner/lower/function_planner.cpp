@@ -1,12 +1,12 @@
 // The walk over a function's blocks: signature, steps, storage and host values.
 #include "compiler/planner/lower/function_planner.h"
 
-#include "ir/module/located.h"
-#include "ir/text/text.h"
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/check.h"
+#include "ir/module/located.h"
+#include "ir/text/text.h"
 
 #include <algorithm>
 

@@ -3,11 +3,11 @@
 // function's.
 #include "compiler/planner/lower/launch.h"
 
-#include "ir/module/located.h"
 #include "base/type/element.h"
-#include "plan/edges/hazards.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "ir/module/located.h"
+#include "plan/edges/hazards.h"
 
 #include <llvm/ADT/SmallVector.h>
 

@@ -2,8 +2,8 @@
 // symbols.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/lower/values.h"
+#include "ir/module/module.h"
 
 namespace cugrt::plan {
 

@@ -1,9 +1,9 @@
 // Static regions: the rules of each policy, and what follows from a region's steps.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/analysis/region_rules.h"
 #include "compiler/planner/lower/values.h"
+#include "ir/module/module.h"
 
 #include <memory>
 

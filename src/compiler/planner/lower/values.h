@@ -4,8 +4,8 @@
 // made when a value is first used by a step or an item.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/lower/context.h"
+#include "ir/module/module.h"
 #include "plan/symbols/bucket_boxes.h"
 #include "plan/symbols/matched_symbols.h"
 

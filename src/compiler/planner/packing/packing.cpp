@@ -4,11 +4,11 @@
 // how they were numbered, up to items that are equal in everything.
 #include "compiler/planner/packing/packing.h"
 
+#include "base/checked_math.h"
 #include "compiler/planner/packing/greedy.h"
 #include "compiler/planner/packing/items.h"
 #include "compiler/planner/packing/peaks.h"
 #include "compiler/planner/packing/race.h"
-#include "base/checked_math.h"
 
 #include <algorithm>
 

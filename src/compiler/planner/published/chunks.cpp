@@ -1,11 +1,11 @@
 // Planning by chunks: tokens and their uses first, then a walk that hands out blocks.
 #include "compiler/planner/published/chunks.h"
 
-#include "ir/module/located.h"
-#include "ops/table/ops.h"
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/published/chunk_pool.h"
-#include "base/check.h"
+#include "ir/module/located.h"
+#include "ops/table/ops.h"
 
 #include <algorithm>
 

@@ -17,8 +17,8 @@
 // follows; published versions hand it on.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <span>
 #include <string>

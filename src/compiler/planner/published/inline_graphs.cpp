@@ -2,12 +2,12 @@
 // call becomes a run of bindings.
 #include "compiler/planner/published/inline_graphs.h"
 
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
-#include "ir/module/located.h"
 #include "ir/module/infer.h"
-#include "base/check.h"
+#include "ir/module/located.h"
 
 namespace cugrt::plan {
 

@@ -9,8 +9,8 @@
 // its caller.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <optional>
 #include <vector>

@@ -1,12 +1,12 @@
 // Tuples that are handed to functions, field by field.
 #include "compiler/planner/rewrite/flatten_tuples.h"
 
+#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
 #include "ir/text/text.h"
-#include "base/check.h"
 
 namespace cugrt::plan {
 

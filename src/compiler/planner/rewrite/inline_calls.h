@@ -8,8 +8,8 @@
 // (ir::CallSite).
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <optional>
 #include <string>

@@ -2,10 +2,10 @@
 // inlined.
 #pragma once
 
-#include "ir/module/builder.h"
-#include "ir/module/infer.h"
 #include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/symbols/sizes.h"
+#include "ir/module/builder.h"
+#include "ir/module/infer.h"
 
 #include <span>
 #include <string>

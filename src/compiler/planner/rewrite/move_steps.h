@@ -11,8 +11,8 @@
 // nothing moves above one, nor above a construct or a call that runs one.
 #pragma once
 
-#include "ir/module/module.h"
 #include "base/status.h"
+#include "ir/module/module.h"
 
 #include <map>
 #include <optional>

@@ -21,8 +21,8 @@
 //   in it       [───)  [───)           those in the blocks do not, and so share bytes
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/analysis/liveness.h"
+#include "ir/module/module.h"
 
 #include <optional>
 #include <vector>

@@ -1,14 +1,14 @@
 // Storage planning of unplanned allocations: which ones, then one packing per scope.
 #include "compiler/planner/storage/memory_plan.h"
 
-#include "ir/module/located.h"
+#include "base/checked_math.h"
 #include "compiler/planner/analysis/in_place.h"
-#include "plan/format/plan.h"
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/storage/fronts.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "base/checked_math.h"
+#include "ir/module/located.h"
+#include "plan/format/plan.h"
 
 #include <algorithm>
 #include <map>

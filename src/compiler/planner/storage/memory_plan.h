@@ -2,20 +2,21 @@
 //
 // Each `alloc` of a function either gets a place, a scope and a byte offset in one storage per
 // scope, or stays unplanned for a stated reason. Sizes are taken at the symbols' upper bounds,
-// lifetimes, with their gaps, from compiler/planner/analysis/liveness.h; branches share, and what is live into a loop
-// and used in it lives to its end. Storage that is reused orders launches, so launches that can run
-// side by side are planned to do so (compiler/planner/storage/fronts.h) as far as the peak does not grow too much.
+// lifetimes, with their gaps, from compiler/planner/analysis/liveness.h; branches share, and what
+// is live into a loop and used in it lives to its end. Storage that is reused orders launches, so
+// launches that can run side by side are planned to do so (compiler/planner/storage/fronts.h) as
+// far as the peak does not grow too much.
 //
 // One set of offsets serves all values of the symbols: each tensor has the room that it ever takes.
 // Where the function has buckets, and tensors that are large in one are small in another, offsets
 // for each bucket may take much less together. Then they are a table.
 #pragma once
 
-#include "ir/module/module.h"
+#include "base/status.h"
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/storage/fronts.h"
+#include "ir/module/module.h"
 #include "plan/symbols/bucket_boxes.h"
-#include "base/status.h"
 
 #include <optional>
 #include <string>

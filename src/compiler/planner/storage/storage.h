@@ -13,10 +13,10 @@
 //                ▲ call: a and what is live then lies below the callee
 #pragma once
 
-#include "ir/module/module.h"
-#include "plan/format/plan.h"
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/storage/fronts.h"
+#include "ir/module/module.h"
+#include "plan/format/plan.h"
 
 namespace cugrt::plan {
 
@@ -75,7 +75,8 @@ struct ModuleStorage {
   std::vector<uint32_t> arena_of_scope; // by scope number; kNone where nothing is planned there
 };
 
-/// `reuse`: what storages and workspaces may take for launches to run side by side (compiler/planner/storage/fronts.h).
+/// `reuse`: what storages and workspaces may take for launches to run side by side
+/// (compiler/planner/storage/fronts.h).
 Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 
 /// Weights belong to the function that a caller outside runs: a call of a public function that has

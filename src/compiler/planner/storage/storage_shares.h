@@ -3,8 +3,8 @@
 // Bases are found callers first: a callee starts above the bytes that are live at its call sites.
 #pragma once
 
-#include "ir/module/module.h"
 #include "compiler/planner/storage/storage.h"
+#include "ir/module/module.h"
 
 namespace cugrt::plan {
 

@@ -1,8 +1,8 @@
 // Sizes at upper bounds, by interval arithmetic and joint limits: never too small.
 #include "compiler/planner/symbols/sizes.h"
 
-#include "compiler/planner/symbols/module_symbols.h"
 #include "base/checked_math.h"
+#include "compiler/planner/symbols/module_symbols.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
 // Sizes at the symbols' upper bounds, and what can be said about sizes for every value of them.
 #pragma once
 
+#include "base/status.h"
 #include "ir/module/module.h"
 #include "plan/symbols/matched_symbols.h"
-#include "base/status.h"
 
 #include <cstdint>
 #include <optional>

@@ -7,8 +7,8 @@
 //                h = norm(x);  x += product of silu(gate of h) * (up of h)
 //   logits = product of norm(last row of x)
 #include "base/check.h"
-#include "fronts/llm/architectures/lora_layout.h"
 #include "fronts/llm/architectures/graph.h"
+#include "fronts/llm/architectures/lora_layout.h"
 #include "fronts/llm/architectures/rope.h"
 #include "fronts/llm/architectures/state_kernels.h"
 #include "ir/text/text.h"

@@ -1,9 +1,9 @@
 // A model's file, mapped, with its tokenizer and what its architecture reads from it. Immutable.
 #pragma once
 
+#include "base/digest.h"
 #include "fronts/llm/architectures/decoder.h"
 #include "fronts/llm/chat/chat_template.h"
-#include "base/digest.h"
 
 namespace cugrt::llm {
 

@@ -6,9 +6,9 @@
 // all that.
 #pragma once
 
-#include "base/type/dtype.h"
 #include "base/digest.h"
 #include "base/status.h"
+#include "base/type/dtype.h"
 
 #include <string>
 #include <vector>

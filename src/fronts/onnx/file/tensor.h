@@ -1,9 +1,9 @@
 // Constant tensors of a model: typed or raw, in the file or beside it.
 #pragma once
 
-#include "fronts/onnx/import.h"
-#include "fronts/onnx/file/model.h"
 #include "base/mapped_file.h"
+#include "fronts/onnx/file/model.h"
+#include "fronts/onnx/import.h"
 
 namespace cugrt::onnx {
 

@@ -1,6 +1,6 @@
 // Memory: allocation, copies, fills, pinned memory, pointer attributes.
-#include "support/temporary_folder.h"
 #include "emulator/unit/driver/session.h"
+#include "support/temporary_folder.h"
 
 #include <numeric>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 // What ONNX Runtime's tools write in place of ONNX's ops, domain com.microsoft: products and
 // convolutions with what follows them, forms of Gelu and of layer norms, weights of few bits.
 #include "base/type/element.h"
-#include "fronts/onnx/file/block_weights.h"
 #include "fronts/onnx/call.h"
+#include "fronts/onnx/file/block_weights.h"
 
 #include <limits>
 
