@@ -13,7 +13,7 @@
 #include "base/whole_number.h"
 #include "bench/emulator/emulator_cases.h"
 #include "bench/support/bench_main.h"
-#include "emulator/exec/handlers.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 #include <algorithm>
 #include <chrono>

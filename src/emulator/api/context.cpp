@@ -1,6 +1,6 @@
 // Contexts: the primary one, created ones, and each thread's stack.
 #include "emulator/api/context_stack.h"
-#include "emulator/driver/heap.h"
+#include "emulator/driver/memory/heap.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Questions to the current context, its limits and configuration.
 #include "emulator/driver/device_limits.h"
 #include "emulator/driver/driver.h"
-#include "emulator/driver/heap.h"
+#include "emulator/driver/memory/heap.h"
 
 namespace cugrt::emulator::api {
 

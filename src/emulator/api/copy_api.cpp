@@ -9,7 +9,7 @@
 // initiated. The function will return once the pageable buffer has been copied to the staging
 // memory [...], but the DMA to final destination may not have completed", of whatever size; and
 // "from device memory to device memory, no host-side synchronization is performed".
-#include "emulator/driver/copy.h"
+#include "emulator/driver/memory/copy.h"
 #include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {

@@ -1,5 +1,5 @@
 // Instances: instantiation, setters, updates, launches.
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 #include "emulator/graph/batch_copy.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"

@@ -2,7 +2,7 @@
 //
 // What a multiprocessor's number is belongs to nobody in cuda.h: which ones a resource stands for
 // is kept in the padding that it calls internal.
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Kernel launches.
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 #include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {

@@ -1,7 +1,7 @@
 // Libraries and kernels: code that belongs to no context until it is used in one.
-#include "emulator/driver/jit_options.h"
-#include "emulator/driver/launch.h"
-#include "emulator/driver/module.h"
+#include "emulator/driver/code/jit_options.h"
+#include "emulator/driver/code/launch.h"
+#include "emulator/driver/code/module.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Modules: loading, unloading, and what is in them.
-#include "emulator/driver/jit_options.h"
-#include "emulator/driver/module.h"
+#include "emulator/driver/code/jit_options.h"
+#include "emulator/driver/code/module.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>

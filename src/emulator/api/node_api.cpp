@@ -1,5 +1,5 @@
 // Adding nodes of each type, and their parameters. The typed forms are thin: all meet in Work.
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"

@@ -1,6 +1,6 @@
 // Launches of before cuLaunchKernel: block shape, shared memory and arguments are set on the
 // function (LaunchState), call by call, and hold for every launch until they are set again.
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Registers, blocks and branches of one function; the loop over a module's functions.
 #include "emulator/decode/decoder.h"
 
-#include "emulator/decode/lowering.h"
+#include "emulator/decode/lower/lowering.h"
 
 #include <algorithm>
 

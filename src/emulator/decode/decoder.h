@@ -4,9 +4,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "emulator/exec/matrix.h"
-#include "emulator/exec/warp.h"
-#include "emulator/exec/wmma.h"
+#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/warps/warp.h"
+#include "emulator/exec/units/wmma.h"
 #include "emulator/ptx/module.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // What modifiers an instruction has, by the PTX ISA's syntax of it: forms.def.
 #pragma once
 
-#include "emulator/exec/opcode.h"
+#include "emulator/exec/opcodes/opcode.h"
 
 namespace cugrt::emulator {
 

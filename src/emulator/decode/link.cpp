@@ -2,7 +2,7 @@
 // every reference is moved to the definition that its name has.
 #include "emulator/decode/link.h"
 
-#include "emulator/exec/control.h"
+#include "emulator/exec/warps/control.h"
 #include "emulator/ptx/parser.h"
 
 #include <algorithm>

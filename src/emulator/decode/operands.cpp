@@ -1,8 +1,8 @@
 // Operands to cells. Types come from instructions; a register's must agree. Where a register may be
 // wider than the instruction's type, the value is narrowed or widened.
-#include "emulator/decode/lowering.h"
+#include "emulator/decode/lower/lowering.h"
 #include "emulator/decode/requirements.h"
-#include "emulator/exec/cluster.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
 #include <bit>

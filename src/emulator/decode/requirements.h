@@ -1,7 +1,7 @@
 // Least .target and .version of what a module uses: requirements.def.
 #pragma once
 
-#include "emulator/exec/opcode.h"
+#include "emulator/exec/opcodes/opcode.h"
 
 #include <string>
 #include <string_view>

@@ -128,7 +128,7 @@ Config Config::from_environment() {
     config.checks = checks.value_or(config.checks);
     return checks.has_value();
   });
-  // The executor reads these two by itself (exec/thread_pool.cpp, exec/handlers.cpp).
+  // The executor reads these two by itself (exec/thread_pool.cpp, exec/opcodes/handlers.cpp).
   variable(config, "CUGRT_EMU_THREADS", "a number from 1 to 256", [](auto text) {
     auto value = whole_number<uint64_t>(text);
     return value && *value >= 1 && *value <= 256;

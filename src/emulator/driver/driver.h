@@ -12,16 +12,16 @@
 // ours but, at last, StreamOrder and Findings.
 #pragma once
 
-#include "emulator/driver/activity.h"
+#include "emulator/driver/schedule/activity.h"
 #include "emulator/driver/conditional_table.h"
 #include "emulator/driver/config.h"
 #include "emulator/driver/findings.h"
 #include "emulator/driver/green.h"
 #include "emulator/driver/handle_table.h"
-#include "emulator/driver/memory_table.h"
+#include "emulator/driver/memory/memory_table.h"
 #include "emulator/driver/objects.h"
-#include "emulator/driver/stream_order.h"
-#include "emulator/driver/work.h"
+#include "emulator/driver/schedule/stream_order.h"
+#include "emulator/driver/schedule/work.h"
 
 #include <atomic>
 #include <mutex>

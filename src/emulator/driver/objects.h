@@ -5,8 +5,8 @@
 
 #include "emulator/decode/program.h"
 #include "emulator/device/device_heap.h"
-#include "emulator/driver/jit_options.h"
-#include "emulator/driver/scheduler.h"
+#include "emulator/driver/code/jit_options.h"
+#include "emulator/driver/schedule/scheduler.h"
 
 #include <array>
 #include <atomic>

@@ -1,7 +1,7 @@
 // Blocks: their memory, special registers, barriers, and the round over their warps.
 #include "emulator/exec/block.h"
 
-#include "emulator/exec/cluster.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
 #include <cstring>

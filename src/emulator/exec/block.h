@@ -4,8 +4,8 @@
 #include "emulator/exec/checks/init_check.h"
 #include "emulator/exec/checks/race_check.h"
 #include "emulator/exec/draws.h"
-#include "emulator/exec/handlers.h"
-#include "emulator/exec/warp.h"
+#include "emulator/exec/opcodes/handlers.h"
+#include "emulator/exec/warps/warp.h"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 // Handlers that are the same for every instruction set, by source: each fills its own rows.
 #pragma once
 
-#include "emulator/exec/handlers.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 namespace cugrt::emulator {
 

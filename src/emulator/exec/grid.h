@@ -1,7 +1,7 @@
 // The blocks of one launch, shared out to threads.
 #pragma once
 
-#include "emulator/exec/cluster.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <atomic>
 #include <mutex>

@@ -1,7 +1,7 @@
 // Checked translation of the addresses of one warp access, for what the fast paths do not settle.
 #pragma once
 
-#include "emulator/exec/warp.h"
+#include "emulator/exec/warps/warp.h"
 
 namespace cugrt::emulator {
 

@@ -1,5 +1,5 @@
 // Runs the paths of a warp: the ready one with the lowest operation first, deeper calls before
-// their callers, and those that gave way after those that did not. See exec/warp.h.
+// their callers, and those that gave way after those that did not. See exec/warps/warp.h.
 //
 // Progress: a path that has branched backward kSliceFuel times while others are ready gives way to
 // them, however often it was stopped, split or called between. Where paths join, the one that gave
@@ -9,13 +9,13 @@
 // or reads what others may write (volatile, relaxed, acquire, atomically): it waits for another
 // warp or block, however it counts. To find that early, the turn of a path that runs alone begins
 // short and grows for as long as registers change and nothing such is read.
-#include "emulator/exec/async_copy.h"
+#include "emulator/exec/units/async_copy.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/call_frames.h"
-#include "emulator/exec/cluster.h"
-#include "emulator/exec/control.h"
+#include "emulator/exec/warps/call_frames.h"
+#include "emulator/exec/units/cluster.h"
+#include "emulator/exec/warps/control.h"
 #include "emulator/exec/execute.h"
-#include "emulator/exec/meeting.h"
+#include "emulator/exec/warps/meeting.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Batches of copies; see batch_copy.h. The rules are those of cuMemcpyBatchAsync of cuda.h.
 #include "emulator/graph/batch_copy.h"
 
-#include "emulator/driver/copy.h"
+#include "emulator/driver/memory/copy.h"
 #include "emulator/exec/draws.h"
 #include "emulator/graph/node_params.h"
 

@@ -3,7 +3,7 @@
 #include "emulator/graph/conditional.h"
 
 #include "emulator/driver/driver.h"
-#include "emulator/driver/launch.h"
+#include "emulator/driver/code/launch.h"
 #include "emulator/graph/node_run.h"
 
 #include <algorithm>

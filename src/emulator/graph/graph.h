@@ -6,7 +6,7 @@
 // Driver::mutex.
 #pragma once
 
-#include "emulator/driver/work.h"
+#include "emulator/driver/schedule/work.h"
 
 #include <unordered_map>
 

@@ -1,7 +1,7 @@
 // Running what the device executes: nodes of a launch, and work in streams.
 #pragma once
 
-#include "emulator/driver/activity.h"
+#include "emulator/driver/schedule/activity.h"
 #include "emulator/graph/order_check.h"
 
 namespace cugrt::emulator::api {

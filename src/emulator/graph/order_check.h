@@ -13,7 +13,7 @@
 // node has touched what the nodes in it have.
 #pragma once
 
-#include "emulator/driver/stream_order.h"
+#include "emulator/driver/schedule/stream_order.h"
 #include "emulator/graph/graph.h"
 
 #include <mutex>

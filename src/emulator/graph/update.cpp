@@ -6,7 +6,7 @@
 #include "emulator/graph/batch_copy.h"
 #include "emulator/graph/conditional.h"
 
-#include "emulator/driver/copy.h"
+#include "emulator/driver/memory/copy.h"
 #include "emulator/graph/memory_ops.h"
 
 #include <algorithm>

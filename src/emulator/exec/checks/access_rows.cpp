@@ -26,7 +26,7 @@ constexpr Rows make_rows() {
   rows[size_t(OpId::id)] = {Kind::store, k##space, sizeof(T), elements};
 #define ATOM(id, names, T, cls, ...)                                                               \
   rows[size_t(OpId::id)] = {Kind::atomic, ptx::Space::none, sizeof(T)};
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 #define ROWS(count)                                                                                \
   rows[size_t(OpId::ldmatrix_x##count)] = {Kind::matrix, ptx::Space::none, 16, count};             \
   rows[size_t(OpId::ldmatrix_x##count##_trans)] = {                                                \

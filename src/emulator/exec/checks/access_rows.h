@@ -1,8 +1,8 @@
 // What each operation of opcodes.def does to memory: what the checks go by.
 #pragma once
 
-#include "emulator/exec/handlers.h"
-#include "emulator/exec/warp.h"
+#include "emulator/exec/opcodes/handlers.h"
+#include "emulator/exec/warps/warp.h"
 
 namespace cugrt::emulator {
 

@@ -4,7 +4,7 @@
 // executed: a launch that is not recorded pays nothing. Every worker fills a set of its own.
 #pragma once
 
-#include "emulator/exec/warp.h"
+#include "emulator/exec/warps/warp.h"
 
 #include <array>
 #include <atomic>

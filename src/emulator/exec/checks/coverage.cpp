@@ -1,7 +1,7 @@
 // A flag for each row, written out by a static destructor.
 #include "emulator/exec/checks/coverage.h"
 
-#include "emulator/exec/opcode.h"
+#include "emulator/exec/opcodes/opcode.h"
 
 #include <atomic>
 #include <cstdio>

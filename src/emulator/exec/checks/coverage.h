@@ -1,7 +1,7 @@
 // Which rows of the opcode table a process has executed: for the test that every row has a test.
 #pragma once
 
-#include "emulator/exec/handlers.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 namespace cugrt::emulator::coverage {
 

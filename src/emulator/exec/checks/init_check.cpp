@@ -2,7 +2,7 @@
 #include "emulator/exec/checks/init_check.h"
 
 #include "emulator/exec/checks/access_rows.h"
-#include "emulator/exec/cluster.h"
+#include "emulator/exec/units/cluster.h"
 #include "emulator/exec/memory.h"
 
 #include <algorithm>
@@ -226,7 +226,7 @@ void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
   }
 }
 
-// As exec/matrix.cpp loads: a lane gets two neighbouring elements of each matrix.
+// As exec/units/matrix.cpp loads: a lane gets two neighbouring elements of each matrix.
 void InitCheck::matrix_load(Warp &w, const Op *op, uint32_t lanes) {
   const AccessRow &row = access_row(op);
   uint32_t named = uint32_t((uint64_t(1) << (8 * row.count)) - 1);

@@ -23,7 +23,7 @@
 #pragma once
 
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/exec/warp.h"
+#include "emulator/exec/warps/warp.h"
 
 #include <string_view>
 #include <unordered_map>

@@ -3,9 +3,9 @@
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/init_check.h"
-#include "emulator/exec/control.h"
-#include "emulator/exec/matrix.h"
-#include "emulator/exec/operand_roles.h"
+#include "emulator/exec/warps/control.h"
+#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/opcodes/operand_roles.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -89,7 +89,7 @@ constexpr Widths kWidths[] = {
 #define ASYNC_COPY(id, ...) {},
 #define CLUSTER(id, ...) {},
 #define BARRIER(id, ...) {},
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 };
 
 /// Bits of lop3's result that depend on undefined bits: those that can be 0 and can be 1.
@@ -360,7 +360,7 @@ void InitCheck::call_parameter(Warp &w, const Op *op, uint32_t lanes, bool is_st
 }
 
 /// d = a * b + c: a row of d depends on a row of a, a column on a column of b, laid out as in
-/// exec/matrix.cpp.
+/// exec/units/matrix.cpp.
 void InitCheck::matrix_product(Warp &w, const Op *op, uint32_t lanes) {
   const auto &site = *static_cast<const MatrixSite *>(op->extra);
   struct Source {
@@ -410,7 +410,7 @@ void InitCheck::call_builtin(Warp &w, const Op *op, uint32_t lanes) {
                        : "a condition of the graph depends on");
 }
 
-/// As exec/matrix.cpp transposes: element by element.
+/// As exec/units/matrix.cpp transposes: element by element.
 void InitCheck::transposed(Warp &w, const Op *op, uint32_t lanes, Result &out) {
   const Taint *from = taint(w.current, op->a);
   for (uint32_t lane = 0; from && lane < kLanes; ++lane)

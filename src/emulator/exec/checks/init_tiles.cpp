@@ -4,7 +4,7 @@
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
-#include "emulator/exec/wmma.h"
+#include "emulator/exec/units/wmma.h"
 
 namespace cugrt::emulator {
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "emulator/exec/checks/accesses.h"
-#include "emulator/exec/cluster.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <map>
 #include <string>

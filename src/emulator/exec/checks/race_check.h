@@ -12,7 +12,7 @@
 // thread at a time.
 #pragma once
 
-#include "emulator/exec/warp.h"
+#include "emulator/exec/warps/warp.h"
 
 #include <array>
 #include <string>

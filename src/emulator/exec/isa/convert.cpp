@@ -198,14 +198,14 @@ template <bool Full, class D, class A> CUGRT_INLINE const Op *convert(const Op *
       return store_rounded<D>(a, mode) << 16 | store_rounded<D>(b, mode);                          \
     });                                                                                            \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 } // namespace
 
 void fill_convert(HandlerTable &table) {
 #define CONVERT(id, ...) table[size_t(OpId::id)] = {id<true>, id<false>};
 #define CONVERT_PACKED CONVERT
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

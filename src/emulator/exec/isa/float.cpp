@@ -63,7 +63,7 @@ inline bool plain(const Op *op) { return !(op->flags & (kFlagFtz | kFlagSat)); }
     id<Full>(op, w);                                                                               \
     return branch_to_target<Full>(op, w, guard_lanes<Full>(op, w, op->d));                         \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 } // namespace
 
@@ -72,12 +72,12 @@ void fill_float(HandlerTable &table) {
 #define F32_2 F32_1
 #define F32_3 F32_1
 #define COMPARE_F32 F32_1
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 void fill_float_branches(HandlerTable &table) {
 #define COMPARE_F32(id, ...) table[size_t(OpId::id)] = {id##_branch<true>, id##_branch<false>};
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

@@ -70,7 +70,7 @@ template <bool Packed, class F> inline u32 halves(F f) {
       return truth(__VA_ARGS__);                                                                   \
     });                                                                                            \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 } // namespace
 
@@ -79,7 +79,7 @@ void fill_half(HandlerTable &table) {
 #define HALF_2 HALF_1
 #define HALF_3 HALF_1
 #define COMPARE_HALF HALF_1
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

@@ -189,7 +189,7 @@ inline u32 tf32_even(u32 a) {
     id<Full>(op, w);                                                                               \
     return branch_to_target<Full>(op, w, guard_lanes<Full>(op, w, op->d));                         \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 } // namespace
 
@@ -199,12 +199,12 @@ void fill_integer(HandlerTable &table) {
 #define TERNARY UNARY
 #define QUATERNARY UNARY
 #define COMPARE UNARY
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 void fill_integer_branches(HandlerTable &table) {
 #define COMPARE(id, ...) table[size_t(OpId::id)] = {id##_branch<true>, id##_branch<false>};
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

@@ -4,8 +4,8 @@
 // emitted out of line.
 #pragma once
 
-#include "emulator/exec/handlers.h"
-#include "emulator/exec/warp.h"
+#include "emulator/exec/opcodes/handlers.h"
+#include "emulator/exec/warps/warp.h"
 
 #ifndef CUGRT_ISA
 #define CUGRT_ISA baseline

@@ -86,7 +86,7 @@ void fill_lanewise(HandlerTable &table) {
     table[size_t(OpId::id)] =                                                                      \
         both(handler.template operator()<true>(), handler.template operator()<false>());           \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

@@ -10,7 +10,7 @@
 // The check is of the whole extent, from the lowest to the highest address, against the allocation
 // that the operation touched last; what it does not settle goes through exec/memory.h, which also
 // names faults. Accesses through one unchanged register at several offsets are classified once: the
-// first leaves the shape in the warp (decode/address_groups.cpp).
+// first leaves the shape in the warp (decode/passes/address_groups.cpp).
 #include "emulator/exec/memory.h"
 
 #include "emulator/exec/isa/vectors.h"
@@ -356,14 +356,14 @@ CUGRT_INLINE const Op *access(const Op *op, Warp &w, ptx::Space space) {
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     return access<Full, true, T, count>(op, w, k##space);                                          \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 } // namespace
 
 void fill_memory(HandlerTable &table) {
 #define LOAD(id, ...) table[size_t(OpId::id)] = {id<true>, id<false>};
 #define STORE LOAD
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 }
 
 } // namespace cugrt::emulator::CUGRT_ISA

@@ -72,7 +72,7 @@ struct Modifiers {
     RoundingScope scope(op->rounding());                                                           \
     return unary<Full, D, A>(op, w, [](A a) { return D(a); });                                     \
   }
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 
 #if defined(__AVX512F__)
 template <bool Full> const Op *fma_f32_embedded(const Op *op, Warp &w) {
@@ -98,7 +98,7 @@ void fill_rounded(HandlerTable &table) {
 #define ROUNDED_2 ROUNDED_1
 #define ROUNDED_3 ROUNDED_1
 #define CONVERT_DIRECTED ROUNDED_1
-#include "emulator/exec/opcodes.def"
+#include "emulator/exec/opcodes/opcodes.def"
 #if defined(__AVX512F__)
   table[size_t(OpId::fma_f32_rounded)] = {fma_f32_embedded<true>, fma_f32_embedded<false>};
 #endif

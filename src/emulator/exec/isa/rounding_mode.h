@@ -3,7 +3,7 @@
 // which the memory clobbers hold in place.
 #pragma once
 
-#include "emulator/exec/op.h"
+#include "emulator/exec/opcodes/op.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
