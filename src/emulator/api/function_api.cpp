@@ -1,6 +1,6 @@
 // Functions: attributes, parameter layout, occupancy.
-#include "emulator/driver/device_limits.h"
 #include "emulator/driver/code/launch.h"
+#include "emulator/driver/device_limits.h"
 #include "emulator/graph/stream.h"
 
 #include <algorithm>

@@ -5,8 +5,8 @@
 
 #include "base/status.h"
 #include "emulator/exec/units/matrix.h"
-#include "emulator/exec/warps/warp.h"
 #include "emulator/exec/units/wmma.h"
+#include "emulator/exec/warps/warp.h"
 #include "emulator/ptx/module.h"
 
 #include <map>

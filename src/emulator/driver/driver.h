@@ -12,7 +12,6 @@
 // ours but, at last, StreamOrder and Findings.
 #pragma once
 
-#include "emulator/driver/schedule/activity.h"
 #include "emulator/driver/conditional_table.h"
 #include "emulator/driver/config.h"
 #include "emulator/driver/findings.h"
@@ -20,6 +19,7 @@
 #include "emulator/driver/handle_table.h"
 #include "emulator/driver/memory/memory_table.h"
 #include "emulator/driver/objects.h"
+#include "emulator/driver/schedule/activity.h"
 #include "emulator/driver/schedule/stream_order.h"
 #include "emulator/driver/schedule/work.h"
 

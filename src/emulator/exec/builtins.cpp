@@ -2,8 +2,8 @@
 // output declares and leaves to the device.
 #include "emulator/device/device_heap.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/warps/control.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/warps/control.h"
 
 #include <bit>
 #include <cinttypes>

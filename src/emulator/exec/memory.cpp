@@ -2,8 +2,8 @@
 #include "emulator/exec/memory.h"
 
 #include "emulator/device/device_heap.h"
-#include "emulator/exec/units/cluster.h"
 #include "emulator/exec/opcodes/operand_roles.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <cstring>
 

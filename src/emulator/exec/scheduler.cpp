@@ -9,12 +9,12 @@
 // or reads what others may write (volatile, relaxed, acquire, atomically): it waits for another
 // warp or block, however it counts. To find that early, the turn of a path that runs alone begins
 // short and grows for as long as registers change and nothing such is read.
-#include "emulator/exec/units/async_copy.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/warps/call_frames.h"
-#include "emulator/exec/units/cluster.h"
-#include "emulator/exec/warps/control.h"
 #include "emulator/exec/execute.h"
+#include "emulator/exec/units/async_copy.h"
+#include "emulator/exec/units/cluster.h"
+#include "emulator/exec/warps/call_frames.h"
+#include "emulator/exec/warps/control.h"
 #include "emulator/exec/warps/meeting.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // conditional.h.
 #include "emulator/graph/conditional.h"
 
-#include "emulator/driver/driver.h"
 #include "emulator/driver/code/launch.h"
+#include "emulator/driver/driver.h"
 #include "emulator/graph/node_run.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #include "emulator/graph/batch_copy.h"
 #include "emulator/graph/conditional.h"
 
-#include "emulator/driver/memory/copy.h"
 #include "emulator/driver/code/launch.h"
+#include "emulator/driver/memory/copy.h"
 #include "emulator/graph/memory_ops.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Device nodes of launches; see node_run.h.
 #include "emulator/graph/node_run.h"
 
-#include "emulator/driver/memory/copy.h"
 #include "emulator/driver/code/launch.h"
+#include "emulator/driver/memory/copy.h"
 #include "emulator/graph/batch_copy.h"
 
 namespace cugrt::emulator::api {

@@ -1,8 +1,8 @@
 // The order of nodes and the check of it; see order_check.h.
 #include "emulator/graph/order_check.h"
 
-#include "emulator/driver/memory/access_text.h"
 #include "emulator/driver/driver.h"
+#include "emulator/driver/memory/access_text.h"
 
 #include <algorithm>
 

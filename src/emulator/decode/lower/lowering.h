@@ -5,8 +5,8 @@
 #include "emulator/decode/decoder.h"
 #include "emulator/decode/layout.h"
 #include "emulator/decode/passes/passes.h"
-#include "emulator/exec/warps/control.h"
 #include "emulator/exec/opcodes/opcode.h"
+#include "emulator/exec/warps/control.h"
 
 #include <map>
 #include <span>

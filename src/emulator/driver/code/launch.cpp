@@ -3,9 +3,9 @@
 
 #include "emulator/device/device_heap.h"
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/driver/device_limits.h"
 #include "emulator/driver/code/module.h"
 #include "emulator/driver/code/register_count.h"
+#include "emulator/driver/device_limits.h"
 
 #include <algorithm>
 #include <atomic>

@@ -2,8 +2,8 @@
 #include "emulator/exec/checks/init_check.h"
 
 #include "emulator/exec/checks/access_rows.h"
-#include "emulator/exec/units/cluster.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
 

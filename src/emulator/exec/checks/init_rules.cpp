@@ -3,9 +3,9 @@
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/init_check.h"
-#include "emulator/exec/warps/control.h"
-#include "emulator/exec/units/matrix.h"
 #include "emulator/exec/opcodes/operand_roles.h"
+#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/warps/control.h"
 
 #include <algorithm>
 #include <type_traits>

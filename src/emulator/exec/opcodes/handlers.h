@@ -48,8 +48,8 @@ using HandlerTable = std::array<HandlerPair, kOpCount>;
 
 /// Handlers for this machine's instruction set, chosen once.
 const HandlerTable &handlers();
-/// Of comparisons that also branch on their result (decode/passes/compare_branch.cpp); null for other
-/// rows.
+/// Of comparisons that also branch on their result (decode/passes/compare_branch.cpp); null for
+/// other rows.
 const HandlerTable &branch_handlers();
 /// "v2", "v3", "v4" or "baseline".
 const char *handler_isa();

@@ -44,8 +44,9 @@ enum OpFlags : uint16_t {
   // Of isspacep, in the place of the arithmetic ones: not that of other blocks of the cluster.
   kFlagOwnShared = 1,
   // Of loads and stores, likewise:
-  kShapeMask = 3,      // which of Warp::shapes
-  kFlagKnownShape = 4, // an access before this one has left it there; decode/passes/address_groups.cpp
+  kShapeMask = 3, // which of Warp::shapes
+  kFlagKnownShape =
+      4, // an access before this one has left it there; decode/passes/address_groups.cpp
 };
 
 enum class Rounding : uint8_t { nearest, zero, down, up };

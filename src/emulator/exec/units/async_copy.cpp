@@ -2,14 +2,14 @@
 //
 // Addresses are checked where the copy is issued. The bytes land, all at once, at the wait that
 // covers the copy's group; a program that reads the destination earlier sees what was there before.
-// Bulk copies to shared memory land when a barrier is asked (exec/units/mbarrier.h), those from it at the
-// wait for their group, which also has read them. Groups are a thread's own: commit_group ends the
-// one that its copies since the last belong to.
+// Bulk copies to shared memory land when a barrier is asked (exec/units/mbarrier.h), those from it
+// at the wait for their group, which also has read them. Groups are a thread's own: commit_group
+// ends the one that its copies since the last belong to.
 #include "emulator/exec/units/async_copy.h"
 
-#include "emulator/exec/units/cluster.h"
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
 #include <cstring>

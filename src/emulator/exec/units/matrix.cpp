@@ -12,8 +12,8 @@
 #include "emulator/exec/units/matrix.h"
 
 #include "emulator/exec/common.h"
-#include "emulator/exec/units/matrix_element.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/units/matrix_element.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
 // Arrivals, expected bytes and questions at mbarrier objects; see mbarrier.h.
 #include "emulator/exec/units/mbarrier.h"
 
-#include "emulator/exec/units/async_copy.h"
-#include "emulator/exec/units/cluster.h"
 #include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/units/async_copy.h"
+#include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
 #include <cstring>

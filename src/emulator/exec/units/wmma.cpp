@@ -3,8 +3,8 @@
 #include "emulator/exec/units/wmma.h"
 
 #include "emulator/exec/common.h"
-#include "emulator/exec/units/matrix_element.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/units/matrix_element.h"
 
 #include <cstring>
 
