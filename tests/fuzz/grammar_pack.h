@@ -11,8 +11,9 @@ namespace cugrt::test::grammar {
 inline std::string pack_file(Choices &c, const std::vector<std::string> &plans, size_t kernels) {
   using namespace runtime;
   std::vector<std::string> images;
-  PackContents contents{
-      c.one_of<std::string_view>({"main", "", "a/b", "two words"}), {}, {}, {}, {}};
+  PackContents contents;
+  contents.module_name = c.one_of<std::string_view>({"main", "", "a/b", "two words"});
+  contents.notes = c.one_of<std::string_view>({"", "\x80", "no notes"});
   const size_t plan_count = c.chance(8) ? c.times() : 1 + c.below(plans.size());
   for (size_t i = 0; i < plan_count; ++i)
     contents.plans.push_back(plans[c.chance(8) ? c.below(plans.size()) : i % plans.size()]);

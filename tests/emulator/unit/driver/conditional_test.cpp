@@ -1,5 +1,6 @@
 // Conditional nodes: what they run, what they may hold, and what a graph with them may not do.
 #include "emulator/unit/driver/graph_builder.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -427,11 +428,11 @@ TEST_CASE("The DOT form shows conditional nodes with their bodies") {
   Conditional node =
       conditional(graph.graph, make_handle(graph.graph, 4), CU_GRAPH_COND_TYPE_SWITCH, 2);
   kernels.affine(node.bodies[1], cell, 0, 1);
-  std::string path = std::tmpnam(nullptr);
+  TemporaryFolder folder;
+  const std::string path = folder.path + "/graph.dot";
   OK(CU(cuGraphDebugDotPrint)(graph.graph, path.c_str(),
                               CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS));
   std::string text = read_text(path);
-  std::remove(path.c_str());
   CHECK(text.find("CONDITIONAL\\nSWITCH") != std::string::npos);
   CHECK(text.find("default 4") != std::string::npos);
   CHECK(text.find("affine") != std::string::npos);
