@@ -14,12 +14,12 @@
 //
 // Options: those of operands.cuh, INTEGERS for conv_integer; of fusion.cuh and assume.cuh.
 
-#include "convolution/operands.cuh"
-#include "convolution/volume.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
+#include "convolution/operands.cuh"
+#include "convolution/volume.cuh"
 
 #define DIRECT_PARAMETERS                                                                          \
   const X *__restrict__ x, const W *__restrict__ w,                                                \

@@ -11,12 +11,12 @@
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; HAS_BIAS.
 
-#include "convolution/volume.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/floating.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
+#include "convolution/volume.cuh"
 
 #include "convolution/conv_transpose_register.cuh"
 

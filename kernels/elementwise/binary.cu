@@ -8,9 +8,9 @@
 // number.cuh, vectors.cuh, walk.cuh and assume.cuh. y may be the same tensor as an operand of its
 // shape and size of elements.
 
-#include "elementwise/operations.cuh"
 #include "shared/assume.cuh"
 #include "shared/number.cuh"
+#include "elementwise/operations.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 

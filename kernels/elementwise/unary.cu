@@ -5,9 +5,9 @@
 // whose result is a bool; those of number.cuh, vectors.cuh and assume.cuh. x and y may be the same
 // tensor, where their elements have one size.
 
-#include "elementwise/operations.cuh"
 #include "shared/assume.cuh"
 #include "shared/number.cuh"
+#include "elementwise/operations.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 

@@ -9,11 +9,11 @@
 // Options: -DFORMAT, a name of block_formats.cuh or its number; REPACKED: the layout is that of
 // repacked.cuh; WIDE_IDS: ids are of 64 bits; those of floating.cuh and assume.cuh.
 
-#include "index/positions.cuh"
-#include "linear/repacked.cuh"
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"
+#include "index/positions.cuh"
 #include "shared/programmatic.cuh"
+#include "linear/repacked.cuh"
 
 #ifdef WIDE_IDS
 typedef long long Id;

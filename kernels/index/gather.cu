@@ -12,9 +12,9 @@
 // Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
 // assume.cuh.
 
-#include "index/positions.cuh"
 #include "shared/assume.cuh"
 #include "shared/bytes.cuh"
+#include "index/positions.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 

@@ -2,9 +2,9 @@
 //
 // Options: those of number.cuh and assume.cuh.
 
-#include "elementwise/operations.cuh"
 #include "shared/assume.cuh"
 #include "shared/number.cuh"
+#include "elementwise/operations.cuh"
 #include "shared/programmatic.cuh"
 
 extern "C" __global__ void range(T *y, long long count, Parameter start, Parameter delta) {

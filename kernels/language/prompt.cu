@@ -13,8 +13,8 @@
 //   entry         block   grid
 //   prompt_rows   64      ceil(rows / 64)
 
-#include "language/sampler.cuh"
 #include "shared/programmatic.cuh"
+#include "language/sampler.cuh"
 
 extern "C" __global__ void prompt_rows(const int *__restrict__ request, const int *__restrict__ ids,
                                        int *__restrict__ counts, int *__restrict__ positions,

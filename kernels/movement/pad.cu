@@ -8,10 +8,10 @@
 //
 // Options: MODE 0, 1 or 2; MAX_RANK 4 or 8; those of bytes.cuh and assume.cuh.
 
-#include "index/positions.cuh"
 #include "shared/assume.cuh"
 #include "shared/bytes.cuh"
 #include "shared/dimensions.cuh"
+#include "index/positions.cuh"
 #include "shared/programmatic.cuh"
 
 extern "C" __global__ void pad(const T *__restrict__ x, T *__restrict__ y, long long count,

@@ -27,9 +27,9 @@
 // Options: HAS_HIDDEN, HAS_CELL (else 0), HAS_PEEPHOLES, HAS_BIAS, HAS_LENGTHS, WIDE_LENGTHS for
 // i64; REVERSE; ACTIVATION; MAX_WIDTH, no less than hidden; those of floating.cuh and assume.cuh.
 
-#include "elementwise/elementwise.cuh"
 #include "shared/assume.cuh"
 #include "shared/block_reduce.cuh"
+#include "elementwise/elementwise.cuh"
 #include "shared/device_symbol.cuh"
 #include "shared/floating.cuh"
 #include "shared/programmatic.cuh"

@@ -17,8 +17,8 @@
 // Options: SPLIT for the entries of rows that are cut; SMALLEST, LAST; those of number.cuh and
 // assume.cuh; the places of fusion.cuh, where what is stored is a position, not an element.
 
-#include "language/candidate.cuh"
 #include "shared/assume.cuh"
+#include "language/candidate.cuh"
 #include "shared/programmatic.cuh"
 
 #ifndef RESULT
