@@ -5,6 +5,11 @@
 // w_zero_step channels (0: one for all); else those of floating.cuh.
 #pragma once
 
+// First, since a file's text stands once, and what is for bytes includes it, too.
+#ifndef INTEGERS
+#include "shared/floating.cuh"
+#endif
+
 #ifdef INTEGERS
 #include "shared/byte_sums.cuh"
 #include "shared/byte_tile.cuh"
@@ -19,7 +24,6 @@ typedef unsigned char W;
 typedef signed char W;
 #endif
 #else
-#include "shared/floating.cuh"
 typedef T X;
 typedef T W;
 #endif
