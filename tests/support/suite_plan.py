@@ -57,6 +57,7 @@ WITHOUT_CHECKS = {
     "differential_groups_forgetful": ("all", "its driver forgets to wait, and they would tell"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
+    "unit_driver": ("leak", "as fault_runtime, in its case of failing calls"),
     "fault_demo": ("leak", "as fault_runtime"),
     "python": ("leak", "what is alive when an interpreter ends goes with the process; its own test counts"),
     **{name: ("leak", "as python") for name in ("relax_0.25", "relax_0.26", "relax_0.27", "relax_modules",
