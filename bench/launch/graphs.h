@@ -33,6 +33,6 @@ struct TransformerSize {
 /// %x: [b, s, width]. Layers share their weights, so that memory does not grow with them.
 std::string transformer_text(const TransformerSize &size);
 /// Launches of one layer, by which a number of nodes is made up.
-inline constexpr uint32_t kTransformerLaunches = 9;
+inline constexpr uint32_t kTransformerLaunches = 7;
 
 } // namespace cugrt::bench

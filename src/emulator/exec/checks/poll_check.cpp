@@ -36,7 +36,7 @@ void PollCheck::turned(const Cluster &cluster, BlockState state) {
       else if (kind == AccessKind::strong_read && !memory_.is_shared(range.begin))
         polled.add(AccessKind::read, range.begin, range.end - range.begin);
     });
-  turn_ = {};
+  turn_ = {.before_wait = {}, .after_wait = {}, .counts = turn_.counts, .loaded = {}};
   Active &own = active_[&cluster];
   const bool runs = state == BlockState::running;
   if (runs && own.ran && written.empty() && !polled.empty()) {
