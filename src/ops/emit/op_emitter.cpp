@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/type/state_scope.h"
 
-#include <ranges>
 
 namespace cugrt::codegen {
 
@@ -50,11 +49,13 @@ static ir::TypeId type_of_counters(OpEmitter &op, ir::ExprId count) {
 void add_counters(OpEmitter &op, KernelLaunch &launch, ir::ExprId count) {
   const ir::TypeId type = type_of_counters(op, count);
   const ir::Function &function = op.builder().function();
-  if (!op.builder().in_nested_block())
-    for (const ir::Binding &binding : function.blocks[0].bindings | std::views::reverse)
-      if (binding.kind == ir::BindingKind::alloc_tensor &&
-          function.value(binding.result()).type == type)
-        return launch.inout("counters", binding.result());
+  if (!op.builder().in_nested_block()) {
+    const auto &bindings = function.blocks[0].bindings;
+    for (auto binding = bindings.rbegin(); binding != bindings.rend(); ++binding)
+      if (binding->kind == ir::BindingKind::alloc_tensor &&
+          function.value(binding->result()).type == type)
+        return launch.inout("counters", binding->result());
+  }
   launch.inout("counters", alloc_counters(op, type, count));
 }
 
