@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/type/state_scope.h"
 
-
 namespace cugrt::codegen {
 
 namespace {
