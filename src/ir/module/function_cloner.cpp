@@ -93,6 +93,24 @@ ValueId FunctionCloner::bind_value(BindingKind kind, std::string_view hint, Valu
                        std::span(&name, 1), std::span(&type, 1));
 }
 
+Result<ValueId> FunctionCloner::bind_op(Op op, std::span<const Operand> operands,
+                                        std::span<const Attribute> attributes,
+                                        std::string_view hint, SourceLocation location) {
+  std::vector<TypeId> types;
+  for (const Operand &operand : operands)
+    types.push_back(operand.kind == Operand::Kind::value
+                        ? builder_.function().value(operand.value()).type
+                        : TypeId());
+  CUGRT_ASSIGN(const std::vector<TypeId> results,
+               infer_op(module_, op, types, attributes, &builder_.function()));
+  Binding binding{};
+  binding.kind = BindingKind::op;
+  binding.callee = static_cast<uint32_t>(op);
+  binding.location = location;
+  const std::string name(hint);
+  return builder_.bind(binding, operands, {}, attributes, std::span(&name, 1), results);
+}
+
 Status FunctionCloner::copy(const Binding &binding) {
   Binding target = binding;
   CUGRT_TRY(copy_blocks(binding, target));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ir/module/builder.h"
+#include "ir/module/op.h"
 
 namespace cugrt::ir {
 
@@ -54,6 +55,12 @@ protected:
   /// Appends a binding of no operands or one, that has one result and a place in the text.
   ValueId bind_value(BindingKind kind, std::string_view hint, ValueId operand,
                      std::span<const ExprId> exprs, TypeId type, SourceLocation location);
+
+  /// Appends an op of operands of the target, some of which may be absent, and of the one result
+  /// that it infers. Errors are those of infer_op.
+  Result<ValueId> bind_op(Op op, std::span<const Operand> operands,
+                          std::span<const Attribute> attributes, std::string_view hint,
+                          SourceLocation location);
 
   void map(ValueId from, ValueId to) { values_[from.index] = to; }
   ValueId mapped(ValueId value) const;

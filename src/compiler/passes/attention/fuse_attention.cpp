@@ -101,25 +101,15 @@ private:
   /// status_, and what is made of it then is not used.
   ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes,
              std::string_view hint) {
-    std::vector<Operand> given;
-    std::vector<TypeId> types;
-    for (ValueId value : operands) {
-      given.push_back(value.valid() ? Operand::of(value) : Operand{});
-      types.push_back(value.valid() ? builder().function().value(value).type : TypeId());
-    }
     if (!status_.ok())
       return {};
-    auto results = ir::infer_op(module(), op, types, attributes, &builder().function());
-    if (!results.ok()) {
-      status_ = results.take_status();
-      return {};
-    }
-    Binding made{};
-    made.kind = BindingKind::op;
-    made.callee = uint32_t(op);
-    made.location = location_;
-    const std::string name(hint);
-    return builder().bind(made, given, {}, attributes, std::span(&name, 1), *results);
+    std::vector<Operand> given;
+    for (ValueId value : operands)
+      given.push_back(value.valid() ? Operand::of(value) : Operand{});
+    Result<ValueId> made = bind_op(op, given, attributes, hint, location_);
+    if (!made.ok())
+      status_ = made.take_status();
+    return made.ok() ? *made : ValueId();
   }
   ValueId shape(const Dims &dims) {
     return bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims), location_);

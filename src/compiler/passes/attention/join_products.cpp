@@ -161,18 +161,9 @@ private:
   Result<ValueId> op(Op op, const std::vector<ValueId> &operands, std::vector<Attribute> attributes,
                      const std::string &name, SourceLocation location) {
     std::vector<Operand> given;
-    std::vector<TypeId> types;
-    for (ValueId value : operands) {
+    for (ValueId value : operands)
       given.push_back(Operand::of(value));
-      types.push_back(builder().function().value(value).type);
-    }
-    CUGRT_ASSIGN(const std::vector<TypeId> results,
-                 ir::infer_op(module(), op, types, attributes, &builder().function()));
-    Binding made{};
-    made.kind = BindingKind::op;
-    made.callee = uint32_t(op);
-    made.location = location;
-    return builder().bind(made, given, {}, attributes, std::span(&name, 1), results);
+    return bind_op(op, given, attributes, name, location);
   }
 
   Status emit(const Joined &joined, const Binding &attention) {

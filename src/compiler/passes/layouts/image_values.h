@@ -238,17 +238,9 @@ protected:
   ValueId bind_inferred(Op op, std::span<const Operand> operands,
                         std::span<const ir::Attribute> attributes, const std::string &name,
                         SourceLocation location) {
-    std::vector<ir::TypeId> types;
-    for (const Operand &operand : operands)
-      types.push_back(builder().function().value(operand.value()).type);
-    const auto results = ir::infer_op(module(), op, types, attributes);
-    CUGRT_CHECK(results.ok());
-    Binding made{};
-    made.kind = BindingKind::op;
-    made.callee = static_cast<uint32_t>(op);
-    made.location = location;
-    return builder().bind(made, operands, {}, attributes, std::span(&name, 1),
-                          std::span(results->data(), 1));
+    const auto made = bind_op(op, operands, attributes, name, location);
+    CUGRT_CHECK(made.ok());
+    return *made;
   }
 
   ValueId shape_of(const std::vector<ir::ExprId> &dims, SourceLocation location) {

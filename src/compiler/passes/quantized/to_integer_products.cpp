@@ -128,26 +128,17 @@ private:
 
   /// The first error stays in status_, and what is made then is not used.
   ValueId op(Op op, std::initializer_list<ValueId> operands, std::vector<Attribute> attributes) {
-    std::vector<Operand> given;
-    std::vector<TypeId> types;
-    for (ValueId value : operands) {
-      given.push_back(value.valid() ? Operand::of(value) : Operand{});
-      types.push_back(value.valid() ? builder().function().value(value).type : TypeId());
-    }
-    while (!given.empty() && given.back().kind == Operand::Kind::none)
-      given.pop_back(), types.pop_back();
     if (!status_.ok())
       return {};
-    auto results = ir::infer_op(module(), op, types, attributes, &builder().function());
-    if (!results.ok()) {
-      status_ = results.take_status();
-      return {};
-    }
-    Binding made{};
-    made.kind = BindingKind::op;
-    made.callee = uint32_t(op);
-    made.location = location_;
-    return builder().bind(made, given, {}, attributes, std::span(&hint_, 1), *results);
+    std::vector<Operand> given;
+    for (ValueId value : operands)
+      given.push_back(value.valid() ? Operand::of(value) : Operand{});
+    while (!given.empty() && given.back().kind == Operand::Kind::none)
+      given.pop_back();
+    Result<ValueId> made = bind_op(op, given, attributes, hint_, location_);
+    if (!made.ok())
+      status_ = made.take_status();
+    return made.ok() ? *made : ValueId();
   }
   ValueId cast(ValueId x, DType to) {
     return !status_.ok() || made_type(x).dtype == to ? x : op(Op::cast, {x}, {{"dtype", to}});
