@@ -29,14 +29,6 @@
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 
-#ifdef SPLIT
-#define SPLIT_PARAMETERS int *parts, unsigned *__restrict__ counters, long long splits,
-#define SPLIT_ARGUMENTS parts, counters, splits,
-#else
-#define SPLIT_PARAMETERS
-#define SPLIT_ARGUMENTS
-#endif
-
 #define PARAMETERS                                                                                 \
   const X *__restrict__ x, const W *__restrict__ w,                                                \
       X_ZERO_PARAMETER W_ZERO_PARAMETER SPLIT_PARAMETERS OUT *__restrict__ y, long long batch,     \

@@ -68,14 +68,6 @@ constexpr bool kColumnsOfB = true;
 constexpr bool kColumnsOfB = false;
 #endif
 
-#ifdef SPLIT
-#define SPLIT_PARAMETERS int *parts, unsigned *__restrict__ counters, long long splits,
-#define SPLIT_ARGUMENTS parts, counters, splits,
-#else
-#define SPLIT_PARAMETERS
-#define SPLIT_ARGUMENTS
-#endif
-
 #define PARAMETERS                                                                                 \
   const A *__restrict__ a, const B *__restrict__ b,                                                \
       A_ZERO_PARAMETER B_ZERO_PARAMETER SPLIT_PARAMETERS OUT *__restrict__ y, long long batch,     \

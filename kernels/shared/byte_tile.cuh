@@ -21,6 +21,15 @@
 #include "shared/join_splits.cuh"
 #include "shared/mma.cuh"
 
+// What a kernel whose blocks share tiles takes for them.
+#ifdef SPLIT
+#define SPLIT_PARAMETERS int *parts, unsigned *__restrict__ counters, long long splits,
+#define SPLIT_ARGUMENTS parts, counters, splits,
+#else
+#define SPLIT_PARAMETERS
+#define SPLIT_ARGUMENTS
+#endif
+
 template <class Byte> constexpr bool kHasSign = Byte(-1) < Byte(0);
 
 // sum + the products of two words' bytes, which have signs. NVRTC 12 declares __dp4a and has no
