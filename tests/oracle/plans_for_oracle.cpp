@@ -43,8 +43,8 @@ constexpr FlawName kFlaws[] = {
 #define FLAW(name, of) {#name, [](Flaws &flaws) -> bool & { return flaws.of.name; }},
     FLAW(pool_outlives_branch, slots)
     FLAW(repeated_part_breaks, slots)
-    FLAW(control_keeps_region, seed.walk)
-    FLAW(match_keeps_region, seed.walk)
+    FLAW(control_keeps_region, seed)
+    FLAW(match_keeps_region, seed)
     FLAW(results_are_no_uses, seed)
     FLAW(conditions_are_no_uses, seed)
     FLAW(matches_are_no_uses, seed)
@@ -52,9 +52,9 @@ constexpr FlawName kFlaws[] = {
     FLAW(merge_ignores_calls, seed)
     FLAW(unused_storage_breaks_merge, seed)
     FLAW(allocation_at_first_storage, seed)
-    FLAW(aliases_hide_symbols, seed.walk)
-    FLAW(results_hide_symbols, seed.walk)
-    FLAW(equal_in_any_bounds, seed.walk)
+    FLAW(aliases_hide_symbols, seed)
+    FLAW(results_hide_symbols, seed)
+    FLAW(equal_in_any_bounds, seed)
 #undef FLAW
 };
 // clang-format on

@@ -1,5 +1,5 @@
 // The published analysis with defects of the published pass turned back on, for tests that compare
-// with it. Those that need the walk are switches of the analysis; the rest is done to its result.
+// with it: they are done to the module that the walk reads, or to its result.
 #pragma once
 
 #include "compiler/planner/published/parts.h"
@@ -8,7 +8,17 @@ namespace cugrt::test {
 
 /// Each member turns one defect on.
 struct PublishedFlaws {
-  plan::PublishedFlaws walk{};
+  /// A region stays open over `if` (and `while`), and takes in what follows.
+  bool control_keeps_region = false;
+  /// Likewise over a match.
+  bool match_keeps_region = false;
+  /// Aliases and tuple elements add no symbols to the key.
+  bool aliases_hide_symbols = false;
+  /// The types of an extern call's results add none either, and may have symbols that are not
+  /// captured.
+  bool results_hide_symbols = false;
+  /// Regions are equal whatever the bounds of their symbols and the scopes of their storages.
+  bool equal_in_any_bounds = false;
   /// What a block returns or yields does not make a lifted value an output of its region.
   bool results_are_no_uses = false;
   /// Nor does the condition of an `if`, nor the operands of a `while`.
@@ -25,6 +35,7 @@ struct PublishedFlaws {
   bool views_hide_results = false;
   /// Functions share merged storages even when one calls the other.
   bool merge_ignores_calls = false;
+  friend bool operator==(const PublishedFlaws &, const PublishedFlaws &) = default;
 };
 
 /// Storages that hold results, as published: backwards from these, through aliases and tuples.
@@ -209,18 +220,116 @@ inline std::vector<ir::ValueId> find_undefined(const ir::Function &function,
   return UndefinedUses(function, published).take();
 }
 
+/// Symbols of regions anew, in order of occurrence, without those that only aliases and tuple
+/// elements see.
+inline void hide_alias_symbols(const ir::Module &module, const ir::Function &function,
+                               plan::PublishedFunction &published) {
+  const std::vector<const ir::Binding *> bindings = plan::bindings_in_order(function);
+  for (plan::PublishedRegion &region : published.regions) {
+    region.symbols.clear();
+    auto expr = [&](ir::ExprId e) {
+      std::vector<ir::SymbolId> symbols;
+      if (e.valid())
+        module.exprs.collect_symbols(e, symbols);
+      for (ir::SymbolId symbol : symbols)
+        if (std::find(region.symbols.begin(), region.symbols.end(), symbol) == region.symbols.end())
+          region.symbols.push_back(symbol);
+    };
+    auto type = [&](auto &self, ir::TypeId id) -> void {
+      const ir::Type &t = module.types[id];
+      const bool has_dims = t.kind == ir::TypeKind::tensor || t.kind == ir::TypeKind::shape;
+      for (size_t i = 0; has_dims && i < t.dims.size() + t.strides.size(); ++i)
+        expr(i < t.dims.size() ? t.dims[i] : t.strides[i - t.dims.size()]);
+      for (ir::TypeId field : t.fields)
+        self(self, field);
+    };
+    for (uint32_t number : region.bindings) {
+      const ir::Binding &b = *bindings[number];
+      if (b.kind == ir::BindingKind::alias || b.kind == ir::BindingKind::tuple_element)
+        continue;
+      for (const ir::Operand &operand : function.operands_of(b))
+        if (operand.kind == ir::Operand::Kind::value)
+          type(type, function.value(operand.value()).type);
+        else if (operand.kind == ir::Operand::Kind::expr)
+          expr(operand.expr());
+      const bool tensor = b.kind == ir::BindingKind::alloc_tensor;
+      if (tensor)
+        expr(function.exprs_of(b)[0]);
+      if (tensor || b.kind == ir::BindingKind::view || b.kind == ir::BindingKind::extern_call)
+        for (uint32_t i = 0; i < b.result_count; ++i)
+          type(type, function.value(b.result(i)).type);
+      if (b.kind == ir::BindingKind::view)
+        expr(function.exprs_of(b)[0]);
+    }
+  }
+}
+
+/// The module with bindings in place of which the walk meets what the flawed pass does: what has
+/// no rule keeps regions open, and a launch adds no symbols of its results.
+inline ir::Module as_flawed_walk_sees_it(ir::Module module, const PublishedFlaws &flaws) {
+  for (ir::Function &function : module.functions)
+    for (ir::Block &block : function.blocks)
+      for (ir::Binding &b : block.bindings)
+        if (b.kind == ir::BindingKind::match_shape ? flaws.match_keeps_region
+                                                   : b.blocks.count && flaws.control_keeps_region)
+          b.kind = ir::BindingKind::literal;
+        else if (b.kind == ir::BindingKind::extern_call && flaws.results_hide_symbols &&
+                 module.callee_names[b.callee].rfind("vm.builtin", 0) != 0)
+          b.kind = ir::BindingKind::launch;
+  return module;
+}
+
+/// The module without bounds of symbols, scopes, and sizes of storages.
+inline ir::Module without_bounds(ir::Module module) {
+  ir::TypePool types;
+  std::vector<ir::TypeId> now;
+  for (uint32_t i = 0; i < module.types.size(); ++i) {
+    ir::Type type = module.types[{i}];
+    type.scope = 0;
+    if (type.kind == ir::TypeKind::storage)
+      type.dims.clear();
+    for (ir::TypeId &field : type.fields)
+      field = now[field.index];
+    now.push_back(types.intern(std::move(type)));
+  }
+  module.types = std::move(types);
+  for (ir::Function &function : module.functions) {
+    for (ir::Symbol &symbol : function.symbols)
+      symbol.bounds = {0, INT64_MAX};
+    for (ir::Value &value : function.values)
+      value.type = now[value.type.index];
+  }
+  return module;
+}
+
+/// Rules of bindings whose regions are kept open are not those of their kinds.
 inline plan::PublishedAnalysis analyze_published(const ir::Module &module,
                                                  const PublishedFlaws &flaws = {}) {
-  plan::PublishedAnalysis analysis = plan::analyze_published_regions(module, flaws.walk);
+  if (flaws == PublishedFlaws{})
+    return plan::analyze_published(module);
+  plan::PublishedAnalysis analysis = plan::analyze_published_regions(module);
+  const ir::Module seen = as_flawed_walk_sees_it(module, flaws);
   for (uint32_t f = 0; f < module.functions.size(); ++f) {
     plan::PublishedFunction &function = analysis.functions[f];
-    const bool captured = !function.bindings.empty() &&
-                          function.bindings.front().rule == plan::PublishedRule::captured;
-    if (flaws.views_hide_results && !captured)
-      function = plan::find_published_regions(
-          module, module.functions[f], PublishedOutputs(module.functions[f]).take(), flaws.walk);
-    if (flaws.results_are_no_uses || flaws.conditions_are_no_uses || flaws.matches_are_no_uses)
-      FlawedOutputs(module.functions[f], flaws, function);
+    if (!function.bindings.empty() &&
+        function.bindings.front().rule == plan::PublishedRule::captured)
+      continue;
+    std::vector<bool> results(module.functions[f].values.size());
+    for (const plan::PublishedStorage &storage : function.storages)
+      results[storage.value.index] = storage.rule == plan::PublishedRule::result_storage;
+    if (flaws.views_hide_results)
+      results = PublishedOutputs(module.functions[f]).take();
+    function = plan::find_published_regions(seen, seen.functions[f], results);
+    for (plan::PublishedRegion &region : function.regions) { // named again behind a block
+      std::vector<ir::ValueId> once;
+      for (ir::ValueId input : region.inputs)
+        if (std::find(once.begin(), once.end(), input) == once.end())
+          once.push_back(input);
+      region.inputs = std::move(once);
+    }
+    if (flaws.aliases_hide_symbols)
+      hide_alias_symbols(seen, seen.functions[f], function);
+    FlawedOutputs(module.functions[f], flaws, function);
     for (const plan::PublishedStorage &storage : function.storages)
       if (flaws.allocation_at_first_storage && storage.lifted() && storage.used) {
         function.allocation = storage.binding;
@@ -235,7 +344,8 @@ inline plan::PublishedAnalysis analyze_published(const ir::Module &module,
           if (b.kind == ir::BindingKind::call)
             b.kind = ir::BindingKind::host_call;
   plan::merge_published_storages(merged, analysis);
-  plan::name_published_functions(module, flaws.walk, analysis);
+  plan::name_published_functions(flaws.equal_in_any_bounds ? without_bounds(module) : module,
+                                 analysis);
   return analysis;
 }
 

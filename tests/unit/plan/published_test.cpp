@@ -62,7 +62,7 @@ func @main(%c: bool, %w: tensor<[8], f32>) attributes {num_inputs = 1} {
 merged in @cuda_graph_alloc: global 32
 )");
   // The launch after the branch moves above it.
-  CHECK(analyzed(text, {.walk = {.control_keeps_region = true}}) == R"(
+  CHECK(analyzed(text, {.control_keeps_region = true}) == R"(
 @main
   %s: merged 0
   allocation before %s = alloc_storage "global", 32
@@ -100,7 +100,7 @@ func @main(%x: tensor<?, f32>, %w: tensor<[8], f32>, %y: tensor<[8], f32>) attri
     in (%w, %a) out ()
 merged in @cuda_graph_alloc: global 32
 )");
-  CHECK(analyzed(text, {.walk = {.match_keeps_region = true}}) == R"(
+  CHECK(analyzed(text, {.match_keeps_region = true}) == R"(
 @main
   %s: merged 0
   allocation before %s = alloc_storage "global", 32
@@ -456,7 +456,7 @@ func @main(%w: tensor<[8], f32>, %v: tensor<[m], f32>) attributes {num_inputs = 
     INFO(text);
     bool tuple = text.find("tuple") != std::string::npos; // which records its operands' symbols
     CHECK(analyzed(text).find("symbols (m)") != std::string::npos);
-    CHECK((analyzed(text, {.walk = {.aliases_hide_symbols = true}}).find("symbols (m)") !=
+    CHECK((analyzed(text, {.aliases_hide_symbols = true}).find("symbols (m)") !=
            std::string::npos) == tuple);
   }
 }
@@ -469,7 +469,7 @@ func @main(%x: tensor<[n], f32>, %w: tensor<[8], f32>) attributes {num_inputs = 
 }
 )";
   CHECK(analyzed(free) == "\n@main\n");
-  CHECK(analyzed(free, {.walk = {.results_hide_symbols = true}}) == R"(
+  CHECK(analyzed(free, {.results_hide_symbols = true}) == R"(
 @main
   region 0 @main_cuda_graph_capture
     %r = extern "make"(%w) : tensor<[n], f32>
@@ -511,8 +511,7 @@ TEST_CASE("regions that are written alike are one function, unless bounds or sco
   CHECK(lifted(one + layer("two", "global", 64, 16)) == shared);
   CHECK(lifted(one + layer("two", "global", 128, 16)) == shared); // a larger storage does as well
   CHECK(lifted(one + layer("two", "global", 32, 8)) == apart);
-  CHECK(lifted(one + layer("two", "global", 32, 8), {.walk = {.equal_in_any_bounds = true}}) ==
-        shared);
+  CHECK(lifted(one + layer("two", "global", 32, 8), {.equal_in_any_bounds = true}) == shared);
   CHECK(lifted(one + layer("two", "ipc", 64, 16)) == apart);
 }
 

@@ -21,7 +21,7 @@ static std::vector<bool> captured_functions(const ir::Module &module) {
   return captured;
 }
 
-PublishedAnalysis analyze_published_regions(const ir::Module &module, const PublishedFlaws &flaws) {
+PublishedAnalysis analyze_published_regions(const ir::Module &module) {
   Result<std::vector<uint32_t>> order = callees_first(module);
   CUGRT_CHECK(order.ok()); // the verifier refuses recursion
   PublishedAnalysis analysis;
@@ -38,15 +38,15 @@ PublishedAnalysis analyze_published_regions(const ir::Module &module, const Publ
     }
     std::vector<bool> result_storages =
         find_result_storages(module, function, parameters, parameters[f]);
-    analysis.functions[f] = find_published_regions(module, function, result_storages, flaws);
+    analysis.functions[f] = find_published_regions(module, function, result_storages);
   }
   return analysis;
 }
 
-PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFlaws &flaws) {
-  PublishedAnalysis analysis = analyze_published_regions(module, flaws);
+PublishedAnalysis analyze_published(const ir::Module &module) {
+  PublishedAnalysis analysis = analyze_published_regions(module);
   merge_published_storages(module, analysis);
-  name_published_functions(module, flaws, analysis);
+  name_published_functions(module, analysis);
   return analysis;
 }
 

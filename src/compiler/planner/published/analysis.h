@@ -18,23 +18,6 @@
 
 namespace cugrt::plan {
 
-/// Defects of the published pass within the walk. All are mended; each member turns
-/// one back on, for tests that compare with the published implementation. Not reachable from the
-/// public API.
-struct PublishedFlaws {
-  /// A region stays open over `if` (and `while`), and takes in what follows.
-  bool control_keeps_region = false;
-  /// Likewise over a match.
-  bool match_keeps_region = false;
-  /// Aliases and tuple elements add no symbols to the key.
-  bool aliases_hide_symbols = false;
-  /// The types of an extern call's results add none either, and may have symbols that are not
-  /// captured.
-  bool results_hide_symbols = false;
-  /// Regions are equal whatever the bounds of their symbols and the scopes of their storages.
-  bool equal_in_any_bounds = false;
-};
-
 /// The rule that decided about a binding. `subject` of PublishedBinding is what it was about.
 enum class PublishedRule : uint8_t {
   launch,              // every operand is static
@@ -118,11 +101,10 @@ struct PublishedAnalysis {
 
 /// The module must be verified. Functions that another one runs through run_or_capture, or takes
 /// storages from, are results of the pass and have no regions.
-PublishedAnalysis analyze_published(const ir::Module &module, const PublishedFlaws &flaws = {});
+PublishedAnalysis analyze_published(const ir::Module &module);
 
 /// The same without merged storages, names and capture indices, which the planner does not need.
-PublishedAnalysis analyze_published_regions(const ir::Module &module,
-                                            const PublishedFlaws &flaws = {});
+PublishedAnalysis analyze_published_regions(const ir::Module &module);
 
 /// A function's bindings by number.
 std::vector<const ir::Binding *> bindings_in_order(const ir::Function &function);

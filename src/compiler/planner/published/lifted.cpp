@@ -31,10 +31,9 @@ struct KeyHash {
 /// Writes the keys of one function's regions.
 class KeyWriter {
 public:
-  KeyWriter(const ir::Module &module, const ir::Function &function, ir::ExprPool &canonical,
-            const PublishedFlaws &flaws)
+  KeyWriter(const ir::Module &module, const ir::Function &function, ir::ExprPool &canonical)
       : module_(module), function_(function), domain_(function.symbol_domain(module.exprs)),
-        canonical_(canonical), flaws_(flaws), number_(function.values.size(), UINT32_MAX),
+        canonical_(canonical), number_(function.values.size(), UINT32_MAX),
         symbols_(function.symbols.size()) {}
 
   Key write(const PublishedRegion &region, std::span<const Binding *const> bindings) {
@@ -47,8 +46,7 @@ public:
     for (uint32_t i = 0; i < region.symbols.size(); ++i) {
       symbols_[region.symbols[i].index] = canonical_.symbol({i});
       const ir::Interval &bounds = domain_[region.symbols[i].index];
-      if (!flaws_.equal_in_any_bounds)
-        put(uint64_t(bounds.lower)), put(uint64_t(bounds.upper));
+      put(uint64_t(bounds.lower)), put(uint64_t(bounds.upper));
     }
     for (const ir::Constraint &constraint : function_.constraints)
       if (ir::is_over(module_.exprs, constraint, region.symbols)) {
@@ -85,7 +83,7 @@ private:
     put(uint64_t(2)), put(module_.exprs.copy_to(canonical_, expr, replacement(expr)).index);
   }
 
-  /// Symbols outside of the key, which only flaws let in, keep numbers of their own.
+  /// Symbols outside of the key keep numbers of their own.
   std::span<const ir::ExprId> replacement(ir::ExprId expr) {
     scratch_.clear();
     module_.exprs.collect_symbols(expr, scratch_);
@@ -103,9 +101,8 @@ private:
     const ir::Type &type = module_.types[id];
     put(uint64_t(type.kind) | uint64_t(type.dtype) << 8 | uint64_t(type.scalar) << 16 |
         uint64_t(type.known_shape) << 24);
-    if (!flaws_.equal_in_any_bounds)
-      put(type.scope);
-    if (type.kind == ir::TypeKind::storage && (!in_tuple || flaws_.equal_in_any_bounds))
+    put(type.scope);
+    if (type.kind == ir::TypeKind::storage && !in_tuple)
       return;
     put(type.dims.size());
     for (ir::ExprId dim : type.dims)
@@ -183,7 +180,6 @@ private:
   const ir::Function &function_;
   const ir::SymbolDomain domain_;
   ir::ExprPool &canonical_;
-  const PublishedFlaws &flaws_;
   Key key_;
   uint32_t next_ = 0;
   std::vector<uint32_t> number_;    // by value, within the region
@@ -222,8 +218,7 @@ std::vector<const Binding *> bindings_in_order(const ir::Function &function) {
   return list;
 }
 
-void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
-                              PublishedAnalysis &analysis) {
+void name_published_functions(const ir::Module &module, PublishedAnalysis &analysis) {
   Names names(module);
   if (!analysis.merged.empty())
     analysis.allocation_name = names.fresh("cuda_graph_alloc");
@@ -236,7 +231,7 @@ void name_published_functions(const ir::Module &module, const PublishedFlaws &fl
       continue;
     const ir::Function &function = module.functions[f];
     std::vector<const Binding *> bindings = bindings_in_order(function);
-    KeyWriter writer(module, function, canonical, flaws);
+    KeyWriter writer(module, function, canonical);
     for (uint32_t r = 0; r < regions.size(); ++r) {
       Key key = writer.write(regions[r], bindings);
       auto [it, is_new] =

@@ -19,14 +19,12 @@ std::vector<bool> find_result_storages(const ir::Module &module, const ir::Funct
                                        ResultParameters &parameters);
 
 PublishedFunction find_published_regions(const ir::Module &module, const ir::Function &function,
-                                         const std::vector<bool> &result_storages,
-                                         const PublishedFlaws &flaws);
+                                         const std::vector<bool> &result_storages);
 
 /// Merged storages, and that of every storage that is lifted and used.
 void merge_published_storages(const ir::Module &module, PublishedAnalysis &analysis);
 
 /// Capture indices, names, and which regions are one function.
-void name_published_functions(const ir::Module &module, const PublishedFlaws &flaws,
-                              PublishedAnalysis &analysis);
+void name_published_functions(const ir::Module &module, PublishedAnalysis &analysis);
 
 } // namespace cugrt::plan

@@ -32,8 +32,8 @@ constexpr uint32_t kNoRegion = UINT32_MAX;
 class RegionWalk {
 public:
   RegionWalk(const ir::Module &module, const ir::Function &function,
-             const std::vector<bool> &result_storages, const PublishedFlaws &flaws)
-      : module_(module), function_(function), result_storages_(result_storages), flaws_(flaws),
+             const std::vector<bool> &result_storages)
+      : module_(module), function_(function), result_storages_(result_storages),
         static_(function.values.size()), home_(function.values.size()),
         input_of_(function.values.size(), kNoRegion), capturable_(function.symbols.size()) {
     fixed_things();
@@ -176,10 +176,7 @@ private:
       if (home_[value.index].region == open_ || last == open_)
         continue;
       last = open_;
-      // Regions alternate only where blocks do not close them.
-      if (!flaws_.control_keeps_region ||
-          std::find(region.inputs.begin(), region.inputs.end(), value) == region.inputs.end())
-        region.inputs.push_back(value);
+      region.inputs.push_back(value);
     }
     for (SymbolId symbol : symbols_)
       if (std::find(region.symbols.begin(), region.symbols.end(), symbol) == region.symbols.end())
@@ -218,13 +215,6 @@ private:
     return {Verdict::closes, rule, UINT32_MAX, kNoRegion};
   }
 
-  /// A rule that a flaw takes away.
-  PublishedBinding close_unless(bool keeps_region, PublishedRule rule) {
-    if (!keeps_region)
-      open_ = kNoRegion;
-    return {keeps_region ? Verdict::stays : Verdict::closes, rule, UINT32_MAX, kNoRegion};
-  }
-
   static bool is_vm_builtin(const std::string &name) { return name.rfind("vm.builtin", 0) == 0; }
 
   /// Bindings that run nothing.
@@ -236,9 +226,6 @@ private:
     } else if (b.kind == BindingKind::view) {
       see_results(b);
       see(function_.exprs_of(b)[0]);
-    } else if (b.kind == BindingKind::alias || b.kind == BindingKind::tuple_element) {
-      if (flaws_.aliases_hide_symbols)
-        symbols_.clear();
     }
     return join_or_close(b, PublishedRule::names_static, false);
   }
@@ -268,8 +255,7 @@ private:
       see(operands);
       if (is_vm_builtin(module_.callee_names[b.callee]))
         return close(PublishedRule::builtin_extern);
-      if (!flaws_.results_hide_symbols)
-        see_results(b);
+      see_results(b);
       return join_or_close(b, PublishedRule::extern_call, true);
     case BindingKind::alloc_tensor:
     case BindingKind::view:
@@ -287,15 +273,12 @@ private:
     case BindingKind::read_symbol:
       see(operands);
       return close(PublishedRule::device_read);
-    case BindingKind::match_shape: {
+    case BindingKind::match_shape:
       see(operands);
-      PublishedBinding decision = close_unless(flaws_.match_keeps_region, PublishedRule::match);
-      use(used_);
-      return decision;
-    }
+      return close(PublishedRule::match);
     case BindingKind::if_:
     case BindingKind::while_:
-      return close_unless(flaws_.control_keeps_region, PublishedRule::control);
+      return close(PublishedRule::control);
     }
     return close(PublishedRule::control);
   }
@@ -378,7 +361,6 @@ private:
   const ir::Module &module_;
   const ir::Function &function_;
   const std::vector<bool> &result_storages_;
-  const PublishedFlaws &flaws_;
   PublishedFunction out_;
   std::vector<bool> static_;                       // by value
   std::vector<Home> home_;                         // by value
@@ -397,9 +379,8 @@ private:
 } // namespace
 
 PublishedFunction find_published_regions(const ir::Module &module, const ir::Function &function,
-                                         const std::vector<bool> &result_storages,
-                                         const PublishedFlaws &flaws) {
-  return RegionWalk(module, function, result_storages, flaws).run();
+                                         const std::vector<bool> &result_storages) {
+  return RegionWalk(module, function, result_storages).run();
 }
 
 } // namespace cugrt::plan
