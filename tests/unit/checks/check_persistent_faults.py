@@ -20,10 +20,10 @@ TOOL = os.path.abspath(sys.argv.pop())
 sys.path.insert(0, KERNELS)
 import embed  # noqa: E402
 
-LAYERS, CAPACITY, AT = 2, 70, 65
-SIZES = {"scale": [64], "wq": [128, 64], "wk": [64, 64], "wv": [64, 64], "wo": [64, 128], "wg": [96, 64],
-         "wu": [96, 64], "wd": [64, 96]}
-CACHE = [1, CAPACITY, 2, 32]
+LAYERS, CAPACITY, AT, ROWS, HEAD = 1, 70, 65, 2, 32
+SIZES = {"scale": [64], "headscale": [HEAD], "wq": [4 * HEAD, 64], "wk": [2 * HEAD, 64], "wv": [2 * HEAD, 64],
+         "wo": [64, 4 * HEAD], "wg": [96, 64], "wu": [96, 64], "wd": [64, 96]}
+CACHE = [1, CAPACITY, 2, HEAD]
 
 
 def tensor(dims, dtype):
@@ -31,8 +31,8 @@ def tensor(dims, dtype):
 
 
 def decoder():
-    """A decode step of one sequence in f16, with its inputs."""
-    inputs = {"x": tensor([1, 64], "f16"), "positions": tensor([1], "i32"), "lengths": tensor([1], "i32")}
+    """A step of two rows of one sequence in f16, whose heads are normed, with its inputs."""
+    inputs = {"x": tensor([ROWS, 64], "f16"), **dict.fromkeys(("positions", "lengths", "rows"), tensor([ROWS], "i32"))}
     lines, x = [], "x"
     for i in range(LAYERS):
         inputs.update({f"{name}{i}": "inout " + tensor(CACHE, "f16") for name in ("keys", "values")})
@@ -40,14 +40,15 @@ def decoder():
         lines += [f"%h{i} = rms_norm(%{x}, %scale{i})"]
         lines += [f"%{side}{i} = matmul(%h{i}, %w{side}{i}) {{transpose_b = true}}" for side in "qkv"]
         for side, heads in (("q", 4), ("k", 2)):
-            lines += [f"%{side}r{i} = reshape(%{side}{i}) {{shape = [1, {heads}, 32]}}",
-                      f"%{side}t{i} = rotary(%{side}r{i}, %positions)",
-                      f"%{side}s{i} = reshape(%{side}t{i}) {{shape = [1, 1, {heads}, 32]}}"]
-        lines += [f"%vs{i} = reshape(%v{i}) {{shape = [1, 1, 2, 32]}}",
-                  f"%kc{i} = cache_write(%keys{i}, %ks{i}, none, %positions, %lengths)",
-                  f"%vc{i} = cache_write(%values{i}, %vs{i}, none, %positions, %lengths)",
-                  f"%a{i} = attention(%qs{i}, %kc{i}, %vc{i}, %lengths) {{causal = true}}",
-                  f"%as{i} = reshape(%a{i}) {{shape = [1, 128]}}",
+            lines += [f"%{side}r{i} = reshape(%{side}{i}) {{shape = [{ROWS}, {heads}, {HEAD}]}}",
+                      f"%{side}n{i} = rms_norm(%{side}r{i}, %headscale{i})",
+                      f"%{side}t{i} = rotary(%{side}n{i}, %positions)",
+                      f"%{side}s{i} = reshape(%{side}t{i}) {{shape = [{ROWS}, 1, {heads}, {HEAD}]}}"]
+        lines += [f"%vs{i} = reshape(%v{i}) {{shape = [{ROWS}, 1, 2, {HEAD}]}}",
+                  f"%kc{i} = cache_write(%keys{i}, %ks{i}, %rows, %positions, %lengths)",
+                  f"%vc{i} = cache_write(%values{i}, %vs{i}, %rows, %positions, %lengths)",
+                  f"%a{i} = attention(%qs{i}, %kc{i}, %vc{i}, %lengths, none, %rows) {{causal = true}}",
+                  f"%as{i} = reshape(%a{i}) {{shape = [{ROWS}, {4 * HEAD}]}}",
                   f"%o{i} = matmul(%as{i}, %wo{i}) {{transpose_b = true}}",
                   f"%r{i} = add(%{x}, %o{i})",
                   f"%m{i} = rms_norm(%r{i}, %scale{i})",
@@ -59,16 +60,16 @@ def decoder():
                   f"%y{i} = add(%r{i}, %d{i})"]
         x = f"y{i}"
     text = (f"cugrt 1\nfunc @main({', '.join(f'%{name}: {kind}' for name, kind in inputs.items())}) -> "
-            f"({tensor([1, 64], 'f16')}) {{\n  " + "\n  ".join(lines) + f"\n  return %{x}\n}}\n")
+            f"({tensor([ROWS, 64], 'f16')}) {{\n  " + "\n  ".join(lines) + f"\n  return %{x}\n}}\n")
     return text, list(inputs)
 
 
-def write_whole(path, value):
-    """A .npy file of one i32."""
-    header = "{'descr': '<i4', 'fortran_order': False, 'shape': (1,), }"
+def write_wholes(path, values):
+    """A .npy file of i32."""
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({len(values)},), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     with open(path, "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack("<i", value))
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}i", *values))
 
 
 class PersistentFaults(unittest.TestCase):
@@ -91,9 +92,9 @@ class PersistentFaults(unittest.TestCase):
             with open(path, "w") as file:
                 file.write(module)
             values = dict.fromkeys(inputs, "random")
-            for name, value in (("positions", AT), ("lengths", AT + 1)):
+            for name, wholes in (("positions", (AT, AT + 1)), ("lengths", (AT + 1, AT + 2)), ("rows", (0, 0))):
                 values[name] = os.path.join(folder, name + ".npy")
-                write_whole(values[name], value)
+                write_wholes(values[name], wholes)
             return subprocess.run([TOOL, "run", path, "--repeat", "2",
                                    *[a for x in values.items() for a in ("--input", "=".join(x))]],
                                   capture_output=True, text=True,
