@@ -27,7 +27,7 @@ GraphInstance::build(const RunBinding &run, const LoadedCode &code,
     instance->timed_ = timed;
     instance->ended_.resize(timed ? topology->node_count() : 0);
     instance->verified_ = code.device().verifies_nodes();
-    instance->changes_.reserve(topology->inputs.size());
+    instance->compared_.reserve(topology->inputs.size());
     CUGRT_TRY(instance->evaluate(run, code));
     CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
     CUGRT_TRY(instance->add_nodes(run, code));
@@ -39,7 +39,6 @@ GraphInstance::build(const RunBinding &run, const LoadedCode &code,
     CUGRT_TRY(instance->probe_bodies(run, code));
     CUGRT_TRY(instance->disable_nodes(run, code));
     instance->make_base_patches();
-    instance->can_move_ = instance->can_patch_ && !instance->verified_;
     instance->frame_serial_ = run.serial;
     if (instance->verified_ && instance->is_whole())
       CUGRT_TRY(instance->verify(run, code));

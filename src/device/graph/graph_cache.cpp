@@ -71,27 +71,14 @@ Status GraphCache::launch_changed(uint32_t number, driver::StreamRef stream) {
     ScopeTimer timer(timed(&LaunchRecord::patch_ns));
     return region.last->move_bases(*region.run);
   }();
-
+  if (region.last->is_verified() && counts.ok()) [[unlikely]]
+    if (Status status = region.last->verify(*region.run, code_); !status.ok())
+      counts = std::move(status);
   if (!counts.ok()) [[unlikely]] {
     drop_last(region);
     return counts.take_status();
   }
   if (Status status = launch_instance(region, *region.last, stream); !status.ok()) [[unlikely]]
-    return region.last->after_patch(std::move(status), *region.run);
-  count(*counts);
-  return {};
-}
-
-/// Only addresses differ, of an instance that is verified.
-Status GraphCache::launch_verified(uint32_t number, driver::StreamRef stream) {
-  CachedRegion &region = regions_[number];
-  auto counts = region.last->move_bases(*region.run);
-  Status status = counts.ok() ? region.last->verify(*region.run, code_) : counts.take_status();
-  if (!status.ok()) {
-    drop_last(region);
-    return status;
-  }
-  if (status = launch_instance(region, *region.last, stream); !status.ok())
     return region.last->after_patch(std::move(status), *region.run);
   count(*counts);
   return {};
@@ -167,8 +154,6 @@ Status GraphCache::launch_logged(uint32_t number, driver::StreamRef stream) {
 
 Status GraphCache::launch_by_key(uint32_t number, driver::StreamRef stream) {
   CachedRegion &region = regions_[number];
-  if (region.last && region.last->can_move_verified(*region.run)) [[unlikely]]
-    return launch_verified(number, stream);
   if (options_.eager)
     return launch_eagerly(region, EagerReason::requested, stream);
   if (!can_build(region))

@@ -130,7 +130,6 @@ private:
 
   Status launch_changed(uint32_t number, driver::StreamRef stream);
   Status launch_by_key(uint32_t number, driver::StreamRef stream);
-  Status launch_verified(uint32_t number, driver::StreamRef stream);
   /// "region main.0 (3 steps from 'add0')"
   static std::string region_text(const CachedRegion &region);
   Status launch_eagerly(const CachedRegion &region, EagerReason reason, driver::StreamRef stream);

@@ -12,22 +12,10 @@ namespace cugrt::runtime {
 
 namespace {
 
-/// The value of a class's input in a run, as 64 bits.
-Result<uint64_t> input_value(const RunBinding &run, const TopologyClass::Input &input) {
-  switch (input.kind) {
-  case TopologyClass::Input::Kind::symbol:
-    return static_cast<uint64_t>(run.symbols[input.index]);
-  case TopologyClass::Input::Kind::base:
-    return run.bases[input.index];
-  default:
-    return run.host_value(input.index);
-  }
-}
-
 /// "n from 5 to 40", "%x from 0x7f00 to 0x8000"; without `before`: "n = 5".
-std::string input_change_text(const RunBinding &run, const TopologyClass::Input &input,
-                              std::optional<uint64_t> before, uint64_t after) {
-  using Kind = TopologyClass::Input::Kind;
+std::string input_change_text(const RunBinding &run, RunInput input, std::optional<uint64_t> before,
+                              uint64_t after) {
+  using Kind = RunInput::Kind;
   const plan::Function &function = run.function;
   auto number = [](uint64_t bits) { return std::to_string(static_cast<int64_t>(bits)); };
   auto text = [&](const std::string &name, auto &&value) {
@@ -50,6 +38,12 @@ std::string input_change_text(const RunBinding &run, const TopologyClass::Input 
   return text(name, [](uint64_t bits) { return std::to_string(std::bit_cast<double>(bits)); });
 }
 
+/// A change to what the input is in the run; every value that changes has been evaluated.
+std::string change_text(const RunBinding &run, const InputChange &change) {
+  const uint64_t now = *run.value(change.input);
+  return input_change_text(run, change.input, now - change.by, now);
+}
+
 } // namespace
 
 const plan::Step &GraphInstance::step_of(const RunBinding &run, uint32_t node) const {
@@ -59,7 +53,7 @@ const plan::Step &GraphInstance::step_of(const RunBinding &run, uint32_t node) c
 Status GraphInstance::evaluate(const RunBinding &run, const LoadedCode &code) {
   const TopologyClass &topology = *topology_;
   for (const TopologyClass::Input &input : topology.inputs) {
-    CUGRT_ASSIGN(uint64_t value, input_value(run, input));
+    CUGRT_ASSIGN(uint64_t value, run.value(input));
     inputs_.push_back(value);
   }
   CUGRT_TRY(evaluate_constant(run));
@@ -168,38 +162,34 @@ std::string GraphInstance::changes_text(const RunBinding &run, uint32_t node,
     return found;
   };
   std::string text;
-  auto add = [&](const TopologyClass::Input &input, std::optional<uint64_t> before,
-                 uint64_t after) {
-    if (depends(input))
-      text += (text.empty() ? "" : ", ") + input_change_text(run, input, before, after);
-  };
-  for_each_change(run, add);
-  if (!moving_ && changes_.empty())
-    for (uint32_t i = 0; i < (value ? topology_->inputs.size() : topology_->key_size); ++i)
-      add(topology_->inputs[i], std::nullopt, inputs_[i]);
+  auto add = [&](const std::string &part) { text += (text.empty() ? "" : ", ") + part; };
+  for (const InputChange &change : changes_)
+    if (const uint32_t input = input_of(change);
+        input != kNone && depends(topology_->inputs[input]))
+      add(change_text(run, change));
+  const size_t shown = value ? topology_->inputs.size() : topology_->key_size;
+  for (uint32_t i = 0; changes_.empty() && i < shown; ++i)
+    if (depends(topology_->inputs[i]))
+      add(input_change_text(run, topology_->inputs[i], std::nullopt, inputs_[i]));
   return text;
 }
 
-/// visit(input, before, after) of what the rebind on its way, or the last one, changes.
-template <class Visit>
-void GraphInstance::for_each_change(const RunBinding &run, Visit &&visit) const {
-  if (moving_) {
-    for (size_t i = 0; i < run.move_count; ++i) {
-      const RunBinding::Move &move = run.moves[i];
-      if (uint32_t input = topology_->base_uses[move.base].input; input != kNone)
-        visit(topology_->inputs[input], run.bases[move.base] - move.by, run.bases[move.base]);
-    }
-    return;
-  }
-  for (const InputChange &change : changes_)
-    visit(topology_->inputs[change.input], change.before, inputs_[change.input]);
+/// The class's input; kNone: a base that moved, and nothing depends on it.
+uint32_t GraphInstance::input_of(const InputChange &change) const {
+  if (change.input.kind == RunInput::Kind::base)
+    return topology_->base_uses[change.input.index].input;
+  uint32_t i = 0;
+  while (topology_->inputs[i].kind != change.input.kind ||
+         topology_->inputs[i].index != change.input.index)
+    ++i;
+  return i;
 }
 
 Status GraphInstance::after_patch(Status status, const RunBinding &run) const {
   std::string text;
-  for_each_change(run, [&](const TopologyClass::Input &input, uint64_t before, uint64_t now) {
-    text += (text.empty() ? "" : ", ") + input_change_text(run, input, before, now);
-  });
+  for (const InputChange &change : changes_)
+    if (input_of(change) != kNone)
+      text += (text.empty() ? "" : ", ") + change_text(run, change);
   return text.empty() ? std::move(status)
                       : std::move(status).in("launch after a patch (" + text + ")");
 }
@@ -207,7 +197,7 @@ Status GraphInstance::after_patch(Status status, const RunBinding &run) const {
 Status GraphInstance::instead(Status status, const RunBinding &run) const {
   std::string text;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i)
-    if (auto now = input_value(run, topology_->inputs[i]); now.ok() && *now != inputs_[i])
+    if (auto now = run.value(topology_->inputs[i]); now.ok() && *now != inputs_[i])
       text += (text.empty() ? "" : ", ") +
               input_change_text(run, topology_->inputs[i], inputs_[i], *now);
   return std::move(status).in("instance built anew (" + text + ")");
@@ -238,15 +228,16 @@ Result<PatchCounts> GraphInstance::rebind(const RunBinding &run, const LoadedCod
 /// Everything that depends on what has changed; no node is set.
 Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) {
   counts_ = {};
-  moving_ = false;
-  changes_.clear();
+  compared_.clear();
+  changes_ = {};
   ++rebind_;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
     const TopologyClass::Input &input = topology_->inputs[i];
-    CUGRT_ASSIGN(uint64_t value, input_value(run, input));
+    CUGRT_ASSIGN(uint64_t value, run.value(input));
     if (value == inputs_[i])
       continue;
-    changes_.push_back({i, inputs_[i]});
+    compared_.push_back({input, value - inputs_[i]});
+    changes_ = compared_;
     inputs_[i] = value;
     for (uint32_t number : topology_->numbers(input.values))
       CUGRT_TRY(reevaluate_value(run, number));
@@ -259,23 +250,23 @@ Status GraphInstance::reevaluate(const RunBinding &run, const LoadedCode &code) 
 /// Undoes a reevaluate() that has failed: what it changed is evaluated again, from what it was.
 /// Nodes that it marked are set once more by the next rebind. False when that fails.
 bool GraphInstance::restore(const RunBinding &run, const LoadedCode &code) {
-  std::vector<InputChange> changes = changes_;
+  const std::vector<InputChange> changes = compared_;
   for (const InputChange &change : changes)
-    inputs_[change.input] = change.before;
+    inputs_[input_of(change)] -= change.by;
   RunBinding before = run;
   for (uint32_t i = 0; i < topology_->inputs.size(); ++i) {
     const TopologyClass::Input &input = topology_->inputs[i];
-    if (input.kind == TopologyClass::Input::Kind::symbol)
+    if (input.kind == RunInput::Kind::symbol)
       before.symbols[input.index] = static_cast<int64_t>(inputs_[i]);
-    else if (input.kind == TopologyClass::Input::Kind::base)
+    else if (input.kind == RunInput::Kind::base)
       before.bases[input.index] = inputs_[i];
     else
       before.host_values[input.index] = inputs_[i];
   }
   ++rebind_;
-  changes_.clear();
+  changes_ = {};
   for (const InputChange &change : changes) {
-    const TopologyClass::Input &input = topology_->inputs[change.input];
+    const TopologyClass::Input &input = topology_->inputs[input_of(change)];
     for (uint32_t number : topology_->numbers(input.values))
       if (!reevaluate_value(before, number).ok())
         return false;

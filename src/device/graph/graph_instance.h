@@ -40,21 +40,19 @@ public:
 
   /// Whether nothing but the run's moves is between them and what the instance is bound to.
   bool can_move_bases(const RunBinding &run) const {
-    return frame_serial_ == run.moves_since && can_move_;
-  }
-  /// The same of an instance that is verified: its owner verifies it after move_bases().
-  bool can_move_verified(const RunBinding &run) const {
-    return verified_ && can_patch_ && frame_serial_ == run.moves_since;
+    return frame_serial_ == run.moves_since && can_patch_;
   }
   /// Reads every node back from the driver, and compares it with what the plan says for the run:
   /// the kernel, its launch dimensions and arguments, and the edges. The first difference is an
   /// error that names step and field. Of instances that are verified (Device::verifies_nodes())
   /// alone.
   Status verify(const RunBinding &run, const LoadedCode &code) const;
+  bool is_verified() const { return verified_; }
   /// False where the driver's setters do not reach nodes in bodies, and these depend on what a run
   /// can change: such an instance stays as it was built.
   bool can_patch() const { return can_patch_; }
-  /// As rebind(), when can_move_bases(); after an error the instance must be destroyed.
+  /// As rebind(), when can_move_bases(), but the owner of a verified instance verifies it; after an
+  /// error the instance must be destroyed.
   Result<PatchCounts> move_bases(const RunBinding &run);
 
   Status launch(driver::StreamRef stream, const std::string &name) const {
@@ -109,11 +107,6 @@ private:
   };
 
   GraphInstance() = default;
-  /// What an input of the class was before the rebind that is on its way.
-  struct InputChange {
-    uint32_t input;
-    uint64_t before;
-  };
   void make_base_patches();
   Status verify_kernel(const RunBinding &run, const LoadedCode &code, uint32_t node) const;
   Status verify_transfer(const RunBinding &run, uint32_t node) const;
@@ -128,7 +121,7 @@ private:
   Status setter_failure(CUresult result, const RunBinding &run, uint32_t node) const;
   std::string changes_text(const RunBinding &run, uint32_t node,
                            const TopologyClass::Shared *value) const;
-  template <class Visit> void for_each_change(const RunBinding &run, Visit &&visit) const;
+  uint32_t input_of(const InputChange &change) const;
   Status evaluate(const RunBinding &run, const LoadedCode &code);
   Status evaluate_constant(const RunBinding &run);
   void point_to_arguments(const RunBinding &run);
@@ -146,7 +139,7 @@ private:
   bool restore(const RunBinding &run, const LoadedCode &code);
   Status reevaluate_value(const RunBinding &run, uint32_t number);
   Status reevaluate_dims(const RunBinding &run, const LoadedCode &code, uint32_t number);
-  uint64_t move_several(uint32_t base, uint64_t by);
+  uint64_t move_several(const InputChange &move);
   Status apply(const RunBinding &run);
   Status set_node(const RunBinding &run, uint32_t node);
   void touch(uint32_t node, uint8_t what) {
@@ -175,15 +168,16 @@ private:
   uint64_t rebind_ = 0;                          // number of this one
   std::vector<uint64_t> value_seen_, dims_seen_; // of the class's values and dims: the last one
   PatchCounts counts_;                           // of this rebind
-  std::vector<InputChange> changes_; // likewise; move_bases() leaves them in the run's moves
-  bool moving_ = false;              // which of the two
+  std::vector<InputChange> compared_;            // likewise: the inputs that differ
+  /// What the patch that is on its way, or the last one, changes: `compared_` or the run's moves.
+  std::span<const InputChange> changes_;
   bool can_patch_ = true, whole_ = true;
   bool timed_ = false;
-  driver::Event origin_;                    // of a timed one: recorded before all nodes,
-  std::vector<driver::Event> ended_;        // and behind each of the region's own graph
-  bool verified_ = false, can_move_ = true; // can_move_: by move_bases() without anything behind it
-  std::vector<driver::GraphRef> graphs_;    // of each level; where it is verified
-  std::vector<driver::GraphNode> ends_;     // what stands for each node where others wait; likewise
+  driver::Event origin_;                 // of a timed one: recorded before all nodes,
+  std::vector<driver::Event> ended_;     // and behind each of the region's own graph
+  bool verified_ = false;                // after each patch
+  std::vector<driver::GraphRef> graphs_; // of each level; where it is verified
+  std::vector<driver::GraphNode> ends_;  // what stands for each node where others wait; likewise
   uint64_t frame_serial_ = 0;
 };
 

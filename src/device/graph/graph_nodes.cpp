@@ -246,16 +246,16 @@ Status GraphInstance::add_nodes(const RunBinding &run, const LoadedCode &code) {
 
 /// Addresses only: each dependent argument moves by as much as its base.
 Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
-  moving_ = true;
+  changes_ = {run.moves.data(), run.move_count};
   driver::KernelSetter set = exec_.kernel_setter();
   BasePatch *patches = base_patches_.data();
   uint64_t fields = run.move_count;
-  for (const RunBinding::Move *move = run.moves.data(), *end = move + run.move_count; move != end;
+  for (const InputChange *move = run.moves.data(), *end = move + run.move_count; move != end;
        ++move) {
     uint64_t by = move->by;
-    BasePatch &patch = patches[move->base];
+    BasePatch &patch = patches[move->input.index];
     if (!patch.value) [[unlikely]] {
-      fields += move_several(move->base, by) - 1;
+      fields += move_several(*move) - 1;
       continue;
     }
     *patch.value += by;
@@ -275,15 +275,15 @@ Result<PatchCounts> GraphInstance::move_bases(const RunBinding &run) {
 }
 
 /// Returns the number of fields.
-uint64_t GraphInstance::move_several(uint32_t base, uint64_t by) {
-  uint32_t input = topology_->base_uses[base].input;
+uint64_t GraphInstance::move_several(const InputChange &move) {
+  const uint32_t input = input_of(move);
   if (input == kNone)
     return 0;
-  inputs_[input] += by;
+  inputs_[input] += move.by;
   uint64_t fields = 0;
   for (uint32_t number : topology_->numbers(topology_->inputs[input].values))
     for (const TopologyClass::Use &use : topology_->uses_of(topology_->values[number])) {
-      values_[use.argument] += by;
+      values_[use.argument] += move.by;
       touch(use.node, kParams);
       ++fields;
     }

@@ -24,7 +24,7 @@ public:
 
   TopologyClass make() {
     for (ir::SymbolId symbol : region_.key)
-      add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
+      add_input(RunInput::Kind::symbol, symbol_input_, symbol.index);
     class_.key_size = static_cast<uint32_t>(region_.key.size());
     for (uint32_t node = 0; node < class_.variants.size(); ++node)
       add_node(node);
@@ -50,11 +50,10 @@ private:
   /// Kind, dtype, index, expression, bits of a source; or a launch's dimensions.
   using GroupKey = std::array<uint64_t, 8>;
 
-  uint32_t add_input(TopologyClass::Input::Kind kind, std::vector<uint32_t> &table,
-                     uint32_t index) {
+  uint32_t add_input(RunInput::Kind kind, std::vector<uint32_t> &table, uint32_t index) {
     if (table[index] == kNone) {
       table[index] = static_cast<uint32_t>(class_.inputs.size());
-      class_.inputs.push_back({kind, index, {}, {}});
+      class_.inputs.push_back({{kind, index}, {}, {}});
       lists_.emplace_back();
     }
     return table[index];
@@ -75,7 +74,7 @@ private:
     run_.plan.exprs.collect_symbols(expr, used_);
     for (ir::SymbolId symbol : used_) {
       if (by_value && symbol_input_[symbol.index] == kNone && has_bucket(symbol.index))
-        add_input(TopologyClass::Input::Kind::symbol, symbol_input_, symbol.index);
+        add_input(RunInput::Kind::symbol, symbol_input_, symbol.index);
       CUGRT_CHECK(symbol_input_[symbol.index] != kNone);
       inputs.push_back(symbol_input_[symbol.index]);
     }
@@ -167,9 +166,9 @@ private:
     found_.clear();
     symbols_of(source.expr, found_, source.kind == ValueSource::Kind::expr);
     if (moves)
-      found_.push_back(add_input(TopologyClass::Input::Kind::base, base_input_, source.index));
+      found_.push_back(add_input(RunInput::Kind::base, base_input_, source.index));
     if (source.kind == ValueSource::Kind::host)
-      found_.push_back(add_input(TopologyClass::Input::Kind::host, host_input_, source.index));
+      found_.push_back(add_input(RunInput::Kind::host, host_input_, source.index));
     for (uint32_t input : found_)
       add_dependent(lists_[input].values, values_);
   }

@@ -31,9 +31,7 @@ struct TopologyClass {
     uint32_t from;
     Range uses;
   };
-  struct Input {
-    enum class Kind : uint8_t { symbol, base, host } kind;
-    uint32_t index;     // SymbolId, base or host value of the run
+  struct Input : RunInput {
     Range values, dims; // into `dependents`, for numbers of `values` and `dims`
   };
 

@@ -27,6 +27,18 @@ Result<uint64_t> RunBinding::host_value(uint32_t index) const {
   return static_cast<uint64_t>(number);
 }
 
+Result<uint64_t> RunBinding::value(RunInput input) const {
+  switch (input.kind) {
+  case RunInput::Kind::base:
+    return bases[input.index];
+  case RunInput::Kind::symbol:
+    return static_cast<uint64_t>(symbols[input.index]);
+  case RunInput::Kind::host:
+    return host_value(input.index);
+  }
+  CUGRT_CHECK(false);
+}
+
 Result<uint64_t> RunBinding::value(const ValueSource &source) const {
   switch (source.kind) {
   case ValueSource::Kind::bits:

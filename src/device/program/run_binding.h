@@ -10,6 +10,18 @@
 
 namespace cugrt::runtime {
 
+/// Something that differs between runs, by its number.
+struct RunInput {
+  enum class Kind : uint8_t { base, symbol, host } kind = Kind::base;
+  uint32_t index = 0; // a base, SymbolId or host value of the run
+};
+
+/// An input that has another value than before: `by` more, as 64 bits that wrap.
+struct InputChange {
+  RunInput input;
+  uint64_t by = 0;
+};
+
 struct RunBinding {
   RunBinding(const plan::Plan &plan, const plan::Function &function,
              const FunctionProgram &program);
@@ -24,15 +36,10 @@ struct RunBinding {
   std::vector<uint64_t> host_values; // an int64_t, the bits of a double, or an opaque pointer
   uint64_t serial = 1;
 
-  /// A base that moved, and by how much.
-  struct Move {
-    uint32_t base;
-    uint64_t by;
-  };
   /// All that has changed since the run's serial was `moves_since` (0: more has changed): the
-  /// first `move_count` of `moves`; no base is there twice.
+  /// first `move_count` of `moves`, all of bases, none of which is there twice.
   uint64_t moves_since = 0;
-  std::vector<Move> moves; // room for each slot
+  std::vector<InputChange> moves; // room for each slot
   size_t move_count = 0;
   std::vector<bool> defined; // scratch of bind_parameters(): symbols that have their values
 
@@ -76,6 +83,8 @@ struct RunBinding {
   }
   /// The bits of a host value; expressions are evaluated now.
   Result<uint64_t> host_value(uint32_t index) const;
+  /// The value of an input as 64 bits.
+  Result<uint64_t> value(RunInput input) const;
   /// The bits of one kernel argument.
   Result<uint64_t> value(const ValueSource &source) const;
   Result<uint64_t> address(const plan::Buffer &buffer) const;

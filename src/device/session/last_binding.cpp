@@ -65,13 +65,13 @@ struct Mover {
       : last(last), run(run), next(run.moves.data()), bases(run.bases.data()) {}
   void move(uint32_t base, uint64_t by) {
     bases[base] += by;
-    next->base = base;
+    next->input.index = base; // a base, as all are made
     next->by = by;
     ++next;
   }
   LastBinding &last;
   RunBinding &run;
-  RunBinding::Move *next;
+  InputChange *next;
   uint64_t *bases;
 };
 
