@@ -62,6 +62,12 @@ public:
         visited_(graph.nodes.size()) {
     for (uint32_t n = 0; n < groups_.size(); ++n)
       groups_[n] = {n, graph.nodes[n].pattern, graph.nodes[n].pattern == OpPattern::out_fusable};
+    follows_reduction_.resize(groups_.size());
+    for (uint32_t n = 0; n < groups_.size() && options.after_reductions; ++n)
+      if ((graph.nodes[n].pattern == OpPattern::reduction || follows_reduction_[n]) &&
+          dominators_.nodes[n].parent != kNoBinding &&
+          dominators_.nodes[n].pattern == OpPattern::elementwise)
+        follows_reduction_[dominators_.nodes[n].parent] = true;
   }
 
   std::vector<uint32_t> run() {
@@ -132,6 +138,7 @@ private:
   bool joins_as_simple(uint32_t n) {
     return pattern(n) <= OpPattern::broadcast &&
            dominators_.nodes[n].pattern <= OpPattern::reduction &&
+           !(follows_reduction_[n] && dominators_.nodes[n].pattern == OpPattern::injective) &&
            each_between(n, OpPattern::injective,
                         [](OpPattern last) { return last != OpPattern::opaque; });
   }
@@ -184,8 +191,9 @@ private:
   const GroupOptions &options_;
   const PostDominators dominators_;
   std::vector<Group> groups_;
-  std::vector<uint32_t> between_; // what find_between found
-  std::vector<uint32_t> visited_; // by op: when it was last found
+  std::vector<bool> follows_reduction_; // elementwise, and joined by one: moves take it not in
+  std::vector<uint32_t> between_;       // what find_between found
+  std::vector<uint32_t> visited_;       // by op: when it was last found
   uint32_t visit_number_ = 0;
 };
 

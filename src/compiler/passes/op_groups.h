@@ -13,7 +13,8 @@
 //   reduction                elementwise, with GroupOptions::after_reductions
 //
 // The rules, and the order in which ops are tried, are those of TVM's pass FuseOps (0.27) without
-// tuples: the same groups result, but for the last row, which merges whole groups of these.
+// tuples: the same groups result, but for the last row, which merges whole groups of these, and for
+// what is elementwise behind a reduction: for its sake that joins nothing injective.
 #pragma once
 
 #include "ops/table/ops.h"

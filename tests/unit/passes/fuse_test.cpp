@@ -101,6 +101,11 @@ TEST_CASE("what is before a reduction joins it, and the reduction what is elemen
   CHECK(groups({{broadcast, {1}}, {reduction, {2}}, {elementwise, {3}}, {elementwise}}) ==
         Groups{3, 3, 3, 3});
   CHECK(groups({{reduction, {2}}, {reduction, {2}}, {elementwise}}) == Groups{2, 1, 2});
+  // What would move elements behind it does not take its op.
+  const std::vector<Op> moved = {
+      {reduction, {1}}, {elementwise, {2}}, {elementwise, {3}}, {injective, {4}}, {opaque}};
+  CHECK(groups(moved) == Groups{2, 2, 2, 3, 4});
+  CHECK(groups(moved, {.after_reductions = false}) == Groups{0, 3, 3, 3, 4});
 }
 
 TEST_CASE("a group has at most so many ops") {
