@@ -132,7 +132,8 @@ bool PrecisionChoices::can_be_narrow(const Binding &op) {
   }
   if (!any)
     return false;
-  const auto results = ir::infer_op(module_, ir::op_of(op), operands, function_.attributes_of(op));
+  const auto results =
+      ir::infer_op(module_, ir::op_of(op), operands, function_.attributes_of(op), &function_);
   if (!results.ok() || results->size() != op.result_count)
     return false;
   for (uint32_t i = 0; i < op.result_count; ++i) {

@@ -70,6 +70,21 @@ TEST_CASE("a list of ops that names what is no op is an error that says so") {
   }
 }
 
+TEST_CASE("what mirrors as many elements as a symbol's bounds allow follows") {
+  const std::string text = narrowed(R"(cugrt 1
+func @main(%x: tensor<[b, 4, n], f32>, %w: tensor<[8, 4, 3], f32>, %v: tensor<[8, 8, 3], f32>)
+    -> (tensor<[b, 8, n], f32>) attributes {lower_bounds = {n = 3}, upper_bounds = {n = 512}} {
+  %a = conv1d(%x, %w) {padding = [1]}
+  %p = pad(%a) {before = [0, 0, 2], after = [0, 0, 0], mode = "reflect"}
+  %y = conv1d(%p, %v)
+  return %y
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  INFO(text);
+  CHECK(count(text, "= cast(") == 4);
+}
+
 TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
   const Status status = PassContext().set("mixed.dtype", "f64");
   CHECK(status.code() == Code::invalid_argument);
