@@ -7,7 +7,7 @@
 // the difference of two sums would cancel.
 //
 // Options: those of row.cuh, floating.cuh and assume.cuh; HAS_SCALE and HAS_BIAS add those
-// parameters, of [columns].
+// parameters, of [columns], which are Acc with WIDE_SCALE.
 
 #include "shared/assume.cuh"
 #include "shared/block_reduce.cuh"
@@ -15,9 +15,16 @@
 #include "shared/programmatic.cuh"
 #include "shared/row.cuh"
 
+#ifdef WIDE_SCALE
+typedef Acc Scale;
+typedef PassingRow<Acc> ScaleRow;
+#else
+typedef T Scale;
+typedef Row<T> ScaleRow;
+#endif
 #ifdef HAS_SCALE
-#define SCALE_PARAMETER const T *__restrict__ scale,
-#define LOAD_SCALE() const Row<T> scale_row(scale, columns)
+#define SCALE_PARAMETER const Scale *__restrict__ scale,
+#define LOAD_SCALE() const ScaleRow scale_row(scale, columns)
 #define SCALE_AT(place, column) Acc(scale_row.at(place, column))
 #else
 #define SCALE_PARAMETER
@@ -25,8 +32,8 @@
 #define SCALE_AT(place, column) Acc(1)
 #endif
 #ifdef HAS_BIAS
-#define BIAS_PARAMETER const T *__restrict__ bias,
-#define LOAD_BIAS() const Row<T> bias_row(bias, columns)
+#define BIAS_PARAMETER const Scale *__restrict__ bias,
+#define LOAD_BIAS() const ScaleRow bias_row(bias, columns)
 #define BIAS_AT(place, column) Acc(bias_row.at(place, column))
 #else
 #define BIAS_PARAMETER

@@ -1,6 +1,6 @@
 // A block's row, as often as a kernel needs it. With ROW_VECTORS it is read once, in vectors that
-// are all on their way before the first is used, and stays in registers; else each pass reads it from
-// memory, an element a thread.
+// are all on their way before the first is used, and stays in registers; else each pass reads it
+// from memory, an element a thread.
 //
 //   row   | 0 | 1 | .. | THREADS | ..     thread t has the vectors t, t + THREADS, ..
 //
@@ -47,6 +47,23 @@ template <class E> struct Row {
   }
 };
 
+// A row that one pass reads, place after place: it is in registers a vector at a time.
+template <class E> struct PassingRow {
+  const E *const x;
+  const bool aligned;
+  mutable Run<VECTOR, E> run;
+
+  __device__ __forceinline__ PassingRow(const E *x, long long)
+      : x(x), aligned(Run<VECTOR, E>::is_aligned(x)) {}
+  __device__ __forceinline__ E at(int place, long long column) const {
+    if (!aligned)
+      return x[column];
+    if (place % VECTOR == 0)
+      run.load(x + column);
+    return run.element[place % VECTOR];
+  }
+};
+
 // f(place, column), for the columns that are this thread's.
 template <class F> __device__ __forceinline__ void each_column(long long columns, F f) {
 #pragma unroll
@@ -79,6 +96,8 @@ template <class E> struct Row {
   __device__ __forceinline__ Row(const E *x, long long) : x(x) {}
   __device__ __forceinline__ E at(int, long long column) const { return x[column]; }
 };
+
+template <class E> using PassingRow = Row<E>;
 
 template <class F> __device__ __forceinline__ void each_column(long long columns, F f) {
   for (long long i = threadIdx.x; i < columns; i += BLOCK_THREADS)

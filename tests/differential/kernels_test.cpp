@@ -534,6 +534,13 @@ TEST_CASE("the shorter floats and double compute in their wider types") {
            .attributes = {ints("kernel", {2, 2})}});
     check({.op = Op::softmax, .dtype = dtype, .operands = {{{6, 70}}}});
     check({.op = Op::layer_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}, {{70}}}});
+    for (const Dims &dims : {Dims{6, 70}, Dims{3, 264}}) {
+      if (dtype == DType::f64)
+        break;
+      const OpTest::Operand wide{{dims[1]}, DType::f32};
+      check({.op = Op::layer_norm, .dtype = dtype, .operands = {{dims}, wide, wide}});
+      check({.op = Op::rms_norm, .dtype = dtype, .operands = {{dims}, wide}});
+    }
     check({.op = Op::rms_norm, .dtype = dtype, .operands = {{{6, 70}}, {{70}}}});
     check({.op = Op::reduce_mean,
            .dtype = dtype,

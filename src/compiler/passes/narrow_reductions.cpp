@@ -25,7 +25,8 @@ bool rounds_once(const Binding &binding) {
     return false;
   const Op op = ir::op_of(binding);
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
-         op == Op::reduce_min || op == Op::reduce_prod;
+         op == Op::reduce_min || op == Op::reduce_prod || op == Op::layer_norm ||
+         op == Op::rms_norm;
 }
 
 class ReductionNarrower : public ir::FunctionCloner {

@@ -1,5 +1,6 @@
-// A reduction between casts is one of narrow elements: its kernel's sums are in f32 as before, so
-// that the result is the same number, and no cast stands around it.
+// A reduction or a norm between casts is one of narrow elements: its kernel's sums are in f32 as
+// before, so that the result is the same number, and no cast stands around it. A norm's scale and
+// bias stay f32.
 //
 //   %x_f32 = cast(%x) {dtype = f32}        %m = reduce_mean(%x) {axes = [1, 2]}
 //   %m = reduce_mean(%x_f32) {..}          %r = reshape(%m) {shape = [1, 512]}

@@ -110,7 +110,7 @@ Status OpEmitter::unsupported(ir::DType dtype, std::string_view what) const {
                                               std::string(what));
 }
 
-Status OpEmitter::require_floating() const {
+Status OpEmitter::require_floating(size_t count) const {
   const ir::DType dtype = operand_type(0).dtype;
   if (ir::info(dtype).kind != ir::DTypeKind::floating)
     return unsupported(dtype, "there are kernels for f16, bf16, f32 and f64; cast the operand");
@@ -120,7 +120,7 @@ Status OpEmitter::require_floating() const {
                : unsupported(dtype, "operands and results must be of one dtype, but one is " +
                                         std::string(ir::info(other).name));
   };
-  for (size_t i = 0; i < call_.operands.size(); ++i)
+  for (size_t i = 0; i < std::min(count, call_.operands.size()); ++i)
     if (has_operand(i))
       CUGRT_TRY(same(operand_type(i).dtype));
   for (size_t i = 0; i < call_.results.size(); ++i)

@@ -143,7 +143,7 @@ public:
   /// The error for a dtype or form that no kernel takes: "conv2d of i32: `what`".
   Status unsupported(ir::DType dtype, std::string_view what) const;
   /// Error unless operand and result dtypes are the same one of f16, bf16, f32 and f64.
-  Status require_floating() const;
+  Status require_floating(size_t count = SIZE_MAX) const;
   /// Error unless elements of `dtype` are 1, 2, 4 or 8 whole bytes.
   Status require_whole_bytes(ir::DType dtype) const;
 

@@ -39,8 +39,11 @@ Types Inference::norm() const {
   if (rank(0) == 0)
     return wrong("a norm needs at least rank 1");
   CUGRT_TRY(check_epsilon(*this));
-  CUGRT_TRY(check_vector(1, dims(0).back()));
-  CUGRT_TRY(check_vector(2, dims(0).back()));
+  auto may_be = [&](size_t i, DType dtype) { return !has(i) || type(i).dtype == dtype; };
+  const bool has_wide = (type(0).dtype == DType::f16 || type(0).dtype == DType::bf16) &&
+                        may_be(1, DType::f32) && may_be(2, DType::f32);
+  for (size_t i : {1, 2})
+    CUGRT_TRY(check_vector(i, dims(0).back(), has_wide ? DType::f32 : type(0).dtype));
   return one(type(0).dtype, dims(0));
 }
 
@@ -127,7 +130,7 @@ Status emit_softmax(OpEmitter &op) {
 }
 
 Status emit_norm(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
+  CUGRT_TRY(op.require_floating(1));
   const ir::Type x = op.operand_type(0);
   const bool has_scale = op.has_operand(1), has_bias = op.has_operand(2);
 
@@ -136,6 +139,11 @@ Status emit_norm(OpEmitter &op) {
     launch.option("-DHAS_SCALE");
   if (has_bias)
     launch.option("-DHAS_BIAS");
+  for (size_t i : {1, 2})
+    if (op.has_operand(i) && op.operand_type(i).dtype != x.dtype) {
+      launch.option("-DWIDE_SCALE");
+      break;
+    }
   launch.input("x", op.operand(0));
   if (has_scale)
     launch.input("scale", op.operand(1));

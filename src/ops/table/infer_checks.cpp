@@ -179,11 +179,11 @@ Result<Dims> Inference::broadcast(std::span<const ExprId> a, std::span<const Exp
   return out;
 }
 
-/// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
-Status Inference::check_vector(size_t i, ExprId length) const {
+Status Inference::check_vector(size_t i, ExprId length, std::optional<DType> dtype) const {
   if (!has(i))
     return {};
-  CUGRT_TRY(check_same_dtype(i));
+  if (type(i).dtype != dtype)
+    CUGRT_TRY(check_same_dtype(i));
   CUGRT_TRY(check_rank(i, 1));
   return check_equal(dims(i)[0], length,
                      "the length of " + number(i) + " and the dimension it goes with");

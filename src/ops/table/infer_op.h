@@ -56,8 +56,8 @@ struct Inference {
   Status check_blocks(size_t i) const; // a matrix of a block format
   Status check_whole_blocks(ExprId dim, DType dtype) const;
   Status check_equal(ExprId a, ExprId b, const std::string &what) const;
-  /// Operand i, where present, is a vector as long as `length`, of operand 1's dtype.
-  Status check_vector(size_t i, ExprId length) const;
+  /// Operand i, where present, is a vector as long as `length`, of `dtype` or operand 1's.
+  Status check_vector(size_t i, ExprId length, std::optional<DType> dtype = {}) const;
   /// A list of `axes` integers, each at least `least`.
   Result<std::vector<int64_t>> window_list(std::string_view name, size_t axes, int64_t least) const;
   /// Attribute padding: before and after each of `axes` dimensions, the same where one is given.
