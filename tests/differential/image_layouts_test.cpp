@@ -14,6 +14,7 @@ namespace {
 struct Case {
   const char *name, *params, *results, *body; // params: besides %x and %w, weights
   const char *border;                         // that the result has
+  const char *x = "2, 6, 8, 9";               // its dimensions; symbols are 2
 };
 
 // %x is [2, 6, 8, 9], %w [16, 6, 3, 3], %i of 16 channels and %p of one pixel each.
@@ -163,6 +164,15 @@ constexpr Case kCases[] = {
      "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
      "sign(%a)\n  %y = conv_transpose(%c, %u) {strides = [2], padding = [1, 1]}",
      "conv_transpose, for the function's result"},
+    {"signals transposed, longer behind, and cut unevenly",
+     ", %v: tensor<[16, 6, 3], f16>, %u: tensor<[16, 16, 5], f16>, %t: tensor<[16, 9, 4], f16>, "
+     "%b: tensor<[9], f16>",
+     "tensor<[2, 9, 433], f16>",
+     "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n"
+     "  %c = conv_transpose(%a, %u) {strides = [3], padding = [1], output_padding = [0]}\n"
+     "  %d = slice(%c) {starts = [0], ends = [216], axes = [2]}\n  %e = sign(%d)\n"
+     "  %y = conv_transpose(%e, %t, %b) {strides = [2], padding = [0, 1], output_padding = [0]}",
+     "conv_transpose, for the function's result"},
     {"volumes",
      ", %v: tensor<[16, 6, 3, 3, 3], f16>, %b: tensor<[16], f16>, %u: tensor<[32, 16, 2, 1, 3], "
      "f16>, %t: tensor<[32, 1, 1, 1], f16>",
@@ -285,6 +295,23 @@ constexpr Case kCases[] = {
      ""},
     {"rows of pixels", "", "tensor<[2, 72, 16], f16>",
      "%a = reshape(%i) {shape = [2, 16, 72]}\n  %y = transpose(%a) {axes = [0, 2, 1]}", ""},
+    {"windows of any number of images", ", %v: tensor<[16, 16, 1, 1], f16>",
+     "tensor<[n, 16, 8, 9], f16>",
+     "%s = shape [64*n, 2, 3, 3]\n  %a = reshape(%i, %s)\n"
+     "  %b = transpose(%a) {axes = [0, 2, 1, 3]}\n  %t = shape [n, 16, 12, 6]\n"
+     "  %c = reshape(%b, %t)\n  %d = transpose(%c) {axes = [0, 3, 2, 1]}\n"
+     "  %u = shape [6*n, 12, 16]\n  %e = reshape(%d, %u)\n  %f = neg(%e)\n"
+     "  %q = shape [n, 6, 12, 16]\n  %g = reshape(%f, %q)\n"
+     "  %h = transpose(%g) {axes = [0, 3, 2, 1]}\n  %r = shape [64*n, 3, 2, 3]\n  %j = reshape(%h, "
+     "%r)\n"
+     "  %k = transpose(%j) {axes = [0, 2, 1, 3]}\n  %m = shape [n, 16, 8, 9]\n"
+     "  %l = reshape(%k, %m)\n  %y = conv2d(%l, %v)",
+     "", "n, 6, 8, 9"},
+    {"rows of any number transposed", ", %v: tensor<[16, 5, 4, 3], f16>, %b: tensor<[5], f16>",
+     "tensor<[2, 5, 2*n, 25], f16>",
+     "%a = sign(%i)\n"
+     "  %y = conv_transpose(%a, %v, %b) {strides = [2, 3], padding = [1, 1]}",
+     "conv_transpose, for the function's result", "2, 6, n, 9"},
     {"heads of pixels", "", "tensor<[2, 4, 72, 4], f16>",
      "%a = reshape(%i) {shape = [2, 4, 4, 72]}\n  %y = transpose(%a) {axes = [0, 1, 3, 2]}", ""},
     {"columns first", "", "tensor<[2, 16, 9, 8], f16>", "%y = transpose(%i) {axes = [0, 1, 3, 2]}",
@@ -299,10 +326,12 @@ constexpr Case kCases[] = {
      "neg, for the function's result; transpose, for transpose"},
 };
 
+constexpr int64_t kSymbols[] = {2, 2};
+
 std::string text_of(const Case &c) {
-  return std::string(
-             "cugrt 1\nfunc @main(%x: tensor<[2, 6, 8, 9], f16>, %w: tensor<[16, 6, 3, 3], f16>") +
-         c.params + ") -> (" + c.results + ") attributes {num_inputs = 1} {\n" +
+  return std::string("cugrt 1\nfunc @main(%x: tensor<[") + c.x +
+         "], f16>, %w: tensor<[16, 6, 3, 3], f16>" + c.params + ") -> (" + c.results +
+         ") attributes {num_inputs = 1} {\n" +
          "  %i = conv2d(%x, %w) {padding = [1, 1]}\n"
          "  %p = reduce_max(%i) {axes = [2, 3], keep_dims = true}\n  " +
          c.body + "\n  return %y\n}\n";
@@ -336,7 +365,7 @@ std::vector<double> run(ir::Module module, bool lays_out, bool rounds,
     const ir::Type type = module.types[module.functions[0].value(param.value).type];
     std::vector<int64_t> dims;
     for (ir::ExprId dim : type.dims)
-      dims.push_back(*module.exprs.as_constant(dim));
+      dims.push_back(*module.exprs.evaluate(dim, kSymbols));
     Array array = Array::of(dims);
     for (size_t i = 0; i < array.values.size(); ++i)
       array.values[i] = double(int64_t(i * 37 % 5) - 2);

@@ -158,12 +158,43 @@ protected:
     return move(binding, axes);
   }
 
+  using Dims = std::vector<ir::ExprId>;
+
+  /// `whole` by a part of it, where that is a factor of it, whatever the symbols are.
+  std::optional<ir::ExprId> divided(ir::ExprId whole, ir::ExprId part) {
+    ir::ExprPool &exprs = module().exprs;
+    auto [count, symbols] = factors(whole);
+    const auto [divisor, others] = factors(part);
+    if (divisor < 1 || count < 1 || count % divisor != 0)
+      return {};
+    for (ir::ExprId factor : others) {
+      const auto at = std::find(symbols.begin(), symbols.end(), factor);
+      if (at == symbols.end())
+        return {};
+      symbols.erase(at);
+    }
+    ir::ExprId rest = exprs.constant(count / divisor);
+    for (ir::ExprId factor : symbols)
+      rest = exprs.mul(rest, factor);
+    return rest;
+  }
+  /// The constant factor of a product, and the others.
+  std::pair<int64_t, Dims> factors(ir::ExprId dim) const {
+    if (const std::optional<int64_t> size = known(dim))
+      return {*size, {}};
+    const ir::ExprNode node = module().exprs[dim];
+    if (node.kind != ir::ExprKind::mul)
+      return {1, {dim}};
+    auto [size, others] = factors(node.a);
+    const auto [more_size, more] = factors(node.b);
+    others.insert(others.end(), more.begin(), more.end());
+    return {size * more_size, others};
+  }
+
   const ValueUses uses_;
   const SecondResults second_;
 
 private:
-  using Dims = std::vector<ir::ExprId>;
-
   /// The op of the body that alone reads the value, if it is that one and gives a plain tensor.
   const Binding *only_reader(ValueId value, Op op) const {
     const Binding *reader = uses_.only_reader(value);
@@ -198,19 +229,17 @@ private:
         }
       if (!left || !right)
         return left || right ? std::nullopt : std::optional(std::move(out));
-      const std::optional<int64_t> wide = known(*left), high = known(*right);
-      if (*left != *right && (!wide || !high || *wide < 1 || *high < 1))
+      const std::optional<ir::ExprId> of_left = divided(*left, *right),
+                                      of_right = divided(*right, *left);
+      if (!of_left && !of_right)
         return {};
-      const ir::ExprId part = *left == *right || *wide < *high ? *left : *right;
       out.of_first[a].push_back(out.dims.size());
       out.of_second[b].push_back(out.dims.size());
-      out.dims.push_back(part);
-      const bool ends_left = part == *left, ends_right = part == *right;
-      const int64_t size = known(part).value_or(1);
-      if ((!ends_left && *wide % size) || (!ends_right && *high % size))
-        return {};
-      left = ends_left ? std::nullopt : std::optional(module().exprs.constant(*wide / size));
-      right = ends_right ? std::nullopt : std::optional(module().exprs.constant(*high / size));
+      out.dims.push_back(of_left ? *right : *left);
+      auto ends = [&](const std::optional<ir::ExprId> &rest) { return !rest || is_one(*rest); };
+      const bool ends_left = ends(of_left), ends_right = ends(of_right);
+      left = ends_left ? std::nullopt : of_left;
+      right = ends_right ? std::nullopt : of_right;
       a += ends_left, b += ends_right;
     }
   }
