@@ -8,9 +8,16 @@
 
 namespace cugrt::ir {
 
+enum class Op : uint32_t;
+
 /// The type of an operand: a value's own; int<e> for an expression e; of the literal; invalid for
 /// none.
 TypeId operand_type(Module &module, const Function &function, const Operand &operand);
+
+/// The op that a text means by `op`, as src/ops answers: a product with the transpose of a matrix
+/// of blocks is matmul_blocks, which has no attribute for that; it leaves `attributes`.
+Op meant_op(const Module &module, Op op, std::span<const TypeId> operands,
+            std::vector<Attribute> &attributes);
 
 /// What a call makes of the callee's symbols: symbol i becomes result[i], an expression of the
 /// caller, or is invalid where the arguments do not determine it. A symbol is determined by the

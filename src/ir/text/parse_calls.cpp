@@ -80,6 +80,8 @@ bool Parser::op(Draft &d) {
                                 " is no value; ops take values and none");
     types.push_back(operand_type(module_, current_function(), d.operands[i]));
   }
+  op = meant_op(module_, *op, types, d.attributes);
+  d.binding.callee = static_cast<uint32_t>(*op);
   auto inferred = infer_op(module_, *op, types, d.attributes, &current_function());
   if (!inferred.ok())
     return fail(location, name + ": " + inferred.status().message());

@@ -4,6 +4,7 @@
 #include "ops/table/infer_op.h"
 
 #include "base/check.h"
+#include "ir/module/infer.h"
 
 #include <algorithm>
 
@@ -136,6 +137,18 @@ Rule rule_of(Op op) {
 }
 
 } // namespace
+
+Op meant_op(const Module &module, Op op, std::span<const TypeId> operands,
+            std::vector<Attribute> &attributes) {
+  const bool is_transposed = attributes.size() == 1 && attributes[0].name == "transpose_b" &&
+                             attributes[0].value == AttributeValue(true);
+  if (op != Op::matmul || !is_transposed || operands.size() < 2 || !operands[1].valid() ||
+      module.types[operands[1]].kind != TypeKind::tensor ||
+      info(module.types[operands[1]].dtype).kind != DTypeKind::block)
+    return op;
+  attributes.clear();
+  return Op::matmul_blocks;
+}
 
 Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const TypeId> operands,
                                      std::span<const Attribute> attributes,

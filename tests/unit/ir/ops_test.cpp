@@ -52,6 +52,8 @@ TEST_CASE("ops on numbers give the types that their rules say") {
         "tensor<[n, 3, 8], f16>");
   CHECK(infer("%r = matmul_blocks(%x, %y)", "[n, 512], f32", "[8, 512], q6_k").type ==
         "tensor<[n, 8], f32>");
+  CHECK(infer("%r = matmul(%x, %y) {transpose_b = true}", "[n, 64], f16", "[8, 64], iq4_nl").type ==
+        "tensor<[n, 8], f16>"); // matmul_blocks
   CHECK(
       infer("%r = embedding_blocks(%x, %y) {dtype = bf16}", "[8, 64], q4_1", "[n, 2], i32").type ==
       "tensor<[n, 2, 64], bf16>");
@@ -215,6 +217,7 @@ TEST_CASE("what a rule refuses is said with what is needed") {
   says(error("%r = range()", "[4], f32"), "either a shape");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 32], f32", "[8, 32], f16"), "a block format");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 40], f32", "[8, 40], q4_0"), "multiple of the 32");
+  says(error("%r = matmul(%x, %y)", "[2, 32], f32", "[32, 64], q4_0"), "has dtype q4_0");
   says(error("%r = matmul_blocks(%x, %y)", "[2, 288], f32", "[8, 288], q4_k"),
        "multiple of the 256");
   says(error("%r = embedding_blocks(%x, %y)", "[8, 64], f32", "[3], i32"), "a block format");
