@@ -11,44 +11,9 @@ constexpr char kPtx[] = R"(
 .version 8.0
 .target sm_75
 .address_size 64
-.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
-
-.visible .entry set_condition(.param .u64 handle, .param .u32 value)
-{
-  .reg .b32 %r<2>;
-  .reg .b64 %rd<2>;
-  ld.param.u64 %rd1, [handle];
-  ld.param.u32 %r1, [value];
-  {
-  .param .b64 p0;
-  .param .b32 p1;
-  st.param.b64 [p0], %rd1;
-  st.param.b32 [p1], %r1;
-  call.uni cudaGraphSetConditional, (p0, p1);
-  }
-  ret;
-}
-
-// *cell -= 1; the condition becomes *cell
-.visible .entry count_down(.param .u64 handle, .param .u64 cell)
-{
-  .reg .b32 %r<3>;
-  .reg .b64 %rd<3>;
-  ld.param.u64 %rd1, [cell];
-  ld.param.u64 %rd2, [handle];
-  ld.global.u32 %r1, [%rd1];
-  sub.u32 %r2, %r1, 1;
-  st.global.u32 [%rd1], %r2;
-  {
-  .param .b64 p0;
-  .param .b32 p1;
-  st.param.b64 [p0], %rd2;
-  st.param.b32 [p1], %r2;
-  call.uni cudaGraphSetConditional, (p0, p1);
-  }
-  ret;
-}
-)";
+)"
+#include "../condition_kernels.inc"
+    ;
 
 constexpr char kDependentPtx[] = R"(
 .version 8.0
@@ -181,7 +146,7 @@ void while_script(Script &s) {
 }
 
 void switch_script(Script &s) {
-  for (uint32_t value : {0u, 2u, 3u, 7u}) {
+  for (uint32_t value : {0u, 2u, 3u, 0xFFFFFFFFu}) {
     GraphBuilder g(s);
     Kernels kernels(s, kPtx);
     CUdeviceptr cell = s.words(1, 1);

@@ -115,14 +115,6 @@ TEST_CASE("Kernels are captured with their arguments") {
   OK(CU(cuStreamDestroy_v2)(stream));
 }
 
-TEST_CASE("Synchronising a captured stream ends its capture") {
-  Capturing s;
-  CHECK(CU(cuStreamSynchronize)(s.a) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  CHECK(s.status(s.a) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-  CHECK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-  s.end_fails(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-}
-
 TEST_CASE("Work that was not joined, or is another capture's, is an error") {
   Capturing s;
   SECTION("unjoined") {
@@ -411,24 +403,6 @@ TEST_CASE("A thread that did not begin a capture ends it without a graph") {
   OK(CU(cuStreamBeginCapture_v2)(s.a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   OK(CU(cuStreamEndCapture)(s.a, &graph));
   OK(CU(cuGraphDestroy)(graph));
-}
-
-TEST_CASE("The legacy stream cannot be used while a blocking stream is captured") {
-  Session session;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_DEFAULT));
-  CUdeviceptr cell = 0;
-  OK(CU(cuMemAlloc_v2)(&cell, 4));
-  CHECK(CU(cuStreamBeginCapture_v2)(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
-        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-  CUstreamCaptureStatus status{};
-  CHECK(CU(cuStreamIsCapturing)(nullptr, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-  CHECK(CU(cuMemsetD32_v2)(cell, 1, 1) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-  CUgraph graph = nullptr;
-  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-  CHECK(CU(cuStreamEndCapture)(stream, &graph) == CUDA_ERROR_ILLEGAL_STATE);
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("Capture information names the graph and where the stream stands in it") {

@@ -63,7 +63,7 @@ struct Kernels {
     return add(graph, "set_condition", params, before);
   }
   CUgraphNode count_down(CUgraph graph, CUdeviceptr cell, Handle handle, Nodes before = {}) {
-    void *params[] = {&cell, &handle};
+    void *params[] = {&handle, &cell};
     return add(graph, "count_down", params, before);
   }
 };
@@ -166,22 +166,6 @@ TEST_CASE("A WHILE node whose condition is zero at first does not run its body")
   CUgraphExec exec = graph.instantiate();
   CHECK(launch_and_read(exec, cell) == 3);
   OK(CU(cuGraphExecDestroy)(exec));
-}
-
-TEST_CASE("A SWITCH node runs the body of its value, and none when there is no such body") {
-  for (uint32_t value : {0u, 2u, 3u, 0xFFFFFFFFu}) {
-    Session session;
-    Builder graph;
-    Kernels kernels;
-    CUdeviceptr cell = upload(std::vector<uint32_t>{100});
-    Handle handle = make_handle(graph.graph, value);
-    Conditional node = conditional(graph.graph, handle, CU_GRAPH_COND_TYPE_SWITCH, 3);
-    for (uint32_t i = 0; i < 3; ++i)
-      kernels.affine(node.bodies[i], cell, 0, i + 1);
-    CUgraphExec exec = graph.instantiate();
-    CHECK(launch_and_read(exec, cell) == (value < 3 ? value + 1 : 100));
-    OK(CU(cuGraphExecDestroy)(exec));
-  }
 }
 
 TEST_CASE("Conditional nodes nest, and the inner condition is set within the outer body") {
