@@ -164,16 +164,20 @@ public:
     return scaled(chain, coefficient_);
   }
 
-  /// a / divisor where every coefficient is a multiple of it: exact for every rounding.
-  ExprId exact_quotient(ExprId a, int64_t divisor) {
-    if (divisor == 0 || divisor == -1 || !add_terms(a, 1, 0) || constant_ % divisor != 0)
+  /// A division or remainder of a by a number that divides every coefficient: only what stands
+  /// alone is rounded.
+  ExprId quotient(ExprKind kind, ExprId a, int64_t divisor) {
+    if (divisor == 0 || divisor == -1 || !add_terms(a, 1, 0))
       return {};
     for (size_t i = 0; i < count_; ++i)
       if (terms_[i].coefficient % divisor != 0)
         return {};
+    const auto alone = apply(kind, constant_, divisor);
+    if (!alone || kind == ExprKind::mod)
+      return alone ? pool_.constant(*alone) : ExprId();
     for (size_t i = 0; i < count_; ++i)
       terms_[i].coefficient /= divisor;
-    constant_ /= divisor;
+    constant_ = *alone;
     return rebuild_sum();
   }
 
@@ -319,8 +323,7 @@ static ExprId simplify_division(ExprPool &pool, ExprKind kind, ExprId a, ExprId 
     return {};
   if (*divisor == 1)
     return kind == ExprKind::mod ? pool.constant(0) : a;
-  ExprId quotient = ExprRewriter(pool).exact_quotient(a, *divisor);
-  return quotient.valid() && kind == ExprKind::mod ? pool.constant(0) : quotient;
+  return ExprRewriter(pool).quotient(kind, a, *divisor);
 }
 
 ExprId ExprPool::make(ExprKind kind, ExprId a, ExprId b, ExprId c) {

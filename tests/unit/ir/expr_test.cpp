@@ -189,6 +189,12 @@ TEST_CASE("expressions that are equal as sums and products have equal ids") {
   CHECK(p.add(p.sub(s.n, s.c(1)), s.c(1)) == s.n);
   CHECK(p.add(s.n, s.n) == p.mul(s.n, s.c(2)));
   CHECK(p.floordiv(p.mul(s.n, s.c(64)), s.c(64)) == s.n);
+  for (int64_t alone : {1, -1}) { // of 2 n + 1 and 2 n - 1
+    const ExprId odd = p.add(p.mul(s.n, s.c(2)), s.c(alone));
+    CHECK(p.floordiv(odd, s.c(2)) == p.add(s.n, s.c(alone == 1 ? 0 : -1)));
+    CHECK(p.ceildiv(odd, s.c(2)) == p.add(s.n, s.c(alone == 1 ? 1 : 0)));
+    CHECK(p.make(ExprKind::mod, odd, s.c(2)) == s.c(1));
+  }
   CHECK(p.make(ExprKind::mod, p.mul(s.n, s.c(64)), s.c(16)) == s.c(0));
   CHECK(p.min(s.n, s.n) == s.n);
   CHECK(p.make(ExprKind::eq, s.m, s.n) == p.make(ExprKind::eq, s.n, s.m));
