@@ -25,16 +25,20 @@ public:
 private:
   bool elements();
   bool foldable(const fold::Rule &rule);
-  bool give(std::optional<Host> result);
-  bool give(std::optional<Fractions> result);
+  template <class Known> bool give(std::optional<Known> result) {
+    if (result)
+      c_.result(std::move(*result));
+    return result.has_value();
+  }
   bool shape_of();
   /// Between bounds, each of which may be absent; `part` gives operand i.
   template <class Known, class Part> std::optional<Known> clip(const Part &part);
   std::optional<Host> cast();
   std::optional<Host> constant_of_shape();
   std::optional<Host> one_hot();
-  std::optional<Host> range();
-  std::optional<Host> reduce(Op op);
+  /// All operands by the op, in order; `part` gives operand i.
+  template <class Known, class Part> std::optional<Known> joined(Op op, const Part &part);
+  template <class Known> std::optional<Known> reduce(Op op, const Known &x);
 
   // What only chooses elements. Operands behind those that are moved may be of any dtype.
   Hosts moved(const std::vector<const Host *> &in);
@@ -58,18 +62,6 @@ private:
   ir::KnownOps known_;
   std::vector<const Host *> in_; // null: absent
 };
-
-bool Evaluation::give(std::optional<Host> result) {
-  if (result)
-    c_.result(std::move(*result));
-  return result.has_value();
-}
-
-bool Evaluation::give(std::optional<Fractions> result) {
-  if (result)
-    c_.result(std::move(*result));
-  return result.has_value();
-}
 
 // --- Elements
 
@@ -106,8 +98,9 @@ bool Evaluation::elements() {
   case Fold::unary:
     return give(known_.unary(op, *in_[0]));
   case Fold::binary: // the remainder that has the dividend's sign is the device's
-    return !(op == Op::floor_mod && c_.integer("fmod", 0)) &&
-           give(known_.binary(op, *in_[0], *in_[1]));
+    return !(op == Op::floor_mod && c_.integer("fmod", 0)) && give(joined<Host>(op, [&](size_t i) {
+      return in_[i] ? std::optional(*in_[i]) : std::nullopt;
+    }));
   case Fold::clip: // a bound that is nan is none, which the device's handler knows
     return give(clip<Host>([&](size_t i) {
       return std::ranges::any_of(in_[i]->reals, [](double x) { return x != x; })
@@ -123,9 +116,10 @@ bool Evaluation::elements() {
   case Fold::one_hot:
     return give(one_hot());
   case Fold::range:
-    return give(range());
+    return stash_type_of_range(c_, in_[0]->dtype) == 1 &&
+           give(known_.range(*in_[0], *in_[1], *in_[2]));
   case Fold::reduce:
-    return give(reduce(op));
+    return give(reduce(op, *in_[0]));
   case Fold::move: {
     Hosts all = moved(in_);
     for (size_t i = 0; all && i < all->size(); ++i)
@@ -134,6 +128,16 @@ bool Evaluation::elements() {
   }
   }
   return false;
+}
+
+template <class Known, class Part>
+std::optional<Known> Evaluation::joined(Op op, const Part &part) {
+  std::optional<Known> y = part(0);
+  for (size_t i = 1; y && i < c_.input_count(); ++i) {
+    const std::optional<Known> next = part(i);
+    y = next ? known_.binary(op, *y, *next) : std::nullopt;
+  }
+  return y;
 }
 
 template <class Known, class Part> std::optional<Known> Evaluation::clip(const Part &part) {
@@ -229,26 +233,24 @@ std::optional<Host> Evaluation::one_hot() {
   return known_.gather(values, places, dims, 0);
 }
 
-std::optional<Host> Evaluation::range() {
-  if (stash_type_of_range(c_, in_[0]->dtype) != 1)
-    return std::nullopt;
-  return known_.range(*in_[0], *in_[1], *in_[2]);
-}
+Host &elements_of(Host &x) { return x; }
+Host &elements_of(Fractions &x) { return x.above; }
 
-std::optional<Host> Evaluation::reduce(Op op) {
-  const Host &x = *in_[0];
-  if (x.dims.size() > 1 || x.ints.empty())
+template <class Known> std::optional<Known> Evaluation::reduce(Op op, const Known &x) {
+  std::optional<Known> out = x;
+  const Ints dims = elements_of(*out).dims;
+  if (dims.size() > 1 || elements_of(*out).size() == 0)
     return std::nullopt;
-  const Ints axes = c_.attribute("axes")       ? c_.integers("axes", {})
-                    : in_.size() > 1 && in_[1] ? c_.constants(1)
-                                               : Ints();
+  const Ints axes = c_.attribute("axes") ? c_.integers("axes", {})
+                    : c_.has(1)          ? c_.constants(1)
+                                         : Ints();
   const bool keep = c_.integer("keepdims", 1) != 0;
   if (const bool noop = c_.integer("noop_with_empty_axes", 0) != 0; noop && axes.empty())
     return x;
-  c_.axes(axes, x.dims.size());
-  std::optional<Host> out = known_.combined(op, x);
+  c_.axes(axes, dims.size());
+  out = known_.combined(op, x);
   if (out && keep)
-    out->dims.assign(x.dims.size(), 1);
+    elements_of(*out).dims.assign(dims.size(), 1);
   return out;
 }
 
@@ -466,8 +468,11 @@ bool Evaluation::fractions() {
   if (op == "Clip")
     return give(clip<Fractions>([&](size_t i) { return fractions_of(i); }));
   if (found.rule->fold == Fold::binary) {
-    const auto a = fractions_of(0), b = fractions_of(1);
-    return a && b && give(known_.binary(found.op, *a, *b));
+    return give(joined<Fractions>(found.op, [&](size_t i) { return fractions_of(i); }));
+  }
+  if (found.rule->fold == Fold::reduce) {
+    const auto x = fractions_of(0);
+    return x && give(reduce(found.op, *x));
   }
   if (op == "Floor" || op == "Ceil") {
     auto x = fractions_of(0);

@@ -257,16 +257,16 @@ std::optional<KnownTensor> KnownOps::where(const Tensor &condition, const Tensor
 }
 
 std::optional<KnownTensor> KnownOps::combined(Op op, const Tensor &x) {
-  if (is_real(x.dtype) || x.dims.size() > 1 || x.ints.empty())
+  if (x.dims.size() > 1 || x.size() == 0)
     return std::nullopt;
-  ExprId all = x.ints[0];
-  for (size_t i = 1; i < x.ints.size(); ++i) {
-    const auto next = integer_op(op, x.dtype, all, x.ints[i]);
-    if (!next)
-      return std::nullopt;
-    all = wrapped(x.dtype, *next);
-  }
-  return Tensor{x.dtype, {}, {all}, {}};
+  const auto at = [&](size_t i) {
+    return is_real(x.dtype) ? Tensor{x.dtype, {}, {}, {x.reals[i]}}
+                            : Tensor{x.dtype, {}, {x.ints[i]}, {}};
+  };
+  std::optional<Tensor> all = at(0);
+  for (size_t i = 1; all && i < x.size(); ++i)
+    all = binary(op, *all, at(i));
+  return all;
 }
 
 std::optional<KnownTensor> KnownOps::range(const Tensor &start, const Tensor &limit,

@@ -132,6 +132,15 @@ std::optional<KnownFractions> KnownOps::binary(Op op, const Fractions &a, const 
   return fits(y) ? std::optional(std::move(y)) : std::nullopt;
 }
 
+std::optional<KnownFractions> KnownOps::combined(Op op, const Fractions &x) {
+  const bool chooses = op == Op::maximum || op == Op::minimum;
+  if (!chooses && !(op == Op::add && is_exact(x)))
+    return std::nullopt;
+  auto above = combined(op, x.above);
+  Fractions y{above ? std::move(*above) : Tensor(), x.below, x.dtype};
+  return above && fits(y) ? std::optional(std::move(y)) : std::nullopt;
+}
+
 KnownFractions KnownOps::rounded(Op op, Fractions x) {
   for (ExprId &e : x.above.ints)
     e = op == Op::floor ? exprs_.floordiv(e, constant(x.below))

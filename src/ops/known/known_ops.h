@@ -59,7 +59,7 @@ public:
   std::optional<Tensor> binary(Op op, const Tensor &a, const Tensor &b);
   std::optional<Tensor> where(const Tensor &condition, const Tensor &a, const Tensor &b);
   std::optional<Tensor> cast(const Tensor &x, DType to);
-  /// All elements of `x`, a vector or scalar of integers, by a binary op.
+  /// All elements of `x`, a vector or scalar, by a binary op.
   std::optional<Tensor> combined(Op op, const Tensor &x);
   /// From `start` on, before `limit`, `step` apart; each has one element.
   std::optional<Tensor> range(const Tensor &start, const Tensor &limit, const Tensor &step);
@@ -92,6 +92,8 @@ public:
   std::optional<Tensor> truncated(const Fractions &x, DType to);
   /// add, sub, mul, div, maximum or minimum.
   std::optional<Fractions> binary(Op op, const Fractions &a, const Fractions &b);
+  /// All elements of `x`, a vector or scalar, by add, maximum or minimum.
+  std::optional<Fractions> combined(Op op, const Fractions &x);
   /// floor or ceil.
   Fractions rounded(Op op, Fractions x);
   /// Gives all the largest divisor of theirs; false: it is no multiple of each.
