@@ -124,9 +124,11 @@ const Host *Call::host(size_t i) {
   return one ? w.host(*one, Importer::Need::no) : nullptr;
 }
 
-std::vector<E> Call::exprs(size_t i) {
+std::vector<E> Call::exprs(size_t i, bool may_read) {
   const EntryPtr one = entry(i);
   const Host *known = one ? w.host(*one, Importer::Need::value) : nullptr;
+  if (!known && one && may_read)
+    known = w.read_sizes(*one);
   if (!known)
     w.fail(Code::unsupported, "input " + std::to_string(i) +
                                   " is only known on the device, and decides sizes or axes");
@@ -139,7 +141,7 @@ std::vector<E> Call::exprs(size_t i) {
 
 Ints Call::constants(size_t i) {
   Ints out;
-  for (E e : exprs(i)) {
+  for (E e : exprs(i, false)) {
     const std::optional<int64_t> number = known(e);
     if (!number) {
       w.need_constant(e);

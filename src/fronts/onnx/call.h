@@ -60,8 +60,8 @@ public:
   V value(size_t i);
   /// Null where the elements are not known.
   const Host *host(size_t i);
-  /// Elements of an integer input, which must be known; empty on error.
-  std::vector<E> exprs(size_t i);
+  /// Elements of an integer input, which must be known, or may be read by the host; empty on error.
+  std::vector<E> exprs(size_t i, bool may_read = true);
   /// Likewise as numbers.
   Ints constants(size_t i);
   std::vector<double> reals(size_t i);

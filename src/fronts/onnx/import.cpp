@@ -27,7 +27,7 @@ Result<Imported> import_model(const Model &model, ExternalFiles &files, const Op
   Learnt learnt;
   // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
   // wait for a node. What cannot be imported with integers that a run gives is tried with those
-  // that are given now.
+  // that are given now, and in the end the host waits for each size that the device computes.
   for (;;) {
     auto imported = Importer(model, files, options, learnt).run();
     if (imported.ok())
@@ -35,7 +35,8 @@ Result<Imported> import_model(const Model &model, ExternalFiles &files, const Op
         imported = std::move(status);
     if (imported.ok())
       return imported;
-    if (imported.status().code() != Code::busy && !(is_limit(imported) && learnt.bind()))
+    if (imported.status().code() != Code::busy &&
+        !(is_limit(imported) && (learnt.bind() || learnt.read())))
       return imported;
   }
 }

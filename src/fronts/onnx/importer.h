@@ -15,6 +15,7 @@
 #include "ir/module/builder.h"
 #include "ops/known/known_ops.h"
 
+#include <deque>
 #include <set>
 #include <stdexcept>
 #include <unordered_map>
@@ -110,6 +111,9 @@ struct KernelCall {
 /// The f32 nearest to a number, as an option of a kernel says it: "5.000000000e-01f".
 std::string float_text(double number);
 
+/// The upper bound of a dimension of which nothing is said.
+inline constexpr int64_t kMostDimension = 512;
+
 /// How an input of the model is taken: as a tensor, as integers of the host that a run gives (one,
 /// or a shape), or as a constant.
 enum class InputMode { device, host, bound };
@@ -122,9 +126,13 @@ struct Learnt {
       dims{};                     // of the file's dimensions: the one number that each can be
   std::set<const Node *> waits{}; // nodes with results whose size the host must know
   size_t nodes = 0;               // and inputs that were looked at, from the first start on
+  bool needs_sizes = false;       // sizes stand in tensors that the device computes
+  bool reads_sizes = false;       // the host waits for those
 
   /// Binds what is bindable and not yet bound; false: nothing is.
   bool bind();
+  /// Has the host read sizes, where that is new and would help.
+  bool read() { return needs_sizes && !std::exchange(reads_sizes, true); }
 };
 
 class Call;
@@ -170,8 +178,12 @@ public:
   ir::TypeId tensor_type(DType dtype, const Dims &dims) {
     return result_.module.types.tensor(dtype, dims);
   }
-  /// The i64 [1] is read by the host when it is there: a symbol, at most `most`.
-  E count_on_host(V count, E most);
+  /// The i64 [1] is read by the host when it is there: a symbol `counted`, at most `most`; without
+  /// one as --bounds says, or up to kMostDimension.
+  E count_on_host(V count, std::optional<E> most);
+  /// Likewise each of few integers, where the import is at reading them; else it is told that they
+  /// are wanted.
+  const Host *read_sizes(Entry &entry);
   /// Null where its elements are not known; what is needed asks for inputs to be on the host: for a
   /// condition only single integers, which become symbols, never data.
   enum class Need { no, condition, value };
@@ -331,7 +343,8 @@ private:
   std::vector<std::string> node_of_value_; // the name of the node that made each value; or empty
   const Node *node_ = nullptr;             // whose handler is at work
   Status error_;
-  bool restart_ = false; // nothing more is looked at
+  std::deque<Entry> read_; // of blocks: what the host has read of values
+  bool restart_ = false;   // nothing more is looked at
   Status refused_;
   struct Problem {
     std::string op, why, first;

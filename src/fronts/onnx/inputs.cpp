@@ -14,7 +14,7 @@ namespace {
 /// What a symbol may be where nobody says: of the first dimension, of others, of host integers.
 /// Inputs of a model: as many parameters as a module's text may have.
 constexpr size_t kMostInputs = 4096;
-constexpr int64_t kMostBatch = 16, kMostDimension = 512, kMostInteger = 65536;
+constexpr int64_t kMostBatch = 16, kMostInteger = 65536;
 
 /// "i32: from -2147483648 to 2147483647"
 std::string range_text(DType dtype) {

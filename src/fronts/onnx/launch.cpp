@@ -1,5 +1,5 @@
 // Launches of kernels that no op becomes; see importer.h.
-#include "fronts/onnx/importer.h"
+#include "fronts/onnx/call.h"
 
 #include "plan/format/host_builtins.h"
 
@@ -76,8 +76,8 @@ std::vector<V> Importer::launch(const KernelCall &call) {
   return results;
 }
 
-E Importer::count_on_host(V count, E most) {
-  const int64_t upper = range(most).upper;
+E Importer::count_on_host(V count, std::optional<E> most) {
+  const int64_t upper = most ? range(*most).upper : kMostDimension;
   if (upper < 0 || upper > INT32_MAX)
     fail(Code::unsupported, "a size that the data decides without a bound of its own");
   if (failed())
@@ -97,12 +97,43 @@ E Importer::count_on_host(V count, E most) {
   symbol.source = ir::SymbolSource::match;
   symbol.bounds = {0, upper};
   const ir::SymbolId id = builder_.symbol(std::move(symbol));
+  ir::Symbol &made = builder_.function().symbols[id.index];
+  if (const auto found = options_.bounds.find(made.name); found != options_.bounds.end() && !most)
+    made.bounds = found->second;
   symbol_inputs_.resize(id.index + 1);
   const E counted = exprs().symbol(id);
   level_.resize(builder_.function().values.size(), blocks_.size());
   append(ir::BindingKind::match_shape, {ir::Operand::of(answer)}, {counted, constant(0)},
          {result_.module.types.tensor(DType::u8, {counted, constant(0)})});
   return counted;
+}
+
+const Host *Importer::read_sizes(Entry &entry) {
+  if (failed() || restart_ || !entry.device.valid())
+    return nullptr;
+  static const Node none{};
+  Call c(*this, none);
+  Host host{c.dtype(entry.device), {}, {}, {}};
+  int64_t count = 1;
+  for (E d : c.dims(entry.device)) {
+    host.dims.push_back(known(d).value_or(int64_t(ir::kMaxRank) + 1));
+    count *= std::min(host.dims.back(), int64_t(ir::kMaxRank) + 1);
+  }
+  if (host.dims.size() > 1 || count > int64_t(ir::kMaxRank) ||
+      (host.dtype != DType::i64 && host.dtype != DType::i32))
+    return nullptr;
+  // Where what is given can be fixed instead, that costs no wait.
+  learnt_.needs_sizes |= options_.given.empty() || options_.fix_given;
+  if (!learnt_.reads_sizes)
+    return nullptr;
+  V all = c.reshape(c.cast(entry.device, DType::i64), {constant(count)});
+  for (int64_t i = 0; i < count; ++i)
+    host.ints.push_back(count_on_host(c.slice(all, 0, constant(i), constant(1)), {}));
+  if (failed())
+    return nullptr;
+  Entry &held = blocks_.empty() ? entry : read_.emplace_back(); // a block's symbols are its own
+  held.host = std::move(host);
+  return &*held.host;
 }
 
 } // namespace cugrt::onnx

@@ -3,6 +3,7 @@
 #include "base/type/element.h"
 #include "fronts/onnx/file/tensor.h"
 #include "fronts/onnx/import.h"
+#include "ir/text/text.h"
 #include "ops/table/ops.h"
 #include "support/catch.h"
 #include "support/onnx_bytes.h"
@@ -244,6 +245,53 @@ TEST_CASE("operands of dtypes that ONNX does not give an op are refused") {
             .find("Where") != std::string::npos);
   CHECK(error_of(node("Reshape", {"a", "b"}, {"y"}) + constant("a", kF32) + constant("b", kF32) + y)
             .find("integers are wanted") != std::string::npos);
+}
+
+TEST_CASE("floats of dimensions are reduced to expressions, so that images are padded by them") {
+  // The pads of torchvision's detectors: the next multiple of 4 above the largest of n and 3.
+  onnx::Options options;
+  options.bounds["n"] = {1, 8};
+  const auto imported = onnx::import_bytes(
+      model(node("Shape", {"x"}, {"n"}) + node("Cast", {"n"}, {"nf"}, integer_attribute("to", 1)) +
+            node("Concat", {"nf", "three"}, {"both"}, integer_attribute("axis", 0)) +
+            node("ReduceMax", {"both"}, {"most"}) + node("Max", {"most", "one", "two"}, {"same"}) +
+            node("Div", {"same", "four"}, {"parts"}) + node("Ceil", {"parts"}, {"up"}) +
+            node("Mul", {"up", "four"}, {"all"}) +
+            node("Cast", {"all"}, {"size"}, integer_attribute("to", kI64)) +
+            node("Sub", {"size", "n"}, {"more"}) +
+            node("Concat", {"none", "more"}, {"pads"}, integer_attribute("axis", 0)) +
+            node("Pad", {"x", "pads"}, {"y"}) + tensor("three", kF32, {3}) +
+            tensor("one", kF32, {1}) + tensor("two", kF32, {2}) + tensor("four", kF32, {4}) +
+            tensor("none", kI64, {0}) + input("x", kF32, {"n"}) + bytes(12, bytes(1, "y"))),
+      "", options);
+  INFO((imported.ok() ? "" : imported.status().message()));
+  REQUIRE(imported.ok());
+  const std::string text = ir::print(imported->module);
+  INFO(text);
+  CHECK(text.find("cugrt.count") == std::string::npos);
+  const ir::Module &module = imported->module;
+  const ir::Function &main = module.functions.back();
+  const auto range = module.exprs.range(module.types[main.result_types[0]].dims[0],
+                                        main.symbol_domain(module.exprs));
+  CHECK(range.lower == 4);
+  CHECK(range.upper == 8);
+}
+
+TEST_CASE("the host reads sizes that the device computes, where nothing else can be done") {
+  const std::string graph = node("ReduceMax", {"x"}, {"end"}, integer_attribute("keepdims", 0)) +
+                            node("Range", {"zero", "end", "one"}, {"y"}) +
+                            tensor("zero", kI64, {0}) + tensor("one", kI64, {1}) +
+                            input("x", kI64, {"n"}) + bytes(12, bytes(1, "y"));
+  onnx::Options options;
+  for (int64_t most : {512, 4096}) {
+    const auto imported = onnx::import_bytes(model(graph), "", options);
+    INFO((imported.ok() ? "" : imported.status().message()));
+    REQUIRE(imported.ok());
+    const ir::Function &main = imported->module.functions.back();
+    CHECK(main.symbols.back().name == "counted");
+    CHECK(main.symbols.back().bounds.upper == most);
+    options.bounds["counted"] = {0, 4096};
+  }
 }
 
 TEST_CASE("a slice that has as many elements for all values of its symbols has that number") {

@@ -247,3 +247,15 @@ TEST_CASE("weights whose sizes attributes alone tell take no memory") {
   }
   CHECK(most_kilobytes() - before < 100 << 10);
 }
+
+TEST_CASE("a model that is cut anywhere is refused") {
+  const std::string whole = model(
+      node("Add", {"x", "b"}, {"y"}) +
+      bytes(5, number(1, 1) + number(2, kF32) + bytes(8, "b") + bytes(9, "\x01\x02\x03\x04")) +
+      input("x", kF32, {"n"}) + bytes(12, bytes(1, "y")));
+  REQUIRE(onnx::import_bytes(whole, "", {}).ok());
+  for (size_t size = 0; size < whole.size(); ++size) {
+    INFO(size);
+    CHECK_FALSE(onnx::import_bytes(std::string_view(whole).substr(0, size), "", {}).ok());
+  }
+}

@@ -355,7 +355,7 @@ void range(Call &c) {
   V y = c.op(Op::range, {c.w.shape({count})},
              {attr("start", static_cast<double>(number.value_or(0))),
               attr("step", static_cast<double>(by[0])),
-              attr("dtype", ir::DTypeLiteral(start->dtype))});
+              attr("dtype", ir::DTypeLiteral(*c.w.entry_dtype(*first)))});
   if (!number)
     y = c.binary(Op::add, y, c.value(0));
   c.result(y);
