@@ -132,6 +132,47 @@ TEST_CASE("attention over sequences in two dimensions, as windows of images are,
        }()}});
 }
 
+TEST_CASE("products of five dimensions are attention, too") {
+  // Windows before heads lie beside sequences; heads before windows do not, by their transposition.
+  const auto five = [](const std::string &x, const std::string &length, const std::string &dims,
+                       const std::string &axes) {
+    return "  %" + x + "d = shape [" + dims + ", " + length + ", 8]\n  %" + x + "r = reshape(%" +
+           x + ", %" + x + "d)\n  %" + x + "5 = transpose(%" + x + "r) {axes = " + axes + "}\n";
+  };
+  for (const bool apart : {false, true}) {
+    const std::string dims = apart ? "2, 2, 2" : "1, 2, 4",
+                      kept = apart ? "[0, 2, 1, 3, 4]" : "[0, 1, 2, 3, 4]",
+                      turned = apart ? "[0, 2, 1, 4, 3]" : "[0, 1, 2, 4, 3]";
+    const std::string ends = (apart ? "  %yt = transpose(%y5) {axes = " + kept + "}\n" : "") +
+                             "  %f = shape [2, 4, {Q}, 8]\n  %y = reshape(%y" +
+                             (apart ? "t" : "5") + ", %f)\n";
+    Form form{.name = apart ? "heads before windows" : "windows before heads",
+              .scores = five("q", "{Q}", dims, kept) + five("k", "{P}", dims, turned) +
+                        five("v", "{P}", dims, kept) +
+                        "  %s = matmul(%q5, %k5)\n  %t = mul(%s, %quarter)\n"
+                        "  %p = softmax(%t)\n  %y5 = matmul(%p, %v5)\n" +
+                        ends};
+    check(form);
+    form.name += ", a mask";
+    form.scores.replace(form.scores.find("softmax(%t)"), 11, "softmax(%u)");
+    form.scores.insert(form.scores.find("  %p ="), "  %u = add(%t, %m)\n");
+    form.params = ",\n    %m: tensor<[1, 1, 1, 1, 7], f32>";
+    form.more = {numbers({1, 1, 1, 1, 7}, 5)};
+    form.bias = [mask = form.more[0].values](int64_t, int64_t, int64_t, int64_t j) {
+      return mask[size_t(j)];
+    };
+    form.is_found = !apart;
+    check(form);
+  }
+}
+
+TEST_CASE("values may be wider than queries and keys") {
+  check({.name = "wider",
+         .scores = kScaled + "  %p = softmax(%t)\n  %w = concat(%k, %v) {axis = 3}\n"
+                             "  %y2 = matmul(%p, %w)\n"
+                             "  %y = slice(%y2) {starts = [8], ends = [16], axes = [3]}\n"});
+}
+
 TEST_CASE("a mask of windows is the same for all images of a batch, or one of images for windows") {
   // Two images of two windows of two heads each.
   const std::string scores =

@@ -287,18 +287,32 @@ private:
     const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(first), "transpose_b");
     const bool turned = ir::op_bool(Op::matmul, function_.attributes_of(second), "transpose_b");
     const size_t rank = type(first.result()).dims.size();
-    if (rank < 3 || rank > 4 || type(y).dims.size() < 3 || type(y).dims.size() > 4)
+    const auto is_taken = [](size_t dims) { return dims >= 3 && dims <= 5; };
+    if (!is_taken(rank) || !is_taken(type(y).dims.size()))
       return no("it has other dimensions than sequences, heads, queries and positions");
     for (ValueId value : {operand(first, 0), operand(first, 1), operand(second, 1), y})
       if (type(value).dims.size() !=
               (value == y || value == operand(second, 1) ? type(y).dims.size() : rank) ||
           type(value).dtype != type(y).dtype)
         return no("its operands have other dimensions or dtypes");
-    if (rank != type(y).dims.size() && split_.empty())
+    if (rank != type(y).dims.size() && (split_.empty() || std::max(rank, type(y).dims.size()) == 5))
       return no("sequences and heads are not told apart");
     match_.q = read_.peeled(operand(first, 0), false);
     match_.k = read_.peeled(operand(first, 1), !kept);
     match_.v = read_.peeled(operand(second, 1), turned);
+    if (rank == 5) {
+      HeadsOperand q5 = match_.q, k5 = match_.k, v5 = match_.v;
+      if (constant(type(y).dims[2]) && read_.join_batch(q5) && read_.join_batch(k5) &&
+          read_.join_batch(v5)) {
+        match_.q = std::move(q5), match_.k = std::move(k5), match_.v = std::move(v5);
+      } else {
+        if (!parts_.empty() || match_.factors.valid())
+          return no("sequences in two dimensions lie apart, and there is a mask");
+        match_.q = read_.flattened(operand(first, 0), false);
+        match_.k = read_.flattened(operand(first, 1), !kept);
+        match_.v = read_.flattened(operand(second, 1), turned);
+      }
+    }
     if (!tell_heads(operand(first, 0)))
       return false;
     for (HeadsOperand *x : {&match_.q, &match_.k, &match_.v})
@@ -309,11 +323,16 @@ private:
     match_.queries = q[2];
     match_.positions = k[2];
     const auto width = constant(q[3]), heads = constant(q[1]), groups = constant(k[1]);
-    if (q[0] != match_.sequences || q[1] != match_.heads || q[0] != k[0] || k != v || q[3] != k[3])
+    const auto values_width = constant(v[3]);
+    if (q[0] != match_.sequences || q[1] != match_.heads || q[0] != k[0] || q[3] != k[3] ||
+        !std::equal(k.begin(), k.begin() + 3, v.begin()))
       return no("keys and values have other dimensions than each other, or than queries");
     if (!width || !heads || !groups || *heads < 1 || *groups < 1 || *heads % *groups ||
-        *width < 1 || *width > kMostWidth)
+        *width < 1 || !values_width || *values_width > kMostWidth)
       return no("heads and their elements are no constants, or too wide");
+    match_.wider = *values_width - *width;
+    if (match_.wider < 0)
+      return no("values are narrower than queries and keys");
     match_.scale *= match_.q.scale * match_.k.scale;
     if (match_.v.scale != 1)
       return no("values are scaled");
@@ -329,13 +348,13 @@ private:
         is_overtaken(match_.k.value) || is_overtaken(match_.v.value) ||
         std::ranges::any_of(match_.mask, [&](auto &part) { return is_overtaken(part.value); }))
       return no("what it reads is written before the second product");
-    return take_mask() && pays(*width);
+    return take_mask() && pays(*values_width);
   }
 
   /// Sequences and heads of products of rank 3: as a reshape of scores has them, or that of
   /// queries, else each is a sequence of one head.
   bool tell_heads(ValueId q) {
-    const Dims &dims = type(q).dims;
+    const Dims dims = type(q).dims.size() == 5 ? read_.dims_of(match_.q) : type(q).dims;
     if (dims.size() == 4) {
       match_.sequences = dims[0], match_.heads = dims[1];
       return split_.empty() || (split_[0] == dims[0] && split_[1] == dims[1]) ||

@@ -3,9 +3,10 @@
 //   q --> [x scale] --> matmul --> [x scale] --> [+ mask, where] --> softmax --> [guard] --> matmul
 //   k --> [x scale] ----'                                                             v ----'
 //
-//   q, k, v   [B, H, length, D] or [B H, length, D], k also with its last two dimensions exchanged;
-//             transposes, scales and reshapes before them are looked through, a slice of a product
-//             of all three likewise, and the broadcast that repeats heads of keys and values
+//   q, k, v   [B, H, length, D], [B H, length, D] or [A, B, H, length, D], k also with its last two
+//             dimensions exchanged; transposes, scales and reshapes before them are looked through,
+//             a slice of a product of all three likewise, and the broadcast that repeats heads of
+//             keys and values; values may be wider than queries and keys
 //   scale     constants, and between the products a tensor that is alike for all positions of a row
 //   mask      what is added, or what where() chooses in the place of scores, scalars of at most
 //             -10,000 or -infinity
@@ -51,6 +52,7 @@ struct AttentionMatch {
   std::vector<const ir::Binding *> members; // all others that are computed no more
   HeadsOperand q, k, v;
   ir::ExprId sequences, heads, queries, positions;
+  int64_t wider = 0; // by so much values are than queries and keys
   double scale = 1;
   ir::ValueId factors;                 // by which scores are multiplied, too; invalid: none
   std::vector<ir::ExprId> factor_dims; // as they stretch to [B, H, Q, 1]

@@ -162,6 +162,15 @@ private:
     return op(Op::mul, {q, factors}, {}, hint);
   }
 
+  /// With zeros behind, as wide as values.
+  ValueId widened(const AttentionMatch &match, ValueId x) {
+    return match.wider ? op(Op::pad, {x},
+                            {{"before", std::vector<int64_t>(4, 0)},
+                             {"after", std::vector<int64_t>{0, 0, 0, match.wider}}},
+                            "wide")
+                       : x;
+  }
+
   ValueId mask_of(const AttentionMatch &match) {
     std::vector<int64_t> key = {int64_t(match.mask_dtype), match.hidden_rows_are_nan};
     for (const MaskPart &part : match.mask) {
@@ -208,8 +217,10 @@ private:
     const ValueId result = match.product->result();
     const std::string &name = source().value(result).name;
     location_ = match.product->location;
-    const ValueId q = times_factors(match, heads_last(match.q, name + "_q"), name + "_q"),
-                  k = heads_last(match.k, name + "_k"), v = heads_last(match.v, name + "_v"),
+    const ValueId q = widened(match,
+                              times_factors(match, heads_last(match.q, name + "_q"), name + "_q")),
+                  k = widened(match, heads_last(match.k, name + "_k")),
+                  v = heads_last(match.v, name + "_v"),
                   mask = match.mask.empty() ? ValueId() : mask_of(match);
     std::vector<Attribute> attributes = {{"scale", match.scale}};
     if (match.causal)

@@ -195,6 +195,42 @@ bool ValueReader::joins_batch(const std::vector<ExprId> &five,
          std::equal(four.begin() + 1, four.end(), five.begin() + 2);
 }
 
+bool ValueReader::join_batch(HeadsOperand &x) const {
+  const int64_t first = x.axes[0];
+  if (x.axes.size() != 5 || x.axes[1] != first + 1)
+    return false;
+  std::vector<ExprId> dims = present_dims(x);
+  dims[size_t(first)] = module_.exprs.mul(dims[size_t(first)], dims[size_t(first) + 1]);
+  dims.erase(dims.begin() + first + 1);
+  x.axes.erase(x.axes.begin() + 1);
+  for (int64_t &axis : x.axes)
+    axis -= axis > first;
+  x.reshaped = std::move(dims);
+  return true;
+}
+
+HeadsOperand ValueReader::flattened(ValueId value, bool exchanged) const {
+  HeadsOperand x{.value = value, .begin = {}, .size = {}, .reshaped = {}, .axes = {0, 1, 2, 3}};
+  for (const Binding *b = maker(value); b; b = maker(x.value))
+    if (const ValueId other = scaled(*b, x.scale); other.valid()) {
+      x.value = other;
+    } else if (exchanged && is_op(b, Op::transpose) &&
+               ir::op_integers(Op::transpose, attributes(*b), "axes") ==
+                   std::vector<int64_t>{0, 1, 2, 4, 3}) {
+      x.value = operand(*b, 0);
+      exchanged = false;
+    } else {
+      break;
+    }
+  const std::vector<ExprId> &dims = type(x.value).dims;
+  const ExprId one = module_.exprs.constant(1);
+  x.reshaped = {module_.exprs.mul(module_.exprs.mul(dims[0], dims[1]), dims[2]), one, dims[3],
+                dims[4]};
+  if (exchanged)
+    std::swap(x.axes[2], x.axes[3]);
+  return x;
+}
+
 /// reshape(transpose(x [A, B, ..]), [A B, ..]), which leaves the first two dimensions in place.
 bool ValueReader::peel_joined_batch(HeadsOperand &x, const Binding &reshape) const {
   const Binding *before = maker(operand(reshape, 0));

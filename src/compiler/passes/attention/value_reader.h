@@ -56,6 +56,11 @@ public:
   HeadsOperand peeled(ir::ValueId value, bool exchanged) const;
   /// The dimensions of an operand, read through its axes.
   std::vector<ir::ExprId> dims_of(const HeadsOperand &x) const;
+  /// Gives an operand of rank 5 its first two dimensions as one. False where they do not lie so.
+  bool join_batch(HeadsOperand &x) const;
+  /// An operand of rank 5, `exchanged` or not, as [all but the last two, 1, length, width], with
+  /// nothing looked through but scales and that exchange.
+  HeadsOperand flattened(ir::ValueId value, bool exchanged) const;
   /// Whether `four` has the first two of five dimensions as one: sequences in two.
   bool joins_batch(const std::vector<ir::ExprId> &five, const std::vector<ir::ExprId> &four) const;
   /// Sequences and heads of an operand of rank 3 before a reshape joined them.
