@@ -10,7 +10,7 @@
 // of a grid are bounded by 65535.
 //
 //   entry                  tile       block    for
-//   matmul_gemv            4 x 32     32 x 8   few rows: k is split over the block's 8 warps
+//   matmul_gemv            8 x 32     32 x 8   few rows: k is split over the block's 8 warps
 //   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, f64 and before sm_80, R of 1 to 8 rows
 //   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, from sm_80 on: blocks that stay
 //   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
@@ -38,26 +38,25 @@
 extern "C" __global__ void __launch_bounds__(256, 2) matmul_gemv(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  constexpr int kRows = 4, kColumns = 32, kSlices = 8;
+  constexpr int kRows = 8, kColumns = 32, kSlices = 8;
   __shared__ Acc partial[kSlices][kRows][kColumns];
   const int x = threadIdx.x, slice = threadIdx.y;
   const Tile tile = tile_of_block(m, n, kRows, kColumns);
   MOVE_TO_BATCH(tile.batch);
   const long long column = tile.column + x;
-  // Rows beyond the last repeat it; they are not stored.
-  const T *a_row[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-    a_row[r] = a + (tile.row + r < m ? tile.row + r : m - 1) * k;
-  if (m == 1)
-    multiply_across<1>({a_row[0]}, c, n, k, tile.column, partial);
+  const T *const first = a + tile.row * k;
+  const int rows = m - tile.row < kRows ? int(m - tile.row) : kRows;
+  if (rows == 1)
+    multiply_across<1>(first, rows, c, n, k, tile.column, partial);
+  else if (rows <= 4)
+    multiply_across<4>(first, rows, c, n, k, tile.column, partial);
   else
-    multiply_across<kRows>(a_row, c, n, k, tile.column, partial);
+    multiply_across<kRows>(first, rows, c, n, k, tile.column, partial);
   __syncthreads();
 
   // Warp r adds up row r.
   const long long row = tile.row + slice;
-  if (slice < kRows && row < m && column < n) {
+  if (row < m && column < n) {
     Acc total = BIAS_OF(row, column);
 #pragma unroll
     for (int s = 0; s < kSlices; ++s)

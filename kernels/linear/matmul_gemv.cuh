@@ -14,36 +14,36 @@ constexpr int kGemvWarps = 4;
 
 constexpr int kAcrossEach = 4; // neighbours of k that a lane takes at once
 
-// What a lane has of rows first, first + 1, .. of c, at its vector p of columns; with kPartly some
+// What a lane has of kEach rows of c from `first` on, at its vector p of columns; with kPartly some
 // are behind the last of k.
-template <int kRows, bool kAligned, bool kPartly>
+template <int kRows, int kEach, bool kAligned, bool kPartly>
 __device__ __forceinline__ void add_across(const T *const (&row)[kRows], const T *c, int first,
                                            int k, long long n, int p,
                                            Acc (&sum)[kRows][kGemvVector]) {
-  struct alignas(kAligned ? (sizeof(T) < 4 ? kAcrossEach * sizeof(T) : 16) : sizeof(T)) Four {
-    T element[kAcrossEach];
+  struct alignas(kAligned ? (sizeof(T) < 4 ? kEach * sizeof(T) : 16) : sizeof(T)) Neighbours {
+    T element[kEach];
   };
-  GemvVector right[kAcrossEach];
-  T left[kRows][kAcrossEach];
+  GemvVector right[kEach];
+  T left[kRows][kEach];
 #pragma unroll
-  for (int j = 0; j < kAcrossEach; ++j)
+  for (int j = 0; j < kEach; ++j)
     if (!kPartly || first + j < k)
       right[j] = gemv_vector<kAligned>(c + (long long)(first + j) * n, p, n);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
     if constexpr (kPartly) {
 #pragma unroll
-      for (int j = 0; j < kAcrossEach; ++j)
+      for (int j = 0; j < kEach; ++j)
         left[r][j] = first + j < k ? row[r][first + j] : T(0.0f);
     } else {
-      const Four four = *reinterpret_cast<const Four *>(row[r] + first);
+      const Neighbours all = *reinterpret_cast<const Neighbours *>(row[r] + first);
 #pragma unroll
-      for (int j = 0; j < kAcrossEach; ++j)
-        left[r][j] = four.element[j];
+      for (int j = 0; j < kEach; ++j)
+        left[r][j] = all.element[j];
     }
   }
 #pragma unroll
-  for (int j = 0; j < kAcrossEach; ++j)
+  for (int j = 0; j < kEach; ++j)
     if (!kPartly || first + j < k)
 #pragma unroll
       for (int e = 0; e < kGemvVector; ++e) {
@@ -54,14 +54,20 @@ __device__ __forceinline__ void add_across(const T *const (&row)[kRows], const T
       }
 }
 
-// kRows rows times a tile of 32 columns by a block of kSlices warps: as many lanes as the tile has
-// vectors share a row of c, so that a warp has several rows at once. The sums of a warp are in its
-// first lanes, and then in `partial`.
+// Up to kRows rows of a times a tile of 32 columns by a block of kSlices warps: as many lanes as
+// the tile has vectors share a row of c, so that a warp has several rows at once. The sums of a
+// warp are in its first lanes, and then in `partial`.
 template <int kRows, int kSlices, int kTall>
-__device__ __forceinline__ void multiply_across(const T *const (&row)[kRows], const T *c,
-                                                long long n, long long k, long long column,
+__device__ __forceinline__ void multiply_across(const T *a, int rows, const T *c, long long n,
+                                                long long k, long long column,
                                                 Acc (&partial)[kSlices][kTall][32]) {
-  constexpr int kLanes = 32 / kGemvVector, kStep = kSlices * (32 / kLanes) * kAcrossEach;
+  // Rows beyond the last repeat it; they are not stored.
+  const T *row[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    row[r] = a + (r < rows ? r : rows - 1) * k;
+  constexpr int kLanes = 32 / kGemvVector, kStep = kSlices * (32 / kLanes) * kAcrossEach,
+                kPart = kRows > 4 ? 1 : kAcrossEach; // where nothing is aligned, by registers
   const int lane = threadIdx.x, slice = threadIdx.y;
   const int p = int(column / kGemvVector) + lane % kLanes, all = int(k);
   const bool aligned = k % kAcrossEach == 0 && have_vectors(row[0], c, n); // so are all rows of a
@@ -71,11 +77,13 @@ __device__ __forceinline__ void multiply_across(const T *const (&row)[kRows], co
     if (aligned) {
 #pragma unroll 1
       for (; first < all; first += kStep)
-        add_across<kRows, true, false>(row, c, first, all, n, p, sum);
+        add_across<kRows, kAcrossEach, true, false>(row, c, first, all, n, p, sum);
     } else {
 #pragma unroll 1
       for (; first < all; first += kStep)
-        add_across<kRows, false, true>(row, c, first, all, n, p, sum);
+#pragma unroll 1
+        for (int j = 0; j < kAcrossEach; j += kPart)
+          add_across<kRows, kPart, false, true>(row, c, first + j, all, n, p, sum);
     }
   }
 #pragma unroll

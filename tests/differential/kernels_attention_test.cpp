@@ -678,8 +678,8 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
     CHECK(outcome.ok);
     return outcome.counters.entries.at(0);
   };
-  CHECK(entry(4, 100) == "matmul_gemv");
-  CHECK(entry(5, 100) == "matmul_mma_least");
+  CHECK(entry(8, 100) == "matmul_gemv");
+  CHECK(entry(9, 100) == "matmul_mma_least");
   CHECK(entry(512, 512) == "matmul_mma_least"); // 64 tiles of 64 x 64
   CHECK(entry(513, 512) == "matmul_mma_small");
   CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles of 128 x 128

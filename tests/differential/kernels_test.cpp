@@ -146,8 +146,8 @@ TEST_CASE("each variant of matmul is taken where its predicate says", "[large]")
     CHECK(outcome.ok);
     return outcome.counters.entries.at(0);
   };
-  CHECK(entry(4, 100) == "matmul_gemv");
-  CHECK(entry(5, 100) == "matmul_tiled");
+  CHECK(entry(8, 100) == "matmul_gemv");
+  CHECK(entry(9, 100) == "matmul_tiled");
   CHECK(entry(512, 512) == "matmul_tiled");
   CHECK(entry(513, 512) == "matmul_register");
   CHECK(entry(1025, 1024) == "matmul_register_large"); // 72 tiles of 128 x 128

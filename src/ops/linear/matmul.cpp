@@ -142,7 +142,7 @@ struct Variant {
 
 /// The entry of kernels/linear/matmul.cu is "matmul_" and the name.
 constexpr Variant kVariants[] = {
-    {"gemv", Where::few_rows, 4, 32, {32, 8, 1}},
+    {"gemv", Where::few_rows, 8, 32, {32, 8, 1}},
     {"stream_1", Where::stream_rows, 1, kStreamColumns, {32, 8, 1}},
     {"stream_8", Where::stream_rows, kMostStreamRows, kStreamColumns, {32, 8, 1}},
     {"gemv_1", Where::these_rows, 1, 4, {32, 4, 1}},
