@@ -84,6 +84,7 @@ struct Entry : std::enable_shared_from_this<Entry> {
   V device{};
   std::optional<Sequence> sequence{}; // of tensors; never beside those above
   std::optional<Counted> counted{};   // of `device`
+  std::vector<EntryPtr> joined{};     // few lists of integers that it is, none of them joined
   Narrow narrow = Narrow::none;       // its dtype in the file, where it is held as another
   bool is_input = false;              // of the model, whose value is not known here
   bool missing = false;               // the result of a node that cannot be imported

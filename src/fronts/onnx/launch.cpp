@@ -126,8 +126,18 @@ const Host *Importer::read_sizes(Entry &entry) {
   learnt_.needs_sizes |= options_.given.empty() || options_.fix_given;
   if (!learnt_.reads_sizes)
     return nullptr;
-  V all = c.reshape(c.cast(entry.device, DType::i64), {constant(count)});
-  for (int64_t i = 0; i < count; ++i)
+  for (const EntryPtr &part : entry.joined) { // what is known of them is not read
+    const Host *one = this->host(*part, Need::no);
+    if (!one)
+      one = read_sizes(*part);
+    if (!one)
+      return nullptr;
+    host.ints.insert(host.ints.end(), one->ints.begin(), one->ints.end());
+  }
+  V all;
+  if (entry.joined.empty())
+    all = c.reshape(c.cast(entry.device, DType::i64), {constant(count)});
+  for (int64_t i = 0; all.valid() && i < count; ++i)
     host.ints.push_back(count_on_host(c.slice(all, 0, constant(i), constant(1)), {}));
   if (failed())
     return nullptr;

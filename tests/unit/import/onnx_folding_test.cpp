@@ -292,6 +292,16 @@ TEST_CASE("the host reads sizes that the device computes, where nothing else can
     CHECK(main.symbols.back().bounds.upper == most);
     options.bounds["counted"] = {0, 4096};
   }
+  // Of a list the parts that are known are not read: -1 is what is left.
+  const auto imported =
+      onnx::import_bytes(model(node("ReduceMax", {"x"}, {"n"}) +
+                               node("Concat", {"n", "rest"}, {"to"}, integer_attribute("axis", 0)) +
+                               node("Reshape", {"x", "to"}, {"y"}) + tensor("rest", kI64, {-1}) +
+                               input("x", kI64, {"n"}) + bytes(12, bytes(1, "y"))),
+                         "", {});
+  INFO((imported.ok() ? "" : imported.status().message()));
+  REQUIRE(imported.ok());
+  CHECK(ir::print(imported->module).find("floordiv(n, counted)") != std::string::npos);
 }
 
 TEST_CASE("a slice that has as many elements for all values of its symbols has that number") {

@@ -153,6 +153,16 @@ void concat(Call &c) {
     part = c.w.match(part, own);
   }
   c.result(c.concat(parts, axis));
+  std::vector<EntryPtr> joined;
+  for (size_t i = 0; !c.failed() && wanted.size() == 1 && i < c.input_count(); ++i) {
+    const EntryPtr one = c.entry(i);
+    one->joined.empty() ? joined.push_back(one)
+                        : void(joined.insert(joined.end(), one->joined.begin(), one->joined.end()));
+    if (joined.size() > ir::kMaxRank)
+      return;
+  }
+  if (!joined.empty())
+    c.w.find(c.node.outputs[0])->joined = std::move(joined);
 }
 
 void slice(Call &c) {
