@@ -31,10 +31,18 @@ SANITIZED_SUITES = {
 # which a filter would bring in: they are processes that other cases start. Cases tagged [fork] fork
 # beside running threads: a sanitizer's allocator, unlike the C library's, may stay locked in the child.
 SANITIZED_TIME_FACTOR = 4
-SANITIZED_CASES = "~[.]~[large]~[fork]"
+SANITIZED_CASES = "~[.]~[large]~[long]~[fork]"
+# Tests that are not run sanitized: what executes kernels alone, which is the emulator's and is watched by its own
+# tests; what runs under a drawn order as well, so that one of them is enough; other devices and more orders.
+SANITIZED_WITHOUT = frozenset(f"differential_{name}" for name in (
+    "kernels", "kernels_numbers", "kernels_repacked", "kernels_products", "kernels_volumes", "kernels_grouped",
+    "kernels_sampling", "fusion", "padding", "products", "attention_patterns",
+    "decode", "state", "groups", "llm_lora", "llm_loop",
+    "decode_order_2", "state_order_2", "groups_order_2", "groups_at_once_4", "groups_at_once_5", "groups_at_once_6",
+    "control_12.2", "control_12.4", "control_sm_80", "llm_loop_12.2", "llm_loop_12.3", "llm_draft_order"))
 # ThreadSanitizer is told by one pattern which library is NVRTC, and may meet one such library only.
 TSAN_CASES = SANITIZED_CASES + "~[two_nvrtc]"
-FUZZ_SECONDS = 20
+FUZZ_SECONDS = 10
 # Of the emulated driver's checks that a test's environment names, sanitized programs leave these out: they look at
 # each access of each lane, and with a sanitizer watching they take ten times as long as the test itself. Their own
 # code is watched in unit_emulator_driver and, below a model, in one program that keeps them.
@@ -118,15 +126,16 @@ def introspected(folder, what):
         return json.load(file)
 
 
-def is_script(test):
-    return any(part.endswith(".py") for part in test["cmd"])
+def is_sanitized(test):
+    """What a script looks at is the source or the plain build; once is enough."""
+    return not any(part.endswith(".py") for part in test["cmd"]) and test["name"] not in SANITIZED_WITHOUT
 
 
 def targets(folder, suite=None):
-    """What is built in a sanitized folder: the programs that run there. Scripts run on the plain build only. Of a suite
-    that is named: what its tests, scripts among them, depend on."""
+    """What is built in a sanitized folder: the programs that run there. Of a suite that is named: what its tests,
+    scripts among them, depend on."""
     suites = {suite} if suite else {s for name, inner in SANITIZED_SUITES.values() if name == folder for s in inner}
-    wanted = {target for test in introspected(folder, "tests") if suite or not is_script(test)
+    wanted = {target for test in introspected(folder, "tests") if suite or is_sanitized(test)
               for target in test["depends"] if suites & {name.split(":")[-1] for name in test["suite"]}}
     return sorted(os.path.relpath(target["filename"][0], os.path.join(ROOT, folder))
                   for target in introspected(folder, "targets")
@@ -209,10 +218,9 @@ def declared_programs(request, suites, timeout_s):
         names = {name.split(":")[-1] for name in test["suite"]}
         if not names & set(suites):
             continue
-        is_catch = not is_script(test)
-        # What a script looks at is the source or the plain build; once is enough.
-        if sanitized and not is_catch:
+        if sanitized and not is_sanitized(test):
             continue
+        is_catch = not any(part.endswith(".py") for part in test["cmd"])
         command = list(test["cmd"])
         if suite_name == "tsan":
             command = without_address_randomisation() + command + [TSAN_CASES]
@@ -303,4 +311,7 @@ def programs(suite_requests, timeout_s, without=()):
     for folder in folders(suite_requests):
         if folder == plain_folder:
             problems += undeclared(folder)
+        else:
+            names = {test["name"] for test in introspected(folder, "tests")}
+            problems += [f"no test in {folder}/ is called {name}" for name in sorted(SANITIZED_WITHOUT - names)]
     return longest_first(found), problems
