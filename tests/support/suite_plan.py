@@ -38,7 +38,7 @@ SANITIZED_WITHOUT = frozenset(f"differential_{name}" for name in (
     "kernels", "kernels_numbers", "kernels_repacked", "kernels_products", "kernels_volumes", "kernels_grouped",
     "kernels_sampling", "fusion", "padding", "products", "attention_patterns",
     "decode", "state", "groups", "llm_lora", "llm_loop",
-    "decode_order_2", "state_order_2", "groups_order_2", "groups_at_once_4", "groups_at_once_5", "groups_at_once_6",
+    "groups_at_once_4", "groups_at_once_5", "groups_at_once_6",
     "control_12.2", "control_12.4", "control_sm_80", "llm_loop_12.2", "llm_loop_12.3", "llm_draft_order"))
 # ThreadSanitizer is told by one pattern which library is NVRTC, and may meet one such library only.
 TSAN_CASES = SANITIZED_CASES + "~[two_nvrtc]"
@@ -47,7 +47,7 @@ FUZZ_SECONDS = 10
 # each access of each lane, and with a sanitizer watching they take ten times as long as the test itself. Their own
 # code is watched in unit_emulator_driver and, below a model, in one program that keeps them.
 CHECKS_OF_ACCESSES = ("race", "uninitialized")
-SANITIZED_WITH_CHECKS = ("differential_state_order_1",)
+SANITIZED_WITH_CHECKS = ("differential_state_order",)
 # The emulated driver's checks are on in every program of the plain suites, and a finding fails the
 # program that made it. Those that are left out, by program: the checks (or "all") and why.
 WITHOUT_CHECKS = {
@@ -62,6 +62,7 @@ WITHOUT_CHECKS = {
     "differential_llm_loop": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.3": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.2": ("race,nodes,uninitialized", "as differential_llm_batch"),
+    "differential_groups": ("race,uninitialized", "ten thousand runs; differential_groups_order has them"),
     "differential_groups_forgetful": ("all", "its driver forgets to wait, and they would tell"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
     "fault_runtime": ("leak", "a call that is made to fail frees nothing"),
