@@ -8,6 +8,8 @@
 // Elements are moved, not read, so that only their width matters.
 //
 // With VECTOR, which divides inner, gather moves vectors, where x and y begin at multiples of one.
+// gather_elements then reads as many positions at once, and stores a vector; VECTOR divides inner,
+// or length where inner is 1.
 //
 // Options: WIDE_IDS for positions of i64 (i32 otherwise); those of bytes.cuh, vectors.cuh and
 // assume.cuh.
@@ -54,5 +56,21 @@ extern "C" __global__ void gather(PARAMETERS) {
 extern "C" __global__ void gather_elements(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  gather_along<true>(x, positions, y, outer, axis, Index(inner), length);
+  if (VECTOR == 1 || axis == 0 || !are_aligned(y))
+    return gather_along<true>(x, positions, y, outer, axis, Index(inner), length);
+  const Index row = Index(length) * Index(inner), vectors = Index(outer) * row / VECTOR;
+  const Index step = Index(gridDim.x) * blockDim.x;
+  const bool aligned = Run<VECTOR, Id>::is_aligned(positions);
+  for (Index p = Index(blockIdx.x) * blockDim.x + threadIdx.x; p < vectors; p += step) {
+    const Index i = p * VECTOR, o = i / row;
+    const T *const from = x + o * Index(axis) * Index(inner) + i % Index(inner);
+    Run<VECTOR, Id> run;
+    run.read(positions + i, aligned);
+    Vector<T> vector;
+#pragma unroll
+    for (int e = 0; e < VECTOR; ++e)
+      vector.element[e] = from[Index(from_either_end(run.element[e], axis)) * Index(inner) +
+                               (inner == 1 ? 0 : e)];
+    store_vector(y, p, vector);
+  }
 }

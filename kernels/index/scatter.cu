@@ -6,11 +6,12 @@
 // A negative index counts from the end; where one then lies outside, nothing is written. Several
 // updates of one place: with REDUCE all of them are taken in, one after the other in any order;
 // else any one of them stands. A thread has one element of the updates, or of slices of whole
-// vectors a vector, for which it asks for its row's indices once.
+// vectors a vector, for which it asks for its row's indices once. scatter_elements reads as many
+// indices as updates at once, where VECTOR divides their last dimension.
 //
 // Options: BYTES without REDUCE (bytes.cuh); with it its operation, add, mul, maximum or minimum,
 // on elements of 2, 4 or 8 bytes of number.cuh; WIDE_IDS for indices of i64 (i32 otherwise);
-// MAX_RANK 4 or 8; AXIS of scatter_elements; those of vectors.cuh without REDUCE; that of
+// MAX_RANK 4 or 8; AXIS and LAST, the last dimension, of scatter_elements; those of vectors.cuh without REDUCE; that of
 // assume.cuh.
 
 #include "shared/assume.cuh"
@@ -73,12 +74,11 @@ extern "C" __global__ void scatter_elements(const Id *__restrict__ indices,
   __builtin_assume(ASSUME);
   const long long size[] = {0, INNER(size)}, stride[] = {EACH(stride)};
   const Index step = Index(gridDim.x) * blockDim.x;
-  for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(count); i += step) {
-    const long long chosen = place(indices[i], axis);
-    if (chosen < 0)
-      continue;
+  const Index first = Index(blockIdx.x) * blockDim.x + threadIdx.x;
+  // Where the element of y lies that update i meets, but for its place along the axis.
+  auto beside_axis = [&](Index i) {
     Index rest = i;
-    long long at = chosen * stride[AXIS];
+    long long at = 0;
 #pragma unroll
     for (int d = MAX_RANK - 1; d >= 0; --d) {
       const Index outer = d > 0 ? rest / Index(size[d]) : 0;
@@ -86,8 +86,29 @@ extern "C" __global__ void scatter_elements(const Id *__restrict__ indices,
         at += (long long)(d > 0 ? rest - outer * Index(size[d]) : rest) * stride[d];
       rest = outer;
     }
-    write(y + at, updates[i]);
+    return at;
+  };
+#ifndef REDUCE
+  if (VECTOR > 1) {
+    const bool ids_aligned = Run<VECTOR, Id>::is_aligned(indices),
+               aligned = Run<VECTOR, T>::is_aligned(updates);
+    for (Index p = first; p < Index(count) / VECTOR; p += step) {
+      Run<VECTOR, Id> places;
+      places.read(indices + p * VECTOR, ids_aligned);
+      Run<VECTOR, T> values;
+      values.read(updates + p * VECTOR, aligned);
+      T *const to = y + beside_axis(p * VECTOR);
+#pragma unroll
+      for (int e = 0; e < VECTOR; ++e)
+        if (const long long chosen = place(places.element[e], axis); chosen >= 0)
+          to[chosen * stride[AXIS] + (AXIS == LAST ? 0 : e)] = values.element[e];
+    }
+    return;
   }
+#endif
+  for (Index i = first; i < Index(count); i += step)
+    if (const long long chosen = place(indices[i], axis); chosen >= 0)
+      write(y + beside_axis(i) + chosen * stride[AXIS], updates[i]);
 }
 #else
 extern "C" __global__ void scatter_nd(const Id *__restrict__ indices, const T *__restrict__ updates,

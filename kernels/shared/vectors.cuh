@@ -70,6 +70,15 @@ template <int kCount, class E> union Run {
     for (int w = 0; w < kWords; ++w)
       word[w] = reinterpret_cast<const typename Word<kBytes>::Type *>(x)[w];
   }
+  __device__ __forceinline__ void read(const E *x, bool aligned) {
+    if (aligned) {
+      load(x);
+    } else {
+#pragma unroll
+      for (int e = 0; e < kCount; ++e)
+        element[e] = x[e];
+    }
+  }
   // Of x[0] to x[left - 1], wherever they begin; what is behind them is anything.
   __device__ __forceinline__ void load_part(const E *x, int left) {
     if constexpr (sizeof(E) == 2 && kCount % 2 == 0) {

@@ -28,6 +28,13 @@ TEST_CASE("gather_elements takes one element for each position") {
              .operands = {{{5, 6, 7}}, {positions, ids}},
              .attributes = {integer("axis", axis)}});
     }
+  // Whole vectors, along the axis or behind it.
+  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::i8})
+    for (int64_t axis : {0, 1})
+      check({.op = Op::gather_elements,
+             .dtype = dtype,
+             .operands = {{{3, 16}}, {{3, 16}, axis ? DType::i32 : DType::i64}},
+             .attributes = {integer("axis", axis)}});
   check({.op = Op::gather_elements,
          .dtype = DType::i8,
          .operands = {{{5, 6}}, {{5, 0}, DType::i64}},
@@ -49,6 +56,12 @@ TEST_CASE("one_hot rows have one place, or none for ids that are outside") {
              .dtype = depth == 16 ? DType::i32 : DType::i64,
              .operands = {{{37}}},
              .attributes = {integer("depth", depth), type(dtype)}});
+  for (DType dtype : {DType::f64, DType::f32, DType::bf16, DType::boolean})
+    for (int64_t axis : {0, 1})
+      check({.op = Op::one_hot,
+             .dtype = axis ? DType::i32 : DType::i64,
+             .operands = {{{3, 32}}},
+             .attributes = {integer("depth", 7), integer("axis", axis), type(dtype)}});
   check({.op = Op::one_hot,
          .dtype = DType::i64,
          .operands = {{{41}}},

@@ -16,6 +16,21 @@ TEST_CASE("scatter_elements writes where indices say, negative ones from the end
                      .operands = {{{7, 7, 7}}, given({4, 4, 4}, places, ids), {{4, 4, 4}}},
                      .attributes = {integer("axis", axis)}});
     }
+  // Whole vectors, along the axis or behind it.
+  for (DType dtype : {DType::f64, DType::f32, DType::f16, DType::u8})
+    for (int64_t axis : {0, 1}) {
+      std::vector<double> places;
+      for (int64_t i = 0; i < 32; ++i)
+        places.push_back(axis     ? double(i % 16 * 3 % 16 - (i % 2) * 20)
+                         : i < 16 ? -1
+                                  : double(i % 2));
+      check_known({.op = Op::scatter_elements,
+                   .dtype = dtype,
+                   .operands = {{{3, 20}},
+                                given({2, 16}, places, axis ? DType::i32 : DType::i64),
+                                {{2, 16}}},
+                   .attributes = {integer("axis", axis)}});
+    }
   check({.op = Op::scatter_elements,
          .operands = {{{4, 9}}, given({4, 2}, {1, -1, 0, 8, 3, 4, 5, -3}, DType::i64), {{4, 2}}},
          .attributes = {integer("axis", 1)}});

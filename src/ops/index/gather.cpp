@@ -104,7 +104,9 @@ Status emit_gather_along(OpEmitter &op, std::string entry) {
   KernelLaunch launch = op.moving_launch("gather.cu", std::move(entry), x.dtype);
   option_for_ids(launch, ids.dtype);
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
-  if (!elements && op.divides(KernelLaunch::vector_size(bytes), op.count(x, axis + 1)))
+  const ir::ExprId across = op.count(x, axis + 1); // what vectors lie along
+  if (op.divides(KernelLaunch::vector_size(bytes),
+                 elements && op.exprs().as_constant(across) == 1 ? ids.dims[axis] : across))
     launch.vectors(bytes);
   launch.index_type({op.count(x), op.count(op.result_type())});
   launch.input("x", op.operand(0));
@@ -131,8 +133,10 @@ Status emit_one_hot(OpEmitter &op) {
 
   KernelLaunch launch = op.moving_launch("one_hot.cu", "one_hot", y.dtype);
   option_for_ids(launch, ids.dtype);
-  if (axis + 1 == y.dims.size())
-    launch.vectors(ir::info(y.dtype).bytes_per_block);
+  const uint32_t bytes = ir::info(y.dtype).bytes_per_block;
+  if (axis + 1 == y.dims.size() ||
+      op.divides(KernelLaunch::vector_size(bytes), op.count(y, axis + 1)))
+    launch.vectors(bytes);
   launch.index_type({op.count(y)});
   launch.input("ids", op.operand(0));
   launch.output("y", op.result());

@@ -160,6 +160,11 @@ Status emit_scatter_elements(OpEmitter &op) {
   KernelLaunch launch = scatter_launch(op);
   launch.option("-DMAX_RANK=" + std::to_string(max_rank(rank)));
   launch.option("-DAXIS=" + std::to_string(axis));
+  launch.option("-DLAST=" + std::to_string(rank - 1));
+  const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
+  if (ir::op_string(op.call().op, op.call().attributes, "reduction") == "none" &&
+      op.divides(KernelLaunch::vector_size(bytes), updates.dims.back()))
+    launch.vectors(bytes);
   scatter_operands(op, launch);
   const ir::ExprId counted = launch.count("count", op.count(updates));
   launch.size("axis", x.dims[axis]);
