@@ -1,12 +1,14 @@
 // Reductions and the reshapes behind them, in the dtype of the casts around them.
 #include "compiler/passes/narrow_reductions.h"
 
+#include "compiler/fused/fused_kernel.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/value_uses.h"
 #include "ir/module/function_cloner.h"
 #include "ops/table/ops.h"
 
+#include <algorithm>
 #include <map>
 
 namespace cugrt::passes {
@@ -33,16 +35,21 @@ class ReductionNarrower : public ir::FunctionCloner {
 public:
   ReductionNarrower(const ir::Module &module, const ir::Function &source, ir::Module &target)
       : FunctionCloner(source, target), uses_(source),
-        written_(find_written_values(module, source)), is_narrowed_(source.values.size()) {
+        written_(find_written_values(module, source)), is_narrowed_(source.values.size()),
+        is_swapped_(source.values.size()) {
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
         if (const Binding *cast = cast_around(binding, block)) {
           cast_around_[&binding] = cast;
           ++narrowed_readers_[cast];
+        } else if (const Binding *reshape = reshape_before(binding, block)) {
+          cast_behind_[reshape] = &binding;
         }
+    std::erase_if(cast_behind_,
+                  [&](const auto &at) { return narrowed_readers_.contains(at.second); });
   }
 
-  bool finds_any() const { return !narrowed_readers_.empty(); }
+  bool finds_any() const { return !narrowed_readers_.empty() || !cast_behind_.empty(); }
 
 protected:
   Status visit(const Binding &binding) override {
@@ -55,6 +62,13 @@ protected:
       return {};
     }
     if (is_unread(binding))
+      return {};
+    if (const auto moved = cast_behind_.find(&binding);
+        moved != cast_behind_.end() && !is_narrowed_[source().operands_of(binding)[0].index]) {
+      swap_with_cast(binding, *moved->second);
+      return {};
+    }
+    if (is_op(&binding, Op::cast) && is_swapped_[binding.first_result])
       return {};
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         source().operands_of(binding).empty())
@@ -116,11 +130,57 @@ private:
     }
   }
 
+  /// The reshape that a cast alone reads, of what may cast by itself as it is stored, where nothing
+  /// behind the cast would do that as it reads; null where there is none.
+  const Binding *reshape_before(const Binding &cast, const ir::Block &block) const {
+    if (!is_op(&cast, Op::cast) || written_[cast.first_result])
+      return nullptr;
+    const ValueId view = source().operands_of(cast)[0].value();
+    const Binding *reshape = uses_.maker(view);
+    if (!is_op(reshape, Op::reshape) || reshape < block.bindings.data() || reshape >= &cast ||
+        uses_.only_reader(view) != &cast || written_[view.index])
+      return nullptr;
+    const ValueId x = source().operands_of(*reshape)[0].value();
+    const Binding *maker = uses_.maker(x);
+    auto pattern = [](const Binding &op) { return ir::op_info(ir::op_of(op)).pattern; };
+    auto reads_alone = [&](const Binding *reader) {
+      return reader->kind == BindingKind::op && pattern(*reader) >= ir::OpPattern::out_fusable &&
+             !codegen::computes_what_it_loads(ir::op_of(*reader));
+    };
+    const bool stores = maker && maker->kind == BindingKind::op && maker->result_count == 1 &&
+                        pattern(*maker) != ir::OpPattern::injective &&
+                        pattern(*maker) != ir::OpPattern::opaque && type_of(x).strides.empty() &&
+                        uses_.only_reader(x) == reshape;
+    const auto &readers = uses_.readers(cast.result());
+    return stores && !written_[x.index] && std::all_of(readers.begin(), readers.end(), reads_alone)
+               ? reshape
+               : nullptr;
+  }
+
+  void swap_with_cast(const Binding &reshape, const Binding &cast) {
+    const ValueId x = source().operands_of(reshape)[0].value();
+    const ir::TypeId type = source().value(cast.result()).type;
+    const ir::TypeId stored = module().types.tensor(module().types[type].dtype, type_of(x).dims);
+    const std::string names[] = {source().value(reshape.result()).name,
+                                 source().value(cast.result()).name};
+    std::vector<Operand> operands = {mapped(source().operands_of(reshape)[0])};
+    const auto attributes = source().attributes_of(cast);
+    operands[0] = Operand::of(
+        builder().bind(cast, operands, {}, attributes, std::span(names, 1), std::span(&stored, 1)));
+    for (const Operand &shape : source().operands_of(reshape).subspan(1))
+      operands.push_back(mapped(shape));
+    map(cast.result(), builder().bind(reshape, operands, {}, source().attributes_of(reshape),
+                                      std::span(names + 1, 1), std::span(&type, 1)));
+    is_swapped_[cast.first_result] = true;
+  }
+
   const ValueUses uses_;
   const std::vector<bool> written_;                        // by value
   std::vector<bool> is_narrowed_;                          // by value
   std::map<const Binding *, const Binding *> cast_around_; // by reduction
   std::map<const Binding *, size_t> narrowed_readers_;     // by cast
+  std::vector<bool> is_swapped_;                           // by value: of casts
+  std::map<const Binding *, const Binding *> cast_behind_; // by reshape
 };
 
 } // namespace
