@@ -245,6 +245,10 @@ constexpr Case kCases[] = {
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = neg(%a)\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %d = relu(%c)\n  %y = add(%d, %i)",
      "add, for the function's result"},
+    {"bytes of few channels", ", %v: tensor<[16, 6, 3, 3], i8>", "tensor<[2, 16, 8, 9], i32>",
+     "%a = abs(%x)\n  %b = cast(%a) {dtype = u8}\n  %m = reduce_max(%a)\n"
+     "  %z = cast(%m) {dtype = u8}\n  %y = conv_integer(%b, %v, %z) {padding = [1, 1]}",
+     "conv_integer, for the function's result"},
     {"few channels", ", %v: tensor<[3, 16, 3, 3], f16>, %b: tensor<[3], f16>",
      "tensor<[2, 3, 8, 9], f16>", "%a = sign(%i)\n  %y = conv2d(%a, %v, %b) {padding = [1, 1]}",
      ""},

@@ -29,6 +29,7 @@ namespace {
 
 // A convolution of joined groups multiplies that many times the weights.
 constexpr int64_t kMostJoined = 16;
+constexpr int64_t kByteRun = 16; // channels that a convolution of bytes copies at once
 
 class ImageLayouts : public ImagePhases {
 public:
@@ -172,19 +173,28 @@ private:
     return append(binding, operands);
   }
 
-  /// Convolutions of bytes: those that tensor cores multiply in runs of 16 channels, and others in
-  /// groups between them.
+  /// Convolutions of bytes: those that tensor cores multiply in runs of 16 channels, zeros behind
+  /// those of an image that is transposed and of its weights, and others in groups between them.
   bool lay_out_bytes(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
     const int64_t groups = integer(binding, "groups");
     if (!is_plain(x) || !is_plain(w) || rank_of(x) != kImageRank || !is_fixed_[w.index] ||
-        flag(binding, "channels_last") ||
-        !(codegen::takes_bytes_last(module(), type_of(w), groups, choice_.target) ||
-          (groups > 1 && is_laid_out(x))))
+        flag(binding, "channels_last") || !known(type_of(x).dims[1]) || !known(type_of(w).dims[1]))
       return false;
-    std::vector<Operand> operands = {Operand::of(to_last(x, binding.location)),
-                                     Operand::of(to_last(w, binding.location))};
+    int64_t channels = *known(type_of(x).dims[1]);
+    ir::Type filter = type_of(w);
+    // A zero beside weights with a zero point is none.
+    if (groups == 1 && given.size() < 4 && !last_[x.index].valid() && !is_pixel(x)) {
+      channels = (channels + kByteRun - 1) / kByteRun * kByteRun;
+      filter.dims[1] = module().exprs.constant(channels);
+    }
+    if (!codegen::takes_bytes_last(module(), filter, groups, choice_.target) &&
+        (groups == 1 || !is_laid_out(x)))
+      return false;
+    std::vector<Operand> operands = {
+        Operand::of(padded(x, channels, binding.location)),
+        Operand::of(padded(w, *known(filter.dims[1]), binding.location))};
     for (const Operand &zero_point : given.subspan(2))
       operands.push_back(mapped(zero_point));
     return append(binding, operands, {{"channels_last", true}});
