@@ -297,6 +297,14 @@ constexpr Case kCases[] = {
      "  %b = transpose(%t) {axes = [0, 4, 1, 2, 3]}\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n"
      "  %y = conv2d(%c, %v)",
      ""},
+    {"windows back to a pool and a norm",
+     ", %v: tensor<[16, 16, 3, 3], f16>, %s: tensor<[16, 1, 1], f16>", "tensor<[2, 16, 5, 6], f16>",
+     "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %t = reshape(%a) {shape = [2, 8, 3, 3, 16]}\n"
+     "  %b = transpose(%t) {axes = [0, 4, 1, 2, 3]}\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n"
+     "  %d = max_pool2d(%c) {kernel = [2, 2]}\n  %e = mul(%c, %s)\n"
+     "  %f = max_pool2d(%e) {kernel = [2, 2]}\n  %g = conv2d(%d, %v)\n"
+     "  %h = conv2d(%f, %v)\n  %y = sub(%g, %h)",
+     ""},
     {"rows of pixels", "", "tensor<[2, 72, 16], f16>",
      "%a = reshape(%i) {shape = [2, 16, 72]}\n  %y = transpose(%a) {axes = [0, 2, 1]}", ""},
     {"windows of any number of images", ", %v: tensor<[16, 16, 1, 1], f16>",

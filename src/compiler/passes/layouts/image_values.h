@@ -85,6 +85,31 @@ protected:
                      (operand.kind == Operand::Kind::value && is_fixed_[operand.index]);
             });
     }
+    const auto &bindings = source().body().bindings;
+    for (auto binding = bindings.rbegin(); binding != bindings.rend(); ++binding)
+      convolve_before(*binding);
+  }
+
+  /// What an op makes that keeps its operand's layout, beside fixed ones, is convolved: so is that.
+  void convolve_before(const Binding &binding) {
+    if (binding.kind != BindingKind::op || binding.result_count != 1 ||
+        !is_convolved_[binding.first_result])
+      return;
+    const Op op = ir::op_of(binding);
+    const ir::OpPattern pattern = ir::op_info(op).pattern;
+    if (op == Op::broadcast_to ||
+        (pattern != ir::OpPattern::elementwise && pattern != ir::OpPattern::broadcast &&
+         op != Op::max_pool2d && op != Op::avg_pool2d))
+      return;
+    std::optional<ValueId> image;
+    for (const Operand &operand : source().operands_of(binding))
+      if (operand.kind == Operand::Kind::value && !is_fixed_[operand.index]) {
+        if (image && *image != operand.value())
+          return;
+        image = operand.value();
+      }
+    if (image && rank_of(*image) == rank_of(binding.result()))
+      is_convolved_[image->index] = true;
   }
 
   std::optional<int64_t> known(ir::ExprId dim) const { return module().exprs.as_constant(dim); }
@@ -384,7 +409,7 @@ protected:
       stretched_;                      // of fewer dimensions, by rank: likewise
   std::vector<bool> is_only_last_;     // by value: there is none with channels second
   std::vector<bool> is_fixed_;         // by value
-  std::vector<bool> is_convolved_;     // by value
+  std::vector<bool> is_convolved_;     // by value: at once, or behind what keeps its layout
   std::vector<const Binding *> maker_; // by value: the binding of the body
   const std::vector<bool> written_;    // by value
   std::map<std::string, size_t> borders_;
