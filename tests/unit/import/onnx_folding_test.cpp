@@ -278,19 +278,21 @@ TEST_CASE("floats of dimensions are reduced to expressions, so that images are p
 }
 
 TEST_CASE("the host reads sizes that the device computes, where nothing else can be done") {
-  const std::string graph = node("ReduceMax", {"x"}, {"end"}, integer_attribute("keepdims", 0)) +
-                            node("Range", {"zero", "end", "one"}, {"y"}) +
-                            tensor("zero", kI64, {0}) + tensor("one", kI64, {1}) +
-                            input("x", kI64, {"n"}) + bytes(12, bytes(1, "y"));
-  onnx::Options options;
-  for (int64_t most : {512, 4096}) {
-    const auto imported = onnx::import_bytes(model(graph), "", options);
-    INFO((imported.ok() ? "" : imported.status().message()));
-    REQUIRE(imported.ok());
-    const ir::Function &main = imported->module.functions.back();
-    CHECK(main.symbols.back().name == "counted");
-    CHECK(main.symbols.back().bounds.upper == most);
-    options.bounds["counted"] = {0, 4096};
+  for (unsigned dtype : {kI64, kF32}) {
+    const std::string graph = node("ReduceMax", {"x"}, {"end"}, integer_attribute("keepdims", 0)) +
+                              node("Range", {"zero", "end", "one"}, {"y"}) +
+                              tensor("zero", dtype, {0}) + tensor("one", dtype, {1}) +
+                              input("x", dtype, {"n"}) + bytes(12, bytes(1, "y"));
+    onnx::Options options;
+    for (int64_t most : {512, 4096}) {
+      const auto imported = onnx::import_bytes(model(graph), "", options);
+      INFO((imported.ok() ? "" : imported.status().message()));
+      REQUIRE(imported.ok());
+      const ir::Function &main = imported->module.functions.back();
+      CHECK(main.symbols.back().name == "counted");
+      CHECK(main.symbols.back().bounds.upper == most);
+      options.bounds["counted"] = {0, 4096};
+    }
   }
   // Of a list the parts that are known are not read: -1 is what is left.
   const auto imported =

@@ -332,6 +332,22 @@ void range_of_floats(Call &c, Fractions from, const Fractions &to) {
                  attr("dtype", ir::DTypeLiteral(from.dtype))}));
 }
 
+/// From a number, by one, up to a float that the device computes.
+void range_to_computed(Call &c, double from) {
+  const double by = c.real(2, 1);
+  V to = c.reshape(c.value(1), {});
+  const V distance = c.binary(Op::sub, to, c.like(to, from));
+  V steps = c.op(Op::ceil, {c.binary(Op::div, distance, c.like(to, by))});
+  Entry count;
+  count.device = c.cast(c.binary(Op::maximum, steps, c.like(to, 0)), DType::i64);
+  const Host *read = c.failed() ? nullptr : c.w.read_sizes(count);
+  if (!read || by == 0)
+    return c.unsupported("a range that is computed on the device");
+  c.result(
+      c.op(Op::range, {c.w.shape({read->ints[0]})},
+           {attr("start", from), attr("step", by), attr("dtype", ir::DTypeLiteral(c.dtype(to)))}));
+}
+
 void range(Call &c) {
   if (const EntryPtr start = c.entry(0);
       start && stash_type_of_range(c, c.w.entry_dtype(*start).value_or(DType::f32)) != 1)
@@ -342,7 +358,11 @@ void range(Call &c) {
   const EntryPtr first = c.entry(0);
   const Host *start = first ? c.w.host(*first, Importer::Need::value) : nullptr;
   if (start && is_real(start->dtype)) {
-    const double from = c.real(0, 0), to = c.real(1, 0), by = c.real(2, 1);
+    const double from = c.real(0, 0);
+    if (const EntryPtr limit = c.entry(1);
+        limit && !c.failed() && !c.w.host(*limit, Importer::Need::value))
+      return range_to_computed(c, from);
+    const double to = c.real(1, 0), by = c.real(2, 1);
     const double count = std::max(0.0, std::ceil((to - from) / by));
     if (c.failed() || !(count < 1e9))
       return c.unsupported("a range that is computed on the device");
