@@ -44,7 +44,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
                                    ir::DType narrow)
     : module_(target), function_(function), narrow_dtype_(narrow) {
   const size_t count = function.values.size();
-  for (auto *facts : {&f32_, &constant_, &narrow_, &normed_, &read_narrow_, &read_as_f32_,
+  for (auto *facts : {&f32_, &constant_, &narrow_, &rounds_, &read_narrow_, &read_as_f32_,
                       &read_whole_, &narrow_op_, &narrow_result_})
     facts->assign(count, false);
   precision_.assign(count, Precision::deny);
@@ -57,7 +57,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
     for (const Binding &binding : block.bindings) {
       if (binding.kind == BindingKind::op) {
         precision_[binding.first_result] = precision_of(binding, table);
-        normed_[binding.first_result] =
+        rounds_[binding.first_result] =
             table.narrows_moves &&
             (ir::op_of(binding) == ir::Op::layer_norm || ir::op_of(binding) == ir::Op::rms_norm);
       }
@@ -89,8 +89,10 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
         precision_[b->first_result] = Precision::deny;
     }
   choose(0);
-  if (table.narrows_moves)
+  if (table.narrows_moves) {
     narrow_moves();
+    find_streams();
+  }
   count_uses(0);
 }
 
@@ -262,6 +264,30 @@ void PrecisionChoices::narrow_moves() {
     }
 }
 
+/// Results of elementwise ops that narrow convolutions read.
+void PrecisionChoices::find_streams() {
+  std::vector<bool> is_convolved(function_.values.size());
+  for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block)
+    for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
+      if (b->kind != BindingKind::op)
+        continue;
+      const ir::Op op = ir::op_of(*b);
+      const bool convolves = op == ir::Op::conv1d || op == ir::Op::conv2d || op == ir::Op::conv3d ||
+                             op == ir::Op::conv_transpose;
+      if (convolves && is_narrow_op(*b))
+        is_convolved[function_.operands_of(*b)[0].index] = true;
+      if (is_elementwise(*b) && is_convolved[b->first_result])
+        rounds_[b->first_result] = true;
+    }
+}
+
+/// Whether the op has one result, from elements of the same index.
+bool PrecisionChoices::is_elementwise(const Binding &binding) {
+  return binding.kind == BindingKind::op && binding.result_count == 1 &&
+         (ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::elementwise ||
+          ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::broadcast);
+}
+
 bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) const {
   if (binding.kind == BindingKind::op)
     return is_narrow_op(binding) && !stays_f32(binding, operand);
@@ -271,13 +297,10 @@ bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) cons
 void PrecisionChoices::count_uses(uint32_t number) {
   const ir::Block &block = function_.blocks[number];
   for (const Binding &binding : block.bindings) {
-    const bool is_elementwise =
-        binding.kind == BindingKind::op && binding.result_count == 1 &&
-        (ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::elementwise ||
-         ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::broadcast);
+    const bool in_place = is_elementwise(binding);
     for_uses(binding, [&](ValueId value, bool narrow) {
       (narrow ? read_narrow_ : read_as_f32_)[value.index] = true;
-      if (!narrow && !is_elementwise)
+      if (!narrow && !in_place)
         read_whole_[value.index] = true;
     });
     for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)

@@ -60,10 +60,11 @@ public:
     return read_narrow_[value.index] && !read_as_f32_[value.index];
   }
   /// Whether what reads the value as f32 reads its narrow copy, widened: the result of a norm that
-  /// others read narrow, where only elementwise ops read it as f32, such as the sum behind a layer.
-  /// Then the norm's kernel stores it narrow, and no cast stands beside it.
+  /// others read narrow, or of an elementwise op that convolutions do, where only elementwise ops
+  /// read it as f32, such as the sum behind a layer. Then its kernel stores it narrow, and no cast
+  /// stands beside it.
   bool is_rounded(ir::ValueId value) const {
-    return normed_[value.index] && read_narrow_[value.index] && read_as_f32_[value.index] &&
+    return rounds_[value.index] && read_narrow_[value.index] && read_as_f32_[value.index] &&
            !read_whole_[value.index];
   }
   bool is_written(ir::ValueId value) const { return written_[value.index]; }
@@ -99,6 +100,8 @@ private:
   bool reads_narrow(const ir::Binding &binding, size_t operand) const;
   void choose(uint32_t block);
   void narrow_moves();
+  void find_streams();
+  static bool is_elementwise(const ir::Binding &binding);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
 
@@ -106,7 +109,7 @@ private:
   const ir::Function &function_;
   ir::DType narrow_dtype_;
   // By value; read_whole_: as f32, by other than elementwise ops.
-  std::vector<bool> f32_, written_, constant_, narrow_, normed_, read_narrow_, read_as_f32_,
+  std::vector<bool> f32_, written_, constant_, narrow_, rounds_, read_narrow_, read_as_f32_,
       read_whole_;
   std::vector<Precision> precision_; // by first result of an op
   std::vector<bool> narrow_op_, narrow_result_;

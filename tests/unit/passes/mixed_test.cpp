@@ -85,6 +85,27 @@ func @main(%x: tensor<[b, 4, n], f32>, %w: tensor<[8, 4, 3], f32>, %v: tensor<[8
   CHECK(count(text, "= cast(") == 4);
 }
 
+TEST_CASE("a stream of images that convolutions read is stored narrow, and others read that") {
+  const std::string net = R"(cugrt 1
+func @main(%x: tensor<[1, 8, 6, 6], f32>, %w: tensor<[8, 8, 1, 1], f32>, %s: tensor<[8, 1, 1], f32>)
+    -> (tensor<[1, 8, 6, 6], f32>) {
+  %a = conv2d(%x, %w)
+  %n = mul(%a, %s)
+  %b = conv2d(%n, %w)
+  %sum = add(%b, %n)
+  return %sum
+}
+)";
+  const std::string text = narrowed(net, {{"mixed.dtype", "f16"}});
+  INFO(text);
+  CHECK(count(text, "%n_f32 = cast(%n_f16)") == 1);
+  // A softmax would read what is rounded.
+  CHECK(
+      count(narrowed(replaced(net, "%sum = add(%b, %n)", "%e = softmax(%n)\n  %sum = add(%b, %e)"),
+                     {{"mixed.dtype", "f16"}}),
+            "cast(%n_f16)") == 0);
+}
+
 TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
   const Status status = PassContext().set("mixed.dtype", "f64");
   CHECK(status.code() == Code::invalid_argument);
