@@ -238,19 +238,21 @@ Host &elements_of(Fractions &x) { return x.above; }
 
 template <class Known> std::optional<Known> Evaluation::reduce(Op op, const Known &x) {
   std::optional<Known> out = x;
-  const Ints dims = elements_of(*out).dims;
-  if (dims.size() > 1 || elements_of(*out).size() == 0)
+  Ints dims = elements_of(*out).dims;
+  if (elements_of(*out).size() == 0)
     return std::nullopt;
-  const Ints axes = c_.attribute("axes") ? c_.integers("axes", {})
-                    : c_.has(1)          ? c_.constants(1)
-                                         : Ints();
+  Ints axes = c_.attribute("axes") ? c_.integers("axes", {}) : c_.has(1) ? c_.constants(1) : Ints();
   const bool keep = c_.integer("keepdims", 1) != 0;
   if (const bool noop = c_.integer("noop_with_empty_axes", 0) != 0; noop && axes.empty())
     return x;
-  c_.axes(axes, dims.size());
-  out = known_.combined(op, x);
-  if (out && keep)
-    elements_of(*out).dims.assign(dims.size(), 1);
+  axes = c_.axes(axes, dims.size());
+  for (size_t axis = dims.size(); out && axis-- > 0;)
+    if (axes.empty() || std::ranges::count(axes, int64_t(axis))) {
+      out = known_.combined(op, *out, axis);
+      keep ? void(dims[axis] = 1) : void(dims.erase(dims.begin() + ptrdiff_t(axis)));
+    }
+  if (out)
+    elements_of(*out).dims = dims;
   return out;
 }
 

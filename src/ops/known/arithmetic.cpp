@@ -256,16 +256,12 @@ std::optional<KnownTensor> KnownOps::where(const Tensor &condition, const Tensor
   return out;
 }
 
-std::optional<KnownTensor> KnownOps::combined(Op op, const Tensor &x) {
-  if (x.dims.size() > 1 || x.size() == 0)
-    return std::nullopt;
-  const auto at = [&](size_t i) {
-    return is_real(x.dtype) ? Tensor{x.dtype, {}, {}, {x.reals[i]}}
-                            : Tensor{x.dtype, {}, {x.ints[i]}, {}};
-  };
-  std::optional<Tensor> all = at(0);
-  for (size_t i = 1; all && i < x.size(); ++i)
-    all = binary(op, *all, at(i));
+std::optional<KnownTensor> KnownOps::combined(Op op, const Tensor &x, size_t axis) {
+  std::optional<Tensor> all;
+  for (int64_t i = 0; i < x.dims.at(axis) && (i == 0 || all); ++i) {
+    const std::optional<Tensor> next = gather(x, {i}, {}, axis);
+    all = i && next ? binary(op, *all, *next) : next;
+  }
   return all;
 }
 

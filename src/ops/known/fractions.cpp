@@ -132,11 +132,11 @@ std::optional<KnownFractions> KnownOps::binary(Op op, const Fractions &a, const 
   return fits(y) ? std::optional(std::move(y)) : std::nullopt;
 }
 
-std::optional<KnownFractions> KnownOps::combined(Op op, const Fractions &x) {
+std::optional<KnownFractions> KnownOps::combined(Op op, const Fractions &x, size_t axis) {
   const bool chooses = op == Op::maximum || op == Op::minimum;
   if (!chooses && !(op == Op::add && is_exact(x)))
     return std::nullopt;
-  auto above = combined(op, x.above);
+  auto above = combined(op, x.above, axis);
   Fractions y{above ? std::move(*above) : Tensor(), x.below, x.dtype};
   return above && fits(y) ? std::optional(std::move(y)) : std::nullopt;
 }

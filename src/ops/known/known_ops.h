@@ -59,8 +59,8 @@ public:
   std::optional<Tensor> binary(Op op, const Tensor &a, const Tensor &b);
   std::optional<Tensor> where(const Tensor &condition, const Tensor &a, const Tensor &b);
   std::optional<Tensor> cast(const Tensor &x, DType to);
-  /// All elements of `x`, a vector or scalar, by a binary op.
-  std::optional<Tensor> combined(Op op, const Tensor &x);
+  /// The elements of `x` along an axis, of which there is one at least, by a binary op.
+  std::optional<Tensor> combined(Op op, const Tensor &x, size_t axis);
   /// From `start` on, before `limit`, `step` apart; each has one element.
   std::optional<Tensor> range(const Tensor &start, const Tensor &limit, const Tensor &step);
   /// A tensor of `dims` that has the one element of `value` everywhere.
@@ -92,8 +92,8 @@ public:
   std::optional<Tensor> truncated(const Fractions &x, DType to);
   /// add, sub, mul, div, maximum or minimum.
   std::optional<Fractions> binary(Op op, const Fractions &a, const Fractions &b);
-  /// All elements of `x`, a vector or scalar, by add, maximum or minimum.
-  std::optional<Fractions> combined(Op op, const Fractions &x);
+  /// Likewise by add, maximum or minimum.
+  std::optional<Fractions> combined(Op op, const Fractions &x, size_t axis);
   /// floor or ceil.
   Fractions rounded(Op op, Fractions x);
   /// Gives all the largest divisor of theirs; false: it is no multiple of each.

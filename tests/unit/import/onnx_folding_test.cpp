@@ -253,8 +253,12 @@ TEST_CASE("floats of dimensions are reduced to expressions, so that images are p
   options.bounds["n"] = {1, 8};
   const auto imported = onnx::import_bytes(
       model(node("Shape", {"x"}, {"n"}) + node("Cast", {"n"}, {"nf"}, integer_attribute("to", 1)) +
-            node("Concat", {"nf", "three"}, {"both"}, integer_attribute("axis", 0)) +
-            node("ReduceMax", {"both"}, {"most"}) + node("Max", {"most", "one", "two"}, {"same"}) +
+            node("Unsqueeze", {"nf", "none"}, {"row"}) +
+            node("Unsqueeze", {"three", "none"}, {"other"}) +
+            node("Concat", {"row", "other"}, {"both"}, integer_attribute("axis", 0)) +
+            node("ReduceMax", {"both"}, {"most"},
+                 integers_attribute("axes", {0}) + integer_attribute("keepdims", 0)) +
+            node("Max", {"most", "one", "two"}, {"same"}) +
             node("Div", {"same", "four"}, {"parts"}) + node("Ceil", {"parts"}, {"up"}) +
             node("Mul", {"up", "four"}, {"all"}) +
             node("Cast", {"all"}, {"size"}, integer_attribute("to", kI64)) +
