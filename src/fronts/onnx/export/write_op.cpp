@@ -232,68 +232,19 @@ Names OpWriter::one_hot() {
 
 Names OpWriter::nodes() {
   switch (op_) {
-  case Op::relu:
-    return last("Relu", inputs_);
-  case Op::neg:
-    return last("Neg", inputs_);
-  case Op::abs:
-    return last("Abs", inputs_);
-  case Op::exp:
-    return last("Exp", inputs_);
-  case Op::log:
-    return last("Log", inputs_);
-  case Op::sqrt:
-    return last("Sqrt", inputs_);
+#define CUGRT_SAME_OP(name, op, importer)                                                          \
+  case Op::op:                                                                                     \
+    return last(#name, inputs_);
+#include "fronts/onnx/same_ops.def"
+#undef CUGRT_SAME_OP
   case Op::rsqrt:
     return last("Reciprocal", {part("Sqrt", inputs_)});
-  case Op::tanh:
-    return last("Tanh", inputs_);
-  case Op::sigmoid:
-    return last("Sigmoid", inputs_);
   case Op::silu:
     return last("Mul", {in(0), part("Sigmoid", {in(0)})});
   case Op::gelu:
     return last("Gelu", inputs_, {{"approximate", word("approximate")}});
-  case Op::erf:
-    return last("Erf", inputs_);
-  case Op::sin:
-    return last("Sin", inputs_);
-  case Op::cos:
-    return last("Cos", inputs_);
-  case Op::tan:
-    return last("Tan", inputs_);
-  case Op::asin:
-    return last("Asin", inputs_);
-  case Op::acos:
-    return last("Acos", inputs_);
-  case Op::atan:
-    return last("Atan", inputs_);
-  case Op::sinh:
-    return last("Sinh", inputs_);
-  case Op::cosh:
-    return last("Cosh", inputs_);
-  case Op::asinh:
-    return last("Asinh", inputs_);
-  case Op::acosh:
-    return last("Acosh", inputs_);
-  case Op::atanh:
-    return last("Atanh", inputs_);
   case Op::log1p:
     return last("Log", {part("Add", {in(0), number(1, type(0).dtype)})});
-  case Op::floor:
-    return last("Floor", inputs_);
-  case Op::ceil:
-    return last("Ceil", inputs_);
-  case Op::round:
-    return last("Round", inputs_);
-  case Op::reciprocal:
-    return last("Reciprocal", inputs_);
-  case Op::softplus:
-    return last("Softplus", inputs_);
-  case Op::softsign:
-    return last("Softsign", inputs_);
-  case Op::hard_swish:
-    return last("HardSwish", inputs_);
   case Op::leaky_relu:
     return last("LeakyRelu", inputs_, {{"alpha", static_cast<float>(real("alpha"))}});
   case Op::elu:
@@ -302,72 +253,22 @@ Names OpWriter::nodes() {
     return last(
         "HardSigmoid", inputs_,
         {{"alpha", static_cast<float>(real("alpha"))}, {"beta", static_cast<float>(real("beta"))}});
-  case Op::sign:
-    return last("Sign", inputs_);
   case Op::clip:
     return clip();
-  case Op::is_nan:
-    return last("IsNaN", inputs_);
-  case Op::is_inf:
-    return last("IsInf", inputs_);
-  case Op::logical_not:
-    return last("Not", inputs_);
-  case Op::bitwise_not:
-    return last("BitwiseNot", inputs_);
-  case Op::add:
-    return last("Add", inputs_);
-  case Op::sub:
-    return last("Sub", inputs_);
-  case Op::mul:
-    return last("Mul", inputs_);
-  case Op::div:
-    return last("Div", inputs_);
-  case Op::maximum:
-    return last("Max", inputs_);
-  case Op::minimum:
-    return last("Min", inputs_);
-  case Op::pow:
-    return last("Pow", inputs_);
   case Op::floor_mod:
     if (!floating())
       return last("Mod", inputs_);
     return last("Sub", {in(0), part("Mul", {part("Floor", {part("Div", {in(0), in(1)})}), in(1)})});
   case Op::trunc_mod:
     return last("Mod", inputs_, {{"fmod", int64_t(1)}});
-  case Op::prelu:
-    return last("PRelu", inputs_);
-  case Op::equal:
-    return last("Equal", inputs_);
   case Op::not_equal:
     return last("Not", {part("Equal", inputs_)});
-  case Op::less:
-    return last("Less", inputs_);
-  case Op::less_equal:
-    return last("LessOrEqual", inputs_);
-  case Op::greater:
-    return last("Greater", inputs_);
-  case Op::greater_equal:
-    return last("GreaterOrEqual", inputs_);
-  case Op::logical_and:
-    return last("And", inputs_);
-  case Op::logical_or:
-    return last("Or", inputs_);
-  case Op::logical_xor:
-    return last("Xor", inputs_);
-  case Op::bitwise_and:
-    return last("BitwiseAnd", inputs_);
-  case Op::bitwise_or:
-    return last("BitwiseOr", inputs_);
-  case Op::bitwise_xor:
-    return last("BitwiseXor", inputs_);
   case Op::shift_left:
   case Op::shift_right: // ONNX shifts what has no sign
     if (ir::info(type(0).dtype).kind != ir::DTypeKind::unsigned_integer)
       return own();
     return last("BitShift", inputs_,
                 {{"direction", std::string(op_ == Op::shift_left ? "LEFT" : "RIGHT")}});
-  case Op::where:
-    return last("Where", inputs_);
   case Op::cast:
     return last("Cast", inputs_, {{"to", int64_t(onnx_dtype(dtype()))}});
   case Op::matmul:
