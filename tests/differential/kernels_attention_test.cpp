@@ -185,35 +185,40 @@ TEST_CASE("attention of many queries takes tensor cores") {
     CHECK(outcome.ok);
     return outcome.counters.entries.at(0);
   };
-  for (DType dtype : {DType::f16, DType::bf16})
-    for (bool causal : {false, true}) {
-      const std::vector<ir::Attribute> how = {flag("causal", causal)};
-      // One tile of queries and of positions, one more of each, and parts of them.
-      for (const Heads &h : {Heads{1, 64, 2, 64, 1, 64},
-                             {2, 65, 3, 65, 3, 32},
-                             {1, 16, 4, 130, 2, 128},
-                             {1, 70, 1, 200, 1, 40},
-                             {1, 20, 2, 7, 1, 96},
-                             {1, 70, 2, 90, 1, 256}, // wider than registers hold
-                             {1, 65, 1, 67, 1, 136},
-                             {1, 20, 1, 33, 1, 192},
-                             {2, 16, 2, 0, 1, 64}})
-        CHECK(entry(attention(h, how, dtype)) == "attention_mma");
-      CHECK(entry(attention({1, 15, 2, 40, 2, 64}, how, dtype)) == "attention");
-      CHECK(entry(attention({1, 16, 2, 40, 1, 20}, how, dtype)) == "attention");
+  for (bool causal : {false, true}) {
+    const std::vector<ir::Attribute> how = {flag("causal", causal)};
+    // One tile of queries and of positions, one more of each, and parts of them; each in both
+    // dtypes, of which one is causal.
+    DType dtype = causal ? DType::f16 : DType::bf16;
+    for (const Heads &h : {Heads{1, 64, 2, 64, 1, 64},
+                           {2, 65, 3, 65, 3, 32},
+                           {1, 16, 4, 130, 2, 128},
+                           {1, 70, 1, 200, 1, 40},
+                           {1, 20, 2, 7, 1, 96},
+                           {1, 70, 2, 90, 1, 256}, // wider than registers hold
+                           {1, 65, 1, 67, 1, 136},
+                           {1, 20, 1, 33, 1, 192},
+                           {2, 16, 2, 0, 1, 64}}) {
+      CHECK(entry(attention(h, how, dtype)) == "attention_mma");
+      dtype = dtype == DType::f16 ? DType::bf16 : DType::f16;
     }
+    CHECK(entry(attention({1, 15, 2, 40, 2, 64}, how, DType::f16)) == "attention");
+    CHECK(entry(attention({1, 16, 2, 40, 1, 20}, how, DType::bf16)) == "attention");
+  }
   OpTest lengths = attention({9, 17, 4, 10, 2, 32}, {kCausal}, DType::f16);
   lengths.operands.push_back({{9}, DType::i32}); // from -3 to 12
   check(lengths, 3);
-  // Masks in the dtype of queries, and in f32.
-  for (DType dtype : {DType::f16, DType::bf16})
-    for (const Dims &mask : {Dims{70, 90}, Dims{2, 1, 1, 90}, Dims{4, 70, 1}, Dims{}})
-      for (DType of_mask : {dtype, DType::f32}) {
-        OpTest masked = attention({2, 70, 4, 90, 2, 40}, {}, dtype);
-        masked.operands.push_back(kAbsent);
-        masked.operands.push_back({mask, of_mask});
-        CHECK(entry(masked) == "attention_mma");
-      }
+  // Masks in the dtype of queries, and in f32, in turn.
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    bool as_queries = dtype == DType::f16;
+    for (const Dims &mask : {Dims{70, 90}, Dims{2, 1, 1, 90}, Dims{4, 70, 1}, Dims{}}) {
+      OpTest masked = attention({2, 70, 4, 90, 2, 40}, {}, dtype);
+      masked.operands.push_back(kAbsent);
+      masked.operands.push_back({mask, as_queries ? dtype : DType::f32});
+      CHECK(entry(masked) == "attention_mma");
+      as_queries = !as_queries;
+    }
+  }
 }
 
 TEST_CASE("masks on tensor cores: tiles with and without, at the edges of what is seen") {
@@ -258,14 +263,17 @@ TEST_CASE("attention of many queries: whole tiles, and those at the edges of wha
     CHECK(outcome.ok);
     CHECK(outcome.counters.entries.at(0) == "attention_mma");
   };
+  for (int64_t capacity : {63, 64, 65, 127, 128, 129, 400})
+    for (bool causal : {false, true}) // in turn in one dtype and in the other
+      entry(attention({1, 66, 2, capacity, 1, 32}, {flag("causal", causal)},
+                      (capacity + causal) % 2 ? DType::f16 : DType::bf16));
+  for (int64_t window : {1, 63, 64, 65, 128, 200})
+    entry(attention({1, 130, 1, 330, 1, 16}, {kCausal, integer("window", window)},
+                    window % 2 ? DType::f16 : DType::bf16));
+  for (double scale : {-0.25, 2.0})
+    entry(attention({1, 40, 2, 150, 2, 64}, {kCausal, real("scale", scale)},
+                    scale < 0 ? DType::f16 : DType::bf16));
   for (DType dtype : {DType::f16, DType::bf16}) {
-    for (int64_t capacity : {63, 64, 65, 127, 128, 129, 400})
-      for (bool causal : {false, true})
-        entry(attention({1, 66, 2, capacity, 1, 32}, {flag("causal", causal)}, dtype));
-    for (int64_t window : {1, 63, 64, 65, 128, 200})
-      entry(attention({1, 130, 1, 330, 1, 16}, {kCausal, integer("window", window)}, dtype));
-    for (double scale : {-0.25, 2.0})
-      entry(attention({1, 40, 2, 150, 2, 64}, {kCausal, real("scale", scale)}, dtype));
     OpTest lengths = attention({6, 20, 2, 300, 1, 32}, {kCausal}, dtype);
     lengths.operands.push_back(given({6}, {0, 1, 19, 64, 129, 300}, DType::i32));
     entry(lengths);
@@ -345,7 +353,7 @@ TEST_CASE("attention reads keys and values of a dtype of their own") {
           test.operands[i].dtype = cache;
           test.operands[i].values = sixty_fourths(test.operands[i].dims, uint32_t(i));
         }
-        check(test);
+        h.capacity == 33 ? check(test) : check_known(test); // with a symbol once
       }
     }
 }
@@ -576,7 +584,8 @@ TEST_CASE("padding differs on four sides in convolutions and pools") {
            .attributes = {ints("kernel", {3, 2}), ints("padding", {0, 1, 2, 0})}});
 }
 
-TEST_CASE("every variant of matmul takes every product of its dtypes", "[large]") {
+// Those of tensor cores: kernels_products_test.cpp.
+TEST_CASE("every variant of matmul without tensor cores takes every product", "[large]") {
   const Dims shapes[] = {{1, 1, 1},      {3, 5, 7},      {5, 40, 64}, {64, 64, 32}, {70, 72, 40},
                          {130, 136, 48}, {129, 131, 33}, {0, 8, 8},   {8, 0, 8},    {8, 8, 0}};
   auto product = [](std::string variant, DType dtype, const Dims &s, bool bias) {
@@ -591,10 +600,6 @@ TEST_CASE("every variant of matmul takes every product of its dtypes", "[large]"
       check(test);
     }
   };
-  for (DType dtype : {DType::f16, DType::bf16})
-    for (const char *variant : {"mma", "mma_small"})
-      for (const Dims &s : shapes)
-        product(variant, dtype, s, s[0] % 2 == 0);
   for (const Dims &s : shapes) // with and without fours that are one access
     product("register_large", DType::f32, s, s[0] % 2 == 1);
   for (const char *variant : {"gemv", "tiled", "register", "register_large"})

@@ -34,9 +34,10 @@ constexpr DType kDTypes[] = {DType::f16, DType::bf16, DType::f32};
 TEST_CASE("tiles on tensor cores take rows of every length, in copies of what divides it",
           "[large]") {
   // Multiples of 16, 8, 4 bytes and of none, tails in all dimensions, more than all stages, none.
-  const Dims shapes[] = {{70, 72, 200}, {66, 68, 100},  {67, 70, 42}, {33, 35, 37},  {129, 131, 33},
-                         {1, 1, 1},     {130, 132, 64}, {0, 8, 8},    {8, 0, 8},     {8, 8, 0},
-                         {31, 66, 130}, {64, 64, 71},   {20, 50, 6},  {128, 128, 16}};
+  const Dims shapes[] = {{70, 72, 200},  {66, 68, 100},  {67, 70, 42},   {33, 35, 37},
+                         {129, 131, 33}, {1, 1, 1},      {130, 132, 64}, {0, 8, 8},
+                         {8, 0, 8},      {8, 8, 0},      {31, 66, 130},  {64, 64, 71},
+                         {20, 50, 6},    {128, 128, 16}, {3, 5, 7},      {130, 136, 48}};
   for (const char *variant : {"mma", "mma_small", "mma_least"})
     for (size_t i = 0; i < std::size(shapes); ++i)
       for (bool transposed : {false, true}) {
@@ -46,7 +47,7 @@ TEST_CASE("tiles on tensor cores take rows of every length, in copies of what di
         test.matmul = variant;
         if (i % 2)
           test.operands.push_back({{s[1]}});
-        check(test);
+        i % 4 < 2 ? check(test) : check_known(test); // of a half with a symbol, too
       }
 }
 
