@@ -17,8 +17,8 @@ constexpr int kAcrossEach = 4; // neighbours of k that a lane takes at once
 // What a lane has of kEach rows of c from `first` on, at its vector p of columns; with kPartly some
 // are behind the last of k.
 template <int kRows, int kEach, bool kAligned, bool kPartly>
-__device__ __forceinline__ void add_across(const T *const (&row)[kRows], const T *c, int first,
-                                           int k, long long n, int p,
+__device__ __forceinline__ void add_across(const T *a, const int (&apart)[kRows], const T *c,
+                                           int first, int k, long long n, int p,
                                            Acc (&sum)[kRows][kGemvVector]) {
   struct alignas(kAligned ? (sizeof(T) < 4 ? kEach * sizeof(T) : 16) : sizeof(T)) Neighbours {
     T element[kEach];
@@ -34,9 +34,9 @@ __device__ __forceinline__ void add_across(const T *const (&row)[kRows], const T
     if constexpr (kPartly) {
 #pragma unroll
       for (int j = 0; j < kEach; ++j)
-        left[r][j] = first + j < k ? row[r][first + j] : T(0.0f);
+        left[r][j] = first + j < k ? a[first + j + apart[r]] : T(0.0f);
     } else {
-      const Neighbours all = *reinterpret_cast<const Neighbours *>(row[r] + first);
+      const Neighbours all = *reinterpret_cast<const Neighbours *>(a + first + apart[r]);
 #pragma unroll
       for (int j = 0; j < kEach; ++j)
         left[r][j] = all.element[j];
@@ -62,28 +62,32 @@ __device__ __forceinline__ void multiply_across(const T *a, int rows, const T *c
                                                 long long k, long long column,
                                                 Acc (&partial)[kSlices][kTall][32]) {
   // Rows beyond the last repeat it; they are not stored.
-  const T *row[kRows];
+  int apart[kRows]; // from a, in elements
 #pragma unroll
   for (int r = 0; r < kRows; ++r)
-    row[r] = a + (r < rows ? r : rows - 1) * k;
-  constexpr int kLanes = 32 / kGemvVector, kStep = kSlices * (32 / kLanes) * kAcrossEach,
-                kPart = kRows > 4 ? 1 : kAcrossEach; // where nothing is aligned, by registers
+    apart[r] = (r < rows ? r : rows - 1) * int(k);
+  constexpr int kLanes = 32 / kGemvVector, kStep = kSlices * (32 / kLanes) * kAcrossEach;
+  // At once, by registers: where all is aligned, and where nothing is.
+  constexpr int kWhole = kRows > 4 && sizeof(T) != 4 ? 2 : kAcrossEach,
+                kPart = kRows > 4 ? 1 : kAcrossEach;
   const int lane = threadIdx.x, slice = threadIdx.y;
   const int p = int(column / kGemvVector) + lane % kLanes, all = int(k);
-  const bool aligned = k % kAcrossEach == 0 && have_vectors(row[0], c, n); // so are all rows of a
+  const bool aligned = k % kAcrossEach == 0 && have_vectors(a, c, n); // so are all rows of a
   Acc sum[kRows][kGemvVector] = {};
   int first = (slice * (32 / kLanes) + lane / kLanes) * kAcrossEach;
   if ((long long)(p)*kGemvVector < n) {
     if (aligned) {
 #pragma unroll 1
       for (; first < all; first += kStep)
-        add_across<kRows, kAcrossEach, true, false>(row, c, first, all, n, p, sum);
+#pragma unroll 1
+        for (int j = 0; j < kAcrossEach; j += kWhole)
+          add_across<kRows, kWhole, true, false>(a, apart, c, first + j, all, n, p, sum);
     } else {
 #pragma unroll 1
       for (; first < all; first += kStep)
 #pragma unroll 1
         for (int j = 0; j < kAcrossEach; j += kPart)
-          add_across<kRows, kPart, false, true>(row, c, first + j, all, n, p, sum);
+          add_across<kRows, kPart, false, true>(a, apart, c, first + j, all, n, p, sum);
     }
   }
 #pragma unroll
