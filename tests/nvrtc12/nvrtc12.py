@@ -27,7 +27,7 @@ ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90"]
 TOO_NEW = ["sm_100", "sm_110", "sm_120"]
 # Sources that no op of a module names: the runtime compiles them for itself (transfer, control),
 # passes make launches of them, or language models do. The suite ptxas compiles all of their forms.
-NOT_NAMED = {"matmul_repacked.cu", "repack_blocks.cu", "transfer.cu", "control.cu", "fill.cu", "resize.cu",
+NOT_NAMED = {"matmul_repacked.cu", "repack_blocks.cu", "transfer.cu", "control.cu", "resize.cu",
              "conv2d_last.cu", "conv_integer_last.cu", "decode_words.cu", "draft.cu", "prompt.cu", "sample.cu",
              "verify.cu"}
 # Of the suite on kernels, what has every family of instructions: tensor cores, shuffles, shared

@@ -34,7 +34,6 @@ WITHOUT_CASE = {
     "nms.cu": "no op becomes it: the importer of ONNX files declares it; a block a class",
     "pool_positions.cu": "no op becomes it: the importer of ONNX files declares it; a thread a window",
     "roi_align.cu": "no op becomes it: the importer of ONNX files declares it; a thread a bin",
-    "fill.cu": "of constants and counters, where nothing is read",
     "control.cu": "sets the conditions of graph nodes: a thread each",
     "resize.cu": "of PadToBuckets alone; moves rows as copy.cu does",
     "sample.cu": "no op becomes it: language models' modules name it; a block a sequence",
