@@ -64,6 +64,13 @@ enum class OpStorage : uint8_t {
 /// Which operands of an op are shapes; others are tensors.
 enum class OpShapes : uint8_t { none, second, rest, all }; // rest: all but the first
 
+/// In which layouts an op takes images, for LayOutImages.
+enum class OpImages : uint8_t {
+  keeps,  // with channels second or last, and gives what it takes
+  both,   // it has a form for either
+  second, // with channels second alone, or it takes none
+};
+
 struct OpInfo {
   std::string_view name;
   uint32_t least_operands, most_operands;
@@ -73,6 +80,7 @@ struct OpInfo {
   OpPrecision precision;
   OpStorage storage;
   OpShapes shapes;
+  OpImages images;
 };
 
 enum class AttributeKind : uint8_t { boolean, integer, floating, string, dtype, integers };

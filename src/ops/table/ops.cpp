@@ -18,9 +18,11 @@ namespace {
 #define precision(what) OpPrecision::what
 #define storage(whose) OpStorage::whose
 #define shapes(which) OpShapes::which
+#define images(which) OpImages::which
 constexpr OpInfo kOps[] = {
-#define CUGRT_OP(name, TAKES, GIVES, rule, FUSE, ZEROS, PRECISION, STORAGE, SHAPES, attributes)    \
-  {#name, TAKES, GIVES, FUSE, ZEROS, PRECISION, STORAGE, SHAPES},
+#define CUGRT_OP(name, TAKES, GIVES, rule, FUSE, ZEROS, PRECISION, STORAGE, SHAPES, IMAGES,        \
+                 attributes)                                                                       \
+  {#name, TAKES, GIVES, FUSE, ZEROS, PRECISION, STORAGE, SHAPES, IMAGES},
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 };
@@ -31,6 +33,7 @@ constexpr OpInfo kOps[] = {
 #undef precision
 #undef storage
 #undef shapes
+#undef images
 
 using Ints = std::vector<int64_t>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -59,7 +62,9 @@ const std::vector<std::vector<OpAttribute>> &attribute_table() {
   OpAttribute { name, AttributeKind::dtype, false, DTypeLiteral(DType::value) }
 #define has(...)                                                                                   \
   std::vector<OpAttribute> { __VA_ARGS__ }
-#define CUGRT_OP(name, operands, results, rule, fuse, zeros, precision, storage, shapes, HAS) HAS,
+#define CUGRT_OP(name, operands, results, rule, fuse, zeros, precision, storage, shapes, images,   \
+                 HAS)                                                                              \
+  HAS,
   static const std::vector<std::vector<OpAttribute>> table = {
 #include "ops/table/ops.def"
   };

@@ -19,9 +19,9 @@ the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
 - **operands**: how many; those beyond the least may be absent.
 - **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
 - **fuses**: how FuseOps takes it. **16 bits**: what ToMixedPrecision does. **zeros**: what it makes of zeros that a
-  bucket adds. **storage**: whose bytes its results are.
+  bucket adds. **storage**: whose bytes its results are. **images**: in which layouts LayOutImages has it take them.
 """
-COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "16 bits", "zeros", "storage")
+COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "16 bits", "zeros", "storage", "images")
 
 
 def inner(field):
@@ -47,11 +47,11 @@ def lines_of(path):
     lines = {}
     for row in re.findall(r"^CUGRT_OP\(.*?\)\n(?=CUGRT_OP|\Z)", text, re.MULTILINE | re.DOTALL):
         row = re.sub(r"\s+", " ", row).replace('" "', "")  # one text in two pieces
-        name, takes, gives, _, fuse, zeros, precision, storage, _, has = fields_of(row)
+        name, takes, gives, _, fuse, zeros, precision, storage, _, images, has = fields_of(row)
         least, most = inner(takes).split(", ")
         attributes = [attribute(text) for text in fields_of(f"has(-, {inner(has)})")[1:] if text]
         facts = (least if least == most else f"{least} to {most}", inner(gives), "; ".join(attributes),
-                 *(inner(field).replace("_", " ") for field in (fuse, precision, zeros, storage)))
+                 *(inner(field).replace("_", " ") for field in (fuse, precision, zeros, storage, images)))
         lines.setdefault(facts, []).append(name)
     return lines
 

@@ -96,10 +96,9 @@ protected:
         !is_convolved_[binding.first_result])
       return;
     const Op op = ir::op_of(binding);
-    const ir::OpPattern pattern = ir::op_info(op).pattern;
-    if (op == Op::broadcast_to ||
-        (pattern != ir::OpPattern::elementwise && pattern != ir::OpPattern::broadcast &&
-         op != Op::max_pool2d && op != Op::avg_pool2d))
+    if (op == Op::concat || op == Op::resize ||
+        (ir::op_info(op).images != ir::OpImages::keeps && op != Op::max_pool2d &&
+         op != Op::avg_pool2d))
       return;
     std::optional<ValueId> image;
     for (const Operand &operand : source().operands_of(binding))

@@ -75,14 +75,14 @@ private:
     for (uint32_t i = 0; i < binding.result_count; ++i)
       if (!is_plain(binding.result(i)))
         return false;
-    switch (ir::op_info(op).pattern) {
-    case ir::OpPattern::elementwise:
-    case ir::OpPattern::broadcast:
-      return op != Op::broadcast_to && lay_out_elementwise(binding);
-    case ir::OpPattern::injective:
-    case ir::OpPattern::reduction:
-    case ir::OpPattern::out_fusable:
-    case ir::OpPattern::opaque:
+    switch (ir::op_info(op).images) {
+    case ir::OpImages::second:
+      return false;
+    case ir::OpImages::keeps:
+      return op == Op::concat   ? lay_out_parts(binding)
+             : op == Op::resize ? lay_out_resize(binding)
+                                : lay_out_elementwise(binding);
+    case ir::OpImages::both:
       break;
     }
     if (op == Op::conv1d || op == Op::conv2d || op == Op::conv3d)
@@ -93,7 +93,7 @@ private:
       return lay_out_transposed(binding);
     if (op == Op::max_pool2d || op == Op::avg_pool2d)
       return lay_out_pool(binding);
-    if (op == Op::concat || op == Op::split)
+    if (op == Op::split)
       return lay_out_parts(binding);
     if (op == Op::reduce_mean || op == Op::reduce_sum || op == Op::reduce_max ||
         op == Op::reduce_min || op == Op::reduce_prod)
@@ -111,8 +111,6 @@ private:
       return lay_out_pad(binding);
     if (op == Op::slice)
       return lay_out_slice(binding);
-    if (op == Op::resize)
-      return lay_out_resize(binding);
     return false;
   }
 

@@ -19,11 +19,11 @@ public:
         ends_(function.values.size()) {
     const auto &bindings = function.body().bindings;
     for (const ir::Binding &binding : bindings)
-      if (binding.kind == ir::BindingKind::op && kind_of(binding) != Kind::other)
+      if (binding.kind == ir::BindingKind::op && images(binding) != ir::OpImages::second)
         for (uint32_t i = 0; i < binding.result_count; ++i)
           can_be_[binding.result(i).index] =
               is_convolution(function, binding) ||
-              (kind_of(binding) == Kind::passes && all_can_be(function, binding));
+              (images(binding) == ir::OpImages::keeps && all_can_be(function, binding));
     for (auto binding = bindings.rbegin(); binding != bindings.rend(); ++binding)
       for (uint32_t i = 0; i < binding->result_count; ++i)
         set_wanted(function, uses, binding->result(i));
@@ -36,25 +36,8 @@ public:
   bool ends(ir::ValueId value) const { return ends_[value.index]; }
 
 private:
-  /// What an op does with images of its operands' layout: keeps it (`passes`), has forms for both,
-  /// or knows channels second alone.
-  enum class Kind { passes, both, other };
-  static Kind kind_of(const ir::Binding &binding) {
-    using ir::Op;
-    const Op op = ir::op_of(binding);
-    const ir::OpPattern pattern = ir::op_info(op).pattern;
-    if (op == Op::resize || op == Op::concat || pattern == ir::OpPattern::elementwise ||
-        pattern == ir::OpPattern::broadcast)
-      return Kind::passes;
-    for (Op known :
-         {Op::conv1d,     Op::conv2d,     Op::conv3d,      Op::conv_integer, Op::conv_transpose,
-          Op::max_pool2d, Op::avg_pool2d, Op::split,       Op::reduce_mean,  Op::reduce_sum,
-          Op::reduce_max, Op::reduce_min, Op::reduce_prod, Op::softmax,      Op::log_softmax,
-          Op::cumsum,     Op::cumprod,    Op::argmax,      Op::argmin,       Op::transpose,
-          Op::pad,        Op::slice,      Op::reshape,     Op::layer_norm})
-      if (op == known)
-        return Kind::both;
-    return Kind::other;
+  static ir::OpImages images(const ir::Binding &binding) {
+    return ir::op_info(ir::op_of(binding)).images;
   }
 
   static bool is_convolution(const ir::Function &function, const ir::Binding &binding) {
@@ -85,14 +68,15 @@ private:
     const auto &readers = uses.readers(value);
     return (!readers.empty() || uses.is_yielded(value)) &&
            std::ranges::all_of(readers, [&](const ir::Binding *reader) {
-             if (reader->kind != ir::BindingKind::op || kind_of(*reader) == Kind::other)
+             if (reader->kind != ir::BindingKind::op || images(*reader) == ir::OpImages::second)
                return true;
-             if (kind_of(*reader) == Kind::passes)
+             if (images(*reader) == ir::OpImages::keeps)
                return passes(*reader);
              // A reshape for what transposes or norms has a form of its own.
              return ir::op_of(*reader) == ir::Op::reshape &&
                     std::ranges::none_of(uses.readers(reader->result()), [](const auto *next) {
-                      return next->kind == ir::BindingKind::op && kind_of(*next) == Kind::both &&
+                      return next->kind == ir::BindingKind::op &&
+                             images(*next) == ir::OpImages::both &&
                              ir::op_of(*next) != ir::Op::reshape &&
                              ir::op_of(*next) != ir::Op::slice;
                     });
