@@ -62,6 +62,8 @@ WITHOUT_CHECKS = {
     "differential_llm_loop": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.3": ("race,nodes,uninitialized", "as differential_llm_batch"),
     "differential_llm_loop_12.2": ("race,nodes,uninitialized", "as differential_llm_batch"),
+    "differential_llm_draft": ("race,nodes,uninitialized", "as differential_llm_batch; differential_llm_draft_order has "
+                               "the first and the last"),
     "differential_groups": ("race,uninitialized", "ten thousand runs; differential_groups_order has them"),
     "differential_groups_forgetful": ("all", "its driver forgets to wait, and they would tell"),
     "fault_emulator": ("leak", "as unit_emulator_driver, whose sessions it uses"),
