@@ -218,7 +218,7 @@ TEST_CASE("runs on streams that change, through builds, patches and evictions, l
           "bytes as single launches one after the other") {
   Executable executable(emulated_runtime(), Module::parse(kSequenceModule));
   auto options = detail::sized<cugrt_session_options>();
-  options.instance_budget_bytes = 160000; // two or three instances
+  options.instance_budget_bytes = 200000; // two or three instances
   options.strict = 1; // a function without an instance takes the place of another one's
   Pool graphs(executable, options);
   options.strict = 0;
@@ -235,7 +235,8 @@ TEST_CASE("runs on streams that change, through builds, patches and evictions, l
   for (int batch = 0; batch < 40; ++batch) {
     for (int i = 0; i < 12; ++i) {
       Pool::Step step{pick(5) == 0,
-                      pick(4) ? 6 + pick(2) : pick(kRows + 1),
+                      pick(4) ? 16 + pick(2)
+                              : 5 + pick(kRows - 4), // mostly of one form of products
                       pick(2) ? 8 : 1 + pick(kColumns),
                       pick(6),
                       0,
