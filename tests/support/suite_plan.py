@@ -26,8 +26,8 @@ SANITIZED_SUITES = {
     "asan": ("build-asan", ("unit", "golden", "property", "differential")),
     "tsan": ("build-tsan", ("unit", "property", "differential")),
 }
-# Sanitizers slow programs down; their time limit grows with that, and cases tagged [large] are left
-# out: what is watched is our own code, through which small sizes lead as well. So are hidden cases,
+# Sanitizers slow programs down; their time limit grows with that, and cases tagged [large] or [long] are left
+# out: what is watched is our own code, through which small sizes and few steps lead as well. So are hidden cases,
 # which a filter would bring in: they are processes that other cases start. Cases tagged [fork] fork
 # beside running threads: a sanitizer's allocator, unlike the C library's, may stay locked in the child.
 SANITIZED_TIME_FACTOR = 4
@@ -129,9 +129,13 @@ def introspected(folder, what):
         return json.load(file)
 
 
+def is_script(test):
+    return any(part.endswith(".py") for part in test["cmd"])
+
+
 def is_sanitized(test):
     """What a script looks at is the source or the plain build; once is enough."""
-    return not any(part.endswith(".py") for part in test["cmd"]) and test["name"] not in SANITIZED_WITHOUT
+    return not is_script(test) and test["name"] not in SANITIZED_WITHOUT
 
 
 def targets(folder, suite=None):
@@ -223,7 +227,7 @@ def declared_programs(request, suites, timeout_s):
             continue
         if sanitized and not is_sanitized(test):
             continue
-        is_catch = not any(part.endswith(".py") for part in test["cmd"])
+        is_catch = not is_script(test)
         command = list(test["cmd"])
         if suite_name == "tsan":
             command = without_address_randomisation() + command + [TSAN_CASES]
