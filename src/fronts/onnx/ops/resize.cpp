@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 namespace cugrt::onnx {
 
@@ -241,80 +242,111 @@ void grid_sample(Call &c) {
                  attr("align_corners", c.integer("align_corners", 0) != 0)}));
 }
 
-void resize(Call &c) {
-  V x = c.value(0);
-  if (c.failed())
-    return;
-  Mode mode;
-  mode.kind = c.text("mode", "nearest");
-  const bool old = c.node.op == "Upsample" || c.w.opset() < 11;
-  mode.coordinates = old ? "asymmetric" : c.text("coordinate_transformation_mode", "half_pixel");
-  mode.nearest = old ? "floor" : c.text("nearest_mode", "round_prefer_floor");
-  mode.cubic = c.number("cubic_coeff_a", -0.75);
-  mode.exclude_outside = c.integer("exclude_outside", 0) != 0;
-  mode.antialias = c.integer("antialias", 0) != 0;
-  if (mode.kind == "bilinear")
-    mode.kind = "linear";
-  c.ignore({"extrapolation_value"}); // of tf_crop_and_resize, which reads it, and the region
-  if (!old)
-    c.ignore_input(1);
-  const size_t scales_at = c.node.op == "Upsample" || c.w.opset() < 11 ? 1 : 2;
-  std::vector<double> scales;
-  if (const AttributeView *given = c.attribute("scales"))
-    scales.assign(given->numbers.begin(), given->numbers.end());
-  else if (c.has(scales_at))
-    scales = c.reals(scales_at);
-  std::vector<E> sizes;
-  if (scales.empty() && c.has(3))
-    sizes = c.exprs(3);
-  Ints axes;
-  for (size_t i = 0; i < c.rank(x); ++i)
-    axes.push_back(int64_t(i));
-  if (c.attribute("axes"))
-    axes = c.axes(c.integers("axes", {}), c.rank(x));
-  if (c.failed() || std::max(scales.size(), sizes.size()) != axes.size())
-    return c.w.fail(Code::parse_error, "scales or sizes are not one for each axis");
-  constexpr double kMostScale = 1 << 20;
-  for (double s : scales)
-    if (!(s >= 1 / kMostScale && s <= kMostScale))
-      return c.w.fail(Code::parse_error, "a scale that is no scale of an image");
-  const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
-  double kept = 0;
-  if (!sizes.empty() && policy != "stretch")
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const int64_t to = c.number_of(sizes[i], "a size"),
-                    from = c.number_of(c.dims(x)[size_t(axes[i])], "a size");
-      if (c.failed() || to < 0 || from < 1)
-        return c.unsupported("an aspect ratio of an image of no element");
-      const double s = double(to) / double(from);
-      kept = i == 0 ? s : policy == "not_larger" ? std::min(kept, s) : std::max(kept, s);
-    }
-  const DType dtype = c.dtype(x);
-  if (mode.kind != "nearest" && !is_real(dtype))
-    x = c.cast(x, DType::f32);
-  const auto whole = [&](size_t i) {
-    return !scales.empty() && scales[i] == std::floor(scales[i]);
-  };
-  // By the device's op: what it alone can do, and weighted sums, of which each element has few.
-  constexpr size_t kMostAxes = 4; // of the op
-  bool on_device = mode.coordinates == "tf_crop_and_resize", all_known = true;
-  std::vector<size_t> changed;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const E d = c.dims(x)[size_t(axes[i])];
-    if (scales.empty() ? sizes[i] == d : scales[i] == 1)
-      continue;
-    changed.push_back(i);
-    if (d == c.constant(0))
-      return c.unsupported("an axis of no element");
-    const bool known = c.known(d) && (sizes.empty() || c.known(sizes[i]));
-    all_known &= known;
-    on_device |= !mode.antialias && kept == 0 &&
-                 (mode.kind != "nearest" ||
-                  (!known && !(whole(i) && scales[i] <= 64 && repeats(mode, int64_t(scales[i])))));
+/// A node Resize or Upsample.
+class Resizing {
+public:
+  explicit Resizing(Call &call) : c(call) {}
+
+  void run() {
+    if (!read_mode() || !read_sizes() || !keep_aspect_ratio())
+      return;
+    dtype_ = c.dtype(x_);
+    if (mode_.kind != "nearest" && !is_real(dtype_))
+      x_ = c.cast(x_, DType::f32);
+    const std::optional<bool> on_device = choose_device();
+    if (!on_device)
+      return;
+    if (!*on_device)
+      by_axis();
+    else if (old_ && mode_.kind == "nearest")
+      by_old_nearest();
+    else
+      x_ = resize_on_device(c, x_, mode_, axes_, scales_, sizes_);
+    c.result(c.cast(x_, dtype_));
   }
-  if (mode.coordinates != "tf_crop_and_resize")
+
+private:
+  bool read_mode() {
+    x_ = c.value(0);
+    if (c.failed())
+      return false;
+    mode_.kind = c.text("mode", "nearest");
+    old_ = c.node.op == "Upsample" || c.w.opset() < 11;
+    mode_.coordinates =
+        old_ ? "asymmetric" : c.text("coordinate_transformation_mode", "half_pixel");
+    mode_.nearest = old_ ? "floor" : c.text("nearest_mode", "round_prefer_floor");
+    mode_.cubic = c.number("cubic_coeff_a", -0.75);
+    mode_.exclude_outside = c.integer("exclude_outside", 0) != 0;
+    mode_.antialias = c.integer("antialias", 0) != 0;
+    if (mode_.kind == "bilinear")
+      mode_.kind = "linear";
+    c.ignore({"extrapolation_value"}); // of tf_crop_and_resize, which reads it, and the region
+    if (!old_)
+      c.ignore_input(1);
+    return true;
+  }
+
+  /// Axes, and for each its scale or its size.
+  bool read_sizes() {
+    const size_t scales_at = old_ ? 1 : 2;
+    if (const AttributeView *given = c.attribute("scales"))
+      scales_.assign(given->numbers.begin(), given->numbers.end());
+    else if (c.has(scales_at))
+      scales_ = c.reals(scales_at);
+    if (scales_.empty() && c.has(3))
+      sizes_ = c.exprs(3);
+    for (size_t i = 0; i < c.rank(x_); ++i)
+      axes_.push_back(int64_t(i));
+    if (c.attribute("axes"))
+      axes_ = c.axes(c.integers("axes", {}), c.rank(x_));
+    if (c.failed() || std::max(scales_.size(), sizes_.size()) != axes_.size())
+      return refuse("scales or sizes are not one for each axis");
+    constexpr double kMostScale = 1 << 20;
+    for (double s : scales_)
+      if (!(s >= 1 / kMostScale && s <= kMostScale))
+        return refuse("a scale that is no scale of an image");
+    return true;
+  }
+
+  bool keep_aspect_ratio() {
+    const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
+    if (sizes_.empty() || policy == "stretch")
+      return true;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const int64_t to = c.number_of(sizes_[i], "a size"), from = c.number_of(size_of(i), "a size");
+      if (c.failed() || to < 0 || from < 1) {
+        c.unsupported("an aspect ratio of an image of no element");
+        return false;
+      }
+      const double s = double(to) / double(from);
+      kept_ = i == 0 ? s : policy == "not_larger" ? std::min(kept_, s) : std::max(kept_, s);
+    }
+    return true;
+  }
+
+  /// Whether the device's op does it: what it alone can do, and weighted sums, of which each
+  /// element has few. Then only axes that change are left. None: the node is refused.
+  std::optional<bool> choose_device() {
+    constexpr size_t kMostAxes = 4; // of the op
+    const bool cropped = mode_.coordinates == "tf_crop_and_resize";
+    bool on_device = cropped, all_known = true;
+    std::vector<size_t> changed;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (stays(i))
+        continue;
+      changed.push_back(i);
+      if (size_of(i) == c.constant(0)) {
+        c.unsupported("an axis of no element");
+        return std::nullopt;
+      }
+      const bool known = c.known(size_of(i)) && (sizes_.empty() || c.known(sizes_[i]));
+      all_known &= known;
+      on_device |= !mode_.antialias && kept_ == 0 &&
+                   (mode_.kind != "nearest" || (!known && !repeats_by(scale_of(i))));
+    }
+    if (cropped)
+      return true;
     on_device &= !all_known || changed.size() <= kMostAxes;
-  if (on_device && mode.coordinates != "tf_crop_and_resize") {
     const auto keep = [&](auto &list) {
       if (list.empty())
         return;
@@ -323,73 +355,105 @@ void resize(Call &c) {
         out.push_back(list[i]);
       list = std::move(out);
     };
-    keep(axes), keep(scales), keep(sizes);
+    if (on_device)
+      keep(axes_), keep(scales_), keep(sizes_);
+    return on_device;
   }
-  // Before opset 11 nearest is the place before where an axis grows and the one behind where it
-  // shrinks: so are the examples of ONNX 1.5, whose text says nothing.
-  const auto of_axes = [&](bool shrink) {
-    Mode out = mode;
-    out.nearest = old && shrink ? "ceil" : out.nearest;
+
+  /// Before opset 11 nearest is the place before where an axis grows and the one behind where it
+  /// shrinks: so are the examples of ONNX 1.5, whose text says nothing.
+  Mode mode_of(bool shrinks) const {
+    Mode out = mode_;
+    if (old_ && shrinks)
+      out.nearest = "ceil";
     return out;
-  };
-  if (on_device && old && mode.kind == "nearest") {
-    for (bool shrink : {true, false}) {
+  }
+
+  void by_old_nearest() {
+    for (bool shrinks : {true, false}) {
       Ints those;
       std::vector<double> by;
-      for (size_t i = 0; i < axes.size(); ++i)
-        if (scales[i] != 1 && (scales[i] < 1) == shrink)
-          those.push_back(axes[i]), by.push_back(scales[i]);
+      for (size_t i = 0; i < axes_.size(); ++i)
+        if (scales_[i] != 1 && (scales_[i] < 1) == shrinks)
+          those.push_back(axes_[i]), by.push_back(scales_[i]);
       if (!those.empty())
-        x = resize_on_device(c, x, of_axes(shrink), those, by, {});
+        x_ = resize_on_device(c, x_, mode_of(shrinks), those, by, {});
     }
-    return c.result(x);
   }
-  if (on_device)
-    return c.result(c.cast(resize_on_device(c, x, mode, axes, scales, sizes), dtype));
-  // Antialiased integers are integers after each axis, the last one first, as in ONNX Runtime and
-  // PyTorch.
-  const bool rounds = mode.antialias && mode.kind != "nearest" && !is_real(dtype);
-  std::vector<size_t> order(axes.size());
-  std::iota(order.begin(), order.end(), size_t(0));
-  if (rounds)
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return axes[a] > axes[b]; });
-  for (size_t i : order) {
-    if (c.failed())
-      break;
-    const auto axis = size_t(axes[i]);
-    const E d = c.dims(x)[axis];
-    if (!sizes.empty() && sizes[i] == d && kept == 0)
-      continue;
-    if (!scales.empty() && scales[i] == 1)
-      continue;
-    double factor = scales.empty() ? 0 : scales[i];
-    if (!sizes.empty() && kept == 0) // a whole multiple of the dimension?
+
+  void by_axis() {
+    // Antialiased integers are integers after each axis, the last one first, as in ONNX Runtime
+    // and PyTorch.
+    const bool rounds = mode_.antialias && mode_.kind != "nearest" && !is_real(dtype_);
+    std::vector<size_t> order(axes_.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    if (rounds)
+      std::sort(order.begin(), order.end(),
+                [&](size_t a, size_t b) { return axes_[a] > axes_[b]; });
+    for (size_t i : order)
+      if (!c.failed() && !(stays(i) && kept_ == 0))
+        one_axis(i, rounds);
+  }
+
+  void one_axis(size_t i, bool rounds) {
+    const auto axis = size_t(axes_[i]);
+    const E d = size_of(i);
+    double factor = scale_of(i);
+    if (!sizes_.empty() && kept_ == 0) // a whole multiple of the dimension?
       for (int64_t f = 2; f <= 16 && factor == 0; ++f)
-        if (c.w.exprs().mul(d, c.constant(f)) == sizes[i])
+        if (c.w.exprs().mul(d, c.constant(f)) == sizes_[i])
           factor = double(f);
-    if (mode.kind == "nearest" && factor == std::floor(factor) && factor >= 2 && factor <= 64 &&
-        repeats(mode, int64_t(factor))) {
-      x = repeat(c, x, axis, int64_t(factor));
-      continue;
+    if (mode_.kind == "nearest" && factor >= 2 && repeats_by(factor)) {
+      x_ = repeat(c, x_, axis, int64_t(factor));
+      return;
     }
     Axis a;
     a.in = c.number_of(d, "an axis that is resized");
     if (c.failed() || a.in < 1)
       return c.unsupported("an axis of no element");
-    if (kept != 0)
-      a.out = int64_t(std::floor(kept * double(a.in) + 0.5)), a.scale = kept;
-    else if (scales.empty())
-      a.out = c.number_of(sizes[i], "a size"), a.scale = double(a.out) / double(a.in);
+    if (kept_ != 0)
+      a.out = int64_t(std::floor(kept_ * double(a.in) + 0.5)), a.scale = kept_;
+    else if (scales_.empty())
+      a.out = c.number_of(sizes_[i], "a size"), a.scale = double(a.out) / double(a.in);
     else
-      a.out = int64_t(std::floor(double(a.in) * scales[i])), a.scale = scales[i];
+      a.out = int64_t(std::floor(double(a.in) * scales_[i])), a.scale = scales_[i];
     if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
-    x = resize_axis(c, x, axis, a, of_axes(a.scale < 1));
+    x_ = resize_axis(c, x_, axis, a, mode_of(a.scale < 1));
     if (rounds)
-      x = whole_numbers(c, x, dtype);
+      x_ = whole_numbers(c, x_, dtype_);
   }
-  c.result(c.cast(x, dtype));
-}
+
+  bool refuse(const char *why) {
+    c.w.fail(Code::parse_error, why);
+    return false;
+  }
+
+  E size_of(size_t i) { return c.dims(x_)[size_t(axes_[i])]; }
+
+  /// 0: it follows from sizes.
+  double scale_of(size_t i) const { return scales_.empty() ? 0 : scales_[i]; }
+
+  bool stays(size_t i) { return scales_.empty() ? sizes_[i] == size_of(i) : scales_[i] == 1; }
+
+  /// Whether nearest by that scale repeats each element so often.
+  bool repeats_by(double scale) const {
+    return scale >= 1 && scale <= 64 && scale == std::floor(scale) &&
+           repeats(mode_, int64_t(scale));
+  }
+
+  Call &c;
+  V x_;
+  DType dtype_ = DType::f32; // of x, which may be computed in another
+  Mode mode_;
+  bool old_ = false;           // before opset 11
+  std::vector<double> scales_; // of axes, or none where sizes are given
+  std::vector<E> sizes_;
+  Ints axes_;
+  double kept_ = 0; // the one scale of all axes, where the ratio is kept
+};
+
+void resize(Call &c) { Resizing(c).run(); }
 
 } // namespace
 
