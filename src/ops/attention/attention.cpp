@@ -268,6 +268,168 @@ std::optional<GroupedForm> grouped_form_of(OpEmitter &op, const ir::Type &q, con
                       op.table().choice());
 }
 
+/// A launch of attention: which form it takes, then the kernel's options, its arguments in order,
+/// and its grids.
+class AttentionLaunch {
+public:
+  explicit AttentionLaunch(OpEmitter &op)
+      : op_(op), q_(op.operand_type(0)), keys_(op.operand_type(1)),
+        width_(*op.exprs().as_constant(q_.dims[3])), grouped_(grouped_form_of(op, q_, keys_)),
+        split_(grouped_ ? std::nullopt : split_of(op, q_, keys_)),
+        share_(grouped_ ? grouped_->share : shared_heads(op, q_, keys_)),
+        tensor_cores_(grouped_ || split_ ? TensorCores::no : tensor_cores_of(op, q_, width_)),
+        launch_(grouped_ ? op.floating_launch("attention_grouped.cu", "attention_grouped")
+                         : op.floating_launch("attention.cu",
+                                              split_ ? "attention_split" : "attention")) {
+    const int64_t step = tensor_cores_ == TensorCores::always ? 16 : 32; // of heads' elements
+    widest_ = (width_ + step - 1) / step * step;
+    if (!op.has_operand(4))
+      return;
+    const ir::ExprId scores[] = {q_.dims[0], q_.dims[2], q_.dims[1], keys_.dims[1]};
+    mask_strides_ = broadcast_strides(op.exprs(), op.operand_type(4), scores);
+  }
+
+  Status emit() {
+    form_options();
+    operand_options();
+    arguments();
+    grouped_ ? grouped_grid() : grids();
+    launch_.emit(op_.call().location);
+    return {};
+  }
+
+private:
+  void form_options() {
+    launch_.option(std::string(kRegistersOption) + std::to_string(grouped_ ? width_ : widest_));
+    if (share_ > 1)
+      launch_.option("-DSHARE=" + std::to_string(share_));
+    if (grouped_) {
+      launch_.option("-DQUERIES=" + std::to_string(grouped_->queries));
+      launch_.option("-DSTAGES=" + std::to_string(grouped_->stages));
+    }
+    cache_option(launch_, keys_.dtype, q_.dtype);
+    if (tensor_cores_ != TensorCores::no)
+      launch_.option("-DWITH_MMA");
+    if (tensor_cores_ == TensorCores::always)
+      launch_.option("-DMMA_ALONE");
+    if (is_split())
+      launch_.option(grouped_ ? "-DSPLIT=" + std::to_string(grouped_->splits) : "-DSPLIT");
+  }
+
+  void operand_options() {
+    const auto positions_option = [&](size_t i, std::string_view has, std::string_view wide) {
+      if (op_.has_operand(i))
+        launch_.option(std::string(has));
+      if (op_.has_operand(i) && op_.operand_type(i).dtype == ir::DType::i64)
+        launch_.option(std::string(wide));
+    };
+    if (op_.flag("causal"))
+      launch_.option("-DCAUSAL");
+    positions_option(3, "-DHAS_LENGTHS", "-DWIDE_LENGTHS");
+    if (op_.has_operand(4)) {
+      launch_.option("-DHAS_MASK");
+      if (tensor_cores_ != TensorCores::no && mask_strides_[2] == op_.constant(0))
+        launch_.option("-DMASK_OF_POSITIONS");
+      if (op_.operand_type(4).dtype != q_.dtype)
+        launch_.option("-DMASK_F32");
+    }
+    if (rows_apart())
+      launch_.option("-DROWS_APART");
+    positions_option(5, "-DHAS_PLACES", "-DWIDE_PLACES");
+    if (const int64_t window = op_.integer("window"); window > 0)
+      launch_.option("-DWINDOW=" + std::to_string(window));
+  }
+
+  void arguments() {
+    constexpr const char *kOperands[] = {"q", "keys", "values", "lengths", "mask", "places"};
+    for (size_t i = 0; i < std::size(kOperands); ++i)
+      if (op_.has_operand(i))
+        launch_.input(kOperands[i], op_.operand(i));
+    if (is_split()) {
+      launch_.output(
+          "parts", alloc_parts(op_, q_, split_ ? split_->splits : op_.constant(grouped_->splits)));
+      add_counters(op_, launch_, op_.constant(most_blocks()));
+    }
+    launch_.output("y", op_.result());
+    sequences_ = launch_.count("sequences", q_.dims[0]);
+    queries_ = launch_.size("queries", q_.dims[1]);
+    heads_ = launch_.size("heads", q_.dims[2]);
+    launch_.size("kv_heads", keys_.dims[2]);
+    launch_.size("width", q_.dims[3]);
+    launch_.count("capacity", keys_.dims[1]);
+    if (op_.has_operand(5))
+      launch_.count("cache_rows", keys_.dims[0]);
+    const double scale = op_.number("scale");
+    launch_.scalar("scale", wide_type(q_.dtype),
+                   scale == 0 ? 1 / std::sqrt(double(width_)) : scale);
+    constexpr std::string_view kAxes[] = {"sequence", "head", "query", "position"};
+    for (size_t i = 0; i < mask_strides_.size(); ++i)
+      launch_.size("mask_" + std::string(kAxes[i]), mask_strides_[i]);
+    if (rows_apart()) {
+      launch_.size("q_row", row_distance(op_, q_));
+      launch_.size("kv_row", row_distance(op_, keys_));
+    }
+  }
+
+  /// Blocks of a chunk, or of all positions.
+  int64_t most_blocks() {
+    ir::ExprPool &exprs = op_.exprs();
+    const ir::ExprId groups = exprs.floordiv(q_.dims[2], op_.constant(share_)),
+                     each =
+                         exprs.ceildiv(q_.dims[1], op_.constant(grouped_ ? grouped_->queries : 1));
+    return exprs
+        .range(exprs.mul(exprs.mul(q_.dims[0], each), groups),
+               op_.builder().function().symbol_domain(exprs))
+        .upper;
+  }
+
+  void grouped_grid() {
+    ir::ExprPool &exprs = op_.exprs();
+    const ir::ExprId pieces =
+        exprs.mul(exprs.mul(sequences_, exprs.floordiv(heads_, op_.constant(share_))),
+                  exprs.mul(exprs.ceildiv(queries_, op_.constant(grouped_->queries)),
+                            op_.constant(grouped_->splits)));
+    launch_.variant("", {}, is_split() ? exprs.min(pieces, op_.constant(grouped_->blocks)) : pieces,
+                    {32 * grouped_->warps, 1, 1}, grouped_->shared_bytes);
+  }
+
+  void grids() {
+    ir::ExprPool &exprs = op_.exprs();
+    const ir::ExprId rows = exprs.mul(sequences_, queries_);
+    ir::ExprId whole =
+        exprs.mul(rows, share_ > 1 ? exprs.floordiv(heads_, op_.constant(share_)) : heads_);
+    if (split_) {
+      whole = exprs.mul(whole, launch_.size("splits", split_->splits));
+      launch_.size("chunk", split_->chunk);
+    }
+    if (tensor_cores_ != TensorCores::no)
+      launch_.variant("attention_mma",
+                      tensor_cores_ == TensorCores::always
+                          ? ir::ExprId()
+                          : exprs.make(ir::ExprKind::le, op_.constant(kManyQueries), queries_),
+                      exprs.mul(exprs.mul(sequences_, heads_),
+                                exprs.ceildiv(queries_, op_.constant(kQueriesAtOnce))),
+                      {kMmaThreads, 1, 1}, mma_shared_bytes(widest_));
+    if (tensor_cores_ != TensorCores::always)
+      launch_.variant("", {}, whole, {256, 1, 1});
+  }
+
+  bool is_split() const { return split_ || (grouped_ && grouped_->splits > 1); }
+  bool rows_apart() const { return !q_.strides.empty() || !keys_.strides.empty(); }
+
+  OpEmitter &op_;
+  const ir::Type q_, keys_;
+  const int64_t width_; // elements of a head
+  const std::optional<GroupedForm> grouped_;
+  const std::optional<Split> split_;
+  const int64_t share_;
+  const TensorCores tensor_cores_;
+  KernelLaunch launch_;
+  int64_t widest_ = 0; // elements of a head that registers have room for
+  std::vector<ir::ExprId> mask_strides_;
+  ir::ExprId sequences_, queries_, heads_;
+};
+
 } // namespace
 
 CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId cache,
@@ -285,133 +447,7 @@ CacheSymbols cache_symbols(KernelTable &table, ir::FunctionBuilder &builder, ir:
           sequences.valid() ? read(sequences, 0, "sequence") : ir::ExprId()};
 }
 
-Status emit_attention(OpEmitter &op) {
-  const ir::Type q = op.operand_type(0), keys = op.operand_type(1);
-  const bool has_lengths = op.has_operand(3), has_mask = op.has_operand(4),
-             has_places = op.has_operand(5);
-  const int64_t window = op.integer("window");
-  const int64_t width = *op.exprs().as_constant(q.dims[3]);
-  const double scale = op.number("scale");
-  ir::ExprPool &exprs = op.exprs();
-  const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
-
-  const std::optional<GroupedForm> grouped = grouped_form_of(op, q, keys);
-  const std::optional<Split> split = grouped ? std::nullopt : split_of(op, q, keys);
-  const bool is_split = split || (grouped && grouped->splits > 1);
-  const int64_t share = grouped ? grouped->share : shared_heads(op, q, keys);
-  const TensorCores tensor_cores =
-      grouped || split ? TensorCores::no : tensor_cores_of(op, q, width);
-  const int64_t step = tensor_cores == TensorCores::always ? 16 : 32, // of heads' elements
-      widest = (width + step - 1) / step * step;
-
-  KernelLaunch launch =
-      grouped ? op.floating_launch("attention_grouped.cu", "attention_grouped")
-              : op.floating_launch("attention.cu", split ? "attention_split" : "attention");
-  launch.option(std::string(kRegistersOption) + std::to_string(grouped ? width : widest));
-  if (share > 1)
-    launch.option("-DSHARE=" + std::to_string(share));
-  if (grouped) {
-    launch.option("-DQUERIES=" + std::to_string(grouped->queries));
-    launch.option("-DSTAGES=" + std::to_string(grouped->stages));
-  }
-  cache_option(launch, keys.dtype, q.dtype);
-  if (tensor_cores != TensorCores::no)
-    launch.option("-DWITH_MMA");
-  if (tensor_cores == TensorCores::always)
-    launch.option("-DMMA_ALONE");
-  if (is_split)
-    launch.option(grouped ? "-DSPLIT=" + std::to_string(grouped->splits) : "-DSPLIT");
-  if (op.flag("causal"))
-    launch.option("-DCAUSAL");
-  if (has_lengths)
-    launch.option("-DHAS_LENGTHS");
-  if (has_lengths && op.operand_type(3).dtype == ir::DType::i64)
-    launch.option("-DWIDE_LENGTHS");
-  std::vector<ir::ExprId> mask_strides;
-  if (has_mask) {
-    const ir::ExprId scores[] = {q.dims[0], q.dims[2], q.dims[1], keys.dims[1]};
-    mask_strides = broadcast_strides(exprs, op.operand_type(4), scores);
-    launch.option("-DHAS_MASK");
-  }
-  if (has_mask && tensor_cores != TensorCores::no && mask_strides[2] == op.constant(0))
-    launch.option("-DMASK_OF_POSITIONS");
-  if (has_mask && op.operand_type(4).dtype != q.dtype)
-    launch.option("-DMASK_F32");
-  const bool rows_apart = !q.strides.empty() || !keys.strides.empty();
-  if (rows_apart)
-    launch.option("-DROWS_APART");
-  if (has_places)
-    launch.option("-DHAS_PLACES");
-  if (has_places && op.operand_type(5).dtype == ir::DType::i64)
-    launch.option("-DWIDE_PLACES");
-  if (window > 0)
-    launch.option("-DWINDOW=" + std::to_string(window));
-  // Blocks of a chunk, or of all positions.
-  const ir::ExprId groups = exprs.floordiv(q.dims[2], op.constant(share)),
-                   each = exprs.ceildiv(q.dims[1], op.constant(grouped ? grouped->queries : 1)),
-                   blocks = exprs.mul(exprs.mul(q.dims[0], each), groups);
-  launch.input("q", op.operand(0));
-  launch.input("keys", op.operand(1));
-  launch.input("values", op.operand(2));
-  if (has_lengths)
-    launch.input("lengths", op.operand(3));
-  if (has_mask)
-    launch.input("mask", op.operand(4));
-  if (has_places)
-    launch.input("places", op.operand(5));
-  if (is_split) {
-    launch.output("parts",
-                  alloc_parts(op, q, split ? split->splits : op.constant(grouped->splits)));
-    add_counters(op, launch, op.constant(exprs.range(blocks, bounds).upper));
-  }
-  launch.output("y", op.result());
-  const ir::ExprId sequences = launch.count("sequences", q.dims[0]);
-  const ir::ExprId queries = launch.size("queries", q.dims[1]);
-  const ir::ExprId heads = launch.size("heads", q.dims[2]);
-  launch.size("kv_heads", keys.dims[2]);
-  launch.size("width", q.dims[3]);
-  launch.count("capacity", keys.dims[1]);
-  if (has_places)
-    launch.count("cache_rows", keys.dims[0]);
-  launch.scalar("scale", wide_type(q.dtype), scale == 0 ? 1 / std::sqrt(double(width)) : scale);
-  if (has_mask) {
-    constexpr std::string_view kNames[] = {"sequence", "head", "query", "position"};
-    for (size_t i = 0; i < 4; ++i)
-      launch.size("mask_" + std::string(kNames[i]), mask_strides[i]);
-  }
-  if (rows_apart) {
-    launch.size("q_row", row_distance(op, q));
-    launch.size("kv_row", row_distance(op, keys));
-  }
-  const ir::ExprId rows = exprs.mul(sequences, queries);
-  if (grouped) {
-    const ir::ExprId pieces =
-        exprs.mul(exprs.mul(sequences, exprs.floordiv(heads, op.constant(share))),
-                  exprs.mul(exprs.ceildiv(queries, op.constant(grouped->queries)),
-                            op.constant(grouped->splits)));
-    launch.variant("", {}, is_split ? exprs.min(pieces, op.constant(grouped->blocks)) : pieces,
-                   {32 * grouped->warps, 1, 1}, grouped->shared_bytes);
-  } else {
-    ir::ExprId whole = share > 1 ? exprs.mul(rows, exprs.floordiv(heads, op.constant(share)))
-                                 : exprs.mul(rows, heads);
-    if (split) {
-      whole = exprs.mul(whole, launch.size("splits", split->splits));
-      launch.size("chunk", split->chunk);
-    }
-    if (tensor_cores != TensorCores::no)
-      launch.variant("attention_mma",
-                     tensor_cores == TensorCores::always
-                         ? ir::ExprId()
-                         : exprs.make(ir::ExprKind::le, op.constant(kManyQueries), queries),
-                     exprs.mul(exprs.mul(sequences, heads),
-                               exprs.ceildiv(queries, op.constant(kQueriesAtOnce))),
-                     {kMmaThreads, 1, 1}, mma_shared_bytes(widest));
-    if (tensor_cores != TensorCores::always)
-      launch.variant("", {}, whole, {256, 1, 1});
-  }
-  launch.emit(op.call().location);
-  return {};
-}
+Status emit_attention(OpEmitter &op) { return AttentionLaunch(op).emit(); }
 
 Status emit_cache_write(OpEmitter &op) {
   const ir::Type cache = op.operand_type(0), x = op.operand_type(1), ids = op.operand_type(3);
