@@ -104,112 +104,143 @@ bool multiply(Call &c, Term a, Term b, const std::string &later, V &result, std:
   return true;
 }
 
-/// Products of matrices where that is what it says. Else every operand with one axis a letter, in
-/// order of all letters; then products and a sum.
-void einsum(Call &c) {
-  std::string equation = c.text("equation", "");
-  std::erase(equation, ' ');
-  const size_t arrow = equation.find("->");
-  std::string left = equation.substr(0, arrow);
-  std::vector<std::string> terms;
-  for (size_t at = 0; at <= left.size();) {
-    const size_t comma = std::min(left.find(',', at), left.size());
-    terms.push_back(left.substr(at, comma - at));
-    at = comma + 1;
-  }
-  if (terms.size() != c.input_count())
-    return c.w.fail(Code::parse_error, "the equation has not one term for each input");
-  size_t dots = 0;
-  std::vector<V> inputs;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    inputs.push_back(c.value(i));
-    if (const size_t at = terms[i].find("..."); at != std::string::npos) {
-      const size_t letters = terms[i].size() - 3;
-      if (c.failed() || c.rank(inputs[i]) < letters || c.rank(inputs[i]) - letters > 8)
-        return c.w.fail(Code::parse_error, "a term has more letters than its input has axes");
-      const size_t count = c.rank(inputs[i]) - letters;
-      dots = std::max(dots, count);
-      std::string digits; // aligned at the last one, as broadcasting is
-      for (size_t d = 0; d < count; ++d)
-        digits += char('0' + 8 - count + d);
-      terms[i].replace(at, 3, digits);
-    }
-  }
-  std::string digits, out;
+/// Terms of an equation, and the letters of its result. Dimensions of dots are digits, aligned at
+/// the last one, as broadcasting is.
+struct Equation {
+  std::vector<Term> terms;
+  std::string out;
+};
+
+std::string digits_of(size_t dots) {
+  std::string digits;
   for (size_t d = 0; d < dots; ++d)
     digits += char('0' + 8 - dots + d);
-  if (arrow != std::string::npos) {
-    out = equation.substr(arrow + 2);
-    if (const size_t at = out.find("..."); at != std::string::npos)
-      out.replace(at, 3, digits);
-  } else {
-    std::string all;
-    for (const std::string &term : terms)
-      all += term;
-    std::sort(all.begin(), all.end());
-    out = digits;
-    for (char letter : all)
-      if (!std::isdigit(static_cast<unsigned char>(letter)) &&
-          std::count(all.begin(), all.end(), letter) == 1)
-        out += letter;
+  return digits;
+}
+
+void replace_dots(std::string &letters, size_t dots) {
+  if (const size_t at = letters.find("..."); at != std::string::npos)
+    letters.replace(at, 3, digits_of(dots));
+}
+
+/// Without an arrow the result has the letters that stand once, in order of the alphabet.
+std::string implied_result(const std::vector<Term> &terms, size_t dots) {
+  std::string all, out = digits_of(dots);
+  for (const Term &term : terms)
+    all += term.letters;
+  std::sort(all.begin(), all.end());
+  for (char letter : all)
+    if (!std::isdigit(static_cast<unsigned char>(letter)) &&
+        std::count(all.begin(), all.end(), letter) == 1)
+      out += letter;
+  return out;
+}
+
+Equation read_equation(Call &c) {
+  std::string text = c.text("equation", "");
+  std::erase(text, ' ');
+  const size_t arrow = text.find("->");
+  const std::string left = text.substr(0, arrow);
+  Equation equation;
+  size_t dots = 0;
+  for (size_t at = 0; at <= left.size();) {
+    const size_t comma = std::min(left.find(',', at), left.size());
+    equation.terms.push_back({V(), left.substr(at, comma - at)});
+    at = comma + 1;
   }
-  for (size_t i = 0; i < terms.size() && !c.failed(); ++i) {
-    V &x = inputs[i];
-    std::string &term = terms[i];
-    if (c.rank(x) != term.size())
-      return c.w.fail(Code::parse_error, "a term has not one letter for each axis of its input");
-    for (size_t p = 0; p < term.size(); ++p) // a letter twice: the diagonal
-      if (size_t q = term.find(term[p], p + 1); q != std::string::npos) {
-        const int64_t n = c.number_of(c.dims(x)[p], "an axis of a diagonal");
-        if (c.failed() || n >= 256)
-          return c.unsupported("a diagonal of so many elements");
-        Host eye{c.dtype(x), std::vector<int64_t>(term.size(), 1), {}, {}};
-        eye.dims[p] = eye.dims[q] = n;
-        for (int64_t e = 0; e < n * n; ++e)
-          is_real(eye.dtype) ? eye.reals.push_back(e / n == e % n)
-                             : eye.ints.push_back(c.constant(e / n == e % n));
-        x = c.reduce(Op::reduce_sum, c.binary(Op::mul, x, c.w.materialize(eye)), {int64_t(q)},
-                     false);
-        term.erase(q, 1);
-        --p;
-      }
+  const auto wrong = [&](const char *why) { c.w.fail(Code::parse_error, why); };
+  if (equation.terms.size() != c.input_count())
+    return wrong("the equation has not one term for each input"), equation;
+  for (size_t i = 0; i < equation.terms.size(); ++i) {
+    auto &[value, letters] = equation.terms[i];
+    value = c.value(i);
+    if (c.failed())
+      return equation;
+    if (letters.find("...") != std::string::npos) {
+      const size_t named = letters.size() - 3, rank = c.rank(value);
+      if (rank < named || rank - named > 8)
+        return wrong("a term has more letters than its input has axes"), equation;
+      dots = std::max(dots, rank - named);
+      replace_dots(letters, rank - named);
+    }
+    if (c.rank(value) != letters.size())
+      return wrong("a term has not one letter for each axis of its input"), equation;
   }
-  while (terms.size() > 1 && !c.failed()) {
-    std::string later = out;
-    for (size_t i = 2; i < terms.size(); ++i)
-      later += terms[i];
-    if (!multiply(c, {inputs[0], terms[0]}, {inputs[1], terms[1]}, later, inputs[1], terms[1]))
-      break;
-    inputs.erase(inputs.begin());
-    terms.erase(terms.begin());
+  equation.out =
+      arrow == std::string::npos ? implied_result(equation.terms, dots) : text.substr(arrow + 2);
+  replace_dots(equation.out, dots);
+  return equation;
+}
+
+/// A letter that stands twice is the diagonal of two axes: the sum over one of them of what equal
+/// places have.
+void take_diagonals(Call &c, Term &term) {
+  for (size_t p = 0; p < term.letters.size();) {
+    const size_t q = term.letters.find(term.letters[p], p + 1);
+    if (q == std::string::npos) {
+      ++p;
+      continue;
+    }
+    const int64_t n = c.number_of(c.dims(term.value)[p], "an axis of a diagonal");
+    if (c.failed() || n >= 256)
+      return c.unsupported("a diagonal of so many elements");
+    Host eye{c.dtype(term.value), std::vector<int64_t>(term.letters.size(), 1), {}, {}};
+    eye.dims[p] = eye.dims[q] = n;
+    for (int64_t e = 0; e < n * n; ++e)
+      is_real(eye.dtype) ? eye.reals.push_back(e / n == e % n)
+                         : eye.ints.push_back(c.constant(e / n == e % n));
+    term.value = c.reduce(Op::reduce_sum, c.binary(Op::mul, term.value, c.w.materialize(eye)),
+                          {int64_t(q)}, false);
+    term.letters.erase(q, 1);
   }
-  std::string letters = out;
-  for (const std::string &term : terms)
-    for (char letter : term)
-      if (letters.find(letter) == std::string::npos)
+}
+
+/// Every operand with one axis a letter, in order of all letters; then products and a sum.
+V multiply_and_sum(Call &c, const Equation &equation) {
+  std::string letters = equation.out;
+  for (const Term &term : equation.terms)
+    for (char letter : term.letters)
+      if (!has(letters, letter))
         letters += letter;
   if (letters.size() > ir::kMaxRank)
-    return c.unsupported("an equation of more than 8 letters");
+    return c.unsupported("an equation of more than 8 letters"), V();
   V all;
-  for (size_t i = 0; i < terms.size() && !c.failed(); ++i) {
-    const std::string &term = terms[i];
-    V x = inputs[i];
+  for (const Term &term : equation.terms) {
     Ints order;
     Dims wide;
     for (char letter : letters)
-      if (const size_t at = term.find(letter); at != std::string::npos) {
+      if (const size_t at = term.letters.find(letter); at != std::string::npos) {
         order.push_back(int64_t(at));
-        wide.push_back(c.dims(x)[at]);
+        wide.push_back(c.dims(term.value)[at]);
       } else {
         wide.push_back(c.constant(1));
       }
-    x = c.reshape(c.transpose(x, order), wide);
+    const V x = c.reshape(c.transpose(term.value, order), wide);
     all = all.valid() ? c.broadcasting(Op::mul, all, x) : x;
   }
   Ints summed;
-  for (size_t i = out.size(); i < letters.size(); ++i)
+  for (size_t i = equation.out.size(); i < letters.size(); ++i)
     summed.push_back(int64_t(i));
-  c.result(c.reduce(Op::reduce_sum, all, summed, false));
+  return c.reduce(Op::reduce_sum, all, summed, false);
+}
+
+/// Products of matrices where that is what it says, from the left; products and a sum for the rest.
+void einsum(Call &c) {
+  Equation equation = read_equation(c);
+  std::vector<Term> &terms = equation.terms;
+  for (Term &term : terms)
+    if (!c.failed())
+      take_diagonals(c, term);
+  while (terms.size() > 1 && !c.failed()) {
+    std::string later = equation.out;
+    for (size_t i = 2; i < terms.size(); ++i)
+      later += terms[i].letters;
+    if (!multiply(c, terms[0], terms[1], later, terms[1].value, terms[1].letters))
+      break;
+    terms.erase(terms.begin());
+  }
+  if (!c.failed())
+    c.result(multiply_and_sum(c, equation));
 }
 
 } // namespace
