@@ -263,6 +263,10 @@ TEST_CASE("a split into no part, scales and diagonals that no tensor has") {
       error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", "ii->i")) +
                      input("x", kF32, {"4294967296", "4294967296"}) + output("y", kF32, {}))),
       Holds("an axis of a diagonal is 4294967296"));
+  for (std::string equation : {"ij->k", "ij->ik", "ij->ii"}) // letters of no term, or twice
+    check_holds(error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", equation)) +
+                               input("x", kF32, {"2", "3"}) + output("y", kF32, {}))),
+                Holds("the result has not each of its letters once, and from a term"));
 }
 
 TEST_CASE("loops within loops are written out up to a number of nodes") {

@@ -169,6 +169,11 @@ Equation read_equation(Call &c) {
   equation.out =
       arrow == std::string::npos ? implied_result(equation.terms, dots) : text.substr(arrow + 2);
   replace_dots(equation.out, dots);
+  for (char letter : equation.out)
+    if (std::count(equation.out.begin(), equation.out.end(), letter) != 1 ||
+        std::none_of(equation.terms.begin(), equation.terms.end(),
+                     [&](const Term &term) { return has(term.letters, letter); }))
+      return wrong("the result has not each of its letters once, and from a term"), equation;
   return equation;
 }
 
