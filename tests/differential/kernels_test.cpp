@@ -476,6 +476,11 @@ TEST_CASE("concat and split move every element along any axis") {
          .dtype = DType::u8,
          .operands = {{{3, 5}}, {{3, 7}}},
          .attributes = {integer("axis", -1)}});
+  // By vectors, and more parts than one launch joins.
+  OpTest many{.op = Op::concat, .dtype = DType::f16, .attributes = {integer("axis", 1)}};
+  for (int64_t i = 0; i < 10; ++i)
+    many.operands.push_back({{2, 8 + 8 * (i % 2), 3}});
+  check(many);
 }
 
 TEST_CASE("embedding reads rows, and the nearest row for ids outside the table") {

@@ -140,6 +140,39 @@ void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype
   launch.emit(op.call().location);
 }
 
+constexpr size_t kMostJoined = 8;
+
+// Rows of tensors, those behind `axis`, one after the other, into rows `pitch` elements apart.
+void emit_join_rows(OpEmitter &op, std::span<const ir::ValueId> parts, ir::ValueId y, size_t axis,
+                    ir::ExprId pitch) {
+  const ir::Type type = op.result_type();
+  const ir::ExprId rows = op.count(type, 0, axis);
+  std::vector<ir::ExprId> lengths;
+  for (ir::ValueId part : parts)
+    lengths.push_back(op.count(op.type(part), axis));
+  if (parts.size() == 1)
+    return emit_copy_rows(op, parts[0], y, type.dtype, rows, lengths[0], lengths[0], pitch);
+  KernelLaunch launch = op.launch("copy.cu", "join_rows", bytes_suffix(type.dtype));
+  launch.option("-DPARTS=" + std::to_string(parts.size()));
+  const uint32_t bytes = ir::info(type.dtype).bytes_per_block;
+  launch.element_bytes(bytes);
+  const int64_t vector = KernelLaunch::vector_size(bytes);
+  if (op.divides(vector, pitch) &&
+      std::ranges::all_of(lengths, [&](ir::ExprId length) { return op.divides(vector, length); }))
+    launch.vectors(bytes);
+  launch.index_type({op.exprs().mul(rows, pitch)});
+  ir::ExprId width = op.constant(0);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    launch.input("x" + std::to_string(i), parts[i]);
+    width = op.exprs().add(width, launch.size("length" + std::to_string(i), lengths[i]));
+  }
+  launch.output("y", y);
+  const ir::ExprId counted = launch.count("rows", rows);
+  launch.size("y_pitch", pitch);
+  launch.loop_variant(op.exprs().mul(counted, width));
+  launch.emit(op.call().location);
+}
+
 // The part of contiguous `whole` that `part`'s type describes along `axis`, from element `begin`
 // on.
 ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::ExprId begin,
@@ -280,18 +313,25 @@ Status emit_transpose(OpEmitter &op) {
   return {};
 }
 
+// Parts of one row are copied each, so that who makes one may write it where it belongs.
 Status emit_concat(OpEmitter &op) {
   const ir::Type y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(y.dtype));
   const size_t axis = op.axis(y.dims.size());
   const ir::ExprId rows = op.count(y, 0, axis), pitch = op.count(y, axis);
+  const std::span<const ir::ValueId> parts = op.call().operands;
+  const bool alone = op.exprs().as_constant(rows) == 1;
   ir::ExprId begin = op.constant(0);
-  for (ir::ValueId part : op.call().operands) {
-    const ir::Type x = op.type(part);
-    const ir::ValueId into = view_along_axis(op, op.result(), axis, begin, x.dims[axis]);
-    const ir::ExprId length = op.count(x, axis);
-    emit_copy_rows(op, part, into, y.dtype, rows, length, length, pitch);
-    begin = op.exprs().add(begin, x.dims[axis]);
+  for (size_t i = 0; i < parts.size();) {
+    const size_t count = alone ? 1 : std::min(parts.size() - i, kMostJoined);
+    ir::ExprId size = op.constant(0);
+    for (ir::ValueId part : parts.subspan(i, count))
+      size = op.exprs().add(size, op.type(part).dims[axis]);
+    const ir::ValueId into =
+        count == parts.size() ? op.result() : view_along_axis(op, op.result(), axis, begin, size);
+    emit_join_rows(op, parts.subspan(i, count), into, axis, pitch);
+    begin = op.exprs().add(begin, size);
+    i += count;
   }
   return {};
 }
