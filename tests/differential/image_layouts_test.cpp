@@ -80,6 +80,16 @@ constexpr Case kCases[] = {
      "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %a = conv2d(%o, %v)\n  %q = sign(%p)\n"
      "  %b = conv2d(%q, %u)\n  %c = sign(%b)\n  %y = mul(%a, %c)",
      ""},
+    {"channels, rows and columns repeated", "", "tensor<[2, 32, 24, 18], f16>",
+     "%a = reshape(%i) {shape = [2, 16, 1, 8, 1, 9]}\n  %s = shape [2, 16, 2, 8, 3, 9]\n"
+     "  %b = broadcast_to(%a, %s)\n  %c = reshape(%b) {shape = [2, 32, 24, 9]}\n"
+     "  %d = reshape(%c) {shape = [2, 32, 24, 9, 1]}\n  %t = shape [2, 32, 24, 9, 2]\n"
+     "  %e = broadcast_to(%d, %t)\n  %y = reshape(%e) {shape = [2, 32, 24, 18]}",
+     "reshape, for the function's result"},
+    {"columns chosen", "", "tensor<[2, 16, 8, 4], f16>",
+     "%j = range() {length = 4, start = 1, step = 2, dtype = i64}\n  %y = gather(%i, %j) {axis = "
+     "3}",
+     "gather, for the function's result"},
     {"resize of channels", "", "tensor<[2, 32, 8, 9], f16>",
      "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %s = shape [2, 32, 8, 9]\n  %y = resize(%o, %s) "
      "{axes = [1]}",

@@ -31,11 +31,9 @@ protected:
   /// reads it. One that a transposition was joined with is there.
   bool lay_out_reshape(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
-    if (is_made_[result.index])
-      return true;
     if (const Binding *norm = only_reader(result, Op::layer_norm))
       return lay_out_norm(x, *norm);
-    if (lay_out_pools(x, binding))
+    if (lay_out_pools(x, binding) || lay_out_repeats(x, binding))
       return true;
     if (!is_laid_out(x) || !only_reader(result, Op::transpose) ||
         !common_parts(type_of(x).dims, type_of(result).dims))
@@ -90,6 +88,46 @@ protected:
     last_[result.index] =
         reshaped(y, dims_last(end), dtype, source().value(result).name, chain.back()->location);
     is_only_last_[result.index] = true;
+    map(result, last_[result.index]);
+    return true;
+  }
+  /// Rows, columns or channels that are repeated in their places: a reshape gives dimensions of 1
+  /// behind theirs, which are stretched, and another one joins them.
+  bool lay_out_repeats(ValueId x, const Binding &reshape) {
+    const Binding *stretch = only_reader(reshape.result(), Op::broadcast_to),
+                  *back = stretch ? only_reader(stretch->result(), Op::reshape) : nullptr;
+    if (!is_laid_out(x) || !back)
+      return false;
+    const Dims own = type_of(x).dims, ones = type_of(reshape.result()).dims,
+               wide = type_of(stretch->result()).dims, end = type_of(back->result()).dims;
+    Dims times, product; // by dimension of x
+    size_t at = 0;
+    for (ir::ExprId dim : own) {
+      if (at == ones.size() || ones[at] != dim || wide[at++] != dim)
+        return false;
+      const bool repeats = at < ones.size() && is_one(ones[at]) && !is_one(wide[at]);
+      times.push_back(repeats ? wide[at++] : module().exprs.constant(1));
+      product.push_back(module().exprs.mul(dim, times.back()));
+    }
+    if (at != ones.size() || product != end)
+      return false;
+    const Dims last = dims_last(own), last_times = dims_last(times);
+    Dims before, behind;
+    for (size_t d = 0; d < last.size(); ++d) {
+      before.push_back(last[d]), behind.push_back(last[d]);
+      if (!is_one(last_times[d]))
+        before.push_back(module().exprs.constant(1)), behind.push_back(last_times[d]);
+    }
+    const ir::DType dtype = type_of(x).dtype;
+    const ValueId result = back->result();
+    const std::string &name = source().value(result).name;
+    const Operand read[] = {
+        Operand::of(reshaped(last_[x.index], before, dtype, name, reshape.location)),
+        Operand::of(shape_of(behind, stretch->location))};
+    last_[result.index] =
+        reshaped(bind_inferred(Op::broadcast_to, read, {}, name, stretch->location), dims_last(end),
+                 dtype, name, back->location);
+    is_only_last_[result.index] = is_made_[result.index] = is_made_[stretch->first_result] = true;
     map(result, last_[result.index]);
     return true;
   }

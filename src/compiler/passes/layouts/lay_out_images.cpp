@@ -75,6 +75,8 @@ private:
     for (uint32_t i = 0; i < binding.result_count; ++i)
       if (!is_plain(binding.result(i)))
         return false;
+    if (is_made(binding))
+      return true;
     switch (ir::op_info(op).images) {
     case ir::OpImages::second:
       return false;
@@ -111,6 +113,8 @@ private:
       return lay_out_pad(binding);
     if (op == Op::slice)
       return lay_out_slice(binding);
+    if (op == Op::gather)
+      return lay_out_gather(binding);
     return false;
   }
 
@@ -257,8 +261,6 @@ private:
 
   bool lay_out_pool(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value();
-    if (is_made(binding))
-      return true;
     if (!is_laid_out(x))
       return false;
     return append(binding, {Operand::of(last_[x.index])}, {{"channels_last", true}});
@@ -363,6 +365,17 @@ private:
       axis = last_axis(*d, rank_of(x));
     }
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
+  }
+
+  /// With one index for each place along the axis.
+  bool lay_out_gather(const Binding &binding) {
+    const auto given = source().operands_of(binding);
+    const ValueId x = given[0].value();
+    const std::optional<size_t> axis = ir::normalize_axis(integer(binding, "axis"), rank_of(x));
+    if (!is_laid_out(x) || !axis || rank_of(given[1].value()) != 1)
+      return false;
+    return append(binding, {Operand::of(last_[x.index]), mapped(given[1])},
+                  {{"axis", last_axis(*axis, rank_of(x))}});
   }
 
   /// Scales and regions have numbers for each resized axis, in order. What is wanted with channels
