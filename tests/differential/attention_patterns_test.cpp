@@ -166,6 +166,14 @@ TEST_CASE("products of five dimensions are attention, too") {
   }
 }
 
+TEST_CASE("what attention gives may be transposed in any order") {
+  check({.name = "columns before rows",
+         .scores = "  %kt = transpose(%k) {axes = [0, 1, 3, 2]}\n  %s = matmul(%q, %kt)\n"
+                   "  %t = mul(%s, %quarter)\n  %p = softmax(%t)\n  %o = matmul(%p, %v)\n"
+                   "  %ot = transpose(%o) {axes = [0, 1, -1, 2]}\n"
+                   "  %y = transpose(%ot) {axes = [0, 1, 3, 2]}\n"});
+}
+
 TEST_CASE("values may be wider than queries and keys") {
   check({.name = "wider",
          .scores = kScaled + "  %p = softmax(%t)\n  %w = concat(%k, %v) {axis = 3}\n"

@@ -68,9 +68,20 @@ protected:
           x.kind == Operand::Kind::value ? heads_last_.find(x.index) : heads_last_.end();
       if (known != heads_last_.end()) {
         if (ir::op_of(binding) == Op::transpose &&
-            ir::op_integers(Op::transpose, source().attributes_of(binding), "axes") == kExchange) {
-          map(binding.result(), known->second);
-          return {};
+            type_of(x.value()).dims == exchanged(known->second)) {
+          // Of what has heads beside each other.
+          std::vector<int64_t> axes =
+              ir::op_integers(Op::transpose, source().attributes_of(binding), "axes");
+          if (axes.empty())
+            axes = {3, 2, 1, 0};
+          for (int64_t &axis : axes)
+            axis = kExchange[*ir::normalize_axis(axis, axes.size())];
+          location_ = binding.location;
+          map(binding.result(), std::ranges::is_sorted(axes)
+                                    ? known->second
+                                    : op(Op::transpose, {known->second}, {{"axes", axes}},
+                                         source().value(binding.result()).name));
+          return std::move(status_);
         }
         if (ir::op_of(binding) == Op::reshape &&
             type_of(binding.result()).dims == exchanged(known->second))
