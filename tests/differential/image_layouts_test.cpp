@@ -307,6 +307,12 @@ constexpr Case kCases[] = {
      "  %b = transpose(%t) {axes = [0, 4, 1, 2, 3]}\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n"
      "  %y = conv2d(%c, %v)",
      ""},
+    {"windows back beside an image", ", %v: tensor<[16, 16, 3, 3], f16>",
+     "tensor<[2, 16, 6, 7], f16>",
+     "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %t = reshape(%a) {shape = [2, 8, 3, 3, 16]}\n"
+     "  %b = transpose(%t) {axes = [0, 4, 1, 2, 3]}\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n"
+     "  %d = sub(%c, %i)\n  %y = conv2d(%d, %v)",
+     ""},
     {"windows back to a pool and a norm",
      ", %v: tensor<[16, 16, 3, 3], f16>, %s: tensor<[16, 1, 1], f16>", "tensor<[2, 16, 5, 6], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %t = reshape(%a) {shape = [2, 8, 3, 3, 16]}\n"

@@ -90,7 +90,7 @@ protected:
       convolve_before(*binding);
   }
 
-  /// What an op makes that keeps its operand's layout, beside fixed ones, is convolved: so is that.
+  /// What an op makes that keeps its operands' layout is convolved: so are those of its dimensions.
   void convolve_before(const Binding &binding) {
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         !is_convolved_[binding.first_result])
@@ -100,15 +100,11 @@ protected:
         (ir::op_info(op).images != ir::OpImages::keeps && op != Op::max_pool2d &&
          op != Op::avg_pool2d))
       return;
-    std::optional<ValueId> image;
+    const bool pools = ir::op_info(op).pattern == ir::OpPattern::out_fusable;
     for (const Operand &operand : source().operands_of(binding))
-      if (operand.kind == Operand::Kind::value && !is_fixed_[operand.index]) {
-        if (image && *image != operand.value())
-          return;
-        image = operand.value();
-      }
-    if (image && rank_of(*image) == rank_of(binding.result()))
-      is_convolved_[image->index] = true;
+      if (operand.kind == Operand::Kind::value && !is_fixed_[operand.index] &&
+          (pools || type_of(operand.value()).dims == type_of(binding.result()).dims))
+        is_convolved_[operand.index] = true;
   }
 
   std::optional<int64_t> known(ir::ExprId dim) const { return module().exprs.as_constant(dim); }
