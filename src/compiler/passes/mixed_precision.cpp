@@ -264,19 +264,21 @@ void PrecisionChoices::narrow_moves() {
     }
 }
 
-/// Results of elementwise ops that narrow convolutions read.
+/// Results of elementwise ops that narrow products and convolutions read, or reshapes of these.
 void PrecisionChoices::find_streams() {
-  std::vector<bool> is_convolved(function_.values.size());
+  std::vector<bool> is_multiplied(function_.values.size());
   for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block)
     for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
       if (b->kind != BindingKind::op)
         continue;
       const ir::Op op = ir::op_of(*b);
-      const bool convolves = op == ir::Op::conv1d || op == ir::Op::conv2d || op == ir::Op::conv3d ||
-                             op == ir::Op::conv_transpose;
-      if (convolves && is_narrow_op(*b))
-        is_convolved[function_.operands_of(*b)[0].index] = true;
-      if (is_elementwise(*b) && is_convolved[b->first_result])
+      const bool multiplies = op == ir::Op::conv1d || op == ir::Op::conv2d ||
+                              op == ir::Op::conv3d || op == ir::Op::conv_transpose ||
+                              op == ir::Op::matmul;
+      const bool renames = op == ir::Op::reshape && is_multiplied[b->first_result];
+      if ((multiplies && is_narrow_op(*b)) || renames)
+        is_multiplied[function_.operands_of(*b)[0].index] = true;
+      if (renames || (is_elementwise(*b) && is_multiplied[b->first_result]))
         rounds_[b->first_result] = true;
     }
 }

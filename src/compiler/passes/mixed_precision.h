@@ -60,9 +60,9 @@ public:
     return read_narrow_[value.index] && !read_as_f32_[value.index];
   }
   /// Whether what reads the value as f32 reads its narrow copy, widened: the result of a norm that
-  /// others read narrow, or of an elementwise op that convolutions do, where only elementwise ops
-  /// read it as f32, such as the sum behind a layer. Then its kernel stores it narrow, and no cast
-  /// stands beside it.
+  /// others read narrow, or of an elementwise op that products or convolutions do, where only
+  /// elementwise ops read it as f32, such as the sum behind a layer. Then its kernel stores it
+  /// narrow, and no cast stands beside it.
   bool is_rounded(ir::ValueId value) const {
     return rounds_[value.index] && read_narrow_[value.index] && read_as_f32_[value.index] &&
            !read_whole_[value.index];

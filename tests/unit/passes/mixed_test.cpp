@@ -85,7 +85,7 @@ func @main(%x: tensor<[b, 4, n], f32>, %w: tensor<[8, 4, 3], f32>, %v: tensor<[8
   CHECK(count(text, "= cast(") == 4);
 }
 
-TEST_CASE("a stream of images that convolutions read is stored narrow, and others read that") {
+TEST_CASE("a stream that products or convolutions read is stored narrow, and others read that") {
   const std::string net = R"(cugrt 1
 func @main(%x: tensor<[1, 8, 6, 6], f32>, %w: tensor<[8, 8, 1, 1], f32>, %s: tensor<[8, 1, 1], f32>)
     -> (tensor<[1, 8, 6, 6], f32>) {
@@ -104,6 +104,24 @@ func @main(%x: tensor<[1, 8, 6, 6], f32>, %w: tensor<[8, 8, 1, 1], f32>, %s: ten
       count(narrowed(replaced(net, "%sum = add(%b, %n)", "%e = softmax(%n)\n  %sum = add(%b, %e)"),
                      {{"mixed.dtype", "f16"}}),
             "cast(%n_f16)") == 0);
+  // Products read it through a reshape.
+  const std::string rows = narrowed(R"(cugrt 1
+func @main(%x: tensor<[1, 6, 8], f32>, %w: tensor<[8, 8], f32>, %s: tensor<[8], f32>)
+    -> (tensor<[1, 6, 8], f32>) {
+  %a = matmul(%x, %w)
+  %d = shape [6, 8]
+  %r = reshape(%a, %d)
+  %n = mul(%r, %s)
+  %e = shape [1, 6, 8]
+  %v = reshape(%n, %e)
+  %b = matmul(%v, %w)
+  %sum = add(%b, %v)
+  return %sum
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  INFO(rows);
+  CHECK(count(rows, "%v_f32 = cast(%v_f16)") == 1);
 }
 
 TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
