@@ -341,20 +341,79 @@ TEST_CASE("a product of bytes is scaled by one factor, which decides where halve
                       sy}) == expected);
 }
 
-TEST_CASE("an LSTM's gates may be hard sigmoids") {
-  // One unit, one step from nothing: i = o = hard_sigmoid(x), c = tanh(x).
+TEST_CASE("gates have other activations, each with its parameters in order") {
   auto strings = [](const std::string &name, const std::vector<std::string> &list) {
     std::string all = bytes(1, name);
     for (const std::string &one : list)
       all += bytes(9, one);
     return bytes(5, all + number(20, 8));
   };
-  const auto y = run<float>(node("LSTM", {"x", "w", "r"}, {"all", "y"},
-                                 integer_attribute("hidden_size", 1) +
-                                     strings("activations", {"HardSigmoid", "Tanh", "Tanh"})),
-                            {floats("x", {1, 3, 1}, {0.5f, 4, -4}),
-                             weight(floats("w", {1, 4, 1}, {1, 1, 1, 1})),
-                             weight(floats("r", {1, 4, 1}, {0, 0, 0, 0}))});
-  const double i = 0.2 * 0.5 + 0.5;
-  check_close(y, {i * std::tanh(i * std::tanh(0.5)), std::tanh(std::tanh(4.0)), 0}, 1e-6);
+  auto reals = [](const std::string &name, const std::vector<float> &list) {
+    return bytes(5, bytes(1, name) + bytes(7, raw(list)) + number(20, 6));
+  };
+  // One unit, one step from nothing: i = o = f(x), c = g(x), h = o h(i c).
+  struct Case {
+    std::vector<std::string> names;
+    std::vector<float> alphas, betas;
+    double (*f)(double), (*g)(double), (*h)(double);
+  };
+  constexpr auto tanh = [](double x) { return std::tanh(x); };
+  for (const Case &one :
+       std::vector<Case>{{{"HardSigmoid", "Tanh", "Tanh"},
+                          {},
+                          {},
+                          [](double x) { return std::clamp(0.2 * x + 0.5, 0.0, 1.0); },
+                          tanh,
+                          tanh},
+                         {{"HardSigmoid", "LeakyRelu", "ScaledTanh"},
+                          {0.25f, 0.5f, 2},
+                          {0.75f, 3},
+                          [](double x) { return std::clamp(0.25 * x + 0.75, 0.0, 1.0); },
+                          [](double x) { return x < 0 ? 0.5 * x : x; },
+                          [](double x) { return 2 * std::tanh(3 * x); }},
+                         {{"Affine", "Elu", "ThresholdedRelu"},
+                          {0.5f, 2, 1.5f},
+                          {0.25f},
+                          [](double x) { return 0.5 * x + 0.25; },
+                          [](double x) { return x < 0 ? 2 * std::expm1(x) : x; },
+                          [](double x) { return x > 1.5 ? x : 0; }}}) {
+    std::string attributes =
+        integer_attribute("hidden_size", 1) + strings("activations", one.names);
+    if (!one.alphas.empty())
+      attributes += reals("activation_alpha", one.alphas) + reals("activation_beta", one.betas);
+    std::vector<double> want;
+    for (double x : {0.5, 4.0, -4.0})
+      want.push_back(one.f(x) * one.h(one.f(x) * one.g(x)));
+    check_close(run<float>(node("LSTM", {"x", "w", "r"}, {"all", "y"}, attributes),
+                           {floats("x", {1, 3, 1}, {0.5f, 4, -4}),
+                            weight(floats("w", {1, 4, 1}, {1, 1, 1, 1})),
+                            weight(floats("r", {1, 4, 1}, {0, 0, 0, 0}))}),
+                want, 1e-5);
+  }
+}
+
+TEST_CASE("integers to a power of a float, and products of wide integers, lose no digit") {
+  const Given exponent = floats("b", {2}, {1, 2});
+  const std::vector<int64_t> base = {(int64_t(1) << 40) + 1, -3};
+  CHECK(run<int64_t>(node("Pow", {"a", "b"}, {"y"}), {{"a", kI64, {2}, raw(base)}, exponent}) ==
+        std::vector<int64_t>{base[0], 9});
+  const std::vector<int32_t> a = {1 << 30, 3}, b = {(1 << 20) + 1, 5};
+  CHECK(run<int32_t>(node("Gemm", {"a", "b"}, {"y"}, integer_attribute("transB", 1)),
+                     {{"a", kI32, {1, 2}, raw(a)}, {"b", kI32, {1, 2}, raw(b)}}) ==
+        std::vector<int32_t>{(1 << 30) + 15}); // 2^50 is 0 in 32 bits
+}
+
+TEST_CASE("a logarithm of sums of no axis is its operand, whose exponential may be infinite") {
+  const std::vector<float> x = {1000, -3};
+  CHECK(run_model<float>(
+            node("ReduceLogSumExp", {"x"}, {"y"}, integer_attribute("noop_with_empty_axes", 1)),
+            {floats("x", {2}, x)}, {}, 18)
+            .values == x);
+}
+
+TEST_CASE("a bound of Clip that is a list of one gives a number no axis") {
+  const Ran<float> y = run_model<float>(node("Clip", {"x", "least"}, {"y"}),
+                                        {floats("x", {}, {3}), floats("least", {1}, {4})});
+  CHECK(y.values == std::vector<float>{4});
+  CHECK(y.dims.empty());
 }

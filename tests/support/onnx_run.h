@@ -84,6 +84,7 @@ Ran<T> run_model(const std::string &nodes, const std::vector<Given> &given,
   graph += output("y",
                   std::is_same_v<T, float>     ? kF32
                   : std::is_same_v<T, int64_t> ? kI64
+                  : std::is_same_v<T, int32_t> ? kI32
                                                : kU8,
                   {});
   const TemporaryFolder folder;

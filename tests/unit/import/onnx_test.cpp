@@ -263,6 +263,11 @@ TEST_CASE("a split into no part, scales and diagonals that no tensor has") {
       error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", "ii->i")) +
                      input("x", kF32, {"4294967296", "4294967296"}) + output("y", kF32, {}))),
       Holds("an axis of a diagonal is 4294967296"));
+  const std::string two = number(1, 2) + number(2, 1) + bytes(9, std::string(8, '\0'));
+  check_holds(error_of(model(node("ConstantOfShape", {"s"}, {"y"},
+                                  bytes(5, bytes(1, "value") + bytes(5, two) + number(20, 4))) +
+                             input("s", kI64, {"1"}) + output("y", kF32, {}))),
+              Holds("attribute 'value' has not one element"));
   for (std::string equation : {"ij->k", "ij->ik", "ij->ii"}) // letters of no term, or twice
     check_holds(error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", equation)) +
                                input("x", kF32, {"2", "3"}) + output("y", kF32, {}))),

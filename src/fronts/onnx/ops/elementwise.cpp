@@ -76,7 +76,8 @@ void power(Call &c) {
   if (c.failed())
     return;
   if (!is_real(c.dtype(a)) && is_real(c.dtype(b)))
-    c.result(c.cast(c.broadcasting(Op::pow, c.cast(a, c.dtype(b)), b), c.dtype(a)));
+    c.result( // in f64, which holds more integers than the exponent's dtype
+        c.cast(c.broadcasting(Op::pow, c.cast(a, DType::f64), c.cast(b, DType::f64)), c.dtype(a)));
   else
     c.result(c.broadcasting(Op::pow, a, b));
 }
@@ -132,6 +133,8 @@ void clip(Call &c) {
     if (!c.has(input))
       return;
     V bound = c.value(input);
+    if (!c.failed() && c.rank(bound) != 0) // one element, as a list
+      bound = c.reshape(bound, {});
     x = real ? c.op(Op::where, {c.binary(compare, x, bound), bound, x})
              : c.binary(integers, x, bound);
   };

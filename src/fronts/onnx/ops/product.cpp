@@ -104,31 +104,27 @@ V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
 
 namespace {
 
+/// Of integers, as numbers of 32 and 64 bits wrap.
 V integer_matmul(Call &c, V a, V b) {
-  return c.matmul(c.cast(a, DType::f64), c.cast(b, DType::f64));
+  const DType dtype = c.dtype(a);
+  if (c.failed() || ir::info(dtype).bytes_per_block < 4)
+    return c.cast(c.matmul(c.cast(a, DType::f64), c.cast(b, DType::f64)), dtype);
+  // Such products do not fit into a double: one by one, then summed.
+  const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
+  Dims left = c.dims(a), right = c.dims(b);
+  if (!of_vector) {
+    left.push_back(c.constant(1));
+    if (c.rank(a) > 1) // beside a's rows
+      right.insert_at(right.size() - 2, c.constant(1));
+  }
+  V all = c.broadcasting(Op::mul, c.reshape(a, left), c.reshape(b, right));
+  return c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - (of_vector ? 1 : 2)}, false);
 }
 
 void matmul(Call &c) {
   V a = c.value(0), b = c.value(1);
-  if (c.failed())
-    return;
-  const DType dtype = c.dtype(a);
-  if (is_real(dtype))
-    return c.result(c.matmul(a, b));
-  if (dtype == DType::i64 || dtype == DType::u64 || dtype == DType::i32 || dtype == DType::u32) {
-    // Such products do not fit into a double: one by one, then summed.
-    const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
-    Dims left = c.dims(a), right = c.dims(b);
-    if (!of_vector) {
-      left.push_back(c.constant(1));
-      if (c.rank(a) > 1) // beside a's rows
-        right.insert_at(right.size() - 2, c.constant(1));
-    }
-    V all = c.broadcasting(Op::mul, c.reshape(a, left), c.reshape(b, right));
-    return c.result(
-        c.reduce(Op::reduce_sum, all, {int64_t(c.rank(all)) - (of_vector ? 1 : 2)}, false));
-  }
-  c.result(c.cast(integer_matmul(c, a, b), dtype));
+  if (!c.failed())
+    c.result(is_real(c.dtype(a)) ? c.matmul(a, b) : integer_matmul(c, a, b));
 }
 
 void gemm(Call &c) {
@@ -136,21 +132,22 @@ void gemm(Call &c) {
   if (c.failed())
     return;
   const DType dtype = c.dtype(a);
-  if (!is_real(dtype))
-    a = c.cast(a, DType::f64), b = c.cast(b, DType::f64);
+  const double alpha = c.number("alpha", 1), beta = c.number("beta", 1);
+  if (!is_real(dtype) && (alpha != std::floor(alpha) || beta != std::floor(beta)))
+    return c.unsupported("integers times a fraction");
   if (c.integer("transA", 0))
     a = c.transpose(a, {1, 0});
   if (c.integer("transB", 0) && !is_blocks(c, b)) // these are in that order whatever it says
     b = c.transpose(b, {1, 0});
   c.ignore_input(2); // where beta is 0
-  V y = c.matmul(a, b);
-  if (const double alpha = c.number("alpha", 1); alpha != 1)
+  V y = is_real(dtype) ? c.matmul(a, b) : integer_matmul(c, a, b);
+  if (alpha != 1)
     y = c.binary(Op::mul, y, c.like(y, alpha));
-  if (const double beta = c.number("beta", 1); c.has(2) && beta != 0) {
-    V bias = c.stretch(c.cast(c.value(2), c.dtype(y)), c.dims(y));
+  if (c.has(2) && beta != 0) {
+    V bias = c.stretch(c.value(2), c.dims(y));
     y = c.binary(Op::add, y, beta == 1 ? bias : c.binary(Op::mul, bias, c.like(bias, beta)));
   }
-  c.result(c.cast(y, dtype));
+  c.result(y);
 }
 
 /// The scale or zero point of an axis, as it stretches over `x`; of blocks, repeated.

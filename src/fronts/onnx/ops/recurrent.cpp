@@ -3,6 +3,7 @@
 #include "fronts/onnx/call.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace cugrt::onnx {
 
@@ -14,6 +15,12 @@ public:
   void run();
 
 private:
+  struct Activation {
+    std::string_view name;
+    std::optional<double> alpha{}, beta{};
+  };
+
+  void read_activations();
   V activate(size_t number, V x);
   V part(V x, size_t axis, int64_t index) {
     return c.slice(x, axis, c.w.exprs().mul(c.constant(index), hidden_), hidden_);
@@ -32,42 +39,85 @@ private:
   E hidden_, batch_;
   int64_t steps_ = 0, gates_ = 1;
   double clip_ = 0;
-  size_t here_ = 0; // the direction
+  size_t here_ = 0, directions_ = 1; // the direction, of so many
+  std::vector<Activation> activations_;
   V x_, w_, r_, bias_x_, bias_h_, peepholes_, lengths_;
   std::vector<V> all_h_, last_h_, last_c_;
   std::vector<std::vector<V>> outputs_; // by direction, by time
 };
 
+/// What each activation is called, and its parameters: the next of their lists, or ONNX's own.
+void Recurrent::read_activations() {
+  struct Row {
+    std::string_view name;
+    size_t parameters; // alpha, or alpha and beta
+    std::optional<double> alpha{}, beta{};
+  };
+  static constexpr Row kRows[] = {{"Sigmoid", 0},
+                                  {"Tanh", 0},
+                                  {"Relu", 0},
+                                  {"Softsign", 0},
+                                  {"Softplus", 0},
+                                  {"LeakyRelu", 1, 0.01},
+                                  {"ThresholdedRelu", 1, 1},
+                                  {"Elu", 1, 1},
+                                  {"HardSigmoid", 2, 0.2, 0.5},
+                                  {"Affine", 2, 1, 0},
+                                  {"ScaledTanh", 2}};
+  const std::string_view op = c.node.op;
+  const std::vector<std::string_view> own =
+      op == "LSTM"  ? std::vector<std::string_view>{"Sigmoid", "Tanh", "Tanh"}
+      : op == "GRU" ? std::vector<std::string_view>{"Sigmoid", "Tanh"}
+                    : std::vector<std::string_view>{"Tanh"};
+  const AttributeView *names = c.attribute("activations"),
+                      *alphas = c.attribute("activation_alpha"),
+                      *betas = c.attribute("activation_beta");
+  size_t next_alpha = 0, next_beta = 0;
+  auto next = [](const AttributeView *list, size_t &at, std::optional<double> otherwise) {
+    return list && at < list->numbers.size() ? std::optional<double>(list->numbers[at++])
+                                             : otherwise;
+  };
+  for (size_t i = 0; i < directions_ * own.size(); ++i) {
+    const std::string_view name =
+        names && i < names->texts.size() ? names->texts[i] : own[i % own.size()];
+    const Row *row = std::ranges::find(kRows, name, &Row::name);
+    if (row == std::end(kRows))
+      return c.unsupported("activation " + std::string(name));
+    Activation made{row->name};
+    if (row->parameters > 0)
+      made.alpha = next(alphas, next_alpha, row->alpha);
+    if (row->parameters > 1)
+      made.beta = next(betas, next_beta, row->beta);
+    if ((row->parameters > 0 && !made.alpha) || (row->parameters > 1 && !made.beta))
+      return c.w.fail(Code::parse_error,
+                      "activation " + std::string(name) + " without its parameters");
+    activations_.push_back(made);
+  }
+}
+
 /// The activation of that number: of a direction as many as the op has.
 V Recurrent::activate(size_t number, V x) {
-  const std::string_view op = c.node.op;
-  static constexpr std::string_view kLstm[] = {"Sigmoid", "Tanh", "Tanh"},
-                                    kGru[] = {"Sigmoid", "Tanh"};
-  std::string name(op == "LSTM"  ? kLstm[number]
-                   : op == "GRU" ? kGru[number]
-                                 : std::string_view("Tanh"));
-  const size_t each = op == "LSTM" ? 3 : op == "GRU" ? 2 : 1;
-  if (const AttributeView *given = c.attribute("activations");
-      given && here_ * each + number < given->texts.size())
-    name = given->texts[here_ * each + number];
-  if (c.attribute("activation_alpha") || c.attribute("activation_beta")) {
-    c.unsupported("activations with parameters of their own");
-    return {};
-  }
-  if (name == "Sigmoid")
-    return c.op(Op::sigmoid, {x});
-  if (name == "Tanh")
-    return c.op(Op::tanh, {x});
-  if (name == "Relu")
-    return c.op(Op::relu, {x});
+  const size_t each = activations_.size() / directions_;
+  const auto &[name, alpha, beta] = activations_.at(here_ * each + number);
+  if (name == "LeakyRelu")
+    return c.op(Op::leaky_relu, {x}, {attr("alpha", *alpha)});
+  if (name == "Elu")
+    return c.op(Op::elu, {x}, {attr("alpha", *alpha)});
   if (name == "HardSigmoid")
-    return c.op(Op::hard_sigmoid, {x}, {attr("alpha", 0.2), attr("beta", 0.5)});
-  if (name == "Softsign")
-    return c.op(Op::softsign, {x});
-  if (name == "Softplus")
-    return c.op(Op::softplus, {x});
-  c.unsupported("activation " + name);
-  return {};
+    return c.op(Op::hard_sigmoid, {x}, {attr("alpha", *alpha), attr("beta", *beta)});
+  if (name == "ThresholdedRelu")
+    return c.op(Op::where, {c.binary(Op::greater, x, c.like(x, *alpha)), x, c.like(x, 0)});
+  if (name == "Affine")
+    return c.binary(Op::add, c.binary(Op::mul, x, c.like(x, *alpha)), c.like(x, *beta));
+  if (name == "ScaledTanh")
+    return c.binary(Op::mul, c.op(Op::tanh, {c.binary(Op::mul, x, c.like(x, *beta))}),
+                    c.like(x, *alpha));
+  return c.op(name == "Sigmoid"    ? Op::sigmoid
+              : name == "Tanh"     ? Op::tanh
+              : name == "Relu"     ? Op::relu
+              : name == "Softsign" ? Op::softsign
+                                   : Op::softplus,
+              {x});
 }
 
 V Recurrent::of_direction(size_t input, size_t d, Dims dims) {
@@ -258,8 +308,9 @@ void Recurrent::run() {
   steps_ = c.number_of(d[0], "the number of steps");
   if (c.failed() || steps_ > kMostSteps)
     return c.unsupported("more than " + std::to_string(kMostSteps) + " steps");
-  const size_t directions = c.text("direction", "forward") == "bidirectional" ? 2 : 1;
-  for (size_t i = 0; i < directions; ++i)
+  directions_ = c.text("direction", "forward") == "bidirectional" ? 2 : 1;
+  read_activations();
+  for (size_t i = 0; i < directions_ && !c.failed(); ++i)
     direction(i);
   if (c.failed())
     return;
@@ -268,7 +319,7 @@ void Recurrent::run() {
     std::vector<V> times;
     for (size_t t = 0; t < size_t(steps_); ++t) {
       std::vector<V> both;
-      for (size_t i = 0; i < directions; ++i)
+      for (size_t i = 0; i < directions_; ++i)
         both.push_back(c.reshape(outputs_[i][t], one));
       times.push_back(c.concat(both, 1));
     }

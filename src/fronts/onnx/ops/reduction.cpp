@@ -30,6 +30,8 @@ void reduce(Call &c) {
   if (axes.empty() && !nothing)
     axes = all_axes(c.rank(x));
   const bool keep = c.integer("keepdims", 1) != 0;
+  if (nothing && kind == "LogSumExp") // log(exp(x)), which overflows
+    return c.result(c.entry(0));
   const bool through_float = !is_real(dtype) && (kind == "L2" || kind == "LogSum" ||
                                                  kind == "LogSumExp" || kind == "Mean");
   if (dtype == DType::boolean) { // of bools: largest and smallest
@@ -44,14 +46,12 @@ void reduce(Call &c) {
   else if (kind == "L2" || kind == "SumSquare")
     x = c.binary(Op::mul, x, x);
   V largest;
-  if (kind == "LogSumExp" && !nothing) {
+  if (kind == "LogSumExp") {
     // log(sum(exp(x - m))) + m; where m is infinite nothing is taken away.
     V m = c.reduce(Op::reduce_max, x, axes, true);
     V finite = c.op(Op::where, {c.op(Op::is_inf, {m}), c.like(m, 0), m});
     x = c.op(Op::exp, {c.binary(Op::sub, x, finite)});
     largest = c.reduce(Op::reduce_max, finite, axes, keep);
-  } else if (kind == "LogSumExp") {
-    x = c.op(Op::exp, {x});
   }
   const Op op = kind == "Mean"   ? Op::reduce_mean
                 : kind == "Max"  ? Op::reduce_max

@@ -303,6 +303,8 @@ void constant_of_shape(Call &c) {
     auto loaded = c.w.load(*given->tensor);
     if (!loaded.ok())
       return c.w.fail(loaded.status().code(), loaded.status().message());
+    if (std::ranges::any_of(loaded->dims, [](int64_t d) { return d != 1; }))
+      return c.w.fail(Code::parse_error, "attribute 'value' has not one element");
     loaded->dims = {};
     narrow = loaded->narrow;
     value = c.w.constant_tensor("", *loaded);
