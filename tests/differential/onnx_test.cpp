@@ -267,26 +267,35 @@ TEST_CASE("a softmax and a norm are stored as bytes where a quantisation follows
   }
 }
 
-TEST_CASE("QLinearSoftmax of an older opset is over all axes from its own on") {
-  const std::vector<uint8_t> x = {3, 1, 0, 2, 7, 7, 7, 7};
-  std::vector<double> expected;
-  for (size_t row = 0; row < 2; ++row) {
-    double sum = 0;
-    for (size_t i = 0; i < 4; ++i)
-      sum += std::exp(0.5 * x[4 * row + i]);
-    for (size_t i = 0; i < 4; ++i)
-      expected.push_back(std::nearbyint(200 * std::exp(0.5 * x[4 * row + i]) / sum) + 5);
+TEST_CASE("QLinearSoftmax of an older opset is over all axes from its own on, or the last") {
+  const std::vector<uint8_t> x = {3, 1, 0, 2, 7, 7, 7, 7}, zero = {0}, five = {5};
+  for (size_t each : {4, 2}) { // elements from axis 1 on, and of the last
+    std::vector<double> expected;
+    for (size_t row = 0; row < x.size(); row += each) {
+      double sum = 0;
+      for (size_t i = 0; i < each; ++i)
+        sum += std::exp(0.5 * x[row + i]);
+      for (size_t i = 0; i < each; ++i)
+        expected.push_back(std::nearbyint(200 * std::exp(0.5 * x[row + i]) / sum) + 5);
+    }
+    const std::string axis = each == 4 ? integer_attribute("axis", 1) : "";
+    const auto y = run<uint8_t>(microsoft_node("QLinearSoftmax", {"x", "s", "z", "t", "f"}, {"y"},
+                                               integer_attribute("opset", 11) + axis),
+                                {{"x", kU8, {2, 2, 2}, raw(x)},
+                                 weight(floats("s", {}, {0.5f})),
+                                 weight({"z", kU8, {}, raw(zero)}),
+                                 weight(floats("t", {}, {0.005f})),
+                                 weight({"f", kU8, {}, raw(five)})});
+    CHECK(std::vector<double>(y.begin(), y.end()) == expected);
   }
-  const std::vector<uint8_t> zero = {0}, five = {5};
-  const auto y =
-      run<uint8_t>(microsoft_node("QLinearSoftmax", {"x", "s", "z", "t", "f"}, {"y"},
-                                  integer_attribute("opset", 11) + integer_attribute("axis", 1)),
-                   {{"x", kU8, {2, 2, 2}, raw(x)},
-                    weight(floats("s", {}, {0.5f})),
-                    weight({"z", kU8, {}, raw(zero)}),
-                    weight(floats("t", {}, {0.005f})),
-                    weight({"f", kU8, {}, raw(five)})});
-  CHECK(std::vector<double>(y.begin(), y.end()) == expected);
+}
+
+TEST_CASE("norms of sums add 1e-12 where nothing else is said") {
+  const float x = 0x1p-14f; // with its skip 2^-13, whose square is 1.5e-8
+  const double want = 2 * x / std::sqrt(4.0 * x * x + 1e-12);
+  check_close(run<float>(microsoft_node("SkipSimplifiedLayerNormalization", {"x", "x", "s"}, {"y"}),
+                         {floats("x", {1, 1, 2}, {x, -x}), floats("s", {2}, {1, 1})}),
+              {want, -want}, 1e-6);
 }
 
 TEST_CASE("products of integers with vectors, as matrices of one row or column") {

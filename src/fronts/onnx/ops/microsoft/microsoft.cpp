@@ -112,7 +112,7 @@ void skip_norm(Call &c) {
     sum = c.binary(Op::add, sum, c.value(bias));
   if (c.wants(1) || c.wants(2))
     return c.unsupported("mean and deviation as results");
-  const double epsilon = c.number("epsilon", simple ? 1e-6 : 1e-12);
+  const double epsilon = c.number("epsilon", 1e-12);
   V y = simple ? c.op(Op::rms_norm, {sum, c.value(2)}, {attr("epsilon", epsilon)})
                : c.op(Op::layer_norm, {sum, c.value(2), c.has(3) ? c.value(3) : V()},
                       {attr("epsilon", epsilon)});

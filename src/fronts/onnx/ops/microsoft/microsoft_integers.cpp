@@ -74,7 +74,7 @@ void qlinear_softmax(Call &c) {
   if (c.failed())
     return;
   const Dims d = c.dims(x);
-  const size_t axis = c.axis(c.integer("axis", of_all ? 1 : -1), d.size());
+  const size_t axis = c.axis(c.integer("axis", -1), d.size());
   if (of_all)
     x = c.reshape(x, {c.product(d.first(axis)), c.product(d.from(axis))});
   V y = c.op(Op::softmax, {x}, {attr("axis", of_all ? int64_t(1) : int64_t(axis))});
