@@ -6,6 +6,7 @@
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/value_uses.h"
 #include "ir/module/function_cloner.h"
+#include "ops/emit/op_view.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>
@@ -35,8 +36,7 @@ class ReductionNarrower : public ir::FunctionCloner {
 public:
   ReductionNarrower(const ir::Module &module, const ir::Function &source, ir::Module &target)
       : FunctionCloner(source, target), uses_(source),
-        written_(find_written_values(module, source)), is_narrowed_(source.values.size()),
-        is_swapped_(source.values.size()) {
+        written_(find_written_values(module, source)), is_narrowed_(source.values.size()) {
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
         if (const Binding *cast = cast_around(binding, block)) {
@@ -68,8 +68,6 @@ protected:
       swap_with_cast(binding, *moved->second);
       return {};
     }
-    if (is_op(&binding, Op::cast) && is_swapped_[binding.first_result])
-      return {};
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         source().operands_of(binding).empty())
       return copy(binding);
@@ -130,18 +128,23 @@ private:
     }
   }
 
-  /// The reshape that a cast alone reads, of what may cast by itself as it is stored, where nothing
-  /// behind the cast would do that as it reads; null where there is none.
+  /// The reshape, or the first of several, that a cast alone reads, of what may cast by itself as
+  /// it is stored, where nothing behind the cast would do that as it reads; null where there is
+  /// none.
   const Binding *reshape_before(const Binding &cast, const ir::Block &block) const {
     if (!is_op(&cast, Op::cast) || written_[cast.first_result])
       return nullptr;
-    const ValueId view = source().operands_of(cast)[0].value();
-    const Binding *reshape = uses_.maker(view);
-    if (!is_op(reshape, Op::reshape) || reshape < block.bindings.data() || reshape >= &cast ||
-        uses_.only_reader(view) != &cast || written_[view.index])
+    const Binding *first = &cast, *maker = nullptr;
+    ValueId x;
+    while (true) {
+      x = source().operands_of(*first)[0].value();
+      maker = uses_.maker(x);
+      if (!is_reshape(maker, block) || uses_.only_reader(x) != first || written_[x.index])
+        break;
+      first = maker;
+    }
+    if (first == &cast)
       return nullptr;
-    const ValueId x = source().operands_of(*reshape)[0].value();
-    const Binding *maker = uses_.maker(x);
     auto pattern = [](const Binding &op) { return ir::op_info(ir::op_of(op)).pattern; };
     auto reads_alone = [&](const Binding *reader) {
       return reader->kind == BindingKind::op && pattern(*reader) >= ir::OpPattern::out_fusable &&
@@ -150,28 +153,39 @@ private:
     const bool stores = maker && maker->kind == BindingKind::op && maker->result_count == 1 &&
                         pattern(*maker) != ir::OpPattern::injective &&
                         pattern(*maker) != ir::OpPattern::opaque && type_of(x).strides.empty() &&
-                        uses_.only_reader(x) == reshape;
+                        uses_.only_reader(x) == first;
     const auto &readers = uses_.readers(cast.result());
     return stores && !written_[x.index] && std::all_of(readers.begin(), readers.end(), reads_alone)
-               ? reshape
+               ? first
                : nullptr;
+  }
+
+  /// A reshape of the block, or a transposition that moves axes of size 1 alone.
+  bool is_reshape(const Binding *op, const ir::Block &block) const {
+    if (!op || op < block.bindings.data() || op >= block.bindings.data() + block.bindings.size() ||
+        !(is_op(op, Op::reshape) || is_op(op, Op::transpose)))
+      return false;
+    const TypeId from = source().value(source().operands_of(*op)[0].value()).type,
+                 to = source().value(op->result()).type;
+    const auto view = codegen::op_view(module(), ir::op_of(*op), std::span(&from, 1),
+                                       std::span(&to, 1), source().attributes_of(*op));
+    return view.ok() && *view;
   }
 
   void swap_with_cast(const Binding &reshape, const Binding &cast) {
     const ValueId x = source().operands_of(reshape)[0].value();
-    const ir::TypeId type = source().value(cast.result()).type;
-    const ir::TypeId stored = module().types.tensor(module().types[type].dtype, type_of(x).dims);
+    const DType dtype = type_of(cast.result()).dtype;
+    const TypeId types[] = {module().types.tensor(dtype, type_of(x).dims),
+                            module().types.tensor(dtype, type_of(reshape.result()).dims)};
     const std::string names[] = {source().value(reshape.result()).name,
                                  source().value(cast.result()).name};
-    std::vector<Operand> operands = {mapped(source().operands_of(reshape)[0])};
-    const auto attributes = source().attributes_of(cast);
-    operands[0] = Operand::of(
-        builder().bind(cast, operands, {}, attributes, std::span(names, 1), std::span(&stored, 1)));
-    for (const Operand &shape : source().operands_of(reshape).subspan(1))
-      operands.push_back(mapped(shape));
-    map(cast.result(), builder().bind(reshape, operands, {}, source().attributes_of(reshape),
-                                      std::span(names + 1, 1), std::span(&type, 1)));
-    is_swapped_[cast.first_result] = true;
+    std::vector<Operand> operands = mapped(source().operands_of(reshape));
+    operands[0] = Operand::of(builder().bind(cast, std::span(operands).first(1), {},
+                                             source().attributes_of(cast), std::span(names, 1),
+                                             std::span(types, 1)));
+    map(reshape.result(), builder().bind(reshape, operands, {}, source().attributes_of(reshape),
+                                         std::span(names + 1, 1), std::span(types + 1, 1)));
+    is_narrowed_[reshape.first_result] = true;
   }
 
   const ValueUses uses_;
@@ -179,8 +193,7 @@ private:
   std::vector<bool> is_narrowed_;                          // by value
   std::map<const Binding *, const Binding *> cast_around_; // by reduction
   std::map<const Binding *, size_t> narrowed_readers_;     // by cast
-  std::vector<bool> is_swapped_;                           // by value: of casts
-  std::map<const Binding *, const Binding *> cast_behind_; // by reshape
+  std::map<const Binding *, const Binding *> cast_behind_; // by the first reshape before it
 };
 
 } // namespace
