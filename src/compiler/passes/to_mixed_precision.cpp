@@ -17,6 +17,7 @@
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
+#include "compiler/passes/layouts/split_sums.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"
@@ -382,7 +383,14 @@ Result<ir::Module> narrow_module(const ir::Module &module, const PassContext &co
 } // namespace
 
 Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context) {
-  return narrow_module(module, context, true);
+  const std::string_view dtype = context.choice("mixed.dtype");
+  if (dtype == "none" || dtype == "tf32")
+    return narrow_module(module, context, true);
+  CUGRT_ASSIGN(std::optional<ir::Module> sliced, slice_sums(module));
+  if (sliced) {
+    CUGRT_ASSIGN(sliced, eliminate_dead_bindings(*sliced, context));
+  }
+  return narrow_module(sliced ? *sliced : module, context, true);
 }
 
 Result<ir::Module> to_published_mixed_precision(const ir::Module &module,

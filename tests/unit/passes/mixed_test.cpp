@@ -124,6 +124,28 @@ func @main(%x: tensor<[1, 6, 8], f32>, %w: tensor<[8, 8], f32>, %s: tensor<[8], 
   CHECK(count(rows, "%v_f32 = cast(%v_f16)") == 1);
 }
 
+TEST_CASE(
+    "sums over parts of channels are sums of slices, and the mean of one is of whole images") {
+  const std::string text = narrowed(R"(cugrt 1
+func @main(%x: tensor<[2, 8, 6, 6], f32>, %w: tensor<[16, 8, 1, 1], f32>,
+    %g: tensor<[2, 2, 8, 1, 1], f32>) -> (tensor<[2, 8], f32>, tensor<[2, 1, 8, 6, 6], f32>) {
+  %a = conv2d(%x, %w)
+  %d = shape [2, 2, 8, 6, 6]
+  %v = reshape(%a, %d)
+  %s = reduce_sum(%v) {axes = [-4]}
+  %m = reduce_mean(%s) {axes = [-1, 2]}
+  %p = mul(%v, %g)
+  %y = reduce_sum(%p) {axes = [1], keep_dims = true}
+  return %m, %y
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  INFO(text);
+  CHECK(count(text, "reduce_sum(") == 0);
+  CHECK(count(text, "= slice(") == 6); // two of the means, of the image and of %g
+  CHECK(count(text, "axes = [2, 3], keep_dims = true") == 1);
+}
+
 TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
   const Status status = PassContext().set("mixed.dtype", "f64");
   CHECK(status.code() == Code::invalid_argument);
