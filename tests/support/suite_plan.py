@@ -32,14 +32,9 @@ SANITIZED_SUITES = {
 # beside running threads: a sanitizer's allocator, unlike the C library's, may stay locked in the child.
 SANITIZED_TIME_FACTOR = 4
 SANITIZED_CASES = "~[.]~[large]~[long]~[fork]"
-# Tests that are not run sanitized: what executes kernels alone, which is the emulator's and is watched by its own
-# tests; what runs under a drawn order as well, so that one of them is enough; other devices and more orders.
-SANITIZED_WITHOUT = frozenset(f"differential_{name}" for name in (
-    "kernels", "kernels_numbers", "kernels_repacked", "kernels_products", "kernels_volumes", "kernels_grouped",
-    "kernels_sampling", "fusion", "padding", "products", "attention_patterns",
-    "decode", "state", "groups", "llm_lora", "llm_loop",
-    "groups_at_once_4", "groups_at_once_5", "groups_at_once_6",
-    "control_12.2", "control_12.4", "control_sm_80", "llm_loop_12.2", "llm_loop_12.3", "llm_draft_order"))
+# Tags, which test() has beside its suite, of what is not run sanitized: kernels alone are the emulator's work and
+# watched by its own tests, and another device or order leads through the same code.
+UNSANITIZED_TAGS = {"kernels", "again"}
 # ThreadSanitizer is told by one pattern which library is NVRTC, and may meet one such library only.
 TSAN_CASES = SANITIZED_CASES + "~[two_nvrtc]"
 FUZZ_SECONDS = 10
@@ -92,6 +87,7 @@ class Program:
     is_catch: bool
     checks: tuple = ()  # of the emulated driver: a finding of one of them is a failure
     priority: int = 0   # as test() says it: the higher, the sooner it starts
+    tags: frozenset = frozenset()
 
 
 def requests(arguments):
@@ -133,9 +129,14 @@ def is_script(test):
     return any(part.endswith(".py") for part in test["cmd"])
 
 
+def tags(test):
+    """The suites that test() names, and its tags: without the project's name before each."""
+    return {name.split(":")[-1] for name in test["suite"]}
+
+
 def is_sanitized(test):
     """What a script looks at is the source or the plain build; once is enough."""
-    return not is_script(test) and test["name"] not in SANITIZED_WITHOUT
+    return not is_script(test) and not tags(test) & UNSANITIZED_TAGS
 
 
 def targets(folder, suite=None):
@@ -143,7 +144,7 @@ def targets(folder, suite=None):
     scripts among them, depend on."""
     suites = {suite} if suite else {s for name, inner in SANITIZED_SUITES.values() if name == folder for s in inner}
     wanted = {target for test in introspected(folder, "tests") if suite or is_sanitized(test)
-              for target in test["depends"] if suites & {name.split(":")[-1] for name in test["suite"]}}
+              for target in test["depends"] if suites & tags(test)}
     return sorted(os.path.relpath(target["filename"][0], os.path.join(ROOT, folder))
                   for target in introspected(folder, "targets")
                   if target["id"] in wanted or
@@ -222,8 +223,7 @@ def declared_programs(request, suites, timeout_s):
         base.update(sanitizer_environment())
         timeout_s *= SANITIZED_TIME_FACTOR
     for test in introspected(folder, "tests"):
-        names = {name.split(":")[-1] for name in test["suite"]}
-        if not names & set(suites):
+        if not tags(test) & set(suites):
             continue
         if sanitized and not is_sanitized(test):
             continue
@@ -240,7 +240,7 @@ def declared_programs(request, suites, timeout_s):
         checks = () if sanitized else checks_of(test["name"])
         own = sanitized_environment(test["name"], test["env"]) if sanitized else test["env"]
         yield Program(label, command, {**base, **own}, test["workdir"] or ROOT,
-                      max(timeout_s, test["timeout"]), is_catch, checks, test["priority"])
+                      max(timeout_s, test["timeout"]), is_catch, checks, test["priority"], frozenset(tags(test)))
 
 
 def fuzz_seconds(options):
@@ -280,15 +280,15 @@ def fuzz_programs(options):
 
 
 def leave_out(found, name):
-    """The programs without the test of this name, sanitized or not, or, for TEST[TAG], without its cases
-    that have the tag."""
-    test, _, tag = name.partition("[")
+    """The programs without the tests of this name or tag, sanitized or not, or, for TEST[TAG], without its cases
+    that Catch2 has under that tag."""
+    test, _, cases = name.partition("[")
     left = []
     for program in found:
-        if program.label.split(" ")[-1] != test:
+        if program.label.split(" ")[-1] != test and test not in program.tags:
             left.append(program)
-        elif tag and program.is_catch:
-            left.append(dataclasses.replace(program, command=program.command + [f"~[.]~[{tag}"]))
+        elif cases and program.is_catch:
+            left.append(dataclasses.replace(program, command=program.command + [f"~[.]~[{cases}"]))
     return left
 
 
@@ -298,7 +298,7 @@ def longest_first(found):
 
 
 def programs(suite_requests, timeout_s, without=()):
-    """(programs, problems) of the requests, less what `without` names: tests, or TEST[TAG]. A suite
+    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, or TEST[TAG]. A suite
     that was named and is empty is a problem, and so is a name that no test of the build has."""
     found, problems = [], []
     for suite, options in suite_requests:
@@ -310,7 +310,8 @@ def programs(suite_requests, timeout_s, without=()):
         if not mine and options is not None:
             problems.append(f"suite {suite} has no tests")
         found += mine
-    declared = {test["name"] for test in introspected(plain_folder, "tests")} if without else ()
+    tests = introspected(plain_folder, "tests") if without else ()
+    declared = {test["name"] for test in tests}.union(*map(tags, tests))
     for name in without:
         found = leave_out(found, name)
         if name.partition("[")[0] not in declared:
@@ -318,7 +319,4 @@ def programs(suite_requests, timeout_s, without=()):
     for folder in folders(suite_requests):
         if folder == plain_folder:
             problems += undeclared(folder)
-        else:
-            names = {test["name"] for test in introspected(folder, "tests")}
-            problems += [f"no test in {folder}/ is called {name}" for name in sorted(SANITIZED_WITHOUT - names)]
     return longest_first(found), problems

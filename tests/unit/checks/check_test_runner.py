@@ -105,6 +105,15 @@ class Runner(unittest.TestCase):
         self.assertIn("did not end", outcome.failures[0][0])
         self.assertLess(outcome.seconds, 30)
 
+    def test_tests_are_left_out_by_name_tag_and_cases(self):
+        def program(label, tags):
+            return suite_plan.Program(label, [label], {}, ".", 1, True, tags=frozenset(tags))
+
+        found = [program("a", ["unit"]), program("asan b", ["unit", "again"]), program("c", ["unit", "again"])]
+        for name, expected in [("a", [["asan b"], ["c"]]), ("b", [["a"], ["c"]]), ("again", [["a"]]),
+                               ("a[slow]", [["a", "~[.]~[slow]"], ["asan b"], ["c"]])]:
+            self.assertEqual([one.command for one in suite_plan.leave_out(found, name)], expected)
+
     def test_a_program_without_cases_is_a_failure(self):
         self.assertEqual(self.counts(self.run_program("<Catch></Catch>", "exit 0")), (0, 1, 0))
 
