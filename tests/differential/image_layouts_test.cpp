@@ -45,6 +45,10 @@ constexpr Case kCases[] = {
      "%a = reshape(%i) {shape = [2, 4, 288]}\n  %b = layer_norm(%a)\n"
      "  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %y = sign(%c)",
      "sign, for the function's result"},
+    {"groups normed in another dtype", "", "tensor<[2, 16, 8, 9], f32>",
+     "%a = reshape(%i) {shape = [2, 4, 288]}\n  %t = cast(%a) {dtype = f32}\n"
+     "  %b = layer_norm(%t)\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %y = sign(%c)",
+     "sign, for the function's result"},
     {"rows of pixels normed", "", "tensor<[2, 16, 8, 9], f16>",
      "%b = layer_norm(%i)\n  %y = sign(%b)", "conv2d, for layer_norm"},
     {"signals normed", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 36], f16>",

@@ -31,7 +31,8 @@ protected:
   /// reads it. One that a transposition was joined with is there.
   bool lay_out_reshape(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
-    if (const Binding *norm = only_reader(result, Op::layer_norm))
+    const Binding *cast = only_reader(result, Op::cast);
+    if (const Binding *norm = only_reader(cast ? cast->result() : result, Op::layer_norm))
       return lay_out_norm(x, *norm);
     if (lay_out_pools(x, binding) || lay_out_repeats(x, binding))
       return true;
@@ -135,7 +136,7 @@ protected:
 
   /// A norm without scale over the last dimension of [n, groups, ..], which a reshape of image x
   /// gives and another one takes back, is one by groups of channels. Of a signal the last dimension
-  /// may be its own.
+  /// may be its own. A cast may stand before it: it stands before the reshape then.
   bool lay_out_norm(ValueId x, const Binding &norm) {
     const ValueId normal = norm.result(), rows = source().operands_of(norm)[0].value();
     if (is_made_[normal.index])
@@ -152,10 +153,18 @@ protected:
     const ir::Attribute attributes[] = {
         {"groups", *groups},
         {"epsilon", ir::op_float(Op::layer_norm, source().attributes_of(norm), "epsilon")}};
-    last_[end.index] = bind(Op::group_norm, last_[x.index], attributes, source().value(normal).name,
-                            module().types.tensor(type_of(x).dtype, dims_last(own)), norm.location);
+    const ir::DType dtype = type_of(normal).dtype;
+    const std::string &name = source().value(normal).name;
+    const ir::TypeId type = module().types.tensor(dtype, dims_last(own));
+    ValueId image = last_[x.index];
+    if (dtype != type_of(x).dtype) {
+      const ir::Attribute to{"dtype", ir::DTypeLiteral(dtype)};
+      image = bind(Op::cast, image, std::span(&to, 1), name, type, norm.location);
+    }
+    last_[end.index] = bind(Op::group_norm, image, attributes, name, type, norm.location);
     map(end, last_[end.index]);
     is_only_last_[end.index] = is_made_[end.index] = is_made_[normal.index] = true;
+    is_made_[rows.index] = rows != x;
     return true;
   }
 

@@ -72,9 +72,12 @@ private:
                return true;
              if (images(*reader) == ir::OpImages::keeps)
                return passes(*reader);
-             // A reshape for what transposes or norms has a form of its own.
+             // A reshape for what transposes or norms, perhaps cast, has a form of its own.
              return ir::op_of(*reader) == ir::Op::reshape &&
-                    std::ranges::none_of(uses.readers(reader->result()), [](const auto *next) {
+                    std::ranges::none_of(uses.readers(reader->result()), [&](const auto *next) {
+                      if (next->kind == ir::BindingKind::op && ir::op_of(*next) == ir::Op::cast &&
+                          uses.only_reader(next->result()))
+                        next = uses.only_reader(next->result());
                       return next->kind == ir::BindingKind::op &&
                              images(*next) == ir::OpImages::both &&
                              ir::op_of(*next) != ir::Op::reshape &&
