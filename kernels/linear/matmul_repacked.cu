@@ -28,7 +28,8 @@
 // parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
 // for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4;
 // PLACES and PLACES_32, SLOTS, SLOTS_4 and SLOTS_1 of the rings of matmul_stream and its like,
-// without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked.
+// without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked;
+// X_ALIGNED: x begins at a multiple of 16 bytes.
 // Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
 // 128 rows two). Those of floating.cuh, fusion.cuh and assume.cuh.
 

@@ -394,7 +394,7 @@ __device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PA
     const unsigned units = unsigned(k / (Repacked<kFormat>::kUnit * kBlock)) + (kHasHalf ? 1 : 0);
     const unsigned first = own.part * units / own.parts,
                    count = (own.part + 1) * units / own.parts - first;
-    if ((unsigned long long)(x) % 16 == 0)
+    if (is_x_aligned(x))
       add_tile<kFormat, kEach, kWarps, true>(x, w, own.row, own.column, rows, n, k, int(first),
                                              int(count), shared, sum);
     else

@@ -221,7 +221,7 @@ template <int kFormat> struct RepackedUnit {
   template <int kRows> using Rest = RepackedRest<kFormat, kRows>;
   typedef ::Kept<kFormat> Kept;
   static __device__ __forceinline__ bool is_aligned(const T *x, const Byte *, long long) {
-    return (unsigned long long)(x) % 16 == 0;
+    return is_x_aligned(x);
   }
   static __device__ __forceinline__ int row_of_x() { return threadIdx.x / 4; }
   template <int kRows, bool, bool kAligned>

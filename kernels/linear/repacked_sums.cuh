@@ -22,6 +22,15 @@ constexpr bool kReadsAhead = kIsMma;
 
 template <int kRows> using RowsOfX = LaneRows<kRowsRead<kRows>>;
 
+// Whether x, and so its rows, begins at a multiple of 16 bytes: known with X_ALIGNED.
+__device__ __forceinline__ bool is_x_aligned(const T *x) {
+#ifdef X_ALIGNED
+  return true;
+#else
+  return (unsigned long long)(x) % 16 == 0;
+#endif
+}
+
 template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane reads of a unit
   typedef Repacked<kFormat> Layout;
   static constexpr int kUnit = Layout::kUnit, kLowWords = kUnit * Layout::kLow / 4,
@@ -471,7 +480,7 @@ __device__ __forceinline__ void
 store_repacked_sums(const T *x, long long rows, const Byte *w, const long long (&row)[2],
                     long long n, long long k, float (&partial)[kWarps][kTall][17]) {
   const int g = threadIdx.x / 4, q = threadIdx.x % 4;
-  const bool aligned = (unsigned long long)(x) % 16 == 0;
+  const bool aligned = is_x_aligned(x);
   // Rows beyond the last repeat the first; they are not stored.
 #ifdef MULTIPLIES_BY_MMA
   const Places<2> at = {{x + (g < rows ? g : 0) * k, {0}}, {row[0], row[1]}, w, n, k / kBlock, q};

@@ -38,6 +38,7 @@ struct RepackedCase {
   bool bias;
   bool symbolic = false; // the number of rows
   int64_t multiprocessors = 64;
+  int64_t behind = 0; // elements of x's tensor: then it may begin anywhere
 };
 
 /// Whether tiles compute more than 8 rows: whole units, of formats of 32 without high bits also
@@ -52,15 +53,17 @@ bool has_tiles(const RepackedCase &c) {
 }
 
 /// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
-/// formats that have high bits apart, of whole units. Of f32 four rows have a form of their own.
+/// formats that have high bits apart, of whole units. Of f32 four rows have a form of their own;
+/// where rows go on beyond eight, it alone, and of others that of eight.
 std::string entry_of(const RepackedCase &c) {
   const bool has_high_bits = c.format == DType::q5_0 || c.format == DType::q5_1;
   const int64_t unit = has_high_bits ? 128 : ir::info(c.format).elements_per_block;
   if (c.rows > 8 && has_tiles(c))
     return c.rows > 64 ? "matmul_repacked_tiles" : "matmul_repacked_tiles_32";
   if (c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
-    return c.rows == 1                            ? "matmul_stream_1"
+    return c.rows == 1 && !c.symbolic             ? "matmul_stream_1"
            : c.dtype == DType::f32 && c.rows <= 4 ? "matmul_stream_4"
+           : c.dtype == DType::f32 && c.symbolic  ? "matmul_repacked"
                                                   : "matmul_stream";
   return "matmul_repacked";
 }
@@ -72,11 +75,19 @@ Array check_repacked(const RepackedCase &c) {
   const std::string dtype(ir::info(c.dtype).name), format(ir::info(c.format).name);
   const std::string n = std::to_string(c.n), k = std::to_string(c.k);
   const std::string w_type = "tensor<[" + n + ", " + k + "], " + format + ">";
-  const std::string text = "cugrt 1\nfunc @main(%x: " + x_type + dtype + ">, %w: " + w_type +
-                           ", %b: tensor<[" + n + "], " + dtype + ">) -> (tensor<[" + rows + ", " +
-                           n + "], " + dtype + ">, " + w_type +
-                           ") {\n  %p = repack_blocks(%w)\n  %y = matmul_blocks(%x, %p" +
-                           (c.bias ? ", %b" : "") + ") {repacked = true}\n  return %y, %p\n}\n";
+  const std::string all = std::to_string(c.behind + c.rows * c.k),
+                    param = (c.behind == 0 ? "%x: " + x_type : "%all: tensor<[" + all + "], ") +
+                            dtype + "> align 16",
+                    part = c.behind == 0
+                               ? ""
+                               : "  %part = slice(%all) {starts = [" + std::to_string(c.behind) +
+                                     "], ends = [" + all + "]}\n  %x = reshape(%part) {shape = [" +
+                                     rows + ", " + k + "]}\n";
+  const std::string text = "cugrt 1\nfunc @main(" + param + ", %w: " + w_type + ", %b: tensor<[" +
+                           n + "], " + dtype + ">) -> (tensor<[" + rows + ", " + n + "], " + dtype +
+                           ">, " + w_type + ") {\n  %p = repack_blocks(%w)\n" + part +
+                           "  %y = matmul_blocks(%x, %p" + (c.bias ? ", %b" : "") +
+                           ") {repacked = true}\n  return %y, %p\n}\n";
   INFO(text);
   std::mt19937 random(1);
   std::uniform_real_distribution<double> number(-2, 2);
@@ -93,7 +104,18 @@ Array check_repacked(const RepackedCase &c) {
   REQUIRE(context.set("target.multiprocessors", std::to_string(c.multiprocessors)).ok());
   const Result<ir::Module> legal = passes::find_pass("LegalizeOps")->run(*module, context);
   REQUIRE(legal.ok());
-  const std::vector<Array> inputs = {x, w, b};
+  const bool tells =
+      std::any_of(legal->kernels.begin(), legal->kernels.end(), [](const ir::Kernel &kernel) {
+        return std::find(kernel.options.begin(), kernel.options.end(), "-DX_ALIGNED") !=
+               kernel.options.end();
+      });
+  CHECK(tells == (c.behind * ir::info(c.dtype).bytes_per_block % 16 == 0));
+  Array whole = x;
+  if (c.behind > 0) {
+    whole.dims = {c.behind + c.rows * c.k};
+    whole.values.insert(whole.values.begin(), size_t(c.behind), 1.0);
+  }
+  const std::vector<Array> inputs = {whole, w, b};
   const Result<std::vector<Array>> got = runner().run(*legal, legal->functions[0], inputs);
   INFO((got.ok() ? "" : got.status().to_string()));
   REQUIRE(got.ok());
@@ -163,6 +185,19 @@ TEST_CASE("products with repacked blocks of 256 elements agree with the formats'
       check_repacked({dtype, format, 8, 6, 256, true});
       check_repacked({dtype, format, 0, 8, 256, false});
     }
+}
+
+TEST_CASE("rows of x may begin anywhere") {
+  const auto check = [](DType dtype, DType format, int64_t rows, int64_t k, int64_t behind) {
+    check_repacked({dtype, format, rows, 48, k, true, false, 1, behind});
+  };
+  for (int64_t rows : {1, 8, 9})
+    check(DType::f16, DType::q4_k, rows, 2304, 1);
+  for (int64_t rows : {1, 4})
+    check(DType::f32, DType::q4_k, rows, 2304, 3);
+  check(DType::f32, DType::q4_1, 9, 576, 1);
+  check(DType::bf16, DType::q5_1, 33, 256, 5);
+  check(DType::f16, DType::q8_0, 2, 512, 8); // and so at 16 bytes
 }
 
 constexpr DType kFormats[] = {DType::q4_0, DType::q4_1,   DType::q5_0, DType::q5_1,

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/type/state_scope.h"
+#include "ops/emit/op_view.h"
 
 namespace cugrt::codegen {
 
@@ -72,6 +73,57 @@ void add_shared_tiles(OpEmitter &op, KernelLaunch &launch, ir::ExprId tiles, int
 ir::ExprId OpEmitter::count(const ir::Type &type, size_t begin, size_t end) {
   const std::span<const ir::ExprId> dims(type.dims);
   return element_count(exprs(), dims.subspan(begin, std::min(end, dims.size()) - begin));
+}
+
+/// Of an op that is no launch yet.
+static std::optional<OpView> view_of(ir::Module &module, const ir::Function &function,
+                                     const ir::Binding &made) {
+  std::vector<ir::TypeId> operands, results;
+  for (const ir::Operand &operand : function.operands_of(made))
+    operands.push_back(operand.kind == ir::Operand::Kind::value
+                           ? function.value(operand.value()).type
+                           : ir::TypeId());
+  for (uint32_t i = 0; i < made.result_count; ++i)
+    results.push_back(function.value(made.result(i)).type);
+  auto view = op_view(module, ir::op_of(made), operands, results, function.attributes_of(made));
+  return view.ok() ? *view : std::nullopt;
+}
+
+bool OpEmitter::begins_aligned(size_t i) {
+  constexpr int64_t kAlignment = 16; // of results, and so of all that a function allocates
+  const ir::Function &function = builder_.function();
+  ir::ValueId value = operand(i);
+  for (;;) {
+    for (const ir::Parameter &param : function.params)
+      if (param.value == value)
+        return param.alignment_bytes % kAlignment == 0 && param.alignment_bytes > 0;
+    const ir::Binding *made = nullptr;
+    for (const ir::Block &block : function.blocks)
+      for (const ir::Binding &binding : block.bindings)
+        if (value.index - binding.first_result < binding.result_count)
+          made = &binding;
+    if (!made)
+      return false;
+    ir::ExprId offset = constant(0); // within what it is a view of
+    if (made->kind == ir::BindingKind::alloc)
+      return true;
+    if (made->kind == ir::BindingKind::view) {
+      offset = function.exprs_of(*made)[0];
+    } else if (made->kind == ir::BindingKind::op) { // that is no launch yet
+      if (ir::op_info(ir::op_of(*made)).storage == ir::OpStorage::fresh)
+        return true;
+      const auto view = view_of(builder_.module(), function, *made);
+      if (!view)
+        return false;
+      if (!view->is_operand)
+        offset = view->offsets_bytes[value.index - made->first_result];
+    } else {
+      return false;
+    }
+    if (!divides(kAlignment, offset))
+      return false;
+    value = function.operands_of(*made)[0].value();
+  }
 }
 
 ir::Type OpEmitter::type(ir::ValueId value) const {

@@ -113,6 +113,10 @@ public:
     return exprs().as_constant(rest) == 0;
   }
 
+  /// Whether the operand is known to begin at a multiple of 16 bytes: the function allocates it, or
+  /// its callers say so.
+  bool begins_aligned(size_t i);
+
   bool has_operand(size_t i) const {
     return i < call_.operands.size() && call_.operands[i].valid();
   }

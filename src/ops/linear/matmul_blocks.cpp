@@ -299,6 +299,8 @@ Status emit_matmul_blocks(OpEmitter &op) {
                                 : exprs.make(ir::ExprKind::le, rows, exprs.constant(bound));
   };
   if (repacked) {
+    if (op.begins_aligned(0))
+      launch.option("-DX_ALIGNED");
     const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
     const bool is_f32 = x.dtype == ir::DType::f32; // which takes as long as it has rows
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
@@ -312,15 +314,21 @@ Status emit_matmul_blocks(OpEmitter &op) {
                      exprs.mul(exprs.min(rows, exprs.constant(1)), exprs.constant(blocks)), threads,
                      ring.slots * slot);
     };
-    if (streams && range.lower <= 1)
+    // Of prompts few rows are the last part: one form will do, since each is compiled for seconds.
+    const bool goes_on = range.upper > kMostStreamRows;
+    if (streams && range.lower <= 1 && !goes_on)
       stays(1, "matmul_stream_1", "-DSLOTS_1");
     if (streams && is_f32 && range.lower <= kFewRowsOfF32 && range.upper > 1)
       stays(kFewRowsOfF32, "matmul_stream_4", "-DSLOTS_4");
-    const int64_t fewer = is_f32 ? kFewRowsOfF32 : 1;
-    if (streams && range.lower <= kMostStreamRows && range.upper > fewer)
+    const int64_t fewer = is_f32 ? kFewRowsOfF32 : goes_on ? 0 : 1;
+    const bool has_eight = streams && !(is_f32 && goes_on);
+    if (has_eight && range.lower <= kMostStreamRows && range.upper > fewer)
       stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
     // As many rows as the forms before leave.
-    const int64_t lower = streams ? std::max(range.lower, kMostStreamRows + 1) : range.lower;
+    const int64_t taken = has_eight ? kMostStreamRows
+                          : streams ? kFewRowsOfF32
+                                    : 0,
+                  lower = std::max(range.lower, taken + 1);
     if (tiled ? lower <= kMostStreamRows : lower <= range.upper)
       launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(is_f32 ? 4 : 8, 16),
                      threads);
