@@ -14,8 +14,9 @@ constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthByte
 // So few channels of f16 are copied by half a run, so that two taps are in eight elements of k.
 constexpr int64_t kHalfRun = 4;
 // Of a group of y: of fewer most of a tile would be empty, which only costs less than to copy an
-// image that has channels last already.
-constexpr int64_t kFewestToLayOut = 16;
+// image that has channels last already. Half as many do where LayOutImages joins no groups, and as
+// an image is read that is no pixel.
+constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
 // unrolled by, and the bytes of taps that registers hold.
@@ -88,7 +89,11 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
   const bool is_pixel = std::all_of(x.dims.begin() + 2, x.dims.end(), [&](ir::ExprId dim) {
     return module.exprs.as_constant(dim) == 1;
   });
-  if ((out_channels / groups < kFewestToLayOut && (groups > 1 || is_copied || is_pixel)) ||
+  bool joins = false; // groups that LayOutImages may join have more channels then
+  for (int64_t count = 2; count <= kMostGroupsJoined; ++count)
+    joins = joins || groups % count == 0;
+  const int64_t fewest = joins || is_pixel ? kFewestToLayOut : kFewestToLayOut / 2;
+  if ((out_channels / groups < fewest && (groups > 1 || is_copied || is_pixel)) ||
       *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide)
     return {};
   const int64_t own = run_of(in_group, x.dtype), most = kRunBytes / bytes_of(x.dtype);
