@@ -202,9 +202,9 @@ const std::map<std::string, std::string> &Model::ops() const {
   return ops_;
 }
 
-nlohmann::json Model::plan_report(const Symbols &symbols) const {
+nlohmann::json Model::plan_reports(const Symbols &symbols) const {
   if (pack_)
-    return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON, symbols))["plans"][0]; // any
+    return nlohmann::json::parse(pack_->report(CUGRT_REPORT_JSON, symbols))["plans"];
   std::vector<cugrt_symbol_value> values;
   for (const auto &[name, value] : symbols)
     values.push_back({name.c_str(), value});
@@ -213,14 +213,14 @@ nlohmann::json Model::plan_report(const Symbols &symbols) const {
   plan.format = CUGRT_REPORT_JSON;
   plan.symbols = values.data();
   plan.symbol_count = values.size();
-  return nlohmann::json::parse(module_->plan_report(plan));
+  return nlohmann::json::array({nlohmann::json::parse(module_->plan_report(plan))});
 }
 
 Symbols Model::least_of_missing(const Symbols &given) const {
   Symbols missing;
   if (!options_.inputs.empty())
-    return missing; // their shapes say it
-  const nlohmann::json report = plan_report({});
+    return missing;                                  // their shapes say it
+  const nlohmann::json report = plan_reports({})[0]; // symbols are the module's
   for (const auto &function : report["functions"])
     for (const auto &symbol : function["symbols"]) {
       const std::string name = symbol["name"];

@@ -60,9 +60,9 @@ public:
   /// The op that gives each value of the module, "softmax" of "x"; made when it is first asked for.
   /// Of a pack, in which no ops are left: none.
   const std::map<std::string, std::string> &ops() const;
-  /// The report of its plan as JSON, with operations at these values of symbols, which must be
-  /// the plan's.
-  nlohmann::json plan_report(const Symbols &symbols) const;
+  /// A list of reports as JSON: of its plan, or of a pack's plans for some targets each, with
+  /// operations at these values of symbols, which must be the plans'.
+  nlohmann::json plan_reports(const Symbols &symbols) const;
   /// Of an ONNX file.
   const OnnxInputs &onnx_inputs() const { return onnx_inputs_; }
   /// The symbols of the function that are neither set nor follow from inputs that are given, at the

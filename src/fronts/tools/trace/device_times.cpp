@@ -77,6 +77,28 @@ TimedGraph graph_of_instance(const Json &instance) {
   return {instance["function"], instance["region"], instance["key"], {}};
 }
 
+/// Nodes are the steps of a region in order, but for those that are left out. Returns how many are.
+size_t find_operations(const nlohmann::json &region, const Json &nodes,
+                       std::vector<std::optional<Operations>> &all) {
+  const std::vector<std::string> steps = region["steps"];
+  size_t next = 0, number = 0, found = 0;
+  for (const Json &node : nodes) {
+    const auto step = std::find(steps.begin() + static_cast<ptrdiff_t>(next), steps.end(),
+                                node["name"].get<std::string>());
+    if (step != steps.end()) {
+      next = static_cast<size_t>(step - steps.begin());
+      ++found;
+      if (const auto &said = region["operations"][next++]; !said.is_null()) {
+        all[number].emplace();
+        for (size_t kind = 0; kind < kOperationNames.size(); ++kind)
+          (*all[number])[kind] = said.value(kOperationNames[kind], 0.0);
+      }
+    }
+    ++number;
+  }
+  return found;
+}
+
 } // namespace
 
 NodeTimes::NodeTimes(Model &model, cugrt_session_options options,
@@ -109,31 +131,25 @@ std::vector<std::optional<Operations>> NodeTimes::operations_of(const Json &inst
     Symbols key;
     for (const auto &[name, value] : instance["key"].items())
       key.emplace_back(name, value.get<int64_t>());
-    at->second = model_.plan_report(key);
+    at->second = model_.plan_reports(key);
   }
-  std::vector<std::optional<Operations>> all(instance["nodes"].size());
-  for (const auto &function : at->second["functions"])
-    for (const auto &region : function["regions"]) {
-      if (function["name"] != instance["function"] || region["name"] != instance["region"])
-        continue;
-      size_t step = 0, number = 0; // nodes are the steps in order, but for those that are left out
-      for (const Json &node : instance["nodes"]) {
-        size_t same = step;
-        while (same < region["steps"].size() && region["steps"][same] != node["name"])
-          ++same;
-        if (same < region["steps"].size()) {
-          const auto &said = region["operations"][same];
-          if (!said.is_null()) {
-            all[number].emplace();
-            for (size_t kind = 0; kind < kOperationNames.size(); ++kind)
-              (*all[number])[kind] = said.value(kOperationNames[kind], 0.0);
-          }
-          step = same + 1;
+  const std::string function_name = instance["function"], region_name = instance["region"];
+  std::vector<std::optional<Operations>> best(instance["nodes"].size());
+  size_t most = 0; // of nodes that are steps of a plan: of a pack's plans one has all
+  for (const auto &plan : at->second)
+    for (const auto &function : plan["functions"])
+      for (const auto &region : function["regions"]) {
+        if (function["name"].get<std::string>() != function_name ||
+            region["name"].get<std::string>() != region_name)
+          continue;
+        std::vector<std::optional<Operations>> all(best.size());
+        const size_t found = find_operations(region, instance["nodes"], all);
+        if (found > most) {
+          best = std::move(all);
+          most = found;
         }
-        ++number;
       }
-    }
-  return all;
+  return best;
 }
 
 std::vector<TimedGraph> NodeTimes::read_events() {

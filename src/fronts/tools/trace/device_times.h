@@ -58,7 +58,7 @@ private:
   std::vector<std::optional<Operations>> operations_of(const nlohmann::ordered_json &instance);
 
   Model &model_;
-  std::map<std::string, nlohmann::json> plans_; // by key: the plan's report there
+  std::map<std::string, nlohmann::json> plans_; // by key: reports of the plans there
   std::unique_ptr<Cupti> cupti_;
   std::optional<cugrt::Session> session_;
 };
