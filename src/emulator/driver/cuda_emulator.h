@@ -21,7 +21,8 @@ typedef struct CUemuStatistics_st {
   // Work done.
   unsigned long long kernels_launched, copies, memsets, graph_launches;
   unsigned long long warp_instructions, lane_operations;
-  unsigned long long findings; // of the checks, repeated ones included
+  unsigned long long findings;     // of the checks, repeated ones included
+  unsigned long long pinned_bytes; // of the host, live: allocated pinned, or registered
 } CUemuStatistics;
 
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.

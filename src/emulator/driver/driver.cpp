@@ -113,15 +113,13 @@ namespace {
 
 CUemuStatistics statistics_now(Driver &driver) {
   CUemuStatistics s{};
-  uint64_t device = 0, device_bytes = 0, host = 0;
-  if (driver.allocations)
-    driver.allocations->count(&device, &device_bytes, &host);
+  const auto usage = driver.allocations ? driver.allocations->count() : MemoryTable::Usage();
   ExecutionCounters executed = execution_counters();
   s.calls = driver.counters.calls;
   s.contexts = driver.contexts.size();
-  s.allocations = device;
-  s.allocated_bytes = device_bytes;
-  s.host_allocations = host;
+  s.allocations = usage.device;
+  s.allocated_bytes = usage.device_bytes;
+  s.host_allocations = usage.host;
   s.modules = driver.modules.size();
   s.libraries = driver.libraries.size();
   s.streams = driver.streams.size();
@@ -137,6 +135,7 @@ CUemuStatistics statistics_now(Driver &driver) {
   s.warp_instructions = executed.warp_instructions;
   s.lane_operations = executed.lane_operations;
   s.findings = driver.findings.count();
+  s.pinned_bytes = usage.host_bytes;
   return s;
 }
 

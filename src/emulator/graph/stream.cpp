@@ -159,7 +159,7 @@ TaskPtr TaskBatch::add(const Work &work) {
 void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task, bool begins) {
   const StreamKernel &before = *stream.last_kernel;
   task->alone = before.task->alone = true;
-  name_point(stream);
+  take_from(stream);
   for (const TaskPtr &earlier : before.start_after)
     depend(task, earlier);
   if (stream.blocking())
@@ -177,7 +177,8 @@ void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task,
   run_->run_after(before.run);
 }
 
-void TaskBatch::name_point(const Stream &stream) {
+void TaskBatch::take_from(const Stream &stream) {
+  submission_.set_priority(stream.priority);
   if (!point_)
     return;
   point_->stream = stream.id;
@@ -188,7 +189,7 @@ void TaskBatch::name_point(const Stream &stream) {
 
 // The legacy stream waits for all blocking streams of its context, and they for it.
 void TaskBatch::order_in_stream(const Stream &stream, const TaskPtr &task) {
-  name_point(stream);
+  take_from(stream);
   depend(task, stream.tail);
   Context &context = *stream.context;
   if (stream.legacy)

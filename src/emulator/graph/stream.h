@@ -51,7 +51,7 @@ public:
 
 private:
   struct TaskMaker;
-  void name_point(const Stream &stream);
+  void take_from(const Stream &stream);
   Driver &driver_;
   Submission submission_;
   std::shared_ptr<StreamPoint> point_; // of all its tasks; nullptr where streams are not watched

@@ -210,14 +210,14 @@ uint64_t MemoryTable::used_bytes() const {
   return used_;
 }
 
-void MemoryTable::count(uint64_t *device, uint64_t *device_bytes, uint64_t *host) const {
+MemoryTable::Usage MemoryTable::count() const {
   std::lock_guard lock(mutex_);
-  *device = *device_bytes = *host = 0;
-  for (const auto &[begin, range] : device_) {
-    ++*device;
-    *device_bytes += range.bytes;
-  }
-  *host = host_.size();
+  Usage usage{.device = device_.size(), .host = host_.size()};
+  for (const auto &[begin, range] : device_)
+    usage.device_bytes += range.bytes;
+  for (const auto &[begin, range] : host_)
+    usage.host_bytes += range.bytes;
+  return usage;
 }
 
 } // namespace cugrt::emulator::api

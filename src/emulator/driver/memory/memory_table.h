@@ -76,7 +76,7 @@ public:
 
   uint64_t total_bytes() const { return limit_; }
   uint64_t used_bytes() const;
-  void count(uint64_t *device, uint64_t *device_bytes, uint64_t *host) const;
+  Usage count() const; // of all contexts
 
 private:
   using Map = std::map<uint64_t, MemoryRange>;

@@ -14,8 +14,8 @@ thread_local bool t_in_host_callback = false;
 
 // For std::push_heap and its like, whose front is the largest.
 bool later(const TaskPtr &a, const TaskPtr &b) {
-  return std::tuple(a->order_major, a->order_minor, a.get()) >
-         std::tuple(b->order_major, b->order_minor, b.get());
+  return std::tuple(a->priority, a->order_major, a->order_minor, a.get()) >
+         std::tuple(b->priority, b->order_major, b->order_minor, b.get());
 }
 
 } // namespace
@@ -94,8 +94,10 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
   // From here on nothing fails.
   uint64_t major = ++sequence_;
   unfinished_ += submission.tasks_.size();
-  for (const TaskPtr &task : submission.tasks_)
+  for (const TaskPtr &task : submission.tasks_) {
     task->failures_before = failures_;
+    task->priority = submission.priority_;
+  }
   for (const TaskPtr &task : submission.tasks_)
     task->order_major = task->beside ? task->beside->order_major : major;
   for (const TaskPtr &task : submission.tasks_)

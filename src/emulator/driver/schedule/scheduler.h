@@ -9,10 +9,10 @@
 //     polled   waits for a word in memory; asked whenever something has happened, and now and then
 //
 // One device task runs at a time by default (a kernel's blocks are spread over threads by the
-// execution layer). Among ready device tasks the one with the smallest order key runs: the sequence
-// number of the submission, then, among nodes of one graph launch, a seeded hash. The order of a
-// graph's nodes is therefore legal, adversarial and reproducible. Submitting tells nothing of the
-// order in which streams run, just as on hardware.
+// execution layer). Among ready device tasks the one with the smallest order key runs: the priority
+// of its stream, the sequence number of the submission, then, among nodes of one graph launch, a
+// seeded hash. The order of a graph's nodes is therefore legal, adversarial and reproducible.
+// Submitting tells nothing of the order in which streams run, just as on hardware.
 //
 // With a drawn order (CUGRT_EMU_ORDER) none of this holds: a task runs when somebody waits for one,
 // or asks for one now and then, or nobody has called for a while; it is drawn from all that are
@@ -72,6 +72,7 @@ struct Task {
   uint64_t awaited_address = 0;  // and the word that it waits for, as its action last said
 
   // The scheduler's, under its lock.
+  int priority = 0; // of its submission
   uint64_t order_major = 0;
   uint32_t pending = 0;
   uint32_t failures_before = 0; // of the device, when it was submitted
@@ -85,6 +86,8 @@ struct Task {
 class Submission {
 public:
   void add(TaskPtr task) { tasks_.push_back(std::move(task)); }
+  /// Of the stream: of tasks that are ready, a lower number runs first.
+  void set_priority(int priority) { priority_ = priority; }
   /// `task`, which is or will be added, runs after `before`; no effect when that is null or has
   /// finished by then.
   void depend(const TaskPtr &task, const TaskPtr &before) {
@@ -99,6 +102,7 @@ private:
   };
   std::vector<TaskPtr> tasks_;
   std::vector<Edge> edges_;
+  int priority_ = 0;
 };
 
 class Scheduler {

@@ -1,5 +1,5 @@
 // Streams and events, beyond the conformance scripts: the legacy stream's rules, host callbacks.
-#include "emulator/unit/driver/session.h"
+#include "emulator/unit/driver/graph_builder.h"
 
 namespace {
 
@@ -31,6 +31,45 @@ TEST_CASE("A stream is not ready while its work waits, others go on") {
   OK(CU(cuStreamSynchronize)(streams.a));
   OK(CU(cuStreamQuery)(streams.a));
   OK(CU(cuMemFreeAsync)(address, streams.b));
+}
+
+TEST_CASE("Of work that is ready, graphs and kernels, that of the higher priority runs first") {
+  Session session{"CUGRT_EMU_SEED=1"};
+  const bool graphs = GENERATE(false, true);
+  CUstream gated = nullptr, streams[3] = {};
+  OK(CU(cuStreamCreate)(&gated, CU_STREAM_NON_BLOCKING));
+  const int priorities[] = {0, -2, -1};
+  for (int i = 0; i < 3; ++i)
+    OK(CU(cuStreamCreateWithPriority)(&streams[i], CU_STREAM_NON_BLOCKING, priorities[i]));
+  CUevent opened = nullptr;
+  OK(CU(cuEventCreate)(&opened, 0));
+  Gate gate;
+  OK(CU(cuLaunchHostFunc)(gated, Gate::wait, &gate));
+  OK(CU(cuEventRecord)(opened, gated));
+  // x becomes 10 x + i + 1, without an order between the streams.
+  const CUdeviceptr x = upload(std::vector<uint32_t>{0});
+  Builder graph[3];
+  CUgraphExec execs[3] = {};
+  for (uint32_t i = 0; i < 3; ++i) {
+    CUdeviceptr cell = x;
+    uint32_t factor = 10, term = i + 1;
+    void *params[] = {&cell, &factor, &term};
+    graph[i].affine(x, factor, term);
+    execs[i] = graph[i].instantiate();
+    OK(CU(cuStreamWaitEvent)(streams[i], opened, 0));
+    if (graphs)
+      OK(CU(cuGraphLaunch)(execs[i], streams[i]));
+    else
+      OK(CU(cuLaunchKernel)(graph[i].function, 1, 1, 1, 1, 1, 1, 0, streams[i], params, nullptr));
+  }
+  gate.open = true;
+  OK(CU(cuCtxSynchronize)());
+  CHECK(download<uint32_t>(x, 1)[0] == 231);
+  for (CUgraphExec exec : execs)
+    OK(CU(cuGraphExecDestroy)(exec));
+  OK(CU(cuEventDestroy_v2)(opened));
+  for (CUstream stream : {gated, streams[0], streams[1], streams[2]})
+    OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("The legacy stream waits for blocking streams and not for others") {
