@@ -2,9 +2,29 @@
 // well.
 #pragma once
 
+#include "emulator/driver/cuda_emulator.h"
 #include "support/api_fixture.h"
 
+#include <dlfcn.h>
+
 namespace cugrt::test {
+
+/// A function of the emulated driver that runs, which has been opened.
+template <class Function> Function driver_call(const char *name) {
+  static void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+  auto found = reinterpret_cast<Function>(library ? dlsym(library, name) : nullptr);
+  REQUIRE(found);
+  return found;
+}
+
+/// Of the host's memory, by the driver's own count.
+inline uint64_t pinned_bytes() {
+  CUemuStatistics numbers{};
+  numbers.struct_size = sizeof numbers;
+  REQUIRE(driver_call<decltype(&cuEmuGetStatistics)>("cuEmuGetStatistics")(&numbers) ==
+          CUDA_SUCCESS);
+  return numbers.pinned_bytes;
+}
 
 /// y = ((x u) v) u) v of whole numbers, whose sums are exact; the products between lie in the
 /// arena.

@@ -3,7 +3,6 @@
 #include "group_nets.h"
 
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <atomic>
@@ -19,12 +18,9 @@ namespace {
 
 /// By the driver's own count.
 uint64_t free_bytes() {
-  static void *library = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
-  using MemGetInfo = CUresult (*)(size_t *, size_t *);
-  auto ask = reinterpret_cast<MemGetInfo>(library ? dlsym(library, "cuMemGetInfo_v2") : nullptr);
-  REQUIRE(ask);
   size_t free = 0, total = 0;
-  REQUIRE(ask(&free, &total) == CUDA_SUCCESS);
+  REQUIRE(driver_call<CUresult (*)(size_t *, size_t *)>("cuMemGetInfo_v2")(&free, &total) ==
+          CUDA_SUCCESS);
   return free;
 }
 
@@ -130,17 +126,19 @@ TEST_CASE("weights leave and come back to where they were: nothing is built, not
   auto &[a, b, c] = nets();
   Group group(emulated_runtime());
   Runner runner(a, a.open(&group));
-  Runner sharing(a, a.open(&group));
+  std::optional<Runner> sharing(std::in_place, a, a.open(&group));
   for (int i = 0; i < 3; ++i)
     CHECK(runner.run(5, 11));
-  CHECK(sharing.run(6, 12));
+  CHECK(sharing->run(6, 12));
   const auto before = runner.session.counters();
   const uint64_t held = group.memory().device_bytes, free = free_bytes();
   CHECK(runner.session.is_resident());
 
+  const uint64_t pinned = pinned_bytes();
   runner.session.evict();
-  CHECK_FALSE(sharing.session.is_resident());
+  CHECK_FALSE(sharing->session.is_resident());
   CHECK(group.memory().weight_bytes == 0);
+  CHECK(pinned_bytes() == pinned + a.weight_bytes()); // from where they return
   CHECK(held - group.memory().device_bytes >= a.weight_bytes());
   CHECK(free_bytes() - free == held - group.memory().device_bytes);
   runner.session.evict(); // there is nothing left to free
@@ -151,7 +149,15 @@ TEST_CASE("weights leave and come back to where they were: nothing is built, not
   const auto after = runner.session.counters();
   CHECK(after.regions_built == before.regions_built);
   CHECK(after.fields_patched == before.fields_patched);
-  CHECK(sharing.run(6, 13));
+  CHECK(sharing->run(6, 13));
+  // New weights in their place are not those that the host has.
+  sharing.reset();
+  Net changed(a.width, a.wide, 77);
+  runner.session.update_weights_in_place(changed.weights);
+  runner.session.evict();
+  runner.queue(5, 14);
+  runner.session.synchronize();
+  CHECK(download<float>(runner.output.address(), runner.x.size()) == changed.expected(runner.x, 5));
 }
 
 TEST_CASE("a budget is kept by weights of idle models that leave, and said when it is too small") {

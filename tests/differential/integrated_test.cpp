@@ -1,5 +1,5 @@
 // A device whose memory is the host's: weights of files are read in their pages, without a copy.
-#include "support/api_fixture.h"
+#include "group_nets.h"
 #include "support/temporary_folder.h"
 
 #include <filesystem>
@@ -162,6 +162,40 @@ TEST_CASE("weights of a pack are read in its pages, inside it and beside it", "[
   Session session(executable, jetson(), pack.weights());
   CHECK(session.counters().weight_bytes_in_place == kInPlace);
   check_runs(executable, session);
+}
+
+TEST_CASE("weights of a group leave without a copy on the host, and come back", "[emulated]") {
+  Folder folder;
+  Executable executable = sums(), beside = sums();
+  const Weights weights = Weights::load(folder.weights);
+  jetson();
+  Group group(emulated_runtime());
+  auto options = detail::sized<cugrt_session_options>();
+  options.group = group.get();
+  const uint64_t pinned = pinned_bytes();
+  Session session(executable, jetson(), weights, options);
+  for (int i = 0; i < 3; ++i)
+    check_runs(executable, session);
+  const auto before = session.counters();
+  const uint64_t held = group.memory().weight_bytes, registered = pinned_bytes();
+  CHECK(held >= kUploaded + kInPlace);
+  CHECK(registered >= pinned + kInPlace);
+  for (int i = 0; i < 2; ++i) {
+    session.evict();
+    CHECK(pinned_bytes() == pinned); // neither pages nor what was computed
+    CHECK(group.memory().weight_bytes == 0);
+    CHECK(session.counters().weight_bytes_in_place == 0);
+    check_runs(executable, session); // pages at their place, and the rest computed again
+    CHECK(pinned_bytes() == registered);
+    CHECK(group.memory().weight_bytes == held);
+    CHECK(session.counters().regions_built == before.regions_built);
+  }
+  // Who registers the pages meanwhile keeps them.
+  session.evict();
+  Session other(beside, jetson(), weights);
+  check_runs(executable, session);
+  check_runs(beside, other);
+  CHECK(group.memory().weight_bytes > held - kInPlace);
 }
 
 TEST_CASE("a run reads pinned memory where it lies", "[emulated]") {

@@ -81,7 +81,7 @@ cugrt_status *session_get_memory(cugrt_session *session, cugrt_memory *memory) {
     CUGRT_ASSIGN(const Session::Totals totals, session->session->totals());
     cugrt_memory filled{};
     filled.arena_bytes = totals.arena_committed_bytes;
-    filled.weight_bytes = totals.weight_bytes;
+    filled.weight_bytes = totals.weight_bytes + totals.weight_bytes_in_place;
     filled.result_bytes = totals.result_bytes;
     filled.instance_bytes = totals.instance_bytes;
     if (const auto &group = session->session->group())

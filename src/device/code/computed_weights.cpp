@@ -89,7 +89,7 @@ Result<cugrt_tensor> describe_computed(const plan::Plan &plan, ComputedWeight we
 class RecipeReader {
 public:
   RecipeReader(WeightRecipes &recipes, uint32_t function)
-      : recipes_(recipes), plan_(recipes.executable_.plan()), f_(plan_.functions[function]) {}
+      : recipes_(recipes), plan_(recipes.plan_), f_(plan_.functions[function]) {}
 
   /// Of the results; empty where the function does more than launch, copy and fill.
   WeightRecipes::Results read() {
@@ -272,7 +272,7 @@ private:
 
   bool launch(const plan::Step &step, Making &made) {
     const plan::Kernel &kernel = plan_.kernels[step.kernel];
-    made.digest.field(view(image(step.kernel))).field(step.launches.count);
+    made.digest.field(view(code(step.kernel))).field(step.launches.count);
     for (const std::string &entry : kernel.entries)
       made.digest.field(entry);
     for (uint32_t l = step.launches.begin; l < step.launches.end(); ++l) {
@@ -315,11 +315,10 @@ private:
     made.digest.field(uint64_t{a - step.accesses.begin});
   }
 
-  const Digest &image(uint32_t kernel) {
-    const uint32_t index = recipes_.executable_.image_of(kernel);
-    const auto [at, fresh] = recipes_.images_.try_emplace(index);
+  const Digest &code(uint32_t kernel) {
+    const auto [at, fresh] = recipes_.codes_.try_emplace(kernel);
     if (fresh)
-      at->second = Digester().field(recipes_.executable_.images()[index].bytes).finish();
+      at->second = recipes_.code_(kernel);
     return at->second;
   }
 
@@ -329,7 +328,8 @@ private:
   std::map<std::pair<plan::BufferBase, uint32_t>, Memory> memory_;
 };
 
-WeightRecipes::WeightRecipes(const Executable &executable) : executable_(executable) {}
+WeightRecipes::WeightRecipes(const plan::Plan &plan, Code code)
+    : plan_(plan), code_(std::move(code)) {}
 WeightRecipes::~WeightRecipes() = default;
 
 std::optional<WeightRecipe> WeightRecipes::of(ComputedWeight weight) {

@@ -8,6 +8,8 @@
 #include "device/code/executable.h"
 #include "device/code/weights.h"
 
+#include <functional>
+#include <map>
 #include <optional>
 
 namespace cugrt::runtime {
@@ -42,7 +44,9 @@ struct WeightRecipe {
 /// Asked of an executable's computed weights one after the other.
 class WeightRecipes {
 public:
-  explicit WeightRecipes(const Executable &executable);
+  /// `code`: what tells a kernel's code from another's; kernels of one code give the same bytes.
+  using Code = std::function<Digest(uint32_t kernel)>;
+  WeightRecipes(const plan::Plan &plan, Code code);
   WeightRecipes(const WeightRecipes &) = delete;
   ~WeightRecipes();
   /// None where the function does more than launch, copy and fill.
@@ -50,10 +54,11 @@ public:
 
 private:
   using Results = std::vector<std::optional<WeightRecipe>>;
-  const Executable &executable_;
+  const plan::Plan &plan_;
+  const Code code_;
   std::map<uint32_t, Results> functions_; // that were asked of
-  std::map<uint32_t, Digest> images_;
-  friend class RecipeReader; // computed_weights.cpp
+  std::map<uint32_t, Digest> codes_;      // of kernels
+  friend class RecipeReader;              // computed_weights.cpp
 };
 
 } // namespace cugrt::runtime

@@ -245,7 +245,8 @@ std::span<const CUlaunchAttribute> LoadedCode::attributes(const StepVariant &var
 
 Result<std::shared_ptr<LoadedWeights>>
 LoadedCode::weights(const WeightSet &set, const Device &memory,
-                    const std::shared_ptr<GroupWeights> &group, const Finish &finish) {
+                    const std::shared_ptr<GroupWeights> &group,
+                    const LoadedWeights::Finish &finish) {
   std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto &entry) { return entry.second.expired(); });
   const std::pair<uint64_t, const MemoryBudget *> key(set.identity(),
@@ -255,7 +256,7 @@ LoadedCode::weights(const WeightSet &set, const Device &memory,
       return loaded;
   CUGRT_ASSIGN(std::shared_ptr<LoadedWeights> loaded,
                LoadedWeights::load(*executable_, memory, set, group));
-  CUGRT_TRY(finish(*loaded));
+  CUGRT_TRY(loaded->finish(memory, finish));
   weights_[key] = loaded;
   if (group)
     group->add(*executable_, loaded);

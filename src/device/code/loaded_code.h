@@ -22,6 +22,18 @@ namespace cugrt::runtime {
 /// What lies behind another in one allocation of weights or constants begins at a multiple of it.
 inline constexpr int64_t kUploadAlignment = 256;
 
+/// Where tensors lie in one allocation.
+struct WeightLayout {
+  std::map<std::string, uint64_t> offsets; // by name
+  uint64_t total_bytes = 0;
+
+  /// Where the next one will begin.
+  uint64_t next() const {
+    return (total_bytes + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;
+  }
+  Status add(const std::string &name, uint64_t size_bytes);
+};
+
 /// The weights of an executable's functions on the device. Immutable, but that those of a group may
 /// leave the device while no session of theirs runs.
 class LoadedWeights {
@@ -39,12 +51,17 @@ public:
   /// Makes the memory of computed weights, then for each function that computes some uploads what
   /// only it reads, and hands it to `compute` with tensors of its results (an address of 0: not
   /// wanted), which returns when they are there. What is uploaded lies where later results will
-  /// be, or in memory that is freed in the end: those functions cannot run again.
+  /// be, or in memory that is freed in the end: those functions cannot run again. Called once more,
+  /// of weights that left a device whose memory is the host's, it computes them where they were.
   using Compute = std::function<Status(uint32_t function, std::span<const cugrt_tensor> results)>;
   Status compute(const Executable &executable, const Device &device, const Compute &compute);
 
   /// The tensors of a function's parameters; those that are not weights have kind NONE.
   const std::vector<cugrt_value> &params(size_t function) const { return params_[function]; }
+  /// Computes them with `compute`, by a session's means, which it keeps.
+  using Finish = std::function<Status(const Device &memory, LoadedWeights &weights)>;
+  Status finish(const Device &memory, const Finish &finish);
+
   /// On the device, without what lies in other models' weights.
   uint64_t size_bytes() const {
     uint64_t bytes = 0;
@@ -53,16 +70,17 @@ public:
     return bytes;
   }
   /// Of weights that are read in the host's pages, beside those.
-  uint64_t size_bytes_in_place() const { return in_place_.size_bytes(); }
+  uint64_t size_bytes_in_place() const { return has_own() ? in_place_.size_bytes() : 0; }
   /// visit(address, bytes) of what no run may write; some are empty.
   template <class Visit> void each_memory(Visit &&visit) const {
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
-      visit(memory->address(), memory->size_bytes());
+      if (memory != &computed_ || !making_)
+        visit(memory->address(), memory->size_bytes());
     for (const std::shared_ptr<LoadedWeights> &base : bases_)
       for (const WeightMemory *memory : {&base->memory_, &base->computed_})
         visit(memory->address(), memory->size_bytes());
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
-      visit(pages.registered.device_address(), pages.registered.size_bytes());
+      visit(pages.address, pages.bytes);
   }
 
   /// Those of other models that some of these lie in. They stay as long as these.
@@ -83,9 +101,10 @@ public:
   }
   /// What does not lie in bases.
   bool has_own() const { return resident_.load(std::memory_order_acquire); }
-  /// Frees what they have of their own on the device; what was computed is kept by the host. No
-  /// session runs that reads them. After an error they are away or where they were; a run finds
-  /// them in any case.
+  /// Frees what they have of their own on the device. No session runs that reads them. A device
+  /// with memory of its own leaves their bytes in pinned memory of the host, where there is any;
+  /// where memory is one, nothing of them is kept but what they are made of. After an error they
+  /// are away or where they were; a run finds them in any case.
   Status leave(const Device &device);
   /// With bases. Any thread that runs a session of theirs; the first one brings them. After an
   /// error they are away.
@@ -102,6 +121,7 @@ public:
 
 private:
   Status fill(const Device &device);
+  Status keep_bytes(const Device &device);
   Status check_fits(const Executable &executable, const WeightSet &set) const;
   Status bring_own(const Device &device);
   /// A computed weight, which lies in computed_, or in a base's.
@@ -119,22 +139,54 @@ private:
                std::map<std::string, uint64_t> &addresses);
   std::optional<uint64_t> find_equal(const HostTensor &tensor) const;
   std::optional<uint64_t> find_equal(const WeightSet &set, const Computed &wanted) const;
+  struct Range {
+    uint64_t address = 0, bytes = 0;
+  };
+  std::vector<Range> ranges() const;
   void bind_params();
   std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
+  /// A function that computes weights.
+  struct Making {
+    struct Bound {
+      size_t function, param;
+      uint32_t result;
+      cugrt_tensor tensor; // without an address
+    };
+    uint32_t function;
+    std::vector<Bound> bound{};
+    WeightLayout sources{};
+    uint64_t behind = 0;               // where results of later ones begin
+    std::vector<cugrt_value> params{}; // of the function, but for the addresses of `sources`
+  };
+  Status list_makings(const Executable &executable);
+  Status make(const Executable &executable, const Device &device, const Compute &compute,
+              uint64_t computed);
+  bool has_room(const Making &own) const {
+    return own.behind <= computed_layout_.total_bytes &&
+           own.sources.total_bytes <= computed_layout_.total_bytes - own.behind;
+  }
 
   WeightsInPlace in_place_;
   WeightMemory memory_, computed_;
   WeightMemory sources_; // of computed weights, beside these; empty once they are computed
   std::vector<std::vector<cugrt_value>> params_;
   std::vector<std::shared_ptr<LoadedWeights>> bases_;
-  bool holds_bases_ = false;                 // so that these do not leave
-  std::atomic<uint32_t> holders_ = 0;        // who holds these
-  std::shared_ptr<MemoryBudget> budget_;     // null: they stay
-  WeightSet set_;                            // until all is computed, and of those that may leave
-  std::map<std::string, uint64_t> offsets_;  // of set_'s tensors in memory_
-  std::map<std::string, Computed> made_;     // by name
-  uint64_t memory_at_ = 0, computed_at_ = 0; // where params_ have them
-  std::vector<char> computed_bytes_;         // while they are away
+  bool holds_bases_ = false;                // so that these do not leave
+  std::atomic<uint32_t> holders_ = 0;       // who holds these
+  std::shared_ptr<MemoryBudget> budget_;    // null: they stay
+  WeightSet set_;                           // until all is computed, and of those that may leave
+  std::map<std::string, uint64_t> offsets_; // of set_'s tensors in memory_
+  std::map<std::string, Computed> made_;    // by name
+  WeightLayout computed_layout_;            // of computed_
+  bool making_ = false;                     // runs write computed_ again
+  /// Until all is computed, or to compute it again. First what reads no computed weight, and of
+  /// these the largest sources: they lie where later results will be. What no results are behind
+  /// has memory of its own, all one after the other.
+  std::multimap<std::pair<bool, uint64_t>, Making> makings_;
+  Finish again_;                     // which does; null: the host keeps what was computed
+  driver::PinnedBuffer pinned_;      // the bytes of memory_ and computed_, once they left
+  std::vector<char> computed_bytes_; // while they are away, in the place of pinned_
+  std::vector<Range> bound_;         // while they are away, where params_ have them
   std::atomic<bool> resident_ = true;
   std::atomic<uint64_t> moves_ = 0;
   mutable std::mutex mutex_; // held by leave() and come_back()
@@ -173,12 +225,11 @@ public:
 
   /// Uploaded, and computed by `finish`, by the first session that uses the set; shared while any
   /// does.
-  using Finish = std::function<Status(LoadedWeights &weights)>;
   /// `memory`: the device that they lie on, of the group where there is one.
   /// `group`: whose sessions share them; null: of sessions without one.
   Result<std::shared_ptr<LoadedWeights>> weights(const WeightSet &set, const Device &memory,
                                                  const std::shared_ptr<GroupWeights> &group,
-                                                 const Finish &finish);
+                                                 const LoadedWeights::Finish &finish);
 
   /// Writes the set over weights that one session has alone and whose work has ended; what is
   /// computed is taken from `computed`, which are loaded of the same set. After an error they are

@@ -15,28 +15,6 @@ bool is_given(const plan::Plan &plan, const plan::Param &param) {
   return param.kind == plan::ParamKind::weight && !computed_weight(plan, param);
 }
 
-/// Where each tensor that some function needs will lie.
-struct Layout {
-  std::map<std::string, uint64_t> offsets; // by name
-  uint64_t total_bytes = 0;
-
-  /// Where the next one will begin.
-  uint64_t next() const {
-    return (total_bytes + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;
-  }
-  Status add(const std::string &name, uint64_t size_bytes) {
-    if (offsets.contains(name))
-      return {};
-    auto begin = checked_align(static_cast<int64_t>(total_bytes), kUploadAlignment);
-    auto end = begin ? checked_add(*begin, static_cast<int64_t>(size_bytes)) : begin;
-    if (!end)
-      return Status::error(Code::out_of_range, "the weights' sizes overflow");
-    offsets.emplace(name, *begin);
-    total_bytes = static_cast<uint64_t>(*end);
-    return {};
-  }
-};
-
 Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const WeightSet &set,
                     const Device &device, uint64_t address) {
   for (const auto &[name, offset] : offsets)
@@ -74,6 +52,18 @@ bool is_away(const cugrt_value &weight) {
 
 } // namespace
 
+Status WeightLayout::add(const std::string &name, uint64_t size_bytes) {
+  if (offsets.contains(name))
+    return {};
+  auto begin = checked_align(static_cast<int64_t>(total_bytes), kUploadAlignment);
+  auto end = begin ? checked_add(*begin, static_cast<int64_t>(size_bytes)) : begin;
+  if (!end)
+    return Status::error(Code::out_of_range, "the weights' sizes overflow");
+  offsets.emplace(name, *begin);
+  total_bytes = static_cast<uint64_t>(*end);
+  return {};
+}
+
 Result<std::shared_ptr<LoadedWeights>>
 LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set,
                     const std::shared_ptr<GroupWeights> &group) {
@@ -104,10 +94,11 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   CUGRT_TRY(weights->list_computed(executable, group != nullptr));
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
-  CUGRT_ASSIGN(weights->in_place_, WeightsInPlace::take(device, set, kept, sources, addresses));
+  CUGRT_ASSIGN(weights->in_place_,
+               WeightsInPlace::take(device, set, kept, sources, budget, addresses));
   if (group)
     CUGRT_TRY(weights->share(device, kept, group->of_others(executable), addresses));
-  Layout layout;
+  WeightLayout layout;
   for (const auto &[name, bytes] : kept)
     if (!addresses.contains(name))
       CUGRT_TRY(layout.add(name, bytes));
@@ -117,7 +108,6 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
     addresses[name] = weights->memory_.address() + offset;
   CUGRT_TRY(copy_tensors(layout.offsets, set, device, weights->memory_.address()));
   weights->offsets_ = std::move(layout.offsets);
-  weights->memory_at_ = weights->memory_.address();
   for (size_t f = 0; f < weights->params_.size(); ++f) {
     const plan::Function &function = executable.plan().functions[f];
     for (size_t i = 0; i < function.params.size(); ++i) {
@@ -134,7 +124,9 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
 /// `recipes`: with what they are made of, so that they may be found.
 Status LoadedWeights::list_computed(const Executable &executable, bool recipes) {
   const plan::Plan &plan = executable.plan();
-  WeightRecipes of(executable);
+  WeightRecipes of(plan, [&](uint32_t kernel) {
+    return Digester().field(executable.images()[executable.image_of(kernel)].bytes).finish();
+  });
   for (const plan::Function &function : plan.functions)
     for (const plan::Param &param : function.params)
       if (const auto from = computed_weight(plan, param);
@@ -157,22 +149,10 @@ std::map<std::string, uint64_t> LoadedWeights::sources_of(const plan::Plan &plan
   return sources;
 }
 
-Status LoadedWeights::compute(const Executable &executable, const Device &device,
-                              const Compute &compute) {
+/// Binds what is computed to where it will lie, but for the address of computed_.
+Status LoadedWeights::list_makings(const Executable &executable) {
   const plan::Plan &plan = executable.plan();
-  struct Bound {
-    size_t function, param;
-    uint32_t result;
-    uint64_t bytes;
-  };
-  struct Computing {
-    uint32_t function;
-    bool reads_computed = false;
-    std::vector<Bound> bound{};
-    Layout sources{};
-    uint64_t behind = 0; // where results of later ones begin
-  };
-  std::map<uint32_t, Computing> by_function;
+  std::map<uint32_t, Making> by_function;
   for (size_t f = 0; f < plan.functions.size(); ++f)
     for (size_t i = 0; i < plan.functions[f].params.size(); ++i) {
       const auto from = computed_weight(plan, plan.functions[f].params[i]);
@@ -186,68 +166,93 @@ Status LoadedWeights::compute(const Executable &executable, const Device &device
       const Computed &made = made_.at(plan.functions[f].params[i].name);
       value.as.tensor.address = made.in_base;
       if (made.in_base == 0)
-        by_function.try_emplace(from->function, Computing{from->function})
-            .first->second.bound.push_back({f, i, from->result, made.bytes});
+        by_function.try_emplace(from->function, Making{from->function})
+            .first->second.bound.push_back({f, i, from->result, tensor});
     }
-  std::vector<Computing *> order;
   for (auto &[function, own] : by_function) {
+    bool reads_computed = false;
     for (const plan::Param &param : plan.functions[function].params)
-      own.reads_computed = own.reads_computed || computed_weight(plan, param);
+      reads_computed = reads_computed || computed_weight(plan, param);
     for (const auto &[name, bytes] : sources_of(plan, function))
       CUGRT_TRY(own.sources.add(name, bytes));
-    order.push_back(&own);
+    makings_.emplace(std::pair(reads_computed, ~own.sources.total_bytes), std::move(own));
   }
-  // The largest sources first: they lie where later results will be. What no results are behind has
-  // memory of its own, all one after the other.
-  std::stable_sort(order.begin(), order.end(), [](const Computing *a, const Computing *b) {
-    return std::pair(a->reads_computed, b->sources.total_bytes) <
-           std::pair(b->reads_computed, a->sources.total_bytes);
-  });
-  Layout layout;
-  for (Computing *own : order) {
-    for (const Bound &b : own->bound)
-      CUGRT_TRY(layout.add(plan.functions[b.function].params[b.param].name, b.bytes));
-    own->behind = layout.next();
+  for (auto &[place, own] : makings_) {
+    for (const Making::Bound &b : own.bound) {
+      const std::string &name = plan.functions[b.function].params[b.param].name;
+      CUGRT_TRY(computed_layout_.add(name, made_.at(name).bytes));
+      made_.at(name).offset = computed_layout_.offsets.at(name);
+    }
+    own.behind = computed_layout_.next();
   }
-  const auto has_room = [&](const Computing &own) {
-    return own.behind <= layout.total_bytes &&
-           own.sources.total_bytes <= layout.total_bytes - own.behind;
-  };
+  return {};
+}
+
+/// All of them, into memory at `computed`.
+Status LoadedWeights::make(const Executable &executable, const Device &device,
+                           const Compute &compute, uint64_t computed) {
   uint64_t beside = 0;
-  for (const Computing *own : order)
-    if (!has_room(*own))
-      beside = std::max(beside, own->sources.total_bytes);
-  // Not a weight's memory until all of it is written.
-  CUGRT_ASSIGN(WeightMemory memory,
-               WeightMemory::allocate(device.context(), layout.total_bytes, budget_));
+  for (const auto &[place, own] : makings_)
+    if (!has_room(own))
+      beside = std::max(beside, own.sources.total_bytes);
   CUGRT_ASSIGN(sources_, WeightMemory::allocate(device.context(), beside, budget_));
-  for (const auto &[name, offset] : layout.offsets)
-    made_.at(name).offset = offset;
-  for (const Computing *own : order)
-    for (const Bound &b : own->bound)
-      params_[b.function][b.param].as.tensor.address =
-          memory.address() + made_.at(plan.functions[b.function].params[b.param].name).offset;
-  for (const Computing *own : order) {
-    const plan::Function &function = plan.functions[own->function];
-    const uint64_t at = has_room(*own) ? memory.address() + own->behind : sources_.address();
-    CUGRT_TRY(copy_tensors(own->sources.offsets, set_, device, at));
-    std::vector<cugrt_value> &params = params_[own->function];
+  for (const auto &[place, own] : makings_) {
+    const plan::Function &function = executable.plan().functions[own.function];
+    const uint64_t at = has_room(own) ? computed + own.behind : sources_.address();
+    CUGRT_TRY(copy_tensors(own.sources.offsets, set_, device, at));
+    std::vector<cugrt_value> &params = params_[own.function] = own.params;
     for (size_t i = 0; i < params.size(); ++i)
       if (is_away(params[i]))
-        params[i].as.tensor.address = at + own->sources.offsets.at(function.params[i].name);
+        params[i].as.tensor.address = at + own.sources.offsets.at(function.params[i].name);
     std::vector<cugrt_tensor> results(function.results.size());
-    for (const Bound &b : own->bound)
-      results[b.result] = params_[b.function][b.param].as.tensor;
-    if (Status status = compute(own->function, results); !status.ok())
+    for (const Making::Bound &b : own.bound) {
+      results[b.result] = b.tensor;
+      results[b.result].address =
+          computed + made_.at(executable.plan().functions[b.function].params[b.param].name).offset;
+    }
+    if (Status status = compute(own.function, results); !status.ok())
       return std::move(status).in("computing weights by function @" + function.name);
+    params.assign(params.size(), {});
   }
+  sources_ = {};
+  return {};
+}
+
+Status LoadedWeights::compute(const Executable &executable, const Device &device,
+                              const Compute &compute) {
+  if (again_) {
+    making_ = true;
+    Status status = make(executable, device, compute, computed_.address());
+    making_ = false;
+    return status;
+  }
+  const plan::Plan &plan = executable.plan();
+  CUGRT_TRY(list_makings(executable));
+  // Not a weight's memory until all of it is written.
+  CUGRT_ASSIGN(WeightMemory memory,
+               WeightMemory::allocate(device.context(), computed_layout_.total_bytes, budget_));
+  for (const auto &[place, own] : makings_)
+    for (const Making::Bound &b : own.bound)
+      params_[b.function][b.param].as.tensor.address =
+          memory.address() + made_.at(plan.functions[b.function].params[b.param].name).offset;
+  for (auto &[place, own] : makings_)
+    own.params = params_[own.function];
+  CUGRT_TRY(make(executable, device, compute, memory.address()));
   for (size_t f = 0; const bool computing : functions_of_weights(plan))
     if (auto &params = params_[f++]; computing)
       params.assign(params.size(), {});
   computed_ = std::move(memory);
-  computed_at_ = computed_.address();
-  sources_ = {};
-  in_place_.give_back_sources();
+  in_place_.give_back_sources(budget_ == nullptr);
+  return {};
+}
+
+Status LoadedWeights::finish(const Device &memory, const Finish &finish) {
+  CUGRT_TRY(finish(memory, *this));
+  CUGRT_ASSIGN(const int integrated, memory.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
+  if (budget_ && integrated != 0)
+    again_ = finish;
+  else
+    makings_.clear();
   if (!budget_)
     set_ = {};
   return {};
@@ -307,6 +312,7 @@ Status LoadedWeights::replace(const Executable &executable, const Device &device
                                  computed_before.size());
     return status;
   }
+  pinned_ = {}; // they are others
   if (budget_)
     set_ = set;
   return {};
@@ -321,10 +327,32 @@ Status LoadedWeights::leave(const Device &device) {
     return Status::error(Code::busy, "a session that reads the weights is being opened");
   if (!resident_)
     return {};
-  CUGRT_ASSIGN(computed_bytes_, read_back(device, computed_));
+  CUGRT_TRY(keep_bytes(device));
+  bound_ = ranges();
   resident_ = false;
+  in_place_.leave();
   Status status = memory_.leave(), other = computed_.leave();
   return status.ok() ? std::move(other) : std::move(status);
+}
+
+/// What the host has of them while they are away. Weights do not change, so that what it has once
+/// stays.
+Status LoadedWeights::keep_bytes(const Device &device) {
+  if (again_ || pinned_)
+    return {};
+  const uint64_t given = memory_.size_bytes(), computed = computed_.size_bytes();
+  auto pinned = driver::PinnedBuffer::allocate(device.context(), given + computed);
+  if (!pinned.ok() && pinned.status().code() != Code::out_of_host_memory)
+    return pinned.take_status();
+  if (!pinned.ok()) {
+    CUGRT_ASSIGN(computed_bytes_, read_back(device, computed_));
+    return {};
+  }
+  char *const bytes = static_cast<char *>(pinned->data());
+  CUGRT_TRY(driver::copy_to_host(device.context(), bytes, memory_.address(), given));
+  CUGRT_TRY(driver::copy_to_host(device.context(), bytes + given, computed_.address(), computed));
+  pinned_ = std::move(*pinned);
+  return {};
 }
 
 Status LoadedWeights::come_back(const Device &device) {
@@ -337,41 +365,68 @@ Status LoadedWeights::bring_own(const Device &device) {
   std::lock_guard lock(mutex_);
   if (resident_)
     return {};
-  if (Status status = fill(device); !status.ok()) {
+  Status status = fill(device);
+  if (status.ok())
+    bind_params();
+  // What is laid out again reads the others where they are now.
+  if (status.ok() && again_)
+    status = again_(device, *this);
+  if (!status.ok()) {
+    in_place_.leave();
     (void)memory_.leave();
     (void)computed_.leave();
+    sources_ = {};
     return std::move(status).in("weights that had left the device");
   }
-  bind_params();
+  in_place_.give_back_sources(false);
   computed_bytes_ = {};
   resident_ = true;
   return {};
 }
 
-/// To where their memory is now.
+/// Where their memory is now, in an order that stays.
+std::vector<LoadedWeights::Range> LoadedWeights::ranges() const {
+  std::vector<Range> all(2 + in_place_.pages().size());
+  all[0] = {memory_.address(), memory_.size_bytes()};
+  all[1] = {computed_.address(), computed_.size_bytes()};
+  for (size_t i = 2; i < all.size(); ++i)
+    all[i] = {in_place_.pages()[i - 2].address, in_place_.pages()[i - 2].bytes};
+  return all;
+}
+
+/// From where they were to where their memory is now.
 void LoadedWeights::bind_params() {
-  const uint64_t memory = memory_.address(), computed = computed_.address();
-  if (memory == memory_at_ && computed == computed_at_)
-    return;
+  const std::vector<Range> now = ranges(), before = std::exchange(bound_, now);
+  bool moved = false;
+  const auto bind = [&](std::vector<cugrt_value> &params) {
+    for (cugrt_value &param : params)
+      for (size_t i = 0; param.kind == CUGRT_VALUE_TENSOR && i < now.size(); ++i)
+        if (uint64_t &address = param.as.tensor.address;
+            address - before[i].address < before[i].bytes) {
+          moved = moved || now[i].address != before[i].address;
+          address += now[i].address - before[i].address;
+          break;
+        }
+  };
   for (std::vector<cugrt_value> &params : params_)
-    for (cugrt_value &param : params) {
-      if (param.kind != CUGRT_VALUE_TENSOR)
-        continue;
-      uint64_t &address = param.as.tensor.address;
-      if (address - memory_at_ < memory_.size_bytes())
-        address += memory - memory_at_;
-      else if (address - computed_at_ < computed_.size_bytes())
-        address += computed - computed_at_;
-    }
-  memory_at_ = memory;
-  computed_at_ = computed;
-  ++moves_;
+    bind(params);
+  for (auto &[place, own] : makings_)
+    bind(own.params);
+  moves_ += moved;
 }
 
 Status LoadedWeights::fill(const Device &device) {
+  CUGRT_TRY(in_place_.come_back(device, budget_));
   CUGRT_TRY(memory_.come_back(device.context()));
-  CUGRT_TRY(copy_tensors(offsets_, set_, device, memory_.address()));
   CUGRT_TRY(computed_.come_back(device.context()));
+  if (pinned_) {
+    const char *const bytes = static_cast<const char *>(pinned_.data());
+    CUGRT_TRY(
+        driver::copy_to_device(device.context(), memory_.address(), bytes, memory_.size_bytes()));
+    return driver::copy_to_device(device.context(), computed_.address(),
+                                  bytes + memory_.size_bytes(), computed_.size_bytes());
+  }
+  CUGRT_TRY(copy_tensors(offsets_, set_, device, memory_.address()));
   return driver::copy_to_device(device.context(), computed_.address(), computed_bytes_.data(),
                                 computed_bytes_.size());
 }

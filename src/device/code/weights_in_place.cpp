@@ -2,6 +2,7 @@
 #include "device/code/weights_in_place.h"
 
 #include <algorithm>
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace cugrt::runtime {
@@ -21,8 +22,10 @@ struct Tensor {
 Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSet &set,
                                             const std::map<std::string, uint64_t> &kept,
                                             const std::map<std::string, uint64_t> &sources,
+                                            const std::shared_ptr<MemoryBudget> &budget,
                                             std::map<std::string, uint64_t> &addresses) {
   WeightsInPlace taken;
+  taken.charge_ = {budget, HeldFor::weights};
   CUGRT_ASSIGN(const bool worthwhile, driver::RegisteredPages::worthwhile(device.context()));
   if (!worthwhile)
     return taken;
@@ -59,14 +62,59 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
       taken.owners_.push_back(tensor->storage);
       taken.size_bytes_ += is_kept ? tensor->size_bytes : 0;
     }
+    const uint64_t address = pages.ok() ? pages->device_address() : 0;
     if (pages.ok())
-      taken.pages_.push_back({std::move(*pages), any_kept});
+      taken.pages_.push_back({.registered = std::move(*pages),
+                              .begin = reinterpret_cast<const void *>(begin),
+                              .address = address,
+                              .bytes = end - begin,
+                              .kept = any_kept});
   }
+  CUGRT_TRY(taken.charge_.raise_to(taken.size_bytes_));
   return taken;
 }
 
-void WeightsInPlace::give_back_sources() {
-  std::erase_if(pages_, [](const Pages &one) { return !one.kept; });
+void WeightsInPlace::leave() {
+  for (Pages &one : pages_) {
+    one.registered = {};
+    one.copy = {};
+    (void)::madvise(const_cast<void *>(one.begin), one.bytes, MADV_PAGEOUT); // a hint
+  }
+  charge_.lower_to(0);
+}
+
+Status WeightsInPlace::come_back(const Device &device,
+                                 const std::shared_ptr<MemoryBudget> &budget) {
+  const auto bring = [&](Pages &one) -> Status {
+    auto pages = driver::RegisteredPages::add(device.context(), one.begin, one.bytes);
+    if (!pages.ok() && pages.status().code() == Code::device_lost)
+      return pages.take_status();
+    if (pages.ok()) {
+      one.registered = std::move(*pages);
+      one.address = one.registered.device_address();
+      return {};
+    }
+    CUGRT_ASSIGN(one.copy, WeightMemory::allocate(device.context(), one.bytes, budget));
+    one.address = one.copy.address();
+    return driver::copy_to_device(device.context(), one.address, one.begin, one.bytes);
+  };
+  CUGRT_TRY(charge_.raise_to(size_bytes_));
+  for (Pages &one : pages_)
+    if (Status status = bring(one); !status.ok()) {
+      leave();
+      return status;
+    }
+  return {};
+}
+
+void WeightsInPlace::give_back_sources(bool for_good) {
+  for (Pages &one : pages_)
+    if (!one.kept) {
+      one.registered = {};
+      one.copy = {};
+    }
+  if (for_good)
+    std::erase_if(pages_, [](const Pages &one) { return !one.kept; });
 }
 
 } // namespace cugrt::runtime

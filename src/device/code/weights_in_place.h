@@ -3,8 +3,12 @@
 //
 // A tensor is read in place if it is shared (HostTensor), has at least a page of bytes, and begins
 // at a multiple of 16 bytes, which is what kernels move at a time. Others are as well uploaded.
+//
+// Of a group they leave: their registration ends, so that the system may take the pages, and is
+// made anew for their return, at the same address of the host.
 #pragma once
 
+#include "device/code/weight_memory.h"
 #include "device/code/weights.h"
 #include "device/context/device.h"
 #include "device/driver/memory.h"
@@ -20,18 +24,27 @@ public:
   static Result<WeightsInPlace> take(const Device &device, const WeightSet &set,
                                      const std::map<std::string, uint64_t> &kept,
                                      const std::map<std::string, uint64_t> &sources,
+                                     const std::shared_ptr<MemoryBudget> &budget,
                                      std::map<std::string, uint64_t> &addresses);
 
-  /// Ends the registration of pages that only sources lie in.
-  void give_back_sources();
+  /// Ends the registration of pages that only sources lie in; for good, or until they come back.
+  void give_back_sources(bool for_good);
   uint64_t size_bytes() const { return size_bytes_; }
   struct Pages {
     driver::RegisteredPages registered;
-    bool kept; // not only sources lie there
+    const void *begin; // on the host
+    uint64_t address, bytes;
+    bool kept;           // not only sources lie there
+    WeightMemory copy{}; // in their place, where another has registered them meanwhile
   };
   const std::vector<Pages> &pages() const { return pages_; }
+  /// Nothing reads them any more.
+  void leave();
+  /// With new addresses where the device has them elsewhere. After an error they are away.
+  Status come_back(const Device &device, const std::shared_ptr<MemoryBudget> &budget);
 
 private:
+  BudgetCharge charge_;
   std::vector<std::shared_ptr<const char>> owners_; // of the pages, which they outlive
   std::vector<Pages> pages_;
   uint64_t size_bytes_ = 0; // of kept tensors

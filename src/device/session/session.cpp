@@ -56,17 +56,20 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const Executable>
 
 Result<std::shared_ptr<LoadedWeights>> Session::load_weights(const WeightSet &set) {
   return code_->weights(set, memory_device(), group_ ? group_->weights() : nullptr,
-                        [this](LoadedWeights &weights) { return compute_weights(weights); });
+                        [code = code_](const Device &memory, LoadedWeights &weights) {
+                          return compute_weights(code, memory, weights);
+                        });
 }
 
 /// By a session of its own, step by step: what it needs besides the weights ends with it.
-Status Session::compute_weights(LoadedWeights &weights) {
+Status Session::compute_weights(const std::shared_ptr<LoadedCode> &code, const Device &memory,
+                                LoadedWeights &weights) {
   std::unique_ptr<Session> session;
   auto run = [&](uint32_t function, std::span<const cugrt_tensor> wanted) -> Status {
     if (!session) {
       SessionOptions options;
       options.cache.eager = true;
-      session.reset(new Session(code_, options));
+      session.reset(new Session(code, options));
       session->weights_ = {std::shared_ptr<LoadedWeights>(), &weights}; // outlives it
       CUGRT_TRY(session->allocate(options));
       CUGRT_TRY(session->add_functions());
@@ -89,8 +92,8 @@ Status Session::compute_weights(LoadedWeights &weights) {
       }
     return session->synchronize();
   };
-  CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
-  return weights.compute(executable(), memory_device(), run);
+  CUGRT_ASSIGN(driver::ContextGuard guard, code->device().context().enter());
+  return weights.compute(code->executable(), memory, run);
 }
 
 Status Session::allocate(const SessionOptions &options) {

@@ -113,7 +113,8 @@ private:
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Result<std::shared_ptr<LoadedWeights>> load_weights(const WeightSet &set);
   Status join(const SessionOptions &options);
-  Status compute_weights(LoadedWeights &weights);
+  static Status compute_weights(const std::shared_ptr<LoadedCode> &code, const Device &memory,
+                                LoadedWeights &weights);
   Status allocate(const SessionOptions &options);
   Status add_functions();
   void set_fixed_bases(RunBinding &run) const;

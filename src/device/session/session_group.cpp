@@ -159,7 +159,8 @@ bool Group::make_room() {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   for (const auto &[last_use, weights] : order)
-    if (!is_sealed(weights) && weights->has_own() && weights->size_bytes() != 0 &&
+    if (!is_sealed(weights) && weights->has_own() &&
+        weights->size_bytes() + weights->size_bytes_in_place() != 0 &&
         evict_locked(weights, false).ok())
       return true;
   return false;
