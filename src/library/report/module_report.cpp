@@ -196,8 +196,9 @@ void find_longest(const plan::Plan &plan, const plan::Function &function,
       }
 }
 
+/// `recipes`: null: computed weights are not told apart.
 Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &function,
-                            std::span<const cugrt_symbol_value> given) {
+                            std::span<const cugrt_symbol_value> given, WeightRecipes *recipes) {
   CUGRT_ASSIGN(SymbolValues symbols, symbol_values(plan, function, given));
   MemoryRow row;
   row.function = function.name;
@@ -207,7 +208,7 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       row.symbols.push_back({function.symbols[i].name,
                              symbols.known[i] ? std::optional(symbols.values[i]) : std::nullopt});
   const std::vector<bool> read = weights_read(function);
-  const bool computes =
+  row.of_weights =
       functions_of_weights(plan)[static_cast<size_t>(&function - plan.functions.data())];
   for (size_t i = 0; i < function.params.size(); ++i) {
     const plan::Param &param = function.params[i];
@@ -219,9 +220,12 @@ Result<MemoryRow> memory_of(const plan::Plan &plan, const plan::Function &functi
       if (!sized.ok())
         return overflows(function, "parameter %" + param.name, param.location);
       bytes = *sized;
-      if (bytes && param.kind == plan::ParamKind::weight && !computes &&
-          !computed_weight(plan, param))
+      if (const auto from = computed_weight(plan, param); bytes && from && recipes) {
+        if (auto recipe = recipes->of(*from))
+          row.computed_weights.push_back({param.name, *bytes, std::move(*recipe)});
+      } else if (bytes && param.kind == plan::ParamKind::weight && !row.of_weights && !from) {
         row.given_weights.emplace_back(param.name, *bytes);
+      }
     }
     CUGRT_TRY(add(param.kind == plan::ParamKind::weight ? row.weights : row.arguments, bytes));
   }
@@ -305,10 +309,21 @@ operations_at(const std::vector<FunctionOperations> &functions, const plan::Plan
 /// The report that `options` ask for, of what `view` holds but its memory.
 Result<std::string> show(PlanView view, const PlanReportOptions &options) {
   CUGRT_TRY(check_symbol_names(view.plan, options.symbols));
+  WeightRecipes recipes(
+      view.plan, options.code ? options.code : [&](uint32_t kernel) {
+        const plan::CodeUnit &unit = view.plan.codes[view.plan.kernels[kernel].code];
+        Digester digester;
+        digester.field(uint64_t(unit.kind)).field(unit.text.empty() ? unit.name : unit.text);
+        for (const std::string &option : unit.options)
+          digester.field(option);
+        return digester.finish();
+      });
   for (const plan::Function &function : view.plan.functions) {
     if (function.is_private)
       continue;
-    CUGRT_ASSIGN(MemoryRow row, memory_of(view.plan, function, options.symbols));
+    CUGRT_ASSIGN(MemoryRow row,
+                 memory_of(view.plan, function, options.symbols,
+                           options.format == CUGRT_REPORT_JSON ? &recipes : nullptr));
     view.memory.push_back(std::move(row));
   }
   switch (options.format) {

@@ -1,6 +1,7 @@
 // Reports of a module's plan, or of a plan alone, for people and tools.
 #pragma once
 
+#include "device/code/computed_weights.h"
 #include "library/compile/module_plan.h"
 #include "library/compile/step_operations.h"
 
@@ -12,6 +13,7 @@ struct PlanReportOptions {
   PlanningOptions planning;
   cugrt_report_format format = CUGRT_REPORT_TEXT;
   std::span<const cugrt_symbol_value> symbols; // evaluates the memory table
+  WeightRecipes::Code code{};                  // of kernels; empty: by their sources
 };
 
 /// Regions and why each binding is in one or not, storage, edges, memory needed: as text, JSON, DOT

@@ -29,6 +29,17 @@ int newest_ptx(const Pack &pack, const PackTarget &target) {
   return newest;
 }
 
+/// Of a plan, whose kernels go by what a target has of it.
+PlanReportOptions options_of(const Pack &pack, size_t plan, const PlanReportOptions &options) {
+  PlanReportOptions own = options;
+  for (const PackTarget &target : pack.contents.targets)
+    if (target.plan == plan)
+      own.code = [&](uint32_t kernel) {
+        return Digester().field(pack.contents.images[target.kernel_images[kernel]].bytes).finish();
+      };
+  return own;
+}
+
 std::string weights_text(const PackWeights &weights) {
   switch (weights.kind) {
   case PackWeights::Kind::file:
@@ -102,8 +113,8 @@ Result<std::string> report_json(const Pack &pack, const PlanReportOptions &optio
     of_weights = {{"inside", true}, {"bytes", weights.bytes.size()}};
   for (size_t i = 0; i < pack.plans.size(); ++i) {
     CUGRT_ASSIGN(std::string text,
-                 plan_report(pack.plans[i], std::string(pack.contents.module_name), options,
-                             notes.operations[i]));
+                 plan_report(pack.plans[i], std::string(pack.contents.module_name),
+                             options_of(pack, i, options), notes.operations[i]));
     plans.push_back(Json::parse(text)); // just written by us
   }
   Json json{{"module", pack.contents.module_name}};

@@ -355,13 +355,19 @@ std::string plan_json(const PlanView &view) {
     Json given = Json::object();
     for (const auto &[name, bytes] : row.given_weights)
       given[name] = bytes;
+    Json computed = Json::object();
+    for (const auto &[name, bytes, recipe] : row.computed_weights)
+      computed[name] = {
+          {"bytes", bytes}, {"recipe", hex(recipe.computation)}, {"sources", recipe.sources}};
     memory.push_back({{"function", row.function},
+                      {"of_weights", row.of_weights},
                       {"symbols", std::move(symbols)},
                       {"constraints", row.constraints},
                       {"arena_bytes", bytes_json(row.arena)},
                       {"argument_bytes", bytes_json(row.arguments)},
                       {"weight_bytes", bytes_json(row.weights)},
                       {"given_weight_bytes", std::move(given)},
+                      {"computed_weights", std::move(computed)},
                       {"result_bytes", bytes_json(row.results)},
                       {"unplanned_bytes", bytes_json(row.dynamic)},
                       {"total_bytes", bytes_json(row.total)},

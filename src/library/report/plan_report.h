@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/planner/lower/planner.h"
+#include "device/code/computed_weights.h"
 #include "device/program/symbol_binding.h"
 #include "library/compile/step_operations.h"
 #include "plan/edges/region_levels.h"
@@ -12,6 +13,7 @@ namespace cugrt::runtime {
 /// upper bound was not given.
 struct MemoryRow {
   std::string function;
+  bool of_weights = false; // which it computes when a session is opened, and once only
   std::vector<std::pair<std::string, std::optional<int64_t>>> symbols;
   /// Of the function. Where it has any, the symbols do not reach their values together.
   std::vector<std::string> constraints;
@@ -19,6 +21,13 @@ struct MemoryRow {
                           total = 0;
   /// Bytes by name of the weights that runs read as they are given, where these are known.
   std::vector<std::pair<std::string, uint64_t>> given_weights;
+  /// Those that are computed from others and whose making is known; where it is asked for.
+  struct Computed {
+    std::string name;
+    uint64_t bytes;
+    WeightRecipe recipe;
+  };
+  std::vector<Computed> computed_weights;
   /// The kernel that reads and writes the most bytes, and how many: as much at least may have to
   /// end before an urgent run beside gets the device. "": none, or a size is not known.
   std::string longest;

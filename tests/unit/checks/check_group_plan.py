@@ -33,6 +33,17 @@ def chain(count):
             f"    attributes {{num_inputs = 1, upper_bounds = {{n = 8}}}} {{\n{steps}  return %y{count}\n}}\n")
 
 
+# What the product reads is computed when weights are loaded.
+FOLDED = """cugrt 1
+func @main(%x: tensor<[n, 16], f32>, %w0: tensor<[16, 16], f32>, %w1: tensor<[16, 16], f32>) -> (tensor<[n, 16], f32>)
+    attributes {{num_inputs = 1, upper_bounds = {{n = 8}}}} {{
+  %w = {op}(%w0, %w1)
+  %y = matmul(%x, %w)
+  return %y
+}}
+"""
+
+
 def write_weights(path, values):
     """A safetensors file of matrices that are filled with one number each."""
     size = 16 * 16 * 4
@@ -121,6 +132,23 @@ def main():
         # With "four" run "one" and "many".
         check(group["least_bytes"] == of_all["arena_bytes"] + of_all["result_bytes"] + 5 * 1024, f"least: {group}")
         check("6144 bytes are not counted again" in run(*packs.values(), "--group").stdout, "told in text")
+        # What is computed of weights that are alike, in the same way, is alike as well: no product is, where the
+        # sum differs that its weight has part in.
+        folded = {}
+        for name, values, op in (("first", [1, 2], "add"), ("second", [1, 2], "add"), ("third", [1, 3], "add"),
+                                 ("fourth", [1, 2], "sub")):
+            source, given, folded[name] = (os.path.join(folder, name + end)
+                                           for end in (".cugrt", ".safetensors", ".pack"))
+            with open(source, "w") as file:
+                file.write(FOLDED.format(op=op))
+            write_weights(given, values)
+            subprocess.run([tool, "compile", "--arch", "compute_75", source, "-o", folded[name], "--weights", given],
+                           capture_output=True, timeout=120, check=True)
+        group = json.loads(run(*folded.values(), "--group", "--json").stdout)
+        shared = {model["name"]: (model["weight_bytes"], model["shared_weight_bytes"]) for model in group["models"]}
+        check([model["opening_bytes"] for model in group["models"]] == [2048] * 4, f"what opening takes: {group}")
+        check(shared == {"first": (1024, 0), "second": (1024, 1024), "third": (1024, 0), "fourth": (1024, 0)},
+              f"computed weights alike: {shared}")
         os.remove(os.path.join(folder, "one.safetensors"))
         check(run(*packs.values(), "--group", "--json").returncode == 0, "weights that are not here")
 

@@ -1,6 +1,8 @@
 // Plans of groups; see plan_group.h.
 #include "plan_group.h"
 
+#include "dtypes.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -21,13 +23,14 @@ constexpr uint64_t kNodeBytes = 10 << 10, kInstanceBytes = 16 << 10;
 // Weights lie at multiples of it.
 constexpr uint64_t kWeightAlignment = 256;
 
-std::string line(const char *name, const char *word, const std::array<uint64_t, 6> &bytes) {
+std::string line(const char *name, const char *word, const std::array<uint64_t, 7> &bytes) {
   std::array<char, 256> text{};
   std::snprintf(
-      text.data(), text.size(), "%-20s %-10s %14llu %14llu %14llu %14llu %14llu %14llu\n", name,
-      word, static_cast<unsigned long long>(bytes[0]), static_cast<unsigned long long>(bytes[1]),
-      static_cast<unsigned long long>(bytes[2]), static_cast<unsigned long long>(bytes[3]),
-      static_cast<unsigned long long>(bytes[4]), static_cast<unsigned long long>(bytes[5]));
+      text.data(), text.size(), "%-20s %-10s %14llu %14llu %14llu %14llu %14llu %14llu %14llu\n",
+      name, word, static_cast<unsigned long long>(bytes[0]),
+      static_cast<unsigned long long>(bytes[1]), static_cast<unsigned long long>(bytes[2]),
+      static_cast<unsigned long long>(bytes[3]), static_cast<unsigned long long>(bytes[4]),
+      static_cast<unsigned long long>(bytes[5]), static_cast<unsigned long long>(bytes[6]));
   return text.data();
 }
 
@@ -83,9 +86,15 @@ GroupMember group_member(const std::string &name, const std::string &report) {
     for (const Json &one : plan.at("arenas"))
       arena += one.at("bytes").get<uint64_t>();
     for (const Json &row : plan.at("memory")) { // of each function; they share their weights
-      member.weights = std::max(member.weights, row.at("weight_bytes").get<uint64_t>());
+      const bool of_weights = row.at("of_weights");
+      uint64_t &weights = of_weights ? member.opening : member.weights;
+      weights = std::max(weights, row.at("weight_bytes").get<uint64_t>());
+      if (of_weights)
+        continue;
       for (const auto &[weight, bytes] : row.at("given_weight_bytes").items())
         member.given[weight] = bytes.get<uint64_t>();
+      for (const auto &[weight, made] : row.at("computed_weights").items())
+        member.computed[weight] = {made.at("bytes"), made.at("recipe"), made.at("sources")};
       if (!row.at("result_bytes").is_null())
         results += row.at("result_bytes").get<uint64_t>();
       if (const auto bytes = row.at("longest_node_bytes").get<uint64_t>();
@@ -104,39 +113,73 @@ GroupMember group_member(const std::string &name, const std::string &report) {
   return member;
 }
 
+namespace {
+
+/// A weight that a member has in memory of its own, by what tells it from others.
+struct OwnWeight {
+  uint64_t bytes = 0;
+  std::vector<std::string_view> parts; // its bytes; of a computed one a recipe, and its sources'
+};
+
+uint64_t aligned_sum(const std::map<std::string, OwnWeight> &weights) {
+  uint64_t sum = 0;
+  for (const auto &[name, weight] : weights)
+    sum = (sum + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment + weight.bytes;
+  return sum;
+}
+
+/// By name; those whose bytes are known.
+std::map<std::string, OwnWeight> own_weights(const GroupMember &member,
+                                             const cugrt::Weights &weights) {
+  std::map<std::string, std::string_view> tensors;
+  for (size_t w = 0; w < weights.count(); ++w) {
+    const char *name = nullptr;
+    cugrt_tensor tensor{};
+    cugrt::check(cugrt::api().weights_at(weights.get(), w, &name, &tensor));
+    tensors[name] = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)),
+                     tensor_bytes(tensor.dtype, {tensor.dims, tensor.dims + tensor.rank})};
+  }
+  std::map<std::string, OwnWeight> own;
+  for (const auto &[name, bytes] : member.given)
+    if (bytes != 0 && tensors.contains(name))
+      own[name] = {bytes, {tensors.at(name).substr(0, bytes)}};
+  for (const auto &[name, made] : member.computed) {
+    OwnWeight weight{made.bytes, {made.recipe}};
+    for (const std::string &source : made.sources)
+      if (tensors.contains(source))
+        weight.parts.push_back(tensors.at(source));
+    if (made.bytes != 0 && weight.parts.size() == made.sources.size() + 1)
+      own[name] = std::move(weight);
+  }
+  return own;
+}
+
+} // namespace
+
 void share_weights(GroupPlan &plan, const std::vector<std::optional<cugrt::Weights>> &sets) {
-  using Bytes = std::map<std::string, std::string_view>; // by name
-  std::vector<Bytes> own(plan.members.size());           // what each has in memory of its own
+  std::vector<std::map<std::string, OwnWeight>> own(plan.members.size());
   for (size_t i = 0; i < plan.members.size(); ++i) {
     GroupMember &member = plan.members[i];
-    for (size_t w = 0; sets[i] && w < sets[i]->count(); ++w) {
-      const char *name = nullptr;
-      cugrt_tensor tensor{};
-      cugrt::check(cugrt::api().weights_at(sets[i]->get(), w, &name, &tensor));
-      if (const auto given = member.given.find(name); given != member.given.end())
-        own[i][name] = {reinterpret_cast<const char *>(static_cast<uintptr_t>(tensor.address)),
-                        given->second};
-    }
+    if (sets[i])
+      own[i] = own_weights(member, *sets[i]);
     for (size_t k = 0; k < i; ++k) {
       std::vector<std::string> alike;
-      std::map<const char *, uint64_t> read; // of the earlier one's
-      uint64_t held = 0, read_bytes = 0;
-      for (const auto &[name, bytes] : own[k])
-        held = (held + kWeightAlignment - 1) / kWeightAlignment * kWeightAlignment + bytes.size();
-      for (const auto &[name, bytes] : own[i])
+      std::map<std::string, uint64_t> read; // of the earlier one's
+      for (const auto &[name, weight] : own[i])
         for (const auto &[other, there] : own[k])
-          if (!bytes.empty() && bytes == there) {
+          if (weight.parts == there.parts) {
             alike.push_back(name);
-            read[there.data()] = there.size();
+            read[other] = there.bytes;
             break;
           }
-      for (const auto &[at, bytes] : read)
+      uint64_t read_bytes = 0;
+      for (const auto &[name, bytes] : read)
         read_bytes += bytes;
-      if (read_bytes == 0 || read_bytes < held / 2)
+      if (read_bytes == 0 || read_bytes < aligned_sum(own[k]) / 2)
         continue;
       member.bases += plan.members[k].own_weights();
       for (const std::string &name : alike) {
-        member.shared += own[i].at(name).size();
+        member.shared += own[i].at(name).bytes;
         own[i].erase(name);
       }
     }
@@ -162,21 +205,24 @@ void set_word(GroupPlan &plan, const std::string &setting) {
 
 std::string group_text(const GroupPlan &plan) {
   std::array<char, 256> head{};
-  std::snprintf(head.data(), head.size(), "%-20s %-10s %14s %14s %14s %14s %14s %14s\n", "model",
-                "word", "weights", "arena", "results", "caches", "total", "instances");
+  std::snprintf(head.data(), head.size(), "%-20s %-10s %14s %14s %14s %14s %14s %14s %14s\n",
+                "model", "word", "weights", "arena", "results", "caches", "total", "instances",
+                "opening");
   std::string text = head.data();
-  uint64_t weights = 0, shared = 0, results = 0, caches = 0, instances = 0;
+  uint64_t weights = 0, shared = 0, results = 0, caches = 0, instances = 0, opening = 0;
   for (const GroupMember &member : plan.members) {
     text += line(member.name.c_str(), member.word.c_str(),
                  {member.own_weights(), member.arena, member.results, member.caches, member.total(),
-                  member.instances});
+                  member.instances, member.opening});
     weights += member.own_weights();
     shared += member.shared;
     results += member.results;
     caches += member.caches;
     instances += member.instances;
+    opening = std::max(opening, member.opening); // one after the other
   }
-  text += line("group", "", {weights, plan.arenas(), results, caches, plan.total(), instances});
+  text += line("group", "",
+               {weights, plan.arenas(), results, caches, plan.total(), instances, opening});
   const auto longest = std::max_element(
       plan.members.begin(), plan.members.end(),
       [](const GroupMember &a, const GroupMember &b) { return a.longest_bytes < b.longest_bytes; });
@@ -207,6 +253,7 @@ std::string group_json(const GroupPlan &plan) {
                        {"result_bytes", member.results},
                        {"cache_bytes", member.caches},
                        {"instance_bytes", member.instances},
+                       {"opening_bytes", member.opening},
                        {"total_bytes", member.total()},
                        {"longest_node", member.longest_bytes ? Json(member.longest) : Json()},
                        {"longest_node_bytes", member.longest_bytes}});

@@ -15,8 +15,15 @@ struct GroupMember {
   uint64_t shared = 0; // of its weights, those that lie in memory of earlier models
   uint64_t bases = 0;  // bytes that these models have of weights, which come with its own
   std::map<std::string, uint64_t> given; // bytes by name of weights that are read as given
-  uint64_t instances = 0;                // estimated: one for each region
-  std::string longest; // its node that reads and writes the most bytes, where sizes are known
+  struct Computed {
+    uint64_t bytes = 0;
+    std::string recipe; // how it is made of them
+    std::vector<std::string> sources;
+  };
+  std::map<std::string, Computed> computed; // by name, weights that are made of others
+  uint64_t instances = 0;                   // estimated: one for each region
+  uint64_t opening = 0; // beside the rest while a session is opened: sources of computed weights
+  std::string longest;  // its node that reads and writes the most bytes, where sizes are known
   uint64_t longest_bytes = 0;
   uint64_t own_weights() const { return weights - shared; }
   uint64_t total() const { return own_weights() + arena + results + caches; }
