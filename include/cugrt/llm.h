@@ -110,6 +110,7 @@ typedef struct cugrt_llm_session_options {
    * v_proj, o_proj, gate_proj, up_proj, down_proj, embed_tokens and lm_head. NULL or "": the first
    * seven. Each costs time in every step with an adapter, also where that one has it not. */
   const char *lora_targets;
+  int32_t time_steps; /* as of cugrt_session_options, for session_steps */
 } cugrt_llm_session_options;
 
 /* What a session of a model would take; the arena is told by the plan of its module. */

@@ -232,7 +232,7 @@ void bench(const BenchOptions &options) {
   options.json ? print_json(model, all) : print_table(model, all);
 }
 
-/// Options that are for files of the other kind. MODULE and --driver are for both.
+/// Options that are for files of the other kind. MODULE, --driver and --by are for both.
 void refuse_others(const std::vector<CLI::Option *> &options,
                    const std::vector<CLI::Option *> &of_modules, const std::string &file) {
   const bool gguf = is_gguf(file);
@@ -240,7 +240,8 @@ void refuse_others(const std::vector<CLI::Option *> &options,
     const std::string name = option->get_name();
     const bool is_modules =
         std::find(of_modules.begin(), of_modules.end(), option) != of_modules.end();
-    if (option->count() > 0 && is_modules == gguf && name != "MODULE" && name != "--driver")
+    if (option->count() > 0 && is_modules == gguf && name != "MODULE" && name != "--driver" &&
+        name != "--by")
       throw UserError(name + " is " + (gguf ? "not" : "only") + " for GGUF files; '" + file +
                       "' is " + (gguf ? "one" : "none"));
   }
@@ -282,7 +283,10 @@ void add_bench(CLI::App &app) {
   command->add_flag("--json", options->json, "Rows as JSON in place of the table");
   command->callback([=] {
     refuse_others(of_both, of_modules, options->model.module);
-    if (is_gguf(options->model.module))
+    if (is_gguf(options->model.module) && !options->by.empty())
+      bench_language_shares(options->model.module, options->model.driver, options->language,
+                            {options->by, 0, options->json});
+    else if (is_gguf(options->model.module))
       bench_language_model(options->model.module, options->model.driver, options->language,
                            options->json);
     else

@@ -135,6 +135,7 @@ std::string to_json(const plan::Plan &plan, const std::vector<GraphCache::View> 
       key[view.run->function.symbols[view.region->key[i].index].name] =
           static_cast<int64_t>(view.instance->key()[i]);
     instance["key"] = std::move(key);
+    instance["launch"] = view.instance->last_launch; // by number, of the session's
     Json nodes = Json::array(), edges = Json::array(), programmatic = Json::array();
     for (const NodeRow &row : nodes_of(plan, view)) {
       Json node{{"name", row.name}, {"kind", row.kind}};

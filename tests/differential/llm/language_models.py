@@ -627,6 +627,20 @@ def _(subject):
     assert all(row["tokens_per_s"] > 0 and row["decode_nodes"] > 0 for row in rows)
     done = subject.run("bench", path, "--prompt", "3", "--generate", "2")
     equal([line.split()[0] for line in done.stdout.splitlines()], ["llama", "case", "prefill", "decode"])
+    # Where its time goes: by tensors of the file, and as many nodes by what kernels are.
+    nodes = {}
+    for by, cupti in (("layer", ""), ("op", "off")):
+        subject.environment["CUGRT_CUPTI"] = cupti
+        done = subject.run("bench", path, "--by", by, "--prompt", "40", "--generate", "3", "--json")
+        equal(done.returncode, 0)
+        rows = [row for row in json.loads(done.stdout) if row["nodes"]]
+        for case in ("prefill of 40", "decode"):
+            layers = {row["layer"] for row in rows if by == "layer" and row["case"] == case}
+            assert by == "op" or {"token_embd", "blk.0"} <= layers, layers
+            equal(sum(row["nodes"] for row in rows if row["case"] == case), nodes.setdefault(case, sum(
+                row["nodes"] for row in rows if row["case"] == case)))
+        assert all(row["us"] >= 0 and row["bytes"] > 0 for row in rows), rows
+    del subject.environment["CUGRT_CUPTI"]
 
 
 @test("tokenize reads JSON strings and writes JSON lists")

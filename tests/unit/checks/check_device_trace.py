@@ -193,7 +193,7 @@ def main():
         with open(gguf, "wb") as file:
             file.write(b"GGUF")
         for words, what in (
-            ((gguf, "--by", "op"), "--by is not for GGUF files"),
+            ((gguf, "--runs", "3"), "--runs is not for GGUF files"),
             ((chain, "--prompt", "3"), "--prompt is only for"),
         ):
             refused = subprocess.run([cugrt, "bench", *words], capture_output=True, text=True, check=False)

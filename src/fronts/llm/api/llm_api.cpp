@@ -158,6 +158,7 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   wanted.exclusive = given.exclusive;
   wanted.priority = given.priority;
   wanted.wait = given.wait;
+  wanted.time_steps = given.time_steps;
   wanted.progress = given.progress;
   wanted.progress_user = given.progress_user;
   return wanted;

@@ -33,7 +33,7 @@ struct EngineOptions {
   bool all_logits = false;      // take_in keeps those of every token, not of the last alone
   cugrt_group *group = nullptr; // and so on: of the session of its steps
   const char *exclusive = nullptr;
-  int32_t priority = 0, wait = 0;
+  int32_t priority = 0, wait = 0, time_steps = 0;
   std::string pack; // a file of the compiled module, whose options then count; "": it is compiled
   cugrt_progress_callback progress = nullptr;
   void *progress_user = nullptr;

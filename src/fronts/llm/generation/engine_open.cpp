@@ -153,6 +153,7 @@ Status Engine::open_session(const DecoderModule &built, const gguf::File &file,
   session_options.exclusive = options.exclusive;
   session_options.priority = options.priority;
   session_options.wait = options.wait;
+  session_options.time_steps = options.time_steps;
   cugrt_session *session = nullptr;
   CUGRT_TRY(call(api().session_open(executable_.get(), runtime_, &session_options, &session)));
   session_ = Handle<cugrt_session, &cugrt_api::session_free>(session);

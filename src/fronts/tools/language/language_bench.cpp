@@ -1,5 +1,6 @@
 // GGUF files where other commands take modules: `cugrt bench MODEL.gguf`, `cugrt plan MODEL.gguf`.
 #include "language_model.h"
+#include "shares.h"
 
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
 
 namespace tool {
@@ -21,6 +23,56 @@ struct Row {
 
 double rate(const Row &row) {
   return row.seconds > 0 ? static_cast<double>(row.tokens) / row.seconds : 0;
+}
+
+cugrt_llm_session_options session_options(const LanguageOptions &options) {
+  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
+  opening.dtype = parse_dtype(options.dtype);
+  opening.cache = parse_cache(options.cache);
+  opening.context = options.context;
+  opening.places = options.places;
+  opening.loop = parse_loop(options.loop);
+  opening.draft = parse_draft(options.draft);
+  return opening;
+}
+
+/// That holds what a bench gives, if none is asked for.
+int64_t context_for(const LanguageOptions &options) {
+  return options.context ? options.context
+                         : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
+}
+
+std::vector<int32_t> random_prompt(const LlmModel &model, uint64_t tokens) {
+  auto about = cugrt::detail::sized<cugrt_llm_model_info>();
+  cugrt::check(llm().model_get_info(model.get(), &about));
+  std::vector<int32_t> prompt;
+  for (uint64_t i = 0; i < tokens; ++i)
+    prompt.push_back(static_cast<int32_t>(i * 7919 % static_cast<uint64_t>(about.vocabulary)));
+  return prompt;
+}
+
+/// Runs one sequence, prompt and answer, and hands over what each step's graphs took.
+void run_sequence(cugrt_llm_session *session, const std::vector<int32_t> &prompt, uint64_t tokens,
+                  NodeReader &reader,
+                  const std::function<void(std::span<const TimedGraph>)> &visit) {
+  auto wanted = cugrt::detail::sized<cugrt_llm_generate_options>();
+  wanted.prompt = prompt.data();
+  wanted.prompt_count = prompt.size();
+  wanted.max_tokens = tokens;
+  uint64_t sequence = 0;
+  cugrt::check(llm().sequence_add(session, &wanted, &sequence));
+  cugrt_session *const steps = llm().session_steps(session);
+  for (bool ended = false; !ended;) {
+    size_t count = 0;
+    cugrt::check(llm().session_step(session, &count));
+    cugrt::check(cugrt::api().session_synchronize(steps));
+    visit(reader.read(steps));
+    for (size_t i = 0; i < count; ++i) {
+      auto event = cugrt::detail::sized<cugrt_llm_event>();
+      cugrt::check(llm().session_get_event(session, i, &event));
+      ended = ended || event.stop != CUGRT_LLM_STOP_NOT;
+    }
+  }
 }
 
 } // namespace
@@ -56,15 +108,8 @@ void bench_language_model(const std::string &path, const std::string &driver,
   auto about = cugrt::detail::sized<cugrt_llm_model_info>();
   cugrt::check(llm().model_get_info(model.get(), &about));
   cugrt::Runtime runtime = open_runtime(driver);
-  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
-  opening.dtype = parse_dtype(options.dtype);
-  opening.cache = parse_cache(options.cache);
-  opening.context = options.context
-                        ? options.context
-                        : static_cast<int64_t>(options.prompt + 2 * options.generate + 2);
-  opening.places = options.places;
-  opening.loop = parse_loop(options.loop);
-  opening.draft = parse_draft(options.draft);
+  cugrt_llm_session_options opening = session_options(options);
+  opening.context = context_for(options);
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_llm_session *opened = nullptr;
   cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
@@ -72,9 +117,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
   if (adapter)
     cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
 
-  std::vector<int32_t> prompt;
-  for (uint64_t i = 0; i < options.prompt; ++i)
-    prompt.push_back(static_cast<int32_t>(i * 7919 % static_cast<uint64_t>(about.vocabulary)));
+  std::vector<int32_t> prompt = random_prompt(model, options.prompt);
   const auto generate = [&](uint64_t tokens) {
     auto wanted = cugrt::detail::sized<cugrt_llm_generate_options>();
     wanted.prompt = prompt.data();
@@ -131,16 +174,68 @@ void bench_language_model(const std::string &path, const std::string &driver,
                 row.seconds, rate(row));
 }
 
+void bench_language_shares(const std::string &path, const std::string &driver,
+                           const LanguageOptions &options, const ShareOptions &shown) {
+  auto memory = cugrt::detail::sized<cugrt_llm_memory>();
+  LanguageOptions planned = options;
+  planned.context = context_for(options);
+  const cugrt::Module module = plan_language_model(path, planned, memory);
+  const LlmModel model = open_model(path);
+  cugrt::Runtime runtime = open_runtime(driver);
+  cugrt_llm_session_options opening = session_options(planned);
+  const LlmAdapter adapter = open_adapter(model, options.lora, opening);
+  std::string reason;
+  NodeReader reader(names_of_language_model(module, path),
+                    Cupti::open(runtime.info().emulated, reason));
+  const std::vector<int32_t> prompt = random_prompt(model, options.prompt);
+  const auto open = [&] { // and builds the instances
+    opening.time_steps = reader.by_events() ? 2 : 1;
+    cugrt_llm_session *opened = nullptr;
+    cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
+    LlmSession session(opened);
+    if (adapter)
+      cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
+    bool tells = false;
+    run_sequence(opened, prompt, 3, reader,
+                 [&](std::span<const TimedGraph> graphs) { tells |= !graphs.empty(); });
+    if (!tells && !reader.by_events()) {
+      reason = reader.by() + " tells of no node of the graphs";
+      reader.use_events();
+      session.reset();
+    }
+    return session;
+  };
+  LlmSession session = open();
+  if (!session)
+    session = open();
+  if (reader.by_events())
+    std::fprintf(stderr, "cugrt: nodes are timed by events, not by CUPTI: %s\n", reason.c_str());
+  Shares prefill, decode;
+  std::vector<std::vector<TimedGraph>> steps; // of the answer
+  run_sequence(session.get(), prompt, options.generate, reader,
+               [&](std::span<const TimedGraph> graphs) {
+                 std::vector<TimedGraph> step;
+                 for (const TimedGraph &graph : graphs)
+                   if (graph.function.starts_with("decode"))
+                     step.push_back(graph);
+                   else
+                     prefill.add({&graph, 1}, shown.by, 1, true);
+                 if (!step.empty())
+                   steps.push_back(std::move(step));
+               });
+  for (size_t i = 0; i < steps.size(); ++i)
+    decode.add(steps[i], shown.by, static_cast<unsigned>(steps.size()), i == 0);
+  ShareTables tables(runtime, shown);
+  tables.add("prefill of " + std::to_string(options.prompt), prefill, reader.by());
+  if (!steps.empty())
+    tables.add("decode", decode, reader.by());
+  tables.finish();
+}
+
 cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
                                   cugrt_llm_memory &memory) {
   const LlmModel model = open_model(path);
-  auto opening = cugrt::detail::sized<cugrt_llm_session_options>();
-  opening.dtype = parse_dtype(options.dtype);
-  opening.cache = parse_cache(options.cache);
-  opening.context = options.context;
-  opening.places = options.places;
-  opening.loop = parse_loop(options.loop);
-  opening.draft = parse_draft(options.draft);
+  cugrt_llm_session_options opening = session_options(options);
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
   cugrt_module *module = nullptr;
   memory = cugrt::detail::sized<cugrt_llm_memory>();

@@ -41,6 +41,10 @@ void add_language_options(CLI::App &command, LanguageOptions &options);
 void bench_language_model(const std::string &path, const std::string &driver,
                           const LanguageOptions &options, bool json);
 
+/// Of a random prompt, and of a token behind it, what the nodes of graphs take.
+void bench_language_shares(const std::string &path, const std::string &driver,
+                           const LanguageOptions &options, const struct ShareOptions &shown);
+
 /// The module that a session would compile; `memory` is told what it would take.
 cugrt::Module plan_language_model(const std::string &path, const LanguageOptions &options,
                                   cugrt_llm_memory &memory);

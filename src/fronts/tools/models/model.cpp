@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
-#include <sstream>
 
 namespace tool {
 
@@ -184,22 +183,6 @@ void Model::draw_weights(const Symbols &symbols) {
 
 cugrt::Session Model::open(cugrt_session_options options) {
   return cugrt::Session(*executable_, *runtime_, *weights_, options);
-}
-
-const std::map<std::string, std::string> &Model::ops() const {
-  if (!ops_.empty() || pack_)
-    return ops_;
-  std::istringstream lines(module_->print());
-  for (std::string line; std::getline(lines, line);) { // "  %x, %y = op(...": the first result's
-    const size_t begin = line.find_first_not_of(' '), equals = line.find(" = ");
-    if (begin == std::string::npos || line[begin] != '%' || equals == std::string::npos)
-      continue;
-    const size_t op = equals + 3, end = line.find_first_of("( ", op);
-    if (end != std::string::npos && line[end] == '(')
-      ops_.emplace(line.substr(begin + 1, line.find_first_of(", ", begin) - begin - 1),
-                   line.substr(op, end - op));
-  }
-  return ops_;
 }
 
 nlohmann::json Model::plan_reports(const Symbols &symbols) const {

@@ -55,11 +55,10 @@ public:
 
   /// The module's file; of a pack the one that it was made of.
   const std::string &source() const { return source_; }
+  /// The module; null of a pack, in which no ops are left.
+  const cugrt::Module *module() const { return module_ ? &*module_ : nullptr; }
 
   cugrt::Session open(cugrt_session_options options);
-  /// The op that gives each value of the module, "softmax" of "x"; made when it is first asked for.
-  /// Of a pack, in which no ops are left: none.
-  const std::map<std::string, std::string> &ops() const;
   /// A list of reports as JSON: of its plan, or of a pack's plans for some targets each, with
   /// operations at these values of symbols, which must be the plans'.
   nlohmann::json plan_reports(const Symbols &symbols) const;
@@ -84,7 +83,6 @@ private:
   std::shared_ptr<cugrt::Runtime> runtime_;
   std::optional<cugrt::Executable> executable_;
   std::optional<cugrt::Function> function_;
-  mutable std::map<std::string, std::string> ops_;
   std::string driver_;
   bool emulated_ = false;
 };

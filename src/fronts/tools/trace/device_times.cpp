@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <sstream>
 
 namespace tool {
 
@@ -19,16 +21,6 @@ using Json = nlohmann::ordered_json;
 std::string value_of_step(const std::string &step) {
   const size_t space = step.find(' ');
   return space == std::string::npos ? step : step.substr(space + 1);
-}
-
-std::string place_of(const Json &node, const std::string &value, const Model &model) {
-  const auto &nodes = model.onnx_inputs().nodes;
-  if (value.size() > 1)
-    if (const auto found = nodes.find(value.substr(1)); found != nodes.end())
-      return found->second;
-  return model.source() + ":" +
-         (node.contains("line") ? std::to_string(node["line"].get<uint32_t>())
-                                : std::string("generated"));
 }
 
 } // namespace
@@ -53,20 +45,6 @@ std::string op_of_step(const std::string &step, const std::map<std::string, std:
 }
 
 namespace {
-
-/// Without its times.
-TimedNode timed_node(const Json &node, size_t number, const std::string &region,
-                     const std::optional<Operations> &operations, const Model &model) {
-  const std::string step = node["name"], value = value_of_step(step);
-  return {op_of_step(step, model.ops()),
-          node.contains("kernel") ? node["kernel"] : node["kind"],
-          value,
-          place_of(node, value, model),
-          region,
-          node.contains("id") ? std::to_string(node["id"].get<uint64_t>()) : std::to_string(number),
-          node.value("bytes", uint64_t(0)),
-          operations};
-}
 
 void sort_by_end(TimedGraph &graph) {
   std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
@@ -101,37 +79,149 @@ size_t find_operations(const nlohmann::json &region, const Json &nodes,
 
 } // namespace
 
+namespace {
+
+/// visit(line, value, op, operands) of each binding of an op in the module's text: "  %x, %y =
+/// op(...)".
+template <class Visit> void each_op(const cugrt::Module &module, Visit visit) {
+  std::istringstream lines(module.print());
+  uint32_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const size_t begin = line.find_first_not_of(' '), equals = line.find(" = ");
+    if (line.rfind("func ", 0) == 0) // without a value
+      visit(number, std::string(), std::string(), line);
+    if (begin == std::string::npos || line[begin] != '%' || equals == std::string::npos)
+      continue;
+    const size_t op = equals + 3, end = line.find_first_of("( ", op);
+    if (end != std::string::npos && line[end] == '(')
+      visit(number, line.substr(begin + 1, line.find_first_of(", ", begin) - begin - 1),
+            line.substr(op, end - op), line.substr(end));
+  }
+}
+
+/// Of "(%v1, %blk.0.attn_q.weight, none)": the first operand that is a tensor of a file; "" where
+/// there is none.
+std::string tensor_in(const std::string &operands) {
+  for (size_t at = operands.find('%'); at != std::string::npos; at = operands.find('%', at + 1)) {
+    const std::string name = operands.substr(at + 1, operands.find_first_of(",) ", at) - at - 1);
+    if (name.ends_with(".weight") || name.ends_with(".bias"))
+      return name;
+  }
+  return "";
+}
+
+} // namespace
+
+NodeNames names_of(const Model &model) {
+  NodeNames names{model.source(), {}, model.onnx_inputs().nodes, {}, {}, {}};
+  if (model.module())
+    each_op(*model.module(), [&](uint32_t, const std::string &value, const std::string &op,
+                                 const std::string &) { names.ops.emplace(value, op); });
+  names.plan_reports = [&model](const Symbols &symbols) { return model.plan_reports(symbols); };
+  return names;
+}
+
+NodeNames names_of_language_model(const cugrt::Module &module, const std::string &source) {
+  NodeNames names{source, {}, {}, {}, {}, {}};
+  std::string layer; // of the last tensor that the function has named
+  each_op(module, [&](uint32_t line, const std::string &value, const std::string &op,
+                      const std::string &operands) {
+    const std::string tensor = value.empty() ? "" : tensor_in(operands);
+    if (value.empty()) // a function begins
+      layer.clear();
+    else if (!tensor.empty())
+      layer = layer_of(tensor);
+    if (!value.empty())
+      names.ops_of_lines[line] = op;
+    if (!tensor.empty() || !layer.empty())
+      names.places_of_lines[line] = tensor.empty() ? layer : tensor;
+  });
+  names.plan_reports = [&module](const Symbols &symbols) {
+    auto plan = cugrt::detail::sized<cugrt_plan_options>();
+    std::vector<cugrt_symbol_value> values;
+    for (const auto &[name, value] : symbols)
+      values.push_back({name.c_str(), value});
+    plan.format = CUGRT_REPORT_JSON;
+    plan.symbols = values.data();
+    plan.symbol_count = values.size();
+    return nlohmann::json::array({nlohmann::json::parse(module.plan_report(plan))});
+  };
+  return names;
+}
+
+std::string layer_of(const std::string &place) {
+  const size_t line = place.rfind(':');
+  if (line != std::string::npos && place.find_first_of("./", line) == std::string::npos)
+    return place; // of a file, and no name
+  const char part = place.find('/') == std::string::npos ? '.' : '/';
+  for (size_t end = place.find(part, 1); end != std::string::npos; end = place.find(part, end + 1))
+    if (std::isdigit(static_cast<unsigned char>(place[end - 1])))
+      return place.substr(0, end);
+  const size_t last = place.rfind(part);
+  if (part == '.' && std::isdigit(static_cast<unsigned char>(place.back())))
+    return place;
+  return last == std::string::npos || last == 0 ? place : place.substr(0, last);
+}
+
 NodeTimes::NodeTimes(Model &model, cugrt_session_options options,
-                     std::span<const cugrt::Value> values)
-    : model_(model) {
+                     std::span<const cugrt::Value> values) {
   std::string reason;
-  cupti_ = Cupti::open(model.emulated(), reason);
-  if (cupti_) {
+  reader_.emplace(names_of(model), Cupti::open(model.emulated(), reason));
+  if (!reader_->by_events()) {
     cugrt::Session probe = model.open(cugrt::detail::sized<cugrt_session_options>());
     probe.run(model.function(), values);
     probe.synchronize();
-    if (read_activities(probe).empty()) {
-      reason = cupti_->name() + " tells of no node of the graphs";
-      cupti_.reset();
+    if (reader_->read(probe.get()).empty()) {
+      reason = reader_->by() + " tells of no node of the graphs";
+      reader_->use_events();
     }
   }
-  options.time_steps = cupti_ ? 1 : 2;
-  if (!cupti_)
+  options.time_steps = reader_->by_events() ? 2 : 1;
+  if (reader_->by_events())
     std::fprintf(stderr, "cugrt: nodes are timed by events, not by CUPTI: %s\n", reason.c_str());
   session_.emplace(model.open(options));
 }
 
-std::vector<TimedGraph> NodeTimes::read() {
-  return cupti_ ? read_activities(*session_) : read_events();
+std::vector<TimedGraph> NodeReader::read(cugrt_session *session) {
+  cugrt_text *text = nullptr;
+  cugrt::check(cugrt::api().session_graph_report(session, CUGRT_REPORT_JSON, &text));
+  const Json instances = Json::parse(cugrt::detail::take_text(text));
+  return cupti_ ? read_activities(instances) : read_events(instances);
 }
 
-std::vector<std::optional<Operations>> NodeTimes::operations_of(const Json &instance) {
+TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::string &region,
+                                 const std::optional<Operations> &operations) const {
+  const std::string step = node["name"], value = value_of_step(step);
+  const uint32_t line = node.value("line", 0u);
+  const auto named = names_.ops_of_lines.find(line);
+  const bool fused = step.rfind("fused_", 0) == 0;
+  const auto place = [&]() -> std::string {
+    if (const auto found = names_.places_of_lines.find(line); found != names_.places_of_lines.end())
+      return found->second;
+    if (const auto found = names_.places.find(value.substr(std::min<size_t>(1, value.size())));
+        found != names_.places.end())
+      return found->second;
+    return names_.source + ":" + (line ? std::to_string(line) : std::string("generated"));
+  };
+  return {!fused && named != names_.ops_of_lines.end() ? named->second
+                                                       : op_of_step(step, names_.ops),
+          node.contains("kernel") ? node["kernel"] : node["kind"],
+          value,
+          place(),
+          region,
+          node.contains("id") ? std::to_string(node["id"].get<uint64_t>()) : std::to_string(number),
+          node.value("bytes", uint64_t(0)),
+          operations};
+}
+
+std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &instance) {
   const auto [at, fresh] = plans_.try_emplace(instance["key"].dump());
   if (fresh) {
     Symbols key;
     for (const auto &[name, value] : instance["key"].items())
       key.emplace_back(name, value.get<int64_t>());
-    at->second = model_.plan_reports(key);
+    at->second = names_.plan_reports(key);
   }
   const std::string function_name = instance["function"], region_name = instance["region"];
   std::vector<std::optional<Operations>> best(instance["nodes"].size());
@@ -152,17 +242,22 @@ std::vector<std::optional<Operations>> NodeTimes::operations_of(const Json &inst
   return best;
 }
 
-std::vector<TimedGraph> NodeTimes::read_events() {
+std::vector<TimedGraph> NodeReader::read_events(const Json &instances) {
   std::vector<TimedGraph> graphs;
-  for (const Json &instance : Json::parse(session_->graph_report(CUGRT_REPORT_JSON))) {
+  uint64_t last = last_launch_;
+  for (const Json &instance : instances) {
+    const auto launch = instance["launch"].get<uint64_t>();
+    if (launch <= last_launch_)
+      continue;
+    last = std::max(last, launch);
     TimedGraph graph = graph_of_instance(instance);
     const std::vector<std::optional<Operations>> operations = operations_of(instance);
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       if (node.contains("end_us")) { // else in a body: part of its conditional's
         const bool has_body = node["kind"] == "conditional";
-        graph.nodes.push_back(timed_node(node, number, graph.region,
-                                         has_body ? std::nullopt : operations[number], model_));
+        graph.nodes.push_back(
+            timed_node(node, number, graph.region, has_body ? std::nullopt : operations[number]));
         graph.nodes.back().begin_us = node["begin_us"], graph.nodes.back().end_us = node["end_us"];
       }
       ++number;
@@ -170,10 +265,11 @@ std::vector<TimedGraph> NodeTimes::read_events() {
     sort_by_end(graph);
     graphs.push_back(std::move(graph));
   }
+  last_launch_ = last;
   return graphs;
 }
 
-std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session) {
+std::vector<TimedGraph> NodeReader::read_activities(const Json &instances) {
   const std::vector<Activity> activities = cupti_->take();
   std::map<uint64_t, std::string> kernels; // of each node
   for (const Activity &activity : activities)
@@ -182,7 +278,6 @@ std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session
   for (const auto &[id, kernel] : kernels)
     told.push_back({id, kernel});
 
-  const Json instances = Json::parse(session.graph_report(CUGRT_REPORT_JSON));
   std::vector<std::vector<KnownNode>> known;
   std::vector<std::vector<TimedNode>> nodes;
   for (const Json &instance : instances) {
@@ -195,8 +290,7 @@ std::vector<TimedGraph> NodeTimes::read_activities(const cugrt::Session &session
         known.back().push_back(
             {node.contains("id") ? std::optional(node["id"].get<uint64_t>()) : std::nullopt,
              node.value("kernel", std::string())});
-        nodes.back().push_back(
-            timed_node(node, number, instance["region"], operations[number], model_));
+        nodes.back().push_back(timed_node(node, number, instance["region"], operations[number]));
       }
       ++number;
     }

@@ -6,6 +6,7 @@
 #include "cupti.h"
 #include "model.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,6 +34,52 @@ struct TimedGraph {
   double total_us() const { return nodes.empty() ? 0 : nodes.back().end_us; }
 };
 
+/// What nodes of a model's graphs come from.
+struct NodeNames {
+  std::string source;                        // its file
+  std::map<std::string, std::string> ops;    // by value: "softmax" of "x"; of a pack: none
+  std::map<std::string, std::string> places; // by value: nodes of an ONNX file
+  /// Of a language model, whose functions have values alike: by line of the module.
+  std::map<uint32_t, std::string> ops_of_lines, places_of_lines;
+  /// A list of reports of plans as JSON, with operations at these values of symbols.
+  std::function<nlohmann::json(const Symbols &)> plan_reports;
+};
+/// The model outlives them.
+NodeNames names_of(const Model &model);
+/// Of a module that is a GGUF file's: places are names of tensors, of what reads none the layer.
+NodeNames names_of_language_model(const cugrt::Module &module, const std::string &source);
+
+/// Times of the nodes of one session's graphs: by CUPTI, or by events between nodes, with which it
+/// was opened.
+class NodeReader {
+public:
+  NodeReader(NodeNames names, std::unique_ptr<Cupti> cupti)
+      : names_(std::move(names)), cupti_(std::move(cupti)) {}
+
+  /// "CUPTI 13.4"; "events between them".
+  std::string by() const { return cupti_ ? cupti_->name() : "events between them"; }
+  bool by_events() const { return !cupti_; }
+  /// In the place of a CUPTI that tells of no nodes.
+  void use_events() { cupti_.reset(); }
+  /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
+  /// events: the last launch of each instance that was launched since.
+  std::vector<TimedGraph> read(cugrt_session *session);
+
+private:
+  std::vector<TimedGraph> read_activities(const nlohmann::ordered_json &instances);
+  std::vector<TimedGraph> read_events(const nlohmann::ordered_json &instances);
+  /// Without its times.
+  TimedNode timed_node(const nlohmann::ordered_json &node, size_t number, const std::string &region,
+                       const std::optional<Operations> &operations) const;
+  /// Of each node of an instance of the session's report.
+  std::vector<std::optional<Operations>> operations_of(const nlohmann::ordered_json &instance);
+
+  NodeNames names_;
+  std::map<std::string, nlohmann::json> plans_; // by key: reports of the plans there
+  std::unique_ptr<Cupti> cupti_;
+  uint64_t last_launch_ = 0; // that was read
+};
+
 /// A session whose nodes of graphs are timed: by CUPTI, where it is there and tells of nodes, else
 /// by events between nodes. CUPTI leaves graphs as they are and tells of nodes in bodies of
 /// conditionals; with events a graph has twice as many nodes, and a body is part of its
@@ -44,24 +91,19 @@ public:
   NodeTimes(Model &model, cugrt_session_options options, std::span<const cugrt::Value> values);
 
   cugrt::Session &session() { return *session_; }
-  /// "CUPTI 13.4"; "events between them".
-  std::string by() const { return cupti_ ? cupti_->name() : "events between them"; }
-  bool by_events() const { return !cupti_; }
-  /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
-  /// events: the last launch of each instance alive.
-  std::vector<TimedGraph> read();
+  std::string by() const { return reader_->by(); }
+  bool by_events() const { return reader_->by_events(); }
+  std::vector<TimedGraph> read() { return reader_->read(session_->get()); }
 
 private:
-  std::vector<TimedGraph> read_activities(const cugrt::Session &session);
-  std::vector<TimedGraph> read_events();
-  /// Of each node of an instance of the session's report.
-  std::vector<std::optional<Operations>> operations_of(const nlohmann::ordered_json &instance);
-
-  Model &model_;
-  std::map<std::string, nlohmann::json> plans_; // by key: reports of the plans there
-  std::unique_ptr<Cupti> cupti_;
+  std::optional<NodeReader> reader_;
   std::optional<cugrt::Session> session_;
 };
+
+/// Of "/model/layers.0/mlp/MatMul", as exporters name nodes by the modules that they are in,
+/// "/model/layers.0", and of "blk.0.attn_q.weight" "blk.0": up to the first part that ends in a
+/// number, else all but the last part. Of "file:line" all of it.
+std::string layer_of(const std::string &place);
 
 /// "fused_matmul_add" of "fused_matmul_add_f32_1 %x"; of a kernel that is not fused the op that
 /// gives its value, "softmax" of "softmax_rows_f32 %x".

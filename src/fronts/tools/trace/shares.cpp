@@ -1,12 +1,9 @@
 // Time of nodes added up by what they are; see shares.h.
 #include "shares.h"
 
-#include "device_times.h"
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <iostream>
 #include <numeric>
@@ -15,28 +12,7 @@ namespace tool {
 
 namespace {
 
-constexpr unsigned kRunsOfShares = 5;
-
-/// What one key's graphs spend their time on.
-struct Share {
-  double us = 0; // of a run
-  size_t nodes = 0;
-  uint64_t bytes = 0; // of a run: of tensors that are read and written
-  Operations operations{};
-  bool operations_known = true; // of all of its nodes
-};
-
 constexpr const char *kIdle = "(between nodes)";
-
-/// Of "/model/layers.0/mlp/MatMul", as exporters name nodes by the modules that they are in,
-/// "/model/layers.0": up to the first part that ends in a number, else all but the last part.
-std::string layer_of(const std::string &place) {
-  for (size_t end = place.find('/', 1); end != std::string::npos; end = place.find('/', end + 1))
-    if (std::isdigit(static_cast<unsigned char>(place[end - 1])))
-      return place.substr(0, end);
-  const size_t last = place.rfind('/');
-  return last == std::string::npos || last == 0 ? place : place.substr(0, last);
-}
 
 std::string row_of(const TimedNode &node, const std::string &by) {
   return by == "op"       ? node.op
@@ -45,38 +21,21 @@ std::string row_of(const TimedNode &node, const std::string &by) {
                           : node.binding;
 }
 
-/// Rows add up to the time of the graphs: where nodes overlap, time counts for the one that ends
-/// first. Of one run after another; what several regions take is added up. `by`: what timed the
-/// nodes.
-std::map<std::string, Share> measure_shares(Model &model, const ShareOptions &options,
-                                            std::span<const cugrt::Value> values, std::string &by) {
+/// `by`: what timed the nodes.
+Shares measure_shares(Model &model, const ShareOptions &options,
+                      std::span<const cugrt::Value> values, std::string &by) {
   auto settings = cugrt::detail::sized<cugrt_session_options>();
   settings.record_capacity = 1 << 16;
   NodeTimes times(model, settings, values);
   by = times.by();
   const unsigned runs = options.runs ? options.runs : kRunsOfShares;
-  std::map<std::string, Share> shares;
+  Shares shares;
   for (unsigned i = 0; i <= runs; ++i) { // the first one is not counted
     times.session().run(model.function(), values);
     times.session().synchronize();
     const std::vector<TimedGraph> graphs = times.read();
-    if (i == 0)
-      continue;
-    for (const TimedGraph &graph : graphs) {
-      double last_us = 0; // nodes are in the order of their ends
-      for (const TimedNode &node : graph.nodes) {
-        if (node.begin_us > last_us)
-          shares[kIdle].us += (node.begin_us - last_us) / runs;
-        Share &share = shares[row_of(node, options.by)];
-        share.us += std::max(0.0, node.end_us - std::max(node.begin_us, last_us)) / runs;
-        share.nodes += i == 1;
-        share.bytes += i == 1 ? node.bytes : 0;
-        share.operations_known = share.operations_known && node.operations;
-        for (size_t kind = 0; kind < share.operations.size() && i == 1 && node.operations; ++kind)
-          share.operations[kind] += (*node.operations)[kind];
-        last_us = std::max(last_us, node.end_us);
-      }
-    }
+    if (i > 0)
+      shares.add(graphs, options.by, runs, i == 1);
   }
   return shares;
 }
@@ -116,17 +75,16 @@ std::string percent(const std::optional<double> &part) {
   return text;
 }
 
-void print_shares(const Model &model, const ShareOptions &options, const std::string &key,
-                  const std::map<std::string, Share> &shares, const std::string &by,
-                  const Ceilings &ceilings) {
-  std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
+void print_shares(const std::string &driver, const ShareOptions &options, const std::string &key,
+                  const Shares &shares, const std::string &by, const Ceilings &ceilings) {
+  std::vector<std::pair<std::string, Share>> rows(shares.rows.begin(), shares.rows.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto &a, const auto &b) { return a.second.us > b.second.us; });
   double all = 0;
   for (const auto &[name, share] : rows)
     all += share.us;
-  std::printf("%s, %s: microseconds of a run on the device, by %s; %.2f in all\n",
-              model.driver().c_str(), key.empty() ? "-" : key.c_str(), by.c_str(), all);
+  std::printf("%s, %s: microseconds of a run on the device, by %s; %.2f in all\n", driver.c_str(),
+              key.empty() ? "-" : key.c_str(), by.c_str(), all);
   std::printf("ceilings %s\n", ceilings.text().c_str());
   std::printf("%-48s %8s %12s %8s %14s %8s %8s %16s %8s %8s\n", options.by.c_str(), "nodes", "us",
               "share", "bytes", "GB/s", "of it", "operations", "Gops", "of it");
@@ -157,40 +115,74 @@ nlohmann::ordered_json operations_json(const Share &share) {
 
 } // namespace
 
+/// Rows add up to the time of the graphs: where nodes overlap, time counts for the one that ends
+/// first. Of one run after another; what several regions take is added up.
+void Shares::add(std::span<const TimedGraph> graphs, const std::string &by, unsigned runs,
+                 bool counts) {
+  for (const TimedGraph &graph : graphs) {
+    double last_us = 0; // nodes are in the order of their ends
+    for (const TimedNode &node : graph.nodes) {
+      if (node.begin_us > last_us)
+        rows[kIdle].us += (node.begin_us - last_us) / runs;
+      Share &share = rows[row_of(node, by)];
+      share.us += std::max(0.0, node.end_us - std::max(node.begin_us, last_us)) / runs;
+      share.nodes += counts;
+      share.bytes += counts ? node.bytes : 0;
+      share.operations_known = share.operations_known && node.operations;
+      for (size_t kind = 0; kind < share.operations.size() && counts && node.operations; ++kind)
+        share.operations[kind] += (*node.operations)[kind];
+      last_us = std::max(last_us, node.end_us);
+    }
+  }
+}
+
+ShareTables::ShareTables(cugrt::Runtime &runtime, ShareOptions options)
+    : options_(std::move(options)), ceilings_(ceilings_of(runtime)) {
+  const cugrt_runtime_info info = runtime.info();
+  driver_ = info.emulated ? "EMULATED" : info.device_name;
+}
+
+void ShareTables::add(const std::string &key, const Shares &shares, const std::string &by) {
+  const auto part = [](const std::optional<double> &known) {
+    return known ? nlohmann::ordered_json(*known) : nlohmann::ordered_json();
+  };
+  if (!options_.json)
+    print_shares(driver_, options_, key, shares, by, ceilings_);
+  for (const auto &[name, share] : shares.rows)
+    rows_.push_back({{"case", key},
+                     {"driver", driver_},
+                     {options_.by, name},
+                     {"nodes", share.nodes},
+                     {"us", share.us},
+                     {"bytes", share.bytes},
+                     {"operations", operations_json(share)},
+                     {"of_memory", part(ceilings_.of_memory(double(share.bytes), share.us))},
+                     {"of_operations", part(part_of_operations(ceilings_, share))},
+                     {"not_known", ceilings_.unknown},
+                     {"timed_by", by}});
+}
+
+void ShareTables::finish() const {
+  if (options_.json)
+    std::cout << rows_.dump(1) << "\n";
+}
+
 void bench_shares(const ModelOptions &model_options, const ShareOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(model_options.settings);
   Model model(model_options, nullptr);
   if (options.by == "layer" && model.onnx_inputs().nodes.empty())
     throw UserError("--by layer goes by the names of nodes of an ONNX file; '" +
                     model_options.module + "' has none");
-  const Ceilings ceilings = ceilings_of(model.runtime());
-  const auto part = [](const std::optional<double> &known) {
-    return known ? nlohmann::ordered_json(*known) : nlohmann::ordered_json();
-  };
-  auto rows = nlohmann::ordered_json::array();
+  ShareTables tables(model.runtime(), options);
   for (Symbols key : keys) {
     for (const auto &missing : model.least_of_missing(key))
       key.push_back(missing);
     std::vector<Argument> arguments = model.arguments(key);
     std::string by;
-    const auto shares = measure_shares(model, options, values_of(arguments), by);
-    if (!options.json)
-      print_shares(model, options, symbols_text(key), shares, by, ceilings);
-    for (const auto &[name, share] : shares)
-      rows.push_back({{"case", symbols_text(key)},
-                      {"driver", model.driver()},
-                      {options.by, name},
-                      {"nodes", share.nodes},
-                      {"us", share.us},
-                      {"bytes", share.bytes},
-                      {"operations", operations_json(share)},
-                      {"of_memory", part(ceilings.of_memory(double(share.bytes), share.us))},
-                      {"of_operations", part(part_of_operations(ceilings, share))},
-                      {"not_known", ceilings.unknown},
-                      {"timed_by", by}});
+    const Shares shares = measure_shares(model, options, values_of(arguments), by);
+    tables.add(symbols_text(key), shares, by);
   }
-  if (options.json)
-    std::cout << rows.dump(1) << "\n";
+  tables.finish();
 }
 
 } // namespace tool
