@@ -22,7 +22,8 @@
 // which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
 // and the bits are the same in each run. Counters are 0 before and after a launch.
 //
-// Needs kernels of at most kMostSide in each dimension, and indices of 32 bits. RUN (8, 4 or 2; of
+// Needs kernels of at most kMostSide in each dimension, and indices of 32 bits. With LARGE an
+// image's may have any size: rows and columns are compared in place of masks. RUN (8, 4 or 2; of
 // f32 4, 2 or 1) divides the channels of x in a group, and PITCH and FIRST_CHANNEL.
 #pragma once
 
@@ -36,6 +37,9 @@ constexpr int kStagedBytes = 48 << 10; // of shared memory, which all tiles take
 // A mask has 16 bits for rows of taps and as many for columns, in that order; of volumes 21 for
 // planes, rows and columns. A step's 16 taps at most end below row or plane 16, too.
 constexpr int kMostSide = 12;
+#ifdef LARGE
+constexpr int kNowhere = 1 << 30; // a row that is in no image, also with another one added
+#endif
 #ifdef VOLUME
 typedef unsigned long long Mask;
 constexpr int kRowBit = 21, kColumnBit = 42;
@@ -83,18 +87,27 @@ template <class M> struct LastCopies {
   static constexpr int kAcross = kMmaDepth / kRun, kStep = M::kThreads / kAcross;
   static constexpr int kPixels = M::kRows / kStep, kFilters = M::kColumns / kStep;
   static_assert(kStep % 8 == 0, "rows so far apart lie alike");
-  const T *x, *w;        // where the runs lie that the offsets below are added to
-  int pixel[kPixels];    // offsets of the pixels' windows in x
+  const T *x, *w;     // where the runs lie that the offsets below are added to
+  int pixel[kPixels]; // offsets of the pixels' windows in x
+#ifdef LARGE
+  unsigned top[kPixels], first[kPixels];           // rows and columns of the pixels' windows
+  int dilation_h, dilation_w, tap_row, tap_column; // the tap's in a window
+  unsigned height, width;
+#else
   Mask outside[kPixels]; // rows and so on of taps that lie outside of the image, as bits
-  int filter[kFilters];  // offsets of rows of w
-  int left;              // elements of k from there on
-  int place;             // of the runs in a tile
-  int channel, column;   // the runs' channel (with kWholeSteps the step's), the tap's column
   Mask tap;              // the tap's row and so on, as bits
+#endif
+  int filter[kFilters]; // offsets of rows of w
+  int left;             // elements of k from there on
+  int place;            // of the runs in a tile
+  int channel, column;  // the runs' channel (with kWholeSteps the step's), the tap's column
   int in_group, last_column;
   int to_column, to_row; // elements from a tap's end to the next column, more to a next row
+#if defined(VOLUME) || defined(LARGE)
+  int row, last_row; // the tap's row
+#endif
 #ifdef VOLUME
-  int row, last_row, to_plane; // the tap's row; likewise
+  int to_plane; // elements more to a next plane
 #endif
 
   // To element `first` of k, plus `own` of this thread's, from the first one on.
@@ -114,7 +127,10 @@ template <class M> struct LastCopies {
     const int rows = kOneTap ? column == last_column : column / last_column;
     column -= rows * last_column;
     x += taps * to_column + rows * to_row;
-#ifdef VOLUME
+#ifdef LARGE
+    row += rows;
+    tap_row = row < last_row ? row * dilation_h : kNowhere, tap_column = column * dilation_w;
+#elif defined(VOLUME)
     row += rows;
     const int planes = kOneTap ? row == last_row : row / last_row;
     row -= planes * last_row;
@@ -126,10 +142,19 @@ template <class M> struct LastCopies {
 #endif
   }
 
+  // Whether pixel j has the tap.
+  __device__ __forceinline__ bool has_tap(int j) const {
+#ifdef LARGE
+    return top[j] + unsigned(tap_row) < height && first[j] + unsigned(tap_column) < width;
+#else
+    return !(outside[j] & tap);
+#endif
+  }
+
   template <bool kAligned> __device__ __forceinline__ void copy(T *stage) {
 #pragma unroll
     for (int j = 0; j < kPixels; ++j)
-      copy_run<kAligned>(stage + place + j * kStep * kMmaDepth, x, pixel[j], !(outside[j] & tap));
+      copy_run<kAligned>(stage + place + j * kStep * kMmaDepth, x, pixel[j], has_tap(j));
 #pragma unroll
     for (int j = 0; j < kFilters; ++j)
       copy_run<kAligned>(stage + M::A::kElements + place + j * kStep * kMmaDepth, w, filter[j],
@@ -185,6 +210,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
     const int left = int(at % unsigned(out_width)) * int(stride_w) - int(pad_w);
     copies.pixel[j] = ((in_plane * int(height) + top) * int(width) + left) * int(PITCH) +
                       int(FIRST_CHANNEL) + int(group * in_group);
+#ifdef LARGE
+    copies.top[j] = unsigned(pixel < m ? top : kNowhere), copies.first[j] = unsigned(left);
+#else
     Mask outside = ~Mask(0);
     if (pixel < m) {
 #ifdef VOLUME
@@ -200,6 +228,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
           outside &= ~(Mask(1) << kColumnBit + q);
     }
     copies.outside[j] = outside;
+#endif
   }
 #pragma unroll
   for (int j = 0; j < Copies::kFilters; ++j) { // behind the last channel its row is read again
@@ -210,7 +239,13 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
   copies.left = int(k) - own_k;
   copies.place = M::A::at(own_row, own_k);
   copies.channel = copies.column = 0;
+#ifdef LARGE
+  copies.dilation_h = int(dilation_h), copies.dilation_w = int(dilation_w);
+  copies.height = unsigned(height), copies.width = unsigned(width);
+  copies.row = copies.tap_row = copies.tap_column = 0, copies.last_row = int(kernel_h);
+#else
   copies.tap = Mask(1) | Mask(1) << kRowBit | Mask(1) << kColumnBit;
+#endif
   copies.in_group = int(in_group), copies.last_column = int(kernel_w);
   copies.to_column = int(dilation_w) * int(PITCH) - int(in_group);
   copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(PITCH);

@@ -66,6 +66,10 @@ TEST_CASE("convolutions with channels last on tensor cores agree with their defi
           {last, ints("padding", {1, 0, 0, 2}), ints("dilation", {2, 1})}, "conv2d_last_128x64");
   in_turn({3, 5, 5, 64}, {66, 3, 3, 64}, {last, ints("padding", {2, 1}), ints("strides", {2, 3})},
           "conv2d_last_128x128");
+  // Kernels of more rows or columns than masks have bits.
+  in_turn({1, 16, 5, 8}, {24, 15, 2, 8},
+          {last, ints("padding", {7, 0, 8, 1}), ints("dilation", {2, 1})}, "conv2d_last_64x32");
+  in_turn({2, 1, 40, 32}, {32, 1, 37, 32}, {last, ints("padding", {0, 5})}, "conv2d_last_64x32");
   // Rows of runs that are no multiple of eight, large kernels, a window beyond the image.
   in_turn({1, 13, 14, 8}, {9, 7, 7, 8}, {last, ints("padding", {3, 3}), ints("strides", {2, 2})},
           "conv2d_last_64x32");

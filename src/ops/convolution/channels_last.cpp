@@ -94,7 +94,7 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
     joins = joins || groups % count == 0;
   const int64_t fewest = joins || is_pixel ? kFewestToLayOut : kFewestToLayOut / 2;
   if ((out_channels / groups < fewest && (groups > 1 || is_copied || is_pixel)) ||
-      *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide)
+      (is_volume && *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide))
     return {};
   const int64_t own = run_of(in_group, x.dtype), most = kRunBytes / bytes_of(x.dtype);
   if (own == most || (own > 0 && (groups > 1 || !is_copied)))
@@ -118,7 +118,8 @@ Status emit_convolution_last(OpEmitter &op) {
                                in_group = exprs.as_constant(w.dims[last]);
   auto side = [&](size_t d) { return exprs.as_constant(w.dims[d]).value_or(INT64_MAX); };
   const int64_t kernel_d = is_volume ? side(1) : 1, kernel_h = side(row), kernel_w = side(row + 1);
-  const bool has_sides = kernel_d <= kMostSide && kernel_h <= kMostSide && kernel_w <= kMostSide;
+  const bool is_large = kernel_d > kMostSide || kernel_h > kMostSide || kernel_w > kMostSide;
+  const bool has_sides = !is_large || (!is_volume && kernel_h < INT64_MAX && kernel_w < INT64_MAX);
 
   KernelLaunch launch = op.floating_launch("conv2d_last.cu", std::string(op.name()) + "_last");
   if (is_volume)
@@ -171,6 +172,8 @@ Status emit_convolution_last(OpEmitter &op) {
       launch.option("-DTF32");
     if (is_split)
       launch.option("-DSPLIT");
+    if (is_large)
+      launch.option("-DLARGE");
     if (*in_group * bytes_of(x.dtype) % kDepthBytes == 0)
       launch.option("-DWHOLE_STEPS");
     launch.entry(forms.back().entry);
