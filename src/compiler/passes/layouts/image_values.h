@@ -61,14 +61,16 @@ protected:
 
   // --- What is known of values -------------------------------------------------------------------
 
-  /// Weights, constants, and what ops of the body make of these alone.
+  /// Weights, constants, shapes of known sizes, and what ops of the body make of these alone.
   void find_fixed(const codegen::KernelChoice &choice) {
     for (size_t p = 0; p < source().params.size(); ++p)
       is_fixed_[source().params[p].value.index] = source().is_weight(p);
     for (const Binding &binding : source().body().bindings) {
       for (uint32_t i = 0; i < binding.result_count; ++i)
         maker_[binding.result(i).index] = &binding;
-      if (binding.kind == BindingKind::constant)
+      if (binding.kind == BindingKind::constant ||
+          (binding.kind == BindingKind::shape &&
+           count_unknown(type_of(binding.result()).dims) == 0))
         is_fixed_[binding.first_result] = true;
       if (binding.kind == BindingKind::op &&
           (ir::op_of(binding) == Op::conv1d || ir::op_of(binding) == Op::conv2d ||
