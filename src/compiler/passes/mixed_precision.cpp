@@ -42,7 +42,8 @@ Result<PrecisionTable> PrecisionTable::make(const PassContext &context) {
 PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function &function,
                                    ir::Module &target, const PrecisionTable &table,
                                    ir::DType narrow)
-    : module_(target), function_(function), narrow_dtype_(narrow) {
+    : module_(target), function_(function), narrow_dtype_(narrow),
+      narrows_moves_(table.narrows_moves) {
   const size_t count = function.values.size();
   for (auto *facts : {&f32_, &constant_, &narrow_, &rounds_, &read_narrow_, &read_as_f32_,
                       &read_whole_, &narrow_op_, &narrow_result_})
@@ -61,7 +62,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
             table.narrows_moves &&
             (ir::op_of(binding) == ir::Op::layer_norm || ir::op_of(binding) == ir::Op::rms_norm);
       }
-      if (binding.kind == BindingKind::constant)
+      if (binding.kind == BindingKind::constant ||
+          (narrows_moves_ && binding.kind == BindingKind::shape))
         constant_[binding.first_result] = true;
     }
   // A resize has no cast in its kernel: one whose result is returned gives that in f32.
@@ -162,6 +164,16 @@ bool PrecisionChoices::follows_narrow(const Binding &op) const {
   return true;
 }
 
+/// Whether an op reads constants alone: what it makes of them, once, is computed in f32 and counts
+/// as a constant. The published pass has it in 16 bits.
+bool PrecisionChoices::is_of_constants(const Binding &op) const {
+  const auto operands = function_.operands_of(op);
+  return narrows_moves_ && !operands.empty() &&
+         std::ranges::all_of(operands, [&](const Operand &operand) {
+           return operand.kind != Operand::Kind::value || constant_[operand.index];
+         });
+}
+
 void PrecisionChoices::choose(uint32_t number) {
   for (const Binding &binding : function_.blocks[number].bindings) {
     for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
@@ -170,6 +182,11 @@ void PrecisionChoices::choose(uint32_t number) {
       narrow_[binding.first_result] = is_narrow(function_.operands_of(binding)[0].value());
     if (binding.kind != BindingKind::op)
       continue;
+    if (is_of_constants(binding)) {
+      for (uint32_t r = 0; r < binding.result_count; ++r)
+        constant_[binding.result(r).index] = true;
+      continue;
+    }
     const Precision precision = precision_[binding.first_result];
     if (precision == Precision::deny ||
         (precision == Precision::follow && !follows_narrow(binding)))

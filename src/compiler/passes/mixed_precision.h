@@ -104,10 +104,12 @@ private:
   static bool is_elementwise(const ir::Binding &binding);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
+  bool is_of_constants(const ir::Binding &op) const;
 
   ir::Module &module_;
   const ir::Function &function_;
   ir::DType narrow_dtype_;
+  const bool narrows_moves_; // as the table has it
   // By value; read_whole_: as f32, by other than elementwise ops.
   std::vector<bool> f32_, written_, constant_, narrow_, rounds_, read_narrow_, read_as_f32_,
       read_whole_;

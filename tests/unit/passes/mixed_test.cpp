@@ -146,6 +146,30 @@ func @main(%x: tensor<[2, 8, 6, 6], f32>, %w: tensor<[16, 8, 1, 1], f32>,
   CHECK(count(text, "axes = [2, 3], keep_dims = true") == 1);
 }
 
+TEST_CASE("what is made of constants alone is computed in f32, and counts as a constant") {
+  const std::string text = narrowed(R"(cugrt 1
+constant @v : tensor<[8], f32> = [1, 2, 3, 4, 5, 6, 7, 70000]
+constant @e : tensor<[], f32> = [1e-9]
+
+func @main(%x: tensor<[2, 8], f32>, %w: tensor<[8, 8], f32>) -> (tensor<[2, 8], f32>) {
+  %a = matmul(%x, %w)
+  %v = constant @v
+  %e = constant @e
+  %s = add(%v, %e)
+  %r = rsqrt(%s)
+  %d = shape [1, 8]
+  %q = reshape(%r, %d)
+  %y = mul(%a, %q)
+  %z = matmul(%y, %w)
+  return %z
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  INFO(text);
+  CHECK(text.find("%s = add(%v, %e)") != std::string::npos);
+  CHECK(count(text, "= cast(") == 4); // of %x, %w, what is made of constants, and the result
+}
+
 TEST_CASE("a dtype that mixed precision does not know is an error that lists those that it does") {
   const Status status = PassContext().set("mixed.dtype", "f64");
   CHECK(status.code() == Code::invalid_argument);
