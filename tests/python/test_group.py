@@ -103,16 +103,16 @@ def test_what_a_group_does_not_take_is_refused():
 def test_a_sealed_model_runs_what_is_there(wait):
     net, group = NETS[0], cugrt.Group()
     model = group.load(net.text, weights=net.weights, priority=1, wait=wait)
-    model.prepare(n=[1, 8])
+    model.prepare(n=[1, 8, 32])  # of more than eight rows a product has another form
     model.seal()
     for rows in (1, 8, 3, 32, 8):
         assert net.is_right(model, rows)
     counters = model.counters
-    assert counters["regions_built"] == 0 and counters["regions_prepared"] == 2 and counters["regions_patched"] > 0
+    assert counters["regions_built"] == 0 and counters["regions_prepared"] == 3 and counters["regions_patched"] > 0
     with pytest.raises(cugrt.Error, match="sealed"):
         model.prepare(n=5)
     for times in model.latency.values():
-        assert times["count"] == 5 and times["p50"] <= times["p99"] <= times["p99.9"] <= times["max"]
+        assert times["count"] == 5 and times["p50"] <= times["p99"] <= times["p999"] <= times["max"]
     empty = group.load(net.text, weights=net.weights)
     empty.seal()
     with pytest.raises(cugrt.Error, match="n = 4"):
@@ -204,7 +204,7 @@ def test_late_runs_are_told():
     assert [run["run"] for run in told] == list(range(4))
     assert all(run["took_ns"] > run["deadline_ns"] == 1000 for run in told)
     assert latency["missed"] == latency["whole"]["count"] == 4
-    assert latency["whole"]["max"] == max(run["took_ns"] for run in told)
+    assert latency["whole"]["max"] == max(run["took_ns"] for run in told) / 1e3
     kept = group.load(net.text, weights=net.weights, deadline_us=3_600_000_000, missed=told.append)
     assert net.is_right(kept, 3) and kept.latency["missed"] == 0 and len(told) == 4
     assert "missed" not in group.load(net.text, weights=net.weights).latency

@@ -128,6 +128,11 @@ def main():
                 parts = sum(event["dur"] for event in mine)
                 if abs(whole - parts) > 0.01 * whole + 0.01 and cupti == "off":
                     problems.append(f"the nodes take {parts} us, the graph {whole}")
+        # Instances of other sizes have the same kernels: those that a run launched are told apart.
+        for version, cupti in (("12.6", ""), ("12.6", "off"), ("13.1", "")):
+            sizes = ("--set", "n=2,3,8")
+            kernels, lanes, said = trace(cugrt, folder, version, cupti=cupti, arguments=sizes)
+            expect("ops of several sizes", [event["args"]["op"] for event in kernels], 9 * OPS)
         for cupti, by in (("off", "events between them"), ("", "CUPTI 13.0")):
             rows = json.loads(
                 run(

@@ -131,9 +131,9 @@ class Model(_native.Model):
 
     @property
     def latency(self) -> dict[str, typing.Any]:
-        """Times of a model in a :class:`Group`, in nanoseconds: ``host``, until a run is queued, and ``device``.
+        """Times of a model in a :class:`Group`, in microseconds: ``host``, until a run is queued, and ``device``.
 
-        Each is a dict of ``count``, ``p50``, ``p99``, ``p99.9`` and ``max``. Waits for calls that run in other threads.
+        Each is a dict of ``count``, ``p50``, ``p99``, ``p999`` and ``max``. Waits for calls that run in other threads.
         Of a model with a deadline also ``whole``, from the call of a run to its end, and ``missed``, a number of runs.
         """
         self._check_open()

@@ -82,13 +82,15 @@ nb::dict memory_of(Model &model) {
   return described_memory(memory);
 }
 
+/// Times in microseconds.
 nb::dict described(const cugrt_latency &latency) {
+  const auto us = [](uint64_t ns) { return double(ns) / 1e3; };
   nb::dict all;
   all["count"] = latency.count;
-  all["p50"] = latency.p50_ns;
-  all["p99"] = latency.p99_ns;
-  all["p99.9"] = latency.p999_ns;
-  all["max"] = latency.max_ns;
+  all["p50"] = us(latency.p50_ns);
+  all["p99"] = us(latency.p99_ns);
+  all["p999"] = us(latency.p999_ns);
+  all["max"] = us(latency.max_ns);
   return all;
 }
 

@@ -196,6 +196,7 @@ void bench_language_shares(const std::string &path, const std::string &driver,
     if (adapter)
       cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
     bool tells = false;
+    reader.restart();
     run_sequence(opened, prompt, 3, reader,
                  [&](std::span<const TimedGraph> graphs) { tells |= !graphs.empty(); });
     if (!tells && !reader.by_events()) {

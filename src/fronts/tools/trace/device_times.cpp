@@ -176,6 +176,7 @@ NodeTimes::NodeTimes(Model &model, cugrt_session_options options,
       reason = reader_->by() + " tells of no node of the graphs";
       reader_->use_events();
     }
+    reader_->restart();
   }
   options.time_steps = reader_->by_events() ? 2 : 1;
   if (reader_->by_events())
@@ -187,7 +188,16 @@ std::vector<TimedGraph> NodeReader::read(cugrt_session *session) {
   cugrt_text *text = nullptr;
   cugrt::check(cugrt::api().session_graph_report(session, CUGRT_REPORT_JSON, &text));
   const Json instances = Json::parse(cugrt::detail::take_text(text));
-  return cupti_ ? read_activities(instances) : read_events(instances);
+  // Those that were not launched since the last time have nothing to tell.
+  Json launched = Json::array();
+  uint64_t last = last_launch_;
+  for (const Json &instance : instances)
+    if (const auto launch = instance["launch"].get<uint64_t>(); launch > last_launch_) {
+      last = std::max(last, launch);
+      launched.push_back(instance);
+    }
+  last_launch_ = last;
+  return cupti_ ? read_activities(launched) : read_events(launched);
 }
 
 TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::string &region,
@@ -244,12 +254,7 @@ std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &ins
 
 std::vector<TimedGraph> NodeReader::read_events(const Json &instances) {
   std::vector<TimedGraph> graphs;
-  uint64_t last = last_launch_;
   for (const Json &instance : instances) {
-    const auto launch = instance["launch"].get<uint64_t>();
-    if (launch <= last_launch_)
-      continue;
-    last = std::max(last, launch);
     TimedGraph graph = graph_of_instance(instance);
     const std::vector<std::optional<Operations>> operations = operations_of(instance);
     size_t number = 0;
@@ -265,7 +270,6 @@ std::vector<TimedGraph> NodeReader::read_events(const Json &instances) {
     sort_by_end(graph);
     graphs.push_back(std::move(graph));
   }
-  last_launch_ = last;
   return graphs;
 }
 

@@ -61,6 +61,8 @@ public:
   bool by_events() const { return !cupti_; }
   /// In the place of a CUPTI that tells of no nodes.
   void use_events() { cupti_.reset(); }
+  /// From now on of another session.
+  void restart() { last_launch_ = 0; }
   /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
   /// events: the last launch of each instance that was launched since.
   std::vector<TimedGraph> read(cugrt_session *session);
