@@ -290,10 +290,12 @@ std::vector<TimedGraph> NodeReader::read_activities(const Json &instances) {
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       const std::string kind = node["kind"];
-      if (node["enabled"] && (kind == "kernel" || kind == "copy" || kind == "fill")) {
-        known.back().push_back(
-            {node.contains("id") ? std::optional(node["id"].get<uint64_t>()) : std::nullopt,
-             node.value("kernel", std::string())});
+      const bool sets = kind == "conditional"; // by a kernel before it, whose id is not known
+      if (node["enabled"] && (kind == "kernel" || kind == "copy" || kind == "fill" || sets)) {
+        known.back().push_back({node.contains("id") && !sets
+                                    ? std::optional(node["id"].get<uint64_t>())
+                                    : std::nullopt,
+                                node.value("kernel", std::string())});
         nodes.back().push_back(timed_node(node, number, instance["region"], operations[number]));
       }
       ++number;

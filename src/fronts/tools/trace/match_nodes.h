@@ -26,8 +26,8 @@ struct NodeMatch {
 
 /// For each told node, which are in the order of ids, the known one: that of the same id and
 /// kernel. Where a told graph has no node like that (the driver gives no ids, or profiler and
-/// driver count differently), it is the one known graph that has the same kernels in the same
-/// order, if just one has.
+/// driver count differently), it is the one known graph whose nodes, but for those that ids tell
+/// (of bodies of conditionals), have the same kernels in the same order, if just one is so.
 std::vector<std::optional<NodeMatch>> match_nodes(std::span<const ToldNode> told,
                                                   std::span<const std::vector<KnownNode>> graphs);
 
