@@ -289,9 +289,7 @@ void PrecisionChoices::find_streams() {
       if (b->kind != BindingKind::op)
         continue;
       const ir::Op op = ir::op_of(*b);
-      const bool multiplies = op == ir::Op::conv1d || op == ir::Op::conv2d ||
-                              op == ir::Op::conv3d || op == ir::Op::conv_transpose ||
-                              op == ir::Op::matmul;
+      const bool multiplies = op == ir::Op::matmul || ir::convolves_floats(ir::op_info(op).images);
       const bool renames = op == ir::Op::reshape && is_multiplied[b->first_result];
       if ((multiplies && is_narrow_op(*b)) || renames)
         is_multiplied[function_.operands_of(*b)[0].index] = true;

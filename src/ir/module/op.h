@@ -64,12 +64,21 @@ enum class OpStorage : uint8_t {
 /// Which operands of an op are shapes; others are tensors.
 enum class OpShapes : uint8_t { none, second, rest, all }; // rest: all but the first
 
-/// In which layouts an op takes images, for LayOutImages.
+/// In which layouts an op takes images, for LayOutImages, and which ones convolve or pool them.
 enum class OpImages : uint8_t {
-  keeps,  // with channels second or last, and gives what it takes
-  both,   // it has a form for either
-  second, // with channels second alone, or it takes none
+  keeps,           // with channels second or last, and gives what it takes
+  convolves,       // floats; this and what follows up to `both` have a form for either layout
+  spreads,         // likewise, a transposed convolution
+  convolves_bytes, // likewise, of bytes, into sums
+  pools,           // by a window
+  both,            // something else
+  second,          // with channels second alone, or it takes none
 };
+
+/// Whether a convolution of floats is of that kind.
+inline bool convolves_floats(OpImages images) {
+  return images == OpImages::convolves || images == OpImages::spreads;
+}
 
 struct OpInfo {
   std::string_view name;

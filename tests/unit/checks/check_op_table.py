@@ -19,7 +19,8 @@ the columns' words mean stands at the enumerations in `src/ir/module/op.h`.
 - **operands**: how many; those beyond the least may be absent.
 - **attributes**: `name = default`; one of a list of words has the words behind it; `name` alone must be given.
 - **fuses**: how FuseOps takes it. **16 bits**: what ToMixedPrecision does. **zeros**: what it makes of zeros that a
-  bucket adds. **storage**: whose bytes its results are. **images**: in which layouts LayOutImages has it take them.
+  bucket adds. **storage**: whose bytes its results are. **images**: in which layouts LayOutImages has it take them, and
+  which ones convolve or pool them.
 """
 COLUMNS = ("ops", "operands", "results", "attributes", "fuses", "16 bits", "zeros", "storage", "images")
 

@@ -73,8 +73,7 @@ protected:
            count_unknown(type_of(binding.result()).dims) == 0))
         is_fixed_[binding.first_result] = true;
       if (binding.kind == BindingKind::op &&
-          (ir::op_of(binding) == Op::conv1d || ir::op_of(binding) == Op::conv2d ||
-           ir::op_of(binding) == Op::conv3d || ir::op_of(binding) == Op::conv_transpose)) {
+          ir::convolves_floats(ir::op_info(ir::op_of(binding)).images)) {
         const ValueId x = source().operands_of(binding)[0].value();
         if (codegen::is_laid_out(type_of(x).dtype, choice))
           has_convolutions_ = is_convolved_[x.index] = true;
@@ -98,9 +97,9 @@ protected:
         !is_convolved_[binding.first_result])
       return;
     const Op op = ir::op_of(binding);
+    const ir::OpImages images = ir::op_info(op).images;
     if (op == Op::concat || op == Op::resize ||
-        (ir::op_info(op).images != ir::OpImages::keeps && op != Op::max_pool2d &&
-         op != Op::avg_pool2d))
+        (images != ir::OpImages::keeps && images != ir::OpImages::pools))
       return;
     const bool pools = ir::op_info(op).pattern == ir::OpPattern::out_fusable;
     for (const Operand &operand : source().operands_of(binding))

@@ -84,17 +84,17 @@ private:
       return op == Op::concat   ? lay_out_parts(binding)
              : op == Op::resize ? lay_out_resize(binding)
                                 : lay_out_elementwise(binding);
+    case ir::OpImages::convolves:
+      return lay_out_convolution(binding);
+    case ir::OpImages::convolves_bytes:
+      return lay_out_bytes(binding);
+    case ir::OpImages::spreads:
+      return lay_out_transposed(binding);
+    case ir::OpImages::pools:
+      return lay_out_pool(binding);
     case ir::OpImages::both:
       break;
     }
-    if (op == Op::conv1d || op == Op::conv2d || op == Op::conv3d)
-      return lay_out_convolution(binding);
-    if (op == Op::conv_integer)
-      return lay_out_bytes(binding);
-    if (op == Op::conv_transpose)
-      return lay_out_transposed(binding);
-    if (op == Op::max_pool2d || op == Op::avg_pool2d)
-      return lay_out_pool(binding);
     if (op == Op::split)
       return lay_out_parts(binding);
     if (op == Op::reduce_mean || op == Op::reduce_sum || op == Op::reduce_max ||

@@ -79,7 +79,8 @@ private:
                           uses.only_reader(next->result()))
                         next = uses.only_reader(next->result());
                       return next->kind == ir::BindingKind::op &&
-                             images(*next) == ir::OpImages::both &&
+                             images(*next) != ir::OpImages::keeps &&
+                             images(*next) != ir::OpImages::second &&
                              ir::op_of(*next) != ir::Op::reshape &&
                              ir::op_of(*next) != ir::Op::slice;
                     });

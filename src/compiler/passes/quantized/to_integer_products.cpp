@@ -40,7 +40,7 @@ constexpr std::array kMoves = {Op::reshape,      Op::transpose, Op::slice,     O
 
 bool is_move(Op op) { return std::ranges::find(kMoves, op) != kMoves.end(); }
 
-bool is_convolution(Op op) { return op == Op::conv1d || op == Op::conv2d || op == Op::conv3d; }
+bool is_convolution(Op op) { return ir::op_info(op).images == ir::OpImages::convolves; }
 
 class IntegerProducts : public ir::FunctionCloner {
 public:
