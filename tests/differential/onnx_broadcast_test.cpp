@@ -451,3 +451,41 @@ TEST_CASE(
               .values == want);
   }
 }
+
+TEST_CASE(
+    "LayerNormalization and RMSNormalization: a scale and a bias that stretch to the tensor") {
+  // Rows of 4, in x [2, 3, 4], that have a mean of 0 and, with epsilon, a deviation of 1.
+  const Ints dims = {2, 3, 4};
+  Floats x;
+  for (int row = 0; row < 6; ++row)
+    for (float one : {1.0f, -1.0f, row % 2 ? 1.0f : -1.0f, row % 2 ? -1.0f : 1.0f})
+      x.push_back(one);
+  const double deviation = std::sqrt(1 + 1e-5);
+  for (const char *op : {"LayerNormalization", "RMSNormalization"})
+    for (int64_t axis : {-1, 1})
+      for (const auto &[scale, bias] : std::vector<std::pair<Ints, Ints>>{
+               {{1}, {4}}, {{4}, {1}}, {{3, 1}, {4}}, {{1, 4}, {3, 4}}, {{4}, {2, 1, 1}}, {{}, {}}})
+        for (bool named : {false, true}) {
+          std::vector<Given> given = {floats("x", dims, x), drawn("s", scale), drawn("b", bias)};
+          const bool moves = op[0] == 'L';
+          const Floats s = stretched(values_of(given[1]), scale, dims),
+                       b = stretched(values_of(given[2]), bias, dims);
+          std::vector<double> wanted;
+          for (size_t i = 0; i < x.size(); ++i)
+            wanted.push_back(double(x[i]) / deviation * double(s[i]) + (moves ? double(b[i]) : 0));
+          for (Given &one : given)
+            one.names.clear();
+          if (named)
+            for (Given &one : given)
+              one = own_names(one);
+          given.resize(moves ? 3 : 2);
+          INFO(op << " " << axis << " " << scale.size() << " " << bias.size() << " " << named);
+          check_close(run_model<float>(node(op,
+                                            moves ? std::vector<std::string>{"x", "s", "b"}
+                                                  : std::vector<std::string>{"x", "s"},
+                                            {"y"}, integer_attribute("axis", axis)),
+                                       given, {}, 23)
+                          .values,
+                      wanted, 1e-5);
+        }
+}

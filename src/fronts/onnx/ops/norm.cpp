@@ -137,18 +137,36 @@ void layer_norm(Call &c) {
   const bool is_last = axis + 1 == d.size(); // which is the axis of the op
   V flat = is_last ? x : c.reshape(x, {rows, columns});
   auto shaped = [&](V y) { return is_last ? y : c.reshape(y, d); };
-  const bool plain = (!c.has(1) || c.rank(c.value(1)) == d.size() - axis) &&
-                     (!c.has(2) || c.rank(c.value(2)) == d.size() - axis);
-  if (c.node.op == "RMSNormalization" || c.node.op == "SimplifiedLayerNormalization") {
-    const Dims own = d.from(axis);
-    V scale = c.has(1) ? c.reshape(c.broadcast(c.stretch(c.value(1), own), own), {columns}) : V();
-    return c.result(shaped(c.op(Op::rms_norm, {flat, scale}, {attr("epsilon", epsilon)})));
-  }
-  if (!plain)
-    return c.unsupported("a scale that stretches");
-  V scale = c.has(1) ? c.reshape(c.value(1), {columns}) : V(),
-    bias = c.has(2) ? c.reshape(c.value(2), {columns}) : V();
-  c.result(shaped(c.op(Op::layer_norm, {flat, scale, bias}, {attr("epsilon", epsilon)})), 0);
+  const Dims own = d.from(axis);
+  // What has dimensions outside of the norm's own is applied behind it, and so is what follows.
+  auto is_own = [&](V v) {
+    const Dims have = v.valid() ? c.dims(v) : Dims();
+    const size_t outer = have.size() - std::min(have.size(), own.size());
+    return std::all_of(have.begin(), have.begin() + ptrdiff_t(outer),
+                       [&](E e) { return c.known(e) == 1; });
+  };
+  auto flattened = [&](V v) {
+    if (!v.valid() || c.failed())
+      return v;
+    const Dims have = c.dims(v);
+    if (have.size() > own.size())
+      v = c.reshape(v, have.from(have.size() - own.size()));
+    return c.reshape(c.broadcast(c.stretch(v, own), own), {columns});
+  };
+  const bool is_rms = c.node.op != "LayerNormalization";
+  V scale = c.has(1) ? c.value(1) : V(), bias = !is_rms && c.has(2) ? c.value(2) : V();
+  const bool scaled = is_own(scale), moved = scaled && is_own(bias);
+  std::vector<V> operands = {flat, scaled ? flattened(scale) : V()};
+  if (!is_rms)
+    operands.push_back(moved ? flattened(bias) : V());
+  V y = shaped(c.op(is_rms ? Op::rms_norm : Op::layer_norm, operands, {attr("epsilon", epsilon)}));
+  if (!scaled)
+    y = c.binary(Op::mul, y, c.stretch(scale, d));
+  if (!moved && bias.valid())
+    y = c.binary(Op::add, y, c.stretch(bias, d));
+  c.result(y, 0);
+  if (is_rms && c.wants(1))
+    return c.unsupported("the inverse deviation as a result");
   if (!c.wants(1) && !c.wants(2))
     return;
   Dims kept = d.first(size_t(axis));
