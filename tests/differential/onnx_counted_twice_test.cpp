@@ -213,3 +213,33 @@ TEST_CASE("inputs without rows have no positions, no rows, no boxes, and sums of
           Ints{0});
   }
 }
+
+TEST_CASE(
+    "branches whose results have different shapes: by a count, and by the device's elements") {
+  const auto branch = [](const std::string &nodes) { return nodes + output("b", kF32, {}); };
+  const std::string none = branch(node("ConstantOfShape", {"nothing"}, {"b"}));
+  const std::string some =
+      branch(node("Compress", {"s", "mask"}, {"c"}, integer_attribute("axis", 0)) +
+             node("Neg", {"c"}, {"b"}));
+  const std::string count = node("NonZero", {"mask"}, {"p"}) + node("Size", {"p"}, {"size"}) +
+                            node("Greater", {"size", "one"}, {"go"});
+  const std::string most = node("ReduceMax", {"s"}, {"top"}, integer_attribute("keepdims", 0)) +
+                           node("Greater", {"top", "half"}, {"go"});
+  for (bool is_symbol : {false, true})
+    for (const std::string &condition : {count, most})
+      for (const Floats &scores : kScores) {
+        Floats wanted;
+        for (float one : above(scores, 0.5f))
+          wanted.push_back(-one);
+        if (condition == count && wanted.size() <= 1)
+          wanted.clear();
+        const auto y = run_model<float>(
+            node("Greater", {"s", "half"}, {"mask"}) + condition +
+                node("If", {"go"}, {"y"},
+                     graph_attribute("then_branch", some) + graph_attribute("else_branch", none)) +
+                integers("nothing", {0}) + integers("one", {1}),
+            {list("s", scores, is_symbol), scalar("half", 0.5f)});
+        CHECK(y.dims == Ints{int64_t(wanted.size())});
+        CHECK(y.values == wanted);
+      }
+}

@@ -126,6 +126,7 @@ struct Learnt {
   std::map<std::string, int64_t>
       dims{};                     // of the file's dimensions: the one number that each can be
   std::set<const Node *> waits{}; // nodes with results whose size the host must know
+  std::set<const Graph *> both{}; // of an If: both branches are computed, one is chosen
   size_t nodes = 0;               // and inputs that were looked at, from the first start on
   bool needs_sizes = false;       // sizes stand in tensors that the device computes
   bool reads_sizes = false;       // the host waits for those
@@ -211,6 +212,15 @@ public:
   /// Whether a node's results may stay at their upper bound, as far as is known.
   bool may_stay_counted(const Node &node) const;
   void set_counted(std::string_view name, const Counted &counted);
+
+  /// Of an If by its first branch: results of different shapes, of which the host chooses. To find
+  /// that starts the import anew.
+  bool takes_both(const Graph &first) const { return learnt_.both.count(&first) != 0; }
+  void take_both(const Graph &first) {
+    learnt_.both.insert(&first);
+    restart_ = true;
+    fail(Code::busy, "branches have results of different shapes");
+  }
 
   /// A tensor's elements; to read them in each turn counts as names and attributes do.
   Result<HostTensor> load(const TensorView &tensor);

@@ -61,6 +61,30 @@ Branch branch(Call &c, const Graph &graph) {
   return out;
 }
 
+/// yes where the condition, an expression, is not 0, else no: both are there, one behind the other,
+/// and the elements of one are gathered.
+V chosen(Call &c, E condition, V yes, V no) {
+  if (c.failed())
+    return {};
+  if (c.dtype(yes) != c.dtype(no) || c.rank(yes) != c.rank(no)) {
+    c.unsupported("branches whose results have different ranks or dtypes");
+    return {};
+  }
+  auto select = [&](E a, E b) {
+    return a == b ? a : c.w.exprs().make(ir::ExprKind::select, condition, a, b);
+  };
+  const Dims a = c.dims(yes), b = c.dims(no);
+  Dims dims;
+  for (size_t i = 0; i < a.size(); ++i)
+    dims.push_back(select(a[i], b[i]));
+  const E first = c.product(a);
+  V both = c.concat({c.reshape(yes, {first}), c.reshape(no, {c.product(b)})}, 0);
+  V at = c.op(Op::range, {c.w.shape({c.product(dims)})},
+              {attr("dtype", ir::DTypeLiteral(DType::i64))});
+  at = c.binary(Op::add, at, c.whole(select(c.constant(0), first)));
+  return c.reshape(c.gather(both, at, 0), dims);
+}
+
 void if_(Call &c) {
   const Graph *yes = graph_of(c, "then_branch"), *no = graph_of(c, "else_branch");
   const EntryPtr condition = c.required(0);
@@ -83,6 +107,17 @@ void if_(Call &c) {
     V v = c.value(0);
     operand = ir::Operand::of(c.rank(v) ? c.reshape(v, {}) : v);
   }
+  if (c.w.takes_both(*yes)) {
+    const E which =
+        operand.kind == ir::Operand::Kind::expr
+            ? operand.expr()
+            : c.w.count_on_host(c.reshape(c.cast(c.value(0), DType::i64), {c.constant(1)}),
+                                c.constant(1));
+    const auto first = c.w.inlined(*yes, {}), second = c.w.inlined(*no, {});
+    for (size_t i = 0; i < first.size() && i < second.size() && !c.failed(); ++i)
+      c.result(chosen(c, which, wide(c, *first[i]), wide(c, *second[i])), i);
+    return;
+  }
   const Branch first = branch(c, *yes), second = branch(c, *no);
   std::vector<ir::TypeId> types;
   bool alike = first.results.size() == second.results.size();
@@ -93,7 +128,8 @@ void if_(Call &c) {
   if (!c.failed() && !alike) {
     if (operand.kind == ir::Operand::Kind::expr)
       c.w.need_constant(operand.expr());
-    c.unsupported("branches whose results have different shapes");
+    if (!c.failed())
+      c.w.take_both(*yes);
   }
   if (c.failed())
     return;
