@@ -90,6 +90,10 @@ constexpr Case kCases[] = {
      "  %d = reshape(%c) {shape = [2, 32, 24, 9, 1]}\n  %t = shape [2, 32, 24, 9, 2]\n"
      "  %e = broadcast_to(%d, %t)\n  %y = reshape(%e) {shape = [2, 32, 24, 18]}",
      "reshape, for the function's result"},
+    {"pixels stretched", "", "tensor<[2, 16, 8, 9], f16>",
+     "%a = sign(%i)\n  %q = neg(%p)\n  %s = shape [2, 16, 8, 9]\n  %b = broadcast_to(%q, %s)\n"
+     "  %c = sub(%a, %b)\n  %y = max_pool2d(%c) {kernel = [1, 1]}",
+     "max_pool2d, for the function's result"},
     {"columns chosen", "", "tensor<[2, 16, 8, 4], f16>",
      "%j = range() {length = 4, start = 1, step = 2, dtype = i64}\n  %y = gather(%i, %j) {axis = "
      "3}",

@@ -115,6 +115,8 @@ private:
       return lay_out_slice(binding);
     if (op == Op::gather)
       return lay_out_gather(binding);
+    if (op == Op::broadcast_to)
+      return lay_out_stretch(binding);
     return false;
   }
 
@@ -365,6 +367,21 @@ private:
       axis = last_axis(*d, rank_of(x));
     }
     return append(binding, {Operand::of(last_[x.index])}, {{"axes", axes}});
+  }
+
+  /// Pixels that are stretched over images, for an op that reads these beside what is laid out.
+  bool lay_out_stretch(const Binding &binding) {
+    const ValueId x = source().operands_of(binding)[0].value(), y = binding.result();
+    const Binding *reader = uses_.only_reader(y);
+    if (!is_image(x) || !is_pixel(x) || !is_image(y) || rank_of(x) != rank_of(y) || !reader ||
+        reader->kind != BindingKind::op ||
+        ir::op_info(ir::op_of(*reader)).images != ir::OpImages::keeps ||
+        std::ranges::none_of(source().operands_of(*reader), [&](const Operand &other) {
+          return other.kind == Operand::Kind::value && is_laid_out(other.value());
+        }))
+      return false;
+    return append(binding, {Operand::of(to_last(x, binding.location)),
+                            Operand::of(shape_of(dims_last(type_of(y).dims), binding.location))});
   }
 
   /// With one index for each place along the axis.
