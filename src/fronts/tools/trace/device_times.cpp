@@ -116,8 +116,12 @@ std::string tensor_in(const std::string &operands) {
 NodeNames names_of(const Model &model) {
   NodeNames names{model.source(), {}, model.onnx_inputs().nodes, {}, {}, {}};
   if (model.module())
-    each_op(*model.module(), [&](uint32_t, const std::string &value, const std::string &op,
-                                 const std::string &) { names.ops.emplace(value, op); });
+    each_op(*model.module(), [&](uint32_t line, const std::string &value, const std::string &op,
+                                 const std::string &) {
+      names.ops.emplace(value, op);
+      if (const auto found = names.places.find(value); found != names.places.end())
+        names.places_of_lines[line] = found->second; // also of what passes made of it
+    });
   names.plan_reports = [&model](const Symbols &symbols) { return model.plan_reports(symbols); };
   return names;
 }
@@ -207,10 +211,10 @@ TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::str
   const auto named = names_.ops_of_lines.find(line);
   const bool fused = step.rfind("fused_", 0) == 0;
   const auto place = [&]() -> std::string {
-    if (const auto found = names_.places_of_lines.find(line); found != names_.places_of_lines.end())
-      return found->second;
     if (const auto found = names_.places.find(value.substr(std::min<size_t>(1, value.size())));
         found != names_.places.end())
+      return found->second;
+    if (const auto found = names_.places_of_lines.find(line); found != names_.places_of_lines.end())
       return found->second;
     return names_.source + ":" + (line ? std::to_string(line) : std::string("generated"));
   };

@@ -39,7 +39,8 @@ struct NodeNames {
   std::string source;                        // its file
   std::map<std::string, std::string> ops;    // by value: "softmax" of "x"; of a pack: none
   std::map<std::string, std::string> places; // by value: nodes of an ONNX file
-  /// Of a language model, whose functions have values alike: by line of the module.
+  /// By line of the module: of a language model, whose functions have values alike, and of what
+  /// passes make of an ONNX file's nodes.
   std::map<uint32_t, std::string> ops_of_lines, places_of_lines;
   /// A list of reports of plans as JSON, with operations at these values of symbols.
   std::function<nlohmann::json(const Symbols &)> plan_reports;
