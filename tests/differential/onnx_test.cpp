@@ -298,6 +298,44 @@ TEST_CASE("norms of sums add 1e-12 where nothing else is said") {
               {want, -want}, 1e-6);
 }
 
+TEST_CASE(
+    "QLinearAveragePool and QLinearWhere: floats between bytes, with channels second and last") {
+  const std::vector<uint8_t> x = {3, 9, 27, 81, 200, 250}, two = {2}, one = {1};
+  // 0.5 (x - 2) is 0.5, 3.5, 12.5 and 39.5, 99, 124: averages of the first alone, as nothing stands
+  // before it, and of the others; by 0.75, and 1 more.
+  std::vector<double> expected;
+  for (double mean : {0.5, 39.5, (3.5 + 12.5) / 2, (99.0 + 124) / 2})
+    expected.push_back(std::nearbyint(mean / 0.75) + 1);
+  const Given scale = weight(floats("s", {}, {0.5f})), zero = weight({"z", kU8, {}, raw(two)}),
+              y_scale = weight(floats("t", {}, {0.75f})), y_zero = weight({"f", kU8, {}, raw(one)});
+  const std::string window = integers_attribute("kernel_shape", {2}) +
+                             integers_attribute("strides", {2}) +
+                             integers_attribute("pads", {1, 0});
+  const auto second =
+      run<uint8_t>(microsoft_node("QLinearAveragePool", {"x", "s", "z", "t", "f"}, {"y"}, window),
+                   {{"x", kU8, {1, 2, 3}, raw(x)}, scale, zero, y_scale, y_zero});
+  CHECK(std::vector<double>{double(second[0]), double(second[2]), double(second[1]),
+                            double(second[3])} == expected);
+  const std::vector<uint8_t> turned = {3, 81, 9, 200, 27, 250};
+  const auto last =
+      run<uint8_t>(microsoft_node("QLinearAveragePool", {"x", "s", "z", "t", "f"}, {"y"},
+                                  window + integer_attribute("channels_last", 1)),
+                   {{"x", kU8, {1, 3, 2}, raw(turned)}, scale, zero, y_scale, y_zero});
+  CHECK(std::vector<double>(last.begin(), last.end()) == expected);
+
+  const std::vector<uint8_t> which = {1, 0}, b = {11};
+  const auto chosen = run<uint8_t>(
+      microsoft_node("QLinearWhere", {"w", "x", "s", "z", "b", "t", "f", "s", "f"}, {"y"}),
+      {{"w", kBool, {2}, raw(which)},
+       {"x", kU8, {2}, raw(std::vector<uint8_t>{6, 8})},
+       {"b", kU8, {1}, raw(b)},
+       scale,
+       zero,
+       y_scale,
+       y_zero});
+  CHECK(chosen == std::vector<uint8_t>{5, 16}); // 0.5 (6 - 2) / 0.5 + 1, 0.75 (11 - 1) / 0.5 + 1
+}
+
 TEST_CASE("products of integers with vectors, as matrices of one row or column") {
   const std::vector<int64_t> m = {1, 2, 3, int64_t(1) << 40, 5, 6}, v = {7, -8, 9}, w = {2, -1};
   const Given matrix{"m", kI64, {2, 3}, raw(m)}, right{"v", kI64, {3}, raw(v)},

@@ -157,6 +157,8 @@ struct PoolWindow {
 };
 /// Positions of the largest elements of x's windows, i64 of dimensions `y`.
 V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
+/// The averages of an image, by the attributes of AveragePool that the node has.
+V averages(Call &c, V image);
 
 /// The tensor of a value that is to be one, of the dtype that it is held as.
 V wide(Call &c, Entry &entry);

@@ -324,58 +324,62 @@ V pool(Call &c, Op op, V x, const Ints &kernel, const Window &win, bool count_pa
   return c.failed() ? V() : c.reshape(columns, {d[0], d[1], c.dims(columns)[2], s[2], s[3]});
 }
 
-void pooling(Call &c) {
-  V x = c.value(0);
-  if (c.failed())
-    return;
+/// Of a pool over x.
+Ints pool_kernel(Call &c, V x) {
   const Ints kernel = c.integers("kernel_shape", {});
-  if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
-    return c.unsupported("a pool of other than one to three dimensions");
-  const bool largest = c.node.op == "MaxPool", average = c.node.op == "AveragePool";
-  if (largest)
-    c.ignore({"storage_order"}); // of the positions, whose maker reads it
-  V fill;                        // beside the image; positions are those of an image without it
-  if (!c.wants(1))
-    fill = c.like(x, !largest                  ? 0
-                     : is_real(c.dtype(x))     ? -INFINITY
-                     : c.dtype(x) == DType::i8 ? -128
-                                               : 0);
-  const V image = x;
+  if (!c.failed() && (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2))
+    c.unsupported("a pool of other than one to three dimensions");
+  return kernel;
+}
+
+Window pool_window(Call &c, V &x, const Ints &kernel, V fill) {
   Window win = window_of(c, x, kernel, fill);
   const std::string automatic = auto_pad_of(c);
   if (automatic != "NOTSET" && automatic != "VALID")
     win.ceil = false;
-  if (c.node.op == "LpPool") {
-    const int64_t p = c.integer("p", 2);
-    double size = 1;
-    for (int64_t k : kernel)
-      size *= double(k);
-    V absolute = c.op(Op::abs, {x});
-    V power = p == 1   ? absolute
-              : p == 2 ? c.binary(Op::mul, x, x)
-                       : c.binary(Op::pow, absolute, c.like(x, double(p)));
-    V mean = pool(c, Op::avg_pool2d, power, kernel, win, true);
-    V sum = c.binary(Op::mul, mean, c.like(mean, size));
-    if (win.ceil)
-      return c.unsupported("a pool of powers with ceil_mode");
-    return c.result(p == 1   ? sum
-                    : p == 2 ? c.op(Op::sqrt, {sum})
-                             : c.binary(Op::pow, sum, c.like(sum, 1.0 / double(p))));
-  }
-  const bool padded_here = average && x != image;
-  const bool count_pad = c.integer("count_include_pad", 0) != 0;
-  V y =
-      pool(c, largest ? Op::max_pool2d : Op::avg_pool2d, x, kernel, win, count_pad || padded_here);
-  if (padded_here && !count_pad && !c.failed()) { // by how much of each window is the image's
-    Dims one = c.dims(image);
-    one[0] = one[1] = c.constant(1);
-    V inside = c.broadcast(c.like(x, 1), one);
-    win = window_of(c, inside, kernel, fill);
-    y = c.binary(Op::div, y, pool(c, Op::avg_pool2d, inside, kernel, win, true));
-  }
+  return win;
+}
+
+void max_pool(Call &c) {
+  V x = c.value(0);
+  const Ints kernel = pool_kernel(c, x);
+  if (c.failed())
+    return;
+  c.ignore({"storage_order"}); // of the positions, whose maker reads it
+  V fill;                      // beside the image; positions are those of an image without it
+  if (!c.wants(1))
+    fill = c.like(x, is_real(c.dtype(x)) ? -INFINITY : c.dtype(x) == DType::i8 ? -128 : 0);
+  const Window win = pool_window(c, x, kernel, fill);
+  V y = pool(c, Op::max_pool2d, x, kernel, win, false);
   c.result(y);
   if (c.wants(1))
     c.result(pool_positions(c, x, c.dims(y), {kernel, win.strides, win.dilation, win.before}), 1);
+}
+
+void average_pool(Call &c) { c.result(averages(c, c.value(0))); }
+
+/// The root of sums of powers.
+void lp_pool(Call &c) {
+  V x = c.value(0);
+  const Ints kernel = pool_kernel(c, x);
+  if (c.failed())
+    return;
+  const int64_t p = c.integer("p", 2);
+  double size = 1;
+  for (int64_t k : kernel)
+    size *= double(k);
+  const Window win = pool_window(c, x, kernel, c.like(x, 0));
+  if (win.ceil)
+    return c.unsupported("a pool of powers with ceil_mode");
+  V absolute = c.op(Op::abs, {x});
+  V power = p == 1   ? absolute
+            : p == 2 ? c.binary(Op::mul, x, x)
+                     : c.binary(Op::pow, absolute, c.like(x, double(p)));
+  V mean = pool(c, Op::avg_pool2d, power, kernel, win, true);
+  V sum = c.binary(Op::mul, mean, c.like(mean, size));
+  c.result(p == 1   ? sum
+           : p == 2 ? c.op(Op::sqrt, {sum})
+                    : c.binary(Op::pow, sum, c.like(sum, 1.0 / double(p))));
 }
 
 void global_pool(Call &c) {
@@ -413,13 +417,32 @@ void local_response(Call &c) {
 
 } // namespace
 
+V averages(Call &c, V image) {
+  const Ints kernel = pool_kernel(c, image);
+  if (c.failed())
+    return {};
+  V x = image, fill = c.like(x, 0);
+  Window win = pool_window(c, x, kernel, fill);
+  const bool padded_here = x != image, count_pad = c.integer("count_include_pad", 0) != 0;
+  V y = pool(c, Op::avg_pool2d, x, kernel, win, count_pad || padded_here);
+  if (!padded_here || count_pad || c.failed())
+    return y;
+  Dims one = c.dims(image); // by how much of each window is the image's
+  one[0] = one[1] = c.constant(1);
+  V inside = c.broadcast(c.like(x, 1), one);
+  win = window_of(c, inside, kernel, fill);
+  return c.binary(Op::div, y, pool(c, Op::avg_pool2d, inside, kernel, win, true));
+}
+
 void add_windows(HandlerTable &table) {
   table["Conv"] = convolution;
   table["ConvInteger"] = convolution_integer;
   table["QLinearConv"] = qlinear_convolution;
   table["ConvTranspose"] = transposed_convolution;
   table["Col2Im"] = col_to_image;
-  table["MaxPool"] = table["AveragePool"] = table["LpPool"] = pooling;
+  table["MaxPool"] = max_pool;
+  table["AveragePool"] = average_pool;
+  table["LpPool"] = lp_pool;
   table["GlobalAveragePool"] = table["GlobalMaxPool"] = table["GlobalLpPool"] = global_pool;
   table["LRN"] = local_response;
 }

@@ -90,6 +90,28 @@ void global_average(Call &c) {
   output(c, c.reduce(Op::reduce_mean, x, axes, true), 3);
 }
 
+void qlinear_average(Call &c) {
+  V x = dequantized(c, 0);
+  const bool last = c.integer("channels_last", 0) != 0;
+  if (c.failed() || c.rank(x) < 3)
+    return c.unsupported("an image without axes");
+  Ints first = {0, int64_t(c.rank(x)) - 1}, back = {0};
+  for (size_t i = 1; i + 1 < c.rank(x); ++i)
+    first.push_back(int64_t(i)), back.push_back(int64_t(i) + 1);
+  back.push_back(1);
+  V y = averages(c, last ? c.transpose(x, first) : x), zero = c.value(4);
+  y = c.binary(Op::div, last ? c.transpose(y, back) : y, c.value(3));
+  if (zero.valid()) // before it is rounded, as there
+    y = c.binary(Op::add, y, real(c, zero));
+  c.result(quantize(c, y, c.like(y, 1), {}, c.dtype(c.value(0))));
+}
+
+void qlinear_where(Call &c) {
+  V condition = c.value(0), a = dequantized(c, 1), b = dequantized(c, 4);
+  c.spread({&condition, &a, &b});
+  output(c, c.op(Op::where, {condition, a, b}), 7, 1);
+}
+
 void qlinear_concat(Call &c) {
   std::vector<V> parts;
   for (size_t i = 2; i + 2 < c.input_count(); i += 3)
@@ -164,7 +186,9 @@ void add_microsoft_integers(HandlerTable &table) {
   table["QLinearLeakyRelu"] = leaky_relu;
   table["QLinearSoftmax"] = qlinear_softmax;
   table["QLinearGlobalAveragePool"] = global_average;
+  table["QLinearAveragePool"] = qlinear_average;
   table["QLinearConcat"] = qlinear_concat;
+  table["QLinearWhere"] = qlinear_where;
   table["DynamicQuantizeLSTM"] = lstm;
 }
 
