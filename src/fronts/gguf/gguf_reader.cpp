@@ -2,6 +2,7 @@
 #include "fronts/gguf/reader.h"
 
 #include "base/checked_math.h"
+#include "base/first_bytes.h"
 
 #include <bit>
 #include <cstring>
@@ -191,8 +192,10 @@ Status Reader::place(Tensor &tensor, uint64_t offset) const {
 Status Reader::read(File &file, bool is_first, File &keys_of_part) {
   uint32_t version = 0;
   uint64_t tensor_count = 0, key_count = 0;
-  if (bytes_.substr(0, 4) != "GGUF")
-    return error("it does not begin with GGUF");
+  if (bytes_.substr(0, 4) != "GGUF") {
+    const std::string what(told_by_first_bytes(bytes_));
+    return error("it does not begin with GGUF" + (what.empty() ? what : "; it is " + what));
+  }
   at_ = 4;
   CUGRT_TRY(number(version, "its header"));
   if (version != 2 && version != 3)

@@ -1,6 +1,7 @@
 // A file to a verified module: one try for all values of the symbols, and one for the shapes given.
 #include "fronts/onnx/import.h"
 
+#include "base/first_bytes.h"
 #include "base/path.h"
 #include "fronts/onnx/importer.h"
 #include "ir/text/text.h"
@@ -75,6 +76,10 @@ Result<std::vector<std::string>> input_names(const std::string &path) {
 Result<Imported> import_file(const std::string &path, const Options &options) {
   CUGRT_ASSIGN(MappedFile mapped, MappedFile::open(path));
   const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  if (const std::string_view what = told_by_first_bytes(file->bytes());
+      !what.empty() && !what.starts_with("an ONNX"))
+    return Status::error(Code::parse_error,
+                         "'" + path + "' is no ONNX model; it is " + std::string(what));
   auto imported = import_bytes(file->bytes(), folder_of(path), options);
   if (!imported.ok())
     return imported.take_status().in("'" + path + "'");

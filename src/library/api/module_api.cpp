@@ -1,5 +1,6 @@
 // Modules of the C ABI: parsing, printing, passes, plan reports.
 #include "base/file.h"
+#include "base/first_bytes.h"
 #include "base/source_errors.h"
 #include "compiler/passes/pass.h"
 #include "device/api/entries.h"
@@ -37,7 +38,7 @@ Status import_module(const char *path, const cugrt_import_options &options, cugr
 
 /// The file's first bytes; fewer, or none, where it has no more or cannot be read.
 std::string first_bytes(const char *path) {
-  std::string begin(std::string_view(CUGRT_PACK_MAGIC).size(), '\0');
+  std::string begin(16, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<size_t>(file.gcount()));
@@ -50,19 +51,11 @@ cugrt_status *module_load(const char *path, cugrt_module **module) {
     const std::string begin = first_bytes(path), name = "'" + std::string(path) + "'";
     if (begins_as_importable(begin))
       return import_module(path, cugrt_import_options{}, module);
-    if (begin == CUGRT_PACK_MAGIC)
+    if (begin.substr(0, std::string_view(CUGRT_PACK_MAGIC).size()) == CUGRT_PACK_MAGIC)
       return Status::error(Code::invalid_argument, name + " is a pack: pack_load opens it");
-    if (begin.substr(0, 4) == "GGUF")
-      return Status::error(Code::invalid_argument,
-                           name + " is a language model, which libcugrt-llm opens");
-    if (begin.substr(0, 4) == "PK\x03\x04")
-      return Status::error(Code::invalid_argument,
-                           name + " is a zip archive, as torch.export saves programs: python -m "
-                                  "cugrt run MODEL.pt2 runs one where torch and apache-tvm are");
-    if (begin.substr(0, 1) == "{")
-      return Status::error(Code::invalid_argument,
-                           name + " is JSON, as TVM saves Relax modules: python -m cugrt import "
-                                  "MODULE.json -o MODEL.cugrt makes a module of it");
+    if (const std::string_view what = told_by_first_bytes(begin);
+        !what.empty() && begin.substr(0, 6) != "cugrt ")
+      return Status::error(Code::invalid_argument, name + " is " + std::string(what));
     CUGRT_ASSIGN(std::string text, read_file(path, ir::kMaxTextBytes));
     return make_module(text, path, std::filesystem::path(path).parent_path().string(), module);
   });

@@ -5,6 +5,7 @@
 #include "base/diagnostics.h"
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/first_bytes.h"
 #include "base/source_errors.h"
 #include "base/status.h"
 #include "support/temporary_folder.h"
@@ -227,4 +228,26 @@ TEST_CASE("writing replaces files only, and follows a symbolic link to one") {
   for (const auto &item : std::filesystem::directory_iterator(folder.path))
     left += item.exists() || item.is_symlink();
   CHECK(left == 6); // nothing written aside stays
+}
+
+TEST_CASE(
+    "what a file is by its first bytes, whatever the length in a safetensors file begins with") {
+  using namespace std::string_literals;
+  const auto told = [](const std::string &bytes) {
+    return std::string(told_by_first_bytes(bytes));
+  };
+  for (const char length : "\b{\x80"s)
+    CHECK(told(length + "\0\0\0\0\0\0\0{\"w\""s).starts_with("safetensors"));
+  for (const auto &[bytes, what] :
+       std::vector<std::pair<std::string, std::string>>{{"GGUF\3\0\0\0"s, "generate"},
+                                                        {"cugrtpak\0"s, "pack"},
+                                                        {"cugrt 1\n"s, "text"},
+                                                        {"PK\3\4"s, "pt2"},
+                                                        {"{\"a\": 1}"s, "Relax"},
+                                                        {"\x93NUMPY\1"s, "--input"},
+                                                        {"\b\n\22\7pytorch"s, "ONNX model"},
+                                                        {"\x1c\0\0\0TFL3"s, "TensorFlow Lite"}})
+    CHECK(told(bytes).find(what) != std::string::npos);
+  for (const std::string &bytes : {""s, "hello"s, "GGU"s, "\x93NUM"s})
+    CHECK(told(bytes).empty());
 }

@@ -3,6 +3,7 @@
 #include "npy.h"
 
 #include "base/file.h"
+#include "base/first_bytes.h"
 #include "dtypes.h"
 
 #include <cugrt/cugrt.h>
@@ -144,8 +145,14 @@ private:
 
 std::string read_header(const std::string &path, std::ifstream &file) {
   unsigned char magic[8];
-  if (!file.read(reinterpret_cast<char *>(magic), 8) || std::memcmp(magic, "\x93NUMPY", 6) != 0)
-    throw std::runtime_error("'" + path + "' is not a .npy file");
+  if (!file.read(reinterpret_cast<char *>(magic), 8) || std::memcmp(magic, "\x93NUMPY", 6) != 0) {
+    char more[8] = {};
+    file.read(more, 8);
+    const std::string what(cugrt::told_by_first_bytes(
+        std::string(reinterpret_cast<char *>(magic), 8) + std::string(more, 8)));
+    throw std::runtime_error("'" + path + "' is not a .npy file" +
+                             (what.empty() ? what : "; it is " + what));
+  }
   size_t length_bytes = magic[6] == 1 ? 2 : 4;
   unsigned char raw[4] = {};
   file.read(reinterpret_cast<char *>(raw), static_cast<std::streamsize>(length_bytes));
