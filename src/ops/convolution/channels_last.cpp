@@ -14,8 +14,8 @@ constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthByte
 // So few channels of f16 are copied by half a run, so that two taps are in eight elements of k.
 constexpr int64_t kHalfRun = 4;
 // Of a group of y: of fewer most of a tile would be empty, which only costs less than to copy an
-// image that has channels last already. Half as many do where LayOutImages joins no groups, and as
-// an image is read that is no pixel.
+// image that has channels last already. Half as many do where LayOutImages joins no groups, and of
+// an image of few channels, such as a network's own, that is no pixel.
 constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
@@ -92,7 +92,8 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
   bool joins = false; // groups that LayOutImages may join have more channels then
   for (int64_t count = 2; count <= kMostGroupsJoined; ++count)
     joins = joins || groups % count == 0;
-  const int64_t fewest = joins || is_pixel ? kFewestToLayOut : kFewestToLayOut / 2;
+  const bool is_many = joins || is_pixel || (groups == 1 && channels > kHalfRun);
+  const int64_t fewest = is_many ? kFewestToLayOut : kFewestToLayOut / 2;
   if ((out_channels / groups < fewest && (groups > 1 || is_copied || is_pixel)) ||
       (is_volume && *std::max_element(sizes.begin() + 2, sizes.end()) > kMostSide))
     return {};
