@@ -35,7 +35,7 @@ Status MemoryBudget::try_take(HeldFor use, uint64_t bytes) {
           std::to_string(bytes) + " bytes of " + kUses[size_t(use)] + ": its sessions hold " +
           text(HeldFor::arenas) + " of arenas, " + text(HeldFor::weights) + " of weights, " +
           text(HeldFor::results) + " of results and " + text(HeldFor::buffers) +
-          " of buffers; a budget of " + std::to_string(held + bytes) + " bytes would do");
+          " of buffers; with these it would hold " + std::to_string(held + bytes) + " bytes");
 }
 
 void MemoryBudget::give(HeldFor use, uint64_t bytes) noexcept {
