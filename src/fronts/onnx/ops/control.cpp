@@ -22,16 +22,6 @@ V wide(Call &c, Entry &entry) {
   return c.w.device(entry);
 }
 
-V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
-  std::vector<V> wide;
-  for (V v : parts) {
-    Dims d = c.dims(v);
-    d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
-    wide.push_back(c.reshape(v, d));
-  }
-  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
-}
-
 namespace {
 
 const Graph *graph_of(Call &c, std::string_view name) {

@@ -6,6 +6,16 @@
 
 namespace cugrt::onnx {
 
+V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
+  std::vector<V> wide;
+  for (V v : parts) {
+    Dims d = c.dims(v);
+    d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
+    wide.push_back(c.reshape(v, d));
+  }
+  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
+}
+
 namespace {
 
 /// Each node that changes a sequence makes another list.
