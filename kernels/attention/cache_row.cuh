@@ -9,9 +9,9 @@
 
 // Less than 0: nowhere. `lengths` may be null.
 template <class Id>
-__device__ __forceinline__ long long
-cache_position(const Id *positions, const Id *lengths, const cugrt_symbol<Id> &position,
-               long long row, long long each, long long capacity) {
+__device__ __forceinline__ long long cache_position(const Id *positions, const Id *lengths,
+                                                    const cugrt_symbol<Id> &position, long long row,
+                                                    long long each, long long capacity) {
   const long long sequence = row / each, at = positions[sequence] + row % each;
   if (capacity <= 0 || (lengths && at >= lengths[sequence]))
     return -1;

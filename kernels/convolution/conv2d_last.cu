@@ -20,9 +20,9 @@
 // WITH_128x128 and so on each those that are launched; TF32, with WITH_MMA of f32, whose factors
 // are rounded; LARGE, with WITH_MMA of images, whose kernels may then have any size; RUN, elements
 // of a copy or a thread's channels; WHOLE_STEPS where a group of x has a multiple of the channels
-// that a step takes of k; CHANNEL_RANGE (last_depth.cuh); RESULT_SECOND, but for depthwise ones: y is [batch, out_channels, out_height, out_width]; SPLIT where blocks
-// share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a tile's each,
-// and splits.
+// that a step takes of k; CHANNEL_RANGE (last_depth.cuh); RESULT_SECOND, but for depthwise ones: y
+// is [batch, out_channels, out_height, out_width]; SPLIT where blocks share out a tile's steps:
+// parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
 
 #include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"

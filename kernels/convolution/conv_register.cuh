@@ -24,7 +24,8 @@ __device__ __forceinline__ void convolve_in_registers(CONVOLUTION_PARAMETERS) {
   for (int p = 0; p < kernel_d; ++p)
     for (int r = 0; r < kernel_h; ++r)
       for (int q = 0; q < kernel_w; ++q, tap <<= 1) {
-        const int plane = window.front + p * int(dilation_d), row = window.top + r * int(dilation_h);
+        const int plane = window.front + p * int(dilation_d),
+                  row = window.top + r * int(dilation_h);
         const int column = window.left + q * int(dilation_w);
         if (pixel < n && plane >= 0 && plane < size_d && row >= 0 && row < size_h && column >= 0 &&
             column < size_w)
@@ -50,8 +51,7 @@ __device__ __forceinline__ void convolve_in_registers(CONVOLUTION_PARAMETERS) {
     const unsigned column = first_column + Tile::column();
     const Acc more = BIAS_AT(channel);
     auto index = [&](unsigned of) {
-      return ((long long)(of / out_volume) * out_channels + channel) * out_volume +
-             of % out_volume;
+      return ((long long)(of / out_volume) * out_channels + channel) * out_volume + of % out_volume;
     };
     if (whole && column < n) {
       const long long first = index(column);

@@ -1,9 +1,9 @@
 // Transposed convolution in tiles of registers (register_tile.cuh): part of conv_transpose.cu.
 //
 // Along a dimension, element o of y is given to by those taps whose reach, tap times dilation, is
-// o + pad modulo the stride: elements of y whose remainders are the same, a phase, have their taps in
-// common. A block computes pixels of one phase; the phase's taps are its rows of k, so that nothing
-// is multiplied for taps that give to others.
+// o + pad modulo the stride: elements of y whose remainders are the same, a phase, have their taps
+// in common. A block computes pixels of one phase; the phase's taps are its rows of k, so that
+// nothing is multiplied for taps that give to others.
 //
 //   stride 2, 4 taps     o + pad:  0 1 2 3 4 5 ..      phase 0: taps 0 and 2
 //                        phase:    0 1 0 1 0 1         phase 1: taps 1 and 3
@@ -42,16 +42,18 @@ __device__ __forceinline__ void transpose_convolve_in_registers(CONVOLUTION_PARA
   const unsigned phases = unsigned(stride_d) * unsigned(stride_h) * unsigned(stride_w);
   const unsigned number = blockIdx.x / across / down % phases;
   const unsigned group = blockIdx.x / across / down / phases;
-  const Phase d = phase_of(number / unsigned(stride_w) / unsigned(stride_h), stride_d, pad_d, out_d);
-  const Phase h = phase_of(number / unsigned(stride_w) % unsigned(stride_h), stride_h, pad_h, out_h);
+  const Phase d =
+      phase_of(number / unsigned(stride_w) / unsigned(stride_h), stride_d, pad_d, out_d);
+  const Phase h =
+      phase_of(number / unsigned(stride_w) % unsigned(stride_h), stride_h, pad_h, out_h);
   const Phase v = phase_of(number % unsigned(stride_w), stride_w, pad_w, out_w);
   const unsigned volume = unsigned(d.count) * unsigned(h.count) * unsigned(v.count);
   const unsigned n = unsigned(batch) * volume;
   if (first_column >= n)
     return; // the whole block
 
-  // Tap number t along each dimension, and the element of x that it takes from for the phase's first
-  // element of y; that moves on by one with each further element.
+  // Tap number t along each dimension, and the element of x that it takes from for the phase's
+  // first element of y; that moves on by one with each further element.
   auto giver = [](const Phase &of, int t, long long dilation, long long stride, long long pad) {
     return (of.first + int(pad) - t * int(dilation)) / int(stride);
   };

@@ -4,8 +4,8 @@
 //   x: [batch, channels, size..]     y: [batch, out_channels, out..]
 #pragma once
 
-// One entry for each dimension, outermost first: SIDES(long long stride) is long long stride_d, long
-// long stride_h, long long stride_w.
+// One entry for each dimension, outermost first: SIDES(long long stride) is long long stride_d,
+// long long stride_h, long long stride_w.
 #define SIDES(name) name##_d, name##_h, name##_w
 
 // Of kernels over floats; T, OUT, BIAS_PARAMETER and FUSED_PARAMETERS are theirs.

@@ -11,8 +11,8 @@ namespace op {
 
 using namespace comparison;
 
-// a / b within two units in the last place, without the branch to a slow path that an exact quotient
-// has. For functions that round in between anyway.
+// a / b within two units in the last place, without the branch to a slow path that an exact
+// quotient has. For functions that round in between anyway.
 __device__ __forceinline__ float quotient(float a, float b) {
   float q;
   asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(a), "f"(b));

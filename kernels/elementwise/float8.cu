@@ -1,6 +1,6 @@
 // y [count]: x rounded to a float of 8 bits, to the nearest one and of two as near ones to the even
-// one, which stays an f32 here. Sources: "FP8 Formats for Deep Learning" (Micikevicius et al., 2022)
-// and ONNX's table of casts to floats of 8 bits.
+// one, which stays an f32 here. Sources: "FP8 Formats for Deep Learning" (Micikevicius et al.,
+// 2022) and ONNX's table of casts to floats of 8 bits.
 //
 //   FRACTION   bits behind the point; LEAST: the exponent of the smallest normal number
 //   LARGEST    the largest number

@@ -69,8 +69,8 @@ extern "C" __global__ void gather_elements(PARAMETERS) {
     Vector<T> vector;
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e)
-      vector.element[e] = from[Index(from_either_end(run.element[e], axis)) * Index(inner) +
-                               (inner == 1 ? 0 : e)];
+      vector.element[e] =
+          from[Index(from_either_end(run.element[e], axis)) * Index(inner) + (inner == 1 ? 0 : e)];
     store_vector(y, p, vector);
   }
 }

@@ -11,8 +11,8 @@
 //
 // Options: BYTES without REDUCE (bytes.cuh); with it its operation, add, mul, maximum or minimum,
 // on elements of 2, 4 or 8 bytes of number.cuh; WIDE_IDS for indices of i64 (i32 otherwise);
-// MAX_RANK 4 or 8; AXIS and LAST, the last dimension, of scatter_elements; those of vectors.cuh without REDUCE; that of
-// assume.cuh.
+// MAX_RANK 4 or 8; AXIS and LAST, the last dimension, of scatter_elements; those of vectors.cuh
+// without REDUCE; that of assume.cuh.
 
 #include "shared/assume.cuh"
 #include "shared/dimensions.cuh"

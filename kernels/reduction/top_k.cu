@@ -1,8 +1,8 @@
 // The k largest elements (with SMALLEST, the smallest) along one axis of x: [outer, axis, inner],
 // in order, and their positions; values and positions: [outer, k, inner].
 //
-// A NaN is larger than any number: first of the largest, last of the smallest. Of equal elements the
-// first comes first. One block a line.
+// A NaN is larger than any number: first of the largest, last of the smallest. Of equal elements
+// the first comes first. One block a line.
 //
 //   entry          threads   takes
 //   top_k_warp     32        lines of at most 256 elements of at most four bytes

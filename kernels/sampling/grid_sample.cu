@@ -10,7 +10,8 @@
 // Options: DIMENSIONS 2 or 3 (size_d is 1 of two), MODE, PADDING, ALIGN_CORNERS; those of
 // floating.cuh and assume.cuh.
 //
-// Of cubic sampling each element around the place is limited or reflected, else the place itself is.
+// Of cubic sampling each element around the place is limited or reflected, else the place itself
+// is.
 
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"
@@ -52,8 +53,8 @@ __device__ __forceinline__ Acc limited(Acc place, long long size) {
   return place < 0 ? Acc(0) : place > last ? last : place; // a NaN stays
 }
 
-// A coordinate as a place among `size` elements. A NaN is -1, and what is infinite where it would be
-// reflected without end.
+// A coordinate as a place among `size` elements. A NaN is -1, and what is infinite where it would
+// be reflected without end.
 __device__ __forceinline__ Acc place_of(Acc coordinate, long long size) {
 #if PADDING == 2
   if (coordinate - coordinate != 0)

@@ -2,8 +2,8 @@
 //
 // Floating point to integer truncates toward zero; out of range it gives the nearest value of the
 // integer type, and a NaN gives 0. Integer to integer keeps the low bits. To bool: whether the
-// value is not 0. A shorter float is rounded once, to nearest even, from whatever type. f16 and bf16
-// are there with USES_F16 and USES_BF16.
+// value is not 0. A shorter float is rounded once, to nearest even, from whatever type. f16 and
+// bf16 are there with USES_F16 and USES_BF16.
 #pragma once
 
 #ifdef USES_F16

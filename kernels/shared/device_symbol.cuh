@@ -4,8 +4,9 @@
 //     const int at = cugrt_read(p); // within the symbol's bounds
 //
 // cugrt_read gives the value in device memory, or the nearest bound where it is out of its bounds;
-// then it leaves the symbol's number in a word of the session's, which refuses its next run with the
-// symbol's name. The word is written by volatile stores: any of several will do, whoever is last.
+// then it leaves the symbol's number in a word of the session's, which refuses its next run with
+// the symbol's name. The word is written by volatile stores: any of several will do, whoever is
+// last.
 //
 // The layout is part of docs/ir.md: five fields of 8 bytes, whatever T is (int or a 64-bit
 // integer).

@@ -1,7 +1,7 @@
 // The element type of kernels over any numbers, T, and the type they compute in, Acc.
 //
-// DTYPE_I8 to DTYPE_I64, DTYPE_U8 to DTYPE_U64 and DTYPE_BOOL name types that are INTEGER here: they
-// compute in 64 bits, and the low bits are stored. Else the options of floating.cuh.
+// DTYPE_I8 to DTYPE_I64, DTYPE_U8 to DTYPE_U64 and DTYPE_BOOL name types that are INTEGER here:
+// they compute in 64 bits, and the low bits are stored. Else the options of floating.cuh.
 //
 // Parameter is the type of numbers that are passed by value: the launch passes integers as i64.
 #pragma once

@@ -1,6 +1,6 @@
 // Convolutions as the product of two matrices of which the right one is never stored (implicit
-// GEMM), summed in registers: for what tensor cores do not take, f32 above all. conv_register.cuh and
-// conv_transpose_register.cuh stand on it.
+// GEMM), summed in registers: for what tensor cores do not take, f32 above all. conv_register.cuh
+// and conv_transpose_register.cuh stand on it.
 //
 //                       k = in channels x taps       pixels
 //                      +------------------+         +--------+
@@ -9,10 +9,10 @@
 //   in the padding
 //
 // A block computes kDown x kHigh channels of kAcross x kWide pixels, a step taking kDepth of k; a
-// thread kHigh x kWide of them. While it multiplies a step, what it reads for the next one is on its
-// way into registers: elements of w, and elements of x for one pixel. Where a row of k lies is the
-// same for all threads: a table of one step in shared memory, written two steps ahead. Which taps
-// lie inside of x is a mask of 64 bits, the pixel's.
+// thread kHigh x kWide of them. While it multiplies a step, what it reads for the next one is on
+// its way into registers: elements of w, and elements of x for one pixel. Where a row of k lies is
+// the same for all threads: a table of one step in shared memory, written two steps ahead. Which
+// taps lie inside of x is a mask of 64 bits, the pixel's.
 #pragma once
 
 // Where a row of k lies: in x from the pixel's place on, and in w from a channel's begin on.
@@ -38,7 +38,8 @@ template <int kHigh, int kWide, int kDown, int kAcross> struct RegisterTile {
   static __device__ __forceinline__ int read_column() { return threadIdx.x % kColumns; }
 
   // Adds up this thread's part of the tile. `w` is the first channel of `channels`, each w_stride
-  // elements behind the one before; `in` and `inside` are the read pixel's; row_of(i) is row i of k.
+  // elements behind the one before; `in` and `inside` are the read pixel's; row_of(i) is row i of
+  // k.
   template <class RowOf>
   static __device__ __forceinline__ void add(const T *w, unsigned w_stride, unsigned channels,
                                              const T *in, unsigned long long inside, unsigned k,
