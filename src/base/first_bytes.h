@@ -15,7 +15,9 @@ inline std::string_view told_by_first_bytes(std::string_view bytes) {
       {5, {"\0\0\0{", 4}, "safetensors, weights without a model: --weights FILE takes it"},
       {0, "cugrtpak", "a pack, planned and compiled: run, bench, trace and plan take it"},
       {0, "cugrt ", "a module's text: run, plan, compile, opt, bench and trace take it"},
-      {0, "GGUF", "a language model: generate, chat, tokenize, plan, compile and bench take it"},
+      {0, "GGUF",
+       "a language model: libcugrt-llm, and generate, chat, tokenize, plan, compile and bench take "
+       "it"},
       {0, "\x93NUMPY", "an array of NumPy: --input NAME=FILE takes it"},
       {0, "PK\3\4",
        "a zip archive, as torch.export saves programs: python -m cugrt run MODEL.pt2 "

@@ -198,7 +198,7 @@ TEST_CASE("convolutions of f32 with channels last are rounded to tf32 where that
   // Depthwise ones are not rounded, nor what has too large a kernel; nothing is before sm_80.
   rounded_convolution({2, 9, 7, 16}, {16, 3, 3, 1}, {last, integer("groups", 16)},
                       "conv2d_last_depthwise");
-  rounded_convolution({1, 15, 2, 8}, {16, 13, 1, 8}, {last}, "conv2d_last");
+  rounded_convolution({1, 15, 2, 8}, {16, 13, 1, 8}, {last}, "conv2d_last_64x32");
   rounded_convolution({1, 12, 11, 32}, {72, 1, 1, 32}, {last}, "conv2d_last", 1, 75);
   for (Dims x : {Dims{0, 5, 5, 8}, Dims{2, 5, 5, 0}})
     check({.op = Op::conv2d,

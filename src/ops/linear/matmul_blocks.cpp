@@ -328,7 +328,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
     const int64_t taken = has_eight ? kMostStreamRows
                           : streams ? kFewRowsOfF32
                                     : 0,
-                  lower = std::max(range.lower, taken + 1);
+                  lower = taken == 0 ? range.lower : std::max(range.lower, taken + 1);
     if (tiled ? lower <= kMostStreamRows : lower <= range.upper)
       launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(is_f32 ? 4 : 8, 16),
                      threads);
