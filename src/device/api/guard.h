@@ -2,62 +2,45 @@
 // null handles are refused. Internal to src/runtime/api/.
 #pragma once
 
-#include "base/check.h"
 #include "device/context/abi_types.h"
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <initializer_list>
 
 namespace cugrt::runtime::api {
+
+/// Of the exception that is being handled.
+cugrt_status *status_of_exception() noexcept;
 
 /// Runs `body`, which returns a Status, and hands its status out. Nothing passes through but that.
 template <class Body> cugrt_status *guarded(Body &&body) noexcept {
   try {
-    try {
-      Status status = body();
-      return status.ok() ? nullptr : give_status(std::move(status));
-    } catch (const std::bad_alloc &) {
-      return out_of_memory_status();
-    } catch (const BrokenInvariant &broken) {
-      return give_status(Status::error(
-          Code::internal, std::string("a bug in cugrt, please report it: ") + broken.what()));
-    } catch (const std::exception &unexpected) {
-      return give_status(Status::error(
-          Code::internal, std::string("a bug in cugrt, please report it: unexpected exception: ") +
-                              unexpected.what()));
-    } catch (...) {
-      return give_status(Status::error(Code::internal, "a bug in cugrt, please report it"));
-    }
-  } catch (...) { // memory ran out while the message was made
-    return out_of_memory_status();
+    Status status = body();
+    return status.ok() ? nullptr : give_status(std::move(status));
+  } catch (...) {
+    return status_of_exception();
   }
 }
 
-inline Status null_argument(const char *name) {
-  return Status::error(Code::invalid_argument, std::string("argument '") + name + "' is null");
-}
+Status null_argument(const char *name);
 
 /// No struct of the ABI will ever be larger; more is not a size.
 inline constexpr size_t kMaxStructBytes = 65536;
 
-/// `first_bytes`: the struct's size in the first release. An older client's struct is filled up
-/// with zeros; of a newer client's, what this library does not know must be zero.
+/// Of a struct that has `size`, `first_bytes` of them in the first release.
+Status check_size(const char *name, size_t size, size_t first_bytes);
+/// What a newer client's struct has behind the `known` bytes is zero.
+Status check_tail(const char *name, const void *given, size_t known, size_t size);
+
+/// An older client's struct is filled up with zeros.
 template <class T>
 Result<T> read_struct(const T *given, const char *name, size_t first_bytes, T defaults) {
   if (!given)
     return defaults;
   size_t size = given->struct_size;
-  if (size < first_bytes || size > kMaxStructBytes)
-    return Status::error(Code::invalid_argument, std::string(name) + ": struct_size is " +
-                                                     std::to_string(size) +
-                                                     "; initialise the struct with CUGRT_INIT");
-  const auto *bytes = reinterpret_cast<const unsigned char *>(given);
-  if (size > sizeof(T) &&
-      std::any_of(bytes + sizeof(T), bytes + size, [](unsigned char byte) { return byte != 0; }))
-    return Status::error(Code::unsupported,
-                         std::string(name) + " sets a field that this library does not know; use a "
-                                             "newer libcugrt.so");
+  CUGRT_TRY(check_size(name, size, first_bytes));
+  CUGRT_TRY(check_tail(name, given, sizeof(T), size));
   std::memcpy(&defaults, given, std::min(size, sizeof(T)));
   defaults.struct_size = sizeof(T);
   return defaults;
@@ -69,10 +52,7 @@ Status write_struct(const T &value, T *out, const char *name, size_t first_bytes
   if (!out)
     return null_argument(name);
   size_t size = out->struct_size;
-  if (size < first_bytes || size > kMaxStructBytes)
-    return Status::error(Code::invalid_argument, std::string(name) + ": struct_size is " +
-                                                     std::to_string(size) +
-                                                     "; initialise the struct with CUGRT_INIT");
+  CUGRT_TRY(check_size(name, size, first_bytes));
   std::memcpy(out, &value, std::min(size, sizeof(T)));
   out->struct_size = size;
   return {};
@@ -85,14 +65,10 @@ inline constexpr size_t kRuntimeOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_runtime_
 inline constexpr size_t kPlanOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_plan_options, symbol_count);
 
 /// Of the first argument that is null. `names`: as written, with ", " between them.
+Status first_null(std::string_view names, std::initializer_list<bool> given);
 template <class... Arguments>
-Status first_null(std::string_view names, const Arguments &...arguments) {
-  for (const bool is_given : {static_cast<bool>(arguments)...}) {
-    if (!is_given)
-      break;
-    names.remove_prefix(std::min(names.find(", "), names.size() - 2) + 2);
-  }
-  return null_argument(std::string(names.substr(0, names.find(", "))).c_str());
+Status first_null_of(std::string_view names, const Arguments &...arguments) {
+  return first_null(names, {static_cast<bool>(arguments)...});
 }
 
 template <class... Arguments> bool are_given(const Arguments &...arguments) {
@@ -103,7 +79,7 @@ template <class... Arguments> bool are_given(const Arguments &...arguments) {
 #define CUGRT_REQUIRE(...)                                                                         \
   do {                                                                                             \
     if (!::cugrt::runtime::api::are_given(__VA_ARGS__))                                            \
-      return ::cugrt::runtime::api::first_null(#__VA_ARGS__, __VA_ARGS__);                         \
+      return ::cugrt::runtime::api::first_null_of(#__VA_ARGS__, __VA_ARGS__);                      \
   } while (false)
 
 } // namespace cugrt::runtime::api

@@ -212,13 +212,10 @@ cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record 
                                     size_t capacity, size_t *count) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(session, count);
-    if (capacity != 0)
+    if (capacity != 0) {
       CUGRT_REQUIRE(records);
-    if (capacity != 0 &&
-        (records->struct_size < kRecordBytes || records->struct_size > kMaxStructBytes))
-      return Status::error(Code::invalid_argument, "records[0]: struct_size is " +
-                                                       std::to_string(records->struct_size) +
-                                                       "; initialise the struct with CUGRT_INIT");
+      CUGRT_TRY(check_size("records[0]", records->struct_size, kRecordBytes));
+    }
     std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
     CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
     size_t stride = filled ? records->struct_size : 0;

@@ -2,7 +2,63 @@
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 
+#include "base/check.h"
+
+#include <new>
+
 namespace cugrt::runtime::api {
+
+cugrt_status *status_of_exception() noexcept {
+  const auto bug = [](const std::string &what) {
+    return give_status(Status::error(Code::internal, "a bug in cugrt, please report it" + what));
+  };
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc &) {
+      return out_of_memory_status();
+    } catch (const BrokenInvariant &broken) {
+      return bug(std::string(": ") + broken.what());
+    } catch (const std::exception &unexpected) {
+      return bug(std::string(": unexpected exception: ") + unexpected.what());
+    } catch (...) {
+      return bug("");
+    }
+  } catch (...) { // memory ran out while the message was made
+    return out_of_memory_status();
+  }
+}
+
+Status null_argument(const char *name) {
+  return Status::error(Code::invalid_argument, std::string("argument '") + name + "' is null");
+}
+
+Status first_null(std::string_view names, std::initializer_list<bool> given) {
+  for (const bool is_given : given) {
+    if (!is_given)
+      break;
+    names.remove_prefix(std::min(names.find(", "), names.size() - 2) + 2);
+  }
+  return null_argument(std::string(names.substr(0, names.find(", "))).c_str());
+}
+
+Status check_size(const char *name, size_t size, size_t first_bytes) {
+  if (size >= first_bytes && size <= kMaxStructBytes)
+    return {};
+  return Status::error(Code::invalid_argument, std::string(name) + ": struct_size is " +
+                                                   std::to_string(size) +
+                                                   "; initialise the struct with CUGRT_INIT");
+}
+
+Status check_tail(const char *name, const void *given, size_t known, size_t size) {
+  const auto *bytes = static_cast<const unsigned char *>(given);
+  if (size <= known ||
+      std::all_of(bytes + known, bytes + size, [](unsigned char byte) { return byte == 0; }))
+    return {};
+  return Status::error(
+      Code::unsupported,
+      std::string(name) + " sets a field that this library does not know; use a newer libcugrt.so");
+}
 
 namespace {
 
