@@ -423,9 +423,9 @@ typedef struct cugrt_session_options {
    * their group, and a run waits on the device for the last one of the word. Sessions of a model
    * all have the word of its first one in the group, which NULL stands for then. */
   const char *exclusive;
-  /* Of the session's own stream; 0: as streams have by default; larger goes first, as far as the
-   * device tells them apart. CUDA takes it as a hint and interrupts no block that runs. A run on a
-   * caller's stream has that one's. */
+  /* Of the session's own stream and of its graphs' kernels, on whatever stream; 0: as streams have
+   * by default, and on a caller's stream that one's; larger goes first, as far as the device tells
+   * them apart. CUDA takes it as a hint and interrupts no block that runs. */
   int32_t priority;
   int32_t wait;            /* cugrt_wait, of session_synchronize */
   int32_t measure_latency; /* 1: keeps times of runs for sessions_get_latency, by two events each */

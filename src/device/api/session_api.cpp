@@ -69,7 +69,7 @@ cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
       return Status::error(Code::invalid_argument, "time_steps is " +
                                                        std::to_string(options.time_steps) +
                                                        "; it may be 0, 1 or 2");
-    session_options.cache.time_nodes = options.time_steps == 2;
+    session_options.cache.instances.timed = options.time_steps == 2;
     CUGRT_ASSIGN(cugrt_costs costs,
                  read_struct(options.costs, "cugrt_costs", kCostsBytes, cugrt_costs{}));
     InstanceCost &cost = session_options.cache.cost;

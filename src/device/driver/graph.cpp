@@ -14,10 +14,20 @@ Result<GraphNode> GraphRef::add_kernel(const LaunchParams &params, Dependencies 
   CUDA_KERNEL_NODE_PARAMS_v2 kernel = kernel_params<CUDA_KERNEL_NODE_PARAMS_v2>(params);
   CUGRT_DRIVER(*api_, GraphAddKernelNode, (&node, graph_, after.data(), after.size(), &kernel),
                name);
-  if (!params.attributes.empty() && !api_->GraphKernelNodeSetAttribute)
-    return Status::error(Code::unsupported, "this driver sets no attributes of kernel nodes");
-  for (const CUlaunchAttribute &attribute : params.attributes)
+  auto set = [&](const CUlaunchAttribute &attribute) -> Status {
+    if (!api_->GraphKernelNodeSetAttribute)
+      return Status::error(Code::unsupported, "this driver sets no attributes of kernel nodes");
     CUGRT_DRIVER(*api_, GraphKernelNodeSetAttribute, (node, attribute.id, &attribute.value), name);
+    return {};
+  };
+  for (const CUlaunchAttribute &attribute : params.attributes)
+    CUGRT_TRY(set(attribute));
+  if (priority_ != 0) {
+    CUlaunchAttribute attribute{};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+    attribute.value.priority = priority_;
+    CUGRT_TRY(set(attribute));
+  }
   return node;
 }
 
@@ -80,7 +90,7 @@ Result<ConditionalNode> GraphRef::add_conditional(CUgraphConditionalHandle condi
   CUGRT_DRIVER(*api_, GraphAddNode_v2,
                (&result.node, graph_, after.data(), nullptr, after.size(), &params), name);
   for (uint32_t i = 0; i < bodies; ++i)
-    result.bodies.emplace_back(api_, context_, params.conditional.phGraph_out[i]);
+    result.bodies.emplace_back(api_, context_, params.conditional.phGraph_out[i], priority_);
   return result;
 }
 
@@ -99,10 +109,10 @@ Status GraphRef::add_programmatic_edges(std::span<const GraphNode> from, GraphNo
   return {};
 }
 
-Result<Graph> Graph::create(const Context &context) {
+Result<Graph> Graph::create(const Context &context, int priority) {
   CUgraph graph = nullptr;
   CUGRT_DRIVER(context.api(), GraphCreate, (&graph, 0), "");
-  return Graph({&context.api(), context.get(), graph});
+  return Graph({&context.api(), context.get(), graph}, priority);
 }
 
 } // namespace cugrt::driver

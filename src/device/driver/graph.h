@@ -44,11 +44,14 @@ struct ConditionalNode {
 class GraphRef {
 public:
   GraphRef() = default;
-  GraphRef(const DriverApi *api, CUcontext context, CUgraph graph)
-      : api_(api), context_(context), graph_(graph) {}
+  /// `priority`: of all kernels that are added, bodies' too, as the driver counts; 0: that of the
+  /// stream that an instance is launched on.
+  GraphRef(const DriverApi *api, CUcontext context, CUgraph graph, int priority = 0)
+      : api_(api), context_(context), graph_(graph), priority_(priority) {}
   CUgraph get() const { return graph_; }
   const DriverApi &api() const { return *api_; }
   CUcontext context() const { return context_; }
+  int priority() const { return priority_; }
 
   Result<GraphNode> add_kernel(const LaunchParams &params, Dependencies after,
                                std::string_view name) const;
@@ -78,6 +81,7 @@ private:
   const DriverApi *api_ = nullptr;
   CUcontext context_ = nullptr;
   CUgraph graph_ = nullptr;
+  int priority_ = 0;
 };
 
 class Graph {
@@ -91,15 +95,17 @@ public:
   };
 
   Graph() = default;
-  static Result<Graph> create(const Context &context);
+  static Result<Graph> create(const Context &context, int priority = 0);
 
-  GraphRef ref() const { return {&handle_.api(), handle_.context(), handle_.get()}; }
+  GraphRef ref() const { return {&handle_.api(), handle_.context(), handle_.get(), priority_}; }
   CUgraph get() const { return handle_.get(); }
   explicit operator bool() const { return static_cast<bool>(handle_); }
 
 private:
-  explicit Graph(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
+  Graph(UniqueHandle<Traits> handle, int priority)
+      : handle_(std::move(handle)), priority_(priority) {}
   UniqueHandle<Traits> handle_;
+  int priority_ = 0;
 };
 
 /// Why an instantiation failed, for whoever knows what the node stands for.

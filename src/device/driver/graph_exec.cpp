@@ -35,6 +35,8 @@ Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
   const DriverApi &api = graph.api();
   CUGRT_ASSIGN(ContextGuard guard, ContextGuard::enter(api, graph.context()));
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
+  if (graph.priority() != 0)
+    params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   CUgraphExec exec = nullptr;
   CUresult result = api.GraphInstantiateWithParams(&exec, graph.get(), &params);
   UniqueHandle<Traits> owned(&api, graph.context(), result == CUDA_SUCCESS ? exec : nullptr);

@@ -29,6 +29,7 @@ constexpr AttributeRow kAttributes[] = {
     {"integrated", CU_DEVICE_ATTRIBUTE_INTEGRATED},
     {"virtual memory management", CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED},
     {"memory pools", CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED},
+    {"priorities, as hints", CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED},
 };
 
 std::string uuid_text(const CUuuid &uuid) {

@@ -47,6 +47,13 @@ Result<CUcontext> StreamRef::context() const {
   return context;
 }
 
+Result<int> StreamRef::priority() const {
+  int priority = 0;
+  if (api_->StreamGetPriority)
+    CUGRT_DRIVER(*api_, StreamGetPriority, (stream_, &priority), "");
+  return priority;
+}
+
 Status StreamRef::wait(CUevent event) const {
   CUGRT_DRIVER(*api_, StreamWaitEvent, (stream_, event, CU_EVENT_WAIT_DEFAULT), "");
   return {};

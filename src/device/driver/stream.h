@@ -23,6 +23,8 @@ public:
   Result<bool> is_capturing() const;
   /// The context that the stream belongs to; of the default stream, the current one.
   Result<CUcontext> context() const;
+  /// As the driver counts, within the range that it has.
+  Result<int> priority() const;
   /// Later work of this stream waits for `event`.
   Status wait(CUevent event) const;
 

@@ -18,18 +18,19 @@ const std::string &name_of(const RunBinding &run, const TopologyClass &topology,
 Result<std::unique_ptr<GraphInstance>>
 GraphInstance::build(const RunBinding &run, const LoadedCode &code,
                      std::shared_ptr<const TopologyClass> topology, driver::StreamRef stream,
-                     bool timed) {
+                     const InstanceOptions &options) {
   auto make = [&](bool fixed_bodies) -> Result<std::unique_ptr<GraphInstance>> {
     std::unique_ptr<GraphInstance> instance(new GraphInstance);
     instance->topology_ = topology;
     instance->code_ = &code;
     instance->fixed_bodies_ = fixed_bodies;
-    instance->timed_ = timed;
-    instance->ended_.resize(timed ? topology->node_count() : 0);
+    instance->timed_ = options.timed;
+    instance->ended_.resize(options.timed ? topology->node_count() : 0);
     instance->verified_ = code.device().verifies_nodes();
     instance->compared_.reserve(topology->inputs.size());
     CUGRT_TRY(instance->evaluate(run, code));
-    CUGRT_ASSIGN(instance->graph_, driver::Graph::create(code.device().context()));
+    CUGRT_ASSIGN(instance->graph_,
+                 driver::Graph::create(code.device().context(), options.priority));
     CUGRT_TRY(instance->add_nodes(run, code));
     CUGRT_TRY(instance->instantiate(run));
     if (instance->verified_)

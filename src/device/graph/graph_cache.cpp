@@ -240,7 +240,7 @@ Status GraphCache::rebuild(uint32_t number, InstanceId id, driver::StreamRef str
   auto instance = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
     return GraphInstance::build(*region.run, code_, cached_[id].instance->shared_topology(), stream,
-                                options_.time_nodes);
+                                options_.instances);
   }();
   if (!instance.ok())
     return cached_[id].instance->instead(instance.take_status(), *region.run);
@@ -259,7 +259,7 @@ Status GraphCache::build(uint32_t number, const TopologyClasses::Known &topology
   }
   auto make = [&] {
     ScopeTimer timer(timed(&LaunchRecord::build_ns));
-    return GraphInstance::build(*region.run, code_, topology.topology, stream, options_.time_nodes);
+    return GraphInstance::build(*region.run, code_, topology.topology, stream, options_.instances);
   };
   auto instance = make();
   while (!instance.ok() && instance.status().code() == Code::out_of_device_memory) {

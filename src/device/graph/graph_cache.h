@@ -28,9 +28,9 @@ public:
   struct Options {
     PolicyOptions policy;
     InstanceCost cost;
-    bool eager = false;      // build nothing
-    bool time_nodes = false; // instances are built with events between their nodes
-    bool strict = false;     // what is not launched as part of a graph is an error
+    bool eager = false; // build nothing
+    InstanceOptions instances;
+    bool strict = false; // what is not launched as part of a graph is an error
   };
 
   /// Frees memory of the device by giving up an instance, of this cache or of another one; false
@@ -71,6 +71,8 @@ public:
     sealed_.store(true, std::memory_order_relaxed);
   }
   bool sealed() const { return sealed_.load(std::memory_order_relaxed); }
+  /// Of instances that are made from now on, as the driver counts.
+  void set_priority(int priority) { options_.instances.priority = priority; }
   /// An error in strict mode: `what` falls out of graphs.
   Status check_strict(const std::string &what, EagerReason reason,
                       const std::string &detail = "") const;

@@ -22,13 +22,19 @@ struct PatchCounts {
   bool rebuild = false;   // nothing is set: the run needs an instance of its own
 };
 
+struct InstanceOptions {
+  bool timed = false; // with events between the nodes
+  int priority = 0; // of the kernels, as the driver counts; 0: of the stream that it is launched on
+};
+
 class GraphInstance {
 public:
   /// Builds node by node from the class and the run's values, instantiates, and uploads in stream
   /// order. Errors name the step.
   static Result<std::unique_ptr<GraphInstance>> build(const RunBinding &run, const LoadedCode &code,
                                                       std::shared_ptr<const TopologyClass> topology,
-                                                      driver::StreamRef stream, bool timed = false);
+                                                      driver::StreamRef stream,
+                                                      const InstanceOptions &options = {});
 
   /// Patches what differs between the run and what the instance is bound to. After an error, and
   /// where the run needs an instance of its own (PatchCounts::rebuild), it is bound to what it was,

@@ -40,8 +40,7 @@ Status GraphCache::prepare(uint32_t number, const RunBinding &run, driver::Strea
   if (!room)
     return refuse(bytes > policy_.budget_bytes() ? EagerReason::too_large
                                                  : EagerReason::budget_full);
-  auto instance =
-      GraphInstance::build(run, code_, std::move(topology), stream, options_.time_nodes);
+  auto instance = GraphInstance::build(run, code_, std::move(topology), stream, options_.instances);
   if (!instance.ok() && instance.status().code() == Code::out_of_device_memory)
     return refuse(EagerReason::no_memory);
   if (!instance.ok())

@@ -117,6 +117,15 @@ Status GraphInstance::verify_kernel(const RunBinding &run, const LoadedCode &cod
     return differs(run, node, "dynamic shared memory",
                    std::to_string(read.sharedMemBytes) + " bytes",
                    std::to_string(dims.shared_bytes));
+  if (const int priority = graph_.ref().priority(); priority != 0) {
+    CUlaunchAttributeValue held_priority{};
+    CUGRT_DRIVER(api, GraphKernelNodeGetAttribute,
+                 (nodes_[node], CU_LAUNCH_ATTRIBUTE_PRIORITY, &held_priority),
+                 step_of(run, node).name);
+    if (held_priority.priority != priority)
+      return differs(run, node, "the priority", std::to_string(held_priority.priority),
+                     std::to_string(priority));
+  }
   return read.kernelParams ? verify_arguments(run, node, read.kernelParams) : Status();
 }
 
@@ -204,8 +213,8 @@ Status GraphInstance::verify_edges(const RunBinding &run) const {
 
 Status GraphInstance::verify(const RunBinding &run, const LoadedCode &code) const {
   const driver::DriverApi &api = graph_.ref().api();
-  if (!api.GraphKernelNodeGetParams || !api.GraphMemcpyNodeGetParams ||
-      !api.GraphMemsetNodeGetParams)
+  if (!api.GraphKernelNodeGetParams || !api.GraphKernelNodeGetAttribute ||
+      !api.GraphMemcpyNodeGetParams || !api.GraphMemsetNodeGetParams)
     return Status::error(Code::unsupported, "this driver does not read nodes back");
   for (uint32_t node = 0; node < topology_->node_count(); ++node) {
     // What cannot be disabled is an empty node where it is not to run.

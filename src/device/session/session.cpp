@@ -121,6 +121,10 @@ Status Session::allocate(const SessionOptions &options) {
     CUGRT_ASSIGN(symbol_flag_, SymbolFlag::allocate(context));
   }
   CUGRT_ASSIGN(own_stream_, driver::Stream::create(context, -options.priority));
+  if (options.priority != 0) {
+    CUGRT_ASSIGN(const int priority, own_stream_.ref().priority());
+    cache_.set_priority(priority);
+  }
   using driver::Event;
   wait_ = options.wait;
   CUGRT_ASSIGN(order_event_, Event::create(context, Event::Timing::off,

@@ -111,11 +111,25 @@ ExecNode copy_node(const ExecNode &node) {
   return copy;
 }
 
+/// Of an instance that goes by its nodes: a kernel's own, a conditional's the greatest in it.
+int priority_of(const ExecNode &node) {
+  int greatest = kLeastPriority;
+  if (const auto *kernel = std::get_if<KernelWork>(&node.work))
+    if (auto own = kernel->attributes.find(CU_LAUNCH_ATTRIBUTE_PRIORITY);
+        own != kernel->attributes.end())
+      greatest = std::clamp(own->second.priority, kGreatestPriority, kLeastPriority);
+  for (const auto &branch : node.branches)
+    for (const ExecNode &inner : branch->nodes)
+      greatest = std::min(greatest, priority_of(inner));
+  return greatest;
+}
+
 struct LaunchPlan {
   Driver &driver;
   TaskBatch batch;
   uint64_t seed;
   uint32_t launch;
+  bool by_nodes; // each has a priority of its own
 
   TaskPtr shuffle(TaskPtr task) {
     task->order_minor = mix(seed++);
@@ -180,6 +194,8 @@ struct LaunchPlan {
                        : !node.branches.empty() ? shuffle(add_conditional(node, i, check))
                        : runs[i]                ? shuffle(add_run(runs[i]))
                                                 : shuffle(batch.add(node.work));
+        if (by_nodes)
+          task->own_priority = priority_of(node);
         spans.emplace_back(task, task);
       }
     }
@@ -329,7 +345,8 @@ CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   LaunchPlan plan{driver, TaskBatch(driver), mix(driver.config.seed) ^ mix(exec->launches),
-                  driver.activities.next_launch()};
+                  driver.activities.next_launch(),
+                  (exec->flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0};
   TaskPtr begin = plan.add_begin(*exec), end = plan.add_marker();
   plan.batch.order_in_stream(*stream, begin);
   // "For each instance of a graph, only one launch may be executing at a time": in order.

@@ -21,6 +21,7 @@ enum class Fault {
   block,
   shared,
   edge,
+  priority,
   lost,
   copy_from,
   copy_to,
@@ -36,6 +37,7 @@ struct Plant {
   driver::DriverApi real;
   Fault fault = Fault::none;
   int wait = 0;
+  bool loses_priority = false;
   bool lose_template = false; // the setter that was lost is not mirrored either
 } plant;
 
@@ -63,6 +65,7 @@ struct Spoilt {
       break;
     case Fault::none:
     case Fault::edge:
+    case Fault::priority:
     case Fault::lost:
     case Fault::copy_from:
     case Fault::copy_to:
@@ -87,9 +90,17 @@ void plant_in(Chain &chain) {
     const bool wrong = comes();
     if (wrong && plant.fault == Fault::edge)
       return plant.real.GraphAddKernelNode(node, graph, after, 0, params);
+    if (wrong && plant.fault == Fault::priority)
+      plant.loses_priority = true;
     Spoilt spoilt(*params);
     return plant.real.GraphAddKernelNode(node, graph, after, count,
                                          wrong ? &spoilt.params : params);
+  };
+  api.GraphKernelNodeSetAttribute = [](CUgraphNode node, CUkernelNodeAttrID id,
+                                       const CUkernelNodeAttrValue *value) {
+    return std::exchange(plant.loses_priority, false)
+               ? CUDA_SUCCESS
+               : plant.real.GraphKernelNodeSetAttribute(node, id, value);
   };
   api.GraphExecKernelNodeSetParams = [](CUgraphExec exec, CUgraphNode node,
                                         const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
@@ -203,9 +214,12 @@ TEST_CASE("what goes wrong when an instance is built is named by step and field"
       {Fault::block, "the block is"},
       {Fault::shared, "dynamic shared memory is 16 bytes"},
       {Fault::edge, "the edge from step 'add0' is absent"},
+      {Fault::priority, "the priority is 0 as read back from the driver, and -5"},
   };
   for (const auto &[fault, text] : kFaults) {
-    Chain chain;
+    SessionOptions options;
+    options.priority = 7; // of the driver's five
+    Chain chain(3, options);
     plant_in(chain);
     plant.fault = fault, plant.wait = 1; // the second node
     const std::string error = error_of_run(chain, 0);
@@ -288,12 +302,16 @@ TEST_CASE("a wrong copy by a kernel of ours is named, built and patched") {
 
 TEST_CASE("nothing is found where nothing is wrong, whatever is built and patched") {
   VerifyNodes on;
-  {
-    Chain chain(branching(), 3);
+  for (const int priority : {0, 1}) {
+    SessionOptions options;
+    options.priority = priority;
+    Chain chain(branching(), 3, options);
     for (const int64_t n : {4, 16, 4, 1, 9, 0, 64, 8})
       for (const int x : {0, 2, 0})
         chain.run(n, x, x == 1 ? 2 : 1, static_cast<float>(n % 3));
-    CHECK(chain.machine.fake.count("cuGraphKernelNodeGetParams") > 20);
+    const size_t read = chain.machine.fake.count("cuGraphKernelNodeGetParams");
+    CHECK(read > 20);
+    CHECK(chain.machine.fake.count("cuGraphKernelNodeGetAttribute") == (priority ? read : 0));
     CHECK(chain.counters().regions_patched > 0);
   }
   Chain chain(transfers(), 2);

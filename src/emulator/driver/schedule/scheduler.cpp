@@ -96,7 +96,7 @@ void Scheduler::submit(const Submission &submission, bool caller_waits) {
   unfinished_ += submission.tasks_.size();
   for (const TaskPtr &task : submission.tasks_) {
     task->failures_before = failures_;
-    task->priority = submission.priority_;
+    task->priority = task->own_priority.value_or(submission.priority_);
   }
   for (const TaskPtr &task : submission.tasks_)
     task->order_major = task->beside ? task->beside->order_major : major;

@@ -10,9 +10,9 @@
 //
 // One device task runs at a time by default (a kernel's blocks are spread over threads by the
 // execution layer). Among ready device tasks the one with the smallest order key runs: the priority
-// of its stream, the sequence number of the submission, then, among nodes of one graph launch, a
-// seeded hash. The order of a graph's nodes is therefore legal, adversarial and reproducible.
-// Submitting tells nothing of the order in which streams run, just as on hardware.
+// of its stream or its node, the sequence number of the submission, then, among nodes of one graph
+// launch, a seeded hash. The order of a graph's nodes is therefore legal, adversarial and
+// reproducible. Submitting tells nothing of the order in which streams run, just as on hardware.
 //
 // With a drawn order (CUGRT_EMU_ORDER) none of this holds: a task runs when somebody waits for one,
 // or asks for one now and then, or nobody has called for a while; it is drawn from all that are
@@ -63,7 +63,8 @@ struct Task {
   bool run_always = false;
   /// Others may wait for it within their own run, or it for others: runs in no other task's midst.
   std::atomic<bool> alone{false};
-  uint64_t order_minor = 0; // among the tasks of one submission
+  uint64_t order_minor = 0;        // among the tasks of one submission
+  std::optional<int> own_priority; // in place of its stream's
   /// Is as old as this one: which of the two runs first is for order_minor to say.
   TaskPtr beside;
   /// Where it stands among the work of streams; nullptr where that is not watched.

@@ -35,12 +35,14 @@ TEST_CASE("A stream is not ready while its work waits, others go on") {
 
 TEST_CASE("Of work that is ready, graphs and kernels, that of the higher priority runs first") {
   Session session{"CUGRT_EMU_SEED=1", "CUGRT_EMU_CHECK=none"}; // what nothing orders is shown
-  const bool graphs = GENERATE(false, true);
+  enum Way { kernels, graphs, nodes }; // nodes: graphs whose kernels have priorities of their own
+  const Way way = GENERATE(kernels, graphs, nodes);
   CUstream gated = nullptr, streams[3] = {};
   OK(CU(cuStreamCreate)(&gated, CU_STREAM_NON_BLOCKING));
   const int priorities[] = {0, -2, -1};
   for (int i = 0; i < 3; ++i)
-    OK(CU(cuStreamCreateWithPriority)(&streams[i], CU_STREAM_NON_BLOCKING, priorities[i]));
+    OK(CU(cuStreamCreateWithPriority)(&streams[i], CU_STREAM_NON_BLOCKING,
+                                      way == nodes ? -i : priorities[i]));
   CUevent opened = nullptr;
   OK(CU(cuEventCreate)(&opened, 0));
   Gate gate;
@@ -54,10 +56,15 @@ TEST_CASE("Of work that is ready, graphs and kernels, that of the higher priorit
     CUdeviceptr cell = x;
     uint32_t factor = 10, term = i + 1;
     void *params[] = {&cell, &factor, &term};
-    graph[i].affine(x, factor, term);
-    execs[i] = graph[i].instantiate();
+    const CUgraphNode node = graph[i].affine(x, factor, term);
+    CUkernelNodeAttrValue priority{};
+    priority.priority = priorities[i];
+    OK(CU(cuGraphKernelNodeSetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority));
+    OK(CU(cuGraphInstantiateWithFlags)(&execs[i], graph[i].graph,
+                                       way == nodes ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+                                                    : 0));
     OK(CU(cuStreamWaitEvent)(streams[i], opened, 0));
-    if (graphs)
+    if (way != kernels)
       OK(CU(cuGraphLaunch)(execs[i], streams[i]));
     else
       OK(CU(cuLaunchKernel)(graph[i].function, 1, 1, 1, 1, 1, 1, 0, streams[i], params, nullptr));
