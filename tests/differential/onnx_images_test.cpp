@@ -179,6 +179,23 @@ TEST_CASE("a norm behind a convolution's own activation stays behind it") {
               {-2, 1}, 1e-5);
 }
 
+TEST_CASE(
+    "an activation that a product names has the parameters that the node gives, else ONNX's") {
+  // a b = {-2, 0.5} times 2
+  auto with = [](const std::string &attributes) {
+    return run<float>(microsoft_node("FusedGemm", {"a", "b"}, {"y"}, attributes),
+                      {floats("a", {2, 1}, {-2, 0.5f}), weight(floats("b", {1, 1}, {2}))});
+  };
+  check_close(with(""), {-4, 1}, 0);
+  check_close(with(text_attribute("activation", "LeakyRelu")), {-0.04f, 1}, 1e-6);
+  check_close(
+      with(text_attribute("activation", "HardSigmoid") + float_attribute("activation_beta", 0.75f)),
+      {0, 0.95f}, 1e-6); // max(0, min(1, 0.2 x + 0.75))
+  check_close(
+      with(text_attribute("activation", "Clip") + float_attribute("activation_alpha", -1.5f)),
+      {-1.5f, 1}, 0);
+}
+
 TEST_CASE("a deformable convolution whose offsets are whole numbers reads what they say") {
   constexpr int64_t kSize = 5, kChannels = 2, kOut = 3, kTaps = 4, kPlane = 16;
   const auto x = numbers(kChannels * kSize * kSize, 1), w = numbers(kOut * kChannels * kTaps, 2),

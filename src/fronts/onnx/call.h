@@ -160,6 +160,18 @@ V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window);
 /// The averages of an image, by the attributes of AveragePool that the node has.
 V averages(Call &c, V image);
 
+/// An activation that a node names beside its op: of a recurrent layer, or of what com.microsoft
+/// fuses.
+struct Activation {
+  std::string_view name;
+  Op op;             // with the parameters as attributes, unless activated() says otherwise
+  size_t parameters; // alpha, or alpha and beta
+  std::optional<double> alpha{}, beta{}; // a node's own, else ONNX's
+};
+/// With ONNX's parameters; null where there is none of that name.
+const Activation *find_activation(std::string_view name);
+V activated(Call &c, const Activation &activation, V x);
+
 /// The tensor of a value that is to be one, of the dtype that it is held as.
 V wide(Call &c, Entry &entry);
 

@@ -2,10 +2,45 @@
 #include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace cugrt::onnx {
+
+const Activation *find_activation(std::string_view name) {
+  static constexpr Activation kActivations[] = {
+      {"Sigmoid", Op::sigmoid, 0},
+      {"Tanh", Op::tanh, 0},
+      {"Relu", Op::relu, 0},
+      {"Softsign", Op::softsign, 0},
+      {"Softplus", Op::softplus, 0},
+      {"LeakyRelu", Op::leaky_relu, 1, 0.01},
+      {"ThresholdedRelu", Op::where, 1, 1},
+      {"Elu", Op::elu, 1, 1},
+      {"HardSigmoid", Op::hard_sigmoid, 2, 0.2, 0.5},
+      {"Affine", Op::add, 2, 1, 0},
+      {"ScaledTanh", Op::tanh, 2},
+  };
+  const auto *found = std::ranges::find(kActivations, name, &Activation::name);
+  return found == std::end(kActivations) ? nullptr : found;
+}
+
+V activated(Call &c, const Activation &activation, V x) {
+  const auto &[name, op, parameters, alpha, beta] = activation;
+  if (name == "ThresholdedRelu")
+    return c.op(op, {c.binary(Op::greater, x, c.like(x, *alpha)), x, c.like(x, 0)});
+  if (name == "Affine")
+    return c.binary(op, c.binary(Op::mul, x, c.like(x, *alpha)), c.like(x, *beta));
+  if (name == "ScaledTanh")
+    return c.binary(Op::mul, c.op(op, {c.binary(Op::mul, x, c.like(x, *beta))}), c.like(x, *alpha));
+  std::vector<ir::Attribute> with;
+  if (parameters > 0)
+    with.push_back(attr("alpha", *alpha));
+  if (parameters > 1)
+    with.push_back(attr("beta", *beta));
+  return c.op(op, {x}, std::move(with));
+}
 
 namespace {
 

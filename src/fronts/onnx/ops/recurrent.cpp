@@ -15,11 +15,6 @@ public:
   void run();
 
 private:
-  struct Activation {
-    std::string_view name;
-    std::optional<double> alpha{}, beta{};
-  };
-
   void read_activations();
   V activate(size_t number, V x);
   V part(V x, size_t axis, int64_t index) {
@@ -48,22 +43,6 @@ private:
 
 /// What each activation is called, and its parameters: the next of their lists, or ONNX's own.
 void Recurrent::read_activations() {
-  struct Row {
-    std::string_view name;
-    size_t parameters; // alpha, or alpha and beta
-    std::optional<double> alpha{}, beta{};
-  };
-  static constexpr Row kRows[] = {{"Sigmoid", 0},
-                                  {"Tanh", 0},
-                                  {"Relu", 0},
-                                  {"Softsign", 0},
-                                  {"Softplus", 0},
-                                  {"LeakyRelu", 1, 0.01},
-                                  {"ThresholdedRelu", 1, 1},
-                                  {"Elu", 1, 1},
-                                  {"HardSigmoid", 2, 0.2, 0.5},
-                                  {"Affine", 2, 1, 0},
-                                  {"ScaledTanh", 2}};
   const std::string_view op = c.node.op;
   const std::vector<std::string_view> own =
       op == "LSTM"  ? std::vector<std::string_view>{"Sigmoid", "Tanh", "Tanh"}
@@ -80,15 +59,15 @@ void Recurrent::read_activations() {
   for (size_t i = 0; i < directions_ * own.size(); ++i) {
     const std::string_view name =
         names && i < names->texts.size() ? names->texts[i] : own[i % own.size()];
-    const Row *row = std::ranges::find(kRows, name, &Row::name);
-    if (row == std::end(kRows))
+    const Activation *known = find_activation(name);
+    if (!known)
       return c.unsupported("activation " + std::string(name));
-    Activation made{row->name};
-    if (row->parameters > 0)
-      made.alpha = next(alphas, next_alpha, row->alpha);
-    if (row->parameters > 1)
-      made.beta = next(betas, next_beta, row->beta);
-    if ((row->parameters > 0 && !made.alpha) || (row->parameters > 1 && !made.beta))
+    Activation made = *known;
+    if (made.parameters > 0)
+      made.alpha = next(alphas, next_alpha, made.alpha);
+    if (made.parameters > 1)
+      made.beta = next(betas, next_beta, made.beta);
+    if ((made.parameters > 0 && !made.alpha) || (made.parameters > 1 && !made.beta))
       return c.w.fail(Code::parse_error,
                       "activation " + std::string(name) + " without its parameters");
     activations_.push_back(made);
@@ -98,26 +77,7 @@ void Recurrent::read_activations() {
 /// The activation of that number: of a direction as many as the op has.
 V Recurrent::activate(size_t number, V x) {
   const size_t each = activations_.size() / directions_;
-  const auto &[name, alpha, beta] = activations_.at(here_ * each + number);
-  if (name == "LeakyRelu")
-    return c.op(Op::leaky_relu, {x}, {attr("alpha", *alpha)});
-  if (name == "Elu")
-    return c.op(Op::elu, {x}, {attr("alpha", *alpha)});
-  if (name == "HardSigmoid")
-    return c.op(Op::hard_sigmoid, {x}, {attr("alpha", *alpha), attr("beta", *beta)});
-  if (name == "ThresholdedRelu")
-    return c.op(Op::where, {c.binary(Op::greater, x, c.like(x, *alpha)), x, c.like(x, 0)});
-  if (name == "Affine")
-    return c.binary(Op::add, c.binary(Op::mul, x, c.like(x, *alpha)), c.like(x, *beta));
-  if (name == "ScaledTanh")
-    return c.binary(Op::mul, c.op(Op::tanh, {c.binary(Op::mul, x, c.like(x, *beta))}),
-                    c.like(x, *alpha));
-  return c.op(name == "Sigmoid"    ? Op::sigmoid
-              : name == "Tanh"     ? Op::tanh
-              : name == "Relu"     ? Op::relu
-              : name == "Softsign" ? Op::softsign
-                                   : Op::softplus,
-              {x});
+  return activated(c, activations_.at(here_ * each + number), x);
 }
 
 V Recurrent::of_direction(size_t input, size_t d, Dims dims) {

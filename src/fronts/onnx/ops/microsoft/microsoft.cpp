@@ -23,51 +23,46 @@ template <size_t kSize> void standard(Call &c, const char (&op)[kSize]) {
     handler(c);
 }
 
-V activated(Call &c, V y, const std::string &activation, const std::vector<double> &with) {
-  auto parameter = [&](size_t i, double otherwise) {
-    return i < with.size() ? with[i] : otherwise;
-  };
-  const double infinity = std::numeric_limits<double>::infinity();
-  if (activation.empty())
+/// The activation that the node names, if it names one, with its own parameters before ONNX's.
+V with_activation(Call &c, V y, std::optional<double> alpha, std::optional<double> beta) {
+  const std::string name = c.text("activation", "");
+  if (name.empty())
     return y;
-  if (activation == "Relu")
-    return c.op(Op::relu, {y});
-  if (activation == "Tanh")
-    return c.op(Op::tanh, {y});
-  if (activation == "Sigmoid")
-    return c.op(Op::sigmoid, {y});
-  if (activation == "LeakyRelu")
-    return c.op(Op::leaky_relu, {y}, {attr("alpha", parameter(0, 0.01))});
-  if (activation == "HardSigmoid")
-    return c.op(Op::hard_sigmoid, {y},
-                {attr("alpha", parameter(0, 0.2)), attr("beta", parameter(1, 0.5))});
-  if (activation == "Clip")
+  if (name == "Clip") {
+    const double infinity = std::numeric_limits<double>::infinity();
     return c.op(Op::clip, {y},
-                {attr("min", parameter(0, -infinity)), attr("max", parameter(1, infinity))});
-  c.unsupported("activation " + activation);
-  return {};
-}
-
-std::vector<double> numbers(Call &c, std::string_view name) {
-  const AttributeView *one = c.attribute(name);
-  return one ? std::vector<double>(one->numbers.begin(), one->numbers.end())
-             : std::vector<double>();
+                {attr("min", alpha.value_or(-infinity)), attr("max", beta.value_or(infinity))});
+  }
+  const Activation *known = find_activation(name);
+  Activation made = known ? *known : Activation{};
+  if (alpha)
+    made.alpha = alpha;
+  if (beta)
+    made.beta = beta;
+  if (!known || (made.parameters > 0 && !made.alpha) || (made.parameters > 1 && !made.beta)) {
+    c.unsupported("activation " + name + (known ? " without its parameters" : ""));
+    return {};
+  }
+  return activated(c, made, y);
 }
 
 void fused_convolution(Call &c) {
   V y = by_standard(c, "Conv");
   if (c.has(3)) // summed before the activation
     y = c.binary(Op::add, y, c.value(3));
-  c.result(activated(c, y, c.text("activation", ""), numbers(c, "activation_params")));
+  const AttributeView *own = c.attribute("activation_params");
+  auto parameter = [&](size_t i) {
+    return own && i < own->numbers.size() ? std::optional<double>(own->numbers[i]) : std::nullopt;
+  };
+  c.result(with_activation(c, y, parameter(0), parameter(1)));
 }
 
 void fused_gemm(Call &c) {
   V y = by_standard(c, "Gemm");
-  std::vector<double> with;
-  for (const char *name : {"activation_alpha", "activation_beta"})
-    if (c.attribute(name))
-      with.push_back(c.number(name, 0));
-  c.result(activated(c, y, c.text("activation", ""), with));
+  auto parameter = [&](const char *name) {
+    return c.attribute(name) ? std::optional<double>(c.number(name, 0)) : std::nullopt;
+  };
+  c.result(with_activation(c, y, parameter("activation_alpha"), parameter("activation_beta")));
 }
 
 void fused_matmul(Call &c) {
