@@ -97,7 +97,8 @@ TEST_CASE("a loop on the device gives the host's tokens, in few launches, of nod
   CHECK(of_device.decode_nodes <= of_host.decode_nodes + 1);
 }
 
-TEST_CASE("a step of one launch is one in the loop, too, where bodies take cooperative launches") {
+TEST_CASE("a step of one launch is one in the loop, too, where bodies take cooperative launches",
+          "[long]") {
   TemporaryFolder folder;
   SmallLanguageModel file;
   file.width = 64;

@@ -179,7 +179,7 @@ TEST_CASE("functions and subgraphs in one another are bounded together") {
       "deep"));
 }
 
-TEST_CASE("starts that inputs ask for are bounded") {
+TEST_CASE("starts that inputs ask for are bounded", "[long]") {
   // Each input must be known for itself, and is found out when the ones before it are.
   constexpr size_t kInputs = 1500;
   std::string graph = kRelu;

@@ -149,7 +149,7 @@ TEST_CASE("what a caller brought in stays untrusted through all that a template 
               "}}") == "TrueTrueTrueTrue");
 }
 
-TEST_CASE("a template that would take too much ends with one sentence") {
+TEST_CASE("a template that would take too much ends with one sentence", "[long]") {
   const std::string steps = "the chat template takes more steps than a template may";
   const std::string text = "the chat template takes more text than a template may";
   const std::string memory = "the chat template takes more memory than a template may";

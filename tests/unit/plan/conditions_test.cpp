@@ -92,7 +92,8 @@ TEST_CASE("conditions are exclusive where the values that they leave are apart")
   }
 }
 
-TEST_CASE("edges of branches are those of the hazards between steps that can run together") {
+TEST_CASE("edges of branches are those of the hazards between steps that can run together",
+          "[long]") {
   size_t exclusive = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     Steps s = random_steps(seed, true);

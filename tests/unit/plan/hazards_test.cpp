@@ -107,7 +107,8 @@ TEST_CASE("symbols of matches stand for what they were matched to, but for no en
     REQUIRE(exprs.tree_size(matched.resolve(exprs.symbol({i}))) <= 64);
 }
 
-TEST_CASE("paths between steps are those of the hazards, and no edge is implied by others") {
+TEST_CASE("paths between steps are those of the hazards, and no edge is implied by others",
+          "[long]") {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     INFO("seed " << seed);
     check_edges(random_steps(seed));
