@@ -361,6 +361,13 @@ TEST_CASE("lists of integers that a run gives: shapes, repeats, pads, places") {
                                        {image(), list("from", {0, 1}), list("to", {1, 3})});
   CHECK(sliced.dims == Ints{1, 2});
   CHECK(sliced.values == Floats{2, 3});
+  const std::string split = node("Split", {"x", "list"}, {"z", "y"});
+  Given column = floats("x", {3, 1}, {1, 2, 3});
+  column.names = {"n", "1"};
+  const auto parts = run_model<float>(split, {column, list("list", {1, 2})});
+  CHECK(parts.dims == Ints{2, 1});
+  CHECK(parts.values == Floats{2, 3});
+  CHECK_THROWS_AS(run_model<float>(split, {column, list("list", {1, 1})}), Error);
 }
 
 TEST_CASE("one session takes shapes in turn, and refuses one that the input does not have") {

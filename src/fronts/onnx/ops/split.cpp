@@ -89,7 +89,10 @@ void split(Call &c) {
     V matched = c.w.match(x, wanted);
     // Parts that lie together are parts of something whose size is known to be theirs: of a copy.
     x = matched != x && c.known(c.product(wanted.first(axis))) == 1
-            ? c.op(Op::cast, {matched}, {attr("dtype", ir::DTypeLiteral(c.dtype(matched)))})
+            ? c.gather(matched,
+                       c.op(Op::range, {c.w.shape({all})},
+                            {attr("dtype", ir::DTypeLiteral(DType::i64))}),
+                       axis)
             : matched;
   }
   E at = c.constant(0);
