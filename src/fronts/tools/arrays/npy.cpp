@@ -26,9 +26,10 @@ struct Descr {
 };
 
 constexpr Descr kDescrs[] = {
-    {"|b1", CUGRT_BOOL}, {"|i1", CUGRT_I8},  {"<i2", CUGRT_I16}, {"<i4", CUGRT_I32},
-    {"<i8", CUGRT_I64},  {"|u1", CUGRT_U8},  {"<u2", CUGRT_U16}, {"<u4", CUGRT_U32},
-    {"<u8", CUGRT_U64},  {"<f2", CUGRT_F16}, {"<f4", CUGRT_F32}, {"<f8", CUGRT_F64},
+    {"|b1", CUGRT_BOOL}, {"|i1", CUGRT_I8},   {"<i2", CUGRT_I16}, {"<i4", CUGRT_I32},
+    {"<i8", CUGRT_I64},  {"|u1", CUGRT_U8},   {"<u2", CUGRT_U16}, {"<u4", CUGRT_U32},
+    {"<u8", CUGRT_U64},  {"<f2", CUGRT_F16},  {"<f4", CUGRT_F32}, {"<f8", CUGRT_F64},
+    {"|V2", CUGRT_BF16}, {"<V2", CUGRT_BF16}, // as NumPy saves arrays of ml_dtypes.bfloat16
 };
 
 /// As numpy.load, which takes no longer one of a file that is not trusted.

@@ -18,8 +18,8 @@ struct Array {
 /// has, or whose header disagrees with the file's size.
 Array read_npy(const std::string &path);
 
-/// Whole or not at all (base/file.h). bf16 and block formats, which NumPy lacks, are written as
-/// bytes with a last dimension that counts them.
+/// Whole or not at all (base/file.h). bf16 is two bytes without a meaning (V2), as NumPy saves
+/// ml_dtypes' arrays; block formats are bytes with a last dimension that counts them.
 void write_npy(const std::string &path, const Array &array);
 
 } // namespace tool
