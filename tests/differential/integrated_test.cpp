@@ -195,7 +195,10 @@ TEST_CASE("weights of a group leave without a copy on the host, and come back", 
   Session other(beside, jetson(), weights);
   check_runs(executable, session);
   check_runs(beside, other);
+  // Copies count once, as what is mapped for them.
+  CHECK(session.counters().weight_bytes_in_place == 0);
   CHECK(group.memory().weight_bytes > held - kInPlace);
+  CHECK((group.memory().weight_bytes - (held - kInPlace)) % (2 << 20) == 0);
 }
 
 TEST_CASE("a run reads pinned memory where it lies", "[emulated]") {

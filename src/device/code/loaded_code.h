@@ -46,7 +46,7 @@ public:
   static Result<std::shared_ptr<LoadedWeights>> load(const Executable &executable,
                                                      const Device &device, const WeightSet &set,
                                                      const std::shared_ptr<GroupWeights> &group);
-  ~LoadedWeights() { opened(); }
+  ~LoadedWeights();
 
   /// Makes the memory of computed weights, then for each function that computes some uploads what
   /// only it reads, and hands it to `compute` with tensors of its results (an address of 0: not
@@ -67,6 +67,8 @@ public:
     uint64_t bytes = 0;
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       bytes += memory->resident_bytes();
+    for (const WeightsInPlace::Pages &pages : in_place_.pages())
+      bytes += pages.copy.resident_bytes();
     return bytes;
   }
   /// Of weights that are read in the host's pages, beside those.
@@ -122,6 +124,8 @@ public:
 private:
   Status fill(const Device &device);
   Status keep_bytes(const Device &device);
+  /// What they come to in their budget: `uploaded` bytes, and `moment` beside them for a moment.
+  void claim(uint64_t uploaded, uint64_t moment) const;
   Status check_fits(const Executable &executable, const WeightSet &set) const;
   Status bring_own(const Device &device);
   /// A computed weight, which lies in computed_, or in a base's.

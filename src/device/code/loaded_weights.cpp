@@ -64,6 +64,25 @@ Status WeightLayout::add(const std::string &name, uint64_t size_bytes) {
   return {};
 }
 
+LoadedWeights::~LoadedWeights() {
+  opened();
+  if (budget_)
+    budget_->claim(this, {});
+}
+
+void LoadedWeights::claim(uint64_t uploaded, uint64_t moment) const {
+  if (!budget_)
+    return;
+  WeightLayout computed;
+  for (const auto &[name, own] : made_)
+    if (own.in_base == 0)
+      (void)computed.add(name, own.bytes);
+  budget_->claim(this,
+                 {{.bytes = MemoryBudget::mapped(uploaded) +
+                            MemoryBudget::mapped(computed.total_bytes) + in_place_.size_bytes(),
+                   .moment = MemoryBudget::mapped(moment)}});
+}
+
 Result<std::shared_ptr<LoadedWeights>>
 LoadedWeights::load(const Executable &executable, const Device &device, const WeightSet &set,
                     const std::shared_ptr<GroupWeights> &group) {
@@ -74,34 +93,43 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   weights->set_ = set;
   const std::vector<bool> computing = functions_of_weights(executable.plan());
   std::map<std::string, uint64_t> kept, sources; // bytes by name
+  uint64_t moment = 0;                           // of sources of one function
   for (size_t f = 0; f < executable.plan().functions.size(); ++f) {
     const plan::Function &function = executable.plan().functions[f];
     weights->params_.emplace_back(function.params.size());
     if (function.is_private) // its callers bind its weights
       continue;
     const std::vector<bool> read = weights_read(function);
+    WeightLayout all;
     for (uint32_t i = 0; i < function.params.size(); ++i) {
       if (!is_given(executable.plan(), function.params[i]))
         continue;
       CUGRT_ASSIGN(const WeightArgument weight,
                    weight_argument(executable.plan(), function, i, set));
+      CUGRT_TRY(all.add(function.params[i].name, weight.tensor->size_bytes));
       weights->params_.back()[i] = weight.value;
       (computing[f] || !read[i] ? sources : kept)
           .emplace(function.params[i].name, weight.tensor->size_bytes);
     }
+    moment = std::max(moment, computing[f] ? all.total_bytes : 0);
   }
   std::map<std::string, uint64_t> addresses;
   CUGRT_TRY(weights->list_computed(executable, group != nullptr));
   for (const auto &[name, bytes] : kept)
     sources.erase(name);
+  WeightLayout layout;
+  for (const auto &[name, bytes] : kept)
+    CUGRT_TRY(layout.add(name, bytes));
+  weights->claim(layout.total_bytes, moment);
   CUGRT_ASSIGN(weights->in_place_,
                WeightsInPlace::take(device, set, kept, sources, budget, addresses));
   if (group)
     CUGRT_TRY(weights->share(device, kept, group->of_others(executable), addresses));
-  WeightLayout layout;
+  layout = {};
   for (const auto &[name, bytes] : kept)
     if (!addresses.contains(name))
       CUGRT_TRY(layout.add(name, bytes));
+  weights->claim(layout.total_bytes, moment);
   CUGRT_ASSIGN(weights->memory_,
                WeightMemory::allocate(device.context(), layout.total_bytes, budget));
   for (const auto &[name, offset] : layout.offsets)

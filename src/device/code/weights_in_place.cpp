@@ -42,25 +42,25 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
     // Two registrations may not share a page: neighbours are registered together.
     const uint64_t begin = first->first / page * page;
     uint64_t end = begin;
-    bool any_kept = false;
+    uint64_t kept_bytes = 0;
     auto behind = first;
     for (; behind != tensors.end() && behind->first / page * page <= end; ++behind) {
       end = std::max(end,
                      (behind->first + behind->second.tensor->size_bytes + page - 1) / page * page);
-      any_kept = any_kept || behind->second.kept;
+      kept_bytes += behind->second.kept ? behind->second.tensor->size_bytes : 0;
     }
     auto pages = driver::RegisteredPages::add(device.context(),
                                               reinterpret_cast<const void *>(begin), end - begin);
     if (!pages.ok() && pages.status().code() == Code::device_lost)
       return pages.take_status();
     // Else another registers them, or they cannot be: they are uploaded.
+    taken.size_bytes_ += pages.ok() ? kept_bytes : 0;
     for (; first != behind; ++first) {
       if (!pages.ok())
         continue;
-      const auto &[name, tensor, is_kept] = first->second;
-      addresses[*name] = pages->device_address() + (first->first - begin);
-      taken.owners_.push_back(tensor->storage);
-      taken.size_bytes_ += is_kept ? tensor->size_bytes : 0;
+      const Tensor &one = first->second;
+      addresses[*one.name] = pages->device_address() + (first->first - begin);
+      taken.owners_.push_back(one.tensor->storage);
     }
     const uint64_t address = pages.ok() ? pages->device_address() : 0;
     if (pages.ok())
@@ -68,7 +68,7 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
                               .begin = reinterpret_cast<const void *>(begin),
                               .address = address,
                               .bytes = end - begin,
-                              .kept = any_kept});
+                              .kept_bytes = kept_bytes});
   }
   CUGRT_TRY(taken.charge_.raise_to(taken.size_bytes_));
   return taken;
@@ -81,6 +81,7 @@ void WeightsInPlace::leave() {
     (void)::madvise(const_cast<void *>(one.begin), one.bytes, MADV_PAGEOUT); // a hint
   }
   charge_.lower_to(0);
+  size_bytes_ = 0;
 }
 
 Status WeightsInPlace::come_back(const Device &device,
@@ -92,13 +93,14 @@ Status WeightsInPlace::come_back(const Device &device,
     if (pages.ok()) {
       one.registered = std::move(*pages);
       one.address = one.registered.device_address();
+      CUGRT_TRY(charge_.raise_to(size_bytes_ + one.kept_bytes));
+      size_bytes_ += one.kept_bytes;
       return {};
     }
     CUGRT_ASSIGN(one.copy, WeightMemory::allocate(device.context(), one.bytes, budget));
     one.address = one.copy.address();
     return driver::copy_to_device(device.context(), one.address, one.begin, one.bytes);
   };
-  CUGRT_TRY(charge_.raise_to(size_bytes_));
   for (Pages &one : pages_)
     if (Status status = bring(one); !status.ok()) {
       leave();
@@ -109,12 +111,12 @@ Status WeightsInPlace::come_back(const Device &device,
 
 void WeightsInPlace::give_back_sources(bool for_good) {
   for (Pages &one : pages_)
-    if (!one.kept) {
+    if (one.kept_bytes == 0) {
       one.registered = {};
       one.copy = {};
     }
   if (for_good)
-    std::erase_if(pages_, [](const Pages &one) { return !one.kept; });
+    std::erase_if(pages_, [](const Pages &one) { return one.kept_bytes == 0; });
 }
 
 } // namespace cugrt::runtime

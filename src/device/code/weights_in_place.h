@@ -34,7 +34,7 @@ public:
     driver::RegisteredPages registered;
     const void *begin; // on the host
     uint64_t address, bytes;
-    bool kept;           // not only sources lie there
+    uint64_t kept_bytes; // of tensors; 0: only sources lie there
     WeightMemory copy{}; // in their place, where another has registered them meanwhile
   };
   const std::vector<Pages> &pages() const { return pages_; }
@@ -47,7 +47,7 @@ private:
   BudgetCharge charge_;
   std::vector<std::shared_ptr<const char>> owners_; // of the pages, which they outlive
   std::vector<Pages> pages_;
-  uint64_t size_bytes_ = 0; // of kept tensors
+  uint64_t size_bytes_ = 0; // of kept tensors in registered pages
 };
 
 } // namespace cugrt::runtime

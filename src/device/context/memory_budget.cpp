@@ -1,6 +1,8 @@
 // A budget of device memory; see memory_budget.h.
 #include "device/context/memory_budget.h"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace cugrt::runtime {
@@ -35,7 +37,34 @@ Status MemoryBudget::try_take(HeldFor use, uint64_t bytes) {
           std::to_string(bytes) + " bytes of " + kUses[size_t(use)] + ": its sessions hold " +
           text(HeldFor::arenas) + " of arenas, " + text(HeldFor::weights) + " of weights, " +
           text(HeldFor::results) + " of results and " + text(HeldFor::buffers) +
-          " of buffers; with these it would hold " + std::to_string(held + bytes) + " bytes");
+          " of buffers; all that they may come to, and this one, fits in " +
+          std::to_string(std::max(held + bytes, claimed_bytes() + held_[size_t(HeldFor::buffers)] +
+                                                    (use == HeldFor::buffers ? bytes : 0))) +
+          " bytes");
+}
+
+void MemoryBudget::claim(const void *owner, std::vector<Claim> claims) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(claims_, [&](const Claim &claim) { return claim.owner == owner; });
+  for (Claim &claim : claims) {
+    claim.owner = owner;
+    claims_.push_back(std::move(claim));
+  }
+}
+
+/// The mutex is held.
+uint64_t MemoryBudget::claimed_bytes() const {
+  std::map<std::pair<const void *, std::string_view>, uint64_t> shared;
+  uint64_t bytes = 0, moment = 0;
+  for (const Claim &claim : claims_) {
+    moment = std::max(moment, claim.moment);
+    uint64_t *const largest = claim.word ? &shared[{claim.word, claim.scope}] : nullptr;
+    const uint64_t before = largest ? *largest : 0;
+    bytes += std::max(claim.bytes, before) - before;
+    if (largest)
+      *largest = std::max(claim.bytes, before);
+  }
+  return bytes + moment;
 }
 
 void MemoryBudget::give(HeldFor use, uint64_t bytes) noexcept {

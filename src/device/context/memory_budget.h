@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace cugrt::runtime {
 
@@ -31,13 +32,27 @@ public:
   /// without a lock.
   void set_make_room(std::function<bool()> make_room);
 
+  /// What `owner` may come to, which is what errors say would fit: in place of what it said before.
+  struct Claim {
+    const void *word = nullptr; // of claims with one word and scope the largest counts
+    std::string scope{};
+    uint64_t bytes = 0, moment = 0; // for long, and beside it while it is opened
+    const void *owner = nullptr;
+  };
+  void claim(const void *owner, std::vector<Claim> claims);
+  /// What is mapped for `bytes`, as devices map it.
+  static uint64_t mapped(uint64_t bytes) { return (bytes + kMapped - 1) / kMapped * kMapped; }
+  static constexpr uint64_t kMapped = uint64_t(2) << 20;
+
 private:
   Status try_take(HeldFor use, uint64_t bytes);
+  uint64_t claimed_bytes() const;
 
   const uint64_t limit_bytes_;
   mutable std::mutex mutex_; // guards what follows
   std::array<uint64_t, kHeldForCount> held_{};
   std::function<bool()> make_room_;
+  std::vector<Claim> claims_;
 };
 
 /// What one holder has of a budget, which it gives back when it ends. Without a budget it counts

@@ -221,8 +221,10 @@ Status Session::in_unplanned_figures(Status status) const {
 }
 
 Session::~Session() {
-  if (group_)
+  if (group_) {
     group_->remove(*this);
+    group_->budget()->claim(this, {});
+  }
   if (in_flight_ || times_) {
     auto guard = code_->device().context().enter();
     (void)wait_for_last();

@@ -113,6 +113,7 @@ private:
   Session(std::shared_ptr<LoadedCode> code, const SessionOptions &options);
   Result<std::shared_ptr<LoadedWeights>> load_weights(const WeightSet &set);
   Status join(const SessionOptions &options);
+  void claim();
   static Status compute_weights(const std::shared_ptr<LoadedCode> &code, const Device &memory,
                                 LoadedWeights &weights);
   Status allocate(const SessionOptions &options);

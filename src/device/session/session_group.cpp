@@ -4,6 +4,7 @@
 #include "device/session/function_state.h"
 #include "device/session/group.h"
 #include "device/session/session.h"
+#include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
 #include <list>
@@ -49,9 +50,31 @@ Status Session::join(const SessionOptions &options) {
   if (word_) {
     CUGRT_ASSIGN(word_event_, driver::Event::create(context));
   }
+  claim();
   ahead_ = options.priority == 0 ? group_->low_priority_ahead() : nullptr;
   straight_ = kOtherwise;
   return {};
+}
+
+/// Arenas and results for the largest symbols.
+void Session::claim() {
+  const plan::Plan &plan = executable().plan();
+  std::vector<MemoryBudget::Claim> claims;
+  for (const plan::Arena &arena : plan.arenas) {
+    const auto bytes = static_cast<uint64_t>(arena.bytes);
+    claims.push_back(
+        {.word = arena.scope == ir::kStateScope ? nullptr : word_.get(),
+         .scope = arena.scope,
+         .bytes = bytes <= MemoryBudget::kMapped ? bytes : MemoryBudget::mapped(bytes)});
+  }
+  for (const plan::Function &function : plan.functions)
+    for (const plan::Slot &slot : function.slots)
+      if (slot.kind == plan::SlotKind::result && !function.is_private && slot.bytes.valid())
+        if (const int64_t upper =
+                plan.exprs.range(slot.bytes, plan::symbol_domain(plan.exprs, function)).upper;
+            upper != INT64_MAX)
+          claims.push_back({.bytes = static_cast<uint64_t>(std::max<int64_t>(upper, 0))});
+  group_->budget()->claim(this, std::move(claims));
 }
 
 /// Another session of the word may have moved them. The word is held.
