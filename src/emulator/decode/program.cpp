@@ -424,9 +424,9 @@ std::optional<Fault> LoadedProgram::launch(const KernelInfo &info,
   if (kernel.open_ended)
     launch.local_stride =
         std::max(launch.local_stride, std::min(config.stack_bytes, kMaxStackBytes) & ~uint64_t(15));
-  launch.counting =
-      config.counters || config.accesses || config.report_polling || coverage::enabled();
-  const bool is_alone = config.order || config.report_polling;
+  launch.counting = config.counters || config.accesses || config.report_polling ||
+                    looks_for_grid_races(config) || coverage::enabled();
+  const bool is_alone = config.order || config.report_polling || looks_for_grid_races(config);
   launch.cache_count = decoded_.cache_count;
   launch.files = &module_->files;
   launch.functions = &functions_;

@@ -2,6 +2,7 @@
 #include "emulator/exec/grid.h"
 
 #include "emulator/exec/checks/accesses.h"
+#include "emulator/exec/checks/grid_race_check.h"
 #include "emulator/exec/checks/poll_check.h"
 
 #include <algorithm>
@@ -58,6 +59,10 @@ void Grid::work() {
   std::optional<PollCheck> polls;
   if (launch.config->report_polling)
     polls.emplace(*launch.config->report_polling, *launch.memory).turn().counts = accesses.counts;
+  std::optional<GridRaceCheck> grid_races;
+  if (looks_for_grid_races(*launch.config))
+    grid_races.emplace(*launch.config->report_race, clusters).turn().counts = accesses.counts;
+  LaunchAccesses *const turn = polls ? &polls->turn() : grid_races ? &grid_races->turn() : nullptr;
   std::deque<std::unique_ptr<Cluster>> active, idle;
   bool widen = true; // take another cluster before going on with those there are
   while (!failed.load(std::memory_order_relaxed)) {
@@ -70,12 +75,14 @@ void Grid::work() {
         if (idle.empty())
           idle.push_back(make_cluster(launch, ranges.data()));
         for (const auto &block : idle.back()->blocks) {
-          block->accesses = polls ? &polls->turn() : launch.config->accesses ? &accesses : nullptr;
+          block->accesses = turn ? turn : launch.config->accesses ? &accesses : nullptr;
           block->draws = order ? &order->draws : nullptr;
         }
         begin_cluster(*idle.back(), order ? order->number(index) : index);
         if (polls)
           polls->began(*idle.back());
+        if (grid_races)
+          grid_races->began(*idle.back());
         active.push_front(std::move(idle.back()));
         idle.pop_back();
         fresh = true;
@@ -90,11 +97,12 @@ void Grid::work() {
     std::unique_ptr<Cluster> cluster = std::move(active.front());
     active.pop_front();
     BlockState state = run_cluster(*cluster);
-    if (polls) {
-      if (launch.config->accesses)
-        accesses.add(polls->turn());
+    if (turn && launch.config->accesses)
+      accesses.add(*turn);
+    if (polls)
       polls->turned(*cluster, state);
-    }
+    if (grid_races)
+      grid_races->turned(*cluster, state);
     widen = fresh || state == BlockState::finished;
     if (state == BlockState::running) {
       active.push_back(std::move(cluster)); // others get their turn: it may wait for them

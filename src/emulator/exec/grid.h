@@ -9,6 +9,12 @@
 
 namespace cugrt::emulator {
 
+/// Whether blocks of the launch are looked at for races with one another
+/// (exec/checks/grid_race_check.h): those of a cooperative one.
+inline bool looks_for_grid_races(const LaunchConfig &config) {
+  return config.report_race && config.grid_workspace;
+}
+
 /// One launch under way: clusters are taken by number, by every thread that works at it.
 struct Grid {
   Launch launch;

@@ -119,6 +119,11 @@ class PersistentFaults(unittest.TestCase):
         self.assertNotEqual(ran.returncode, 0)
         self.assertIn("gave up waiting", ran.stderr)
 
+    def test_a_tile_of_a_cache_that_nobody_awaits(self):
+        ran = self.ran((r"!is_of\(load_acquire\(words \+ i\), step\)", "false"))
+        named = [line for line in self.findings(ran) if "race: " in line and "of the same cooperative grid" in line]
+        self.assertTrue(named, ran.stderr)
+
     def test_a_normal_grid_that_polls(self):
         ran = self.ran((r"(?m)^(  launch \{.*) cooperative \}\n(?:  launch \{.*\}\n)+", r"\1 }\n"))
         of = "polling: kernel decode_persistent_f16, block "

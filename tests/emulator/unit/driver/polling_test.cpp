@@ -117,6 +117,53 @@ std::string found_in(const char *name, const std::string &order, bool cooperativ
   return findings();
 }
 
+// A block reads what the block before wrote, one more is its own, and a flag tells the next one.
+std::string chain_ptx(const std::string &wait, const std::string &write) {
+  return R"(
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry chain(.param .u64 cells)
+{
+  .reg .pred %p<3>;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<4>;
+  ld.param.u64 %d1, [cells];
+  mov.u32 %r1, %ctaid.x;
+  mul.wide.u32 %d2, %r1, 8;
+  add.u64 %d3, %d1, %d2;
+  mov.u32 %r4, 0;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra WRITE;
+WAIT:
+)" + wait +
+         R"(
+  ld.u32 %r4, [%d3+56];
+WRITE:
+  add.u32 %r4, %r4, 1;
+)" + write +
+         R"(
+  ret;
+}
+)";
+}
+
+std::string found_in_chain(const std::string &order, const std::string &wait,
+                           const std::string &write, bool is_right) {
+  constexpr uint32_t kFirst = 16; // values stand behind flags
+  Session session{"CUGRT_EMU_CHECK=race", "CUGRT_EMU_ORDER=" + order};
+  CUmodule module = nullptr;
+  OK(CU(cuModuleLoadData)(&module, chain_ptx(wait, write).c_str()));
+  CUdeviceptr cells = upload(std::vector<uint32_t>(2 * kFirst));
+  void *params[] = {&cells};
+  OK(CU(cuLaunchCooperativeKernel)(kernel(module, "chain"), kBlocks, 1, 1, 1, 1, 1, 0, nullptr,
+                                   params));
+  OK(CU(cuCtxSynchronize)());
+  for (uint32_t i = 0; i < kBlocks && is_right; ++i)
+    CHECK(download<uint32_t>(cells, 2 * kFirst)[kFirst + 2 * i] == i + 1);
+  return findings();
+}
+
 } // namespace
 
 TEST_CASE(
@@ -164,4 +211,22 @@ TEST_CASE("Blocks that wait for the host are not told, whoever else begins meanw
   CHECK(cells[2] == kBlocks);
   CHECK(findings().empty());
   OK(CU(cuMemFreeHost)(pinned));
+}
+
+TEST_CASE("Blocks of a cooperative grid that touch the same bytes without order are told") {
+  const std::string wait = "ld.acquire.gpu.u32 %r3, [%d3+-8];\nsetp.eq.u32 %p2, %r3, 0;\n"
+                           "@%p2 bra WAIT;";
+  const std::string write = "st.u32 [%d3+64], %r4;\nst.release.gpu.u32 [%d3], 1;";
+  for (const char *order : {"", "1", "2", "3"}) {
+    INFO("order " << order);
+    CHECK(found_in_chain(order, wait, write, true).empty());
+    const std::string found = found_in_chain(order, "", write, false);
+    CHECK(found.find("race: ") == 0);
+    CHECK(found.find("of the same cooperative grid") != std::string::npos);
+    CHECK(found.find('\n') == found.size() - 1);
+    // All write one word, each behind the one before; each at once.
+    const std::string one = "st.u32 [%d1+120], %r4;\n" + write;
+    CHECK(found_in_chain(order, wait, one, true).empty());
+    CHECK(found_in_chain(order, "mov.u32 %r3, 0;\nbra WRITE;", one, false).find("write") == 6);
+  }
 }
