@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -199,6 +200,31 @@ TEST_CASE("weights of a group leave without a copy on the host, and come back", 
   CHECK(session.counters().weight_bytes_in_place == 0);
   CHECK(group.memory().weight_bytes > held - kInPlace);
   CHECK((group.memory().weight_bytes - (held - kInPlace)) % (2 << 20) == 0);
+}
+
+TEST_CASE("pages that models of a group have alike count once, wherever they come back",
+          "[emulated]") {
+  Folder folder;
+  const bool mapped_again = GENERATE(false, true);
+  Executable executable = sums(), beside = sums(), alone = sums();
+  const Weights weights = Weights::load(folder.weights);
+  const Weights again = Weights::load(folder.weights);
+  Group group(jetson());
+  auto options = detail::sized<cugrt_session_options>();
+  options.group = group.get();
+  std::optional<Session> first(std::in_place, executable, jetson(), weights, options);
+  const uint64_t held = group.memory().weight_bytes;
+  Session second(beside, jetson(), mapped_again ? again : weights, options);
+  CHECK(group.memory().weight_bytes == held);
+  check_runs(beside, second);
+  check_runs(executable, *first);
+  first->evict(); // for which the other is idle
+  CHECK(group.memory().weight_bytes == 0);
+  Session other(alone, jetson(), weights); // has the pages meanwhile: the group copies them
+  check_runs(beside, second);
+  check_runs(executable, *first);
+  first.reset(); // what the other reads stays
+  check_runs(beside, second);
 }
 
 TEST_CASE("a run reads pinned memory where it lies", "[emulated]") {

@@ -25,15 +25,28 @@ void GroupWeights::add(const Executable &executable,
   known_.push_back({&executable, weights});
 }
 
-/// Where they have those bytes in memory of their own, which always lies at its addresses.
+namespace {
+
+bool are_alike(const HostTensor &a, const HostTensor &b) {
+  return a.size_bytes == b.size_bytes &&
+         (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size_bytes) == 0);
+}
+
+} // namespace
+
+/// Where they have those bytes, in memory of their own that always lies at its addresses, or in
+/// pages of the host.
 std::optional<uint64_t> LoadedWeights::find_equal(const HostTensor &tensor) const {
-  if (!memory_.is_reserved() || tensor.size_bytes == 0)
+  if (tensor.size_bytes == 0)
     return std::nullopt;
-  for (const auto &[name, offset] : offsets_)
-    if (const HostTensor &own = *set_.find(name);
-        own.size_bytes == tensor.size_bytes &&
-        std::memcmp(own.data(), tensor.data(), own.size_bytes) == 0)
-      return memory_.address() + offset;
+  if (memory_.is_reserved())
+    for (const auto &[name, offset] : offsets_)
+      if (are_alike(*set_.find(name), tensor))
+        return memory_.address() + offset;
+  std::lock_guard lock(mutex_);
+  for (const std::string &name : in_place_.names())
+    if (const HostTensor &own = *set_.find(name); are_alike(own, tensor))
+      return in_place_.address_of(own);
   return std::nullopt;
 }
 
@@ -44,9 +57,7 @@ std::optional<uint64_t> LoadedWeights::find_equal(const WeightSet &set,
     return std::nullopt;
   const std::vector<std::string> &sources = wanted.recipe->sources;
   const auto is_equal = [&](const std::string &name, const std::string &own_name) {
-    const HostTensor &tensor = *set.find(name), &own = *set_.find(own_name);
-    return own.size_bytes == tensor.size_bytes &&
-           std::memcmp(own.data(), tensor.data(), own.size_bytes) == 0;
+    return are_alike(*set_.find(own_name), *set.find(name));
   };
   for (const auto &[name, own] : made_)
     if (own.in_base == 0 && own.bytes == wanted.bytes && own.recipe &&
@@ -80,16 +91,27 @@ Status LoadedWeights::share(const Device &device, const std::map<std::string, ui
     uint64_t bytes = 0;
     for (const auto &[at, size] : read)
       bytes += size;
-    if (bytes == 0 || bytes < (other->memory_.size_bytes() + other->computed_.size_bytes()) / 2)
+    if (bytes == 0 || bytes < (other->memory_.size_bytes() + other->computed_.size_bytes() +
+                               other->in_place_.size_bytes()) /
+                                  2)
       continue;
     ++other->holders_;
     bases_.push_back(other);
     CUGRT_TRY(other->bring_own(device));
-    addresses.merge(alike);
+    base_ranges_.push_back(other->ranges());
+    for (const auto &[name, at] : alike) // it may have come back elsewhere
+      addresses.emplace(name, *other->find_equal(*set_.find(name)));
     for (const auto &[name, at] : alike_computed)
       made_.at(name).in_base = at;
   }
   return {};
+}
+
+void LoadedWeights::follow_bases() {
+  for (size_t i = 0; i < bases_.size(); ++i) {
+    std::lock_guard stays(bases_[i]->mutex_);
+    (void)bind_params(base_ranges_[i], bases_[i]->ranges());
+  }
 }
 
 void LoadedWeights::opened() {

@@ -73,14 +73,19 @@ public:
   }
   /// Of weights that are read in the host's pages, beside those.
   uint64_t size_bytes_in_place() const { return has_own() ? in_place_.size_bytes() : 0; }
+  template <class Visit> void each_own(Visit &&visit) const {
+    for (const WeightMemory *memory : {&memory_, &computed_})
+      visit(memory->address(), memory->size_bytes());
+    for (const WeightsInPlace::Pages &pages : in_place_.pages())
+      visit(pages.address, pages.bytes);
+  }
   /// visit(address, bytes) of what no run may write; some are empty.
   template <class Visit> void each_memory(Visit &&visit) const {
     for (const WeightMemory *memory : {&memory_, &sources_, &computed_})
       if (memory != &computed_ || !making_)
         visit(memory->address(), memory->size_bytes());
     for (const std::shared_ptr<LoadedWeights> &base : bases_)
-      for (const WeightMemory *memory : {&base->memory_, &base->computed_})
-        visit(memory->address(), memory->size_bytes());
+      base->each_own(visit);
     for (const WeightsInPlace::Pages &pages : in_place_.pages())
       visit(pages.address, pages.bytes);
   }
@@ -118,7 +123,14 @@ public:
                  const LoadedWeights *computed);
   /// How often they came back to other addresses, as params() says; who reads these while others
   /// may run holds the mutex.
-  uint64_t moves() const { return moves_.load(std::memory_order_acquire); }
+  uint64_t moves() const {
+    uint64_t moves = moves_.load(std::memory_order_acquire);
+    for (const std::shared_ptr<LoadedWeights> &base : bases_)
+      moves += base->moves_.load(std::memory_order_acquire);
+    return moves;
+  }
+  /// Binds them anew to what bases have moved. The mutex is held.
+  void follow_bases();
   std::mutex &mutex() const { return mutex_; }
 
 private:
@@ -147,7 +159,8 @@ private:
     uint64_t address = 0, bytes = 0;
   };
   std::vector<Range> ranges() const;
-  void bind_params();
+  /// From where memory was to where it is `now`. True: something has moved.
+  bool bind_params(std::vector<Range> &before, const std::vector<Range> &now);
   std::map<std::string, uint64_t> sources_of(const plan::Plan &plan, uint32_t function) const;
   /// A function that computes weights.
   struct Making {
@@ -175,9 +188,10 @@ private:
   WeightMemory sources_; // of computed weights, beside these; empty once they are computed
   std::vector<std::vector<cugrt_value>> params_;
   std::vector<std::shared_ptr<LoadedWeights>> bases_;
-  bool holds_bases_ = false;                // so that these do not leave
-  std::atomic<uint32_t> holders_ = 0;       // who holds these
-  std::shared_ptr<MemoryBudget> budget_;    // null: they stay
+  std::vector<std::vector<Range>> base_ranges_; // of each, as params_ have them
+  bool holds_bases_ = false;                    // so that these do not leave
+  std::atomic<uint32_t> holders_ = 0;           // who holds these
+  std::shared_ptr<MemoryBudget> budget_;        // null: they stay
   WeightSet set_;                           // until all is computed, and of those that may leave
   std::map<std::string, uint64_t> offsets_; // of set_'s tensors in memory_
   std::map<std::string, Computed> made_;    // by name

@@ -121,10 +121,11 @@ LoadedWeights::load(const Executable &executable, const Device &device, const We
   for (const auto &[name, bytes] : kept)
     CUGRT_TRY(layout.add(name, bytes));
   weights->claim(layout.total_bytes, moment);
-  CUGRT_ASSIGN(weights->in_place_,
-               WeightsInPlace::take(device, set, kept, sources, budget, addresses));
   if (group)
     CUGRT_TRY(weights->share(device, kept, group->of_others(executable), addresses));
+  std::erase_if(kept, [&](const auto &entry) { return addresses.contains(entry.first); });
+  CUGRT_ASSIGN(weights->in_place_,
+               WeightsInPlace::take(device, set, kept, sources, budget, addresses));
   layout = {};
   for (const auto &[name, bytes] : kept)
     if (!addresses.contains(name))
@@ -393,9 +394,10 @@ Status LoadedWeights::bring_own(const Device &device) {
   std::lock_guard lock(mutex_);
   if (resident_)
     return {};
+  follow_bases();
   Status status = fill(device);
   if (status.ok())
-    bind_params();
+    moves_ += bind_params(bound_, ranges());
   // What is laid out again reads the others where they are now.
   if (status.ok() && again_)
     status = again_(device, *this);
@@ -422,9 +424,7 @@ std::vector<LoadedWeights::Range> LoadedWeights::ranges() const {
   return all;
 }
 
-/// From where they were to where their memory is now.
-void LoadedWeights::bind_params() {
-  const std::vector<Range> now = ranges(), before = std::exchange(bound_, now);
+bool LoadedWeights::bind_params(std::vector<Range> &before, const std::vector<Range> &now) {
   bool moved = false;
   const auto bind = [&](std::vector<cugrt_value> &params) {
     for (cugrt_value &param : params)
@@ -440,7 +440,8 @@ void LoadedWeights::bind_params() {
     bind(params);
   for (auto &[place, own] : makings_)
     bind(own.params);
-  moves_ += moved;
+  before = now;
+  return moved;
 }
 
 Status LoadedWeights::fill(const Device &device) {

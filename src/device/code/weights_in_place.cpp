@@ -61,6 +61,8 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
       const Tensor &one = first->second;
       addresses[*one.name] = pages->device_address() + (first->first - begin);
       taken.owners_.push_back(one.tensor->storage);
+      if (one.kept)
+        taken.names_.push_back(*one.name);
     }
     const uint64_t address = pages.ok() ? pages->device_address() : 0;
     if (pages.ok())
@@ -72,6 +74,15 @@ Result<WeightsInPlace> WeightsInPlace::take(const Device &device, const WeightSe
   }
   CUGRT_TRY(taken.charge_.raise_to(taken.size_bytes_));
   return taken;
+}
+
+uint64_t WeightsInPlace::address_of(const HostTensor &tensor) const {
+  for (const Pages &one : pages_)
+    if (const uint64_t at = static_cast<const char *>(static_cast<const void *>(tensor.data())) -
+                            static_cast<const char *>(one.begin);
+        at < one.bytes)
+      return one.address + at;
+  return 0;
 }
 
 void WeightsInPlace::leave() {

@@ -30,6 +30,10 @@ public:
   /// Ends the registration of pages that only sources lie in; for good, or until they come back.
   void give_back_sources(bool for_good);
   uint64_t size_bytes() const { return size_bytes_; }
+  /// Where a device reads a tensor that these have; 0: they have it not.
+  uint64_t address_of(const HostTensor &tensor) const;
+  /// Of kept tensors.
+  const std::vector<std::string> &names() const { return names_; }
   struct Pages {
     driver::RegisteredPages registered;
     const void *begin; // on the host
@@ -47,6 +51,7 @@ private:
   BudgetCharge charge_;
   std::vector<std::shared_ptr<const char>> owners_; // of the pages, which they outlive
   std::vector<Pages> pages_;
+  std::vector<std::string> names_;
   uint64_t size_bytes_ = 0; // of kept tensors in registered pages
 };
 

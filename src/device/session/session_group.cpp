@@ -124,6 +124,7 @@ Status Session::bring_weights() {
 /// All functions are bound to where the weights are, from the next run on. moving_ is held.
 void Session::take_weights() {
   std::lock_guard weights_stay(weights_->mutex());
+  weights_->follow_bases();
   weight_moves_ = weights_->moves();
   for (size_t f = 0; f < functions_.size(); ++f) {
     const std::vector<cugrt_value> &params = weights_->params(f);
