@@ -21,6 +21,18 @@ func @main(%x: tensor<[n, 3], {dtype}>) -> (tensor<[3, n], {dtype}>) attributes 
 """.encode())
 
 
+@pytest.mark.parametrize("block, own", [(32, name) for name in ("q4_0", "q4_1", "q8_0", "q5_0", "q5_1", "iq4_nl")] +
+                         [(256, name) for name in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k")])
+def test_block_formats_have_their_names(block, own):
+    model = cugrt.load(f"""cugrt 1
+func @main(%x: tensor<[2, {block}], f32>, %w: tensor<[4, {block}], {own}>) -> (tensor<[2, 4], f32>) {{
+  %y = matmul_blocks(%x, %w)
+  return %y
+}}
+""".encode())
+    assert [spec.dtype for spec in model.inputs] == ["float32", own]
+
+
 class OnlyDlpack:
     """As torch's CPU tensors: DLPack, no buffer."""
 

@@ -13,7 +13,7 @@ struct Row {
   Dtype dtype;
   const char *own;
 };
-constexpr std::array<Row, 18> kRows = {{
+constexpr std::array<Row, 26> kRows = {{
     {{"bool", 1, {kDlBool, 8, 1}}, "bool"},
     {{"int4", 0, {}}, "i4"},
     {{"int8", 1, {kDlInt, 8, 1}}, "i8"},
@@ -32,8 +32,16 @@ constexpr std::array<Row, 18> kRows = {{
     {{"q4_0", 0, {}}, "q4_0"},
     {{"q4_1", 0, {}}, "q4_1"},
     {{"q8_0", 0, {}}, "q8_0"},
+    {{"q5_0", 0, {}}, "q5_0"},
+    {{"q5_1", 0, {}}, "q5_1"},
+    {{"q2_k", 0, {}}, "q2_k"},
+    {{"q3_k", 0, {}}, "q3_k"},
+    {{"q4_k", 0, {}}, "q4_k"},
+    {{"q5_k", 0, {}}, "q5_k"},
+    {{"q6_k", 0, {}}, "q6_k"},
+    {{"iq4_nl", 0, {}}, "iq4_nl"},
 }};
-static_assert(CUGRT_Q8_0 + 1 == kRows.size());
+static_assert(CUGRT_IQ4_NL + 1 == kRows.size());
 
 } // namespace
 
