@@ -348,7 +348,6 @@ private:
   };
   std::vector<Block> blocks_;
   std::vector<size_t> level_; // by value: how many blocks it is in
-  uint32_t last_block_ = 0;
   int64_t opset_ = 0;
   void note_node(const Node &node, size_t first);
   std::vector<std::string> node_of_value_; // the name of the node that made each value; or empty

@@ -116,7 +116,6 @@ struct FunctionCode {
   std::vector<ConstantCell> constants;
   std::vector<SpecialCell> specials;
   std::vector<ParamPlace> parameters, returns;
-  uint32_t parameter_count = 0;
 };
 
 struct Argument {

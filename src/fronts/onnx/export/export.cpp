@@ -2,6 +2,7 @@
 #include "fronts/onnx/export/export.h"
 
 #include "fronts/onnx/export/graph_writer.h"
+#include "fronts/onnx/file/tensor.h"
 #include "ir/text/text.h"
 
 #include <algorithm>

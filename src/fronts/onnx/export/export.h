@@ -42,7 +42,4 @@ struct ExportedFile {
 };
 Result<ExportedFile> export_module(const ir::Module &module, const ExportOptions &options);
 
-/// Of ONNX's numbers; a block format is bytes.
-int32_t onnx_dtype(ir::DType dtype);
-
 } // namespace cugrt::onnx

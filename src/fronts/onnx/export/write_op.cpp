@@ -2,6 +2,7 @@
 // ONNX's operators at opset 21 for what nodes do.
 #include "fronts/onnx/export/export.h"
 #include "fronts/onnx/export/graph_writer.h"
+#include "fronts/onnx/file/tensor.h"
 
 namespace cugrt::onnx {
 

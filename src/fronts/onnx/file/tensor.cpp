@@ -12,38 +12,59 @@
 
 namespace cugrt::onnx {
 
-std::optional<ir::DType> dtype_of(int32_t data_type) {
-  using ir::DType;
-  switch (data_type) {
-  case 1:
-    return DType::f32;
-  case 2:
-    return DType::u8;
-  case 3:
-    return DType::i8;
-  case 4:
-    return DType::u16;
-  case 5:
-    return DType::i16;
-  case 6:
-    return DType::i32;
-  case 7:
-    return DType::i64;
-  case 9:
-    return DType::boolean;
-  case 10:
-    return DType::f16;
-  case 11:
-    return DType::f64;
-  case 12:
-    return DType::u32;
-  case 13:
-    return DType::u64;
-  case 16:
-    return DType::bf16;
-  default:
-    return std::nullopt;
+int32_t onnx_dtype(ir::DType dtype) {
+  switch (dtype) {
+  case ir::DType::boolean:
+    return 9;
+  case ir::DType::i4:
+    return 22;
+  case ir::DType::i8:
+    return 3;
+  case ir::DType::i16:
+    return 5;
+  case ir::DType::i32:
+    return 6;
+  case ir::DType::i64:
+    return 7;
+  case ir::DType::u4:
+    return 21;
+  case ir::DType::u16:
+    return 4;
+  case ir::DType::u32:
+    return 12;
+  case ir::DType::u64:
+    return 13;
+  case ir::DType::f16:
+    return 10;
+  case ir::DType::bf16:
+    return 16;
+  case ir::DType::f32:
+    return 1;
+  case ir::DType::f64:
+    return 11;
+  case ir::DType::u8:
+  case ir::DType::q4_0:
+  case ir::DType::q4_1:
+  case ir::DType::q8_0:
+  case ir::DType::q5_0:
+  case ir::DType::q5_1:
+  case ir::DType::q2_k:
+  case ir::DType::q3_k:
+  case ir::DType::q4_k:
+  case ir::DType::q5_k:
+  case ir::DType::q6_k:
+  case ir::DType::iq4_nl:
+    return 2;
   }
+  return 0;
+}
+
+std::optional<ir::DType> dtype_of(int32_t data_type) {
+  for (auto dtype = uint8_t(ir::DType::boolean); dtype <= uint8_t(ir::DType::f64); ++dtype)
+    if (onnx_dtype(ir::DType(dtype)) == data_type &&
+        ir::info(ir::DType(dtype)).elements_per_block == 1)
+      return ir::DType(dtype);
+  return std::nullopt;
 }
 
 Narrow narrow_of(int32_t data_type) {

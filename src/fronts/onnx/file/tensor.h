@@ -7,6 +7,8 @@
 
 namespace cugrt::onnx {
 
+/// Of ONNX's numbers (TensorProto.DataType); a block format is bytes.
+int32_t onnx_dtype(ir::DType dtype);
 /// None for dtypes that are not ours (strings, complex numbers, those of fewer than 8 bits).
 std::optional<ir::DType> dtype_of(int32_t data_type);
 /// Of ONNX's number of a dtype; `none` for all others.
