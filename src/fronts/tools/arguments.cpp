@@ -1,6 +1,7 @@
 // Reading, drawing and placing of arguments; see arguments.h.
 #include "arguments.h"
 
+#include "base/type/element.h"
 #include "dtypes.h"
 
 #include <algorithm>
@@ -88,70 +89,23 @@ cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
                   "' is not a value of its type");
 }
 
-// IEEE 754 half precision by arithmetic: not every compiler has a type for it here.
-uint16_t half_bits(float value) {
-  uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  double magnitude = std::fabs(value);
-  if (magnitude < 0x1p-14) // subnormal: a multiple of 2^-24
-    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24)));
-  int exponent = std::ilogb(magnitude);
-  auto fraction =
-      static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 10 - exponent)) - 1024);
-  return static_cast<uint16_t>(sign | (((exponent + 15) << 10) + fraction));
-}
-
 } // namespace
 
 Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine) {
-  Array array{dtype, dims, std::vector<std::byte>(tensor_bytes(dtype, dims))};
-  std::byte *to = array.bytes.data();
-  auto fill = [&](auto sample) {
-    for (size_t at = 0; at < array.bytes.size(); at += sizeof(decltype(sample()))) {
-      auto element = sample();
-      std::memcpy(to + at, &element, sizeof element);
-    }
-  };
-  auto real = [&] { return static_cast<float>(engine() >> 8) / 8388608.0f - 1.0f; };
-  auto whole = [&] { return engine() & 7u; };
-  switch (dtype) {
-  case CUGRT_F32:
-    fill([&] { return real(); });
-    break;
-  case CUGRT_F64:
-    fill([&] { return static_cast<double>(real()); });
-    break;
-  case CUGRT_F16:
-    fill([&] { return half_bits(real()); });
-    break;
-  case CUGRT_BF16:
-    fill([&] {
-      float value = real();
-      uint32_t bits;
-      std::memcpy(&bits, &value, sizeof bits);
-      return static_cast<uint16_t>(bits >> 16);
-    });
-    break;
-  case CUGRT_BOOL:
-    fill([&] { return static_cast<uint8_t>(engine() & 1u); });
-    break;
-  case CUGRT_I8:
-  case CUGRT_U8:
-    fill([&] { return static_cast<uint8_t>(whole()); });
-    break;
-  case CUGRT_I16:
-  case CUGRT_U16:
-    fill([&] { return static_cast<uint16_t>(whole()); });
-    break;
-  case CUGRT_I32:
-  case CUGRT_U32:
-    fill([&] { return static_cast<uint32_t>(whole()); });
-    break;
-  case CUGRT_I64:
-  case CUGRT_U64:
-    fill([&] { return static_cast<uint64_t>(whole()); });
-    break;
-  default:
+  const cugrt::ir::DType type = own_dtype(dtype);
+  const cugrt::ir::DTypeInfo &known = info(type);
+  if (known.elements_per_block != 1)
     throw UserError(std::string("random input of dtype ") + dtype_name(dtype) + " is not defined");
+  Array array{dtype, dims, std::vector<std::byte>(tensor_bytes(dtype, dims))};
+  std::string element;
+  for (size_t at = 0; at < array.bytes.size(); at += known.bytes_per_block) {
+    element.clear();
+    if (known.kind == cugrt::ir::DTypeKind::floating)
+      append_float(type, static_cast<float>(engine() >> 8) / 8388608.0f - 1.0f, element);
+    else
+      append_integer(type, engine() & (known.kind == cugrt::ir::DTypeKind::boolean ? 1 : 7),
+                     element);
+    std::memcpy(array.bytes.data() + at, element.data(), element.size());
   }
   return array;
 }
@@ -368,57 +322,19 @@ Array fetch(cugrt::Runtime &runtime, const cugrt_tensor &tensor) {
   return array;
 }
 
-namespace {
-
-double half_value(uint16_t bits) {
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double magnitude = exponent == 0    ? std::ldexp(fraction, -24)
-                     : exponent == 31 ? (fraction ? std::nan("") : HUGE_VAL)
-                                      : std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
-
-} // namespace
-
 double element(const Array &array, size_t index) {
-  const std::byte *at = array.bytes.data();
-  auto read = [&](auto example) {
-    std::memcpy(&example, at + index * sizeof example, sizeof example);
-    return example;
-  };
-  switch (array.dtype) {
-  case CUGRT_F32:
-    return read(0.0f);
-  case CUGRT_F64:
-    return read(0.0);
-  case CUGRT_F16:
-    return half_value(read(uint16_t(0)));
-  case CUGRT_BF16: {
-    uint32_t bits = uint32_t(read(uint16_t(0))) << 16;
-    float value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
-  }
-  case CUGRT_BOOL:
-  case CUGRT_U8:
-    return read(uint8_t(0));
-  case CUGRT_I8:
-    return read(int8_t(0));
-  case CUGRT_I16:
-    return read(int16_t(0));
-  case CUGRT_U16:
-    return read(uint16_t(0));
-  case CUGRT_I32:
-    return read(int32_t(0));
-  case CUGRT_U32:
-    return read(uint32_t(0));
-  case CUGRT_I64:
-    return static_cast<double>(read(int64_t(0)));
-  case CUGRT_U64:
-    return static_cast<double>(read(uint64_t(0)));
-  default:
+  const cugrt::ir::DType type = own_dtype(array.dtype);
+  const cugrt::ir::DTypeInfo &known = info(type);
+  if (known.elements_per_block != 1)
     return std::nan("");
-  }
+  const auto *at =
+      reinterpret_cast<const char *>(array.bytes.data()) + index * known.bytes_per_block;
+  if (known.kind == cugrt::ir::DTypeKind::floating)
+    return float_at(type, at);
+  const int64_t whole = integer_at(type, at);
+  return known.kind == cugrt::ir::DTypeKind::unsigned_integer
+             ? static_cast<double>(static_cast<uint64_t>(whole))
+             : static_cast<double>(whole);
 }
 
 } // namespace tool

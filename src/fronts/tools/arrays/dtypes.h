@@ -1,12 +1,16 @@
 // Names and sizes of data types, as the public header numbers them.
 #pragma once
 
+#include "base/type/dtype.h"
+
 #include <cstdint>
 #include <vector>
 
 namespace tool {
 
-/// "f32", "bool" and so on; throws std::runtime_error for a number that is not a cugrt_dtype.
+/// Throws std::runtime_error for a number that is not a cugrt_dtype, as those below do.
+cugrt::ir::DType own_dtype(int32_t dtype);
+/// "f32", "bool" and so on.
 const char *dtype_name(int32_t dtype);
 
 /// Elements of a row of `row_bytes` bytes in a block format; 0 for other dtypes, and where these

@@ -154,17 +154,7 @@ void add_chat(CLI::App &app) {
       ->add_option("--max-tokens", options->max_tokens,
                    "How many tokens an answer has at most; 0: until the model ends")
       ->check(refuse_negative);
-  command->add_option("--temperature", options->temperature, "0: the most likely token is taken")
-      ->check(refuse_negative);
-  command->add_option("--top-k", options->top_k, "Draws from the K most likely ones; 0: from all")
-      ->check(refuse_negative);
-  command
-      ->add_option("--top-p", options->top_p,
-                   "Draws from the fewest that have this probability together; 0: from all")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", options->seed, "Of the draws");
-  command->add_option("--dtype", options->dtype, "Of what is computed")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  add_sampling_options(*command, *options);
   add_cache_option(*command, options->cache);
   add_draft_option(*command, options->draft);
   add_lora_option(*command, options->lora);

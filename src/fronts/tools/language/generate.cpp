@@ -228,16 +228,7 @@ void add_generate(CLI::App &app) {
       ->add_option("--max-tokens", options->max_tokens,
                    "How many tokens at most; 0: until the model ends")
       ->check(refuse_negative);
-  command
-      ->add_option("--temperature", options->temperature,
-                   "How freely tokens are drawn; 0: the most likely one is taken")
-      ->check(refuse_negative);
-  command->add_option("--top-k", options->top_k, "Draws from the K most likely ones; 0: from all")
-      ->check(refuse_negative);
-  command
-      ->add_option("--top-p", options->top_p,
-                   "Draws from the fewest that have this probability together; 0: from all")
-      ->check(CLI::Range(0.0, 1.0));
+  add_sampling_options(*command, *options);
   command
       ->add_option("--min-p", options->min_p,
                    "Draws from those that have this much of the most likely one's probability")
@@ -248,9 +239,6 @@ void add_generate(CLI::App &app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--frequency-penalty", options->frequency_penalty,
                       "Taken from a token's logit as often as it was given; 0: none");
-  command->add_option("--seed", options->seed, "Of the draws");
-  command->add_option("--dtype", options->dtype, "Of what is computed")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   add_cache_option(*command, options->cache);
   add_draft_option(*command, options->draft);
   add_lora_option(*command, options->lora);

@@ -75,6 +75,23 @@ inline cugrt_dtype parse_dtype(const std::string &name) {
   return name == "f16" ? CUGRT_F16 : name == "bf16" ? CUGRT_BF16 : CUGRT_F32;
 }
 
+/// How tokens are drawn, and in what is computed.
+template <class Options> void add_sampling_options(CLI::App &command, Options &options) {
+  command
+      .add_option("--temperature", options.temperature,
+                  "How freely tokens are drawn; 0: the most likely one is taken")
+      ->check(refuse_negative);
+  command.add_option("--top-k", options.top_k, "Draws from the K most likely ones; 0: from all")
+      ->check(refuse_negative);
+  command
+      .add_option("--top-p", options.top_p,
+                  "Draws from the fewest that have this probability together; 0: from all")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options.seed, "Of the draws");
+  command.add_option("--dtype", options.dtype, "Of what is computed")
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+}
+
 /// Option --cache, and what it stands for.
 inline void add_cache_option(CLI::App &command, std::string &cache) {
   command
