@@ -382,10 +382,10 @@ typedef struct cugrt_costs {
   uint64_t patch_node_ns;              /* to set one node */
 } cugrt_costs;
 
-/* A run that its deadline had passed before the device ended it. */
+/* A run that ended after its deadline. */
 typedef struct cugrt_missed_run {
   size_t struct_size;
-  uint64_t run;     /* number of the session's run, from 0; runs that returned an error count not */
+  uint64_t run;     /* number of the session's run, from 0; failed runs are not counted */
   int64_t begin_ns; /* when session_run was called, by the steady clock (CLOCK_MONOTONIC) */
   uint64_t took_ns; /* from then until the host was told of the end, by the same clock */
   uint64_t deadline_ns;
@@ -420,23 +420,23 @@ typedef struct cugrt_session_options {
   uint32_t frames;
   cugrt_group *group; /* NULL: none. Of the same runtime; goes with no allocator */
   /* A word that sessions of models have in common that never run at once: they share one arena in
-   * their group, and a run waits on the device for the last one of the word. Sessions of a model
-   * all have the word of its first one in the group, which NULL stands for then. */
+   * their group, and a run waits on the device for the last one of the word. All sessions of one
+   * model have one word: NULL stands for that of the model's first session in the group. */
   const char *exclusive;
-  /* Of the session's own stream and of its graphs' kernels, on whatever stream; 0: as streams have
-   * by default, and on a caller's stream that one's; larger goes first, as far as the device tells
-   * them apart. CUDA takes it as a hint and interrupts no block that runs. */
+  /* Of the session's own stream and of its graphs' kernels, on whatever stream; 0: the default, or
+   * that of the caller's stream. Larger values are scheduled first, as far as the device tells them
+   * apart. CUDA takes it as a hint and interrupts no block that runs. */
   int32_t priority;
   int32_t wait;            /* cugrt_wait, of session_synchronize */
   int32_t measure_latency; /* 1: keeps times of runs for sessions_get_latency, by two events each */
-  /* From session_run's call until the device has ended the run; 0: none. One measures latency, and
-   * lets sessions_get_deadlines tell. */
+  /* From session_run's call until the device has ended the run; 0: none. A deadline turns
+   * measuring of latency on, and sessions_get_deadlines counts runs against it. */
   uint64_t deadline_us;
   cugrt_missed_callback missed; /* may be NULL; goes with a deadline */
   void *missed_user;
 } cugrt_session_options;
 
-/* Of the runs of sessions, in nanoseconds. Quantiles are exact up to a 32nd, to the upper side. */
+/* Of the runs of sessions, in nanoseconds. Quantiles are rounded up by at most 1/32. */
 typedef struct cugrt_latency {
   size_t struct_size;
   uint64_t count, p50_ns, p99_ns, p999_ns, max_ns;
@@ -453,8 +453,8 @@ typedef struct cugrt_group_options {
    * a time: a run that would put one more there waits, on the host, until one has ended. So a run
    * of a larger priority finds no more than these before it. 0: no limit; at most 1024. */
   uint32_t low_priority_ahead;
-  /* Of graph instances of all sessions together, in place of budgets of their own; 0: those. A
-   * session that has none for what it runs takes the place of one that nobody used meanwhile. */
+  /* Of graph instances of all sessions together; 0: each session has a budget of its own. When it
+   * is full, an instance that has not been used for long makes room, whichever session's it is. */
   uint64_t instance_budget_bytes;
 } cugrt_group_options;
 
@@ -501,8 +501,8 @@ typedef struct cugrt_param_info {
   int64_t dims[CUGRT_MAX_RANK];          /* upper bounds; -1: unbounded */
   const char *dim_names[CUGRT_MAX_RANK]; /* as written: "n", "n * 2", "64" */
   /* Of results. 1: the device decides dimension `counted_dim`, and the one above is its upper
-   * bound. How large it is says, when the run has ended, result `counted_by`, one i64 on the
-   * device; the elements of the tensor of that size follow each other from its address on. */
+   * bound. After the run, result `counted_by` (one i64 on the device) holds its size; the elements
+   * of the tensor of that size follow each other from its address on. */
   int32_t counted;
   uint32_t counted_dim, counted_by;
   int32_t is_count; /* 1: the result is such a number, of one result or several */

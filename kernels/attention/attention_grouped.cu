@@ -6,8 +6,7 @@
 //
 //   scores^T (16 x rows)     = keys x queries^T         queries stay in registers
 //   weights = 2^(scores - reference)                    in registers, turned by movmatrix
-//   values^T (width x rows) += values^T x weights^T     fragments of values are turned as they are
-//   read
+//   values^T (width x rows) += values^T x weights^T     values are turned as they are read
 //
 // A row's reference is the largest score of the first tile, and moves, with what was summed, where
 // a score exceeds it by 2^8: weights are within what f16 holds. It is the row's own, so that a row
@@ -17,9 +16,9 @@
 // a tile is worked at, those behind are on their way. Only tiles at the edges of what is seen ask
 // which of their positions are. Warps are joined in shared memory.
 //
-//   a tile   | keys, 16 rows | values, 16 rows |    chunks of 16 bytes lie so that eight rows'
-//   chunks
-//                                                   of one column are in different banks
+//   a tile   | keys, 16 rows | values, 16 rows |
+//
+// Chunks of 16 bytes lie so that those of one column in eight rows are in different banks.
 //
 // With SPLIT the positions that a sequence's queries see are cut into chunks, at most SPLIT of
 // them, a power of two: of kStep positions, or of the least power of two times as many. So they

@@ -3,9 +3,9 @@
 //
 //                       k = in channels x taps       pixels of all images
 //                      +------------------+         +--------+
-//   out channels       |        w         |       k |   x    |   row k of a pixel's column: the
-//   element of a group         +------------------+         +--------+   of x that tap meets, or 0
-//   in the padding
+//   out channels       |        w         |       k |   x    |   row k of a pixel's column: what
+//   of a group         +------------------+         +--------+   that tap meets in x, or 0 in the
+//                                                                padding
 //
 // A block computes kRows channels of kColumns pixels, a step taking kMmaDepth of k. It has as many
 // threads as pixels: each gathers its pixel's elements of a step into registers while the tensor

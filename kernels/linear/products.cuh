@@ -1,4 +1,4 @@
-// Products that share few rows x: what their generated kernel (codegen/products.h) is put together
+// Products that share few rows x: what their generated kernel (products.h) is put together
 // from. A block computes the sums of one tile, COLUMNS columns of one product, or of several at the
 // same columns; what stands behind a product is then computed from the tile, in shared memory.
 //
@@ -10,10 +10,10 @@
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
 // are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_NUMBERS, HAS_BLOCKS,
-// HAS_FORMATS, HAS_REPACKED for the kinds of products, on tensor cores with BLOCKS, of threads, a
-// multiprocessor; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm stands
-// before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those of
-// floating.cuh and assume.cuh.
+// HAS_FORMATS, HAS_REPACKED: which kinds of products occur; BLOCKS of threads that a multiprocessor
+// holds, on tensor cores alone; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm
+// stands before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those
+// of floating.cuh and assume.cuh.
 #pragma once
 
 #include "attention/cache_row.cuh"

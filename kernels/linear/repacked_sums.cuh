@@ -11,8 +11,8 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// kRows: rows of x that a lane has sums of; rows of x that it reads; whether of all blocks of a
-// unit at once, ahead of their first use, for which of f32 registers are too few.
+// kRows: rows of x that a lane has sums of. kRowsRead: rows of x that it reads. kReadsAhead: it
+// reads x of a whole unit before it uses it, for which f32 has too few registers.
 #ifdef MULTIPLIES_BY_MMA
 template <int kRows> constexpr int kRowsRead = 1;
 #else

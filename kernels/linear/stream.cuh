@@ -19,13 +19,11 @@
 //   kBytes       of a slot, for 16 rows of w
 //   kPadding     bytes between rows of x
 //   kStep        what sums are multiples of, as it leaves them
-//   kIsWhole     whether all units are, and what is behind them is Rest's; else the last one goes
-//   on
-//                behind the end of its row with zeros
+//   kIsWhole     whether all units are, and what is behind them is Rest's; else zeros follow the
+//                end of a row in its last unit
 //   count(k)     the units of a row
-//   Feed         where a warp reads its units, one after the other: each kStreamWarps behind the
-//   last
-//                one, then those of the group behind
+//   Feed         where a warp reads its units: each kStreamWarps behind the one before, then those
+//                of the group behind
 //   Rest         what a warp has behind the last whole unit
 //   Kept         what a lane holds through all units
 //   kCopiesX     whether a slot of so many rows of x has them: the L1 cache serves what it has not

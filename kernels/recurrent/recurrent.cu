@@ -3,8 +3,8 @@
 //
 //   gates: [steps, batch, directions, gates x hidden]   what inputs and biases give, for all steps
 //   recurrent: [directions, hidden, gates x hidden]     weights of the state
-//   y: [steps, directions, batch, hidden]               last_hidden, last_cell: [directions, batch,
-//   hidden]
+//   y: [steps, directions, batch, hidden]
+//   last_hidden, last_cell: [directions, batch, hidden]
 //
 //   lstm   i, o, f, g of x + h R     c = s(f) c + s(i) tanh(g)        h = s(o) tanh(c)
 //          with WEIGHTS         h R in integers: see below

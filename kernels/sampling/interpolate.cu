@@ -5,11 +5,13 @@
 // COORDINATES says, from its scale: scales[a], or y's size by x's. It is the nearest element, or
 // made of the neighbours' by weights: what lies outside is the edge.
 //
-//   COORDINATES   0 (i + 1/2) / scale - 1/2     1 the same, about the middle     2 the same; 0 of
-//   one
-//                 3 from corner to corner       4 i / scale                      5 (i + 1/2) /
-//                 scale 6 from region[a] to region[AXES + a], parts of x's extent; beyond x:
-//                 extrapolation
+//   COORDINATES   0 (i + 1/2) / scale - 1/2
+//                 1 the same, about the middle
+//                 2 the same; 0 where y has one element
+//                 3 from corner to corner
+//                 4 i / scale
+//                 5 (i + 1/2) / scale
+//                 6 from region[a] to region[AXES + a], parts of x's extent; extrapolation beyond x
 //   NEAREST       0 halves to the lower, 1 to the upper, 2 the lower, 3 the upper
 //   TAPS          1 the nearest element; 2 linear; 4 cubic, with the coefficient cubic; what
 //                 EXCLUDE_OUTSIDE leaves out at the edges, the rest makes up for

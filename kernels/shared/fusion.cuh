@@ -1,5 +1,5 @@
 // Where a generated kernel puts other operations into one of the library's: before what it loads,
-// and behind what it stores (codegen/fused_group.h).
+// and behind what it stores (fused_group.h).
 //
 // LOADED_PARAMETER   the parameter of the operand that LOAD reads; nothing where LOAD computes it
 // LOAD(i)            element i of that operand, a T

@@ -4,9 +4,9 @@
 //
 //                       k = in channels x taps       pixels
 //                      +------------------+         +--------+
-//   out channels       |        w         |       k |   x    |   row k of a pixel's column: the
-//   element of a group         +------------------+         +--------+   of x that tap meets, or 0
-//   in the padding
+//   out channels       |        w         |       k |   x    |   row k of a pixel's column: what
+//   of a group         +------------------+         +--------+   that tap meets in x, or 0 in the
+//                                                                padding
 //
 // A block computes kDown x kHigh channels of kAcross x kWide pixels, a step taking kDepth of k; a
 // thread kHigh x kWide of them. While it multiplies a step, what it reads for the next one is on

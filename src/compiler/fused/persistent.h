@@ -22,7 +22,7 @@ struct AttentionPhase {
   double scale;   // 0: by the width
 };
 
-/// Products; or of rows that went to caches where they stood, parts without them.
+/// The phases of one launch, in their order.
 struct PersistentRun {
   std::vector<std::variant<ProductKernel, AttentionPhase>> phases;
   std::vector<ir::ValueId> exchanged; // results that other phases read, and nothing else

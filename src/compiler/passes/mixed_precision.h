@@ -6,8 +6,7 @@
 //   %z = relu(%y)           follow   narrow, since %y is; constants count as narrow
 //   %u = add(%z, %x)        follow   f32, since %x is a parameter
 //   %s = softmax(%z)        deny     f32
-//   %t = reshape(%u)        follow   narrow, if all that read %u and %t take them narrow: %u is
-//   cast
+//   %t = reshape(%u)        follow   narrow, with a cast of %u, if all readers of both take them so
 //
 // Nested blocks stand in their place. What leaves a block, and what no op uses (launches, calls,
 // host code), has its own dtype. A value whose bytes something may write stays as it is, whatever

@@ -1,10 +1,12 @@
 // Which ops may become one kernel: groups over the graph of a run of pure ops.
 //
-//   matmul ─┐                 Each op looks at its immediate post-dominator, the nearest op that
-//   all
-//           add ── relu ──    paths from it lead to (add's is relu, matmul's and exp's is add). It
-//           joins
-//   exp ────┘                 that op's group, with all that lies between, when the patterns allow:
+//   matmul ─┐
+//           add ── relu ──
+//   exp ────┘
+//
+// Each op looks at its immediate post-dominator, the nearest op that all paths from it lead to
+// (add's is relu, matmul's and exp's is add). It joins that op's group, with all that lies between,
+// when the patterns allow:
 //
 //   pattern                  joins                                          what may lie between
 //   elementwise, broadcast   elementwise to reduction                       up to injective

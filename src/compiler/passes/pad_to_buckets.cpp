@@ -3,8 +3,7 @@
 //
 //   func @f(%x: tensor<[n, 64], f32>)         func @f<n_bucket, n>(%x: tensor<[n, 64], f32>)
 //       -> (tensor<[n, 64], f32>)                 -> (tensor<[n, 64], f32>)
-//       attributes {buckets = {n = [8]}} {        attributes {.., bucket_symbols = {n_bucket = n}}
-//       {
+//       attributes {buckets = {n = [8]}} {        attributes {.., bucket_symbols = ..} {
 //     %y = relu(%x)                             %x_padded = alloc : tensor<[n_bucket, 64], f32>
 //     return %y                                 launch @resize_b32(%x, %x_padded, ..)
 //   }                                           %y = relu(%x_padded)

@@ -14,7 +14,7 @@
 //                             the end, positions that are looked up, a reshape that tears rows
 //                             apart
 //
-// Each op has a rule for its family (padding_walk.h); a dimension of which no rule speaks is
+// Each op has a rule in its family's folder (src/ops); a dimension of which no rule speaks is
 // refused. A kernel is given what its caller brought (pad_to_buckets.cpp); host code and conditions
 // on a padded symbol are refused, and so is what cannot be followed: views, tuples, storage.
 // Overflow is left out of account, and what is not padded counts as finite.

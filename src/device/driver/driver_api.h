@@ -75,8 +75,7 @@ std::string version_text(int version);
 
 /// Opens, resolves and initialises (cuInit). Errors:
 ///   unsupported  no driver (also: the toolkit's stub), older than CUDA 12.2, no device, or an
-///   entry
-///                point is missing; the message says which and what to do
+///                entry point is missing; the message says which and what to do
 ///   not_found    the file named by a path or CUGRT_EMULATOR does not exist or cannot be loaded
 Result<std::unique_ptr<DriverLibrary>> open_driver(const DriverChoice &choice);
 

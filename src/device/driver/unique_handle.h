@@ -4,9 +4,7 @@
 // Traits name the object:
 //   using Handle = CUstream;                                  // null-like when value-initialised
 //   static constexpr bool kNeedsContext = true;               // destroyed with its context current
-//   static CUresult destroy(const DriverApi &, Handle);       // errors are ignored: in a
-//   destructor
-//                                                             // there is nobody to tell
+//   static CUresult destroy(const DriverApi &, Handle);       // its errors are ignored
 // The DriverApi and the context must outlive the handle.
 #pragma once
 

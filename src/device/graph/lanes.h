@@ -13,9 +13,9 @@
 
 namespace cugrt::runtime {
 
-/// Of each node, a node that it comes after through other edges and whose lane it goes on with;
-/// kNone: its lane goes on from one of its predecessors, or begins here. Of programmatic edges
-/// nothing is taken: what begins early does not come after.
+/// For each node, the node whose lane it takes over and that it follows through other edges; kNone:
+/// it takes a predecessor's lane, or a new one. Programmatic edges are ignored: such a node does
+/// not wait for its predecessor's end.
 std::vector<uint32_t> find_idle_lanes(const TopologyClass &topology);
 
 } // namespace cugrt::runtime

@@ -80,7 +80,7 @@ private:
     }
   }
 
-  /// The group of `key`; a new one is a dependent of `inputs`.
+  /// The group of `key`, which is noted in `known` and `groups` where it is new.
   static Group &group(std::map<GroupKey, uint32_t> &known, std::vector<Group> &groups,
                       const GroupKey &key, uint32_t from, bool &is_new) {
     auto [found, inserted] = known.emplace(key, static_cast<uint32_t>(groups.size()));

@@ -8,8 +8,9 @@
 //
 //   [0, slots) slots | params: weights | dynamic allocations | arenas | constants | symbol flag
 //
-// Arenas, constants and the word of symbol_flag.h do not move while a session lives; weights move
-// only where a function is called by another one with other tensors.
+// Constants and the word of symbol_flag.h do not move while a session lives. An arena moves when a
+// group gives it another place, weights when they are updated or when a function is called by
+// another one with other tensors.
 #pragma once
 
 #include "plan/format/plan.h"

@@ -27,7 +27,7 @@ public:
   };
   static Result<std::unique_ptr<DeadlineWatch>> make(const driver::Context &context,
                                                      const Options &options);
-  /// Waits until all runs have been looked at; so may no callback.
+  /// Waits until every run has been checked. No callback may call it.
   ~DeadlineWatch();
   DeadlineWatch(const DeadlineWatch &) = delete;
 

@@ -16,8 +16,7 @@ protected:
   /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
   /// the strides each, whose pixels are then put between one another:
   ///
-  ///   y[i s + a] = sum over j of x[i - j] w[a + j s]      of a row, phase a < s, j < ceil(taps /
-  ///   s)
+  ///   y[i s + a] = sum of x[i - j] w[a + j s]      of a row, phase a < s, j < ceil(taps / s)
   ///
   /// Its kernel is w by phases, from the last tap to the first, and padded so that all phases have
   /// as many; what `padding` takes away is cut off behind. Phases along a row alone lie as they

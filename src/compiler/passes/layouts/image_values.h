@@ -91,7 +91,8 @@ protected:
       convolve_before(*binding);
   }
 
-  /// What an op makes that keeps its operands' layout is convolved: so are those of its dimensions.
+  /// Where an op keeps its operands' layout and its result feeds a convolution, operands of the
+  /// same dimensions count as feeding it, too.
   void convolve_before(const Binding &binding) {
     if (binding.kind != BindingKind::op || binding.result_count != 1 ||
         !is_convolved_[binding.first_result])

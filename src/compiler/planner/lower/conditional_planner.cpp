@@ -1,11 +1,14 @@
 // Branches and loops within a region: steps of a conditional node and of its bodies.
 //
-//   %r = if %c { ... yield %a } else { ... yield %b }        while (%c = %a) { t } do { b; yield %d
-//   }
-//     conditional: reads %c                                    copy %c <- %a; t
-//       then: ..., copy %r <- %a                               conditional: reads what t yields
-//       else: ..., copy %r <- %b                                 body: b, copy %c <- %d, t,
-//                                                                      set_condition from t
+//   %r = if %c { ... yield %a } else { ... yield %b }
+//     conditional: reads %c
+//       then: ..., copy %r <- %a
+//       else: ..., copy %r <- %b
+//
+//   while (%c = %a) { t } do { b; yield %d }
+//     copy %c <- %a; t
+//     conditional: reads what t yields
+//       body: b, copy %c <- %d, t, set_condition from t
 //
 //   %r = if n > 8 { ... yield %a } else { ... yield %b }
 //     ... and copy %r <- %a, when n > 8; ... and copy %r <- %b, when n <= 8

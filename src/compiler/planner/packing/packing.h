@@ -1,6 +1,6 @@
 // Storage packing: offsets for intervals of bytes over time, in one arena.
 //
-// A pure function from problem to packing, and an independent check. Deterministic: total orders,
+// A pure function from problem to packing. Deterministic: total orders,
 // no clocks, no randomness. Lifetimes are half-open step ranges, from which gaps are taken out; two
 // items conflict when there is a step at which both are alive:
 //

@@ -1,12 +1,15 @@
 // The part of a packing that is searched again, see peaks.h.
 //
-//   goal ┄┄┄┄┄┄┌──┐┄┄┄┄┄┄┄   While h is alive something lies above the goal: h, a and b are placed
-//        ┌───┬─┤h ├─┐         anew. c and d stay, since they do not meet h, but hold their bytes
-//        │ c │ ├──┤ │d        against a and b, which meet them.
+//   goal ┄┄┄┄┄┄┌──┐┄┄┄┄┄┄┄
+//        ┌───┬─┤h ├─┐
+//        │ c │ ├──┤ │d
 //        ├───┴─┴─┬┴─┴──┐
 //        │   a   │  b  │
-//        └───────┴─────┘         Where that does not help, those that meet them are placed anew
-//        too.
+//        └───────┴─────┘
+//
+// While h is alive something lies above the goal: h, a and b are placed anew. c and d stay, since
+// they do not meet h, but hold their bytes against a and b, which meet them. Where that does not
+// help, those that meet them are placed anew too.
 #include "compiler/planner/packing/peaks.h"
 
 #include "compiler/planner/packing/race.h"

@@ -1,11 +1,11 @@
 // Blocks that wait for a block of their grid that has not begun. Only a cooperative launch holds
 // all blocks at once; any other may run them one after the other, and they would wait for ever.
 //
-// So the grid begins a block only where there is none that can go on: all others have had a turn in
-// which they read what others write (volatile, relaxed, acquire) and wrote nothing, since anyone
-// last did anything else. What a block that begins after that writes there, before it waits itself,
-// is what they waited for. Who waits for the host, for another launch or for blocks that have begun
-// is not told, nor who asks by atomic operations: others begin after some of its turns.
+// So a new block begins only when every block that runs has had a turn of polling alone since any
+// of them last did other work. Polling: it reads what others write (volatile, relaxed, acquire) and
+// writes nothing. What the new block writes there before it polls itself is what they waited for.
+// Blocks that wait for the host, for another launch or for blocks that have begun are not reported,
+// nor blocks that poll by atomic operations: others begin after some of their turns.
 #pragma once
 
 #include "emulator/exec/checks/accesses.h"

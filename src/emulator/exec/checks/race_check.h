@@ -3,7 +3,7 @@
 // Each warp has a vector clock: what it knows to have happened in every other warp. A barrier hands
 // on what its arrivals know to those it releases (bar.arrive only gives); an atomic, volatile or
 // otherwise ordered access hands on what was known to the last one at its address, so that a lock
-// or a flag orders what it guards. What it hands on is known after it, not to it. Two accesses of
+// or a flag orders what it guards. Accesses behind it know what it handed on; it does not. Two of
 // two warps to one byte, at least one of them a write and at least one not so ordered, neither
 // known to the other, are a race. Lanes of one warp are taken as ordered.
 //
