@@ -873,6 +873,11 @@ typedef struct cugrt_api {
    * CUGRT_UNSUPPORTED where they lie in another model's or in the host's pages. */
   cugrt_status *(*session_update_weights_in_place)(cugrt_session *session,
                                                    const cugrt_weights *weights);
+
+  /* Another budget_bytes; 0: no limit. For a smaller one, weights of idle sessions leave; where it
+   * is still less than what is held, it is CUGRT_OUT_OF_DEVICE_MEMORY and the budget stays. Any
+   * thread. */
+  cugrt_status *(*group_set_budget)(cugrt_group *group, uint64_t budget_bytes);
 } cugrt_api;
 
 /* The table for clients of `version` (CUGRT_API_VERSION), or NULL when this library is older. */

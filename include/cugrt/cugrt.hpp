@@ -226,6 +226,8 @@ public:
     check(api().group_get_memory(handle_, &memory));
     return memory;
   }
+  /// See group_set_budget.
+  void set_budget(uint64_t budget_bytes) { check(api().group_set_budget(handle_, budget_bytes)); }
 };
 
 /// Device or pinned host memory.

@@ -210,6 +210,19 @@ TEST_CASE("a budget is kept by weights of idle models that leave, and said when 
     CHECK(tight.memory().device_bytes < two);
   }
   CHECK(one < two);
+
+  // Changed: raised, both stay; lowered, weights leave; below what cannot leave, it stays.
+  tight.set_budget(0);
+  CHECK((first.run(3, 4) && second.run(3, 4) && first.session.is_resident()));
+  tight.set_budget(two - 1);
+  CHECK(tight.memory().device_bytes < two);
+  CHECK((second.run(5, 5) && first.run(5, 5)));
+  CHECK(tight.memory().device_bytes < two);
+  const Error below = error_of([&] { tight.set_budget(1000); });
+  CHECK(below.code() == CUGRT_OUT_OF_DEVICE_MEMORY);
+  CHECK(mentions(below, "budget of 1000 bytes is less than"));
+  CHECK(tight.memory().budget_bytes == two - 1);
+  CHECK((second.run(6, 6) && first.run(6, 6)));
 }
 
 TEST_CASE("weights are laid out in little more memory than they take in the end") {

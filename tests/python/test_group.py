@@ -81,6 +81,16 @@ def test_a_budget_is_an_error_with_numbers():
     with pytest.raises(cugrt.Error, match="budget of 1000 bytes") as told:
         cugrt.Group(budget=1000).load(net.text, weights=net.weights)
     assert told.value.code == cugrt.Code.OUT_OF_DEVICE_MEMORY
+    group = cugrt.Group()
+    model = group.load(net.text, weights=net.weights)
+    assert net.is_right(model, 4)
+    with pytest.raises(cugrt.Error, match="budget of 1000 bytes is less than"):
+        group.set_budget(1000)
+    group.set_budget(3 << 20)
+    assert net.is_right(model, 4) and model.resident
+    with pytest.raises(cugrt.Error, match="budget"):
+        group.set_budget(0)
+    group.set_budget(None)
 
 
 def test_what_a_group_does_not_take_is_refused():

@@ -57,6 +57,15 @@ cugrt_status *group_get_memory(cugrt_group *group, cugrt_memory *memory) {
   });
 }
 
+cugrt_status *group_set_budget(cugrt_group *group, uint64_t budget_bytes) {
+  return guarded([&]() -> Status {
+    CUGRT_REQUIRE(group);
+    const driver::Context &context = group->group->device().context();
+    CUGRT_ASSIGN(driver::ContextGuard guard, context.enter());
+    return group->group->budget()->set_limit(budget_bytes);
+  });
+}
+
 cugrt_status *group_buffer_create(cugrt_group *group, uint64_t bytes, cugrt_buffer **buffer) {
   return guarded([&]() -> Status {
     CUGRT_REQUIRE(group, buffer);
@@ -158,6 +167,7 @@ void add_group_entries(cugrt_api &table) {
   table.group_free = group_free;
   table.group_get_memory = group_get_memory;
   table.group_buffer_create = group_buffer_create;
+  table.group_set_budget = group_set_budget;
   table.session_get_memory = session_get_memory;
   table.session_evict = session_evict;
   table.session_is_resident = session_is_resident;

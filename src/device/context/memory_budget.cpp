@@ -8,8 +8,26 @@
 namespace cugrt::runtime {
 
 Status MemoryBudget::take(HeldFor use, uint64_t bytes) {
+  return attempt([&] { return try_take(use, bytes); });
+}
+
+Status MemoryBudget::set_limit(uint64_t limit_bytes) {
+  return attempt([&]() -> Status {
+    std::lock_guard lock(mutex_);
+    const uint64_t held = std::accumulate(held_.begin(), held_.end(), uint64_t(0));
+    if (limit_bytes != 0 && held > limit_bytes)
+      return Status::error(Code::out_of_device_memory,
+                           "a budget of " + std::to_string(limit_bytes) +
+                               " bytes is less than what the group holds and cannot leave now: " +
+                               std::to_string(held) + " bytes");
+    limit_bytes_ = limit_bytes;
+    return {};
+  });
+}
+
+Status MemoryBudget::attempt(const std::function<Status()> &what) {
   while (true) {
-    Status status = try_take(use, bytes);
+    Status status = what();
     if (status.ok())
       return status;
     std::function<bool()> make_room;

@@ -4,6 +4,7 @@
 #include "base/status.h"
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,8 @@ public:
   void give(HeldFor use, uint64_t bytes) noexcept;
   uint64_t held_bytes(HeldFor use) const;
   uint64_t limit_bytes() const { return limit_bytes_; }
+  /// What is held fits it, once there was room made as by take(); else an error, and it stays.
+  Status set_limit(uint64_t limit_bytes);
   /// Frees something that nobody needs at the moment; false: there is nothing. Called by take(),
   /// without a lock.
   void set_make_room(std::function<bool()> make_room);
@@ -45,11 +48,13 @@ public:
   static constexpr uint64_t kMapped = uint64_t(2) << 20;
 
 private:
+  /// As long as it fails and room is made.
+  Status attempt(const std::function<Status()> &what);
   Status try_take(HeldFor use, uint64_t bytes);
   uint64_t claimed_bytes() const;
 
-  const uint64_t limit_bytes_;
-  mutable std::mutex mutex_; // guards what follows
+  std::atomic<uint64_t> limit_bytes_; // changed under the mutex
+  mutable std::mutex mutex_;          // guards what follows
   std::array<uint64_t, kHeldForCount> held_{};
   std::function<bool()> make_room_;
   std::vector<Claim> claims_;

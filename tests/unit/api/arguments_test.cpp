@@ -128,6 +128,7 @@ TEST_CASE("no function of the C ABI takes a null badly") {
   CHECK_NULLS(group_free);
   CHECK_NULLS(group_get_memory);
   CHECK_NULLS(group_buffer_create);
+  CHECK_NULLS(group_set_budget);
   CHECK_NULLS(session_get_memory);
   CHECK_NULLS(session_evict);
   CHECK_NULLS(session_is_resident);

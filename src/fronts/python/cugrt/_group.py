@@ -86,5 +86,14 @@ class Group:
         """
         return self._shared._memory()
 
+    def set_budget(self, budget: int | None) -> None:
+        """Another budget, as of the beginning: weights of idle models leave for a smaller one.
+
+        Raises :class:`cugrt.Error` where it is less than what is held and cannot leave; then it stays.
+        """
+        if budget is not None and whole("budget", budget) < 1:
+            raise Error("budget is a number of bytes, 1 or more, or None")
+        self._shared._set_budget(budget or 0)
+
     def __reduce__(self):
         raise TypeError("a cugrt.Group is of one process: make one in the other process")

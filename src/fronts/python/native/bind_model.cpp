@@ -258,6 +258,11 @@ void bind_model(nb::module_ &module) {
              new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes,
                                      low_priority_ahead, instance_budget_bytes);
            })
+      .def("_set_budget",
+           [](SharedDevice &self, uint64_t budget_bytes) {
+             nb::gil_scoped_release released;
+             self.group.set_budget(budget_bytes);
+           })
       .def("_memory", [](SharedDevice &self) {
         nb::dict all = described_memory(self.group.memory());
         PyDict_DelItemString(all.ptr(), "instances"); // of sessions alone
