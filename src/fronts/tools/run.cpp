@@ -3,6 +3,7 @@
 // arguments.h says where arguments come from.
 #include "arguments.h"
 #include "dtypes.h"
+#include "model.h"
 #include "onnx.h"
 #include "settings.h"
 
@@ -83,31 +84,6 @@ void emit_results(const RunOptions &options, cugrt::Runtime &runtime, cugrt::Ses
     else
       std::cout << name << ": " << value.as.integer << "\n";
   }
-}
-
-// "n=1,8,32" for each symbol: every combination of them.
-std::vector<Symbols> parse_prepared(const std::vector<std::string> &lists) {
-  static constexpr char kTakes[] = "--prepare takes SYMBOL=N,N...";
-  std::vector<Symbols> all = {{}};
-  for (const std::string &list : lists) {
-    size_t equals = list.find('=');
-    if (equals == 0 || equals == std::string::npos)
-      throw UserError(std::string(kTakes) + ", not '" + list + "'");
-    const std::string name = list.substr(0, equals);
-    for (const auto &symbol : all.front())
-      if (symbol.first == name)
-        throw UserError("--prepare gives symbol '" + name + "' twice; its values are one list");
-    std::vector<Symbols> extended;
-    for (const std::string &piece : split_at_commas(list.substr(equals + 1)))
-      for (Symbols symbols : all) {
-        symbols.emplace_back(name, parse_symbol_value(piece, kTakes, list));
-        extended.push_back(std::move(symbols));
-      }
-    all = std::move(extended);
-    if (all.size() > 10000)
-      throw UserError("--prepare asks for more than 10000 combinations");
-  }
-  return lists.empty() ? std::vector<Symbols>() : all;
 }
 
 const char *refusal_text(int32_t reason) {
@@ -221,8 +197,9 @@ void run(const RunOptions &options) {
   settings.eager = options.eager;
   settings.strict = options.strict;
   cugrt::Session session(executable, runtime, opened.weights, settings);
-  for (const Symbols &symbols : parse_prepared(options.prepared))
-    prepare(session, function, symbols);
+  if (!options.prepared.empty())
+    for (const Symbols &symbols : symbol_combinations(options.prepared, "--prepare"))
+      prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
   const LoadCount loads(runtime, options.stats);
   for (unsigned i = 0; i < options.repeat; ++i)

@@ -65,8 +65,10 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
       ->check(CLI::Range(1u, 1u << 16));
 }
 
-std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings) {
-  static constexpr char kTakes[] = "--set takes SYMBOL=N or SYMBOL=N,N,..., as in --set n=1,8";
+std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings,
+                                         const std::string &option) {
+  const std::string takes =
+      option + " takes SYMBOL=N or SYMBOL=N,N,..., as in " + option + " n=1,8";
   std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
   for (const std::string &setting : settings) {
     bool named = false;
@@ -75,15 +77,16 @@ std::vector<Symbols> symbol_combinations(const std::vector<std::string> &setting
         std::string name = piece.substr(0, equals);
         for (const auto &list : lists)
           if (list.first == name)
-            throw UserError("--set gives symbol '" + name +
-                            "' twice; its values are one list, --set " + name + "=N,N,...");
+            throw UserError(option + " gives symbol '" + name +
+                            "' twice; its values are one list, " + option + " " + name +
+                            "=N,N,...");
         named = !name.empty();
         lists.emplace_back(std::move(name), std::vector<int64_t>());
         piece.erase(0, equals + 1);
       }
       if (!named)
-        throw UserError(std::string(kTakes) + ", not '" + setting + "'");
-      lists.back().second.push_back(parse_symbol_value(piece, kTakes, setting));
+        throw UserError(takes + ", not '" + setting + "'");
+      lists.back().second.push_back(parse_symbol_value(piece, takes.c_str(), setting));
     }
   }
   std::vector<Symbols> all(1);
@@ -95,7 +98,7 @@ std::vector<Symbols> symbol_combinations(const std::vector<std::string> &setting
         longer.back().emplace_back(name, value);
       }
     if (longer.size() > kMostKeys)
-      throw UserError("--set gives more than " + std::to_string(kMostKeys) + " combinations");
+      throw UserError(option + " gives more than " + std::to_string(kMostKeys) + " combinations");
     all = std::move(longer);
   }
   return all;

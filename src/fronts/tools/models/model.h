@@ -36,7 +36,8 @@ struct Span {
 /// "n=1,8,32" and "m=3,4" are six combinations; one without symbols when nothing is set. At most
 /// kMostKeys. A symbol has one list.
 inline constexpr size_t kMostKeys = 1024;
-std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings);
+std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings,
+                                         const std::string &option = "--set");
 /// "n=8, m=3".
 std::string symbols_text(const Symbols &symbols);
 
