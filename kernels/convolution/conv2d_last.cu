@@ -82,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETE
 #endif
 
 // Blocks that a multiprocessor's shared memory has room for, of kStagedBytes each; fewer where
-// registers hold the masks of eight pixels of volumes.
-#if defined(VOLUME) && COPY_BYTES < 8
+// registers hold the masks of eight pixels of volumes, or the places of as many windows.
+#if (defined(VOLUME) || defined(LARGE)) && COPY_BYTES < 8
 #define MOST_BLOCKS 2
 #elif COPY_BYTES == 16 && __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1200
 #define MOST_BLOCKS 4

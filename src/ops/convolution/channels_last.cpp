@@ -162,7 +162,7 @@ Status emit_convolution_last(OpEmitter &op) {
   std::vector<ConvolutionForm> forms;
   const int64_t run = in_group ? run_of(*in_group, x.dtype, multiple) : 0;
   if (run > 0 && has_sides)
-    forms = choose_last_forms(op, sizes, run);
+    forms = choose_last_forms(op, sizes, run, is_large);
   const bool is_split = !forms.empty() && forms.front().splits > 1;
   if (!forms.empty()) {
     launch.option("-DWITH_MMA");

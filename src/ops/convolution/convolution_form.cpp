@@ -11,7 +11,8 @@ constexpr int64_t kFewestChannelsOfMma = 16, kFewestChannels = 8, kFewestProduct
 // Of a tile with channels last, for an element of a copy: a thread makes eight of x a step, so that
 // registers hold where they lie. The least tile has more of f32, one by one.
 constexpr int64_t kMostPixelsOfRun = 32;
-// Of volumes, for a byte of a copy: each has a mask of 64 bits.
+// Of volumes and of kernels of any size, for a byte of a copy: each has a mask of 64 bits, or its
+// window's row and column.
 constexpr int64_t kMostPixelsOfByte = 8;
 // Blocks that share out a tile: with two the sum of parts costs what they save. A block has so many
 // steps of kSplitBytes of a row at least, as many as are on their way at once.
@@ -145,7 +146,7 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
 }
 
 std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
-                                               int64_t run) {
+                                               int64_t run, bool is_large) {
   const ir::DType dtype = op.operand_type(1).dtype;
   if (!sizes.small_indices || !sizes.channels || *sizes.channels < kFewestChannels ||
       !is_laid_out(dtype, op.table().choice()))
@@ -153,7 +154,7 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
   std::vector<ConvolutionForm> wanted = last_forms(op);
   if (std::optional<ConvolutionForm> split = choose_split(op, sizes, wanted))
     return {*split};
-  const int64_t most = op.call().op == ir::Op::conv3d
+  const int64_t most = op.call().op == ir::Op::conv3d || is_large
                            ? kMostPixelsOfByte * run * ir::info(dtype).bytes_per_block
                            : kMostPixelsOfRun * run;
   while (wanted.back().pixels > std::max(most, wanted.front().pixels))

@@ -46,10 +46,10 @@ std::vector<ConvolutionForm> choose_byte_forms(OpEmitter &op, const ConvolutionS
 
 /// The forms on tensor cores of convolutions with channels last
 /// (kernels/convolution/conv2d_last_mma.cuh) with copies of `run` elements, which divides a group's
-/// channels of x; none where they are not taken. Where the number of pixels is known and tiles are
-/// few for the device, several blocks share out each.
+/// channels of x; none where they are not taken. Large: of kernels of any size (LARGE there). Where
+/// the number of pixels is known and tiles are few for the device, several blocks share out each.
 std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionSizes &sizes,
-                                               int64_t run);
+                                               int64_t run, bool is_large);
 
 /// Adds what blocks of a form with several splits share to the launch, before its result: their
 /// parts of sums, and counters of those that have ended.
