@@ -72,8 +72,8 @@ TEST_CASE("All blocks of a cooperative launch meet at a barrier of the grid, lau
 namespace {
 
 // The same by the device runtime's functions, in blocks of several threads: each thread has a cell,
-// and reads that of the thread a block further on. out[threads] is the error that the barrier
-// answered.
+// and reads that of the thread a block further on. Behind these out has the error that the barrier
+// answered each thread.
 constexpr char kCallerPtx[] = R"(
 .version 7.0
 .target sm_75
@@ -121,7 +121,7 @@ constexpr char kCallerPtx[] = R"(
   add.u64 %d8, %d2, %d3;
   st.global.u32 [%d8], %r13;
   mul.wide.u32 %d9, %r10, 4;
-  add.u64 %d10, %d2, %d9;
+  add.u64 %d10, %d8, %d9;
   st.global.u32 [%d10], %r11;
   ret;
 }
@@ -157,16 +157,15 @@ TEST_CASE("What the device runtime's archive has for barriers of the grid can be
     Session session{std::string("CUGRT_EMU_ORDER=") + order};
     CUfunction function = kernel(with_device_runtime(), "rotate");
     CUdeviceptr cells = upload(std::vector<uint32_t>(kCells, 999)),
-                out = upload(std::vector<uint32_t>(kCells + 1, 999));
+                out = upload(std::vector<uint32_t>(2 * kCells, 999));
     uint32_t scope = 1; // the grid
     void *params[] = {&cells, &out, &scope};
     for (int launch = 0; launch < 2; ++launch) {
       OK(CU(cuLaunchCooperativeKernel)(function, kColumns, kRows, 1, kThreads, 1, 1, 0, nullptr,
                                        params));
-      auto seen = download<uint32_t>(out, kCells + 1);
+      auto seen = download<uint32_t>(out, 2 * kCells);
       for (uint32_t i = 0; i < kCells; ++i)
-        REQUIRE(seen[i] == (i + kThreads) % kCells);
-      CHECK(seen[kCells] == 0);
+        REQUIRE((seen[i] == (i + kThreads) % kCells && seen[kCells + i] == 0));
     }
     // There is no such barrier in an ordinary launch, nor of several grids: an error, for the
     // kernel.
