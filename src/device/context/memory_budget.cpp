@@ -11,6 +11,11 @@ Status MemoryBudget::take(HeldFor use, uint64_t bytes) {
   return attempt([&] { return try_take(use, bytes); });
 }
 
+uint64_t MemoryBudget::limit_bytes() const {
+  std::lock_guard lock(mutex_);
+  return limit_bytes_;
+}
+
 Status MemoryBudget::set_limit(uint64_t limit_bytes) {
   return attempt([&]() -> Status {
     std::lock_guard lock(mutex_);

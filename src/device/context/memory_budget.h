@@ -4,7 +4,6 @@
 #include "base/status.h"
 
 #include <array>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -28,7 +27,7 @@ public:
   Status take(HeldFor use, uint64_t bytes);
   void give(HeldFor use, uint64_t bytes) noexcept;
   uint64_t held_bytes(HeldFor use) const;
-  uint64_t limit_bytes() const { return limit_bytes_; }
+  uint64_t limit_bytes() const;
   /// What is held fits it, once there was room made as by take(); else an error, and it stays.
   Status set_limit(uint64_t limit_bytes);
   /// Frees something that nobody needs at the moment; false: there is nothing. Called by take(),
@@ -53,8 +52,8 @@ private:
   Status try_take(HeldFor use, uint64_t bytes);
   uint64_t claimed_bytes() const;
 
-  std::atomic<uint64_t> limit_bytes_; // changed under the mutex
-  mutable std::mutex mutex_;          // guards what follows
+  mutable std::mutex mutex_; // guards what follows
+  uint64_t limit_bytes_;
   std::array<uint64_t, kHeldForCount> held_{};
   std::function<bool()> make_room_;
   std::vector<Claim> claims_;
