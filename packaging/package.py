@@ -76,10 +76,16 @@ PACKAGES = {
 }
 PYTHON = {
     "section": "python",
-    "depends": "python3 (>= 3.11), python3-numpy, zlib1g, " + RUNTIME,
+    "depends": "PYTHON, python3-numpy, zlib1g, " + RUNTIME,
     "text": "CUDA graph runtime, Python package",
     "more": " Models as functions over NumPy and DLPack arrays. It has libraries of its own,\n as the wheel has.",
 }
+
+
+def python_versions(wheel):
+    """The versions of Debian's python3 that load the wheel's native module: those of its tag alone."""
+    minor = int(os.path.basename(wheel).split("-")[2].removeprefix("cp3"))
+    return f"python3 (>= 3.{minor}), python3 (<< 3.{minor + 1})"
 
 
 def run(*command, **options):
@@ -253,7 +259,8 @@ class Maker:
                 runs = os.path.basename(base) in ("bin", "libexec") or name == "cugrt-compile"
                 os.chmod(os.path.join(base, name), 0o755 if runs else 0o644)
         self.documents(tree, "python3-cugrt")
-        self.control(tree, "python3-cugrt", machine, PYTHON)
+        about = {**PYTHON, "depends": PYTHON["depends"].replace("PYTHON", python_versions(wheel))}
+        self.control(tree, "python3-cugrt", machine, about)
         self.build_deb(tree, "python3-cugrt", machine)
 
     # --- Archives -------------------------------------------------------------------------------

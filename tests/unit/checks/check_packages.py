@@ -26,6 +26,12 @@ def run(*command, **environment):
     return done.stdout
 
 
+def check_python():
+    """A native module is for one version of Python; Debian 13's, 3.13, is told so by apt."""
+    wheel = "out/cugrt-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl"
+    assert package.python_versions(wheel) == "python3 (>= 3.11), python3 (<< 3.12)"
+
+
 def check_debian(out, work):
     """All packages in one folder are an installation: a program is built with it, and the tool runs."""
     names = sorted(os.path.basename(file).split("_")[0] for file in glob.glob(os.path.join(out, "*.deb")))
@@ -87,6 +93,7 @@ def main():
         maker.compression, maker.level = "none", 1  # quick; how small they are is not asked here
         maker.debian("x86_64", stage)
         maker.tarball("x86_64", stage)
+        check_python()
         check_debian(out, work)
         check_tarball(out, work)
         # Twice the same installation is twice the same bytes.
