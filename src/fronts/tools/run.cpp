@@ -198,7 +198,7 @@ void run(const RunOptions &options) {
   settings.strict = options.strict;
   cugrt::Session session(executable, runtime, opened.weights, settings);
   if (!options.prepared.empty())
-    for (const Symbols &symbols : symbol_combinations(options.prepared, "--prepare"))
+    for (const Symbols &symbols : symbol_combinations(options.prepared, "--prepare", kMostPrepared))
       prepare(session, function, symbols);
   std::vector<cugrt::Value> results;
   const LoadCount loads(runtime, options.stats);

@@ -66,7 +66,7 @@ void add_model_options(CLI::App &command, ModelOptions &options) {
 }
 
 std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings,
-                                         const std::string &option) {
+                                         const std::string &option, size_t most) {
   const std::string takes =
       option + " takes SYMBOL=N or SYMBOL=N,N,..., as in " + option + " n=1,8";
   std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
@@ -97,8 +97,8 @@ std::vector<Symbols> symbol_combinations(const std::vector<std::string> &setting
         longer.push_back(symbols);
         longer.back().emplace_back(name, value);
       }
-    if (longer.size() > kMostKeys)
-      throw UserError(option + " gives more than " + std::to_string(kMostKeys) + " combinations");
+    if (longer.size() > most)
+      throw UserError(option + " gives more than " + std::to_string(most) + " combinations");
     all = std::move(longer);
   }
   return all;

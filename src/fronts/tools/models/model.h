@@ -33,11 +33,12 @@ struct Span {
   int64_t begin_ns = 0, end_ns = 0;
 };
 
-/// "n=1,8,32" and "m=3,4" are six combinations; one without symbols when nothing is set. At most
-/// kMostKeys. A symbol has one list.
-inline constexpr size_t kMostKeys = 1024;
+/// "n=1,8,32" and "m=3,4" are six combinations; one without symbols when nothing is set. `most` at
+/// most. A symbol has one list.
+inline constexpr size_t kMostKeys = 1024, kMostPrepared = 10000;
 std::vector<Symbols> symbol_combinations(const std::vector<std::string> &settings,
-                                         const std::string &option = "--set");
+                                         const std::string &option = "--set",
+                                         size_t most = kMostKeys);
 /// "n=8, m=3".
 std::string symbols_text(const Symbols &symbols);
 
