@@ -1,8 +1,8 @@
 // Modules as ONNX files: read again they are the modules that they were, and what a file cannot say
 // or hold is refused.
 #include "fronts/onnx/export/export.h"
-#include "fronts/onnx/file/tensor.h"
 #include "fronts/onnx/file/model.h"
+#include "fronts/onnx/file/tensor.h"
 #include "fronts/onnx/import.h"
 #include "ir/text/text.h"
 #include "support/catch.h"
