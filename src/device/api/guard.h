@@ -1,5 +1,5 @@
 // The boundary of the C ABI: exceptions become statuses, parameter structs of any release are read,
-// null handles are refused. Internal to src/runtime/api/.
+// null handles are refused. Internal to src/device/api/.
 #pragma once
 
 #include "device/context/abi_types.h"
