@@ -362,12 +362,15 @@ TEST_CASE("lists of integers that a run gives: shapes, repeats, pads, places") {
   CHECK(sliced.dims == Ints{1, 2});
   CHECK(sliced.values == Floats{2, 3});
   const std::string split = node("Split", {"x", "list"}, {"z", "y"});
-  Given column = floats("x", {3, 1}, {1, 2, 3});
-  column.names = {"n", "1"};
-  const auto parts = run_model<float>(split, {column, list("list", {1, 2})});
-  CHECK(parts.dims == Ints{2, 1});
-  CHECK(parts.values == Floats{2, 3});
-  CHECK_THROWS_AS(run_model<float>(split, {column, list("list", {1, 1})}), Error);
+  for (const char *rows : {"n", "3"}) { // a symbol, and a size that is known
+    Given column = floats("x", {3, 1}, {1, 2, 3});
+    column.names = {rows, "1"};
+    const auto parts = run_model<float>(split, {column, list("list", {1, 2})});
+    CHECK(parts.dims == Ints{2, 1});
+    CHECK(parts.values == Floats{2, 3});
+    for (const Ints &wrong : {Ints{1, 1}, Ints{4, -1}, Ints{-1, 4}})
+      CHECK_THROWS_AS(run_model<float>(split, {column, list("list", wrong)}), Error);
+  }
 }
 
 TEST_CASE("one session takes shapes in turn, and refuses one that the input does not have") {

@@ -81,20 +81,16 @@ void split(Call &c) {
   if (const auto sum = c.known(all), whole = c.known(wanted[axis]); sum && whole && *sum != *whole)
     return c.w.fail(Code::parse_error, "the sizes of the parts come to " + std::to_string(*sum) +
                                            ", and the dimension is " + std::to_string(*whole));
-  // Sizes that are the host's cannot be shown to lie within a constant dimension: the slices below
-  // say so, and the import begins anew with what they are. Of a symbol the run sees whether it is
-  // their sum.
-  if (!c.known(wanted[axis]) || c.known(all)) {
-    wanted[axis] = all;
-    V matched = c.w.match(x, wanted);
-    // Parts that lie together are parts of something whose size is known to be theirs: of a copy.
-    x = matched != x && c.known(c.product(wanted.first(axis))) == 1
-            ? c.gather(matched,
-                       c.op(Op::range, {c.w.shape({all})},
-                            {attr("dtype", ir::DTypeLiteral(DType::i64))}),
-                       axis)
-            : matched;
-  }
+  // Sizes that are the host's, and a symbol: the run sees whether they are one another's.
+  wanted[axis] = all;
+  V matched = c.w.match(x, wanted);
+  // Parts that lie together are parts of something whose size is known to be theirs: of a copy.
+  x = matched != x && c.known(c.product(wanted.first(axis))) == 1
+          ? c.gather(
+                matched,
+                c.op(Op::range, {c.w.shape({all})}, {attr("dtype", ir::DTypeLiteral(DType::i64))}),
+                axis)
+          : matched;
   E at = c.constant(0);
   for (size_t i = 0; i < parts; ++i) {
     give(i, at, sections[i]);
