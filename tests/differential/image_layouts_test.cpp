@@ -267,6 +267,18 @@ constexpr Case kCases[] = {
      "%a = abs(%x)\n  %b = cast(%a) {dtype = u8}\n  %m = reduce_max(%a)\n"
      "  %z = cast(%m) {dtype = u8}\n  %y = conv_integer(%b, %v, %z) {padding = [1, 1]}",
      "conv_integer, for the function's result"},
+    {"odd channels between convolutions",
+     ", %v: tensor<[17, 16, 1, 1], f16>, %b: tensor<[17], f16>, %u: tensor<[16, 17, 3, 3], f16>, "
+     "%t: tensor<[16, 33, 1, 1], f16>, %o: tensor<[1], f16>",
+     "tensor<[2, 16, 8, 9], f16>",
+     "%a = sign(%i)\n  %c = conv2d(%a, %v, %b)\n  %d = sign(%c)\n"
+     "  %e = hard_sigmoid(%d) {alpha = 1, beta = 1}\n  %f = mul(%e, %d)\n  %g = sub(%d, %o)\n"
+     "  %h = conv2d(%f, %u) {padding = [1, 1]}\n  %j = conv2d(%e, %u) {padding = [1, 1]}\n"
+     "  %k = conv2d(%g, %u) {padding = [1, 1]}\n  %l = concat(%d, %a) {axis = 1}\n"
+     "  %m = conv2d(%l, %t)\n  %n = slice(%l) {starts = [0], ends = [17], axes = [1]}\n"
+     "  %q = add(%n, %e)\n  %r = conv2d(%q, %u) {padding = [1, 1]}\n"
+     "  %s = add(%h, %j)\n  %z = add(%k, %m)\n  %z1 = sub(%s, %r)\n  %y = sub(%z, %z1)",
+     ""},
     {"few channels", ", %v: tensor<[3, 16, 3, 3], f16>, %b: tensor<[3], f16>",
      "tensor<[2, 3, 8, 9], f16>", "%a = sign(%i)\n  %y = conv2d(%a, %v, %b) {padding = [1, 1]}",
      ""},

@@ -146,6 +146,45 @@ func @main(%x: tensor<[2, 8, 6, 6], f32>, %w: tensor<[16, 8, 1, 1], f32>,
   CHECK(count(text, "axes = [2, 3], keep_dims = true") == 1);
 }
 
+TEST_CASE("small networks in f16 have at most a launch more than in f32") {
+  struct {
+    const char *params, *result, *body;
+  } constexpr kNets[] = {
+      // Odd channels: what a gate of pixels is made by, and a stream that grows.
+      {"%w: tensor<[17, 16, 1, 1], f32>, %v: tensor<[32, 17, 1, 1], f32>, "
+       "%u: tensor<[16, 33, 1, 1], f32>, %b: tensor<[17], f32>",
+       "2, 32, 8, 8",
+       "%m = reduce_mean(%x) {axes = [2, 3], keep_dims = true}\n  %s = conv2d(%m, %w, %b)\n"
+       "  %r = relu(%s)\n  %g = conv2d(%r, %v)\n  %q = sigmoid(%g)\n  %a = conv2d(%x, %w)\n"
+       "  %e = conv2d(%a, %v)\n  %f = mul(%e, %q)\n  %c = concat(%a, %x) {axis = 1}\n"
+       "  %h = conv2d(%c, %u)\n  %k = slice(%c) {starts = [0], ends = [16], axes = [1]}\n"
+       "  %n = add(%h, %k)\n  %o = conv2d(%n, %w)\n  %p = conv2d(%o, %v)\n  %y = add(%p, %f)"},
+  };
+  for (const auto &net : kNets) {
+    std::vector<ptrdiff_t> launches;
+    for (const char *dtype : {"none", "f16"}) {
+      PassContext context;
+      REQUIRE(context.set("mixed.dtype", dtype).ok());
+      const Result<ir::Module> module = ir::parse_and_verify(
+          std::string("cugrt 1\nfunc @main(%x: tensor<[2, 16, 8, 8], f32>, ") + net.params +
+              ") -> (tensor<[" + net.result + "], f32>) attributes {num_inputs = 1} {\n  " +
+              net.body + "\n  return %y\n}\n",
+          "text");
+      INFO((module.ok() ? "" : module.status().message()));
+      REQUIRE(module.ok());
+      const Result<ir::Module> lowered = run_passes(*module, default_pipeline(), context);
+      INFO((lowered.ok() ? "" : lowered.status().message()));
+      REQUIRE(lowered.ok());
+      const ir::Function &main = lowered->functions[0];
+      launches.push_back(
+          std::ranges::count(main.body().bindings, ir::BindingKind::launch, &ir::Binding::kind));
+      if (launches.size() > 1)
+        UNSCOPED_INFO(ir::print(*lowered));
+    }
+    CHECK(launches[1] <= launches[0] + 1);
+  }
+}
+
 TEST_CASE("what is made of constants alone is computed in f32, and counts as a constant") {
   const std::string text = narrowed(R"(cugrt 1
 constant @v : tensor<[8], f32> = [1, 2, 3, 4, 5, 6, 7, 70000]

@@ -44,8 +44,8 @@ public:
               const codegen::KernelChoice &choice)
       : FunctionCloner(source, target), last_(source.values.size()),
         is_only_last_(source.values.size()), is_fixed_(source.values.size()),
-        is_convolved_(source.values.size()), maker_(source.values.size()),
-        written_(find_written_values(source_module, source)) {
+        is_convolved_(source.values.size()), wanted_(source.values.size()),
+        maker_(source.values.size()), written_(find_written_values(source_module, source)) {
     find_fixed(choice);
   }
 
@@ -77,6 +77,14 @@ protected:
         const ValueId x = source().operands_of(binding)[0].value();
         if (codegen::is_laid_out(type_of(x).dtype, choice))
           has_convolutions_ = is_convolved_[x.index] = true;
+        ir::Type filter = type_of(source().operands_of(binding)[1].value());
+        filter.dims = as_image(filter.dims, filter.dims.size());
+        const int64_t wanted =
+            codegen::channels_laid_out(module(), type_of(x), filter,
+                                       source().attributes_of(binding), choice, false)
+                .value_or(0);
+        if (known(type_of(x).dims[1]) && wanted > *known(type_of(x).dims[1]))
+          wanted_[x.index] = wanted;
       }
       const auto operands = source().operands_of(binding);
       if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty())
@@ -105,8 +113,59 @@ protected:
     const bool pools = ir::op_info(op).pattern == ir::OpPattern::out_fusable;
     for (const Operand &operand : source().operands_of(binding))
       if (operand.kind == Operand::Kind::value && !is_fixed_[operand.index] &&
-          (pools || type_of(operand.value()).dims == type_of(binding.result()).dims))
+          (pools || type_of(operand.value()).dims == type_of(binding.result()).dims)) {
         is_convolved_[operand.index] = true;
+        if (!pools)
+          wanted_[operand.index] = std::max(wanted_[operand.index], wanted_[binding.first_result]);
+      }
+  }
+
+  /// Channels that an elementwise op gives, more than its result's, as its operands have them, and
+  /// whether those behind are zeros; 0 where there are none.
+  std::pair<int64_t, bool> wide_channels(const Binding &binding) const {
+    const int64_t channels = wanted_[binding.first_result];
+    if (channels == 0)
+      return {};
+    size_t zeros = 0, others = 0;
+    for (const Operand &operand : source().operands_of(binding)) {
+      const auto wide = padded_.find({operand.index, channels});
+      const std::vector<ir::ExprId> &dims = type_of(operand.value()).dims;
+      if (wide != padded_.end() && dims == type_of(binding.result()).dims)
+        ++(wide->second.zeros ? zeros : others);
+      else if (is_fixed_[operand.index] &&
+               std::all_of(dims.begin(), dims.end(), [&](ir::ExprId d) { return is_one(d); }))
+        ++others;
+      else
+        return {};
+    }
+    const Op op = ir::op_of(binding);
+    const auto attributes = source().attributes_of(binding);
+    switch (ir::op_info(op).zeros) {
+    case ir::OpZeros::zero_stays:
+    case ir::OpZeros::zero_only:
+    case ir::OpZeros::sums:
+    case ir::OpZeros::all_zero:
+      return {others == 0 ? channels : 0, true};
+    case ir::OpZeros::clips:
+      return {others == 0 && ir::op_float(op, attributes, "min") <= 0 &&
+                      ir::op_float(op, attributes, "max") >= 0
+                  ? channels
+                  : 0,
+              true};
+    case ir::OpZeros::any_zero:
+      return {zeros > 0 ? channels : 0, true};
+    case ir::OpZeros::finite_stays:
+      return {others == 0 ? channels : 0, false};
+    case ir::OpZeros::unbounded:
+    case ir::OpZeros::tests:
+    case ir::OpZeros::unequal:
+    case ir::OpZeros::first_zero:
+    case ir::OpZeros::chooses:
+    case ir::OpZeros::casts:
+    case ir::OpZeros::by_family:
+      break;
+    }
+    return {};
   }
 
   std::optional<int64_t> known(ir::ExprId dim) const { return module().exprs.as_constant(dim); }
@@ -323,24 +382,40 @@ protected:
     return to_last(value, location, rank_of(value));
   }
 
-  /// The value with channels last, with zeros behind them up to `channels`.
+  /// `from`, of the target, with zeros behind dimension d up to `size`.
+  ValueId longer(ValueId from, size_t d, int64_t size, const std::string &name,
+                 SourceLocation location) {
+    const ir::Type type = module().types[builder().function().value(from).type];
+    std::vector<int64_t> after(type.dims.size());
+    after[d] = size - *known(type.dims[d]);
+    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(type.dims.size())},
+                                        {"after", std::move(after)}};
+    const Operand read = Operand::of(from);
+    return bind_inferred(Op::pad, std::span(&read, 1), attributes, name, location);
+  }
+
+  /// The value with channels last, with numbers behind them up to `channels`, zeros where it was
+  /// not made with others.
   ValueId padded(ValueId value, int64_t channels, SourceLocation location) {
     const ValueId last = to_last(value, location);
-    const ir::Type type = type_of(value);
-    const int64_t own = *known(type.dims[1]);
-    if (own >= channels)
+    if (*known(type_of(value).dims[1]) >= channels)
       return last;
-    ValueId &wide = padded_[{value.index, channels}];
-    if (wide.valid())
-      return wide;
-    std::vector<ir::ExprId> dims = dims_last(type.dims);
-    dims.back() = module().exprs.constant(channels);
-    std::vector<int64_t> after(dims.size());
-    after.back() = channels - own;
-    const ir::Attribute attributes[] = {{"before", std::vector<int64_t>(dims.size())},
-                                        {"after", std::move(after)}};
-    return wide = bind(Op::pad, last, attributes, source().value(value).name + "_padded",
-                       module().types.tensor(type.dtype, dims), location);
+    Wide &wide = padded_[{value.index, channels}];
+    if (!wide.made.valid())
+      wide.made = longer(last, dims_last(type_of(value).dims).size() - 1, channels,
+                         source().value(value).name + "_padded", location);
+    return wide.made;
+  }
+
+  /// The value with channels last, of what was made with more.
+  ValueId front_of(ValueId value, ValueId made, int64_t channels, bool zeros) {
+    padded_[{value.index, channels}] = {made, zeros};
+    const ir::Attribute attributes[] = {{"starts", std::vector<int64_t>{0}},
+                                        {"ends", std::vector{*known(type_of(value).dims[1])}},
+                                        {"axes", std::vector<int64_t>{-1}}};
+    const Operand read = Operand::of(made);
+    return bind_inferred(Op::slice, std::span(&read, 1), attributes,
+                         source().value(value).name + "_own", source().value(value).location);
   }
 
   /// Weights of a convolution in groups, OI.., with channels last, so that `count` groups are one:
@@ -401,12 +476,17 @@ protected:
   bool is_laid_out(ValueId value) const { return is_only_last_[value.index]; }
 
   std::vector<ValueId> last_; // by value: of the target, with channels last
-  std::map<std::pair<uint32_t, int64_t>, ValueId> padded_; // by value and channels: likewise
+  struct Wide {
+    ValueId made;
+    bool zeros = true; // what is behind
+  };
+  std::map<std::pair<uint32_t, int64_t>, Wide> padded_; // by value and channels: likewise
   std::map<std::pair<uint32_t, size_t>, ValueId>
       stretched_;                      // of fewer dimensions, by rank: likewise
   std::vector<bool> is_only_last_;     // by value: there is none with channels second
   std::vector<bool> is_fixed_;         // by value
   std::vector<bool> is_convolved_;     // by value: at once, or behind what keeps its layout
+  std::vector<int64_t> wanted_;        // by value: channels, if more, that a convolution wants
   std::vector<const Binding *> maker_; // by value: the binding of the body
   const std::vector<bool> written_;    // by value
   std::map<std::string, size_t> borders_;

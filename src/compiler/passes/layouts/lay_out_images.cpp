@@ -120,9 +120,11 @@ private:
     return false;
   }
 
-  /// The op on these operands, with `changed` in the place of attributes of the same names.
+  /// The op on these operands, with `changed` in the place of attributes of the same names. Where
+  /// they have more channels, `wide` says how many and whether they are zeros.
   bool append(const Binding &binding, const std::vector<Operand> &operands,
-              std::vector<ir::Attribute> changed = {}, bool results_laid_out = true) {
+              std::vector<ir::Attribute> changed = {}, bool results_laid_out = true,
+              std::pair<int64_t, bool> wide = {}) {
     std::vector<ir::Attribute> attributes;
     for (const ir::Attribute &given : source().attributes_of(binding))
       if (std::none_of(changed.begin(), changed.end(),
@@ -134,14 +136,19 @@ private:
     for (uint32_t i = 0; i < binding.result_count; ++i) {
       const ir::Value &result = source().value(binding.result(i));
       const ir::Type type = type_of(binding.result(i));
+      std::vector<ir::ExprId> dims = results_laid_out ? dims_last(type.dims) : type.dims;
+      if (wide.first > 0)
+        dims.back() = module().exprs.constant(wide.first);
       names.push_back(result.name);
-      types.push_back(results_laid_out ? module().types.tensor(type.dtype, dims_last(type.dims))
-                                       : result.type);
+      types.push_back(module().types.tensor(type.dtype, dims));
     }
     const ValueId first =
         builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
     for (uint32_t i = 0; i < binding.result_count; ++i) {
-      const ValueId result = binding.result(i), made{first.index + i};
+      const ValueId result = binding.result(i);
+      ValueId made{first.index + i};
+      if (wide.first > 0)
+        made = front_of(result, made, wide.first, wide.second);
       map(result, made);
       if (results_laid_out) {
         last_[result.index] = made;
@@ -169,12 +176,16 @@ private:
     }
     if (!any)
       return false;
+    const std::pair<int64_t, bool> wide = wide_channels(binding);
     std::vector<Operand> operands;
-    for (const Operand &operand : given)
-      operands.push_back(operand.kind == Operand::Kind::value && !is_alike(operand.value(), rank)
+    for (const Operand &operand : given) {
+      const auto made = padded_.find({operand.index, wide.first});
+      operands.push_back(wide.first > 0 && made != padded_.end() ? Operand::of(made->second.made)
+                         : operand.kind == Operand::Kind::value && !is_alike(operand.value(), rank)
                              ? Operand::of(to_last(operand.value(), binding.location, rank))
                              : mapped(operand));
-    return append(binding, operands);
+    }
+    return append(binding, operands, {}, true, wide);
   }
 
   /// Convolutions of bytes: those that tensor cores multiply in runs of 16 channels, zeros behind
@@ -258,7 +269,15 @@ private:
     const bool is_second = ir::op_of(binding) == Op::conv2d && second_[y] && !is_pixel(y);
     if (is_second)
       attributes.push_back({"result_second", true});
-    return append(of_images, operands, attributes, !is_second);
+    // Zeros behind the channels that a convolution behind it wants cost less than to copy it.
+    const bool has_bias = operands.size() > 2 && operands[2].kind == Operand::Kind::value;
+    const int64_t wide =
+        is_second || groups > 1 || (has_bias && !is_fixed_[given[2].index]) ? 0 : wanted_[y.index];
+    for (size_t i = 1; wide > 0 && i < (has_bias ? 3 : 2); ++i)
+      operands[i] =
+          Operand::of(longer(operands[i].value(), 0, wide,
+                             source().value(given[i].value()).name + "_wide", binding.location));
+    return append(of_images, operands, attributes, !is_second, {wide, true});
   }
 
   bool lay_out_pool(const Binding &binding) {
@@ -283,7 +302,14 @@ private:
     std::vector<Operand> operands;
     for (const Operand &operand : given)
       operands.push_back(Operand::of(to_last(operand.value(), binding.location)));
-    return append(binding, operands, {{"axis", last_axis(*axis, rank)}});
+    append(binding, operands, {{"axis", last_axis(*axis, rank)}});
+    const ValueId y = binding.result(0);
+    if (const int64_t wide = wanted_[y.index]; wide > 0 && binding.result_count == 1) {
+      // Others read it where the convolution does.
+      last_[y.index] = front_of(y, padded(y, wide, binding.location), wide, true);
+      map(y, last_[y.index]);
+    }
+    return true;
   }
 
   /// With `keep_dims`, or where what is left of the dimensions is in the order that it had.
