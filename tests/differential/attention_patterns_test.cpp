@@ -43,6 +43,19 @@ TEST_CASE("products with a softmax between them become attention, wherever the s
              .scores = "  %s = matmul(%q, %k) {transpose_b = true}\n  %p = softmax(%s)\n" + kEnd,
              .attribute = "scale = 1.0",
              .scale = 1});
+  // As exporters write it for images, whose pixels stand behind channels.
+  for (const char *end : {"  %pt = transpose(%p) {axes = [0, 1, 3, 2]}\n  %yt = matmul(%vt, %pt)\n",
+                          "  %yt = matmul(%vt, %p) {transpose_b = true}\n"})
+    check_all({.name = "values before weights",
+               .scores = kScaled + "  %p = softmax(%t)\n" +
+                         "  %vt = transpose(%v) {axes = [0, 1, 3, 2]}\n" + end +
+                         "  %y = transpose(%yt) {axes = [0, 1, 3, 2]}\n"});
+  check({.name = "weights of keys",
+         .scores = kScaled +
+                   "  %p = softmax(%t)\n  %pt = transpose(%p) {axes = [1, 0, 3, 2]}\n"
+                   "  %vt = transpose(%v) {axes = [1, 0, 3, 2]}\n"
+                   "  %yt = matmul(%vt, %pt)\n  %y = transpose(%yt) {axes = [1, 0, 3, 2]}\n",
+         .is_found = false});
   check_all(
       {.name = "sequences and heads in one dimension",
        .scores =

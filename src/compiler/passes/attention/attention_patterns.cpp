@@ -102,15 +102,21 @@ private:
       is_guarded_ = true;
       weights = b->result();
     }
+    bool is_exchanged = false; // weights, before a product that has them behind values
     for (b = read_.only_reader(weights); b; b = read_.only_reader(weights)) {
       if (read_.is_op(b, Op::matmul)) {
-        if (operand(*b, 0) != weights || operand(*b, 1) == weights || operand(*b, 2).valid())
+        const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(*b), "transpose_b");
+        match_.is_turned = operand(*b, 1) == weights;
+        if (operand(*b, 0) == operand(*b, 1) || operand(*b, 2).valid() ||
+            (match_.is_turned ? kept == is_exchanged : is_exchanged))
           return false;
         match_.product = b;
         return true;
       }
-      if (!(read_.is_op(b, Op::reshape) && operand(*b, 0) == weights && splits(b)) &&
-          !(read_.is_op(b, Op::cast) && read_.is_floating(b->result())))
+      if (read_.is_op(b, Op::transpose) && !is_exchanged && read_.exchanges(*b))
+        is_exchanged = true;
+      else if (!(read_.is_op(b, Op::reshape) && operand(*b, 0) == weights && splits(b)) &&
+               !(read_.is_op(b, Op::cast) && read_.is_floating(b->result())))
         return false;
       match_.members.push_back(b);
       weights = b->result();
@@ -285,21 +291,22 @@ private:
     if (is_mask_mixed_)
       return no("masks are of several dtypes");
     const bool kept = ir::op_bool(Op::matmul, function_.attributes_of(first), "transpose_b");
-    const bool turned = ir::op_bool(Op::matmul, function_.attributes_of(second), "transpose_b");
+    const bool turned =
+        match_.is_turned || ir::op_bool(Op::matmul, function_.attributes_of(second), "transpose_b");
+    const ValueId values = operand(second, match_.is_turned ? 0 : 1);
     const size_t rank = type(first.result()).dims.size();
     const auto is_taken = [](size_t dims) { return dims >= 3 && dims <= 5; };
     if (!is_taken(rank) || !is_taken(type(y).dims.size()))
       return no("it has other dimensions than sequences, heads, queries and positions");
-    for (ValueId value : {operand(first, 0), operand(first, 1), operand(second, 1), y})
-      if (type(value).dims.size() !=
-              (value == y || value == operand(second, 1) ? type(y).dims.size() : rank) ||
+    for (ValueId value : {operand(first, 0), operand(first, 1), values, y})
+      if (type(value).dims.size() != (value == y || value == values ? type(y).dims.size() : rank) ||
           type(value).dtype != type(y).dtype)
         return no("its operands have other dimensions or dtypes");
     if (rank != type(y).dims.size() && (split_.empty() || std::max(rank, type(y).dims.size()) == 5))
       return no("sequences and heads are not told apart");
     match_.q = read_.peeled(operand(first, 0), false);
     match_.k = read_.peeled(operand(first, 1), !kept);
-    match_.v = read_.peeled(operand(second, 1), turned);
+    match_.v = read_.peeled(values, turned);
     if (rank == 5) {
       HeadsOperand q5 = match_.q, k5 = match_.k, v5 = match_.v;
       if (constant(type(y).dims[2]) && read_.join_batch(q5) && read_.join_batch(k5) &&
@@ -310,7 +317,7 @@ private:
           return no("sequences in two dimensions lie apart, and there is a mask");
         match_.q = read_.flattened(operand(first, 0), false);
         match_.k = read_.flattened(operand(first, 1), !kept);
-        match_.v = read_.flattened(operand(second, 1), turned);
+        match_.v = read_.flattened(values, turned);
       }
     }
     if (!tell_heads(operand(first, 0)))

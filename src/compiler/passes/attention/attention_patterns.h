@@ -10,6 +10,8 @@
 //   scale     constants, and between the products a tensor that is alike for all positions of a row
 //   mask      what is added, or what where() chooses in the place of scores, scalars of at most
 //             -10,000 or -infinity
+//   v, weights  may stand the other way round, v with its last two dimensions exchanged and weights
+//             transposed: the result is exchanged, too, as images [B, D, pixels] have it
 //   guard     where() that makes rows 0 of which nothing is seen: by is_nan of the softmax, or by
 //             the mask's largest element
 //
@@ -49,6 +51,7 @@ struct MaskPart {
 /// Values and bindings are those of the function that was looked at.
 struct AttentionMatch {
   const ir::Binding *product = nullptr;     // the second one, where the op is computed
+  bool is_turned = false;                   // it gives [.., D, Q]
   std::vector<const ir::Binding *> members; // all others that are computed no more
   HeadsOperand q, k, v;
   ir::ExprId sequences, heads, queries, positions;

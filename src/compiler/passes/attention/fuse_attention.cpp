@@ -34,6 +34,7 @@ using ir::Attribute;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<int64_t> kExchange = {0, 2, 1, 3}; // length and heads
+const std::vector<int64_t> kTurn = {0, 2, 3, 1};     // to [B, H, D, length]
 
 /// The least finite number of a dtype, equal to itself with a score added. f16 has none such.
 double lowest(DType dtype) {
@@ -240,8 +241,10 @@ private:
                                    : op(Op::attention, {q, k, v}, attributes, name);
     if (!status_.ok())
       return std::move(status_);
-    heads_last_.emplace(result.index, y);
-    const ValueId first = op(Op::transpose, {y}, {{"axes", kExchange}}, "");
+    if (!match.is_turned)
+      heads_last_.emplace(result.index, y);
+    const ValueId first =
+        op(Op::transpose, {y}, {{"axes", match.is_turned ? kTurn : kExchange}}, "");
     map(result, reshaped(first, type_of(result).dims));
     return std::move(status_);
   }

@@ -73,6 +73,15 @@ ValueId ValueReader::scaled(const Binding &b, double &factor) const {
   return {};
 }
 
+bool ValueReader::exchanges(const Binding &transpose) const {
+  const size_t rank = type(transpose.result()).dims.size();
+  const std::vector<int64_t> axes = ir::op_integers(Op::transpose, attributes(transpose), "axes");
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (ir::normalize_axis(axes[i], rank) != (i + 2 < rank ? i : 2 * rank - 3 - i))
+      return false;
+  return rank == 2 || !axes.empty();
+}
+
 // --- Operands ------------------------------------------------------------------------------------
 
 std::vector<ExprId> ValueReader::present_dims(const HeadsOperand &x) const {

@@ -51,6 +51,9 @@ public:
   /// it does neither.
   ir::ValueId scaled(const ir::Binding &b, double &factor) const;
 
+  /// Whether a transposition exchanges the last two dimensions and leaves the others.
+  bool exchanges(const ir::Binding &transpose) const;
+
   /// An operand of a product as [.., length, width], of which it has the last two dimensions
   /// `exchanged` or not.
   HeadsOperand peeled(ir::ValueId value, bool exchanged) const;
