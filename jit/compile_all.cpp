@@ -50,10 +50,10 @@ public:
       : compiler_(compiler), requests_(requests), options_(options), results_(requests.size()) {
     progress_.total = requests.size();
     IncludedFiles files = compiler.included_files();
-    std::map<CacheKey, size_t> first;
+    std::map<std::pair<CacheKey, CacheKey>, size_t> first;
     for (size_t i = 0; i < requests.size(); ++i) {
       keys_.push_back(request_key(requests[i], files));
-      auto [found, inserted] = first.try_emplace(keys_.back().key, i);
+      auto [found, inserted] = first.try_emplace({keys_.back().key, keys_.back().ptx}, i);
       source_.push_back(found->second);
       if (inserted)
         order_.push_back(i);

@@ -204,10 +204,13 @@ Result<std::optional<CompileResult>> Compiler::find(const CompileRequest &reques
                                     "' is compiled each time, no cache is asked: " + key.uncached);
     return std::optional<CompileResult>();
   }
-  auto bytes = cache_->find(key.key, state_->expected(*cache_));
-  if (!bytes)
+  const std::optional<CompilerIdentity> expected = state_->expected(*cache_);
+  auto bytes = cache_->find(key.key, expected);
+  auto ptx = bytes && request.with_ptx ? cache_->find(key.ptx, expected) : std::string();
+  if (!bytes || !ptx)
     return std::optional<CompileResult>();
-  return std::optional(CompileResult{std::move(*bytes), {}, true, milliseconds_since(start)});
+  return std::optional(
+      CompileResult{std::move(*bytes), std::move(*ptx), {}, true, milliseconds_since(start)});
 }
 
 Result<CompileResult> Compiler::compile_here(const CompileRequest &request, const RequestKey &key,
@@ -226,7 +229,7 @@ Result<CompileResult> Compiler::compile_here(const CompileRequest &request, cons
     identity = *state_->identity;
   }
   CUGRT_ASSIGN(CompileResult result, compile_with_nvrtc(*nvrtc, request, target, cancel));
-  keep(request, key, identity, target, result.bytes);
+  keep(request, key, identity, target, result);
   result.milliseconds = milliseconds_since(start);
   return result;
 }
@@ -238,19 +241,22 @@ Result<CompileResult> Compiler::compile_there(const CompileRequest &request, con
   auto start = std::chrono::steady_clock::now();
   CUGRT_ASSIGN(std::string target, target_architecture(request));
   CUGRT_ASSIGN(CompileResult result, worker.compile(request, target, cancel));
-  keep(request, key, identity, target, result.bytes);
+  keep(request, key, identity, target, result);
   result.milliseconds = milliseconds_since(start);
   return result;
 }
 
 void Compiler::keep(const CompileRequest &request, const RequestKey &key,
                     const CompilerIdentity &identity, const std::string &target,
-                    const std::string &bytes) {
+                    const CompileResult &result) {
   if (!key.uncached.empty())
     return;
   IncludedFiles files = included_files();
-  if (request_key(request, files) == key)
-    cache_->store(key.key, identity, request.kind, target, bytes);
+  if (request_key(request, files) != key)
+    return;
+  cache_->store(key.key, identity, request.kind, target, result.bytes);
+  if (request.with_ptx)
+    cache_->store(key.ptx, identity, OutputKind::ptx, "compute_" + target.substr(3), result.ptx);
 }
 
 Result<WorkerProcess> Compiler::start_worker() {

@@ -24,11 +24,13 @@ struct CompileRequest {
   int first_line = 1;               // of `source` in `file`
   std::vector<std::string> options; // NVRTC's, e.g. "-DN=4"; architecture and -I are added
   OutputKind kind = OutputKind::cubin;
+  bool with_ptx = false;    // of a cubin: the PTX that it was made from, too
   std::string architecture; // "sm_90"; for PTX "compute_90" or "sm_90"
 };
 
 struct CompileResult {
   std::string bytes; // a cubin, or PTX text (without the terminating NUL; c_str() has one)
+  std::string ptx;   // of a cubin `with_ptx`
   std::string log;   // the compiler's warnings; empty from the cache
   bool from_cache = false;
   double milliseconds = 0;
@@ -115,7 +117,7 @@ private:
                                       const std::atomic<bool> *cancel);
   /// Into the cache, unless what is included has changed meanwhile.
   void keep(const CompileRequest &request, const RequestKey &key, const CompilerIdentity &identity,
-            const std::string &target, const std::string &bytes);
+            const std::string &target, const CompileResult &result);
   /// A process that is opening NVRTC; not_found when all is to be compiled in this process.
   Result<WorkerProcess> start_worker();
   /// Whether the compiler's identity is known without opening anything.

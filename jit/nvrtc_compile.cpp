@@ -193,7 +193,10 @@ Result<CompileResult> compile_with_nvrtc(const Nvrtc &nvrtc, const CompileReques
     return Status::error(Code::compile_error, std::move(message))
         .at(error_location(request, result.log));
   }
-  if (NvrtcApi::Code missing = program.output(request.kind, result.bytes))
+  NvrtcApi::Code missing = program.output(request.kind, result.bytes);
+  if (!missing && request.with_ptx)
+    missing = program.output(OutputKind::ptx, result.ptx);
+  if (missing)
     return failure(Code::compile_error, "give its output", missing);
   return result;
 }

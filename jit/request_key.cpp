@@ -183,6 +183,12 @@ RequestKey request_key(const CompileRequest &request, IncludedFiles &files) {
   if (place_matters(request) || !key.uncached.empty())
     digester.field(source_label(request)).field(static_cast<uint64_t>(request.first_line));
   key.key = digester.finish();
+  if (request.with_ptx) {
+    CompileRequest ptx = request;
+    ptx.kind = OutputKind::ptx;
+    ptx.with_ptx = false;
+    key.ptx = request_key(ptx, files).key;
+  }
   return key;
 }
 

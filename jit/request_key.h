@@ -42,7 +42,7 @@ private:
 };
 
 struct RequestKey {
-  CacheKey key{};
+  CacheKey key{}, ptx{}; // `ptx`: of the PTX that a cubin comes with, which is an entry like others
   std::string
       uncached; // why no cache may answer: it cannot be told what is included; empty: it may
   friend bool operator==(const RequestKey &, const RequestKey &) = default;

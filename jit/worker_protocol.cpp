@@ -89,7 +89,8 @@ std::string encode(const CompileMessage &message) {
   writer.number(static_cast<uint32_t>(request.options.size()));
   for (const std::string &option : request.options)
     writer.string(option);
-  writer.number(static_cast<uint32_t>(request.kind)).string(request.architecture);
+  writer.number(static_cast<uint32_t>(request.kind)).number(request.with_ptx);
+  writer.string(request.architecture);
   return writer.string(message.target).take();
 }
 
@@ -104,7 +105,11 @@ std::string encode(const CompilerIdentity &opened) {
 }
 
 std::string encode(const CompileResult &compiled) {
-  return Writer(MessageKind::compiled).string(compiled.bytes).string(compiled.log).take();
+  return Writer(MessageKind::compiled)
+      .string(compiled.bytes)
+      .string(compiled.ptx)
+      .string(compiled.log)
+      .take();
 }
 
 std::string encode(const Status &failed) {
@@ -147,6 +152,9 @@ Result<CompileMessage> decode_compile(std::string_view message) {
   uint32_t kind = reader.number();
   reader.require(kind <= static_cast<uint32_t>(OutputKind::cubin));
   request.kind = kind ? OutputKind::cubin : OutputKind::ptx;
+  uint32_t with_ptx = reader.number();
+  reader.require(with_ptx <= 1);
+  request.with_ptx = with_ptx != 0;
   request.architecture = reader.string();
   compile.target = reader.string();
   return reader.complete() ? Result<CompileMessage>(std::move(compile)) : malformed();
@@ -170,6 +178,7 @@ Result<CompileResult> decode_compiled(std::string_view message) {
   Reader reader(message, MessageKind::compiled);
   CompileResult compiled;
   compiled.bytes = reader.string();
+  compiled.ptx = reader.string();
   compiled.log = reader.string();
   return reader.complete() ? Result<CompileResult>(std::move(compiled)) : malformed();
 }

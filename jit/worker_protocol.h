@@ -5,7 +5,7 @@
 // has one answer:
 //
 //   open     protocol, library, include folder, found by   ->  opened   major, minor, headers
-//   compile  a request and its target                      ->  compiled bytes, log
+//   compile  a request and its target                      ->  compiled bytes, ptx, log
 //   anything                                               ->  failed   code, message, location
 //
 // Both ends read what the other wrote as data that may be malformed: sizes are bounded before
@@ -17,7 +17,7 @@
 
 namespace cugrt::jit {
 
-inline constexpr uint32_t kWorkerProtocol = 1;
+inline constexpr uint32_t kWorkerProtocol = 2;
 inline constexpr uint32_t kMaxMessageBytes = uint32_t(512) << 20;
 
 enum class MessageKind : uint8_t { open = 1, compile, opened, compiled, failed };

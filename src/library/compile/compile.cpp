@@ -271,39 +271,36 @@ private:
     return ends;
   }
 
-  /// What becomes a cubin is compiled to PTX as well where the PTX must be looked at.
+  /// What becomes a cubin comes with its PTX where that must be looked at.
   void request_ptx() {
-    ptx_of_image_.assign(executable_->images_.size(), kNone);
     const std::vector<bool> ends = ends_of_programmatic_edges();
-    const size_t count = requests_.size();
-    for (size_t r = 0; r < count && kind_ == jit::OutputKind::cubin; ++r)
+    for (size_t r = 0; r < requests_.size(); ++r)
       for (uint32_t k = 0; k < ends.size(); ++k)
-        if (ends[k] && executable_->kernel_images_[k] == request_images_[r]) {
-          ptx_of_image_[request_images_[r]] = static_cast<uint32_t>(requests_.size());
-          jit::CompileRequest request = requests_[r];
-          request.kind = jit::OutputKind::ptx;
-          requests_.push_back(std::move(request));
-          break;
-        }
+        if (ends[k] && executable_->kernel_images_[k] == request_images_[r])
+          requests_[r].with_ptx = requests_[r].kind == jit::OutputKind::cubin;
   }
 
   void look_at_programmatic(const std::vector<jit::CompileResult> &results) {
     const plan::Plan &plan = executable_->plan_;
     const std::vector<bool> ends = ends_of_programmatic_edges();
     const std::vector<std::vector<ParameterKind>> kinds = parameter_kinds(plan);
+    std::vector<const std::string *> ptx; // of each image; null: not known
+    for (const CodeImage &image : executable_->images_)
+      ptx.push_back(image.cubin ? nullptr : &image.bytes);
+    for (size_t r = 0; r < requests_.size(); ++r)
+      if (requests_[r].with_ptx)
+        ptx[request_images_[r]] = &results[r].ptx;
     executable_->programmatic_.resize(plan.kernels.size());
     for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
       const plan::Kernel &kernel = plan.kernels[k];
       executable_->programmatic_[k].resize(kernel.entries.size());
-      const uint32_t image = executable_->kernel_images_[k], ptx = ptx_of_image_[image];
-      if (!ends[k] || (executable_->images_[image].cubin && ptx == kNone))
+      const std::string *text = ptx[executable_->kernel_images_[k]];
+      if (!ends[k] || !text)
         continue;
-      const std::string &text =
-          ptx == kNone ? executable_->images_[image].bytes : results[ptx].bytes;
       for (size_t v = 0; v < kernel.entries.size(); ++v)
         if (kernel.programmatic[v])
           executable_->programmatic_[k][v] =
-              analyze_programmatic(text, kernel.entries[v], kinds[k]);
+              analyze_programmatic(*text, kernel.entries[v], kinds[k]);
     }
   }
 
@@ -313,8 +310,7 @@ private:
   std::shared_ptr<Executable> executable_;
   jit::OutputKind kind_ = jit::OutputKind::cubin;
   std::vector<jit::CompileRequest> requests_;
-  std::vector<uint32_t> request_images_; // of the first requests: those that become images
-  std::vector<uint32_t> ptx_of_image_;   // request for the same code as PTX, or kNone
+  std::vector<uint32_t> request_images_;
 };
 
 Result<size_t> count_compilations(Device &device, plan::Plan plan, std::string module_name,

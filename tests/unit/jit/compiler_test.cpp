@@ -6,6 +6,7 @@
 #include "support/temporary_folder.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <dlfcn.h>
 #include <filesystem>
@@ -229,6 +230,18 @@ TEST_CASE("PTX and cubins are compiled without a GPU") {
   CHECK(code.bytes.substr(0, 4) == "\x7f"
                                    "ELF");
   CHECK(must(compiler.compile(cubin)).from_cache); // in memory
+  CHECK(code.ptx.empty());
+  // One compilation gives both; either is then there for a request of its own.
+  Compiler other(config);
+  cubin.with_ptx = true;
+  for (bool again : {false, true}) {
+    CompileResult both = must(other.compile(cubin));
+    CHECK(both.from_cache == again);
+    CHECK(both.bytes == code.bytes);
+    CHECK(both.ptx == ptx.bytes);
+  }
+  CHECK(must(other.compile(add_kernel(1))).from_cache);
+  CHECK_FALSE(must(compiler.compile_all(std::array{add_kernel(2), cubin}))[1].ptx.empty());
   auto architectures = must(compiler.architectures());
   CHECK(std::find(architectures.begin(), architectures.end(), 90) != architectures.end());
   CHECK(must(compiler.identity()).major >= 12);

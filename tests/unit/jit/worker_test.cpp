@@ -133,7 +133,7 @@ while True:
     elif name == b'crash': os.kill(os.getpid(), signal.SIGSEGV)
     elif name == b'status': sys.exit(7)
     elif name == b'hang': time.sleep(1000)
-    else: send(b'\x04' + string(b'code of ' + name) + string(b''))
+    else: send(b'\x04' + string(b'code of ' + name) + string(b'') * 2)
 )";
   REQUIRE(::chmod(path.c_str(), 0755) == 0);
   return path;
@@ -161,6 +161,7 @@ TEST_CASE("messages are read back, and nothing shorter or longer is a message") 
   CompileMessage sent{kernel("scale", "*p *= 2"), "compute_90"};
   sent.request.options = {"-DN=4", "", "--fmad=false"};
   sent.request.first_line = 17;
+  sent.request.with_ptx = true;
   std::string bytes = encode(sent);
   auto read = decode_compile(bytes);
   REQUIRE(read.ok());
@@ -170,6 +171,7 @@ TEST_CASE("messages are read back, and nothing shorter or longer is a message") 
   CHECK(read->request.first_line == 17);
   CHECK(read->request.options == sent.request.options);
   CHECK(read->request.kind == OutputKind::ptx);
+  CHECK(read->request.with_ptx);
   CHECK(read->request.architecture == "sm_90");
   CHECK(read->target == "compute_90");
   for (size_t size = 0; size < bytes.size(); ++size)
@@ -201,8 +203,13 @@ TEST_CASE("a batch compiles in other processes and opens no compiler in this one
   TemporaryFolder folder;
   Messages messages;
   Compiler compiler(configuration(folder.path, CUGRT_TEST_WORKER), messages.logger());
-  auto compiled = compiler.compile_all(kernels(6), two_threads());
+  std::vector<CompileRequest> requests = kernels(6);
+  requests.push_back(requests[3]);
+  requests[6].kind = OutputKind::cubin;
+  requests[6].with_ptx = true;
+  auto compiled = compiler.compile_all(requests, two_threads());
   REQUIRE(compiled.ok());
+  CHECK((*compiled)[6].ptx == (*compiled)[3].bytes);
   for (int i = 0; i < 6; ++i) {
     CHECK_FALSE((*compiled)[i].from_cache);
     CHECK((*compiled)[i].bytes.find(".entry kernel_" + std::to_string(i) + "(") !=
