@@ -251,7 +251,7 @@ void KernelLaunch::emit(SourceLocation location) {
   if (table_.programmatic()) { // kernels/shared/programmatic.cuh
     option("-DPROGRAMMATIC");
     for (ir::KernelVariant &variant : kernel_.variants)
-      variant.programmatic = !variant.cooperative && !has_full_edges_;
+      variant.programmatic = !variant.cooperative;
   }
   const uint32_t kernel =
       assumptions_.empty() ? table_.intern(std::move(kernel_))

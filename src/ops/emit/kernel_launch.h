@@ -111,9 +111,6 @@ public:
   /// The last variant's blocks wait for one another: it is launched cooperatively, where so many
   /// blocks are resident at once; elsewhere the next one is taken.
   void cooperative() { kernel_.variants.back().cooperative = true; }
-  /// No variant begins before its predecessors have ended: what such an edge needs of the code's
-  /// PTX is a second compilation.
-  void full_edges() { has_full_edges_ = true; }
   /// The rule of kernels with a loop over the grid: 256 threads a block, a block for each 256 of
   /// `count` elements, or of vectors of them, at most kMaxLoopBlocks.
   void loop_variant(ir::ExprId count);
@@ -140,7 +137,6 @@ private:
   std::vector<ir::Operand> arguments_;
   std::string assumptions_; // "kernel_h==3&&kernel_w==3"
   bool any_dtype_ = false;
-  bool has_full_edges_ = false;
   uint32_t vector_ = 1; // elements
 };
 
