@@ -179,6 +179,62 @@ TEST_CASE("turns that a dimension tells, which is 0 too") {
   }
 }
 
+TEST_CASE("a condition that counts tells the turns of a loop, which collects as many rows") {
+  // Row: k, which each turn moves on; the condition compares what it is then.
+  struct Case {
+    std::string condition, step;
+    bool down;
+    int64_t by;
+    bool (*goes_on)(int64_t k, int64_t n);
+  };
+  const std::string in_floats = node("Cast", {"k2"}, {"kf"}, integer_attribute("to", kF32)) +
+                                node("Cast", {"turns"}, {"nf"}, integer_attribute("to", kF32)) +
+                                node("Cast", {"i"}, {"if"}, integer_attribute("to", kF32)) +
+                                node("Less", {"kf", "nf"}, {"c1"}) +
+                                node("Less", {"if", "nf"}, {"c2"}) +
+                                node("And", {"c1", "c2"}, {"co"});
+  const std::vector<Case> cases = {
+      {node("Less", {"k2", "turns"}, {"co"}), "Add", false, 2,
+       [](auto k, auto n) { return k < n; }},
+      {node("LessOrEqual", {"k2", "turns"}, {"co"}), "Add", false, 3,
+       [](auto k, auto n) { return k <= n; }},
+      {node("Greater", {"k2", "zero"}, {"co"}), "Sub", true, 2, [](auto k, auto) { return k > 0; }},
+      {node("GreaterOrEqual", {"k2", "zero"}, {"co"}), "Sub", true, 1,
+       [](auto k, auto) { return k >= 0; }},
+      {in_floats, "Add", false, 1, [](auto k, auto n) { return k < n; }}};
+  for (const Case &one : cases)
+    for (int64_t n : {0, 1, 2, 7, 100}) {
+      const std::string loop =
+          kRows +
+          node(one.down ? "Identity" : "Mul",
+               one.down ? std::vector<std::string>{"turns"}
+                        : std::vector<std::string>{"turns", "zero"},
+               {"first"}) +
+          node("Less", {"zero", "turns"}, {"begins"}) + whole("zero", 0) +
+          whole("most", INT64_MAX) + whole("by", one.by) +
+          node("Loop", {"most", "begins", "first"}, {"last", "y"},
+               body(node(one.step, {"k", "by"}, {"k2"}) + one.condition +
+                        node("Cast", {"k"}, {"f"}, integer_attribute("to", kF32)) +
+                        node("Mul", {"f", "one"}, {"row"}),
+                    {"i", "c", "k"}, {"co", "k2", "row"}));
+      Floats wanted;
+      bool goes_on = n > 0;
+      for (int64_t k = one.down ? n : 0; goes_on; goes_on = one.goes_on(k, n)) {
+        wanted.push_back(float(k));
+        k += one.down ? -one.by : one.by;
+      }
+      CAPTURE(n, one.step, one.by);
+      Given x = floats("x", {n, 1}, Floats(size_t(n), 7.0f));
+      if (n < 100) // else a number, and more turns than are written out
+        x.names = {"n"};
+      const auto y =
+          run_model<float>(loop, {x, floats("one", {1}, {1})},
+                           n < 100 ? ImportOptions{.bounds = {"n=0..8"}} : ImportOptions{});
+      CHECK(y.dims == Ints{int64_t(wanted.size()), 1});
+      CHECK(y.values == wanted);
+    }
+}
+
 TEST_CASE("a loop within another: as many turns as the outer one's number, and of none") {
   // Row i: the sum of 0, .., i - 1, times x.
   const std::string inner = body(node("Identity", {"d"}, {"do"}) +

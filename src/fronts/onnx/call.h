@@ -185,6 +185,10 @@ std::vector<Appended> appended_in(Call &loop, const Graph &body);
 /// The body that collects these rows in the place of the sequences, behind what it collects itself.
 const Graph &collecting(Call &loop, const Graph &body, const std::vector<Appended> &appended);
 
+/// How many turns a Loop has, where the host knows it before the first; its inputs behind the
+/// condition are `carried`. Then the condition may be taken for true.
+std::optional<E> turns_of(Call &loop, const Graph &body, const std::vector<EntryPtr> &carried);
+
 /// Tensors of one shape, one or more, along a new axis.
 V stacked(Call &c, const std::vector<V> &parts, size_t axis);
 

@@ -470,7 +470,10 @@ bool Evaluation::fractions() {
   if (op == "Clip")
     return give(clip<Fractions>([&](size_t i) { return fractions_of(i); }));
   if (found.rule->fold == Fold::binary) {
-    return give(joined<Fractions>(found.op, [&](size_t i) { return fractions_of(i); }));
+    auto first = ir::compares(found.op) ? fractions_of(0) : std::nullopt;
+    auto second = first ? fractions_of(1) : std::nullopt;
+    return second ? give(known_.compared(found.op, std::move(*first), std::move(*second)))
+                  : give(joined<Fractions>(found.op, [&](size_t i) { return fractions_of(i); }));
   }
   if (found.rule->fold == Fold::reduce) {
     const auto x = fractions_of(0);

@@ -6,6 +6,11 @@
 
 namespace cugrt::ir {
 
+bool compares(Op op) {
+  return op == Op::equal || op == Op::less || op == Op::greater || op == Op::less_equal ||
+         op == Op::greater_equal;
+}
+
 namespace {
 
 double rounded_to(DType dtype, double value) {
@@ -18,11 +23,6 @@ int64_t wrapped_to(DType dtype, int64_t value) {
   std::string bytes;
   append_integer(dtype, value, bytes);
   return integer_at(dtype, bytes.data());
-}
-
-bool compares(Op op) {
-  return op == Op::equal || op == Op::less || op == Op::greater || op == Op::less_equal ||
-         op == Op::greater_equal;
 }
 
 std::optional<double> real_op(Op op, double a, double b) {

@@ -132,6 +132,14 @@ std::optional<KnownFractions> KnownOps::binary(Op op, const Fractions &a, const 
   return fits(y) ? std::optional(std::move(y)) : std::nullopt;
 }
 
+std::optional<KnownTensor> KnownOps::compared(Op op, Fractions a, Fractions b) {
+  Fractions both[] = {std::move(a), std::move(b)};
+  if (both[0].dtype != both[1].dtype || !is_exact(both[0]) || !is_exact(both[1]) ||
+      !share_divisor(both))
+    return std::nullopt;
+  return binary(op, both[0].above, both[1].above);
+}
+
 std::optional<KnownFractions> KnownOps::combined(Op op, const Fractions &x, size_t axis) {
   const bool chooses = op == Op::maximum || op == Op::minimum;
   if (!chooses && !(op == Op::add && is_exact(x)))

@@ -34,6 +34,9 @@ struct KnownSlice {
   int64_t start = 0, end = 0, step = 1;
 };
 
+/// Whether the result says how the operands compare.
+bool compares(Op op);
+
 /// Larger results are the device's work.
 inline constexpr int64_t kMostKnownElements = 4096;
 
@@ -92,7 +95,9 @@ public:
   std::optional<Tensor> truncated(const Fractions &x, DType to);
   /// add, sub, mul, div, maximum or minimum.
   std::optional<Fractions> binary(Op op, const Fractions &a, const Fractions &b);
-  /// Likewise by add, maximum or minimum.
+  /// By an op that compares.
+  std::optional<Tensor> compared(Op op, Fractions a, Fractions b);
+  /// The elements along an axis by add, maximum or minimum.
   std::optional<Fractions> combined(Op op, const Fractions &x, size_t axis);
   /// floor or ceil.
   Fractions rounded(Op op, Fractions x);

@@ -159,6 +159,7 @@ struct DeviceLoop {
   V limit{}, go_on{};            // one element each: turns at most, i64; whether the first one runs
   std::vector<V> initial{};      // values that are carried
   bool has_condition = true;     // the body's first result
+  bool goes_on = false;          // whatever the condition is
   std::vector<bool> backwards{}; // of what is collected: row 0 is that of the last turn
   /// The body's inputs in a turn: its number (a scalar), the values.
   std::function<std::vector<EntryPtr>(V, const std::vector<V> &)> inputs{};
@@ -211,7 +212,7 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
     results = c.w.inlined(body, loop.inputs(number, now));
   if (!c.failed() && results.size() < before + values + loop.backwards.size())
     c.w.fail(Code::parse_error, "its subgraph has too few results");
-  if (loop.has_condition && !c.failed())
+  if (loop.has_condition && !loop.goes_on && !c.failed())
     next[1] = c.reshape(c.cast(wide(c, *results[0]), DType::boolean), one);
   for (size_t i = 0; i < values && !c.failed(); ++i) {
     V v = wide(c, *results[before + i]);
@@ -252,49 +253,23 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   return out;
 }
 
-/// Whether the body's condition is the one that it was given, or true.
-bool goes_on_always(Call &c, const Graph &body) {
-  std::string_view name = body.outputs.empty() ? "" : body.outputs[0].name;
-  for (size_t steps = 0; steps <= kMostSources; ++steps) {
-    if (body.inputs.size() > 1 && name == body.inputs[1].name)
-      return true;
-    for (const TensorView &tensor : body.initializers)
-      if (tensor.name == name) {
-        const auto loaded = c.w.load(tensor);
-        return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
-      }
-    const auto node = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const Node &one) {
-      return !one.outputs.empty() && one.outputs[0] == name;
-    });
-    if (node == body.nodes.end())
-      return false;
-    if (node->op == "Constant" && node->attributes.size() == 1 && node->attributes[0].tensor) {
-      const auto loaded = c.w.load(*node->attributes[0].tensor);
-      return loaded.ok() && loaded->bytes.size() == 1 && loaded->bytes[0];
-    }
-    if (node->op != "Identity" || node->inputs.empty())
-      return false;
-    name = node->inputs[0];
-  }
-  return false;
-}
-
-/// By the device's count or condition, or of many turns.
-void loop_on_device(Call &c, const Graph &given, const Host *most) {
+/// Of many turns, or by the device's condition: at most `most` turns, or as many.
+void loop_on_device(Call &c, const Graph &given, std::optional<E> most, bool all) {
   const Dims one = {c.constant(1)};
   const std::vector<Appended> appended = appended_in(c, given);
   const Graph &body = appended.empty() ? given : collecting(c, given, appended);
   std::vector<size_t> places; // of the loop's results, in order of what on_device gives
   DeviceLoop loop;
   if (most) {
-    loop.count = most->ints.at(0);
+    loop.count = *most;
     if (c.w.range(loop.count).lower < 0)
       loop.count = c.w.exprs().max(loop.count, c.constant(0));
     loop.limit = c.w.materialize({DType::i64, {1}, {loop.count}, {}});
   } else if (c.has(0)) {
     loop.limit = c.reshape(c.cast(c.value(0), DType::i64), one);
   }
-  if (c.has(1))
+  loop.goes_on = all || (!c.has(1) && c.has(0));
+  if (c.has(1) && !all)
     loop.go_on = c.reshape(c.cast(c.value(1), DType::boolean), one);
   for (size_t i = 0; i + 2 < c.input_count(); ++i)
     if (std::none_of(appended.begin(), appended.end(),
@@ -305,12 +280,7 @@ void loop_on_device(Call &c, const Graph &given, const Host *most) {
   const size_t values = loop.initial.size();
   if (body.outputs.size() > values + 1)
     loop.backwards.assign(body.outputs.size() - 1 - values, false);
-  const EntryPtr condition = c.entry(1);
-  const Host *starts = condition ? c.w.host(*condition, Importer::Need::no) : nullptr;
-  const bool whole =
-      goes_on_always(c, body) &&
-      (!condition || (starts && starts->size() == 1 && c.known(starts->ints.at(0)) == 1));
-  if (!loop.backwards.empty() && (!loop.count.valid() || !whole))
+  if (!loop.backwards.empty() && !all)
     return c.unsupported("a loop that collects results, as many as the device decides");
   loop.inputs = [&c](V number, const std::vector<V> &now) {
     std::vector<EntryPtr> inputs = {entry_of(number), goes_on(c)};
@@ -355,10 +325,14 @@ void loop(Call &c) {
   const Host *most = given ? c.w.host(*given, Importer::Need::condition) : nullptr;
   if (c.failed())
     return;
-  const auto known = most ? c.known(most->ints.at(0)) : std::nullopt;
-  if (given && (!known || (*known > kMostSteps && goes_on_always(c, *body))))
-    return loop_on_device(c, *body, most);
-  const int64_t turns = given ? *known : kMostSteps + 1;
+  const std::optional<E> all = turns_of(c, *body, carried);
+  if (c.failed())
+    return;
+  const std::optional<E> limit = all ? all : most ? std::optional(most->ints.at(0)) : std::nullopt;
+  const auto known = limit ? c.known(*limit) : std::nullopt;
+  if (all ? !known || *known > kMostSteps : given && !known)
+    return loop_on_device(c, *body, limit, all.has_value());
+  const int64_t turns = known.value_or(kMostSteps + 1);
   std::vector<std::vector<V>> scans(
       body->outputs.size() > carried.size() + 1 ? body->outputs.size() - 1 - carried.size() : 0);
   for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
@@ -367,12 +341,12 @@ void loop(Call &c) {
       if (c.failed())
         return;
       if (!runs || runs->ints.size() != 1 || !c.known(runs->ints[0]))
-        return loop_on_device(c, *body, most); // what is written out by then is used by nothing
+        return loop_on_device(c, *body, limit, false); // of what is written out nothing is used
       if (!*c.known(runs->ints[0]))
         break;
     }
     if (turn == kMostSteps)
-      return loop_on_device(c, *body, most);
+      return loop_on_device(c, *body, limit, false);
     std::vector<EntryPtr> inputs = {number_of_turn(c, turn), goes_on(c)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
