@@ -45,8 +45,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
     : module_(target), function_(function), narrow_dtype_(narrow),
       narrows_moves_(table.narrows_moves) {
   const size_t count = function.values.size();
-  for (auto *facts : {&f32_, &constant_, &narrow_, &rounds_, &read_narrow_, &read_as_f32_,
-                      &read_whole_, &narrow_op_, &narrow_result_})
+  for (auto *facts : {&f32_, &constant_, &of_weights_, &narrow_, &rounds_, &read_narrow_,
+                      &read_as_f32_, &read_whole_, &narrow_op_, &narrow_result_})
     facts->assign(count, false);
   precision_.assign(count, Precision::deny);
   written_ = find_written_values(source, function);
@@ -66,6 +66,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
           (narrows_moves_ && binding.kind == BindingKind::shape))
         constant_[binding.first_result] = true;
     }
+  for (size_t p = 0; p < function.params.size(); ++p)
+    of_weights_[function.params[p].value.index] = narrows_moves_ && function.is_weight(p);
   // A resize has no cast in its kernel: one whose result is returned gives that in f32.
   if (table.narrows_moves) {
     const ValueUses uses(function);
@@ -158,7 +160,8 @@ bool PrecisionChoices::follows_narrow(const Binding &op) const {
     const Operand operand = operands[i];
     if (operand.kind != Operand::Kind::value || !is_f32(operand.value()) || stays_f32(op, i))
       continue;
-    if (!narrow_[operand.index] && !constant_[operand.index])
+    if (!narrow_[operand.index] && !constant_[operand.index] &&
+        !is_image_scale(op, operand.value()))
       return false;
   }
   return true;
@@ -172,6 +175,31 @@ bool PrecisionChoices::is_of_constants(const Binding &op) const {
          std::ranges::all_of(operands, [&](const Operand &operand) {
            return operand.kind != Operand::Kind::value || constant_[operand.index];
          });
+}
+
+/// Whether an op reads weights, or what was made of them, and constants alone.
+bool PrecisionChoices::is_of_weights(const Binding &op) const {
+  const auto operands = function_.operands_of(op);
+  return narrows_moves_ && !operands.empty() &&
+         std::ranges::all_of(operands, [&](const Operand &operand) {
+           return operand.kind != Operand::Kind::value || constant_[operand.index] ||
+                  of_weights_[operand.index];
+         });
+}
+
+/// Whether the operand has a number, fixed as a constant is, for each channel of the op's images:
+/// it counts as a constant, however many channels there are.
+bool PrecisionChoices::is_image_scale(const Binding &op, ValueId operand) const {
+  if (!of_weights_[operand.index] || !is_elementwise(op))
+    return false;
+  const std::vector<ExprId> &dims = module_.types[function_.value(operand).type].dims;
+  const size_t rank = module_.types[function_.value(op.result()).type].dims.size();
+  if (rank < 4 || dims.size() + 1 < rank)
+    return false;
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (d + rank - dims.size() != 1 && module_.exprs.as_constant(dims[d]) != 1)
+      return false;
+  return true;
 }
 
 void PrecisionChoices::choose(uint32_t number) {
@@ -188,8 +216,12 @@ void PrecisionChoices::choose(uint32_t number) {
       continue;
     }
     const Precision precision = precision_[binding.first_result];
+    for (uint32_t r = 0; r < binding.result_count; ++r)
+      of_weights_[binding.result(r).index] =
+          precision != Precision::allow && is_of_weights(binding);
     if (precision == Precision::deny ||
-        (precision == Precision::follow && !follows_narrow(binding)))
+        (precision == Precision::follow &&
+         (of_weights_[binding.first_result] || !follows_narrow(binding))))
       continue;
     narrow_op_[binding.first_result] = true;
     for (uint32_t r = 0; r < binding.result_count; ++r)

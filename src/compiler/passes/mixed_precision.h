@@ -104,14 +104,16 @@ private:
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
   bool is_of_constants(const ir::Binding &op) const;
+  bool is_of_weights(const ir::Binding &op) const;
+  bool is_image_scale(const ir::Binding &op, ir::ValueId operand) const;
 
   ir::Module &module_;
   const ir::Function &function_;
   ir::DType narrow_dtype_;
   const bool narrows_moves_; // as the table has it
-  // By value; read_whole_: as f32, by other than elementwise ops.
-  std::vector<bool> f32_, written_, constant_, narrow_, rounds_, read_narrow_, read_as_f32_,
-      read_whole_;
+  // By value; read_whole_: as f32, by other than elementwise ops; of_weights_: and constants alone.
+  std::vector<bool> f32_, written_, constant_, of_weights_, narrow_, rounds_, read_narrow_,
+      read_as_f32_, read_whole_;
   std::vector<Precision> precision_; // by first result of an op
   std::vector<bool> narrow_op_, narrow_result_;
 };

@@ -104,6 +104,12 @@ func @main(%x: tensor<[1, 8, 6, 6], f32>, %w: tensor<[8, 8, 1, 1], f32>, %s: ten
       count(narrowed(replaced(net, "%sum = add(%b, %n)", "%e = softmax(%n)\n  %sum = add(%b, %e)"),
                      {{"mixed.dtype", "f16"}}),
             "cast(%n_f16)") == 0);
+  // Where the number of each channel is a weight, it counts as a constant.
+  const std::string scaled = narrowed(
+      replaced(net, "f32>) {", "f32>) attributes {num_inputs = 1} {"), {{"mixed.dtype", "f16"}});
+  INFO(scaled);
+  CHECK(count(scaled, "%n = mul(%a, %s_f16)") == 1);
+  CHECK(count(scaled, "%sum = add(%b, %n)") == 1);
   // Products read it through a reshape.
   const std::string rows = narrowed(R"(cugrt 1
 func @main(%x: tensor<[1, 6, 8], f32>, %w: tensor<[8, 8], f32>, %s: tensor<[8], f32>)
