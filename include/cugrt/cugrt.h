@@ -335,6 +335,8 @@ typedef struct cugrt_pack_options {
   int32_t full_edges;
   const char *const *pass_options;
   size_t pass_option_count;
+  int32_t names; /* 1: reports of the pack say the op of each step and what the ONNX or GGUF file
+                  * that the module was made of calls it; at most 40 bytes a step */
 } cugrt_pack_options;
 
 /* How a file of another format becomes a module; docs/onnx.md has the meaning of each for ONNX. */

@@ -225,7 +225,7 @@ def test_wrong_types_of_compiling_are_named_before_anything_is_written(tmp_path)
                               *(("output", wrong, "^output is") for wrong in (None, 5, [], str(tmp_path / "a\0b"), "\ud800")),
                               *(("architectures", wrong, "^an architecture is") for wrong in (None, 5, [5], b"x", ["compute_75", None], ["compute_75\0"])),
                               *(("weights", wrong, "^weights is") for wrong in (5, {"w": GOOD}, "a\0b")),
-                              *(("weights_inside", wrong, "^weights_inside is True or False") for wrong in (None, 5, "no"))]:
+                              *((name, wrong, f"^{name} is True or False") for name in ("weights_inside", "names") for wrong in (None, 5, "no"))]:
         with pytest.raises(cugrt.Error, match=said):
             compile(**{name: wrong})
     assert not list(tmp_path.iterdir())

@@ -44,7 +44,10 @@ def test_a_pack_runs_from_a_path_and_from_bytes(tmp_path, x, w):
     cugrt.compile(tmp_path / "m.cugrt", tmp_path / "m.pack", ["compute_75"],
                   progress=lambda done, total, kernel, ms, cached: told.append((done, total)))
     assert told and told[-1][0] == told[-1][1]
-    for source in (tmp_path / "m.pack", (tmp_path / "m.pack").read_bytes()):
+    cugrt.compile(tmp_path / "m.cugrt", tmp_path / "named.pack", ["compute_75"], names=True, progress=False)
+    named = (tmp_path / "named.pack").read_bytes()
+    assert b'"names":{"ops":[' in named and b'"names"' not in (tmp_path / "m.pack").read_bytes()
+    for source in (tmp_path / "m.pack", (tmp_path / "m.pack").read_bytes(), named):
         assert np.array_equal(cugrt.load(source, weights={"w": w})(x=x), expected(x, w))
 
 

@@ -42,6 +42,7 @@ struct cugrt_module {
   std::string name, base_folder;
   std::shared_ptr<const std::string> text; // that it was parsed from, for messages
   std::shared_ptr<const cugrt::runtime::api::ImportedFile> imported{}; // null: it came as text
+  std::map<uint32_t, std::string> names{}; // by line: what its file calls it
 };
 
 struct cugrt_weights {

@@ -101,6 +101,15 @@ Status run(const char *path, const cugrt_onnx_options *options, cugrt_onnx_model
   }
   CUGRT_ASSIGN(model.imported, onnx::import_file(path, read));
   CUGRT_ASSIGN(model.built, cugrt::ir::make_built(std::move(model.imported.module)));
+  const std::map<std::string, std::string> nodes(model.imported.nodes.begin(),
+                                                 model.imported.nodes.end());
+  for (const cugrt::ir::Function &function : model.built.module->functions)
+    for (const cugrt::ir::Block &block : function.blocks)
+      for (const cugrt::ir::Binding &binding : block.bindings)
+        for (uint32_t r = 0; r < binding.result_count; ++r)
+          if (const auto found = nodes.find(function.value(binding.result(r)).name);
+              found != nodes.end())
+            model.built.names.try_emplace(binding.location.line, found->second);
   model.message = model.imported.note;
   return {};
 }

@@ -20,7 +20,7 @@ struct CompileOptions {
   LanguageOptions language;
   std::vector<std::string> architectures; // as given: with commas
   unsigned threads = 0;
-  bool weights_inside = false;
+  bool weights_inside = false, names = false;
 };
 
 void show_progress(void *, size_t done, size_t total, const char *kernel, double milliseconds,
@@ -108,6 +108,7 @@ void compile(const CompileOptions &options) {
   pack.weights_path = weights.empty() ? nullptr : weights.c_str();
   pack.weights_inside = options.weights_inside || (onnx && options.weights.empty());
   pack.threads = options.threads;
+  pack.names = options.names;
   pack.progress = show_progress;
   cugrt::write_pack(runtime, module, pack, options.output);
   show_summary(options.output);
@@ -131,6 +132,10 @@ void add_compile(CLI::App &app) {
                           "A .safetensors file, which is to stand beside the pack where it is run");
   command->add_flag("--weights-inside", options->weights_inside, "Puts the weights into the pack")
       ->needs(weights);
+  command->add_flag(
+      "--names", options->names,
+      "Puts in what ops and an ONNX or GGUF file call the pack's steps, for trace and "
+      "bench: at most 40 bytes a step");
   add_planning_options(*command, options->planning);
   add_import_options(*command, options->import);
   add_language_options(*command, options->language);

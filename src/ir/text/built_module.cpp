@@ -13,8 +13,9 @@ namespace {
 const char *own_build() {
   static const std::string build = [] {
     std::string text = CUGRT_VERSION " " __VERSION__;
-    for (const size_t bytes : {sizeof(Module), sizeof(Function), sizeof(Binding), sizeof(Kernel),
-                               sizeof(Symbol), sizeof(Type), sizeof(ExprNode)})
+    for (const size_t bytes :
+         {sizeof(Module), sizeof(Function), sizeof(Binding), sizeof(Kernel), sizeof(Symbol),
+          sizeof(Type), sizeof(ExprNode), sizeof(cugrt_built_module)})
       text += " " + std::to_string(bytes);
     return text;
   }();
@@ -26,8 +27,8 @@ const char *own_build() {
 Result<cugrt_built_module> make_built(Module module) {
   CUGRT_TRY(check_text_limits(module));
   auto text = std::make_shared<const std::string>(print_with_places(module));
-  return cugrt_built_module{own_build(), std::make_shared<const Module>(std::move(module)),
-                            std::move(text)};
+  return cugrt_built_module{
+      own_build(), std::make_shared<const Module>(std::move(module)), std::move(text), {}};
 }
 
 Status check_built(const cugrt_built_module &built, std::string_view file) {

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ir/module/module.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,8 @@ struct cugrt_built_module {
   const char *build = nullptr;
   std::shared_ptr<const cugrt::ir::Module> module;
   std::shared_ptr<const std::string> text; // printed; its parts' places are the module's
+  /// By line of the text: what the file that it was made of calls it, as an ONNX node's name.
+  std::map<uint32_t, std::string> names{};
 };
 
 namespace cugrt::ir {

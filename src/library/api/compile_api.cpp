@@ -79,6 +79,7 @@ Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   result.weights_path = options.weights_path ? options.weights_path : "";
   result.weights_inside = options.weights_inside != 0;
   result.threads = options.threads;
+  result.names = options.names != 0;
   result.cancel = options.cancel;
   if (options.progress)
     result.progress = [callback = options.progress,
@@ -98,6 +99,8 @@ cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
                  read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
     CUGRT_ASSIGN(PackOptions options, pack_options(read));
     options.planning.source = *module->text;
+    if (options.names)
+      options.names_of_lines = module->names;
     return build_pack(*runtime->device, *module->module, module->name, module->base_folder, options,
                       path);
   });

@@ -139,8 +139,12 @@ cugrt_status *module_run_passes(const cugrt_module *module, const char *const *n
     auto made = passes::run_passes(*module->module, order, context);
     if (!made.ok())
       return in_source(made.take_status(), module->name, *module->text);
-    *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(*made)), module->name,
-                               module->base_folder, module->text, module->imported};
+    *result = new cugrt_module{std::make_shared<const ir::Module>(std::move(*made)),
+                               module->name,
+                               module->base_folder,
+                               module->text,
+                               module->imported,
+                               module->names};
     return {};
   });
 }
@@ -189,7 +193,7 @@ Result<std::unique_ptr<cugrt_module>> adopt_module(const cugrt_built_module &bui
                                                    std::string name) {
   CUGRT_TRY(ir::check_built(built, name));
   return std::unique_ptr<cugrt_module>(
-      new cugrt_module{built.module, std::move(name), "", built.text});
+      new cugrt_module{built.module, std::move(name), "", built.text, nullptr, built.names});
 }
 
 void add_module_entries(cugrt_api &table) {

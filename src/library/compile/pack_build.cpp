@@ -90,6 +90,7 @@ private:
   struct Planned {
     plan::Plan plan;
     std::vector<FunctionOperations> operations;
+    PlanNames names;
     int64_t multiprocessors; // for which it chose
   };
 
@@ -107,8 +108,10 @@ private:
       CUGRT_ASSIGN(plan::Plan plan, plan_module(module, name, planning, nullptr));
       CUGRT_ASSIGN(const ir::Module ops, ops_before_fusion(module, name, planning));
       std::vector<FunctionOperations> operations = count_operations(ops, plan);
-      known = planned_.try_emplace(key, Planned{std::move(plan), std::move(operations), key.first})
-                  .first;
+      Planned planned{std::move(plan), std::move(operations), {}, key.first};
+      if (options_.names)
+        planned.names = name_steps(module, options_.names_of_lines, planned.plan);
+      known = planned_.try_emplace(key, std::move(planned)).first;
     }
     return &known->second;
   }
@@ -180,6 +183,8 @@ private:
       CUGRT_TRY(plan::from_bytes(bytes).take_status());
       plans_.push_back(std::move(bytes));
       notes_.operations.push_back(planned.operations);
+      if (options_.names)
+        notes_.names.push_back(planned.names);
     }
     std::vector<uint32_t> numbers; // in the pack
     for (const CodeImage &image : executable.images()) {

@@ -13,6 +13,8 @@ struct PackOptions {
   std::string weights_path;               // a safetensors file; empty: none
   bool weights_inside = false;            // else the pack names the file, and its digest
   unsigned threads = 0;
+  bool names = false;                             // of steps, in the notes (step_names.h)
+  std::map<uint32_t, std::string> names_of_lines; // what the module's file calls them
   /// As that of one compilation: counts go through all architectures.
   std::function<void(const jit::CompileProgress &)> progress;
   const volatile int32_t *cancel = nullptr;

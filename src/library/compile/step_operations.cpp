@@ -316,6 +316,8 @@ std::string notes_text(const PackNotes &notes) {
       plan.push_back(Json::array({function.symbols, std::move(steps)}));
     }
   }
+  if (!notes.names.empty())
+    json["names"] = names_json(notes.names);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -348,6 +350,8 @@ Result<PackNotes> read_notes(std::string_view text, std::span<const plan::Plan> 
       notes.operations.back().push_back(std::move(reader.counted));
     }
   }
+  if (json.contains("names") && !read_names(json["names"], plans, notes.names))
+    return refused();
   return notes;
 }
 

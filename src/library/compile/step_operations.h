@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "library/compile/step_names.h"
 #include "ops/table/operations.h"
 #include "plan/format/plan.h"
 
@@ -48,10 +49,12 @@ std::vector<FunctionOperations> count_operations(const ir::Module &ops, const pl
 struct PackNotes {
   std::vector<int64_t> multiprocessors; // for which each target's kernels were chosen
   std::vector<std::vector<FunctionOperations>> operations; // of each plan's functions
+  std::vector<PlanNames> names{};                          // of each plan, or none
 };
 /// As JSON: {"multiprocessors": [..], "operations": [..]}, of operations for each plan a list of
 /// functions, for each its symbols and steps. A step is null or a list of terms, [kind, factor,
-/// size, ...]; a size is a symbol's number or [operator, operands].
+/// size, ...]; a size is a symbol's number or [operator, operands]. With names, "names": as
+/// step_names.h has them.
 std::string notes_text(const PackNotes &notes);
 /// Trusts nothing. parse_error for a text that is not of these plans and so many targets.
 Result<PackNotes> read_notes(std::string_view text, std::span<const plan::Plan> plans,

@@ -85,6 +85,19 @@ Result<std::string> report_text(const Pack &pack, const PlanReportOptions &optio
   return text;
 }
 
+/// To each region of a plan's report what steps are called: "ops", "places".
+void add_names(const plan::Plan &plan, const PlanNames &names, Json &report) {
+  for (size_t f = 0; f < names.size(); ++f)
+    for (size_t r = 0; r < plan.functions[f].regions.size(); ++r) {
+      const plan::Range steps = plan.functions[f].regions[r].steps;
+      Json &row = report["functions"][f]["regions"][r];
+      for (uint32_t s = steps.begin; s < steps.end(); ++s) {
+        row["ops"].push_back(names[f][s].op);
+        row["places"].push_back(names[f][s].place);
+      }
+    }
+}
+
 Result<std::string> report_json(const Pack &pack, const PlanReportOptions &options) {
   Json targets = Json::array(), plans = Json::array();
   CUGRT_ASSIGN(const PackNotes notes, notes_of(pack));
@@ -116,6 +129,8 @@ Result<std::string> report_json(const Pack &pack, const PlanReportOptions &optio
                  plan_report(pack.plans[i], std::string(pack.contents.module_name),
                              options_of(pack, i, options), notes.operations[i]));
     plans.push_back(Json::parse(text)); // just written by us
+    if (!notes.names.empty())
+      add_names(pack.plans[i], notes.names[i], plans.back());
   }
   Json json{{"module", pack.contents.module_name}};
   json["targets"] = std::move(targets);

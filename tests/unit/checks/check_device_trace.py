@@ -204,7 +204,7 @@ def main():
         ):
             refused = subprocess.run([cugrt, "bench", *words], capture_output=True, text=True, check=False)
             expect(what, (refused.returncode, what in refused.stderr), (1, True))
-        # A pack says the same, but for ops: they became kernels, which are named instead.
+        # A pack says the same, but for ops: they became kernels, which are named instead, unless names were put in.
         pack = os.path.join(folder, "chain.pack")
         run(cugrt, "compile", os.path.join(folder, "chain.cugrt"), "--arch", "compute_75", "-o", pack)
         said = run(cugrt, "plan", pack).stdout
@@ -215,6 +215,16 @@ def main():
         kernels = [op.replace("softmax", "softmax_rows") for op in OPS]
         expect("a pack's operations", [event["args"]["operations"] for event in first], OPERATIONS)
         expect("a pack's ops", [event["args"]["op"] for event in first], kernels)
+        named, graphs = (os.path.join(folder, name) for name in ("named.pack", "graphs.json"))
+        run(cugrt, "compile", chain, "--arch", "compute_75", "-o", named, "--names")
+        for version, by in (("12.6", "off"), ("12.6", ""), ("13.1", "off"), ("13.4", "")):
+            events, lanes, said = trace(cugrt, folder, version, "named.pack", by, ["--graphs", graphs])
+            expect("a named pack's ops", [event["args"]["op"] for event in events], 3 * OPS)
+            with open(graphs, encoding="utf-8") as file:
+                nodes = [node for graph in json.load(file) for node in graph["nodes"]]
+            expect("ops of the map", [node["op"] for node in nodes], OPS)
+            expect("places of the map", [node["place"] for node in nodes], [place + str(n) for n in range(5, 9)])
+            expect("ids of the map", ["id" in node for node in nodes], [version != "12.6"] * len(OPS))
         expect("a pack's bindings", [event["args"]["binding"] for event in first], BINDINGS)
         expect("a pack's places", [event["args"]["place"] for event in first], [place + str(n) for n in range(5, 9)])
         rows = json.loads(run(cugrt, "bench", pack, "--runs", "2", "--set", "n=4", "--json").stdout)

@@ -153,14 +153,31 @@ def _(traces):
 def _(traces):
     names = {name for _, _, _, name in ONNX_NODES}
     for model in traces.models:
-        if os.path.basename(model) == "named.onnx":
+        if os.path.basename(model) in ("named.onnx", "named.onnx.pack"):
             for driver in (WITH_IDS, WITHOUT_IDS):
                 for events in traces.of(model, driver)[0].values():
                     equal({event["args"]["place"] for event in events}, names)
             rows = json.loads(subprocess.run(
-                [traces.tool, "bench", model, "--by", "layer", "--runs", "1", "--set", "n=4", *LANES, "--json"],
+                [traces.tool, "bench", model, "--by", "layer", "--runs", "1", "--set", "n=4", "--json"],
                 capture_output=True, text=True, check=True, env={**os.environ, "CUGRT_DRIVER": "emulated"}).stdout)
             equal(sorted(row["layer"] for row in rows if row["nodes"]), ["/layers.0", "/layers.1"])
+
+
+@test("nodes of a GGUF file's pack go by its tensors and layers")
+def _(traces):
+    for function, named in (("prefill", "blk.1.attn_q.weight"), ("decode", "output.weight")):
+        for model in traces.models:
+            if model.endswith("language.pack " + function):
+                runs = traces.of(model, WITH_IDS)[0].values()
+                places = {event["args"]["place"] for events in runs for event in events}
+                assert {"token_embd", "blk.0", "blk.1", named} <= places, places
+
+
+@test("names take 40 bytes a step of a pack at most, with the table of ops and all")
+def _(traces):
+    for named, steps, bytes_without in traces.packs:
+        more = os.path.getsize(named) - bytes_without
+        assert 0 < more <= 40 * steps, (named, more, steps)
 
 
 @test("without ids each event's number is its node's place in the graph, and says the same")
@@ -230,13 +247,21 @@ def _(traces):
 
 
 def all_models(tool, folder):
-    """What `cugrt trace` takes for each, by the model's file."""
-    def pack(source, name):
-        subprocess.run([tool, "compile", source, "--arch", "compute_75", *LANES, "-o", os.path.join(folder, name)],
+    """What `cugrt trace` takes for each, by the model's file; of packs with names path, steps, bytes without names."""
+    def pack(source, name, *more):
+        subprocess.run([tool, "compile", source, "--arch", "compute_75", *LANES, "-o", os.path.join(folder, name), *more],
                        check=True, capture_output=True)
         return os.path.join(folder, name)
 
-    models = {}
+    def named_pack(source, name):
+        """And a row of `packs`: it, its steps, the bytes of one without names."""
+        without = os.path.getsize(pack(source, name))
+        plan = subprocess.run([tool, "plan", pack(source, name, "--names"), "--json"], check=True, capture_output=True)
+        steps = re.findall(rb'"steps": \[([^]]*)\]', plan.stdout)
+        packs.append((os.path.join(folder, name), sum(row.count(b'"') // 2 for row in steps), without))
+        return packs[-1][0]
+
+    models, packs = {}, []
     for name, text in MODELS.items():
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -249,21 +274,22 @@ def all_models(tool, folder):
     named, language = (os.path.join(folder, name) for name in ("named.onnx", "language.gguf"))
     with open(named, "wb") as file:
         file.write(onnx_model())
-    models[named] = ["--set", "n=" + VALUES]
+    models[named] = models[named_pack(named, "named.onnx.pack")] = ["--set", "n=" + VALUES]
     write(language, Size(layers=2, hidden=64, inner=128, heads=4, kv_heads=2, vocabulary=300, kind="f16"))
-    decoder = pack(language, "language.pack")
+    decoder = named_pack(language, "language.pack")
     models[decoder + " decode"] = ["--function", "decode"]
     request = os.path.join(folder, "request.npy")  # sequence 0, from position 0 on
     write_npy(request, "<i4", (4,), bytes(16))
     models[decoder + " prefill"] = ["--function", "prefill", "--input", "request=" + request, "--set", "n=" + VALUES]
-    return models
+    return models, packs
 
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
         own = not sys.argv[2:]
-        traces = Traces(sys.argv[1], folder, all_models(sys.argv[1], folder) if own else {sys.argv[2]: sys.argv[3:]})
-        traces.own = own
+        models, packs = all_models(sys.argv[1], folder) if own else ({sys.argv[2]: sys.argv[3:]}, [])
+        traces = Traces(sys.argv[1], folder, models)
+        traces.own, traces.packs = own, packs
         return run_tests(traces)
 
 

@@ -4,6 +4,7 @@
 #include "library/report/module_report.h"
 #include "tests/support/catch.h"
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 using namespace cugrt;
@@ -235,4 +236,122 @@ TEST_CASE("operations that a pack keeps are read as they were written, and nothi
   for (int i = 0; i < 300; ++i)
     deep = "[\"add\"," + deep + ",0]";
   refused(",0]", "," + deep + "]");
+}
+
+namespace {
+
+/// Of two plans of one module, at whose lines stand `names`.
+struct NamedPlans {
+  explicit NamedPlans(const std::map<uint32_t, std::string> &names) {
+    auto module = ir::parse_and_verify(
+        module_of("%x: tensor<[n, 5], f32>, %w: tensor<[5, 6], f32>", "tensor<[n, 6], f32>",
+                  "  %p = matmul(%x, %w)\n  %y = softmax(%p)\n  %z = cumsum(%y)\n"
+                  "  %q = softmax(%z)\n  return %q\n"),
+        "m.cugrt");
+    REQUIRE(module.ok());
+    for (const bool narrow : {false, true}) {
+      PlanningOptions options;
+      options.planner.max_lanes = narrow;
+      auto plan = plan_module(*module, "m.cugrt", options, nullptr);
+      auto ops = ops_before_fusion(*module, "m.cugrt", options);
+      REQUIRE((plan.ok() && ops.ok()));
+      notes.operations.push_back(count_operations(*ops, *plan));
+      notes.names.push_back(name_steps(*module, names, *plan));
+      plans.push_back(std::move(*plan));
+    }
+    notes.multiprocessors = {56};
+  }
+  Result<PackNotes> read(const std::string &text) const { return read_notes(text, plans, 1); }
+
+  std::vector<plan::Plan> plans;
+  PackNotes notes;
+};
+
+std::string long_name(size_t bytes, const std::string &end) {
+  return std::string(bytes - end.size(), 'x') + end;
+}
+
+} // namespace
+
+TEST_CASE("names that a pack keeps are read as they were written, of each of two plans") {
+  NamedPlans made({{3, "/block.0/MatMul"}, {4, "/block.0/So\u00e9"}, {6, "/block.0/So\u00e8"}});
+  const std::string with = notes_text(made.notes);
+  const auto read = made.read(with);
+  REQUIRE(read.ok());
+  CHECK(read->names == made.notes.names);
+  CHECK(notes_text(*read) == with);
+  const std::vector<StepName> steps{{"matmul", "/block.0/MatMul"},
+                                    {"softmax", "/block.0/So\u00e9"},
+                                    {"cumsum", ""},
+                                    {"softmax", "/block.0/So\u00e8"}};
+  CHECK(read->names == std::vector<PlanNames>{{steps}, {steps}});
+  made.notes.names.clear();
+  const std::string without = notes_text(made.notes);
+  CHECK(with.find(without.substr(0, without.size() - 1) + ",\"names\":") == 0); // else as before
+}
+
+TEST_CASE("names of a pack take 40 bytes a step at most, of which ends are kept") {
+  for (const std::string end : {"/layers.7/MatMul", "\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9",
+                                "\"\"\"\"\"\"\"\"", "\1\1\1\1\1\1\1\1", "\xff\xff\xff\xff"}) {
+    std::map<uint32_t, std::string> names;
+    for (uint32_t line = 3; line <= 6; ++line)
+      names[line] = std::string(1, char('0' + line)) + long_name(300 * line, end);
+    const NamedPlans made(names);
+    CHECK(names_json(made.notes.names)["plans"].dump().size() <= kMostNameBytes * 8);
+    const auto read = made.read(notes_text(made.notes));
+    REQUIRE(read.ok());
+    for (const StepName &step : read->names[1][0])
+      if (end[0] == '/')
+        CHECK((step.place[0] == '~' && step.place.ends_with(end)));
+  }
+}
+
+TEST_CASE("names that are not those of a pack's plans are refused") {
+  const NamedPlans made({{3, "/a/\u00e9"}, {4, "/a/b"}});
+  const std::string written = notes_text(made.notes);
+  const std::string names = R"({"ops":["matmul","softmax","cumsum"],"plans":[[)";
+  const std::string steps = "[0,0,\"/a/\u00e9\",1,3,\"b\",2,0,\"\",1,0,\"\"]";
+  CHECK(written.ends_with(names + steps + "],[" + steps + "]]}}"));
+  static constexpr std::pair<const char *, const char *> kChanges[] = {
+      {R"("names":{)", R"("names":7,"x":{)"},
+      {R"({"ops":)", R"({"op":)"},
+      {R"("plans":[[[0)", R"("plan":[[[0)"},
+      {R"(["matmul","softmax","cumsum"])", R"("matmul")"},
+      {R"("cumsum"])", R"(7])"},
+      {R"("cumsum"])", R"(null])"},
+      {R"(,"cumsum"])", R"(])"},
+      {R"("plans":[[[0)", R"("plans":[[],[[0)"},
+      {R"("plans":[[[0)", R"("plans":[[[],[0)"},
+      {R"([0,0,")", R"([0,0,0,0,")"},
+      {R"([0,0,")", R"([-1,0,")"},
+      {R"([0,0,")", R"([0.5,0,")"},
+      {R"([0,0,")", R"(["matmul",0,")"},
+      {R"([0,0,")", R"([3,0,")"},
+      {R"([0,0,")", R"([18446744073709551615,0,")"},
+      {R"([0,0,")", R"([0,1,")"}, // of a place before, and there is none
+      {R"([0,0,")", R"([0,-1,")"},
+      {R"(,1,3,")", R"(,1,6,")"},
+      {R"(,1,3,")", R"(,1,18446744073709551615,")"},
+      {R"(,1,3,")", R"(,1,4,")"}, // half of a character
+      {R"(,1,3,")", R"(,1,null,")"},
+      {R"(3,"b")", R"(3,98)"},
+      {R"(3,"b")", R"(3,null)"},
+      {R"(3,"b")", "3,\"\xc3\""},
+      {R"(3,"b")", R"(3,["b"])"},
+  };
+  for (const auto &[was, is] : kChanges) {
+    const size_t at = written.find(was, written.find("\"names\""));
+    INFO(was << " is " << is);
+    REQUIRE(at != written.npos);
+    const std::string changed = std::string(written).replace(at, std::strlen(was), is);
+    CHECK(Json::accept(changed) != std::string_view(is).ends_with("\"\xc3\""));
+    CHECK_FALSE(made.read(changed).ok());
+  }
+  const auto is_read = [&](const std::string &was, const std::string &is) {
+    return made.read(std::string(written).replace(written.rfind(was), was.size(), is)).ok();
+  };
+  CHECK(is_read("\"b\"", '"' + long_name(509, "b") + '"'));
+  CHECK_FALSE(is_read("\"b\"", '"' + long_name(510, "b") + '"'));
+  CHECK(is_read("\"cumsum\"", '"' + long_name(64, "m") + '"'));
+  CHECK_FALSE(is_read("\"cumsum\"", '"' + long_name(65, "m") + '"'));
 }

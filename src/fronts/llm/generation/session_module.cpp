@@ -63,6 +63,36 @@ bool read_number(std::string_view text, int64_t &number) {
   return read.ec == std::errc() && read.ptr == text.data() + text.size() && number > 0;
 }
 
+/// Lines go by the first tensor of the file that they read, as it is or converted, else by the
+/// layer of the last one that a line above read: "blk.0".
+void name_lines(const ir::Function &function, std::map<uint32_t, std::string> &names) {
+  std::map<std::string_view, std::string_view> tensors; // by value
+  for (const ir::Block &block : function.blocks) {
+    std::string_view layer;
+    for (const ir::Binding &binding : block.bindings) {
+      std::string_view tensor;
+      bool converts = true; // nothing but tensors
+      for (const ir::Operand &operand : function.operands_of(binding))
+        if (operand.kind == ir::Operand::Kind::value) {
+          const std::string_view name = function.value(operand.value()).name;
+          const auto made = tensors.find(name);
+          const std::string_view read = made != tensors.end() ? made->second
+                                        : name.ends_with(".weight") || name.ends_with(".bias")
+                                            ? name
+                                            : "";
+          converts = converts && !read.empty();
+          tensor = tensor.empty() ? read : tensor;
+        }
+      if (!tensor.empty())
+        layer = tensor.substr(0, tensor.find('.', tensor.starts_with("blk.") ? 4 : 0));
+      if (!layer.empty())
+        names.try_emplace(binding.location.line, tensor.empty() ? layer : tensor);
+      for (uint32_t r = 0; converts && !tensor.empty() && r < binding.result_count; ++r)
+        tensors.emplace(function.value(binding.result(r)).name, tensor);
+    }
+  }
+}
+
 } // namespace
 
 Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
@@ -89,7 +119,9 @@ Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
 }
 
 Status adopt_module(DecoderModule &built, const std::string &name, cugrt_module **module) {
-  CUGRT_ASSIGN(const cugrt_built_module handed, ir::make_built(std::move(built.module)));
+  CUGRT_ASSIGN(cugrt_built_module handed, ir::make_built(std::move(built.module)));
+  for (const ir::Function &function : handed.module->functions)
+    name_lines(function, handed.names);
   return call(api().module_adopt(&handed, name.c_str(), module));
 }
 

@@ -340,7 +340,7 @@ def describe(kind, name, folder, path, content, weights, driver, device, dims, b
 
 def compile(source: typing.Any, output: str | os.PathLike[str], architectures: str | typing.Iterable[str], *,
             weights: str | os.PathLike[str] | None = None, weights_inside: bool = True, driver: str = "none",
-            dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
+            names: bool = False, dims: dict[str, str | int] | None = None, bounds: dict[str, tuple[int, int]] | None = None,
             bind: dict[str, typing.Any] | None = None, preprocess: dict[str, str] | None = None,
             options: dict[str, str] | None = None,
             progress: bool | typing.Callable[[int, int, str, float, int], typing.Any] = True) -> None:
@@ -348,7 +348,8 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
 
     ``architectures``: one or a list of them, ``"sm_87"`` for machine code, ``"compute_75"`` for PTX. ``weights``: a safetensors file, inside of
     the pack, or with ``weights_inside=False`` beside it; the weights of an ONNX file, and those that a
-    :class:`cugrt.Module` brings along, go in by themselves.
+    :class:`cugrt.Module` brings along, go in by themselves. ``names``: what ops and an ONNX file call the pack's steps
+    goes in, at most 40 bytes a step, for the commands trace and bench.
     ``progress``: True shows a bar in a terminal or notebook; else False, or a function as of :func:`load`.
     Other arguments are those of :func:`load`. No GPU is needed.
 
@@ -360,7 +361,7 @@ def compile(source: typing.Any, output: str | os.PathLike[str], architectures: s
         raise Error(f"{name} is a {kind} file; a pack is made of a module's text or of ONNX, and by the command cugrt compile of GGUF")
     wanted = [architectures] if isinstance(architectures, str) else listed(architectures)
     given = (path_of("output", output), [string("an architecture", one) for one in wanted],
-             "" if weights is None else path_of("weights", weights), flag("weights_inside", weights_inside))
+             "" if weights is None else path_of("weights", weights), flag("weights_inside", weights_inside), flag("names", names))
     bar = Bar() if progress is True else None
     brought = source._weights if weights is None and isinstance(source, Module) else None
     described = describe(kind, name, folder, path, content, brought, driver, 0, dims, bounds, bind, preprocess, options,

@@ -178,7 +178,7 @@ Executable compile(Device &device, const Module &module, nb::dict source) {
 /// Of the same source as a model's, for named architectures.
 void write_pack(nb::dict source, const std::string &path,
                 const std::vector<std::string> &architectures, const std::string &weights_path,
-                bool weights_inside) {
+                bool weights_inside, bool names) {
   const std::shared_ptr<Device> device = open_device(source);
   const Opened opened = open_source(source, *device);
   std::string weights = weights_path;
@@ -194,6 +194,7 @@ void write_pack(nb::dict source, const std::string &path,
   options.architectures = wanted.data(), options.architecture_count = wanted.size();
   options.weights_path = weights.empty() ? nullptr : weights.c_str();
   options.weights_inside = weights_inside || own;
+  options.names = names;
   options.pass_options = list.data(), options.pass_option_count = list.size();
   progress.put_into(options);
   try {

@@ -1,8 +1,8 @@
 // cugrt attribute: an export of Nsight Systems by what the kernels of graphs are: op, binding,
-// line.
+// place.
 //
-// The map is a session's report of its graphs as JSON (session_graph_report; `cugrt trace
-// --graphs`).
+// The map is a session's report of its graphs as JSON: session_graph_report, to which `cugrt trace
+// --graphs` adds ops and the names of an ONNX file's nodes.
 #include "device_times.h"
 #include "match_nodes.h"
 #include "sqlite.h"
@@ -28,7 +28,7 @@ struct AttributeOptions {
 
 /// A kernel node of the map.
 struct MappedNode {
-  std::string function, region, name, kernel;
+  std::string function, region, name, kernel, op, place;
   uint32_t line = 0;
   std::optional<uint64_t> id;
 };
@@ -54,6 +54,7 @@ std::vector<MappedGraph> read_map(const std::string &path) {
         if (node.contains("kernel"))
           graph.push_back(
               {instance.at("function"), instance.at("region"), node.at("name"), node.at("kernel"),
+               node.value("op", op_of_step(node.at("name"), {})), node.value("place", ""),
                node.value("line", 0u),
                node.contains("id") ? std::optional(node["id"].get<uint64_t>()) : std::nullopt});
       graphs.push_back(std::move(graph));
@@ -126,14 +127,15 @@ void attribute(const AttributeOptions &options) {
                    [](const ProfiledNode &a, const ProfiledNode &b) { return a.ns > b.ns; });
   auto rows = Json::array();
   if (!options.json)
-    std::printf("%12s %8s %8s  %-24s %-24s %-24s %8s %s\n", "us", "share", "launches", "op",
-                "binding", "kernel", "line", "region");
+    std::printf("%12s %8s %8s  %-24s %-24s %-24s %8s %s %s\n", "us", "share", "launches", "op",
+                "binding", "kernel", "line", "region", "place");
   for (const ProfiledNode &node : nodes) {
     const std::string step = node.is ? node.is->name : "";
     const size_t space = step.find(' ');
-    const std::string op = node.is ? op_of_step(step, {}) : "?",
+    const std::string op = node.is ? node.is->op : "?",
                       binding = space == std::string::npos ? "?" : step.substr(space + 1),
-                      region = node.is ? node.is->region : "?";
+                      region = node.is ? node.is->region : "?",
+                      place = node.is ? node.is->place : "";
     const uint32_t line = node.is ? node.is->line : 0;
     if (options.json)
       rows.push_back({{"op", op},
@@ -141,6 +143,7 @@ void attribute(const AttributeOptions &options) {
                       {"kernel", node.kernel},
                       {"line", line},
                       {"region", region},
+                      {"place", place},
                       {"function", node.is ? node.is->function : ""},
                       {"launches", node.launches},
                       {"us", static_cast<double>(node.ns) / 1e3},
@@ -148,10 +151,10 @@ void attribute(const AttributeOptions &options) {
                       {"by", node.by}});
     else
       std::printf(
-          "%12.2f %7.1f%% %8lld  %-24s %-24s %-24s %8u %s\n", static_cast<double>(node.ns) / 1e3,
+          "%12.2f %7.1f%% %8lld  %-24s %-24s %-24s %8u %s %s\n", static_cast<double>(node.ns) / 1e3,
           100.0 * static_cast<double>(node.ns) / static_cast<double>(std::max<int64_t>(all, 1)),
           (long long)node.launches, op.c_str(), binding.c_str(), node.kernel.c_str(), line,
-          region.c_str());
+          region.c_str(), place.c_str());
   }
   if (options.json)
     std::cout << rows.dump(1) << "\n";

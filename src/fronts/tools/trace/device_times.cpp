@@ -56,9 +56,11 @@ TimedGraph graph_of_instance(const Json &instance) {
 }
 
 /// Nodes are the steps of a region in order, but for those that are left out. Returns how many are.
-size_t find_operations(const nlohmann::json &region, const Json &nodes,
-                       std::vector<std::optional<Operations>> &all) {
+size_t find_steps(const nlohmann::json &region, const Json &nodes, std::vector<StepOfNode> &all) {
   const std::vector<std::string> steps = region["steps"];
+  std::vector<std::string> ops(steps.size()), places(steps.size());
+  if (region.contains("places"))
+    region["ops"].get_to(ops), region["places"].get_to(places);
   size_t next = 0, number = 0, found = 0;
   for (const Json &node : nodes) {
     const auto step = std::find(steps.begin() + static_cast<ptrdiff_t>(next), steps.end(),
@@ -66,10 +68,11 @@ size_t find_operations(const nlohmann::json &region, const Json &nodes,
     if (step != steps.end()) {
       next = static_cast<size_t>(step - steps.begin());
       ++found;
+      all[number].op = ops[next], all[number].place = places[next];
       if (const auto &said = region["operations"][next++]; !said.is_null()) {
-        all[number].emplace();
+        Operations &operations = all[number].operations.emplace();
         for (size_t kind = 0; kind < kOperationNames.size(); ++kind)
-          (*all[number])[kind] = said.value(kOperationNames[kind], 0.0);
+          operations[kind] = said.value(kOperationNames[kind], 0.0);
       }
     }
     ++number;
@@ -205,12 +208,14 @@ std::vector<TimedGraph> NodeReader::read(cugrt_session *session) {
 }
 
 TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::string &region,
-                                 const std::optional<Operations> &operations) const {
+                                 const StepOfNode &of) const {
   const std::string step = node["name"], value = value_of_step(step);
   const uint32_t line = node.value("line", 0u);
   const auto named = names_.ops_of_lines.find(line);
   const bool fused = step.rfind("fused_", 0) == 0;
   const auto place = [&]() -> std::string {
+    if (!of.place.empty())
+      return of.place;
     if (const auto found = names_.places.find(value.substr(std::min<size_t>(1, value.size())));
         found != names_.places.end())
       return found->second;
@@ -218,18 +223,19 @@ TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::str
       return found->second;
     return names_.source + ":" + (line ? std::to_string(line) : std::string("generated"));
   };
-  return {!fused && named != names_.ops_of_lines.end() ? named->second
-                                                       : op_of_step(step, names_.ops),
+  return {!of.op.empty()                                 ? of.op
+          : !fused && named != names_.ops_of_lines.end() ? named->second
+                                                         : op_of_step(step, names_.ops),
           node.contains("kernel") ? node["kernel"] : node["kind"],
           value,
           place(),
           region,
           node.contains("id") ? std::to_string(node["id"].get<uint64_t>()) : std::to_string(number),
           node.value("bytes", uint64_t(0)),
-          operations};
+          of.operations};
 }
 
-std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &instance) {
+std::vector<StepOfNode> NodeReader::steps_of(const Json &instance) {
   const auto [at, fresh] = plans_.try_emplace(instance["key"].dump());
   if (fresh) {
     Symbols key;
@@ -238,7 +244,7 @@ std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &ins
     at->second = names_.plan_reports(key);
   }
   const std::string function_name = instance["function"], region_name = instance["region"];
-  std::vector<std::optional<Operations>> best(instance["nodes"].size());
+  std::vector<StepOfNode> best(instance["nodes"].size());
   size_t most = 0; // of nodes that are steps of a plan: of a pack's plans one has all
   for (const auto &plan : at->second)
     for (const auto &function : plan["functions"])
@@ -246,8 +252,8 @@ std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &ins
         if (function["name"].get<std::string>() != function_name ||
             region["name"].get<std::string>() != region_name)
           continue;
-        std::vector<std::optional<Operations>> all(best.size());
-        const size_t found = find_operations(region, instance["nodes"], all);
+        std::vector<StepOfNode> all(best.size());
+        const size_t found = find_steps(region, instance["nodes"], all);
         if (found > most) {
           best = std::move(all);
           most = found;
@@ -256,17 +262,31 @@ std::vector<std::optional<Operations>> NodeReader::operations_of(const Json &ins
   return best;
 }
 
+Json NodeReader::with_names(Json instances) {
+  for (Json &instance : instances) {
+    const std::vector<StepOfNode> steps = steps_of(instance);
+    size_t number = 0;
+    for (Json &node : instance["nodes"]) {
+      const TimedNode named = timed_node(node, number, instance["region"], steps[number]);
+      node["op"] = named.op, node["place"] = named.place;
+      ++number;
+    }
+  }
+  return instances;
+}
+
 std::vector<TimedGraph> NodeReader::read_events(const Json &instances) {
   std::vector<TimedGraph> graphs;
   for (const Json &instance : instances) {
     TimedGraph graph = graph_of_instance(instance);
-    const std::vector<std::optional<Operations>> operations = operations_of(instance);
+    const std::vector<StepOfNode> steps = steps_of(instance);
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       if (node.contains("end_us")) { // else in a body: part of its conditional's
         const bool has_body = node["kind"] == "conditional";
-        graph.nodes.push_back(
-            timed_node(node, number, graph.region, has_body ? std::nullopt : operations[number]));
+        graph.nodes.push_back(timed_node(node, number, graph.region, steps[number]));
+        if (has_body)
+          graph.nodes.back().operations.reset();
         graph.nodes.back().begin_us = node["begin_us"], graph.nodes.back().end_us = node["end_us"];
       }
       ++number;
@@ -290,7 +310,7 @@ std::vector<TimedGraph> NodeReader::read_activities(const Json &instances) {
   std::vector<std::vector<TimedNode>> nodes;
   for (const Json &instance : instances) {
     known.emplace_back(), nodes.emplace_back();
-    const std::vector<std::optional<Operations>> operations = operations_of(instance);
+    const std::vector<StepOfNode> steps = steps_of(instance);
     size_t number = 0;
     for (const Json &node : instance["nodes"]) {
       const std::string kind = node["kind"];
@@ -300,7 +320,7 @@ std::vector<TimedGraph> NodeReader::read_activities(const Json &instances) {
                                     ? std::optional(node["id"].get<uint64_t>())
                                     : std::nullopt,
                                 node.value("kernel", std::string())});
-        nodes.back().push_back(timed_node(node, number, instance["region"], operations[number]));
+        nodes.back().push_back(timed_node(node, number, instance["region"], steps[number]));
       }
       ++number;
     }

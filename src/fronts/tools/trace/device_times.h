@@ -26,6 +26,13 @@ struct TimedNode {
   double begin_us = 0, end_us = 0; // from the launch's begin
 };
 
+/// What the plan says of the step that a node is: its operations, and of a pack with names op and
+/// place, else "".
+struct StepOfNode {
+  std::optional<Operations> operations{};
+  std::string op, place;
+};
+
 /// A launch of a graph: its nodes in the order of their ends.
 struct TimedGraph {
   std::string function, region;
@@ -67,15 +74,17 @@ public:
   /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
   /// events: the last launch of each instance that was launched since.
   std::vector<TimedGraph> read(cugrt_session *session);
+  /// The session's report of its graphs with an op and a place at each node.
+  nlohmann::ordered_json with_names(nlohmann::ordered_json instances);
 
 private:
   std::vector<TimedGraph> read_activities(const nlohmann::ordered_json &instances);
   std::vector<TimedGraph> read_events(const nlohmann::ordered_json &instances);
   /// Without its times.
   TimedNode timed_node(const nlohmann::ordered_json &node, size_t number, const std::string &region,
-                       const std::optional<Operations> &operations) const;
+                       const StepOfNode &of) const;
   /// Of each node of an instance of the session's report.
-  std::vector<std::optional<Operations>> operations_of(const nlohmann::ordered_json &instance);
+  std::vector<StepOfNode> steps_of(const nlohmann::ordered_json &instance);
 
   NodeNames names_;
   std::map<std::string, nlohmann::json> plans_; // by key: reports of the plans there

@@ -170,8 +170,10 @@ void ShareTables::finish() const {
 void bench_shares(const ModelOptions &model_options, const ShareOptions &options) {
   std::vector<Symbols> keys = symbol_combinations(model_options.settings);
   Model model(model_options, nullptr);
-  if (options.by == "layer" && model.onnx_inputs().nodes.empty())
-    throw UserError("--by layer goes by the names of nodes of an ONNX file; '" +
+  if (options.by == "layer" && model.onnx_inputs().nodes.empty() &&
+      model.plan_reports({})[0].dump().find("\"places\":[") == std::string::npos)
+    throw UserError("--by layer goes by the names of nodes of an ONNX file, which cugrt compile "
+                    "--names leaves in its pack; '" +
                     model_options.module + "' has none");
   ShareTables tables(model.runtime(), options);
   for (Symbols key : keys) {

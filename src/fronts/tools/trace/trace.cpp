@@ -274,7 +274,11 @@ void trace(const TraceOptions &options) {
   }
   write(options.output, trace.finish(model));
   if (!options.graphs.empty())
-    write_whole(options.graphs, session.graph_report(CUGRT_REPORT_JSON));
+    write_whole(options.graphs,
+                NodeReader(names_of(model), nullptr)
+                        .with_names(Json::parse(session.graph_report(CUGRT_REPORT_JSON)))
+                        .dump(2) +
+                    "\n");
 }
 
 } // namespace
