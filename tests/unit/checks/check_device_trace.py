@@ -80,7 +80,10 @@ def trace(cugrt, folder, version, model="chain.cugrt", cupti="", arguments=()):
         CUGRT_CUPTI=cupti,
     ).stderr
     with open(path, encoding="utf-8") as file:
-        events = json.load(file)["traceEvents"]
+        written = json.load(file)
+    events = written["traceEvents"]
+    if ("events between them" in said) != (written["otherData"]["timed_by"] == "events between them"):
+        sys.exit(f"timed by {written['otherData']['timed_by']}, and said was {said}")
     lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     return [event for event in events if event.get("cat") == "kernel"], lanes, said
 
@@ -181,10 +184,12 @@ def main():
             numpy = os.path.join(folder, name + ".npy")
             write_npy(numpy, "<f4", (1,), floats([value]))
             inputs += ["--input", f"{name}={numpy}"]
-        for version in ("13.1", "13.4"):  # before 13.4 the graph's own nodes by their order
-            kernels, lanes, said = trace(cugrt, folder, version, "loop.cugrt", arguments=inputs)
+        # Before 13.4 the graph's own nodes by their order; without ids, or by events, the body is the loop's one node.
+        for version, cupti, body in (("13.1", "", 3), ("13.4", "", 3), ("13.4", "off", 0), ("12.6", "", 0)):
+            kernels, lanes, said = trace(cugrt, folder, version, "loop.cugrt", cupti, arguments=inputs)
             mine = [event["args"]["binding"] for event in kernels if event["args"]["run"] == 0]
-            expect("a loop's nodes", (mine.count("%r"), mine.count("%next")), (1, 3))
+            expect("a loop's nodes", (mine.count("%r"), mine.count("%next")), (1, body))
+            expect("what is said of them", "timed by events, not by CUPTI" in said, body == 0)
         # Deadlines, alone and beside a load: of one microsecond all are late.
         chain = os.path.join(folder, "chain.cugrt")
         beside = ["--load", chain, "--load-set", "n=4", "--runs", "5", "--json"]

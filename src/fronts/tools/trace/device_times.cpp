@@ -179,10 +179,9 @@ NodeTimes::NodeTimes(Model &model, cugrt_session_options options,
     cugrt::Session probe = model.open(cugrt::detail::sized<cugrt_session_options>());
     probe.run(model.function(), values);
     probe.synchronize();
-    if (reader_->read(probe.get()).empty()) {
-      reason = reader_->by() + " tells of no node of the graphs";
-      reader_->use_events();
-    }
+    reader_->read(probe.get());
+    if (!reader_->found_all())
+      reason = reader_->use_events();
     reader_->restart();
   }
   options.time_steps = reader_->by_events() ? 2 : 1;
@@ -204,7 +203,23 @@ std::vector<TimedGraph> NodeReader::read(cugrt_session *session) {
       launched.push_back(instance);
     }
   last_launch_ = last;
-  return cupti_ ? read_activities(launched) : read_events(launched);
+  std::vector<TimedGraph> graphs = cupti_ ? read_activities(launched) : read_events(launched);
+  const auto found = [&](const Json &instance) {
+    return std::any_of(graphs.begin(), graphs.end(), [&](const TimedGraph &graph) {
+      return graph.region == instance["region"].get<std::string>() &&
+             graph.function == instance["function"].get<std::string>();
+    });
+  };
+  found_all_ = std::all_of(launched.begin(), launched.end(), found);
+  return graphs;
+}
+
+std::string NodeReader::use_events() {
+  const std::string reason =
+      by() + " tells of no node of some graph, by its id (CUDA 13.1 and newer) or the order of "
+             "kernels (graphs without branches and loops)";
+  cupti_.reset();
+  return reason;
 }
 
 TimedNode NodeReader::timed_node(const Json &node, size_t number, const std::string &region,

@@ -67,8 +67,10 @@ public:
   /// "CUPTI 13.4"; "events between them".
   std::string by() const { return cupti_ ? cupti_->name() : "events between them"; }
   bool by_events() const { return !cupti_; }
-  /// In the place of a CUPTI that tells of no nodes.
-  void use_events() { cupti_.reset(); }
+  /// Whether the last read found nodes of every graph that was launched.
+  bool found_all() const { return found_all_; }
+  /// In the place of a CUPTI whose nodes are not found; says why.
+  std::string use_events();
   /// From now on of another session.
   void restart() { last_launch_ = 0; }
   /// Of work that has ended. By CUPTI: of every launch since the last call, in their order. By
@@ -90,10 +92,11 @@ private:
   std::map<std::string, nlohmann::json> plans_; // by key: reports of the plans there
   std::unique_ptr<Cupti> cupti_;
   uint64_t last_launch_ = 0; // that was read
+  bool found_all_ = true;
 };
 
-/// A session whose nodes of graphs are timed: by CUPTI, where it is there and tells of nodes, else
-/// by events between nodes. CUPTI leaves graphs as they are and tells of nodes in bodies of
+/// A session whose nodes of graphs are timed: by CUPTI, where it is there and its nodes are found,
+/// else by events between nodes. CUPTI leaves graphs as they are and tells of nodes in bodies of
 /// conditionals; with events a graph has twice as many nodes, and a body is part of its
 /// conditional.
 class NodeTimes {

@@ -135,7 +135,8 @@ public:
     device_end_ns_ = at(graph.total_us());
   }
 
-  Json finish(const Model &model) {
+  /// `timed_by`: what timed the nodes of graphs; empty where nothing did.
+  Json finish(const Model &model, const std::string &timed_by) {
     auto named = [&](const char *what, int thread, const std::string &name) {
       events_.push_back(
           {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", name}}}});
@@ -145,9 +146,12 @@ public:
     named("thread_name", kDevice, model.emulated() ? "device, EMULATED" : "device");
     for (const auto &[op, lane] : lanes_)
       named("thread_name", lane, op);
+    Json other = {{"driver", model.driver()}, {"launches_lost", expected_ - seen_}};
+    if (!timed_by.empty())
+      other["timed_by"] = timed_by;
     return {{"traceEvents", std::move(events_)},
             {"displayTimeUnit", "ns"},
-            {"otherData", {{"driver", model.driver()}, {"launches_lost", expected_ - seen_}}}};
+            {"otherData", std::move(other)}};
   }
 
 private:
@@ -272,7 +276,7 @@ void trace(const TraceOptions &options) {
           static_cast<double>(least) / 1e3,
           static_cast<double>(run_untimed(model, values, options.repeat)) / 1e3);
   }
-  write(options.output, trace.finish(model));
+  write(options.output, trace.finish(model, times ? times->by() : ""));
   if (!options.graphs.empty())
     write_whole(options.graphs,
                 NodeReader(names_of(model), nullptr)
