@@ -126,6 +126,20 @@ Status GraphInstance::verify_kernel(const RunBinding &run, const LoadedCode &cod
       return differs(run, node, "the priority", std::to_string(held_priority.priority),
                      std::to_string(priority));
   }
+  for (const CUlaunchAttribute &wanted : code.attributes(variant)) { // clusters, cooperative
+    CUlaunchAttributeValue value{};
+    CUGRT_DRIVER(api, GraphKernelNodeGetAttribute, (nodes_[node], wanted.id, &value),
+                 step_of(run, node).name);
+    const auto text = [&](const CUlaunchAttributeValue &of) {
+      return wanted.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+                 ? std::to_string(of.cooperative)
+                 : dims_text(of.clusterDim.x, of.clusterDim.y, of.clusterDim.z);
+    };
+    if (text(value) != text(wanted.value))
+      return differs(run, node,
+                     wanted.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE ? "'cooperative'" : "the cluster",
+                     text(value), text(wanted.value));
+  }
   return read.kernelParams ? verify_arguments(run, node, read.kernelParams) : Status();
 }
 

@@ -17,11 +17,12 @@ struct VerifyNodes {
 enum class Fault {
   none,
   argument,
+  address,
   grid,
   block,
   shared,
   edge,
-  priority,
+  attribute,
   lost,
   copy_from,
   copy_to,
@@ -37,7 +38,7 @@ struct Plant {
   driver::DriverApi real;
   Fault fault = Fault::none;
   int wait = 0;
-  bool loses_priority = false;
+  bool loses_attribute = false, loses_edge = false;
   bool lose_template = false; // the setter that was lost is not mirrored either
 } plant;
 
@@ -54,6 +55,10 @@ struct Spoilt {
       count = *static_cast<int64_t *>(from.kernelParams[2]) - 1; // reads less, writes less
       pointers[2] = &count;
       break;
+    case Fault::address:
+      address = *static_cast<uint64_t *>(from.kernelParams[0]) + 64;
+      pointers[0] = &address;
+      break;
     case Fault::grid:
       ++params.gridDimY;
       break;
@@ -65,7 +70,7 @@ struct Spoilt {
       break;
     case Fault::none:
     case Fault::edge:
-    case Fault::priority:
+    case Fault::attribute:
     case Fault::lost:
     case Fault::copy_from:
     case Fault::copy_to:
@@ -79,6 +84,7 @@ struct Spoilt {
   CUDA_KERNEL_NODE_PARAMS_v2 params;
   void *pointers[4];
   int64_t count = 0;
+  uint64_t address = 0;
 };
 
 void plant_in(Chain &chain) {
@@ -90,21 +96,29 @@ void plant_in(Chain &chain) {
     const bool wrong = comes();
     if (wrong && plant.fault == Fault::edge)
       return plant.real.GraphAddKernelNode(node, graph, after, 0, params);
-    if (wrong && plant.fault == Fault::priority)
-      plant.loses_priority = true;
+    if (wrong && plant.fault == Fault::attribute)
+      plant.loses_attribute = true;
     Spoilt spoilt(*params);
     return plant.real.GraphAddKernelNode(node, graph, after, count,
                                          wrong ? &spoilt.params : params);
   };
   api.GraphKernelNodeSetAttribute = [](CUgraphNode node, CUkernelNodeAttrID id,
                                        const CUkernelNodeAttrValue *value) {
-    return std::exchange(plant.loses_priority, false)
+    return std::exchange(plant.loses_attribute, false)
                ? CUDA_SUCCESS
                : plant.real.GraphKernelNodeSetAttribute(node, id, value);
+  };
+  // What a patched instance has lost since.
+  api.GraphGetEdges_v2 = [](CUgraph graph, CUgraphNode *from, CUgraphNode *to,
+                            CUgraphEdgeData *data, size_t *count) {
+    const CUresult result = plant.real.GraphGetEdges_v2(graph, from, to, data, count);
+    *count -= plant.loses_edge && *count > 0;
+    return result;
   };
   api.GraphExecKernelNodeSetParams = [](CUgraphExec exec, CUgraphNode node,
                                         const CUDA_KERNEL_NODE_PARAMS_v2 *params) {
     plant.lose_template = comes();
+    plant.loses_edge |= plant.lose_template && plant.fault == Fault::edge;
     if (plant.lose_template && plant.fault == Fault::lost)
       return CUDA_SUCCESS;
     Spoilt spoilt(*params);
@@ -210,11 +224,12 @@ TEST_CASE("what goes wrong when an instance is built is named by step and field"
   VerifyNodes on;
   const std::pair<Fault, const char *> kFaults[] = {
       {Fault::argument, "argument 2 is 0x1f"},
+      {Fault::address, "argument 0 is 0x"}, // a stale address
       {Fault::grid, "the grid is"},
       {Fault::block, "the block is"},
       {Fault::shared, "dynamic shared memory is 16 bytes"},
       {Fault::edge, "the edge from step 'add0' is absent"},
-      {Fault::priority, "the priority is 0 as read back from the driver, and -5"},
+      {Fault::attribute, "the priority is 0 as read back from the driver, and -5"},
   };
   for (const auto &[fault, text] : kFaults) {
     SessionOptions options;
@@ -233,12 +248,18 @@ TEST_CASE("what goes wrong when an instance is built is named by step and field"
 
 TEST_CASE("what goes wrong when an instance is patched is named by step and field") {
   VerifyNodes on;
-  const std::pair<Fault, const char *> kFaults[] = {
+  const struct {
+    Fault fault;
+    const char *text, *step = "step 'add0'";
+  } kFaults[] = {
       {Fault::argument, "argument 2 is"},
       {Fault::grid, "the grid is"},
+      {Fault::block, "the block is"},
+      {Fault::shared, "dynamic shared memory is 16 bytes"},
+      {Fault::edge, "the edge from step 'add0' is absent", "step 'add1'"},
       {Fault::lost, "argument 0 (%x) is"}, // a stale address
   };
-  for (const auto &[fault, text] : kFaults)
+  for (const auto &[fault, text, step] : kFaults)
     for (const bool moved : {true, false}) { // an address alone, or a scalar with it
       Chain chain;
       plant_in(chain);
@@ -247,9 +268,29 @@ TEST_CASE("what goes wrong when an instance is patched is named by step and fiel
       const std::string error = error_of_run(chain, 2, moved ? 1.0f : 2.0f);
       INFO(error);
       CHECK(contains(error, text));
-      CHECK(contains(error, "step 'add0'"));
+      CHECK(contains(error, step));
+      plant.loses_edge = false;
       chain.run(8, 2, 1);
     }
+}
+
+TEST_CASE("a launch attribute that a node does not have is named") {
+  VerifyNodes on;
+  for (const bool cooperative : {true, false}) {
+    plan::Plan plan = PlanMaker::chain(2);
+    plan.kernels[0].cooperative[0] = cooperative;
+    if (!cooperative)
+      plan.kernels[0].clusters[0] = {1, 1, 1};
+    Chain chain(std::move(plan), 2);
+    plant_in(chain);
+    plant.fault = Fault::attribute, plant.wait = 1;
+    const std::string error = error_of_run(chain, 0);
+    INFO(error);
+    CHECK(contains(error, cooperative ? "'cooperative' is 0 as read back from the driver, and 1"
+                                      : "the cluster is (0, 0, 0) as read back"));
+    CHECK(contains(error, "step 'add1'"));
+    chain.run(8);
+  }
 }
 
 TEST_CASE("a wrong copy and a wrong fill are named by step and field") {
