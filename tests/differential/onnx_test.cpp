@@ -68,6 +68,46 @@ TEST_CASE("MatMulNBits: blocks of 4-bit weights with a zero point each, the last
               expected, 1e-5);
 }
 
+TEST_CASE("GatherBlockQuantized: rows of a table of packed numbers, with zero points and without") {
+  constexpr size_t kRows = 5, kK = 40, kBlock = 16, kBlocks = 3;
+  const std::vector<float> scales = numbers(kRows * kBlocks, 2);
+  const std::vector<int64_t> ids = {3, -1, 0};
+  for (const size_t bits : {size_t(4), size_t(8)})
+    for (bool has_zeros : {true, false}) {
+      const size_t row_bytes = kK * bits / 8, zero_bytes = (kBlocks * bits + 7) / 8;
+      std::vector<uint8_t> packed(kRows * row_bytes), zeros(kRows * zero_bytes);
+      for (size_t i = 0; i < packed.size(); ++i)
+        packed[i] = uint8_t(i * 37 + 11);
+      for (size_t i = 0; i < zeros.size(); ++i)
+        zeros[i] = uint8_t(i * 71 + 5);
+      auto number = [&](const std::vector<uint8_t> &from, size_t row, size_t bytes, size_t at) {
+        const int both = from[row * bytes + at * bits / 8];
+        return bits == 8 ? both : at % 2 ? both >> 4 : both & 15;
+      };
+      std::vector<double> expected;
+      for (int64_t id : ids)
+        for (size_t k = 0; k < kK; ++k) {
+          const size_t row = size_t(id < 0 ? id + int64_t(kRows) : id), block = k / kBlock;
+          const int zero = has_zeros ? number(zeros, row, zero_bytes, block) : 1 << (bits - 1);
+          expected.push_back(double(number(packed, row, row_bytes, k) - zero) *
+                             double(scales[row * kBlocks + block]));
+        }
+      std::vector<std::string> inputs = {"t", "ids", "s"};
+      std::vector<Given> given = {weight({"t", kU8, {kRows, int64_t(row_bytes)}, raw(packed)}),
+                                  {"ids", kI64, {3}, raw(ids)},
+                                  weight(floats("s", {kRows, kBlocks}, scales))};
+      if (has_zeros) {
+        inputs.push_back("z");
+        given.push_back(weight({"z", kU8, {kRows, int64_t(zero_bytes)}, raw(zeros)}));
+      }
+      check_close(run<float>(microsoft_node("GatherBlockQuantized", inputs, {"y"},
+                                            integer_attribute("bits", int64_t(bits)) +
+                                                integer_attribute("block_size", kBlock)),
+                             given),
+                  expected, 1e-6);
+    }
+}
+
 TEST_CASE("MultiHeadAttention: biases, and keys that a mask takes away") {
   constexpr size_t kQueries = 3, kKeys = 5, kHeads = 2, kSize = 4, kHidden = kHeads * kSize;
   const std::vector<float> q = numbers(kQueries * kHidden, 1), k = numbers(kKeys * kHidden, 2),

@@ -12,6 +12,8 @@ V quantize(Call &c, V x, V scale, V zero, DType to);
 /// Sums of products of bytes as bytes: by one factor, a_scale * b_scale / scale, rounded, + zero
 /// point.
 V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to);
+/// The scale or zero point of an axis, as it stretches over `x`; of blocks, repeated.
+V along(Call &c, V q, V x, int64_t axis_number, int64_t block);
 /// (x - zero point) * scale; the zero point may be absent.
 V dequantize(Call &c, V x, V scale, V zero);
 /// The product of what is left of bytes without their zero points, i32.

@@ -22,6 +22,7 @@ constexpr NarrowOp kNarrowOps[] = {
     {"ConstantOfShape", false},
     {"DequantizeLinear", false},
     {"Flatten", true},
+    {"GatherBlockQuantized", false},
     {"Identity", true},
     {"IsInf", false},
     {"IsNaN", false},

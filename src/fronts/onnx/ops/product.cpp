@@ -62,6 +62,32 @@ V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
                  zero, to);
 }
 
+V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
+  if (c.failed() || c.rank(q) == 0)
+    return q;
+  if (c.rank(q) == 1 && c.known(c.dims(q)[0]) == 1 && !block)
+    return c.reshape(q, {});
+  const size_t axis = c.axis(axis_number, c.rank(x));
+  if (block) {
+    if (c.rank(q) != c.rank(x)) {
+      c.w.fail(Code::parse_error, "scales of blocks have another rank");
+      return {};
+    }
+    Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
+    one.insert_at(size_t(axis) + 1, c.constant(1));
+    all.insert_at(size_t(axis) + 1, c.constant(block));
+    out[axis] = c.w.exprs().mul(out[axis], c.constant(block));
+    V wide = c.reshape(c.broadcast(c.reshape(q, one), all), out);
+    return out == c.dims(x) ? wide : c.slice(wide, axis, c.constant(0), c.dims(x)[axis]);
+  }
+  if (c.rank(q) != 1)
+    return q;
+  q = c.w.match(q, {c.dims(x)[axis]});
+  Dims column(c.rank(x), c.constant(1));
+  column[axis] = c.dims(x)[axis];
+  return c.reshape(q, column);
+}
+
 V dequantize(Call &c, V x, V scale, V zero) {
   V y = c.cast(x, DType::i32);
   if (zero.valid())
@@ -148,33 +174,6 @@ void gemm(Call &c) {
     y = c.binary(Op::add, y, beta == 1 ? bias : c.binary(Op::mul, bias, c.like(bias, beta)));
   }
   c.result(y);
-}
-
-/// The scale or zero point of an axis, as it stretches over `x`; of blocks, repeated.
-V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
-  if (c.failed() || c.rank(q) == 0)
-    return q;
-  if (c.rank(q) == 1 && c.known(c.dims(q)[0]) == 1 && !block)
-    return c.reshape(q, {});
-  const size_t axis = c.axis(axis_number, c.rank(x));
-  if (block) {
-    if (c.rank(q) != c.rank(x)) {
-      c.w.fail(Code::parse_error, "scales of blocks have another rank");
-      return {};
-    }
-    Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
-    one.insert_at(size_t(axis) + 1, c.constant(1));
-    all.insert_at(size_t(axis) + 1, c.constant(block));
-    out[axis] = c.w.exprs().mul(out[axis], c.constant(block));
-    V wide = c.reshape(c.broadcast(c.reshape(q, one), all), out);
-    return out == c.dims(x) ? wide : c.slice(wide, axis, c.constant(0), c.dims(x)[axis]);
-  }
-  if (c.rank(q) != 1)
-    return q;
-  q = c.w.match(q, {c.dims(x)[axis]});
-  Dims column(c.rank(x), c.constant(1));
-  column[axis] = c.dims(x)[axis];
-  return c.reshape(q, column);
 }
 
 std::string shape_text(Call &c, V x) {

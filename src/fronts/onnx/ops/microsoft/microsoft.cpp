@@ -3,6 +3,7 @@
 #include "base/type/element.h"
 #include "fronts/onnx/call.h"
 #include "fronts/onnx/file/block_weights.h"
+#include "fronts/onnx/ops/integers.h"
 
 #include <limits>
 
@@ -243,6 +244,50 @@ void matmul_n_bits(Call &c) {
   c.result(c.has(5) ? c.binary(Op::add, y, c.value(5)) : y);
 }
 
+/// Parts of a table of few bits a number, each like Gather's, which is held in blocks along an axis
+/// with a scale and a zero point each. In bytes the numbers are packed along the last axis.
+void gather_blocks(Call &c) {
+  const int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
+  V x = c.value(0), ids = c.value(1), scales = c.value(2), zero = c.value(3);
+  if (c.failed() || block < 1 || block > INT32_MAX || is_real(c.dtype(x)))
+    return c.unsupported("blocks of " + std::to_string(block) + ", or numbers that are floats");
+  const bool packed = c.dtype(x) == DType::u8 && c.entry(0)->narrow == Narrow::none;
+  const size_t rank = c.rank(x), from = c.axis(c.integer("gather_axis", 0), rank);
+  size_t along_axis = c.axis(c.integer("quantize_axis", 1), rank);
+  if (c.failed())
+    return;
+  if (packed && ((bits != 2 && bits != 4 && bits != 8) || from != 0 || along_axis + 1 != rank ||
+                 from == along_axis))
+    return c.unsupported("a table of bytes that is not gathered by rows, in blocks within them");
+  if (c.dtype(ids) != DType::i32)
+    ids = c.cast(ids, DType::i64);
+  auto part = [&](V table) { return table.valid() ? c.gather(table, ids, from) : table; };
+  auto spread_bits = [&](V bytes, E n) { // along the last axis
+    Dims dims = c.dims(bytes);
+    const E last = dims[dims.size() - 1];
+    dims[dims.size() - 1] = n;
+    return c.reshape(
+        unpacked(c, c.reshape(bytes, {c.product(dims.first(dims.size() - 1)), last}), bits, n),
+        dims);
+  };
+  const bool before = from != along_axis;
+  if (before) {
+    x = part(x), scales = part(scales), zero = part(zero);
+    along_axis = along_axis > from ? along_axis - 1 + c.rank(ids) : along_axis;
+  }
+  if (c.failed())
+    return;
+  if (packed) {
+    const E bytes = c.dims(x)[along_axis];
+    x = spread_bits(x, c.w.exprs().mul(bytes, c.constant(8 / bits)));
+    zero = zero.valid() ? spread_bits(zero, c.dims(scales)[along_axis])
+                        : c.scalar(DType::i32, double(1 << (bits - 1)));
+  }
+  V y = dequantize(c, x, along(c, scales, x, int64_t(along_axis), block),
+                   along(c, zero, x, int64_t(along_axis), block));
+  c.result(before ? y : part(y));
+}
+
 void bias_add(Call &c) { // input + bias + skip
   c.result(c.binary(Op::add, c.binary(Op::add, c.value(0), c.value(1)), c.value(2)));
 }
@@ -258,6 +303,7 @@ void add_microsoft(HandlerTable &table) {
   table["SkipLayerNormalization"] = table["SkipSimplifiedLayerNormalization"] = skip_norm;
   table["EmbedLayerNormalization"] = embedding_norm;
   table["MatMulNBits"] = matmul_n_bits;
+  table["GatherBlockQuantized"] = gather_blocks;
   table["BiasAdd"] = bias_add;
   table["QuantizeLinear"] = [](Call &c) { standard(c, "QuantizeLinear"); };
   table["DequantizeLinear"] = [](Call &c) { standard(c, "DequantizeLinear"); };
