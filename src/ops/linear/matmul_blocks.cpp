@@ -180,6 +180,14 @@ int64_t shared_bytes_of_tiles(const TileForm &form, const TiledProduct &product)
   return 4 * 2 * 32 * row + steps * rows * 64 * 2;
 }
 
+/// Whether tiles have registers for sizes that the compiler does not know: their loops are the same
+/// then, and products of all sizes have one code.
+bool tiles_any_size(const TiledProduct &product) {
+  return product.x == ir::DType::f16 && product.w != ir::DType::q2_k &&
+         product.w != ir::DType::q5_k && product.w != ir::DType::q5_1 &&
+         !has_half_unit(product.w, product.k);
+}
+
 /// The blocks of a form that the device holds at once.
 int64_t places_of_tiles(const TileForm &form, const TiledProduct &product) {
   constexpr int64_t kOfDriver = 1 << 10;
@@ -286,8 +294,11 @@ Status emit_matmul_blocks(OpEmitter &op) {
     add_parts(op, launch, product, range);
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", all_rows);
-  const ir::ExprId columns = launch.size("n", w.dims[0]);
-  launch.size("k", w.dims[1]);
+  auto size = [&](const char *name, ir::ExprId dim) {
+    return tiled && tiles_any_size(product) ? launch.count(name, dim) : launch.size(name, dim);
+  };
+  const ir::ExprId columns = size("n", w.dims[0]);
+  size("k", w.dims[1]);
   ir::ExprPool &exprs = op.exprs();
   auto tiles = [&](int64_t height, int64_t width) {
     return exprs.mul(exprs.ceildiv(rows, exprs.constant(height)),
