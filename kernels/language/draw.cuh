@@ -33,15 +33,17 @@
 
 constexpr int kWarps = kThreads / 32, kDigits = 256, kWords = 8;
 
+constexpr int kSteps = kInTurn ? 1 : 5; // over the lanes of a warp, apart in the code
+
 __device__ __forceinline__ Long sum_of_warp(Long value) {
-#pragma unroll
+#pragma unroll kSteps
   for (int distance = 16; distance > 0; distance /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, distance);
   return value;
 }
 
 __device__ __forceinline__ Long max_of_warp(Long value) {
-#pragma unroll
+#pragma unroll kSteps
   for (int distance = 16; distance > 0; distance /= 2) {
     const Long other = __shfl_xor_sync(0xffffffffu, value, distance);
     value = other > value ? other : value;
@@ -51,7 +53,7 @@ __device__ __forceinline__ Long max_of_warp(Long value) {
 
 // The sum over the lanes up to this one.
 __device__ __forceinline__ Long up_to_lane(Long value) {
-#pragma unroll
+#pragma unroll kSteps
   for (int distance = 1; distance < 32; distance *= 2) {
     const Long before = __shfl_up_sync(0xffffffffu, value, distance);
     value += int(threadIdx.x % 32) >= distance ? before : 0;
@@ -83,8 +85,8 @@ __device__ Long most_likely(const Sampler &s) {
     token = number > best ? i : token;
     best = number > best ? number : best;
   };
-  if (s.penalizes)
-    each_logit<kAhead>(s, true, 0, s.vocabulary, threadIdx.x, kThreads, take);
+  if (s.penalizes || kInTurn)
+    each_logit(s, 0, s.vocabulary, threadIdx.x, kThreads, take);
   else
     each_logit<2 * kAhead>(s, false, 0, s.vocabulary, threadIdx.x, kThreads, take);
   return over_block(key_of(best, token), max_of_warp);
@@ -127,6 +129,7 @@ __device__ __forceinline__ Long least_kept(Sampler &s, Long least, Limit limit) 
       const int last = kDigits - 1 - int(threadIdx.x) * kEach;
       auto of_digit = [&](int d) { return limit.is_weight ? weight_of_digit[d] : count_of[d]; };
       Long own = 0, tokens = 0;
+#pragma unroll(kInTurn ? 1 : kEach)
       for (int d = last; d > last - kEach; --d) {
         own += of_digit(d);
         tokens += count_of[d];
@@ -134,6 +137,7 @@ __device__ __forceinline__ Long least_kept(Sampler &s, Long least, Limit limit) 
       Long up_to = up_to_lane(own), rest = left - (up_to - own);
       int more = int(up_to_lane(tokens) - tokens);
       if (up_to >= left && up_to - own < left)
+#pragma unroll(kInTurn ? 1 : kEach)
         for (int d = last; d > last - kEach; --d) {
           const Long of = of_digit(d);
           if (of >= rest) {
@@ -168,6 +172,7 @@ __device__ __forceinline__ Long least_kept(Sampler &s, Long least, Limit limit) 
 
 __device__ Word philox(Word counter_low, Word counter_high, Word key_low, Word key_high) {
   Word c[4] = {counter_low, counter_high, 0, 0};
+#pragma unroll(kInTurn ? 1 : 10)
   for (int round = 0; round < 10; ++round) {
     const Long a = Long(0xd2511f53u) * c[0], b = Long(0xcd9e8d57u) * c[2];
     const Word next[4] = {Word(b >> 32) ^ c[1] ^ key_low, Word(b), Word(a >> 32) ^ c[3] ^ key_high,
@@ -204,22 +209,19 @@ __device__ __forceinline__ int draw(const Sampler &s, Kept kept, Word drawn, int
   if (target < own) {
     for (int first = begin; first < end; first += 128) {
       Four four;
-      Long weights[4], all_four = 0;
-      four.read(s, first + 4 * lane, end, s.penalizes);
-      int e = 0; // known where it is used, once all is inlined
-      four.each(s, first + 4 * lane, [&](int i, float logit) {
-        weights[e] = kept(i, logit);
-        all_four += weights[e++];
-      });
+      Long all_four = 0;
+      const int i = first + 4 * lane;
+      four.read(s, i, end, s.penalizes, s.aligned && i + 4 <= end);
+      Four(four).each_in_turn(s, i, [&](int i, float logit) { all_four += kept(i, logit); });
       const Long up_to = up_to_lane(all_four);
       Long before = up_to - all_four;
       if (target < up_to && target >= before)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (target >= before && target < before + weights[e])
-            token = first + 4 * lane + e;
-          before += weights[e];
-        }
+        four.each_in_turn(s, i, [&](int i, float logit) {
+          const Long weight = kept(i, logit);
+          if (target >= before && target < before + weight)
+            token = i;
+          before += weight;
+        });
       const Long all = __shfl_sync(0xffffffffu, up_to, 31);
       if (target < all)
         break;
@@ -244,6 +246,7 @@ __device__ __forceinline__ int draw_few(const Sampler &s, Kept kept, Word drawn,
   const Long target = __umul64hi(sum_of_block(weight), Long(drawn) << 40);
   if (weight != 0) {
     Long before = 0;
+#pragma unroll(kInTurn ? 1 : 4)
     for (int i = 0; i < s.few; ++i)
       before += tokens[i] < own ? weights[i] : 0;
     if (target >= before && target < before + weight)

@@ -22,8 +22,11 @@
 // last block to come publishes the row. The loop over steps goes on while a place is open, the ring
 // has room for one more row and nothing is to change.
 //
-// Compiled with -fmad=false.
+// Compiled with -fmad=false; with -DOF_PROMPT for sample_prompt, else for sample_step.
 
+#ifdef OF_PROMPT // once a prompt
+#define IS_SELDOM
+#endif
 #include "language/draw.cuh"
 #include "language/publish.cuh"
 #include "shared/programmatic.cuh"
@@ -32,6 +35,7 @@
 // 1024.
 constexpr unsigned kCome = 1, kOpen = 1 << 16;
 
+#ifndef OF_PROMPT
 extern "C" __global__ void __launch_bounds__(kThreads)
     sample_step(const float *__restrict__ logits, const int *__restrict__ samplers,
                 int *__restrict__ counts, int *__restrict__ tokens, int *__restrict__ positions,
@@ -78,6 +82,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   goes_on[0] = is_open && !told[kChange] && made + 1 - unsigned(told[kTaken]) < capacity;
   publish(published, made + 1);
 }
+#else
 
 extern "C" __global__ void __launch_bounds__(kThreads)
     sample_prompt(const int *__restrict__ request, const float *__restrict__ logits,
@@ -105,3 +110,4 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     atomicAdd(own + token, 1); // which nobody waits for
   }
 }
+#endif

@@ -9,6 +9,14 @@ typedef unsigned long long Long;
 
 constexpr int kThreads = 1024, kAhead = 2;
 
+// Code for one token is once for each use, and takes a thread's in turn, where a kernel is launched
+// so seldom that less code is worth more.
+#ifdef IS_SELDOM
+constexpr bool kInTurn = true;
+#else
+constexpr bool kInTurn = false;
+#endif
+
 // How often a token counts as given beside what `counts` has: where a kernel is compiled with
 // drafts, as often as it is one of the block's first block_drafts().count.
 #ifdef WITH_DRAFTS
@@ -19,14 +27,17 @@ __device__ __forceinline__ Drafts &block_drafts() {
   __shared__ Drafts drafts;
   return drafts;
 }
-__device__ __forceinline__ int times_drafted(int token) {
-  int sum = 0;
-  for (int i = 0; i < block_drafts().count; ++i)
-    sum += block_drafts().tokens[i] == token;
-  return sum;
+// Of tokens i to i + 3.
+__device__ __forceinline__ void count_drafts(int4 &counts, int i) {
+#pragma unroll 1
+  for (int d = 0; d < block_drafts().count; ++d) {
+    const int token = block_drafts().tokens[d];
+    counts = {counts.x + (token == i), counts.y + (token == i + 1), counts.z + (token == i + 2),
+              counts.w + (token == i + 3)};
+  }
 }
 #else
-__device__ __forceinline__ int times_drafted(int) { return 0; }
+__device__ __forceinline__ void count_drafts(int4 &, int) {}
 #endif
 
 struct Sampler {
@@ -60,12 +71,13 @@ __device__ __forceinline__ Long key_of(float logit, int token) {
 
 __device__ __forceinline__ int token_of(Long key) { return int(0xffffffffu - Word(key)); }
 
+// Of a token that the sequence has, which few are: the division is once in the code.
+__device__ __noinline__ float penalty(float logit, int count, float repetition, float frequency) {
+  logit = logit > 0.0f ? logit / repetition : logit * repetition;
+  return logit - frequency * float(count & (kInPrompt - 1));
+}
 __device__ __forceinline__ float penalized(const Sampler &s, float logit, int count) {
-  if (count) {
-    logit = logit > 0.0f ? logit / s.repetition : logit * s.repetition;
-    logit = logit - s.frequency * float(count & (kInPrompt - 1));
-  }
-  return logit;
+  return count ? penalty(logit, count, s.repetition, s.frequency) : logit;
 }
 
 // Logits and counts of tokens i to i + 3; a NaN, which is no token's, behind `end`. Counts are 0
@@ -74,9 +86,11 @@ struct Four {
   float4 logits;
   int4 counts;
 
-  __device__ __forceinline__ void read(const Sampler &s, int i, int end, bool penalizes) {
+  // `is_whole`: s is aligned, i is a multiple of 4, and none is behind `end`.
+  __device__ __forceinline__ void read(const Sampler &s, int i, int end, bool penalizes,
+                                       bool is_whole) {
     counts = {0, 0, 0, 0};
-    if (s.aligned && i + 4 <= end) { // i is a multiple of 4
+    if (is_whole) {
       logits = *reinterpret_cast<const float4 *>(s.logits + i);
       if (penalizes)
         counts = *reinterpret_cast<const int4 *>(s.counts + i);
@@ -88,12 +102,23 @@ struct Four {
         counts = {i < end ? s.counts[i] : 0, i + 1 < end ? s.counts[i + 1] : 0,
                   i + 2 < end ? s.counts[i + 2] : 0, i + 3 < end ? s.counts[i + 3] : 0};
     }
-    if (penalizes)
-      counts = {counts.x + times_drafted(i), counts.y + times_drafted(i + 1),
-                counts.z + times_drafted(i + 2), counts.w + times_drafted(i + 3)};
   }
-  // f(token, logit) for each.
-  template <class F> __device__ __forceinline__ void each(const Sampler &s, int i, F f) const {
+  // f(token, logit) for each, once: logits and counts are not those that were read behind it.
+  template <class F> __device__ __forceinline__ void each_in_turn(const Sampler &s, int i, F f) {
+    if (s.penalizes)
+      count_drafts(counts, i);
+#pragma unroll 1
+    for (int e = 0; e < 4; ++e) {
+      f(i + e, penalized(s, logits.x, counts.x));
+      logits = {logits.y, logits.z, logits.w, 0.0f};
+      counts = {counts.y, counts.z, counts.w, 0};
+    }
+  }
+  template <class F> __device__ __forceinline__ void each(const Sampler &s, int i, F f) {
+    if constexpr (kInTurn)
+      return each_in_turn(s, i, f);
+    if (s.penalizes)
+      count_drafts(counts, i);
     f(i, penalized(s, logits.x, counts.x));
     f(i + 1, penalized(s, logits.y, counts.y));
     f(i + 2, penalized(s, logits.z, counts.z));
@@ -109,9 +134,14 @@ __device__ __forceinline__ void each_logit(const Sampler &s, bool penalizes, int
 #pragma unroll 1
   for (int i = begin + 4 * thread; i < end; i += 4 * kTimes * threads) {
     Four four[kTimes];
+    if (s.aligned && i + 4 * (kTimes - 1) * threads + 4 <= end)
 #pragma unroll
-    for (int j = 0; j < kTimes; ++j)
-      four[j].read(s, i + 4 * j * threads, end, penalizes);
+      for (int j = 0; j < kTimes; ++j)
+        four[j].read(s, i + 4 * j * threads, end, penalizes, true);
+    else
+#pragma unroll
+      for (int j = 0; j < kTimes; ++j)
+        four[j].read(s, i + 4 * j * threads, end, penalizes, false);
 #pragma unroll
     for (int j = 0; j < kTimes; ++j)
       four[j].each(s, i + 4 * j * threads, f);
@@ -120,7 +150,7 @@ __device__ __forceinline__ void each_logit(const Sampler &s, bool penalizes, int
 template <class F>
 __device__ __forceinline__ void each_logit(const Sampler &s, int begin, int end, int thread,
                                            int threads, F f) {
-  each_logit<kAhead>(s, s.penalizes, begin, end, thread, threads, f);
+  each_logit<kInTurn ? 1 : kAhead>(s, s.penalizes, begin, end, thread, threads, f);
 }
 
 // The same for every token that may still be drawn, by all threads.

@@ -105,6 +105,46 @@ struct Places {
     CHECK(after == counts);
     return tokens;
   }
+
+  /// What @sample_prompt draws in each place, whose code is not that of @sample_step.
+  std::vector<int32_t> draw_behind_prompts() const {
+    const auto places = static_cast<int64_t>(positions.size());
+    const std::string p = std::to_string(places), v = std::to_string(vocabulary);
+    const std::string state = "inout tensor<[" + p + "], i32>";
+    const std::string text =
+        kStateKernels + ("func @main(%request: tensor<[4], i32>, %logits: tensor<[1, " + v) +
+        "], f32>, %samplers: tensor<[" + p + ", 8], i32>, %counts: inout tensor<[" + p + ", " + v +
+        "], i32>, %tokens: " + state + ", %positions: " + state + ", %lengths: " + state +
+        ") {\n  launch @sample_prompt(%request, %logits, %samplers, %counts, %tokens, %positions, "
+        "%lengths, " +
+        p + ", " + v + ")\n  return\n}\n";
+    Executable executable(emulated_runtime(), Module::parse(text));
+    Session session(executable, emulated_runtime());
+    const std::vector<int32_t> none(positions.size(), -1);
+    const Buffer l = upload(logits), s = upload(samplers), c = upload(counts), t = upload(none),
+                 n = upload(none), k = upload(none);
+    const std::vector<int64_t> each = {places};
+    std::vector<int32_t> at = positions, lengths = positions, after = counts;
+    for (size_t i = 0; i < positions.size(); ++i) {
+      const Buffer request = upload(std::vector<int32_t>{int32_t(i), positions[i] - 2, 3, 1});
+      const cugrt_tensor own = make_tensor(l.address() + i * size_t(vocabulary) * 4, CUGRT_F32,
+                                           std::vector<int64_t>{1, vocabulary});
+      session.run(executable.function("main"),
+                  {request.tensor(CUGRT_I32, {4}), own, s.tensor(CUGRT_I32, {places, 8}),
+                   c.tensor(CUGRT_I32, {places, vocabulary}), t.tensor(CUGRT_I32, each),
+                   n.tensor(CUGRT_I32, each), k.tensor(CUGRT_I32, each)});
+      session.synchronize();
+      at[i] += 1;
+      lengths[i] += 2;
+    }
+    const auto tokens = download<int32_t>(t.address(), positions.size());
+    for (size_t i = 0; i < tokens.size(); ++i)
+      after[i * size_t(vocabulary) + size_t(tokens[i])] += 1;
+    CHECK(download<int32_t>(n.address(), at.size()) == at);
+    CHECK(download<int32_t>(k.address(), at.size()) == lengths);
+    CHECK(download<int32_t>(c.address(), after.size()) == after);
+    return tokens;
+  }
 };
 
 using Words = std::array<uint32_t, 4>;
@@ -209,6 +249,7 @@ TEST_CASE("without a temperature the most likely token is taken, of equals the f
   places.add({kNone, kNone, NAN, kNone}, {}, 1);
   places.add({NAN, 2, INFINITY, 1}, {.temperature = 1}, 1);
   places.add({-0.0f, 0.0f, -1, -1}, {}, 1);
+  CHECK(places.draw_behind_prompts() == std::vector<int32_t>{1, 2, 0, 0, 2, 0});
   CHECK(places.draw() == std::vector<int32_t>{1, 2, 0, 0, 2, 0});
 }
 
@@ -239,7 +280,9 @@ TEST_CASE("tokens are drawn as the definition has it, for random logits and samp
       places.add(logits, how, position, counts);
       wanted.push_back(drawn_by_definition(logits, how, position, counts));
     }
+    const std::vector<int32_t> behind_prompts = places.draw_behind_prompts();
     const std::vector<int32_t> drawn = places.draw();
+    CHECK(behind_prompts == drawn);
     size_t close = 0;
     for (size_t i = 0; i < drawn.size(); ++i) {
       INFO(vocabulary << " tokens, draw " << i);
@@ -264,7 +307,9 @@ TEST_CASE("as many tokens are left as a block has threads, one more, and one les
         places.add(logits, how, position);
         wanted.push_back(drawn_by_definition(logits, how, position, {}));
       }
+  const std::vector<int32_t> behind_prompts = places.draw_behind_prompts();
   const std::vector<int32_t> drawn = places.draw();
+  CHECK(behind_prompts == drawn);
   for (size_t i = 0; i < drawn.size(); ++i) {
     INFO("draw " << i);
     REQUIRE(wanted[i]);

@@ -15,7 +15,7 @@ kernel @prompt_rows {
 kernel @sample_prompt {
   source "builtin:sample.cu"
   entry "sample_prompt"
-  options ["-fmad=false"]
+  options ["-fmad=false", "-DOF_PROMPT"]
   params (request: in i32, logits: in f32, samplers: in i32, counts: inout i32, tokens: inout i32,
           positions: inout i32, lengths: inout i32, places: symbol i64, vocabulary: symbol i64)
   launch { grid (1, 1, 1) block (1024, 1, 1) }
