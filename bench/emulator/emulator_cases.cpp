@@ -173,7 +173,7 @@ Result<EmulatorCase> sgemm(jit::Compiler &compiler, Builder b, std::string name,
 
 Result<EmulatorCase> rmsnorm(jit::Compiler &compiler, Builder b) {
   constexpr int64_t rows = 48, columns = 4096;
-  CUGRT_TRY(b.compile(compiler, "norm.cu", {"-DHAS_SCALE", assume("columns==4096")}));
+  CUGRT_TRY(b.compile(compiler, "norm.cu", {"-DIS_RMS", "-DHAS_SCALE", assume("columns==4096")}));
   CUGRT_ASSIGN(float *x, b.floats(rows * columns, 5));
   CUGRT_ASSIGN(float *scale, b.floats(columns, 6));
   CUGRT_ASSIGN(float *y, b.zeros(rows * columns));

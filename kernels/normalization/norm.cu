@@ -6,8 +6,8 @@
 // One block a row, a whole number of warps. The variance is taken about the mean, in a second pass:
 // the difference of two sums would cancel.
 //
-// Options: those of row.cuh, floating.cuh and assume.cuh; HAS_SCALE and HAS_BIAS add those
-// parameters, of [columns], which are Acc with WIDE_SCALE.
+// Options: those of row.cuh, floating.cuh and assume.cuh; IS_RMS: rms_norm, else layer_norm;
+// HAS_SCALE and HAS_BIAS add those parameters, of [columns], which are Acc with WIDE_SCALE.
 
 #include "shared/assume.cuh"
 #include "shared/block_reduce.cuh"
@@ -43,6 +43,7 @@ typedef Row<T> ScaleRow;
 
 __device__ Acc plus(Acc p, Acc q) { return p + q; }
 
+#ifndef IS_RMS
 extern "C" __global__ void ROW_BOUNDS layer_norm(const T *__restrict__ x,
                                                  SCALE_PARAMETER BIAS_PARAMETER OUT *__restrict__ y,
                                                  long long rows, long long columns,
@@ -69,7 +70,7 @@ extern "C" __global__ void ROW_BOUNDS layer_norm(const T *__restrict__ x,
     return static_cast<OUT>(RESULT(begin + i, fma(normal, SCALE_AT(place, i), BIAS_AT(place, i))));
   });
 }
-
+#else
 extern "C" __global__ void ROW_BOUNDS rms_norm(const T *__restrict__ x,
                                                SCALE_PARAMETER OUT *__restrict__ y, long long rows,
                                                long long columns, Acc epsilon FUSED_PARAMETERS) {
@@ -90,3 +91,4 @@ extern "C" __global__ void ROW_BOUNDS rms_norm(const T *__restrict__ x,
     return static_cast<OUT>(RESULT(begin + i, Acc(row.at(place, i)) * factor * SCALE_AT(place, i)));
   });
 }
+#endif

@@ -135,6 +135,8 @@ Status emit_norm(OpEmitter &op) {
   const bool has_scale = op.has_operand(1), has_bias = op.has_operand(2);
 
   KernelLaunch launch = op.floating_launch("norm.cu", std::string(op.name()));
+  if (op.name() == "rms_norm")
+    launch.option("-DIS_RMS");
   if (has_scale)
     launch.option("-DHAS_SCALE");
   if (has_bias)
