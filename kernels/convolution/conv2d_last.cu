@@ -21,8 +21,10 @@
 // are rounded; LARGE, with WITH_MMA of images, whose kernels may then have any size; RUN, elements
 // of a copy or a thread's channels; WHOLE_STEPS where a group of x has a multiple of the channels
 // that a step takes of k; CHANNEL_RANGE (last_depth.cuh); RESULT_SECOND, but for depthwise ones: y
-// is [batch, out_channels, out_height, out_width]; SPLIT where blocks share out a tile's steps:
-// parts, [tiles, splits] of a tile's sums each, counters, a tile's each, and splits.
+// is [batch, out_channels, out_height, out_width]; PHASES (last_depth.cuh), likewise: y is
+// [batch, y_h, y_w, out_channels / (phases_h * phases_w)], or has these channels second; SPLIT
+// where blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a
+// tile's each, and splits.
 
 #include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"
@@ -51,12 +53,12 @@
       long long out_channels, long long out_height, long long out_width, long long kernel_h,       \
       long long kernel_w, long long stride_h, long long stride_w, long long pad_h,                 \
       long long pad_w, long long dilation_h, long long dilation_w,                                 \
-      long long groups SPLITS_PARAMETER FUSED_PARAMETERS
+      long long groups PHASES_PARAMETERS SPLITS_PARAMETER FUSED_PARAMETERS
 
 #define ARGUMENTS                                                                                  \
   x, w, BIAS_ARGUMENT PARTS_ARGUMENTS y, DEPTH_ARGUMENTS batch, channels, RANGE_ARGUMENTS height,  \
       width, out_channels, out_height, out_width, kernel_h, kernel_w, stride_h, stride_w, pad_h,   \
-      pad_w, dilation_h, dilation_w, groups SPLITS_ARGUMENT FUSED_ARGUMENTS
+      pad_w, dilation_h, dilation_w, groups PHASES_ARGUMENTS SPLITS_ARGUMENT FUSED_ARGUMENTS
 
 #ifdef VOLUME
 #define ENTRY(form) conv3d_last##form
@@ -124,11 +126,36 @@ extern "C" __global__ void __launch_bounds__(128, MOST_BLOCKS) ENTRY(_64x32)(PAR
 extern "C" __global__ void ENTRY()(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
+#ifdef PHASES
+  const Index own = Index(out_channels) / (Index(phases_d) * Index(phases_h) * Index(phases_w));
+  const Index count = Index(batch) * Index(y_d) * Index(y_h) * Index(y_w) * own;
+#else
   const Index count =
       Index(batch) * Index(out_depth) * Index(out_height) * Index(out_width) * Index(out_channels);
+#endif
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+#ifdef PHASES
 #ifdef RESULT_SECOND
+    const Index pixels = Index(y_d) * Index(y_h) * Index(y_w), pixel = i % pixels;
+    const Index image = i / pixels / own, channel = i / pixels % own;
+#else
+    const Index pixel = i / own % (Index(y_d) * Index(y_h) * Index(y_w)), channel = i % own;
+    const Index image = i / own / (Index(y_d) * Index(y_h) * Index(y_w));
+#endif
+    const Index plane = pixel / Index(y_w) / Index(y_h) + Index(cut_d),
+                row = pixel / Index(y_w) % Index(y_h) + Index(cut_h),
+                column = pixel % Index(y_w) + Index(cut_w);
+    const Index phase =
+        (plane % Index(phases_d) * Index(phases_h) + row % Index(phases_h)) * Index(phases_w) +
+        column % Index(phases_w);
+    const Index place = (((image * Index(out_depth) + plane / Index(phases_d)) * Index(out_height) +
+                          row / Index(phases_h)) *
+                             Index(out_width) +
+                         column / Index(phases_w)) *
+                            Index(out_channels) +
+                        phase * own + channel;
+#elif defined(RESULT_SECOND)
     const Index pixels = Index(out_depth) * Index(out_height) * Index(out_width);
     const Index pixel = i % pixels, channel = i / pixels % Index(out_channels);
     const Index place =

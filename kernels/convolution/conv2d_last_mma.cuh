@@ -164,6 +164,30 @@ template <class M> struct LastCopies {
   }
 };
 
+#ifdef PHASES
+// Where an element of w's channels at a pixel of all images is in y, which has `own` channels;
+// false where it is none of it.
+__device__ __forceinline__ bool find_place(unsigned pixel, unsigned channel, unsigned own,
+                                           unsigned depth, unsigned height, unsigned width,
+                                           long long &place PHASES_PARAMETERS) {
+  const unsigned phase = channel / own;
+  const unsigned column =
+      pixel % width * unsigned(phases_w) + phase % unsigned(phases_w) - unsigned(cut_w);
+  const unsigned row = pixel / width % height * unsigned(phases_h) +
+                       phase / unsigned(phases_w) % unsigned(phases_h) - unsigned(cut_h);
+  const unsigned at = pixel / width / height, image = at / depth;
+  const unsigned plane = at % depth * unsigned(phases_d) +
+                         phase / unsigned(phases_w) / unsigned(phases_h) - unsigned(cut_d);
+  const unsigned within = (plane * unsigned(y_h) + row) * unsigned(y_w) + column;
+#ifdef RESULT_SECOND
+  place = (long long)(image * own + channel % own) * (y_d * y_h * y_w) + within;
+#else
+  place = ((long long)(image) * (y_d * y_h * y_w) + within) * own + channel % own;
+#endif
+  return plane < unsigned(y_d) && row < unsigned(y_h) && column < unsigned(y_w);
+}
+#endif
+
 template <int kWarpRows, int kWarpColumns, int kHigh, int kWide>
 __device__ __forceinline__ void convolve_last(PARAMETERS) {
   __builtin_assume(ASSUME);
@@ -300,8 +324,14 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
                                 sum))
     return;
 #endif
+#ifdef PHASES
+  const unsigned own = n / (unsigned(phases_d) * unsigned(phases_h) * unsigned(phases_w));
+#else
+  const unsigned own = n;
+#endif
 #ifndef RESULT_SECOND
-  const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
+  const bool whole =
+      own % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
 #endif
 #pragma unroll 1
@@ -330,8 +360,15 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
       const unsigned row = first_row + pass + i % kPass, column = first_column + i / kPass;
       if (row >= m || column >= n)
         continue;
+#ifdef PHASES
+      long long at;
+      if (!find_place(row, column, own, unsigned(out_depth), unsigned(out_height),
+                      unsigned(out_width), at PHASES_ARGUMENTS))
+        continue;
+#else
       const long long at =
           ((long long)(row / pixels) * out_channels + group * n + column) * pixels + row % pixels;
+#endif
       STORE(at, shared[i % kPass * kResultWidth + i / kPass]);
     }
 #else
@@ -341,8 +378,23 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
                      column = first_column + i % kAcross * kChunk;
       if (row >= m || column >= n)
         continue;
-      const long long first = (long long)(row)*out_channels + group * n + column;
       const T *values = shared + i / kAcross * kResultWidth + i % kAcross * kChunk;
+#ifdef PHASES
+      long long first;
+      if (!whole) {
+#pragma unroll 1
+        for (unsigned e = 0; e < kChunk && column + e < n; ++e)
+          if (find_place(row, column + e, own, unsigned(out_depth), unsigned(out_height),
+                         unsigned(out_width), first PHASES_ARGUMENTS))
+            STORE(first, values[e]);
+        continue;
+      }
+      if (!find_place(row, column, own, unsigned(out_depth), unsigned(out_height),
+                      unsigned(out_width), first PHASES_ARGUMENTS))
+        continue;
+#else
+      const long long first = (long long)(row)*out_channels + group * n + column;
+#endif
       Run<kChunk, OUT> run;
       if (whole) {
         RESULTS(kChunk, run, first, values[e], true, kChunk);

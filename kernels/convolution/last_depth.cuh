@@ -16,6 +16,27 @@
 constexpr long long depth = 1, out_depth = 1, kernel_d = 1, stride_d = 1, pad_d = 0, dilation_d = 1;
 #endif
 
+// With PHASES channels of w are those of y for each of phases_d * phases_h * phases_w places, which
+// lie between those of their neighbours; what is before `cut_..` and from there on behind `y_..` is
+// no part of y.
+#ifdef PHASES
+#ifdef VOLUME
+#define PHASES_PARAMETERS                                                                          \
+  , long long phases_d, long long cut_d, long long y_d, long long phases_h, long long cut_h,       \
+      long long y_h, long long phases_w, long long cut_w, long long y_w
+#define PHASES_ARGUMENTS , phases_d, cut_d, y_d, phases_h, cut_h, y_h, phases_w, cut_w, y_w
+#else
+constexpr long long phases_d = 1, cut_d = 0, y_d = 1;
+#define PHASES_PARAMETERS                                                                          \
+  , long long phases_h, long long cut_h, long long y_h, long long phases_w, long long cut_w,       \
+      long long y_w
+#define PHASES_ARGUMENTS , phases_h, cut_h, y_h, phases_w, cut_w, y_w
+#endif
+#else
+#define PHASES_PARAMETERS
+#define PHASES_ARGUMENTS
+#endif
+
 #ifdef CHANNEL_RANGE
 #define RANGE_PARAMETERS long long pitch, long long first_channel,
 #define RANGE_ARGUMENTS pitch, first_channel,

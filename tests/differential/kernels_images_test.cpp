@@ -139,6 +139,32 @@ TEST_CASE("convolutions of channels last store them second") {
   }
 }
 
+TEST_CASE("convolutions put phases of channels between one another") {
+  const ir::Attribute last = flag("channels_last", true), second = flag("result_second", true);
+  InTurn in_turn;
+  for (bool mma : {true, false}) {
+    auto phases = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
+                      int64_t multiprocessors = 1) {
+      attributes.push_back(last);
+      const std::string direct = x.size() == 5 ? "conv3d_last" : "conv2d_last";
+      convolution(mma ? in_turn.next() : DType::f32, x, w, attributes, mma ? entry : direct.c_str(),
+                  multiprocessors);
+    };
+    phases({2, 5, 6, 32}, {96, 2, 2, 32},
+           {ints("padding", {1, 1}), ints("phases", {2, 2}), ints("cut", {1, 0, 1, 2})},
+           "conv2d_last_128x128");
+    phases({1, 4, 5, 16}, {18, 1, 2, 16}, {ints("phases", {2, 3})}, "conv2d_last_64x32");
+    phases({1, 7, 7, 64}, {72, 3, 3, 64},
+           {ints("padding", {1, 1}), ints("phases", {3, 1}), ints("cut", {2, 0, 0, 1})},
+           "conv2d_last_64x64", 8);
+    phases({2, 5, 4, 32}, {24, 2, 2, 32}, {ints("phases", {2, 2}), ints("cut", {0, 1}), second},
+           "conv2d_last_64x32");
+    phases({1, 2, 3, 4, 16}, {48, 2, 1, 2, 16},
+           {ints("padding", {1, 0, 0}), ints("phases", {2, 1, 3}), ints("cut", {1, 0, 2, 0, 1, 0})},
+           "conv3d_last_128x64");
+  }
+}
+
 TEST_CASE("norms of groups of channels agree with their definition") {
   int64_t turn = 0; // of one multiprocessor or of many
   for (DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f64}) {

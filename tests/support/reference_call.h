@@ -71,6 +71,10 @@ template <class Element> Array looked_up(const Array &table, const Array &ids, E
 
 double binary(Op op, double a, double b);
 
+/// A convolution's result, channels second, whose channels are those of phases: their pixels
+/// between one another, without what is cut off.
+Array spread(const Call &call, const Array &y);
+
 // By the names of ops/table/families.def.
 #define CUGRT_FAMILY(name) std::vector<Array> reference_##name(const Call &call);
 #include "ops/table/families.def"

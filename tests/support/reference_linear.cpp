@@ -357,9 +357,10 @@ static Array from_planes(const Call &call, Array y) {
 }
 
 std::vector<Array> reference_conv2d(const Call &call) {
-  return {from_planes(call, convolve(call, as_planes(call, 0), as_planes(call, 1),
-                                     call.integers("strides"), call.integers("dilation"),
-                                     {padding_of(call, 0, 2), padding_of(call, 1, 2)}))};
+  const Array y =
+      convolve(call, as_planes(call, 0), as_planes(call, 1), call.integers("strides"),
+               call.integers("dilation"), {padding_of(call, 0, 2), padding_of(call, 1, 2)});
+  return {from_planes(call, spread(call, y))};
 }
 
 std::vector<Array> reference_conv1d(const Call &call) {

@@ -93,6 +93,27 @@ static Array turned(const Array &x, const Dims &from) {
   return y;
 }
 
+Array spread(const Call &call, const Array &y) {
+  const Dims phases = call.integers("phases"), cut = call.integers("cut");
+  const size_t axes = phases.size();
+  Dims dims = {y.dims[0], y.dims[1] / product(phases, 0)};
+  for (size_t i = 0; i < axes; ++i)
+    dims.push_back(y.dims[2 + i] * phases[i] - cut[i] - cut[cut.size() == axes ? i : axes + i]);
+  Array out = Array::of(dims);
+  for (size_t i = 0; i < out.values.size(); ++i) {
+    Dims at = coordinates(int64_t(i), dims);
+    int64_t phase = 0;
+    for (size_t d = 0; d < axes; ++d) {
+      at[2 + d] += cut[d];
+      phase = phase * phases[d] + at[2 + d] % phases[d];
+      at[2 + d] /= phases[d];
+    }
+    at[1] += phase * dims[1];
+    out.values[i] = y.values[size_t(index_of(at, y.dims))];
+  }
+  return out;
+}
+
 std::vector<Array> reference_conv3d(const Call &call) {
   if (!call.flag("channels_last"))
     return {convolved(call, call.optional(2), nullptr, nullptr)};
@@ -102,7 +123,8 @@ std::vector<Array> reference_conv3d(const Call &call) {
   operands[0] = &x, operands[1] = &w;
   Call planes = call;
   planes.operands = operands;
-  return {turned(convolved(planes, call.optional(2), nullptr, nullptr), {0, 2, 3, 4, 1})};
+  return {
+      turned(spread(call, convolved(planes, call.optional(2), nullptr, nullptr)), {0, 2, 3, 4, 1})};
 }
 
 std::vector<Array> reference_conv_integer(const Call &call) {

@@ -112,7 +112,10 @@ Status emit_convolution_last(OpEmitter &op) {
   const bool is_volume = op.call().op == ir::Op::conv3d;
   const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels
   const bool is_second = !is_volume && op.flag("result_second"); // of channels of y
-  const size_t out = is_second ? 2 : row;                        // y's dimension of rows
+  const std::vector<int64_t> phases = op.integers("phases"), cut = op.integers("cut");
+  const size_t axes = phases.size();
+  const bool spreads = std::ranges::any_of(phases, [](int64_t n) { return n != 1; }) ||
+                       std::ranges::any_of(cut, [](int64_t n) { return n != 0; });
   const int64_t groups = op.integer("groups");
   ir::ExprPool &exprs = op.exprs();
   const std::optional<int64_t> out_channels = exprs.as_constant(w.dims[0]),
@@ -133,8 +136,18 @@ Status emit_convolution_last(OpEmitter &op) {
   if (in_group && has_sides)
     sizes.products = *in_group * kernel_d * kernel_h * kernel_w;
   sizes.parts = groups;
-  sizes.pixels = is_second ? exprs.mul(y.dims[0], op.count(y, 2)) : op.count(y, 0, last);
-  sizes.small_indices = launch.index_type({op.count(x), op.count(w), op.count(y)});
+  // Places of windows: along each axis y's, or fewer where it has phases of them.
+  std::vector<ir::ExprId> places;
+  sizes.pixels = y.dims[0];
+  for (size_t i = 0; i < axes; ++i) {
+    const size_t at = is_second ? 2 + i : 1 + i;
+    places.push_back(exprs.floordiv(
+        exprs.add(y.dims[at], exprs.constant(cut[i] + cut[cut.size() == axes ? i : axes + i])),
+        exprs.constant(phases[i])));
+    sizes.pixels = exprs.mul(sizes.pixels, places[i]);
+  }
+  sizes.small_indices = launch.index_type(
+      {op.count(x), op.count(w), op.count(y), exprs.mul(sizes.pixels, w.dims[0])});
   const int64_t stride_h = op.integers("strides")[0], dilation_h = op.integers("dilation")[0];
   // Where channels of x are left out: what the places of the others are multiples of.
   const int64_t first_channel = is_volume ? -1 : op.integer("first_channel");
@@ -144,6 +157,8 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.option("-DCHANNEL_RANGE");
   if (is_second)
     launch.option("-DRESULT_SECOND");
+  if (spreads)
+    launch.option("-DPHASES");
   const int64_t channels_each = !is_volume && !is_second && sizes.small_indices &&
                                         is_depthwise(groups, in_group, out_channels)
                                     ? depthwise_run(x.dtype, std::gcd(groups, multiple), kernel_h,
@@ -193,7 +208,7 @@ Status emit_convolution_last(OpEmitter &op) {
   ir::ExprId out_depth = op.constant(1);
   if (is_volume) {
     launch.size("depth", x.dims[1]);
-    out_depth = launch.size("out_depth", y.dims[1]);
+    out_depth = launch.size("out_depth", places[0]);
     launch.size("kernel_d", w.dims[1]);
     window("stride_d", "strides", 0);
     window("pad_d", "padding", 0);
@@ -209,8 +224,8 @@ Status emit_convolution_last(OpEmitter &op) {
   launch.size("height", x.dims[row]);
   launch.size("width", x.dims[row + 1]);
   const ir::ExprId outputs = launch.size("out_channels", w.dims[0]);
-  const ir::ExprId out_height = launch.size("out_height", y.dims[out]);
-  const ir::ExprId out_width = launch.size("out_width", y.dims[out + 1]);
+  const ir::ExprId out_height = launch.size("out_height", places[axes - 2]);
+  const ir::ExprId out_width = launch.size("out_width", places[axes - 1]);
   launch.size("kernel_h", w.dims[row]);
   launch.size("kernel_w", w.dims[row + 1]);
   window("stride_h", "strides", row - 1);
@@ -220,6 +235,12 @@ Status emit_convolution_last(OpEmitter &op) {
   window("dilation_h", "dilation", row - 1);
   window("dilation_w", "dilation", row);
   launch.size("groups", op.constant(groups));
+  for (size_t i = 0; spreads && i < axes; ++i) {
+    const std::string axis = std::array{"_d", "_h", "_w"}[i + 3 - axes];
+    launch.size("phases" + axis, op.constant(phases[i]));
+    launch.size("cut" + axis, op.constant(cut[i]));
+    launch.size("y" + axis, y.dims[is_second ? 2 + i : 1 + i]);
+  }
   if (is_split)
     launch.size("splits", op.constant(forms.front().splits));
 
@@ -234,7 +255,7 @@ Status emit_convolution_last(OpEmitter &op) {
                                  exprs.constant(kDepthwiseThreads)),
                    {kDepthwiseThreads, 1, 1});
   } else if (forms.empty()) {
-    launch.loop_variant(exprs.mul(pixels, outputs));
+    launch.loop_variant(spreads ? op.count(y) : exprs.mul(pixels, outputs));
   }
   launch.emit(op.call().location);
   return {};

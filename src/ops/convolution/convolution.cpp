@@ -19,6 +19,34 @@ Result<ExprId> Inference::windowed(ExprId size, ExprId window, int64_t stride,
   return e.add(e.floordiv(steps, constant(stride)), constant(1));
 }
 
+Status Inference::spread(Dims &out, size_t first, size_t channels) const {
+  const size_t axes = out.size() - 2;
+  CUGRT_ASSIGN(const auto phases, window_list("phases", axes, 1));
+  CUGRT_ASSIGN(const auto cut, paddings(axes, "cut"));
+  CUGRT_ASSIGN(const auto strides, window_list("strides", axes, 1));
+  int64_t count = 1, left = 0;
+  for (size_t i = 0; i < axes; ++i)
+    count *= phases[i], left += cut[i][0] + cut[i][1];
+  if (count == 1 && left == 0)
+    return {};
+  const std::optional<int64_t> outputs = known(out[channels]);
+  if (channels != first + axes || op_integer(op, attributes, "groups") != 1 ||
+      std::ranges::any_of(strides, [](int64_t stride) { return stride != 1; }))
+    return wrong("attributes 'phases' and 'cut' are for channels that are last, one group, and "
+                 "strides of 1");
+  if (!outputs || *outputs % count != 0)
+    return wrong("the weight's output channels do not divide into " + std::to_string(count) +
+                 " phases");
+  out[channels] = constant(*outputs / count);
+  for (size_t i = 0; i < axes; ++i) {
+    out[first + i] = m.exprs.sub(m.exprs.mul(out[first + i], constant(phases[i])),
+                                 constant(cut[i][0] + cut[i][1]));
+    if (known(out[first + i]).value_or(0) < 0)
+      return wrong("attribute 'cut' takes away more than there is");
+  }
+  return {};
+}
+
 Types Inference::convolution(size_t axes, DType result) const {
   CUGRT_TRY(check_rank(0, 2 + axes));
   CUGRT_TRY(check_rank(1, 2 + axes));
@@ -56,6 +84,8 @@ Types Inference::convolution(size_t axes, DType result) const {
     CUGRT_ASSIGN(out[first + i],
                  windowed(x[first + i], w[first + i], strides[i], padding[i], dilation[i]));
   }
+  if (op == Op::conv2d || op == Op::conv3d)
+    CUGRT_TRY(spread(out, first, channels));
   if (op == Op::conv2d && op_bool(op, attributes, "result_second")) {
     if (!last)
       return wrong("attribute 'result_second' is for channels that are last");
@@ -124,10 +154,14 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   if (is_padded(0, channels) &&
       operands_[0].facts.dims[channels].parts != operands_[1].facts.dims[w_contracted].parts)
     return refuse(0, channels, "would mix with others");
-  CUGRT_TRY(grouped ? take(1, w_channels, Fill::any) : carry(1, w_channels, to(channels)));
+  const std::vector<int64_t> phases =
+      op_ == Op::conv2d || op_ == Op::conv3d ? list("phases") : std::vector<int64_t>();
+  const bool spreads = std::ranges::any_of(phases, [](int64_t n) { return n != 1; });
+  CUGRT_TRY(grouped || spreads ? take(1, w_channels, Fill::any)
+                               : carry(1, w_channels, to(channels)));
   std::vector<bool> alone(rank(0));
   for (size_t d = first; is_spanned(d); ++d) {
-    alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer &&
+    alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer && !spreads &&
                all_.exprs.as_constant(operands_[1].dims[d]) == 1;
     if (!alone[d])
       CUGRT_TRY(take(0, d, harmless));
@@ -135,7 +169,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   }
   const bool has_bias = op_ != Op::conv_integer && has(2);
   if (has_bias)
-    CUGRT_TRY(carry(2, 0, to(channels)));
+    CUGRT_TRY(spreads ? take(2, 0, Fill::any) : carry(2, 0, to(channels)));
   else
     CUGRT_TRY(carry(3, 0, to(channels)));
   const bool numbers = operands_[0].is_number() && operands_[1].is_number();

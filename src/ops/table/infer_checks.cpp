@@ -131,19 +131,21 @@ Result<std::vector<int64_t>> Inference::window_list(std::string_view name, size_
   return list;
 }
 
-Result<std::vector<std::array<int64_t, 2>>> Inference::paddings(size_t axes) const {
-  std::vector<int64_t> list = op_integers(op, attributes, "padding");
+Result<std::vector<std::array<int64_t, 2>>> Inference::paddings(size_t axes,
+                                                                std::string_view name) const {
+  std::vector<int64_t> list = op_integers(op, attributes, name);
   if (list.empty() && takes_any_axes(op))
     list.assign(axes, 0);
   const bool sides = list.size() == 2 * axes; // before all of them, then after
   if (!sides)
-    CUGRT_TRY(window_list("padding", axes, 0).take_status());
+    CUGRT_TRY(window_list(name, axes, 0).take_status());
   std::vector<std::array<int64_t, 2>> result;
   for (size_t i = 0; i < axes; ++i) {
     result.push_back({list[i], list[sides ? axes + i : i]});
     for (int64_t value : result.back())
       if (value < 0 || value > kMaxWindow)
-        return wrong("attribute 'padding' has integers from 0 to " + std::to_string(kMaxWindow));
+        return wrong("attribute '" + std::string(name) + "' has integers from 0 to " +
+                     std::to_string(kMaxWindow));
   }
   return result;
 }

@@ -60,8 +60,10 @@ struct Inference {
   Status check_vector(size_t i, ExprId length, std::optional<DType> dtype = {}) const;
   /// A list of `axes` integers, each at least `least`.
   Result<std::vector<int64_t>> window_list(std::string_view name, size_t axes, int64_t least) const;
-  /// Attribute padding: before and after each of `axes` dimensions, the same where one is given.
-  Result<std::vector<std::array<int64_t, 2>>> paddings(size_t axes) const;
+  /// Attribute padding, or another one: before and after each of `axes` dimensions, the same where
+  /// one is given.
+  Result<std::vector<std::array<int64_t, 2>>> paddings(size_t axes,
+                                                       std::string_view name = "padding") const;
   static constexpr int64_t kMaxWindow = 1 << 20;
   Result<size_t> axis_of(int64_t axis, size_t i) const;
   Result<ExprId> broadcast_dim(ExprId a, ExprId b) const;
@@ -70,6 +72,8 @@ struct Inference {
   /// floor((size + padding - dilation (window - 1) - 1) / stride) + 1, with both paddings.
   Result<ExprId> windowed(ExprId size, ExprId window, int64_t stride,
                           const std::array<int64_t, 2> &padding, int64_t dilation) const;
+  /// Makes of a convolution's result over dimensions from `first` on what `phases` and `cut` say.
+  Status spread(Dims &out, size_t first, size_t channels) const;
   /// Of a convolution over `axes` dimensions behind [batch, channels].
   Types convolution(size_t axes, DType result) const;
   /// Operand i, where present, is a zero point of operand `of`: its dtype, one or one for each of

@@ -165,6 +165,14 @@ TEST_CASE("small networks in f16 have at most a launch more than in f32") {
        "  %e = conv2d(%a, %v)\n  %f = mul(%e, %q)\n  %c = concat(%a, %x) {axis = 1}\n"
        "  %h = conv2d(%c, %u)\n  %k = slice(%c) {starts = [0], ends = [16], axes = [1]}\n"
        "  %n = add(%h, %k)\n  %o = conv2d(%n, %w)\n  %p = conv2d(%o, %v)\n  %y = add(%p, %f)"},
+      // Transposed convolutions, with and without phases of columns, and their activations.
+      {"%w: tensor<[16, 32, 4, 4], f32>, %v: tensor<[32, 16, 1, 8], f32>, "
+       "%u: tensor<[16, 3, 3, 3], f32>, %b: tensor<[16], f32>",
+       "2, 3, 18, 64",
+       "%a = conv_transpose(%x, %w) {strides = [2, 2], padding = [1, 1]}\n  %c = relu(%a)\n"
+       "  %d = conv_transpose(%c, %v, %b) {strides = [1, 4], padding = [0, 1]}\n"
+       "  %e = tanh(%d)\n  %f = conv_transpose(%e, %u) {padding = [0, 2, 0, 2]}\n"
+       "  %y = sigmoid(%f)"},
   };
   for (const auto &net : kNets) {
     std::vector<ptrdiff_t> launches;
