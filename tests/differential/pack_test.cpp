@@ -127,7 +127,8 @@ TEST_CASE("a pack runs without a compiler, from its file and from memory") {
 
 TEST_CASE("progress has one total, of all targets") {
   TemporaryFolder folder;
-  // From sm_90 on the edge may be programmatic, for which the cubin's compilation gives PTX as well.
+  // From sm_90 on the edge may be programmatic, for which the cubin's compilation gives PTX as
+  // well.
   const Module module = Module::parse(R"(cugrt 1
 func @main(%x: tensor<[64, 64], f32>) -> (tensor<[64, 64], f32>) {
   %h = softmax(%x)
