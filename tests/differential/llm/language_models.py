@@ -641,6 +641,16 @@ def _(subject):
                 row["nodes"] for row in rows if row["case"] == case)))
         assert all(row["us"] >= 0 and row["bytes"] > 0 for row in rows), rows
     del subject.environment["CUGRT_CUPTI"]
+    # Nodes of the loop's body have names by their ids; without ids the loop is one node, timed by events.
+    for version, by, told in (("13.1", "CUPTI 13.1", True), ("12.6", "events between them", False)):
+        if subject.emulated:
+            subject.environment["CUGRT_EMU_DRIVER_VERSION"] = version
+            done = subject.run("bench", path, "--by", "layer", "--prompt", "3", "--generate", "2", "--loop", "device", "--json")
+            equal((done.returncode, "timed by events, not by CUPTI: CUPTI 12 tells" in done.stderr), (0, not told))
+            rows = json.loads(done.stdout)
+            equal({row["timed_by"] for row in rows}, {by})
+            equal("blk.0" in {row["layer"] for row in rows if row["case"] == "decode"}, told)
+    subject.environment.pop("CUGRT_EMU_DRIVER_VERSION", None)
 
 
 @test("tokenize reads JSON strings and writes JSON lists")
