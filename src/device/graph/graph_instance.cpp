@@ -1,4 +1,5 @@
-// Evaluation and patching of instances; see graph_instance.h. Building stands in graph_build.cpp.
+// Which nodes of an instance a run changes; see graph_instance.h. How a node is set stands in
+// graph_nodes.cpp, how an instance is built in graph_build.cpp.
 #include "device/graph/graph_instance.h"
 
 #include "device/code/loaded_code.h"
