@@ -637,6 +637,7 @@ def _(subject):
         for case in ("prefill of 40", "decode"):
             layers = {row["layer"] for row in rows if by == "layer" and row["case"] == case}
             assert by == "op" or {"token_embd", "blk.0"} <= layers, layers
+            assert sum(".gguf:" in layer for layer in layers) <= 1, layers  # what is before all tensors
             equal(sum(row["nodes"] for row in rows if row["case"] == case), nodes.setdefault(case, sum(
                 row["nodes"] for row in rows if row["case"] == case)))
         assert all(row["us"] >= 0 and row["bytes"] > 0 for row in rows), rows

@@ -85,15 +85,17 @@ size_t find_steps(const nlohmann::json &region, const Json &nodes, std::vector<S
 namespace {
 
 /// visit(line, value, op, operands) of each binding of an op in the module's text: "  %x, %y =
-/// op(...)".
+/// op(...)"; without a value of a launch of a kernel, and without an op where a function begins.
 template <class Visit> void each_op(const cugrt::Module &module, Visit visit) {
   std::istringstream lines(module.print());
   uint32_t number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     const size_t begin = line.find_first_not_of(' '), equals = line.find(" = ");
-    if (line.rfind("func ", 0) == 0) // without a value
+    if (line.rfind("func ", 0) == 0)
       visit(number, std::string(), std::string(), line);
+    if (begin != std::string::npos && line.compare(begin, 7, "launch ") == 0)
+      visit(number, std::string(), "launch", line.substr(begin));
     if (begin == std::string::npos || line[begin] != '%' || equals == std::string::npos)
       continue;
     const size_t op = equals + 3, end = line.find_first_of("( ", op);
@@ -121,7 +123,8 @@ NodeNames names_of(const Model &model) {
   if (model.module())
     each_op(*model.module(), [&](uint32_t line, const std::string &value, const std::string &op,
                                  const std::string &) {
-      names.ops.emplace(value, op);
+      if (!value.empty())
+        names.ops.emplace(value, op);
       if (const auto found = names.places.find(value); found != names.places.end())
         names.places_of_lines[line] = found->second; // also of what passes made of it
     });
@@ -134,8 +137,8 @@ NodeNames names_of_language_model(const cugrt::Module &module, const std::string
   std::string layer; // of the last tensor that the function has named
   each_op(module, [&](uint32_t line, const std::string &value, const std::string &op,
                       const std::string &operands) {
-    const std::string tensor = value.empty() ? "" : tensor_in(operands);
-    if (value.empty()) // a function begins
+    const std::string tensor = op.empty() ? "" : tensor_in(operands);
+    if (op.empty()) // a function begins
       layer.clear();
     else if (!tensor.empty())
       layer = layer_of(tensor);
