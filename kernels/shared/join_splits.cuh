@@ -40,14 +40,19 @@ __device__ __forceinline__ bool join_splits(Sum *parts, unsigned *counters, unsi
   part -= (long long)(own)*kVectors * kThreads;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    Four all = __ldcg(part + v * kThreads);
-#pragma unroll 4
-    for (unsigned s = 1; s < splits; ++s) {
-      const Four more = __ldcg(part + (s * kVectors + v) * kThreads);
-      all.x += more.x, all.y += more.y, all.z += more.z, all.w += more.w;
-    }
+    const Four first = __ldcg(part + v * kThreads);
     Sum(&to)[4] = sum[v / kWide][v % kWide];
-    to[0] = all.x, to[1] = all.y, to[2] = all.z, to[3] = all.w;
+    to[0] = first.x, to[1] = first.y, to[2] = first.z, to[3] = first.w;
+  }
+#pragma unroll 1
+  for (unsigned s = 1; s < splits; ++s) {
+    part += kVectors * kThreads;
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+      const Four more = __ldcg(part + v * kThreads);
+      Sum(&to)[4] = sum[v / kWide][v % kWide];
+      to[0] += more.x, to[1] += more.y, to[2] += more.z, to[3] += more.w;
+    }
   }
   return true;
 }
