@@ -239,14 +239,15 @@ constexpr Case kCases[] = {
     {"volumes transposed", ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 4, 2, 2, 2], f16>",
      "tensor<[2, 4, 4, 8, 18], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
-     "  %y = conv_transpose(%c, %u) {strides = [2, 2, 2]}",
-     "conv_transpose, for the function's result"},
+     "  %d = conv_transpose(%c, %u) {strides = [2, 2, 2]}\n"
+     "  %y = cumsum(%d) {axis = 1}",
+     "cumsum, for the function's result"},
     {"volumes transposed, cut",
      ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 3, 3, 2, 4], f16>, %b: tensor<[3], f16>",
      "tensor<[2, 3, 3, 8, 10], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
      "  %y = conv_transpose(%c, %u, %b) {strides = [2, 2, 1], padding = [1, 0, 1]}",
-     "conv_transpose, for the function's result"},
+     ""},
     {"pools of volumes", ", %v: tensor<[16, 6, 1, 1, 1], f16>", "tensor<[2, 16, 1, 3, 5], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
      "  %b = reshape(%a) {shape = [2, 32, 4, 9]}\n"

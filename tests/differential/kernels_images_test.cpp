@@ -128,9 +128,11 @@ TEST_CASE("convolutions of channels last store them second") {
     auto stored = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
                       int64_t multiprocessors = 1) {
       attributes.insert(attributes.end(), {last, second});
-      convolution(mma ? in_turn.next() : DType::f32, x, w, attributes, mma ? entry : "conv2d_last",
+      const std::string direct = x.size() == 5 ? "conv3d_last" : "conv2d_last";
+      convolution(mma ? in_turn.next() : DType::f32, x, w, attributes, mma ? entry : direct.c_str(),
                   multiprocessors);
     };
+    stored({2, 3, 4, 5, 16}, {24, 2, 1, 3, 16}, {ints("padding", {1, 0, 0})}, "conv3d_last_64x32");
     stored({2, 5, 6, 32}, {130, 3, 3, 32}, {ints("padding", {1, 1})}, "conv2d_last_128x128");
     stored({1, 12, 11, 32}, {72, 1, 1, 32}, {}, "conv2d_last_64x64", 5);
     stored({3, 6, 7, 32}, {42, 3, 3, 16}, {integer("groups", 2)}, "conv2d_last_64x32");
@@ -162,6 +164,8 @@ TEST_CASE("convolutions put phases of channels between one another") {
     phases({1, 2, 3, 4, 16}, {48, 2, 1, 2, 16},
            {ints("padding", {1, 0, 0}), ints("phases", {2, 1, 3}), ints("cut", {1, 0, 2, 0, 1, 0})},
            "conv3d_last_128x64");
+    phases({1, 2, 3, 4, 16}, {24, 1, 1, 2, 16}, {ints("phases", {3, 1, 2}), second},
+           "conv3d_last_64x32");
   }
 }
 

@@ -123,8 +123,8 @@ std::vector<Array> reference_conv3d(const Call &call) {
   operands[0] = &x, operands[1] = &w;
   Call planes = call;
   planes.operands = operands;
-  return {
-      turned(spread(call, convolved(planes, call.optional(2), nullptr, nullptr)), {0, 2, 3, 4, 1})};
+  const Array y = spread(call, convolved(planes, call.optional(2), nullptr, nullptr));
+  return {call.flag("result_second") ? y : turned(y, {0, 2, 3, 4, 1})};
 }
 
 std::vector<Array> reference_conv_integer(const Call &call) {

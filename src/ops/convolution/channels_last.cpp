@@ -111,7 +111,7 @@ Status emit_convolution_last(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
   const bool is_volume = op.call().op == ir::Op::conv3d;
   const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels
-  const bool is_second = !is_volume && op.flag("result_second"); // of channels of y
+  const bool is_second = op.flag("result_second");      // of channels of y
   const std::vector<int64_t> phases = op.integers("phases"), cut = op.integers("cut");
   const size_t axes = phases.size();
   const bool spreads = std::ranges::any_of(phases, [](int64_t n) { return n != 1; }) ||

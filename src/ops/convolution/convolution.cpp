@@ -86,7 +86,7 @@ Types Inference::convolution(size_t axes, DType result) const {
   }
   if (op == Op::conv2d || op == Op::conv3d)
     CUGRT_TRY(spread(out, first, channels));
-  if (op == Op::conv2d && op_bool(op, attributes, "result_second")) {
+  if ((op == Op::conv2d || op == Op::conv3d) && op_bool(op, attributes, "result_second")) {
     if (!last)
       return wrong("attribute 'result_second' is for channels that are last");
     std::rotate(out.begin() + 1, out.end() - 1, out.end());
@@ -145,7 +145,8 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   const bool last =
       (op_ == Op::conv2d || op_ == Op::conv3d || op_ == Op::conv_integer) && flag("channels_last");
   const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
-  const bool second = op_ == Op::conv2d && flag("result_second");       // of the result's channels
+  const bool second =
+      (op_ == Op::conv2d || op_ == Op::conv3d) && flag("result_second"); // of the result's channels
   auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
   auto to = [&](size_t d) { return !second || d == 0 ? d : d == channels ? 1 : d + 1; };
   CUGRT_TRY(carry(0, 0, 0));

@@ -102,14 +102,14 @@ protected:
           make(Op::concat, std::vector<Operand>(size_t(phases), mapped(given[2])), {})));
     std::vector<ir::Attribute> attributes = {
         {"padding", around}, {"channels_last", true}, {"phases", stride}, {"cut", cut}};
-    if (rank == kImageRank && second_[result] && !is_pixel(result)) {
+    const Op convolution = axes == 3 ? Op::conv3d : Op::conv2d;
+    if (rank > kSignalRank && second_[result] && !is_pixel(result)) {
       attributes.push_back({"result_second", true});
-      map(result, make(Op::conv2d, operands, attributes));
+      map(result, make(convolution, operands, attributes));
     } else {
       const ir::Type type = type_of(result);
-      last_[result.index] =
-          reshaped(make(axes == 3 ? Op::conv3d : Op::conv2d, operands, attributes),
-                   dims_last(type.dims), type.dtype, name, binding.location);
+      last_[result.index] = reshaped(make(convolution, operands, attributes), dims_last(type.dims),
+                                     type.dtype, name, binding.location);
       is_only_last_[result.index] = true;
       map(result, last_[result.index]);
     }

@@ -266,7 +266,7 @@ private:
     if (range)
       attributes.push_back({"first_channel", range->first});
     const ValueId y = binding.result();
-    const bool is_second = ir::op_of(binding) == Op::conv2d && second_[y] && !is_pixel(y);
+    const bool is_second = rank_of(y) > kSignalRank && second_[y] && !is_pixel(y);
     if (is_second)
       attributes.push_back({"result_second", true});
     // Zeros behind the channels that a convolution behind it wants cost less than to copy it.

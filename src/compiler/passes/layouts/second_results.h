@@ -43,11 +43,11 @@ private:
   static bool is_convolution(const ir::Function &function, const ir::Binding &binding) {
     const ir::Op op = ir::op_of(binding);
     const auto attributes = function.attributes_of(binding);
-    if (op == ir::Op::conv_transpose) { // of images, if strides say of what
-      const size_t axes = ir::op_integers(op, attributes, "strides").size();
-      return (axes == 0 || axes == 2) && ir::op_integer(op, attributes, "groups") == 1;
-    }
-    return op == ir::Op::conv2d && ir::op_integer(op, attributes, "groups") == 1;
+    if (op == ir::Op::conv_transpose && // of images or volumes, if strides say of what
+        ir::op_integers(op, attributes, "strides").size() == 1)
+      return false;
+    return (op == ir::Op::conv2d || op == ir::Op::conv3d || op == ir::Op::conv_transpose) &&
+           ir::op_integer(op, attributes, "groups") == 1;
   }
   bool all_can_be(const ir::Function &function, const ir::Binding &binding) const {
     return std::ranges::all_of(function.operands_of(binding), [&](const ir::Operand &operand) {
