@@ -199,6 +199,13 @@ STREAM(8)
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
 
+#ifdef LARGE_STAGES
+extern "C" __global__ void __launch_bounds__(256, 1) matmul_mma_large(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_tiles<4, 2, 4, 8, 2 * kMmaDepth, false, LARGE_STAGES *(48 << 10)>(ARGUMENTS);
+}
+#endif
+
 #ifndef WITHOUT_MMA
 extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
   BEGIN_EARLY();

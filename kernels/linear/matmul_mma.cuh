@@ -23,7 +23,7 @@
 
 // Of stages in shared memory, without asking for more. Blocks of 64 x 64 have 16 KiB a stage, and a
 // fourth one with SMALL_STAGES 4, in dynamic shared memory.
-constexpr int kStagedBytes = 48 << 10, kMostStages = 4;
+constexpr int kStagedBytes = 48 << 10, kMostStages = 4, kRowsOfTiles = 8;
 #ifndef SMALL_STAGES
 #define SMALL_STAGES 3
 #endif
@@ -57,7 +57,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
                 kStages = kFit < kMostStages ? kFit : kMostStages;
   constexpr int kResultWidth = kColumns + kChunk; // in shared memory, off a single bank
   // Rows of the result that are there at a time.
-  constexpr int kPass = kRows * kResultWidth * int(sizeof(T)) > kStagedBytes ? kRows / 2 : kRows;
+  constexpr int kPass = kRows * kResultWidth * int(sizeof(T)) > kRoom ? kRows / 2 : kRows;
   static_assert(kPass % (kHigh * 16) == 0 || kPass == kRows, "a warp's rows are of one pass");
   constexpr int kShared =
       kStages * M::kStage > kPass * kResultWidth ? kStages * M::kStage : kPass * kResultWidth;
@@ -75,7 +75,8 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
   const unsigned block = blockIdx.x;
   const int first_step = 0, steps = all_steps;
 #endif
-  const Tile tile = tile_of_block(block, m, n, kRows, kColumns);
+  constexpr int kTall = kRows > 128 ? kRowsOfTiles : 1;
+  const Tile tile = tile_of_block<kTall>(block, m, n, kRows, kColumns);
   MOVE_TO_BATCH(tile.batch);
   const long long height_of_c = kColumnsOfC ? n : k, width_of_c = kColumnsOfC ? k : n;
 

@@ -49,11 +49,20 @@ struct Tile {
 #define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
 
 // Tiles are numbered in 32 bits, as blocks are: divisions of 64 bits are calls, which cost
-// registers.
+// registers. They are numbered along rows, or with kTall rows of tiles at once, down first, so that
+// neighbours read the same of both operands.
+template <int kTall = 1>
 __device__ __forceinline__ Tile tile_of_block(unsigned block, long long m, long long n, int rows,
                                               int columns) {
   const unsigned across = unsigned((n + columns - 1) / columns);
-  const unsigned down = unsigned((m + rows - 1) / rows), tile = block / across;
+  const unsigned down = unsigned((m + rows - 1) / rows);
+  if constexpr (kTall > 1) {
+    const unsigned image = block / (across * down), tile = block % (across * down);
+    const unsigned first = tile / (across * kTall) * kTall, place = tile % (across * kTall);
+    const unsigned tall = down - first < kTall ? down - first : kTall;
+    return {image, (long long)(first + place % tall) * rows, (long long)(place / tall) * columns};
+  }
+  const unsigned tile = block / across;
   return {tile / down, (long long)(tile % down) * rows, (long long)(block % across) * columns};
 }
 __device__ __forceinline__ Tile tile_of_block(long long m, long long n, int rows, int columns) {

@@ -689,6 +689,9 @@ TEST_CASE("each variant of matmul in f16 is taken where its rule says") {
   CHECK(entry(513, 512) == "matmul_mma_small");
   CHECK(entry(1024, 1024) == "matmul_mma_small"); // 64 tiles of 128 x 128
   CHECK(entry(1025, 1024) == "matmul_mma");
+  CHECK(entry(1025, 2048) == "matmul_mma_large"); // 80 tiles of 256 x 128, 9 rows of smaller ones
+  CHECK(entry(640, 4096) == "matmul_mma");        // 3 rows of large tiles, a sixth of them empty
+  CHECK(entry(1025, 2044) == "matmul_mma");       // rows of no multiple of 16 bytes
   CHECK(entry(4, 100, "tiled") == "matmul_tiled");
   std::mt19937 random(1);
   OpTest floats{.op = Op::matmul, .operands = {{{5, 8}}, {{8, 8}}}};

@@ -124,6 +124,7 @@ enum class Where {
   these_rows,        // as many as the tile's; c transposed, without rings
   stream_rows,       // those that have rings, at most the tile's; c transposed
   few_tiles,         // at most one tile of 64 x 64 a multiprocessor
+  tensor_core_large, // as tensor_core, copied by 16 bytes, where few rows of tiles are empty
   tensor_core,       // f16, bf16 and tf32, with more than one of its tiles a multiprocessor
   tensor_core_small, // likewise
   tensor_core_least,
@@ -132,6 +133,8 @@ enum class Where {
 };
 
 constexpr int64_t kFewTilesEach = 1; // a multiprocessor
+// Large tiles take nine rows of smaller ones at most where these take eight.
+constexpr int64_t kMostTaken = 9, kLeastNeeded = 8;
 
 struct Variant {
   std::string_view name; // as in option codegen.matmul
@@ -153,6 +156,7 @@ constexpr Variant kVariants[] = {
     {"gemv_6", Where::these_rows, 6, 8, {32, 4, 1}},
     {"gemv_7", Where::these_rows, 7, 8, {32, 4, 1}},
     {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
+    {"mma_large", Where::tensor_core_large, 256, 128, {32, 8, 1}},
     {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
     {"mma_least", Where::tensor_core_least, 32, 64, {32, 4, 1}},
@@ -172,8 +176,8 @@ bool takes_layout(const Variant &v, bool transposed) {
 
 /// Tiles of matmul_mma.cuh.
 bool is_tensor_core_tile(const Variant &v) {
-  return v.where == Where::tensor_core || v.where == Where::tensor_core_small ||
-         v.where == Where::tensor_core_least;
+  return v.where == Where::tensor_core_large || v.where == Where::tensor_core ||
+         v.where == Where::tensor_core_small || v.where == Where::tensor_core_least;
 }
 
 /// `tf32`: whether factors of f32 may be rounded to tf32.
@@ -203,6 +207,14 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
     return at_most(exprs, p.rows, v.height);
   case Where::few_tiles:
     return at_most(exprs, tile_count(exprs, p, 64, 64), few_tiles);
+  case Where::tensor_core_large:
+    return exprs.mul(
+        exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
+                   tile_count(exprs, p, v.height, v.width)),
+        exprs.make(
+            ir::ExprKind::le,
+            exprs.mul(tile_count(exprs, p, v.height, v.width), exprs.constant(2 * kLeastNeeded)),
+            exprs.mul(tile_count(exprs, p, v.height / 2, v.width), exprs.constant(kMostTaken))));
   case Where::tensor_core:
   case Where::tensor_core_small:
   case Where::many_tiles:
@@ -215,21 +227,28 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
   return {};
 }
 
+/// Stages of a large tile, 48 KiB each in dynamic shared memory. Two are too few.
+int64_t large_stages(const Target &target) {
+  return std::min<int64_t>(4, (shared_bytes_of_multiprocessor(target) - (1 << 10)) / (48 << 10));
+}
+
 /// The variants that some values of the function's symbols take, in order; the last one is taken
 /// wherever those before it are not. Or the one that the option names, where it takes the dtype.
 std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p, ir::DType dtype,
-                                                bool transposed) {
+                                                bool transposed, int64_t copied) {
   ir::ExprPool &exprs = op.exprs();
   const KernelChoice &choice = op.table().choice();
   const bool tf32 = computes_in_tf32(dtype, choice);
   const bool narrow = has_tensor_cores(dtype, choice.target), tensor_cores = narrow || tf32;
   const bool rings = has_rings(dtype, choice.target);
+  const bool large = tensor_cores && large_stages(choice.target) > 2;
   // Of the forms for transposed operands, those of the most rows take any number, in strips.
   const std::string wanted = choice.matmul != "gemv" || !transposed ? choice.matmul
                              : rings                                ? "stream_8"
                                                                     : "gemv_8";
   for (const Variant &v : kVariants)
-    if (v.name == wanted && takes_dtype(v, dtype, choice.tf32))
+    if (v.name == wanted && takes_dtype(v, dtype, choice.tf32) &&
+        (v.where != Where::tensor_core_large || large))
       return {&v};
   const ir::SymbolDomain bounds = op.builder().function().symbol_domain(exprs);
   std::vector<const Variant *> variants;
@@ -237,7 +256,8 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
     if ((is_tensor_core_tile(v) && !tensor_cores) || !takes_dtype(v, dtype, tf32) ||
         !takes_layout(v, transposed))
       continue;
-    if (v.where == (rings ? Where::these_rows : Where::stream_rows))
+    if (v.where == (rings ? Where::these_rows : Where::stream_rows) ||
+        (v.where == Where::tensor_core_large && !(large && copied == 16)))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -277,9 +297,13 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
     }
     const bool named = v->where != Where::rest; // that one's entry is the declaration's
     const ir::ExprId tiles = tile_count(exprs, p, v->height, v->width);
+    const bool is_large = v->where == Where::tensor_core_large;
+    const int64_t stages = large_stages(target);
+    if (is_large)
+      launch.option("-DLARGE_STAGES=" + std::to_string(stages));
     launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
                    splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads,
-                   shared_bytes);
+                   is_large ? stages * (48 << 10) : shared_bytes);
   }
 }
 
@@ -295,8 +319,9 @@ int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const
   ir::ExprPool &exprs = op.exprs();
   const auto tiles = exprs.as_constant(tile_count(exprs, p, v.height, v.width));
   const auto depth = exprs.as_constant(k);
-  if (variants.size() > 1 || !is_tensor_core_tile(v) || v.where == Where::tensor_core || !tiles ||
-      *tiles < 1 || !depth || op.builder().in_nested_block())
+  if (variants.size() > 1 || !is_tensor_core_tile(v) || v.where == Where::tensor_core ||
+      v.where == Where::tensor_core_large || !tiles || *tiles < 1 || !depth ||
+      op.builder().in_nested_block())
     return 1;
   const int64_t step = kSplitBytes / ir::info(dtype).bytes_per_block;
   const int64_t places = kPlacesEach * op.table().choice().target.multiprocessors;
@@ -333,13 +358,13 @@ int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n)
   return bytes;
 }
 
-/// What no launch takes is not compiled: of f16 that is most of the code. Rings are compiled where
-/// their slots are told.
+/// What no launch takes is not compiled: of f16 that is most of the code. Rings and large tiles are
+/// compiled where their slots and stages are told.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
                       ir::DType dtype, bool tf32, bool transposed) {
   for (const Variant &v : kVariants) {
     if (!takes_dtype(v, dtype, tf32) || !takes_layout(v, transposed) ||
-        v.where == Where::stream_rows ||
+        v.where == Where::stream_rows || v.where == Where::tensor_core_large ||
         std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
@@ -373,13 +398,13 @@ struct Factors {
 Status emit_product(OpEmitter &op, Factors factors) {
   const ir::DType dtype = op.operand_type(0).dtype;
   const Product product{factors.m, factors.n, factors.batch_count};
+  const int64_t copied = copied_bytes(op, dtype, factors.k, factors.n);
   const std::vector<const Variant *> variants =
-      reachable_variants(op, product, dtype, factors.transposed);
+      reachable_variants(op, product, dtype, factors.transposed, copied);
   const bool on_tensor_cores = std::any_of(
       variants.begin(), variants.end(), [](const Variant *v) { return is_tensor_core_tile(*v); });
   const bool tf32 = on_tensor_cores && dtype == ir::DType::f32;
   const int64_t splits = splits_of(op, variants, product, factors.k, dtype);
-  const int64_t copied = copied_bytes(op, dtype, factors.k, factors.n);
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
   if (op.has_operand(2)) {
     launch.option("-DHAS_BIAS");

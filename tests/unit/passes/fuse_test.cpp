@@ -610,8 +610,8 @@ TEST_CASE(
   CHECK(product("8192", "f16", "").entries == Names{"matmul_mma_small"});
   CHECK(product("16384", "f16", "").entries == Names{"matmul_mma"});
   CHECK(product("n", "f16", "4096").entries == Names{"matmul_gemv", "matmul_mma_least"});
-  CHECK(product("n", "f16", "").entries ==
-        Names{"matmul_gemv", "matmul_mma", "matmul_mma_small", "matmul_mma_least"});
+  CHECK(product("n", "f16", "").entries == Names{"matmul_gemv", "matmul_mma_large", "matmul_mma",
+                                                 "matmul_mma_small", "matmul_mma_least"});
   CHECK(product("n", "f16", "").left_out == Names{"TILED", "REGISTER_LARGE", "REGISTER"});
   CHECK(product("n", "f32", "").left_out.empty());
   CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's
