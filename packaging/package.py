@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes packages of installations of cugrt, one a machine.
 
-  package.py --root TREE --work FOLDER --wheel-work FOLDER OUT MACHINE=STAGE...
+  package.py --root TREE --work FOLDER --wheel-work FOLDER OUT MACHINE=STAGE... --python PYTHON...
 
 MACHINE is x86_64 or aarch64, STAGE a folder with an installation below usr/. OUT gets of each machine Debian packages
-and a tarball of the installation, whose CMake and pkg-config files work wherever it lies; of aarch64 the wheel, made of
-that of x86-64, which is in OUT already; and the source as git has it. --wheel-work is the folder that wheel.py worked
-in: its programs are used.
+and a tarball of the installation, whose CMake and pkg-config files work wherever it lies; of aarch64 the wheels, made
+of those of x86-64, which wheel.py has put into OUT for each PYTHON; and the source as git has it. --wheel-work is the
+folder that wheel.py worked in: its programs are used.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -82,10 +81,15 @@ PYTHON = {
 }
 
 
-def python_versions(wheel):
-    """The versions of Debian's python3 that load the wheel's native module: those of its tag alone."""
-    minor = int(os.path.basename(wheel).split("-")[2].removeprefix("cp3"))
-    return f"python3 (>= 3.{minor}), python3 (<< 3.{minor + 1})"
+def python_versions(wheels):
+    """The versions of Debian's python3 that load a native module of the wheels; those of abi3 serve later ones, too."""
+    minors = {int(os.path.basename(wheel).split("-")[2].removeprefix("cp3")) for wheel in wheels}
+    least, most = min(minors), max(minors)
+    parts = [f"python3 (>= 3.{least})"]
+    parts += [f"python3 (<< 3.{gap}) | python3 (>= 3.{gap + 1})" for gap in range(least, most) if gap not in minors]
+    if not any("-abi3-" in wheel for wheel in wheels):
+        parts.append(f"python3 (<< 3.{most + 1})")
+    return ", ".join(parts)
 
 
 def run(*command, **options):
@@ -249,17 +253,21 @@ class Maker:
                 f"{package}: package-name-doesnt-match-sonames\n{package}: shared-library-lacks-version\n",
             )
 
-    def python_debian(self, machine, wheel):
+    def python_debian(self, machine, wheels):
+        """The wheels over each other: they differ in the native module alone, whose name says which Python loads it."""
         tree = self.fresh(f"python3-cugrt-{machine}")
         packages = os.path.join(tree, "usr", "lib", "python3", "dist-packages")
         os.makedirs(packages)
-        run(sys.executable, "-m", "zipfile", "-e", wheel, packages)
+        for wheel in wheels:
+            run(sys.executable, "-m", "zipfile", "-e", wheel, packages)
+        (record,) = glob.glob(os.path.join(packages, "cugrt-*.dist-info", "RECORD"))
+        os.remove(record)  # one wheel's; dpkg knows the package's files
         for base, _, names in os.walk(packages):
             for name in names:
                 runs = os.path.basename(base) in ("bin", "libexec") or name == "cugrt-compile"
                 os.chmod(os.path.join(base, name), 0o755 if runs else 0o644)
         self.documents(tree, "python3-cugrt")
-        about = {**PYTHON, "depends": PYTHON["depends"].replace("PYTHON", python_versions(wheel))}
+        about = {**PYTHON, "depends": PYTHON["depends"].replace("PYTHON", python_versions(wheels))}
         self.control(tree, "python3-cugrt", machine, about)
         self.build_deb(tree, "python3-cugrt", machine)
 
@@ -305,7 +313,7 @@ class Maker:
             "HEAD",
         )
 
-    # --- The wheel of aarch64 -------------------------------------------------------------------
+    # --- The wheels of aarch64 ------------------------------------------------------------------
 
     def aarch64_wheel(self, stage, wheel, programs):
         """That of this machine, with the other's libraries and programs, and the extension compiled for it."""
@@ -337,15 +345,17 @@ class Maker:
 
     def compile_native(self, stage, programs, lib, to, limited):
         """As src/fronts/python/meson.build does for this machine."""
-        include = self.fresh(
-            "python-include"
-        )  # Python's own, with the facts of a 64-bit little-endian Linux beside them
-        shutil.copytree(sysconfig.get_path("include"), include, dirs_exist_ok=True)
-        shutil.copy(sysconfig.get_config_h_filename(), os.path.join(include, "pyconfig.h"))
-        bound = run(os.path.join(programs, "python"), "-c", "import nanobind; print(nanobind.source_dir())").strip()
+        asked = "import nanobind, sysconfig as s"
+        asked += "; print(nanobind.source_dir(), s.get_path('include'), s.get_config_h_filename(), sep='\\n')"
+        bound, headers, config = run(os.path.join(programs, "python"), "-c", asked).splitlines()
         bound = os.path.dirname(bound)
+        # Python's own, with the facts of a 64-bit little-endian Linux beside them.
+        include = self.fresh("python-include")
+        shutil.copytree(headers, include, dirs_exist_ok=True)
+        shutil.copy(config, os.path.join(include, "pyconfig.h"))
         usr = os.path.join(stage, "usr")
         compiler = [
+            "ccache",
             "aarch64-linux-gnu-g++",
             "-std=c++20",
             "-fPIC",
@@ -402,23 +412,27 @@ def main():
     parser.add_argument("--wheel-work", required=True)
     parser.add_argument("out")
     parser.add_argument("stages", nargs="+", metavar="MACHINE=STAGE")
+    parser.add_argument("--python", nargs="+", required=True)
     options = parser.parse_args()
     maker = Maker(os.path.abspath(options.root), os.path.abspath(options.work), os.path.abspath(options.out))
     os.makedirs(maker.out, exist_ok=True)
     os.makedirs(maker.work, exist_ok=True)
     stages = dict(one.split("=", 1) for one in options.stages)
-    wheels = sorted(glob.glob(os.path.join(maker.out, f"cugrt-{maker.version}-*x86_64.whl")))
-    if not wheels:
-        sys.exit(f"{maker.out} has no wheel of x86-64: ./dev wheel makes it")
-    python = "%d.%d" % sys.version_info[:2]
-    programs = os.path.join(os.path.realpath(options.wheel_work), f"venv-{python}", "bin")
-    wheel_of = {"x86_64": wheels[-1]}
+    programs_of = {}  # of each wheel of x86-64, those of the Python that made it
+    for python in options.python:
+        minor = int(run(python, "-c", "import sys; print(sys.version_info[1])"))
+        tag = f"cp3{minor}-cp3{minor}" if minor < 12 else "cp312-abi3"
+        wheels = sorted(glob.glob(os.path.join(maker.out, f"cugrt-{maker.version}-{tag}-*x86_64.whl")))
+        if not wheels:
+            sys.exit(f"{maker.out} has no wheel of x86-64 for {python}: ./dev wheel makes it")
+        programs_of[wheels[-1]] = os.path.join(os.path.realpath(options.wheel_work), f"venv-3.{minor}", "bin")
+    wheels_of = {"x86_64": list(programs_of)}
     if "aarch64" in stages:
-        wheel_of["aarch64"] = maker.aarch64_wheel(stages["aarch64"], wheels[-1], programs)
+        wheels_of["aarch64"] = [maker.aarch64_wheel(stages["aarch64"], *one) for one in programs_of.items()]
     for machine, stage in stages.items():
         maker.debian(machine, stage)
         maker.tarball(machine, stage)
-        maker.python_debian(machine, wheel_of[machine])
+        maker.python_debian(machine, wheels_of[machine])
     maker.source()
     for name in sorted(os.listdir(maker.out)):
         print(os.path.join(maker.out, name))

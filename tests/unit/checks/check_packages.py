@@ -27,9 +27,14 @@ def run(*command, **environment):
 
 
 def check_python():
-    """A native module is for one version of Python; Debian 13's, 3.13, is told so by apt."""
-    wheel = "out/cugrt-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl"
-    assert package.python_versions(wheel) == "python3 (>= 3.11), python3 (<< 3.12)"
+    """A native module is for one version of Python, or for 3.12 and every later one; apt is told which there are."""
+    for tags, versions in {
+        ("cp311-cp311",): "python3 (>= 3.11), python3 (<< 3.12)",
+        ("cp311-cp311", "cp312-abi3"): "python3 (>= 3.11)",
+        ("cp312-abi3", "cp310-cp310"): "python3 (>= 3.10), python3 (<< 3.11) | python3 (>= 3.12)",
+    }.items():
+        wheels = [f"out/cugrt-0.1.0-{tag}-manylinux_2_35_x86_64.whl" for tag in tags]
+        assert package.python_versions(wheels) == versions, tags
 
 
 def check_debian(out, work):
