@@ -159,6 +159,8 @@ std::vector<ConvolutionForm> choose_last_forms(OpEmitter &op, const ConvolutionS
                            : kMostPixelsOfRun * run;
   while (wanted.back().pixels > std::max(most, wanted.front().pixels))
     wanted.pop_back();
+  if (run * ir::info(dtype).bytes_per_block < 16 && wanted.back().channels == 128)
+    wanted.pop_back(); // spills
   return by_occupancy(op, sizes, wanted);
 }
 
