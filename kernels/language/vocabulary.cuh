@@ -13,8 +13,10 @@ constexpr int kThreads = 1024, kAhead = 2;
 // so seldom that less code is worth more.
 #ifdef IS_SELDOM
 constexpr bool kInTurn = true;
+#define OF_FEW __forceinline__
 #else
 constexpr bool kInTurn = false;
+#define OF_FEW __noinline__ // once in the code
 #endif
 
 // How often a token counts as given beside what `counts` has: where a kernel is compiled with
@@ -71,8 +73,8 @@ __device__ __forceinline__ Long key_of(float logit, int token) {
 
 __device__ __forceinline__ int token_of(Long key) { return int(0xffffffffu - Word(key)); }
 
-// Of a token that the sequence has, which few are: the division is once in the code.
-__device__ __noinline__ float penalty(float logit, int count, float repetition, float frequency) {
+// Of a token that the sequence has, which few are.
+__device__ OF_FEW float penalty(float logit, int count, float repetition, float frequency) {
   logit = logit > 0.0f ? logit / repetition : logit * repetition;
   return logit - frequency * float(count & (kInPrompt - 1));
 }

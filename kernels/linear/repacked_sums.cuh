@@ -79,6 +79,11 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
     Right right[kRows];
     read_right_of(i, right);
     block_products<kFormat, i, kRows>(lows, highs, right, products);
+#if __CUDA_ARCH__ >= 1200 // else all blocks' numbers are read before, and spill
+#pragma unroll
+    for (int e = 0; e < 2 * kRows; ++e)
+      asm volatile("" : "+f"(products[0][e])::"memory");
+#endif
     if constexpr (kAsks && !kIsWhole)
       sums_of_x<kFormat>(right, xs);
 #pragma unroll
