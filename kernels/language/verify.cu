@@ -22,7 +22,8 @@
 // Compiled with -fmad=false.
 
 #define WITH_DRAFTS
-#if __CUDA_ARCH__ >= 1200 // there the other code spills
+#if __CUDA_ARCH__ >= 1200 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1305
+// The other code spills there.
 #define IS_SELDOM
 #endif
 #include "language/draw.cuh"

@@ -185,6 +185,8 @@ int64_t shared_bytes_of_tiles(const TileForm &form, const TiledProduct &product)
 bool tiles_any_size(const TiledProduct &product) {
   return product.x == ir::DType::f16 && product.w != ir::DType::q2_k &&
          product.w != ir::DType::q5_k && product.w != ir::DType::q5_1 &&
+         !(product.w == ir::DType::q4_1 &&
+           shared_bytes_of_multiprocessor(product.target) < 160 << 10) &&
          !(product.w == ir::DType::q4_0 && has_half_unit(product.w, product.k));
 }
 
