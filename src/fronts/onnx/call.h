@@ -172,6 +172,9 @@ struct Activation {
 const Activation *find_activation(std::string_view name);
 V activated(Call &c, const Activation &activation, V x);
 
+/// An input of positions in a tensor, as i32 or i64.
+V positions(Call &c, size_t i);
+
 /// The tensor of a value that is to be one, of the dtype that it is held as.
 V wide(Call &c, Entry &entry);
 

@@ -3,12 +3,12 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 V positions(Call &c, size_t i) {
   V ids = c.value(i);
   return c.dtype(ids) == DType::i32 ? ids : c.cast(ids, DType::i64);
 }
+
+namespace {
 
 void gather(Call &c) {
   V x = c.value(0), ids = positions(c, 1);

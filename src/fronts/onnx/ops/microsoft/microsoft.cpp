@@ -248,7 +248,7 @@ void matmul_n_bits(Call &c) {
 /// with a scale and a zero point each. In bytes the numbers are packed along the last axis.
 void gather_blocks(Call &c) {
   const int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
-  V x = c.value(0), ids = c.value(1), scales = c.value(2), zero = c.value(3);
+  V x = c.value(0), ids = positions(c, 1), scales = c.value(2), zero = c.value(3);
   if (c.failed() || block < 1 || block > INT32_MAX || is_real(c.dtype(x)))
     return c.unsupported("blocks of " + std::to_string(block) + ", or numbers that are floats");
   const bool packed = c.dtype(x) == DType::u8 && c.entry(0)->narrow == Narrow::none;
@@ -259,8 +259,6 @@ void gather_blocks(Call &c) {
   if (packed && ((bits != 2 && bits != 4 && bits != 8) || from != 0 || along_axis + 1 != rank ||
                  from == along_axis))
     return c.unsupported("a table of bytes that is not gathered by rows, in blocks within them");
-  if (c.dtype(ids) != DType::i32)
-    ids = c.cast(ids, DType::i64);
   auto part = [&](V table) { return table.valid() ? c.gather(table, ids, from) : table; };
   auto spread_bits = [&](V bytes, E n) { // along the last axis
     Dims dims = c.dims(bytes);
