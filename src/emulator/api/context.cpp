@@ -278,9 +278,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return call([&](Driver &driver) -> CUresult {
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
+  return device_call(device, [&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
     return release_primary(driver, lock);
   });
@@ -291,9 +289,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  return call([&](Driver &driver) -> CUresult {
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
+  return device_call(device, [&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
     // "Resetting the primary context does not release it": the handle stays alive.
     if (Ref<Context> context = driver.primary)
@@ -308,9 +304,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
+  return device_call(device, [&](Driver &driver) -> CUresult {
     CUGRT_EMU_TRY(check_flags(flags));
     Lock lock(driver.mutex);
     driver.primary_flags = flags;
@@ -325,9 +319,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
-  return call([&](Driver &driver) -> CUresult {
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
+  return device_call(device, [&](Driver &driver) -> CUresult {
     if (!flags || !active)
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
@@ -378,8 +370,7 @@ CUresult CUDAAPI cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsig
 }
 
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     Ref<Context> context = driver.contexts.find(handle);
     // The primary context is released, not destroyed.
     if (!context || context->primary)
@@ -406,8 +397,7 @@ CUresult CUDAAPI cuCtxAttach(CUcontext *out, unsigned int flags) {
 }
 
 CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     Ref<Context> context = driver.contexts.find(handle);
     // "The context must be a handle that was passed back by cuCtxCreate() or cuCtxAttach(), and
     // must be current to the calling thread."

@@ -78,16 +78,14 @@ using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, current_context, driver);
     return synchronize(driver, context, lock);
   });
 }
 
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
     CUGRT_EMU_TRY(driver.scheduler->poison());
     return synchronize(driver, context, lock);
@@ -95,12 +93,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
 }
 
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
-  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
-    if (!device)
-      return CUDA_ERROR_INVALID_VALUE;
-    *device = 0;
-    return CUDA_SUCCESS;
-  });
+  return context_call([&](Driver &, const Ref<Context> &) { return give(device, 0); });
 }
 
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
@@ -133,12 +126,8 @@ CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *id) {
 }
 
 CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
-  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
-    if (!flags)
-      return CUDA_ERROR_INVALID_VALUE;
-    *flags = context->flags;
-    return CUDA_SUCCESS;
-  });
+  return context_call(
+      [&](Driver &, const Ref<Context> &context) { return give(flags, context->flags); });
 }
 
 CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
@@ -157,8 +146,7 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
 }
 
 CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, current_context_any, driver);
     if (!find_limit(limit))
       return CUDA_ERROR_INVALID_VALUE;
@@ -211,12 +199,8 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *config) {
-  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
-    if (!config)
-      return CUDA_ERROR_INVALID_VALUE;
-    *config = context->cache_config;
-    return CUDA_SUCCESS;
-  });
+  return context_call(
+      [&](Driver &, const Ref<Context> &context) { return give(config, context->cache_config); });
 }
 
 CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
@@ -230,11 +214,8 @@ CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
 
 // "On devices with fixed shared memory bank size": all since compute capability 5.0.
 CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *config) {
-  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
-    if (!config)
-      return CUDA_ERROR_INVALID_VALUE;
-    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-    return CUDA_SUCCESS;
+  return context_call([&](Driver &, const Ref<Context> &) {
+    return give(config, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
   });
 }
 

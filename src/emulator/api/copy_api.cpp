@@ -128,8 +128,7 @@ constexpr CUstream kLegacy = nullptr;
 
 CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, unsigned element,
               size_t width, size_t height, bool is_synchronous = false) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     FillWork work{
         {to, pitch, value, element, width, height}, stream->context, green_of(driver, *stream)};

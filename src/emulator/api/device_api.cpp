@@ -47,12 +47,6 @@ CUuuid device_uuid(const DeviceProfile &p) {
 
 namespace {
 
-template <class Body> CUresult device_call(CUdevice device, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    return device == 0 ? body(driver) : CUDA_ERROR_INVALID_DEVICE;
-  });
-}
-
 CUresult copy_text(const std::string &text, char *out, int bytes) {
   if (!out || bytes <= 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -89,12 +83,7 @@ CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
 }
 
 CUresult CUDAAPI cuDeviceGetCount(int *count) {
-  return call([&](Driver &) -> CUresult {
-    if (!count)
-      return CUDA_ERROR_INVALID_VALUE;
-    *count = 1;
-    return CUDA_SUCCESS;
-  });
+  return call([&](Driver &) { return give(count, 1); });
 }
 
 CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device) {
@@ -104,12 +93,8 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device) {
 }
 
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!uuid)
-      return CUDA_ERROR_INVALID_VALUE;
-    *uuid = device_uuid(*driver.config.profile);
-    return CUDA_SUCCESS;
-  });
+  return device_call(
+      device, [&](Driver &driver) { return give(uuid, device_uuid(*driver.config.profile)); });
 }
 
 CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
@@ -117,12 +102,8 @@ CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
 }
 
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    *bytes = driver.config.memory_bytes;
-    return CUDA_SUCCESS;
-  });
+  return device_call(device,
+                     [&](Driver &driver) { return give(bytes, driver.config.memory_bytes); });
 }
 
 CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {

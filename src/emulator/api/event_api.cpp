@@ -174,8 +174,7 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) {
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Event, event, find_event, driver, handle);
     TaskPtr task = event->task;
     lock.unlock();

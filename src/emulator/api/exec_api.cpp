@@ -85,14 +85,15 @@ CUresult set_child(Driver &driver, GraphExec &exec, ExecNode &node, CUgraph chil
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Body makes the work of a node that is no child graph.
-template <class Make> CUresult set(CUgraphExec exec_handle, CUgraphNode handle, Make &&make) {
+// Make gives the work of a node that is no child graph.
+template <class Make, class... Params>
+CUresult set(CUgraphExec exec_handle, CUgraphNode handle, Make &&make, const Params &...params) {
   return exec_node_call(exec_handle, handle,
                         [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
                           if (node.body)
                             return CUDA_ERROR_INVALID_VALUE;
                           Work work;
-                          CUGRT_EMU_TRY(make(driver, &work));
+                          CUGRT_EMU_TRY(make(driver, params..., &work));
                           if (std::holds_alternative<CopyWork>(work))
                             return set_copy(driver, exec, node, std::move(work));
                           return set_in_exec(driver, exec, node, std::move(work));
@@ -228,43 +229,33 @@ CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode
 
 CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                 const CUDA_MEMCPY3D *copy, CUcontext context) {
-  return set(exec, node, [&](Driver &driver, Work *work) {
-    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return set(exec, node, copy_to_work, copy, context);
 }
 
 CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                 const CUDA_MEMSET_NODE_PARAMS *fill,
                                                 CUcontext context) {
-  return set(exec, node, [&](Driver &driver, Work *work) {
-    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return set(exec, node, fill_to_work, fill, context);
 }
 
 CUresult CUDAAPI cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                                     const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
-  return set(exec, node, [&](Driver &driver, Work *work) {
-    return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return set(exec, node, memory_ops_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                                               const CUDA_HOST_NODE_PARAMS *params) {
-  return set(exec, node, [&](Driver &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return set(exec, node, host_params_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node,
                                                     CUevent event) {
-  return set(exec, node,
-             [&](Driver &driver, Work *work) { return event_to_work(driver, event, true, work); });
+  return set(exec, node, event_to_work, event, true);
 }
 
 CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node,
                                                   CUevent event) {
-  return set(exec, node,
-             [&](Driver &driver, Work *work) { return event_to_work(driver, event, false, work); });
+  return set(exec, node, event_to_work, event, false);
 }
 
 CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,

@@ -9,59 +9,44 @@ namespace cugrt::emulator::api {
 
 CUresult get_function_attribute(Driver &driver, const Function &function,
                                 CUfunction_attribute attribute, int *value) {
-  if (!value)
-    return CUDA_ERROR_INVALID_VALUE;
   const KernelInfo &info = *function.info;
   int capability = driver.config.profile->capability();
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    *value = int(info.max_threads_per_block);
-    break;
+    return give(value, info.max_threads_per_block);
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    *value = int(info.static_shared_bytes);
-    break;
+    return give(value, info.static_shared_bytes);
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-    *value = int(info.local_bytes);
-    break;
+    return give(value, info.local_bytes);
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
-    *value = int(info.registers);
-    break;
+    return give(value, info.registers);
   case CU_FUNC_ATTRIBUTE_PTX_VERSION:
   case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-    *value = capability;
-    break;
+    return give(value, capability);
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    *value = function.max_dynamic_shared_bytes;
-    break;
+    return give(value, function.max_dynamic_shared_bytes);
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-    *value = function.carveout;
-    break;
+    return give(value, function.carveout);
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: {
     const auto axis = size_t(attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
-    *value = info.required_cluster[0] ? int(info.required_cluster[axis]) : function.cluster[axis];
-    break;
+    return give(value, info.required_cluster[0] ? int(info.required_cluster[axis])
+                                                : function.cluster[axis]);
   }
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-    *value = function.non_portable_cluster;
-    break;
+    return give(value, function.non_portable_cluster);
   case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    *value = function.cluster_policy;
-    break;
+    return give(value, function.cluster_policy);
   case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-    *value = int(info.constant_bytes);
-    break;
+    return give(value, info.constant_bytes);
   case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-    *value = 0;
-    break;
+    return give(value, 0);
   case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-    *value = info.explicit_cluster;
-    break;
+    return give(value, info.explicit_cluster);
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return CUDA_SUCCESS;
 }
 
 CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_attribute attribute,
@@ -107,10 +92,7 @@ CUresult set_function_attribute(Driver &driver, Function &function, CUfunction_a
 }
 
 CUresult get_param_count(const Function &function, size_t *out) {
-  if (!out)
-    return CUDA_ERROR_INVALID_VALUE;
-  *out = function.info->params.size();
-  return CUDA_SUCCESS;
+  return give(out, function.info->params.size());
 }
 
 CUresult get_param_info(const Function &function, size_t index, size_t *offset, size_t *bytes) {
@@ -202,20 +184,14 @@ CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig conf
 }
 
 CUresult CUDAAPI cuFuncGetModule(CUmodule *out, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = function->module->handle;
-    return CUDA_SUCCESS;
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
+    return give(out, function->module->handle);
   });
 }
 
 CUresult CUDAAPI cuFuncGetName(const char **out, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = function->info->name.c_str();
-    return CUDA_SUCCESS;
+  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
+    return give(out, function->info->name.c_str());
   });
 }
 
@@ -233,11 +209,8 @@ CUresult CUDAAPI cuFuncGetParamCount(CUfunction handle, size_t *out) {
 }
 
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &) -> CUresult {
-    if (!state)
-      return CUDA_ERROR_INVALID_VALUE;
-    *state = CU_FUNCTION_LOADING_STATE_LOADED;
-    return CUDA_SUCCESS;
+  return function_call(handle, [&](Driver &, const Ref<Function> &) {
+    return give(state, CU_FUNCTION_LOADING_STATE_LOADED);
   });
 }
 

@@ -200,13 +200,6 @@ CUresult destroy(Driver &driver, CUgreenCtx handle, Lock &lock) {
   return release_primary(driver, lock);
 }
 
-template <class Body> CUresult locked(Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
-    return body(driver, lock);
-  });
-}
-
 } // namespace
 
 } // namespace cugrt::emulator::api
@@ -216,13 +209,13 @@ using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *out,
                                         CUdevResourceType type) {
-  return locked([&](Driver &driver, Lock &) {
+  return locked_call([&](Driver &driver) {
     return device == 0 ? give_resource(driver, nullptr, type, out) : CUDA_ERROR_INVALID_DEVICE;
   });
 }
 
 CUresult CUDAAPI cuCtxGetDevResource(CUcontext handle, CUdevResource *out, CUdevResourceType type) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     if (!driver.contexts.find(handle))
       return CUDA_ERROR_INVALID_CONTEXT;
     return give_resource(driver, driver.contexts.find_green(handle).get(), type, out);
@@ -231,7 +224,7 @@ CUresult CUDAAPI cuCtxGetDevResource(CUcontext handle, CUdevResource *out, CUdev
 
 CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out,
                                           CUdevResourceType type) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GreenContext> green = driver.greens.find(handle);
     return green ? give_resource(driver, green.get(), type, out) : CUDA_ERROR_INVALID_CONTEXT;
   });
@@ -239,7 +232,7 @@ CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out,
 
 CUresult CUDAAPI cuStreamGetDevResource(CUstream handle, CUdevResource *out,
                                         CUdevResourceType type) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     if (type != CU_DEV_RESOURCE_TYPE_SM) // also of those types that contexts have
       return CUDA_ERROR_INVALID_RESOURCE_TYPE;
@@ -250,7 +243,7 @@ CUresult CUDAAPI cuStreamGetDevResource(CUstream handle, CUdevResource *out,
 CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups,
                                              const CUdevResource *input, CUdevResource *remainder,
                                              unsigned int flags, unsigned int least) {
-  return locked([&](Driver &driver, Lock &) {
+  return locked_call([&](Driver &driver) {
     return groups && input ? split_by_count(driver, result, groups, *input, remainder, flags, least)
                            : CUDA_ERROR_INVALID_VALUE;
   });
@@ -258,7 +251,7 @@ CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int
 
 CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResource *resources,
                                            unsigned int count) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     if (!out || !resources || !count)
       return CUDA_ERROR_INVALID_VALUE;
     auto descriptor = std::make_shared<ResourceDescriptor>();
@@ -270,16 +263,16 @@ CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResource
 
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc descriptor, CUdevice device,
                                   unsigned int flags) {
-  return locked(
-      [&](Driver &driver, Lock &) { return create(driver, out, descriptor, device, flags); });
+  return locked_call(
+      [&](Driver &driver) { return create(driver, out, descriptor, device, flags); });
 }
 
 CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx handle) {
-  return locked([&](Driver &driver, Lock &lock) { return destroy(driver, handle, lock); });
+  return locked_call([&](Driver &driver, Lock &lock) { return destroy(driver, handle, lock); });
 }
 
 CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GreenContext> green = driver.greens.find(handle);
     if (!out || !green)
       return out ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
@@ -289,7 +282,7 @@ CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle) {
 }
 
 CUresult CUDAAPI cuGreenCtxGetId(CUgreenCtx handle, unsigned long long *out) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     // "If green context is supplied as NULL and the current context is set to a green context, the
     // Id of the current green context is returned."
     Ref<GreenContext> green = handle ? driver.greens.find(handle) : current_green(driver);
@@ -302,7 +295,7 @@ CUresult CUDAAPI cuGreenCtxGetId(CUgreenCtx handle, unsigned long long *out) {
 
 CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned int flags,
                                         int priority) {
-  return locked([&](Driver &driver, Lock &) -> CUresult {
+  return locked_call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_NEED(GreenContext, green, driver.greens.find(handle), CUDA_ERROR_INVALID_CONTEXT);
     if (!out || flags != CU_STREAM_NON_BLOCKING) // "must be specified"
       return CUDA_ERROR_INVALID_VALUE;

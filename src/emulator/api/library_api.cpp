@@ -58,13 +58,14 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, un
   return result;
 }
 
-// Body gets the driver, the kernel and its function in the current context, with the lock held.
-template <class Body> CUresult kernel_call(CUkernel handle, Body &&body) {
-  return locked_call([&](Driver &driver) -> CUresult {
+// Body gets the driver and the kernel's function in the current context, with the lock held.
+template <class Body> CUresult kernel_call(CUkernel handle, CUdevice device, Body &&body) {
+  return device_call(device, [&](Driver &driver) -> CUresult {
+    Lock lock(driver.mutex);
     CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
     CUGRT_EMU_FIND(Context, context, current_context, driver);
     CUGRT_EMU_FIND(Function, function, load_kernel, driver, *kernel, context);
-    return body(driver, *kernel, function);
+    return body(driver, function);
   });
 }
 
@@ -99,8 +100,7 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_o
 }
 
 CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
     std::vector<TaskPtr> tasks;
     for (auto &[context, module] : library->modules)
@@ -137,11 +137,8 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char 
 
 CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library || !count)
-      return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *count = unsigned(library->kernels.size());
-    return CUDA_SUCCESS;
+    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    return give(count, unsigned(library->kernels.size()));
   });
 }
 
@@ -215,56 +212,41 @@ CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **out, CUlibrary handle, const
 }
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *out, CUkernel handle) {
-  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = function->handle;
-    return CUDA_SUCCESS;
+  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
+    return give(out, function->handle);
   });
 }
 
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *out, CUkernel handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Kernel> kernel = driver.kernels.find(handle);
-    if (!kernel || !out)
-      return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *out = kernel->library->handle;
-    return CUDA_SUCCESS;
+    CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    return give(out, kernel->library->handle);
   });
 }
 
 CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Kernel> kernel = driver.kernels.find(handle);
-    if (!kernel || !out)
-      return kernel ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *out = kernel->name.c_str(); // lives as long as the library
-    return CUDA_SUCCESS;
+    CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    return give(out, kernel->name.c_str()); // lives as long as the library
   });
 }
 
 CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle,
                                       CUdevice device) {
-  if (device != 0)
-    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
-  return kernel_call(handle, [&](Driver &driver, Kernel &, const Ref<Function> &function) {
+  return kernel_call(handle, device, [&](Driver &driver, const Ref<Function> &function) {
     return get_function_attribute(driver, *function, attribute, value);
   });
 }
 
 CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
                                       CUdevice device) {
-  if (device != 0)
-    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
-  return kernel_call(handle, [&](Driver &driver, Kernel &, const Ref<Function> &function) {
+  return kernel_call(handle, device, [&](Driver &driver, const Ref<Function> &function) {
     return set_function_attribute(driver, *function, attribute, value);
   });
 }
 
 CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device) {
-  if (device != 0)
-    return call([](Driver &) { return CUDA_ERROR_INVALID_DEVICE; });
-  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &) {
+  return kernel_call(handle, device, [&](Driver &, const Ref<Function> &) {
     return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
@@ -273,13 +255,13 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CU
 
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset,
                                       size_t *bytes) {
-  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) {
+  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
     return get_param_info(*function, index, offset, bytes);
   });
 }
 
 CUresult CUDAAPI cuKernelGetParamCount(CUkernel handle, size_t *out) {
-  return kernel_call(handle, [&](Driver &, Kernel &, const Ref<Function> &function) {
+  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
     return get_param_count(*function, out);
   });
 }

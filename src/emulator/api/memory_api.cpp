@@ -10,8 +10,7 @@ namespace {
 // Body gets the driver and the current context, with the lock held. For calls that a capture
 // forbids as potentially unsafe.
 template <class Body> CUresult memory_call(Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, current_context, driver);
     CUGRT_EMU_TRY(refuse_unsafe(driver));
     return body(driver, context, lock);

@@ -13,28 +13,22 @@ CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *
   return locked_call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     Work work;
-    CUGRT_EMU_TRY(memory_ops_to_work(driver, {stream->context->handle, count, ops, flags}, &work));
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS params{stream->context->handle, count, ops, flags};
+    CUGRT_EMU_TRY(memory_ops_to_work(driver, &params, &work));
     return run_in_stream(driver, stream, std::move(work));
   });
 }
 
-CUresult wait(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
-              CUstreamBatchMemOpType operation) {
-  CUstreamBatchMemOpParams op{};
+CUresult enqueue_op(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
+                    CUstreamBatchMemOpType operation) {
+  // A wait and a write lie alike in the union.
+  using Op = CUstreamBatchMemOpParams;
+  static_assert(sizeof(Op::waitValue) == sizeof(Op::writeValue));
+  Op op{};
   op.waitValue.operation = operation;
   op.waitValue.address = address;
   op.waitValue.value64 = value; // little-endian: the 32-bit value as well
   op.waitValue.flags = flags;
-  return enqueue_ops(stream, 1, &op, 0);
-}
-
-CUresult write(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
-               CUstreamBatchMemOpType operation) {
-  CUstreamBatchMemOpParams op{};
-  op.writeValue.operation = operation;
-  op.writeValue.address = address;
-  op.writeValue.value64 = value;
-  op.writeValue.flags = flags;
   return enqueue_ops(stream, 1, &op, 0);
 }
 
@@ -46,22 +40,22 @@ using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                         unsigned int flags) {
-  return wait(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_32);
+  return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_32);
 }
 
 CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                         unsigned int flags) {
-  return wait(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_64);
+  return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 }
 
 CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                          unsigned int flags) {
-  return write(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+  return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_32);
 }
 
 CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
                                          unsigned int flags) {
-  return write(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_64);
+  return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 }
 
 CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,

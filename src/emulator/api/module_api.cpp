@@ -69,8 +69,7 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *out, const char *path) {
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     Ref<Module> module = driver.modules.find(handle);
     if (!module || module->of_library)
       return CUDA_ERROR_INVALID_HANDLE;
@@ -101,11 +100,8 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule handle, const cha
 
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Module> module = driver.modules.find(handle);
-    if (!module || !count)
-      return module ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *count = unsigned(module->program->kernels().size());
-    return CUDA_SUCCESS;
+    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    return give(count, unsigned(module->program->kernels().size()));
   });
 }
 
@@ -144,10 +140,5 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule 
 }
 
 CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  return call([&](Driver &) -> CUresult {
-    if (!mode)
-      return CUDA_ERROR_INVALID_VALUE;
-    *mode = CU_MODULE_EAGER_LOADING;
-    return CUDA_SUCCESS;
-  });
+  return call([&](Driver &) { return give(mode, CU_MODULE_EAGER_LOADING); });
 }

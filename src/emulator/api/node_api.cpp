@@ -8,13 +8,13 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-// Make gets the driver and where to put the work, with the lock held.
-template <class Make>
+// Make gets the driver, the parameters and where to put the work, with the lock held.
+template <class Make, class... Params>
 CUresult add(CUgraphNode *out, CUgraph graph_handle, const CUgraphNode *dependencies,
-             const CUgraphEdgeData *data, size_t count, Make &&make) {
+             const CUgraphEdgeData *data, size_t count, Make &&make, const Params &...params) {
   return graph_call(graph_handle, [&](Driver &driver, Graph &graph) -> CUresult {
     Work work;
-    CUGRT_EMU_TRY(make(driver, &work));
+    CUGRT_EMU_TRY(make(driver, params..., &work));
     return hand_over(driver, work,
                      [&] { return add_node(driver, graph, dependencies, data, count, work, out); });
   });
@@ -29,6 +29,14 @@ template <class Make> CUresult set(CUgraphNode handle, CUgraphNodeType type, Mak
     CUGRT_EMU_TRY(make(driver, node.work, &work));
     replace_work(node, std::move(work));
     return CUDA_SUCCESS;
+  });
+}
+
+// The same where nothing of the old ones stays.
+template <class Make, class... Params>
+CUresult set_whole(CUgraphNode handle, CUgraphNodeType type, Make &&make, const Params &...params) {
+  return set(handle, type, [&](Driver &driver, const Work &, Work *work) {
+    return make(driver, params..., work);
   });
 }
 
@@ -229,9 +237,7 @@ CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode fro
 CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph,
                                       const CUgraphNode *dependencies, size_t count,
                                       const CUDA_MEMCPY3D *copy, CUcontext context) {
-  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
-    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return add(out, graph, dependencies, nullptr, count, copy_to_work, copy, context);
 }
 
 CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *out) {
@@ -241,16 +247,14 @@ CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *o
 CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMCPY, [&](Driver &driver, const Work &old, Work *work) {
     CUcontext context = context_handle(std::get<CopyWork>(old));
-    return copy ? copy_to_work(driver, *copy, context, work) : CUDA_ERROR_INVALID_VALUE;
+    return copy_to_work(driver, copy, context, work);
   });
 }
 
 CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph,
                                       const CUgraphNode *dependencies, size_t count,
                                       const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context) {
-  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
-    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return add(out, graph, dependencies, nullptr, count, fill_to_work, fill, context);
 }
 
 CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *out) {
@@ -261,16 +265,14 @@ CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle,
                                             const CUDA_MEMSET_NODE_PARAMS *fill) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMSET, [&](Driver &driver, const Work &old, Work *work) {
     CUcontext context = context_handle(std::get<FillWork>(old));
-    return fill ? fill_to_work(driver, *fill, context, work) : CUDA_ERROR_INVALID_VALUE;
+    return fill_to_work(driver, fill, context, work);
   });
 }
 
 CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph,
                                           const CUgraphNode *dependencies, size_t count,
                                           const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
-  return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
-    return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return add(out, graph, dependencies, nullptr, count, memory_ops_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle,
@@ -283,18 +285,13 @@ CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle,
 
 CUresult CUDAAPI cuGraphBatchMemOpNodeSetParams(CUgraphNode handle,
                                                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
-  return set(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-             [&](Driver &driver, const Work &, Work *work) {
-               return params ? memory_ops_to_work(driver, *params, work) : CUDA_ERROR_INVALID_VALUE;
-             });
+  return set_whole(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, memory_ops_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph,
                                     const CUgraphNode *dependencies, size_t count,
                                     const CUDA_HOST_NODE_PARAMS *params) {
-  return add(out, graph, dependencies, nullptr, count, [&](Driver &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return add(out, graph, dependencies, nullptr, count, host_params_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *out) {
@@ -304,9 +301,7 @@ CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PAR
 }
 
 CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params) {
-  return set(handle, CU_GRAPH_NODE_TYPE_HOST, [&](Driver &, const Work &, Work *work) {
-    return params ? host_to_work(params->fn, params->userData, 0, work) : CUDA_ERROR_INVALID_VALUE;
-  });
+  return set_whole(handle, CU_GRAPH_NODE_TYPE_HOST, host_params_to_work, params);
 }
 
 CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
@@ -334,15 +329,13 @@ CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph,
 CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
                                            const CUgraphNode *dependencies, size_t count,
                                            CUevent event) {
-  return add(out, graph, dependencies, nullptr, count,
-             [&](Driver &driver, Work *work) { return event_to_work(driver, event, true, work); });
+  return add(out, graph, dependencies, nullptr, count, event_to_work, event, true);
 }
 
 CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
                                          const CUgraphNode *dependencies, size_t count,
                                          CUevent event) {
-  return add(out, graph, dependencies, nullptr, count,
-             [&](Driver &driver, Work *work) { return event_to_work(driver, event, false, work); });
+  return add(out, graph, dependencies, nullptr, count, event_to_work, event, false);
 }
 
 CUresult CUDAAPI cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent *out) {
@@ -356,16 +349,11 @@ CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent *out) 
 }
 
 CUresult CUDAAPI cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
-  return set(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-             [&](Driver &driver, const Work &, Work *work) {
-               return event_to_work(driver, event, true, work);
-             });
+  return set_whole(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_to_work, event, true);
 }
 
 CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
-  return set(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [&](Driver &driver, const Work &, Work *work) {
-    return event_to_work(driver, event, false, work);
-  });
+  return set_whole(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_to_work, event, false);
 }
 
 CUresult CUDAAPI cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
@@ -403,10 +391,5 @@ CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode handle, CUgraphNodeParams *out
 }
 
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = node.type();
-    return CUDA_SUCCESS;
-  });
+  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, node.type()); });
 }

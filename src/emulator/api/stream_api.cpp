@@ -18,18 +18,10 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
 
 // Body gets the driver, the stream and the lock, which is held.
 template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     return body(driver, stream, lock);
   });
-}
-
-template <class T> CUresult give(T *out, T value) {
-  if (!out)
-    return CUDA_ERROR_INVALID_VALUE;
-  *out = value;
-  return CUDA_SUCCESS;
 }
 
 bool settable(CUstreamAttrID attribute) {
@@ -123,9 +115,8 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int *out) {
 }
 
 CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *out) {
-  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) {
-    return give(out, (unsigned long long)stream->id);
-  });
+  return stream_call(handle,
+                     [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->id); });
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *out) {
@@ -155,8 +146,7 @@ CUresult CUDAAPI cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out) {
 }
 
 CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *out) {
-  return stream_call(handle,
-                     [&](Driver &, Ref<Stream> &, Lock &) { return give(out, CUdevice(0)); });
+  return stream_call(handle, [&](Driver &, Ref<Stream> &, Lock &) { return give(out, 0); });
 }
 
 CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,

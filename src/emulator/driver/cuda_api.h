@@ -12,11 +12,21 @@
 #include "emulator/driver/cuda_newer.h"
 #pragma GCC visibility pop
 
+#include <type_traits>
+
 #define CUGRT_EMU_TRY(expression)                                                                  \
   do {                                                                                             \
     if (CUresult try_result_ = (expression); try_result_ != CUDA_SUCCESS)                          \
       return try_result_;                                                                          \
   } while (false)
+
+/// Writes an answer where the caller has a place for it.
+template <class T> CUresult give(T *out, const std::type_identity_t<T> &value) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = value;
+  return CUDA_SUCCESS;
+}
 
 /// Declares the Ref<type> `name`, which function(arguments..., &name) gives, or returns its error.
 #define CUGRT_EMU_FIND(type, name, function, ...)                                                  \

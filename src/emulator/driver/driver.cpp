@@ -223,12 +223,5 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int *version) {
-  return call(
-      [&](Driver &driver) -> CUresult {
-        if (!version)
-          return CUDA_ERROR_INVALID_VALUE;
-        *version = driver.config.driver_version;
-        return CUDA_SUCCESS;
-      },
-      false);
+  return call([&](Driver &driver) { return give(version, driver.config.driver_version); }, false);
 }

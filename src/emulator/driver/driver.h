@@ -117,11 +117,21 @@ template <class Body> CUresult call(Body &&body, bool needs_init = true) {
   }
 }
 
-/// The same with the driver's lock held.
+/// The same with the driver's lock held; a body that waits takes the lock as well.
 template <class Body> CUresult locked_call(Body &&body) {
   return call([&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
-    return body(driver);
+    if constexpr (std::is_invocable_v<Body, Driver &, Lock &>)
+      return body(driver, lock);
+    else
+      return body(driver);
+  });
+}
+
+/// Without the lock, for the one device.
+template <class Body> CUresult device_call(CUdevice device, Body &&body) {
+  return call([&](Driver &driver) -> CUresult {
+    return device == 0 ? body(driver) : CUDA_ERROR_INVALID_DEVICE;
   });
 }
 

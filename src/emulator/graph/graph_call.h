@@ -8,16 +8,14 @@
 namespace cugrt::emulator::api {
 
 template <class Body> CUresult graph_call(CUgraph handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<Graph> graph = driver.graphs.find(handle);
     return graph ? body(driver, *graph) : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
 template <class Body> CUresult node_call(CUgraphNode handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphNode> node = driver.nodes.find(handle);
     return node ? body(driver, *node) : CUDA_ERROR_INVALID_VALUE;
   });
@@ -26,8 +24,7 @@ template <class Body> CUresult node_call(CUgraphNode handle, Body &&body) {
 /// Body gets the driver, the instance, and the instance's node made from the graph node.
 template <class Body>
 CUresult exec_node_call(CUgraphExec handle, CUgraphNode node_handle, Body &&body) {
-  return call([&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
+  return locked_call([&](Driver &driver) -> CUresult {
     Ref<GraphExec> exec = driver.execs.find(handle);
     Ref<GraphNode> node = driver.nodes.find(node_handle);
     if (!exec || !node)

@@ -86,17 +86,17 @@ template <class T> bool holds(T word, T value, unsigned condition) {
 
 } // namespace
 
-CUresult memory_ops_to_work(Driver &driver, const CUDA_BATCH_MEM_OP_NODE_PARAMS &params,
+CUresult memory_ops_to_work(Driver &driver, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params,
                             Work *out) {
-  if (params.flags || params.count > kMaxOps || (params.count && !params.paramArray))
+  if (!params || params->flags || params->count > kMaxOps || (params->count && !params->paramArray))
     return CUDA_ERROR_INVALID_VALUE;
   MemoryOpsWork work;
-  if (!params.ctx) {
+  if (!params->ctx) {
     CUGRT_EMU_TRY(current_context(driver, &work.context));
-  } else if (work.context = driver.contexts.find(params.ctx); !work.context) {
+  } else if (work.context = driver.contexts.find(params->ctx); !work.context) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
-  work.ops.assign(params.paramArray, params.paramArray + params.count);
+  work.ops.assign(params->paramArray, params->paramArray + params->count);
   for (const Op &op : work.ops)
     CUGRT_EMU_TRY(check_op(driver, op));
   *out = std::move(work);

@@ -34,7 +34,7 @@ private:
 };
 
 /// Checks the operations and copies them. Needs the lock; a null context means the current one.
-CUresult memory_ops_to_work(Driver &driver, const CUDA_BATCH_MEM_OP_NODE_PARAMS &params, Work *out);
+CUresult memory_ops_to_work(Driver &driver, const CUDA_BATCH_MEM_OP_NODE_PARAMS *params, Work *out);
 /// What a setter or an update of an instance may change: addresses, values and the condition of a
 /// wait.
 bool same_but_values(const MemoryOpsWork &from, const MemoryOpsWork &to);

@@ -8,47 +8,25 @@ using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
 CUresult CUDAAPI cuGraphGetId(CUgraph handle, unsigned int *out) {
-  return graph_call(handle, [&](Driver &, Graph &graph) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = unsigned(graph.id);
-    return CUDA_SUCCESS;
-  });
+  return graph_call(handle, [&](Driver &, Graph &graph) { return give(out, unsigned(graph.id)); });
 }
 
 CUresult CUDAAPI cuGraphExecGetId(CUgraphExec handle, unsigned int *out) {
   return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GraphExec> exec = driver.execs.find(handle);
-    if (!exec || !out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = unsigned(exec->id);
-    return CUDA_SUCCESS;
+    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+    return give(out, unsigned(exec->id));
   });
 }
 
 CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode handle, CUgraph *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = node.graph->handle;
-    return CUDA_SUCCESS;
-  });
+  return node_call(handle,
+                   [&](Driver &, GraphNode &node) { return give(out, node.graph->handle); });
 }
 
 CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode handle, unsigned int *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = node.local_id;
-    return CUDA_SUCCESS;
-  });
+  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, node.local_id); });
 }
 
 CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode handle, unsigned long long *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = tools_id_of(node);
-    return CUDA_SUCCESS;
-  });
+  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, tools_id_of(node)); });
 }

@@ -58,19 +58,23 @@ bool lost_green_context(const Work &work) {
   return kernel && kernel->green && kernel->green->destroyed;
 }
 
-CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out) {
-  CopyWork work{copy, nullptr, nullptr, nullptr};
+CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D *copy, CUcontext context, Work *out) {
+  if (!copy)
+    return CUDA_ERROR_INVALID_VALUE;
+  CopyWork work{*copy, nullptr, nullptr, nullptr};
   CUGRT_EMU_TRY(context_of(driver, context, &work.context, &work.green));
-  CUGRT_EMU_TRY(check_copy(driver, copy));
+  CUGRT_EMU_TRY(check_copy(driver, *copy));
   *out = std::move(work);
   return CUDA_SUCCESS;
 }
 
-CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
+CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context,
                       Work *out) {
-  FillWork work{fill, nullptr, nullptr};
+  if (!fill)
+    return CUDA_ERROR_INVALID_VALUE;
+  FillWork work{*fill, nullptr, nullptr};
   CUGRT_EMU_TRY(context_of(driver, context, &work.context, &work.green));
-  CUGRT_EMU_TRY(check_fill(driver, fill));
+  CUGRT_EMU_TRY(check_fill(driver, *fill));
   *out = std::move(work);
   return CUDA_SUCCESS;
 }
@@ -81,6 +85,10 @@ CUresult host_to_work(CUhostFn function, void *user, unsigned sync_mode, Work *o
     return CUDA_ERROR_INVALID_VALUE;
   *out = HostWork{function, user, sync_mode};
   return CUDA_SUCCESS;
+}
+
+CUresult host_params_to_work(Driver &, const CUDA_HOST_NODE_PARAMS *params, Work *out) {
+  return params ? host_to_work(params->fn, params->userData, 0, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult event_to_work(Driver &driver, CUevent handle, bool record, Work *out) {
@@ -137,11 +145,11 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
   case CU_GRAPH_NODE_TYPE_MEMCPY:
     if (params.memcpy.flags || params.memcpy.reserved) // "Must be zero"
       return CUDA_ERROR_INVALID_VALUE;
-    return copy_to_work(driver, params.memcpy.copyParams, params.memcpy.copyCtx, out);
+    return copy_to_work(driver, &params.memcpy.copyParams, params.memcpy.copyCtx, out);
   case CU_GRAPH_NODE_TYPE_MEMSET: {
     const CUDA_MEMSET_NODE_PARAMS_v2 &m = params.memset;
-    return fill_to_work(driver, {m.dst, m.pitch, m.value, m.elementSize, m.width, m.height}, m.ctx,
-                        out);
+    const CUDA_MEMSET_NODE_PARAMS fill{m.dst, m.pitch, m.value, m.elementSize, m.width, m.height};
+    return fill_to_work(driver, &fill, m.ctx, out);
   }
   case CU_GRAPH_NODE_TYPE_HOST:
     return host_to_work(params.host.fn, params.host.userData, sync_mode(driver, params), out);
@@ -154,10 +162,11 @@ CUresult params_to_work(Driver &driver, const CUgraphNodeParams &params, const W
     return event_to_work(driver, params.eventWait.event, false, out);
   case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     return event_to_work(driver, params.eventRecord.event, true, out);
-  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
-    return memory_ops_to_work(
-        driver, {params.memOp.ctx, params.memOp.count, params.memOp.paramArray, params.memOp.flags},
-        out);
+  case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP: {
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 &m = params.memOp;
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS ops{m.ctx, m.count, m.paramArray, m.flags};
+    return memory_ops_to_work(driver, &ops, out);
+  }
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
   case CU_GRAPH_NODE_TYPE_MEM_ALLOC:

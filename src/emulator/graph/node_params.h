@@ -13,10 +13,12 @@ CUresult context_of(Driver &driver, CUcontext handle, Ref<Context> *out, Ref<Gre
 /// Attributes are kept from `old`, if there is one, and the green context of a function's node.
 CUresult kernel_to_work(Driver &driver, const CUDA_KERNEL_NODE_PARAMS_v3 &params,
                         const KernelWork *old, Work *out);
-CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D &copy, CUcontext context, Work *out);
-CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill, CUcontext context,
+/// Parameters that are null are refused.
+CUresult copy_to_work(Driver &driver, const CUDA_MEMCPY3D *copy, CUcontext context, Work *out);
+CUresult fill_to_work(Driver &driver, const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context,
                       Work *out);
 CUresult host_to_work(CUhostFn function, void *user, unsigned sync_mode, Work *out);
+CUresult host_params_to_work(Driver &driver, const CUDA_HOST_NODE_PARAMS *params, Work *out);
 CUresult event_to_work(Driver &driver, CUevent event, bool record, Work *out);
 /// "Reserved. Must be zero."
 bool reserved_zero(const CUgraphNodeParams &params);
