@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes per_thread.cpp: the forms of entry points for the per-thread default stream (_ptsz, _ptds).
+"""Writes forms.cpp: the forms of entry points for the per-thread default stream (_ptsz, _ptds).
 
-  generate_per_thread.py INCLUDE_FOLDER SOURCE_FOLDER OUTPUT COMPILER...
+  generate_forms.py INCLUDE_FOLDER SOURCE_FOLDER OUTPUT COMPILER...
 
 Each is the same call with CU_STREAM_PER_THREAD in the place of the null stream. A synchronous one (_ptds) is the
 asynchronous one on that stream; a copy then waits. Prototypes are those of cuda.h, preprocessed with the toolkit's macro
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 HEAD = """\
-// Written by entry/generate_per_thread.py.
+// Written by entry/generate_forms.py.
 #include "emulator/graph/stream.h"
 
 using namespace cugrt::emulator;
