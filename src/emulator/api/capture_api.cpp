@@ -234,10 +234,6 @@ CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mo
   return locked_call([&](Driver &driver) { return begin(driver, stream, mode, nullptr, {}); });
 }
 
-CUresult CUDAAPI cuStreamBeginCapture(CUstream stream) {
-  return cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-}
-
 CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
                                              const CUgraphNode *dependencies,
                                              const CUgraphEdgeData *data, size_t count,
@@ -273,34 +269,12 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
   });
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus *status,
-                                        cuuint64_t *id) {
-  return call([&](Driver &driver) {
-    return info(driver, stream, status, id, nullptr, nullptr, nullptr, nullptr);
-  });
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status,
-                                           cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **nodes, size_t *count) {
-  return call([&](Driver &driver) {
-    return info(driver, stream, status, id, graph, nodes, nullptr, count);
-  });
-}
-
 CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status,
                                            cuuint64_t *id, CUgraph *graph,
                                            const CUgraphNode **nodes, const CUgraphEdgeData **data,
                                            size_t *count) {
   return call(
       [&](Driver &driver) { return info(driver, stream, status, id, graph, nodes, data, count); });
-}
-
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *nodes,
-                                                   size_t count, unsigned int flags) {
-  return call([&](Driver &driver) {
-    return set_dependencies(driver, stream, nodes, nullptr, count, flags);
-  });
 }
 
 CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *nodes,

@@ -284,10 +284,6 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   });
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
-  return cuDevicePrimaryCtxRelease_v2(device);
-}
-
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
   return device_call(device, [&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
@@ -299,10 +295,6 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
   });
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice device) {
-  return cuDevicePrimaryCtxReset_v2(device);
-}
-
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
   return device_call(device, [&](Driver &driver) -> CUresult {
     CUGRT_EMU_TRY(check_flags(flags));
@@ -312,10 +304,6 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int fla
       driver.primary->flags = flags;
     return CUDA_SUCCESS;
   });
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
-  return cuDevicePrimaryCtxSetFlags_v2(device, flags);
 }
 
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
@@ -331,10 +319,6 @@ CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags
 
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
   return call([&](Driver &driver) { return create(driver, out, flags, device); });
-}
-
-CUresult CUDAAPI cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {
-  return cuCtxCreate_v2(out, flags, device);
 }
 
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
@@ -379,8 +363,6 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
     return CUDA_SUCCESS;
   });
 }
-
-CUresult CUDAAPI cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
 
 CUresult CUDAAPI cuCtxAttach(CUcontext *out, unsigned int flags) {
   return call([&](Driver &driver) -> CUresult {
@@ -432,9 +414,6 @@ CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *out) {
     return CUDA_SUCCESS;
   });
 }
-
-CUresult CUDAAPI cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
-CUresult CUDAAPI cuCtxPopCurrent(CUcontext *out) { return cuCtxPopCurrent_v2(out); }
 
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
   return call([&](Driver &driver) -> CUresult {

@@ -77,13 +77,6 @@ CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
 using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
-CUresult CUDAAPI cuCtxSynchronize(void) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    return synchronize(driver, context, lock);
-  });
-}
-
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
   return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, named_context, driver, handle);

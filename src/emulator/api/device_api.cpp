@@ -97,10 +97,6 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
       device, [&](Driver &driver) { return give(uuid, device_uuid(*driver.config.profile)); });
 }
 
-CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
-  return cuDeviceGetUuid_v2(uuid, device);
-}
-
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
   return device_call(device,
                      [&](Driver &driver) { return give(bytes, driver.config.memory_bytes); });

@@ -148,12 +148,6 @@ CUresult CUDAAPI cuEventDestroy_v2(CUevent handle) {
   });
 }
 
-CUresult CUDAAPI cuEventDestroy(CUevent handle) { return cuEventDestroy_v2(handle); }
-
-CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream) {
-  return call([&](Driver &driver) { return record(driver, event, stream, 0); });
-}
-
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
   return call([&](Driver &driver) { return record(driver, event, stream, flags); });
 }
@@ -184,9 +178,5 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
 }
 
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
-  return call([&](Driver &driver) { return elapsed(driver, milliseconds, start, end); });
-}
-
-CUresult CUDAAPI cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   return call([&](Driver &driver) { return elapsed(driver, milliseconds, start, end); });
 }

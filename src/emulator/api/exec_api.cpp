@@ -136,11 +136,6 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
   return instantiate_with_flags(out, graph, flags, nullptr, nullptr, 0);
 }
 
-CUresult CUDAAPI cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
-                                    char *log, size_t log_bytes) {
-  return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);
-}
-
 CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
                                        char *log, size_t log_bytes) {
   return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);

@@ -228,13 +228,6 @@ CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
   });
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction handle,
-                                                             int block_threads,
-                                                             size_t shared_bytes) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, handle, block_threads,
-                                                              shared_bytes, 0);
-}
-
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
                                                            CUoccupancyB2DSize shared_of,
                                                            size_t shared_bytes, int limit,
@@ -250,13 +243,6 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block
     // Without the lock: shared_of is the program's.
     return best_block(driver, *function, grid, block, shared_of, shared_bytes, limit);
   });
-}
-
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction handle,
-                                                  CUoccupancyB2DSize shared_of, size_t shared_bytes,
-                                                  int limit) {
-  return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, handle, shared_of, shared_bytes,
-                                                   limit, 0);
 }
 
 CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction handle,

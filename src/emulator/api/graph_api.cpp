@@ -227,35 +227,16 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t 
   });
 }
 
-CUresult CUDAAPI cuGraphGetEdges(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
-                                 size_t *count) {
-  return graph_call(
-      handle, [&](Driver &, Graph &graph) { return all_edges(graph, from, to, nullptr, count); });
-}
-
 CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
                                     CUgraphEdgeData *data, size_t *count) {
   return graph_call(
       handle, [&](Driver &, Graph &graph) { return all_edges(graph, from, to, data, count); });
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependencies(CUgraphNode handle, CUgraphNode *nodes, size_t *count) {
-  return node_call(handle, [&](Driver &, GraphNode &node) {
-    return give_edges(node.dependencies, nodes, nullptr, count);
-  });
-}
-
 CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
                                                CUgraphEdgeData *data, size_t *count) {
   return node_call(handle, [&](Driver &, GraphNode &node) {
     return give_edges(node.dependencies, nodes, data, count);
-  });
-}
-
-CUresult CUDAAPI cuGraphNodeGetDependentNodes(CUgraphNode handle, CUgraphNode *nodes,
-                                              size_t *count) {
-  return node_call(handle, [&](Driver &, GraphNode &node) {
-    return give_edges(node.dependents, nodes, nullptr, count);
   });
 }
 
@@ -266,20 +247,10 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode
   });
 }
 
-CUresult CUDAAPI cuGraphAddDependencies(CUgraph graph, const CUgraphNode *from,
-                                        const CUgraphNode *to, size_t count) {
-  return add_edges(graph, from, to, nullptr, count);
-}
-
 CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
                                            const CUgraphNode *to, const CUgraphEdgeData *data,
                                            size_t count) {
   return add_edges(graph, from, to, data, count);
-}
-
-CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *from,
-                                           const CUgraphNode *to, size_t count) {
-  return remove_edges(graph, from, to, nullptr, count);
 }
 
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from,

@@ -103,11 +103,6 @@ CUresult CUDAAPI cuLinkCreate_v2(unsigned int count, CUjit_option *options, void
   });
 }
 
-CUresult CUDAAPI cuLinkCreate(unsigned int count, CUjit_option *options, void **values,
-                              CUlinkState *out) {
-  return cuLinkCreate_v2(count, options, values, out);
-}
-
 CUresult CUDAAPI cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void *data, size_t bytes,
                                   const char *name, unsigned int count, CUjit_option *options,
                                   void **values) {
@@ -120,12 +115,6 @@ CUresult CUDAAPI cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void 
   });
 }
 
-CUresult CUDAAPI cuLinkAddData(CUlinkState handle, CUjitInputType type, void *data, size_t bytes,
-                               const char *name, unsigned int count, CUjit_option *options,
-                               void **values) {
-  return cuLinkAddData_v2(handle, type, data, bytes, name, count, options, values);
-}
-
 CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *path,
                                   unsigned int count, CUjit_option *options, void **values) {
   return link_call(handle, [&](Driver &driver, LinkState &state) -> CUresult {
@@ -136,11 +125,6 @@ CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const
     CUGRT_EMU_TRY(read_image(path, &image));
     return add(driver, state, type, image, path);
   });
-}
-
-CUresult CUDAAPI cuLinkAddFile(CUlinkState handle, CUjitInputType type, const char *path,
-                               unsigned int count, CUjit_option *options, void **values) {
-  return cuLinkAddFile_v2(handle, type, path, count, options, values);
 }
 
 CUresult CUDAAPI cuLinkComplete(CUlinkState handle, void **image, size_t *bytes) {

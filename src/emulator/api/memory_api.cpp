@@ -158,10 +158,6 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int 
   });
 }
 
-CUresult CUDAAPI cuMemHostRegister(void *pointer, size_t bytes, unsigned int flags) {
-  return cuMemHostRegister_v2(pointer, bytes, flags);
-}
-
 CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
   return memory_call([&](Driver &driver, const Ref<Context> &, Lock &) {
     return driver.allocations->unregister_host(*driver.memory, address_of(pointer));

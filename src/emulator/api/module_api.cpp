@@ -42,10 +42,6 @@ CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
 using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
-CUresult CUDAAPI cuModuleLoadData(CUmodule *out, const void *image) {
-  return call([&](Driver &driver) { return load(driver, out, image, 0, nullptr, nullptr); });
-}
-
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
                                     CUjit_option *options, void **values) {
   return call([&](Driver &driver) { return load(driver, out, image, count, options, values); });

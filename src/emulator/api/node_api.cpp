@@ -356,11 +356,6 @@ CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event)
   return set_whole(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_to_work, event, false);
 }
 
-CUresult CUDAAPI cuGraphAddNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                                size_t count, CUgraphNodeParams *params) {
-  return add_generic(out, graph, dependencies, nullptr, count, params);
-}
-
 CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
                                    const CUgraphEdgeData *data, size_t count,
                                    CUgraphNodeParams *params) {

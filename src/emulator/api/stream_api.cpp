@@ -54,10 +54,6 @@ CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<Gree
 using namespace cugrt::emulator;
 using namespace cugrt::emulator::api;
 
-CUresult CUDAAPI cuStreamCreate(CUstream *out, unsigned int flags) {
-  return call([&](Driver &driver) { return create(driver, out, flags, kLeastPriority); });
-}
-
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority) {
   return call([&](Driver &driver) { return create(driver, out, flags, priority); });
 }
@@ -85,8 +81,6 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
     return CUDA_SUCCESS;
   });
 }
-
-CUresult CUDAAPI cuStreamDestroy(CUstream handle) { return cuStreamDestroy_v2(handle); }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
   return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &lock) -> CUresult {
@@ -180,10 +174,6 @@ CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
     stream->attributes = source->attributes;
     return CUDA_SUCCESS;
   });
-}
-
-CUresult CUDAAPI cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user) {
-  return cuLaunchHostFunc_v2(handle, function, user, 0);
 }
 
 CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream handle, CUhostFn function, void *user,

@@ -8,7 +8,7 @@ cuda.h, preprocessed with the toolkit's internal-versions macro, declares every 
 the name that the library exports. cudaTypedefs.h names the CUDA version that introduced each of them
 (PFN_cuMemAlloc_v3020). The two are joined by base name: the ABI suffixes in ascending order belong to
 the versions in ascending order. The headers beside it include others that need not be there; of them
-only the typedefs are read. Rows keep the kind (IMPLEMENTED or MISSING) that OLD_DEF gives them;
+only the typedefs are read. Rows keep the kind (IMPLEMENTED, FORWARDED or MISSING) that OLD_DEF gives them;
 new rows are MISSING.
 """
 import re
@@ -22,7 +22,9 @@ HEADER = """\
 // function gets its implementation.
 //
 //   IMPLEMENTED(base name, exported symbol, CUDA version that introduced this ABI, stream variant)
-//   MISSING(...)  answers CUDA_ERROR_NOT_SUPPORTED
+//   FORWARDED(...)  answers as its newer form does, with zero for what that takes besides: the next
+//                   ABI, or the function whose name ends in WithFlags, WithPriority or Ex
+//   MISSING(...)    answers CUDA_ERROR_NOT_SUPPORTED
 //
 // The stream variant: any, or per_thread for the _ptsz and _ptds forms.
 """

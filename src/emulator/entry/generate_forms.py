@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes forms.cpp: the forms of entry points for the per-thread default stream (_ptsz, _ptds).
+"""Writes forms.cpp: the older forms of entry points, and those for the per-thread default stream (_ptsz, _ptds).
 
   generate_forms.py INCLUDE_FOLDER SOURCE_FOLDER OUTPUT COMPILER...
 
-Each is the same call with CU_STREAM_PER_THREAD in the place of the null stream. A synchronous one (_ptds) is the
+An older form, a FORWARDED row of the table, is a call of the newer one with zero for the parameters that it lacks.
+
+A per-thread form is the same call with CU_STREAM_PER_THREAD in the place of the null stream. A synchronous one (_ptds) is the
 asynchronous one on that stream; a copy then waits. Prototypes are those of cuda.h, preprocessed with the toolkit's macro
-for all versions of the ABI, and of emulator/driver/cuda_newer.h. Forms are written for the rows of
+for all versions of the ABI, and of emulator/driver/cuda_newer.h. They are written for the rows of
 emulator/driver/entry_points.def that are implemented.
 """
 import re
@@ -49,13 +51,39 @@ def asynchronous(symbol, known):
     return next(name for name in (base + "Async" + version, base + "Async") if name in known)
 
 
+def newer(base, symbol, table):
+    """The next ABI of the function, or the one with the longer name."""
+    abis = re.findall(rf"\({base}, (\w+), \d+, any\)", table)
+    later = abis[abis.index(symbol) + 1:]
+    return later[0] if later else next(base + end for end in ("WithFlags", "WithPriority", "Ex")
+                                       if re.search(rf"\bIMPLEMENTED\({base}{end},", table))
+
+
+def forward(to, given, taken):
+    """A call of `to`, which takes those `given` among others."""
+    left, arguments = list(given), []
+    for _, type, _ in taken:
+        arguments.append(left.pop(0)[2] if left and left[0][1] == type else "{}")
+    if left:
+        sys.exit(f"{to} does not take {left}")
+    return f"{to}({', '.join(arguments)})"
+
+
+def definition(symbol, parameters, call):
+    declared = ", ".join(one for one, _, _ in parameters)
+    return f"CUresult CUDAAPI {symbol}({declared}) {{ return {call}; }}\n"
+
+
 def main():
     include, root, output, *compiler = sys.argv[1:]
     known = prototypes(compiler, include, root)
-    with open(root + "/emulator/driver/entry_points.def") as rows:
-        symbols = re.findall(r"^IMPLEMENTED\(\w+, (\w+), \d+, per_thread\)", rows.read(), re.M)
+    with open(root + "/emulator/driver/entry_points.def") as file:
+        table = file.read()
     parts = [HEAD]
-    for symbol in symbols:
+    for base, symbol in re.findall(r"^FORWARDED\((\w+), (\w+), \d+, any\)", table, re.M):
+        to = newer(base, symbol, table)
+        parts.append(definition(symbol, known[symbol], forward(to, known[symbol], known[to])))
+    for symbol in re.findall(r"^IMPLEMENTED\(\w+, (\w+), \d+, per_thread\)", table, re.M):
         parameters = known[symbol]
         arguments = [f"per_thread({name})" if type.strip() == "CUstream" else name for _, type, name in parameters]
         if symbol.endswith("_ptsz"):
@@ -64,8 +92,7 @@ def main():
             call = f"{asynchronous(symbol, known)}({', '.join(arguments + ['CU_STREAM_PER_THREAD'])})"
             if symbol.startswith("cuMemcpy"):
                 call = f"then_wait({call})"
-        declared = ", ".join(one for one, _, _ in parameters)
-        parts.append(f"CUresult CUDAAPI {symbol}({declared}) {{ return {call}; }}\n")
+        parts.append(definition(symbol, parameters, call))
     with open(output, "w") as file:
         file.write("\n".join(parts))
 

@@ -6,6 +6,7 @@
 
 #define IMPLEMENTED(base, symbol, version, variant) extern "C" int symbol();
 #define MISSING IMPLEMENTED
+#define FORWARDED IMPLEMENTED
 #include "emulator/driver/entry_points.def"
 extern "C" int cuEmuGetStatistics();
 extern "C" int cuEmuSetFaultInjection();

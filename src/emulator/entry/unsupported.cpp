@@ -4,6 +4,7 @@
 #include "emulator/entry/unsupported.h"
 
 #define IMPLEMENTED(base, symbol, version, variant)
+#define FORWARDED IMPLEMENTED
 #define MISSING(base, symbol, version, variant)                                                    \
   extern "C" __attribute__((visibility("default"))) int symbol();                                  \
   extern "C" int symbol() { return cugrt::emulator::api::unsupported_call(#symbol); }

@@ -17,9 +17,11 @@ struct Entry {
 
 constexpr Entry kTable[] = {
 #define IMPLEMENTED(base, symbol, version, variant) {#symbol, true},
+#define FORWARDED IMPLEMENTED
 #define MISSING(base, symbol, version, variant) {#symbol, false},
 #include "emulator/driver/entry_points.def"
 #undef IMPLEMENTED
+#undef FORWARDED
 #undef MISSING
 };
 
