@@ -302,8 +302,8 @@ void PrecisionChoices::narrow_moves() {
     changed.pop_back();
     if (const Binding *move = move_of[value.index])
       stays(*move);
-    for (const Binding *move : moves_of[value.index])
-      if (move_of[move->first_result])
+    for (const Binding *move : moves_of[value.index]) // other names are made of what is cast once
+      if (move_of[move->first_result] && ir::op_of(*move) != ir::Op::reshape)
         stays(*move);
   }
   for (size_t v = 0; v < count; ++v)

@@ -129,7 +129,7 @@ private:
   }
 
   /// The reshape, or the first of several, that a cast alone reads, of what may cast by itself as
-  /// it is stored, where nothing behind the cast would do that as it reads; null where there is
+  /// it is stored, where not all behind the cast would do that as they read; null where there is
   /// none.
   const Binding *reshape_before(const Binding &cast, const ir::Block &block) const {
     if (!is_op(&cast, Op::cast) || written_[cast.first_result])
@@ -155,9 +155,9 @@ private:
                         pattern(*maker) != ir::OpPattern::opaque && type_of(x).strides.empty() &&
                         uses_.only_reader(x) == first;
     const auto &readers = uses_.readers(cast.result());
-    return stores && !written_[x.index] && std::all_of(readers.begin(), readers.end(), reads_alone)
-               ? first
-               : nullptr;
+    const bool is_alone = readers.empty() || uses_.is_yielded(cast.result()) ||
+                          std::any_of(readers.begin(), readers.end(), reads_alone);
+    return stores && !written_[x.index] && is_alone ? first : nullptr;
   }
 
   /// A reshape of the block, or a transposition that moves axes of size 1 alone.
@@ -196,20 +196,101 @@ private:
   std::map<const Binding *, const Binding *> cast_behind_; // by the first reshape before it
 };
 
-} // namespace
+/// Gives each op that reads a cast one of its own, where no kernel would make that as it stores,
+/// and all of them as they read.
+class CastSpreader : public ir::FunctionCloner {
+public:
+  CastSpreader(const ir::Module &module, const ir::Function &source, ir::Module &target)
+      : FunctionCloner(source, target), uses_(source), spread_(source.values.size()),
+        written_(find_written_values(module, source)) {
+    for (const ir::Block &block : source.blocks)
+      for (const Binding &binding : block.bindings)
+        if (const bool goes_on = is_op(&binding, Op::reshape) && is_spread(binding);
+            goes_on || (is_op(&binding, Op::cast) && spreads(binding, block))) {
+          spread_[binding.first_result] = &binding;
+          finds_any_ = true;
+        }
+  }
 
-Result<ir::Module> narrow_reductions(const ir::Module &module) {
+  bool finds_any() const { return finds_any_; }
+
+protected:
+  Status visit(const Binding &binding) override {
+    return binding.result_count && spread_[binding.first_result] ? Status() : make(binding);
+  }
+
+private:
+  bool is_spread(const Binding &reader) const {
+    return spread_[source().operands_of(reader)[0].index] != nullptr;
+  }
+
+  /// The binding, with own ones of what is spread that it reads.
+  Status make(const Binding &binding) {
+    for (const Operand &operand : source().operands_of(binding))
+      if (operand.kind == Operand::Kind::value && spread_[operand.index])
+        CUGRT_TRY(make(*spread_[operand.index]));
+    return copy(binding);
+  }
+
+  /// Whether kernels of the op compute what they read; of views, those of all that read them.
+  bool computes_what_it_reads(const Binding *op, const ir::Block &block) const {
+    if (op->kind != BindingKind::op || op->result_count != 1 || op < block.bindings.data() ||
+        op >= block.bindings.data() + block.bindings.size() || !type_of(op->result()).known_shape)
+      return false;
+    const Op number = ir::op_of(*op);
+    if (number == Op::reshape) {
+      const auto &readers = uses_.readers(op->result());
+      return !readers.empty() && !uses_.is_yielded(op->result()) &&
+             std::all_of(readers.begin(), readers.end(),
+                         [&](const Binding *b) { return computes_what_it_reads(b, block); });
+    }
+    return ir::op_info(number).pattern < ir::OpPattern::out_fusable ||
+           codegen::computes_what_it_loads(number);
+  }
+
+  bool spreads(const Binding &cast, const ir::Block &block) const {
+    const ValueId x = source().operands_of(cast)[0].value(), y = cast.result();
+    const auto &readers = uses_.readers(y);
+    const Binding *maker = uses_.maker(x);
+    const bool is_stored = uses_.only_reader(x) && is_op_of_any(maker) &&
+                           ir::op_info(ir::op_of(*maker)).pattern != ir::OpPattern::opaque;
+    return !readers.empty() && !uses_.is_yielded(y) && !is_stored && !written_[x.index] &&
+           !written_[y.index] && type_of(x).strides.empty() &&
+           std::ranges::all_of(uses_.readers(x), is_op_of_any) &&
+           std::ranges::all_of(readers,
+                               [&](const Binding *b) { return computes_what_it_reads(b, block); });
+  }
+
+  static bool is_op_of_any(const Binding *binding) {
+    return binding && binding->kind == BindingKind::op;
+  }
+
+  const ValueUses uses_;
+  std::vector<const Binding *> spread_; // by value
+  const std::vector<bool> written_;     // likewise
+  bool finds_any_ = false;
+};
+
+/// The module as a cloner makes it of each function in which that finds anything.
+template <class Cloner> Result<ir::Module> cloned(const ir::Module &module) {
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
-    ReductionNarrower narrower(module, function, target);
-    if (!narrower.finds_any()) {
+    Cloner cloner(module, function, target);
+    if (!cloner.finds_any()) {
       target.functions.push_back(function);
       continue;
     }
-    CUGRT_ASSIGN(ir::Function narrowed, narrower.run());
-    target.functions.push_back(std::move(narrowed));
+    CUGRT_ASSIGN(ir::Function made, cloner.run());
+    target.functions.push_back(std::move(made));
   }
   return target;
+}
+
+} // namespace
+
+Result<ir::Module> narrow_reductions(const ir::Module &module) {
+  CUGRT_ASSIGN(const ir::Module spread, cloned<CastSpreader>(module));
+  return cloned<ReductionNarrower>(spread);
 }
 
 } // namespace cugrt::passes

@@ -303,11 +303,17 @@ func @main(%x: tensor<[4, 6], f32>, %w: tensor<[6, 8], f32>, %b: tensor<[8], f32
   CHECK(count(moved, "%sum_f16 = cast(%sum)") == 1);
   CHECK(count(moved, "%apart = reshape(%sum_f16") == 1);
   CHECK(count(moved, " = cast(") == 5); // of %x, %w, %h, %sum and the result
+  // Of what is only reshaped others may read more.
+  const std::string beside =
+      text("  %s = exp(%sum)\n  %t = reshape(%s, %dims)\n  %u = transpose(%t)"
+           " {axes = [1, 0, 2]}\n  %y = matmul(%scores, %u)");
+  CAPTURE(beside);
+  CHECK(count(beside, "%apart = reshape(%sum_f16") == 1);
+  CHECK(count(beside, "exp(%sum)") == 1);
   // What one reader takes in f32 stays so, with what it is made of.
-  for (const char *reader :
-       {"  %s = softmax(%turned)\n  %y = matmul(%scores, %s)",
-        "  %s = exp(%sum)\n  %t = reshape(%s, %dims)\n  %u = transpose(%t) {axes = [1, 0, 2]}\n"
-        "  %y = matmul(%scores, %u)"}) {
+  for (const char *reader : {"  %s = softmax(%turned)\n  %y = matmul(%scores, %s)",
+                             "  %s = exp(%apart)\n  %u = transpose(%s) {axes = [1, 0, 2]}\n"
+                             "  %y = matmul(%scores, %u)"}) {
     const std::string stays = text(reader);
     CAPTURE(stays);
     CHECK(count(stays, "%apart = reshape(%sum, ") == 1);
