@@ -154,7 +154,7 @@ private:
       }
     }
     if (places.anchor == FusedGroup::kNoValue)
-      return alone(ops);
+      return cut(ops);
     // The anchor with what is before it, then the others.
     std::vector<uint32_t> first = places.before;
     first.push_back(places.anchor);
@@ -172,7 +172,44 @@ private:
     if (ops.size() > 1 && computes(ops) && has_one_result(ops) && can_generate(ops))
       parts_.push_back({ops});
     else
-      alone(ops);
+      cut(ops);
+  }
+
+  /// Ops that are too much for one kernel: a kernel of the most that there may be behind a value
+  /// that it reads several times, and what gives that; where there is no such value, each op alone.
+  void cut(const std::vector<uint32_t> &ops) {
+    for (size_t i = 0; i + 1 < ops.size(); ++i) {
+      const std::vector<uint32_t> first = all_before(ops, i);
+      std::vector<uint32_t> rest;
+      std::ranges::set_difference(ops, first, std::back_inserter(rest));
+      const auto reads = std::ranges::count_if(rest, [&](uint32_t op) {
+        return std::ranges::count(group_.ops[op].operands, group_.ops[first.back()].result) > 0;
+      });
+      if (reads < 2 || !has_one_result(first) || !computes(rest) || !can_generate(rest))
+        continue;
+      first.size() > 1 ? split(first) : alone(first);
+      parts_.push_back({rest});
+      return;
+    }
+    alone(ops);
+  }
+
+  /// What the op at a place reads, directly and indirectly, and itself, in order.
+  std::vector<uint32_t> all_before(const std::vector<uint32_t> &ops, size_t place) const {
+    std::vector<bool> needed(group_.values.size());
+    needed[group_.ops[ops[place]].result] = true;
+    std::vector<uint32_t> found;
+    for (size_t i = place + 1; i-- > 0;) {
+      const FusedOp &op = group_.ops[ops[i]];
+      if (!needed[op.result])
+        continue;
+      found.push_back(ops[i]);
+      for (uint32_t operand : op.operands)
+        if (operand != FusedGroup::kNoValue)
+          needed[operand] = true;
+    }
+    std::ranges::reverse(found);
+    return found;
   }
 
   /// Whether only the last of `ops` has a result that others use.
