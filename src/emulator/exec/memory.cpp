@@ -2,7 +2,7 @@
 #include "emulator/exec/memory.h"
 
 #include "emulator/device/device_heap.h"
-#include "emulator/exec/opcodes/operand_roles.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/units/cluster.h"
 
 #include <cstring>
@@ -24,22 +24,17 @@ ptx::Space resolve(ptx::Space space, uint64_t &address) {
 
 namespace {
 
-const char *kind_of(uint32_t bytes, char *buffer, size_t size) {
-  snprintf(buffer, size, "%u-byte access", bytes);
-  return buffer;
-}
-
 void fault_at(const Op *op, Warp &w, FaultKind kind, uint32_t lane, ptx::Space space,
               uint64_t address, uint32_t bytes) {
-  char text[160], access[32];
+  char text[160];
   const char *why = kind == FaultKind::misaligned_address ? "misaligned" : "out-of-bounds";
   std::string name(ptx::space_name(space));
   if (space == ptx::Space::global || space == ptx::Space::none)
-    snprintf(text, sizeof text, "%s %s to %s address 0x%llx", why,
-             kind_of(bytes, access, sizeof access), name.c_str(), (unsigned long long)address);
+    snprintf(text, sizeof text, "%s %u-byte access to %s address 0x%llx", why, bytes, name.c_str(),
+             (unsigned long long)address);
   else
-    snprintf(text, sizeof text, "%s %s to %s address 0x%llx (of %llu bytes)", why,
-             kind_of(bytes, access, sizeof access), name.c_str(), (unsigned long long)address,
+    snprintf(text, sizeof text, "%s %u-byte access to %s address 0x%llx (of %llu bytes)", why,
+             bytes, name.c_str(), (unsigned long long)address,
              (unsigned long long)(space == ptx::Space::shared ? w.shared_bytes : w.local_stride));
   raise_fault(w, op, kind, lane, text);
 }
@@ -59,7 +54,8 @@ bool place_beyond(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
   if (!allocation)
     return false;
   const BoundsReport *report = w.block->launch->config->report_bounds;
-  bool widened = address < allocation->end() && access_info(OpId(op->id)).is_vector_load;
+  const AccessRow &row = access_row(op);
+  bool widened = address < allocation->end() && row.kind == AccessRow::Kind::load && row.count > 1;
   if (!report || widened)
     return true;
   char text[160];

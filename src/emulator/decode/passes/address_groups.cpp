@@ -1,6 +1,7 @@
 // Groups of accesses through one register, by basic block. A group ends where the register is
 // written, where the path may stop and others run, and where its place in the warp is taken.
 #include "emulator/decode/passes/passes.h"
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/opcodes/operand_roles.h"
 
 #include <algorithm>
@@ -49,10 +50,10 @@ void group_addresses(Draft &draft) {
     OperandRoles roles = roles_of(op);
     if (starts[i] || roles.leaves)
       groups.forget();
-    AccessInfo access = access_info(OpId(op.id));
-    bool has_shape = access.space == ptx::Space::global || access.space == ptx::Space::shared;
-    if (access.is_access && has_shape && !op.inner && !(op.flags & kFlagVolatile))
-      op.flags |= groups.join(op.a, access.bytes);
+    const AccessRow &row = access_row(&op);
+    bool has_shape = row.space == ptx::Space::global || row.space == ptx::Space::shared;
+    if (row.is_plain() && has_shape && !op.inner && !(op.flags & kFlagVolatile))
+      op.flags |= groups.join(op.a, row.total_bytes());
     for_each_cell(op, roles.writes, [&](uint32_t cell) { groups.forget(cell); });
   }
 }

@@ -64,7 +64,7 @@ const AccessRow &access_row(const Op *op) { return kRows[op->id]; }
 
 ptx::Space access_space(const Op *op) {
   const AccessRow &row = access_row(op);
-  bool in_table = row.kind == Kind::load || row.kind == Kind::store || row.kind == Kind::async_copy;
+  bool in_table = row.is_plain() || row.kind == Kind::async_copy;
   return in_table ? row.space : ptx::Space(op->space());
 }
 

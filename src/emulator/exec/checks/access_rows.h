@@ -27,6 +27,7 @@ struct AccessRow {
   bool transposed = false;             // of matrices
 
   uint32_t total_bytes() const { return is_matrix() ? bytes : bytes * count; }
+  bool is_plain() const { return kind == Kind::load || kind == Kind::store; }
   bool is_matrix() const { return kind == Kind::matrix || kind == Kind::matrix_store; }
 };
 

@@ -59,36 +59,21 @@ template <class D, class A> constexpr Widths convert() {
 }
 
 constexpr Widths kWidths[] = {
+#define ROW(...) {},
 #define UNARY(id, names, D, A, cls, ...) widths<D, A>(),
 #define BINARY(id, names, D, A, B, cls, ...) widths<D, A, B>(),
 #define TERNARY(id, names, D, A, B, C, cls, ...) widths<D, A, B, C>(),
 #define QUATERNARY(id, names, D, A, B, C, E, cls, ...) widths<D, A, B, C, E>(),
-#define F32_1(id, ...) {},
-#define F32_2(id, ...) {},
-#define F32_3(id, ...) {},
 #define ROUNDED_1(id, names, T, cls, ...) widths<T, T>(),
 #define ROUNDED_2 ROUNDED_1
 #define ROUNDED_3 ROUNDED_1
 #define COMPARE(id, names, T, cls, ...) widths<u32, T>(),
-#define COMPARE_F32(id, ...) {},
 #define COMPARE_HALF COMPARE
 #define HALF_1(id, names, T, packed, cls, ...) half<T>(packed),
 #define HALF_2 HALF_1
 #define HALF_3 HALF_1
 #define CONVERT(id, names, D, A, cls) convert<D, A>(),
 #define CONVERT_DIRECTED(id, names, D, A, cls) widths<D, A>(),
-#define CONVERT_PACKED(id, ...) {},
-#define LOAD(id, ...) {},
-#define STORE(id, ...) {},
-#define ATOM(id, ...) {},
-#define LANEWISE(id, ...) {},
-#define WARP(id, ...) {},
-#define CONTROL(id, ...) {},
-#define MATRIX(id, ...) {},
-#define TILE(id, ...) {},
-#define ASYNC_COPY(id, ...) {},
-#define CLUSTER(id, ...) {},
-#define BARRIER(id, ...) {},
 #include "emulator/exec/opcodes/opcodes.def"
 };
 

@@ -175,9 +175,7 @@ void RaceCheck::observe(Warp &w, const Op *op) {
   const bool is_bulk = row.kind == Kind::bulk_load || row.kind == Kind::bulk_store;
   if (row.kind == Kind::none || is_bulk || row.space == ptx::Space::local)
     return;
-  bool ordered_access =
-      row.kind == Kind::atomic ||
-      ((row.kind == Kind::load || row.kind == Kind::store) && (op->flags & kFlagVolatile));
+  bool ordered_access = row.kind == Kind::atomic || (row.is_plain() && (op->flags & kFlagVolatile));
   if (row.space == ptx::Space::global && !ordered_access)
     return;
   if (row.kind == Kind::tile_load || row.kind == Kind::tile_store)

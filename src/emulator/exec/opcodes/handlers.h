@@ -9,36 +9,7 @@
 namespace cugrt::emulator {
 
 enum class OpId : uint16_t {
-#define UNARY(id, ...) id,
-#define BINARY(id, ...) id,
-#define TERNARY(id, ...) id,
-#define QUATERNARY(id, ...) id,
-#define F32_1(id, ...) id,
-#define F32_2(id, ...) id,
-#define F32_3(id, ...) id,
-#define ROUNDED_1(id, ...) id,
-#define ROUNDED_2(id, ...) id,
-#define ROUNDED_3(id, ...) id,
-#define COMPARE(id, ...) id,
-#define COMPARE_F32(id, ...) id,
-#define COMPARE_HALF(id, ...) id,
-#define HALF_1(id, ...) id,
-#define HALF_2(id, ...) id,
-#define HALF_3(id, ...) id,
-#define CONVERT(id, ...) id,
-#define CONVERT_DIRECTED(id, ...) id,
-#define CONVERT_PACKED(id, ...) id,
-#define LOAD(id, ...) id,
-#define STORE(id, ...) id,
-#define ATOM(id, ...) id,
-#define LANEWISE(id, ...) id,
-#define WARP(id, ...) id,
-#define CONTROL(id, ...) id,
-#define MATRIX(id, ...) id,
-#define TILE(id, ...) id,
-#define ASYNC_COPY(id, ...) id,
-#define CLUSTER(id, ...) id,
-#define BARRIER(id, ...) id,
+#define ROW(id, ...) id,
 #include "emulator/exec/opcodes/opcodes.def"
   count
 };

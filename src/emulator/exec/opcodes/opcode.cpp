@@ -13,36 +13,7 @@ constexpr bool exact = true, tolerance = false;
 
 // Rows in the order of OpId.
 constexpr OpInfo kInfo[] = {
-#define UNARY(id, names, D, A, cls, ...) {names, cls, 1},
-#define BINARY(id, names, D, A, B, cls, ...) {names, cls, 2},
-#define TERNARY(id, names, D, A, B, C, cls, ...) {names, cls, 3},
-#define QUATERNARY(id, names, D, A, B, C, E, cls, ...) {names, cls, 4},
-#define F32_1(id, names, cls, ...) {names, cls, 1},
-#define F32_2(id, names, cls, ...) {names, cls, 2},
-#define F32_3(id, names, cls, ...) {names, cls, 3},
-#define ROUNDED_1(id, names, T, cls, ...) {names, cls, 1},
-#define ROUNDED_2(id, names, T, cls, ...) {names, cls, 2},
-#define ROUNDED_3(id, names, T, cls, ...) {names, cls, 3},
-#define COMPARE(id, names, T, cls, ...) {names, cls, -1},
-#define COMPARE_F32(id, names, cls, ...) {names, cls, -1},
-#define COMPARE_HALF(id, names, T, cls, ...) {names, cls, -1},
-#define HALF_1(id, names, T, packed, cls, ...) {names, cls, 1},
-#define HALF_2(id, names, T, packed, cls, ...) {names, cls, 2},
-#define HALF_3(id, names, T, packed, cls, ...) {names, cls, 3},
-#define CONVERT(id, names, D, A, cls) {names, cls, -1},
-#define CONVERT_DIRECTED(id, names, D, A, cls) {names, cls, -1},
-#define CONVERT_PACKED(id, names, D, cls) {names, cls, -1},
-#define LOAD(id, names, space, T, count, cls) {names, cls, -1},
-#define STORE(id, names, space, T, count, cls) {names, cls, -1},
-#define ATOM(id, names, T, cls, ...) {names, cls, -1},
-#define LANEWISE(id, names, cls, ...) {names, cls, -1},
-#define WARP(id, names, cls, ...) {names, cls, -1},
-#define CONTROL(id, names, cls, ...) {names, cls, -1},
-#define MATRIX(id, names, cls, ...) {names, cls, -1},
-#define TILE(id, names, cls, ...) {names, cls, -1},
-#define ASYNC_COPY(id, names, cls, ...) {names, cls, -1},
-#define CLUSTER(id, names, cls, ...) {names, cls, -1},
-#define BARRIER(id, names, cls, ...) {names, cls, -1},
+#define ROW(id, names, cls, sources, values) {names, cls, sources},
 #include "emulator/exec/opcodes/opcodes.def"
 };
 static_assert(std::size(kInfo) == kOpCount);

@@ -7,13 +7,6 @@ namespace cugrt::emulator {
 
 namespace {
 
-using u8 = uint8_t;
-using u16 = uint16_t;
-using u32 = uint32_t;
-using u64 = uint64_t;
-using s8 = int8_t;
-using s16 = int16_t;
-
 constexpr uint8_t D = kFieldD, A = kFieldA, B = kFieldB, C = kFieldC, E = kFieldE;
 
 /// Element cells of a vector access, in order.
@@ -21,74 +14,15 @@ constexpr uint8_t elements(uint32_t count) {
   return count == 1 ? D : count == 2 ? D | B : count == 3 ? D | B | C : D | B | C | E;
 }
 
+constexpr uint8_t values_read(uint32_t count) {
+  constexpr uint8_t kFirst[] = {0, A, A | B, A | B | C, A | B | C | E};
+  return kFirst[count];
+}
+
 constexpr OperandRoles kByForm[] = {
-#define UNARY(id, ...) {A, D},
-#define BINARY(id, ...) {A | B, D},
-#define TERNARY(id, ...) {A | B | C, D},
-#define QUATERNARY(id, ...) {A | B | C | E, D},
-#define F32_1(id, ...) {A, D},
-#define F32_2(id, ...) {A | B, D},
-#define F32_3(id, ...) {A | B | C, D},
-#define ROUNDED_1(id, ...) {A, D},
-#define ROUNDED_2(id, ...) {A | B, D},
-#define ROUNDED_3(id, ...) {A | B | C, D},
-#define COMPARE(id, ...) {A | B, D},
-#define COMPARE_F32(id, ...) {A | B, D},
-#define COMPARE_HALF(id, ...) {A | B, D},
-#define HALF_1(id, ...) {A, D},
-#define HALF_2(id, ...) {A | B, D},
-#define HALF_3(id, ...) {A | B | C, D},
-#define CONVERT(id, ...) {A, D},
-#define CONVERT_DIRECTED(id, ...) {A, D},
-#define CONVERT_PACKED(id, ...) {A | B, D},
+#define ROW(id, names, cls, sources, values) {values_read(values), values ? D : uint8_t(0)},
 #define LOAD(id, names, space, T, count, cls) {A, elements(count)},
 #define STORE(id, names, space, T, count, cls) {uint8_t(A | elements(count)), 0},
-#define ATOM(id, ...) {A | B | C, D},
-#define LANEWISE(id, ...) {},
-#define WARP(id, ...) {},
-#define CONTROL(id, ...) {},
-#define MATRIX(id, ...) {},
-#define TILE(id, ...) {},
-#define ASYNC_COPY(id, ...) {},
-#define CLUSTER(id, ...) {},
-#define BARRIER(id, ...) {},
-#include "emulator/exec/opcodes/opcodes.def"
-};
-
-constexpr ptx::Space space_global = ptx::Space::global, space_shared = ptx::Space::shared,
-                     space_local = ptx::Space::local, space_generic = ptx::Space::none;
-
-constexpr AccessInfo kAccesses[] = {
-#define UNARY(id, ...) {},
-#define BINARY UNARY
-#define TERNARY UNARY
-#define QUATERNARY UNARY
-#define F32_1 UNARY
-#define F32_2 UNARY
-#define F32_3 UNARY
-#define ROUNDED_1 UNARY
-#define ROUNDED_2 UNARY
-#define ROUNDED_3 UNARY
-#define COMPARE UNARY
-#define COMPARE_F32 UNARY
-#define COMPARE_HALF UNARY
-#define HALF_1 UNARY
-#define HALF_2 UNARY
-#define HALF_3 UNARY
-#define CONVERT UNARY
-#define CONVERT_DIRECTED UNARY
-#define CONVERT_PACKED UNARY
-#define LOAD(id, names, space, T, count, cls) {true, space_##space, sizeof(T) * count, count > 1},
-#define STORE(id, names, space, T, count, cls) {true, space_##space, sizeof(T) * count},
-#define ATOM UNARY
-#define LANEWISE UNARY
-#define WARP UNARY
-#define CONTROL UNARY
-#define MATRIX UNARY
-#define TILE UNARY
-#define ASYNC_COPY UNARY
-#define CLUSTER UNARY
-#define BARRIER UNARY
 #include "emulator/exec/opcodes/opcodes.def"
 };
 
@@ -215,7 +149,5 @@ OperandRoles roles_of(const Op &op) {
     roles.reads |= kFieldGuard;
   return roles;
 }
-
-AccessInfo access_info(OpId id) { return kAccesses[size_t(id)]; }
 
 } // namespace cugrt::emulator

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "emulator/exec/opcodes/handlers.h"
-#include "emulator/ptx/types.h"
 
 namespace cugrt::emulator {
 
@@ -46,14 +45,5 @@ template <class AnyOp, class Visit> void for_each_cell(AnyOp &op, uint8_t fields
   if (fields & kFieldGuard)
     visit(op.guard);
 }
-
-/// Of loads and stores; `space` and `bytes` are those of a lane's whole access.
-struct AccessInfo {
-  bool is_access = false;
-  ptx::Space space = ptx::Space::none;
-  uint32_t bytes = 0;
-  bool is_vector_load = false;
-};
-AccessInfo access_info(OpId id);
 
 } // namespace cugrt::emulator
