@@ -38,10 +38,14 @@ public:
     std::vector<const ir::Binding *> ops;
     collect_ops(f_, f_.body(), ops);
     find_steps(ops);
-    // Else an op is part of the first step that uses it.
+    // An op without a step of its own is part of the first step that uses it. So is one whose steps
+    // only move its operands, as before a convolution whose activation gave the launch its place.
     for (size_t i = ops.size(); i-- > 0;) {
-      for (uint32_t r = 0; r < ops[i]->result_count && steps_[i] == plan::kNone; ++r)
-        steps_[i] = step_of_[ops[i]->result(r).index];
+      for (uint32_t r = 0; r < ops[i]->result_count; ++r)
+        if (const uint32_t user = step_of_[ops[i]->result(r).index];
+            steps_[i] == plan::kNone ||
+            (user != plan::kNone && !names(steps_[i], *ops[i]) && names(user, *ops[i])))
+          steps_[i] = user;
       for (const ir::Operand &operand : f_.operands_of(*ops[i]))
         if (operand.kind == ir::Operand::Kind::value)
           step_of_[operand.index] = std::min(step_of_[operand.index], steps_[i]);
@@ -54,6 +58,10 @@ public:
   }
 
 private:
+  bool names(uint32_t step, const ir::Binding &op) const {
+    return function_.steps[step].name.find(ir::op_info(ir::op_of(op)).name) != std::string::npos;
+  }
+
   static Place place_of(SourceLocation location) { return {location.line, location.column}; }
 
   /// The step of each op that has one. Of a place the steps are shared out among its ops in order,

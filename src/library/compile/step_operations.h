@@ -39,7 +39,8 @@ struct FunctionOperations {
 
 /// Of each step of `function`. `ops`: the function as the planner's, calls inlined, while its ops
 /// were still ops; steps go by their places in the text. An op that became several steps counts for
-/// the first of them, one that became part of another's step counts there.
+/// the first of them that its name is in, or else for the first; one that became part of another's
+/// step counts there.
 FunctionOperations count_step_operations(const ir::Module &module, const ir::Function &ops,
                                          const plan::Function &function);
 /// Of each function of the plan; where it is not among the module's, no step is known.

@@ -113,6 +113,20 @@ TEST_CASE("a fused step has the operations of all that it was made of") {
   CHECK(all == 24 + 24 + 20);
 }
 
+TEST_CASE("a convolution counts where it is computed, not where its image is turned") {
+  const Json found = operations_of(module_of(
+      "%x: tensor<[1, 8, 32, 32], f16>, %w: tensor<[16, 8, 3, 3], f16>",
+      "tensor<[1, 16, 30, 30], f16>", "  %c = conv2d(%x, %w)\n  %y = relu(%c)\n  return %y\n"));
+  INFO(found.dump());
+  size_t turned = 0;
+  for (const auto &[step, operations] : found.items())
+    if (step != "%y")
+      turned += operations.empty();
+  CHECK(turned + 1 == found.size());
+  CHECK(turned > 0);
+  CHECK(found["%y"].value("f16", 0.) == 16. * 30 * 30 * 2 * 72);
+}
+
 TEST_CASE("products that become one launch count there") {
   const Json steps = operations_of(
       module_of("%x: tensor<[1, 64], f32>, %w: tensor<[64, 64], f32>, %u: tensor<[64, 64], f32>",
