@@ -118,20 +118,6 @@ using namespace cugrt::emulator::api;
 #pragma GCC visibility push(default)
 extern "C" {
 
-CUptiResult cuptiGetVersion(uint32_t *version);
-CUptiResult cuptiGetResultString(CUptiResult result, const char **text);
-CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
-                                           CUpti_BuffersCallbackCompleteFunc complete);
-CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind);
-CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind);
-CUptiResult cuptiActivityFlushAll(uint32_t flags);
-CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid_bytes,
-                                       CUpti_Activity **record);
-CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
-
-} // extern "C"
-#pragma GCC visibility pop
-
 CUptiResult cuptiGetVersion(uint32_t *version) {
   return cupti_call([&](Driver &driver) {
     if (!version)
@@ -205,3 +191,6 @@ CUptiResult cuptiActivityGetNumDroppedRecords(void *, uint32_t, size_t *dropped)
     return CUPTI_SUCCESS;
   });
 }
+
+} // extern "C"
+#pragma GCC visibility pop

@@ -109,44 +109,6 @@ using namespace cugrt::emulator::api;
 #pragma GCC visibility push(default)
 extern "C" {
 
-nvmlReturn_t nvmlInitWithFlags(unsigned flags);
-nvmlReturn_t nvmlInit();
-nvmlReturn_t nvmlInit_v2();
-nvmlReturn_t nvmlShutdown();
-const char *nvmlErrorString(nvmlReturn_t result);
-nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned bytes);
-nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned bytes);
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version);
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version);
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count);
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count);
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device);
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index);
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *number);
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes);
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned bytes);
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory);
-nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor);
-nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *architecture);
-nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *brand);
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *mode);
-nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits);
-nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi);
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci);
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci);
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci);
-#define NVML_NOT_SUPPORTED(function) nvmlReturn_t function();
-#include "emulator/nvml/not_supported.def"
-#undef NVML_NOT_SUPPORTED
-
-} // extern "C"
-#pragma GCC visibility pop
-
 nvmlReturn_t nvmlInitWithFlags(unsigned) { // without a device there is nothing to be lenient about
   if (!Driver::instance().config.problem.empty())
     return NVML_ERROR_DRIVER_NOT_LOADED;
@@ -184,24 +146,24 @@ nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
                          driver_release(driver));
   });
 }
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
-  return nvmlSystemGetCudaDriverVersion_v2(version);
-}
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
   return nvml_call([&](Driver &driver) { return give(version, driver.config.driver_version); });
 }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
+  return nvmlSystemGetCudaDriverVersion_v2(version);
+}
 
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
   return nvml_call([&](Driver &) { return give(count, 1u); });
 }
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
-  return nvmlDeviceGetHandleByIndex_v2(index, device);
-}
+nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
   return nvml_call([&](Driver &) {
     return index == 0 ? give(device, the_device()) : NVML_ERROR_INVALID_ARGUMENT;
   });
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
   return nvml_call([&](Driver &driver) {
@@ -210,9 +172,6 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
     return uuid == uuid_text(driver) ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
   });
 }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device) {
-  return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
-}
 nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device) {
   return nvml_call([&](Driver &) {
     if (!bus_id)
@@ -220,6 +179,9 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *
     const bool ours = !std::strcmp(bus_id, kBusId) || !std::strcmp(bus_id, kShortBusId);
     return ours ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
   });
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device) {
+  return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
 }
 
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
@@ -293,9 +255,6 @@ nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi)
   return nvml_device_call(device, [&](Driver &) { return give(is_multi, 0u); });
 }
 
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-  return nvmlDeviceGetPciInfo_v2(device, pci);
-}
 nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
   return nvml_device_call(device, [&](Driver &) {
     nvmlPciInfo_v2_t info{};
@@ -303,6 +262,9 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci)
     info.device = kPciDevice;
     return give(pci, info);
   });
+}
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
+  return nvmlDeviceGetPciInfo_v2(device, pci);
 }
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
   return nvml_device_call(device, [&](Driver &) {
@@ -319,3 +281,6 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
     return nvml_call([](Driver &) { return NVML_ERROR_NOT_SUPPORTED; });                           \
   }
 #include "emulator/nvml/not_supported.def"
+
+} // extern "C"
+#pragma GCC visibility pop
