@@ -33,7 +33,7 @@ Result<Context> Context::retain_primary(const DriverApi &api, int ordinal) {
   CUGRT_DRIVER(api, DeviceGet, (&context.device_, ordinal), object);
   RelaxedCapture relaxed(api); // the first one makes the context
   CUGRT_DRIVER(api, DevicePrimaryCtxRetain, (&context.context_, context.device_), object);
-  context.retained_ = UniqueHandle<RetainedTraits>(&api, nullptr, {context.device_ + 1});
+  context.retained_ = RetainedHandle(&api, nullptr, {context.device_ + 1});
   CUGRT_TRY(context.describe());
   return context;
 }
@@ -63,7 +63,7 @@ Result<Context> Context::make_green(const DriverLibrary &library, int ordinal,
   CUgreenCtx green = nullptr;
   CUGRT_DRIVER(api, GreenCtxCreate,
                (&green, description, context.device_, CU_GREEN_CTX_DEFAULT_STREAM), object);
-  context.green_ = UniqueHandle<GreenTraits>(&api, nullptr, green);
+  context.green_ = GreenHandle(&api, nullptr, green);
   CUGRT_DRIVER(api, CtxFromGreenCtx, (&context.context_, green), object);
   CUGRT_DRIVER(api, GreenCtxGetDevResource, (green, &part, CU_DEV_RESOURCE_TYPE_SM), object);
   context.multiprocessors_ = static_cast<int>(part.sm.smCount);
@@ -91,7 +91,7 @@ Status Context::describe() {
   CUGRT_ASSIGN(ContextGuard guard, enter());
   CUstream copies = nullptr;
   CUGRT_DRIVER(*api_, StreamCreate, (&copies, CU_STREAM_NON_BLOCKING), "copies");
-  copies_ = UniqueHandle<CopyStreamTraits>(api_, context_, copies);
+  copies_ = CopyStreamHandle(api_, context_, copies);
   return {};
 }
 

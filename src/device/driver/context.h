@@ -32,6 +32,15 @@ private:
   const DriverApi *api_; // null: nothing to pop
 };
 
+/// A device whose primary context is retained.
+struct RetainedDevice {
+  CUdevice plus_one = 0; // device 0 is a device
+  bool operator==(const RetainedDevice &) const = default;
+  static CUresult release(const DriverApi &api, RetainedDevice device) {
+    return api.DevicePrimaryCtxRelease(device.plus_one - 1);
+  }
+};
+
 /// Outlives everything made in it. Immutable: may be used by several threads.
 class Context {
 public:
@@ -73,38 +82,17 @@ public:
   Result<Memory> memory() const;
 
 private:
-  struct RetainedTraits {
-    struct Handle {
-      CUdevice device_plus_one = 0; // device 0 is a device
-      bool operator==(const Handle &) const = default;
-    };
-    static constexpr bool kNeedsContext = false;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.DevicePrimaryCtxRelease(handle.device_plus_one - 1);
-    }
-  };
-  struct GreenTraits {
-    using Handle = CUgreenCtx;
-    static constexpr bool kNeedsContext = false;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.GreenCtxDestroy(handle);
-    }
-  };
-  struct CopyStreamTraits {
-    using Handle = CUstream;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.StreamDestroy(handle);
-    }
-  };
+  using RetainedHandle = UniqueHandle<RetainedDevice, &RetainedDevice::release, kAnywhere>;
+  using GreenHandle = UniqueHandle<CUgreenCtx, &DriverApi::GreenCtxDestroy, kAnywhere>;
+  using CopyStreamHandle = UniqueHandle<CUstream, &DriverApi::StreamDestroy, kInContext>;
   Status describe();
 
   const DriverApi *api_ = nullptr;
-  UniqueHandle<RetainedTraits> retained_; // empty for a borrowed context
-  UniqueHandle<GreenTraits> green_;       // ends before what it shares memory with
+  RetainedHandle retained_; // empty for a borrowed context
+  GreenHandle green_;       // ends before what it shares memory with
   CUcontext context_ = nullptr, memory_of_ = nullptr;
-  int multiprocessors_ = 0;               // of a green context
-  UniqueHandle<CopyStreamTraits> copies_; // ends before the context
+  int multiprocessors_ = 0; // of a green context
+  CopyStreamHandle copies_; // ends before the context
   CUdevice device_ = 0;
   int capability_ = 0;
   std::string architecture_;

@@ -86,13 +86,7 @@ private:
 
 class Graph {
 public:
-  struct Traits {
-    using Handle = CUgraph;
-    static constexpr bool kNeedsContext = false;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.GraphDestroy(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUgraph, &DriverApi::GraphDestroy, kAnywhere>;
 
   Graph() = default;
   static Result<Graph> create(const Context &context, int priority = 0);
@@ -102,9 +96,8 @@ public:
   explicit operator bool() const { return static_cast<bool>(handle_); }
 
 private:
-  Graph(UniqueHandle<Traits> handle, int priority)
-      : handle_(std::move(handle)), priority_(priority) {}
-  UniqueHandle<Traits> handle_;
+  Graph(Handle handle, int priority) : handle_(std::move(handle)), priority_(priority) {}
+  Handle handle_;
   int priority_ = 0;
 };
 
@@ -153,13 +146,7 @@ private:
 
 class GraphExec {
 public:
-  struct Traits {
-    using Handle = CUgraphExec;
-    static constexpr bool kNeedsContext = false;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.GraphExecDestroy(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUgraphExec, &DriverApi::GraphExecDestroy, kAnywhere>;
 
   GraphExec() = default;
   /// `failure`, when not null, is filled in on error.
@@ -193,11 +180,11 @@ public:
   Status set_enabled(GraphNode node, bool enabled, std::string_view name) const;
 
 private:
-  explicit GraphExec(UniqueHandle<Traits> handle)
+  explicit GraphExec(Handle handle)
       : handle_(std::move(handle)), set_(handle_.api().GraphExecKernelNodeSetParams),
         target_(handle_.get()) {}
   Status failure(CUresult result, std::string_view call, std::string_view name) const;
-  UniqueHandle<Traits> handle_;
+  Handle handle_;
   /// What a kernel_setter() calls, and the instance as that takes it: the driver's, or a Mirror.
   KernelSetter::Set set_ = nullptr;
   CUgraphExec target_ = nullptr;

@@ -39,7 +39,7 @@ Result<GraphExec> GraphExec::instantiate(GraphRef graph, std::string_view name,
     params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   CUgraphExec exec = nullptr;
   CUresult result = api.GraphInstantiateWithParams(&exec, graph.get(), &params);
-  UniqueHandle<Traits> owned(&api, graph.context(), result == CUDA_SUCCESS ? exec : nullptr);
+  Handle owned(&api, graph.context(), result == CUDA_SUCCESS ? exec : nullptr);
   if (result == CUDA_SUCCESS && params.result_out == CUDA_GRAPH_INSTANTIATE_SUCCESS)
     return GraphExec(std::move(owned));
   if (failure)

@@ -68,21 +68,9 @@ private:
 
 class KernelModule {
 public:
-  struct Traits {
-    using Handle = CUmodule;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.ModuleUnload(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUmodule, &DriverApi::ModuleUnload, kInContext>;
 
-  struct LibraryTraits {
-    using Handle = CUlibrary;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.LibraryUnload(handle);
-    }
-  };
+  using LibraryHandle = UniqueHandle<CUlibrary, &DriverApi::LibraryUnload, kInContext>;
 
   KernelModule() = default;
   /// Loads a cubin or PTX text. `name` is for messages; the driver's own log joins them.
@@ -99,8 +87,8 @@ public:
 private:
   const DriverApi *api_ = nullptr;
   CUcontext context_ = nullptr;
-  UniqueHandle<Traits> module_;
-  UniqueHandle<LibraryTraits> library_; // in place of a module, where the context is green
+  Handle module_;
+  LibraryHandle library_; // in place of a module, where the context is green
   std::string name_;
 };
 

@@ -13,11 +13,7 @@ namespace cugrt::driver {
 /// Plain device memory, aligned to at least 256 bytes. A size of zero allocates nothing: address 0.
 class DeviceBuffer {
 public:
-  struct Traits {
-    using Handle = CUdeviceptr;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) { return api.MemFree(handle); }
-  };
+  using Handle = UniqueHandle<CUdeviceptr, &DriverApi::MemFree, kInContext>;
 
   DeviceBuffer() = default;
   static Result<DeviceBuffer> allocate(const Context &context, uint64_t size_bytes);
@@ -27,9 +23,9 @@ public:
   explicit operator bool() const { return static_cast<bool>(handle_); }
 
 private:
-  DeviceBuffer(UniqueHandle<Traits> handle, uint64_t size_bytes)
+  DeviceBuffer(Handle handle, uint64_t size_bytes)
       : handle_(std::move(handle)), size_bytes_(size_bytes) {}
-  UniqueHandle<Traits> handle_;
+  Handle handle_;
   uint64_t size_bytes_ = 0;
 };
 
@@ -37,13 +33,7 @@ private:
 /// the device's own one, which gives it back to the system whenever anything waits.
 class MemoryPool {
 public:
-  struct Traits {
-    using Handle = CUmemoryPool;
-    static constexpr bool kNeedsContext = false;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.MemPoolDestroy(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUmemoryPool, &DriverApi::MemPoolDestroy, kAnywhere>;
 
   MemoryPool() = default;
   /// Needs Capabilities::async_allocation and a device that has pools.
@@ -56,18 +46,14 @@ public:
   Status trim() const;
 
 private:
-  explicit MemoryPool(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
-  UniqueHandle<Traits> handle_;
+  explicit MemoryPool(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 /// Page-locked host memory, visible to the device where it has unified addressing.
 class PinnedBuffer {
 public:
-  struct Traits {
-    using Handle = void *;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) { return api.MemFreeHost(handle); }
-  };
+  using Handle = UniqueHandle<void *, &DriverApi::MemFreeHost, kInContext>;
 
   PinnedBuffer() = default;
   static Result<PinnedBuffer> allocate(const Context &context, uint64_t size_bytes);
@@ -79,9 +65,9 @@ public:
   explicit operator bool() const { return static_cast<bool>(handle_); }
 
 private:
-  PinnedBuffer(UniqueHandle<Traits> handle, uint64_t size_bytes)
+  PinnedBuffer(Handle handle, uint64_t size_bytes)
       : handle_(std::move(handle)), size_bytes_(size_bytes) {}
-  UniqueHandle<Traits> handle_;
+  Handle handle_;
   uint64_t size_bytes_ = 0;
 };
 
@@ -89,13 +75,7 @@ private:
 /// outlives this.
 class RegisteredPages {
 public:
-  struct Traits {
-    using Handle = void *;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.MemHostUnregister(handle);
-    }
-  };
+  using Handle = UniqueHandle<void *, &DriverApi::MemHostUnregister, kInContext>;
 
   RegisteredPages() = default;
   /// Whether reading them so costs what reading device memory costs: the device has no memory of
@@ -109,8 +89,8 @@ public:
   uint64_t size_bytes() const { return size_bytes_; }
 
 private:
-  explicit RegisteredPages(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
-  UniqueHandle<Traits> handle_;
+  explicit RegisteredPages(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
   uint64_t device_address_ = 0, size_bytes_ = 0;
 };
 

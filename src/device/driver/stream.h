@@ -41,13 +41,7 @@ private:
 
 class Stream {
 public:
-  struct Traits {
-    using Handle = CUstream;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.StreamDestroy(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUstream, &DriverApi::StreamDestroy, kInContext>;
 
   Stream() = default;
   /// Does not synchronise with the legacy default stream. `priority` as the driver counts: lower
@@ -58,19 +52,13 @@ public:
   CUstream get() const { return handle_.get(); }
 
 private:
-  explicit Stream(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
-  UniqueHandle<Traits> handle_;
+  explicit Stream(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 class Event {
 public:
-  struct Traits {
-    using Handle = CUevent;
-    static constexpr bool kNeedsContext = true;
-    static CUresult destroy(const DriverApi &api, Handle handle) {
-      return api.EventDestroy(handle);
-    }
-  };
+  using Handle = UniqueHandle<CUevent, &DriverApi::EventDestroy, kInContext>;
   enum class Timing { off, on };
   enum class Waiting { as_context, blocking }; // of synchronize()
 
@@ -89,8 +77,8 @@ public:
   Result<float> milliseconds_since(const Event &start) const;
 
 private:
-  explicit Event(UniqueHandle<Traits> handle) : handle_(std::move(handle)) {}
-  UniqueHandle<Traits> handle_;
+  explicit Event(Handle handle) : handle_(std::move(handle)) {}
+  Handle handle_;
 };
 
 } // namespace cugrt::driver

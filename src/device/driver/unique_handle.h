@@ -1,21 +1,20 @@
 // The owner of one driver object: the only place in this layer where moves and destruction are
 // written.
 //
-// Traits name the object:
-//   using Handle = CUstream;                                  // null-like when value-initialised
-//   static constexpr bool kNeedsContext = true;               // destroyed with its context current
-//   static CUresult destroy(const DriverApi &, Handle);       // its errors are ignored
-// The DriverApi and the context must outlive the handle.
+// A handle is null-like when value-initialised. `Destroy`: the driver's function, or one that takes
+// the DriverApi as well; its errors are ignored. The DriverApi and the context must outlive the
+// handle.
 #pragma once
 
 #include "device/driver/relaxed_capture.h"
 
 namespace cugrt::driver {
 
-template <class Traits> class UniqueHandle {
-public:
-  using Handle = typename Traits::Handle;
+/// Whether an object is destroyed with its context current.
+inline constexpr bool kInContext = true, kAnywhere = false;
 
+template <class Handle, auto Destroy, bool NeedsContext> class UniqueHandle {
+public:
   UniqueHandle() = default;
   UniqueHandle(const DriverApi *api, CUcontext context, Handle handle)
       : api_(api), context_(context), handle_(handle) {}
@@ -43,15 +42,14 @@ public:
       return;
     Handle handle = release();
     RelaxedCapture relaxed(*api_);
-    if constexpr (Traits::kNeedsContext) {
-      bool pushed = context_ && api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
-      (void)Traits::destroy(*api_, handle);
-      CUcontext popped;
-      if (pushed)
-        (void)api_->CtxPopCurrent(&popped);
-    } else {
-      (void)Traits::destroy(*api_, handle);
-    }
+    const bool pushed = NeedsContext && context_ && api_->CtxPushCurrent(context_) == CUDA_SUCCESS;
+    if constexpr (std::is_member_pointer_v<decltype(Destroy)>)
+      (void)(api_->*Destroy)(handle);
+    else
+      (void)Destroy(*api_, handle);
+    CUcontext popped;
+    if (pushed)
+      (void)api_->CtxPopCurrent(&popped);
   }
 
 private:
