@@ -68,23 +68,20 @@ const cugrt_function *executable_function_at(const cugrt_executable *executable,
   return &executable->data->functions[executable->data->visible[index]];
 }
 
-cugrt_status *executable_find_function(const cugrt_executable *executable, const char *name,
-                                       const cugrt_function **function) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(executable, name, function);
-    std::string known;
-    for (uint32_t index : executable->data->visible) {
-      const cugrt_function &candidate = executable->data->functions[index];
-      if (candidate.plan().name == name) {
-        *function = &candidate;
-        return {};
-      }
-      known += (known.empty() ? "@" : ", @") + candidate.plan().name;
+Status executable_find_function(const cugrt_executable *executable, const char *name,
+                                const cugrt_function **function) {
+  CUGRT_REQUIRE(executable, name, function);
+  std::string known;
+  for (uint32_t index : executable->data->visible) {
+    const cugrt_function &candidate = executable->data->functions[index];
+    if (candidate.plan().name == name) {
+      *function = &candidate;
+      return {};
     }
-    return Status::error(Code::not_found, std::string("there is no function @") + name +
-                                              "; the module has " +
-                                              (known.empty() ? "none" : known));
-  });
+    known += (known.empty() ? "@" : ", @") + candidate.plan().name;
+  }
+  return Status::error(Code::not_found, std::string("there is no function @") + name +
+                                            "; the module has " + (known.empty() ? "none" : known));
 }
 
 const char *function_name(const cugrt_function *function) {
@@ -126,52 +123,47 @@ void fill_dims(const cugrt_function *function, const std::vector<ExprId> &dims,
   }
 }
 
-cugrt_status *function_param(const cugrt_function *function, size_t index, cugrt_param_info *info) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function);
-    const plan::Function &plan = function->plan();
-    if (index >= function->param_count)
-      return no_such(function, "parameters", function->param_count, index);
-    const plan::Param &param = plan.params[index];
-    cugrt_param_info filled{};
-    filled.name = param.name.c_str();
-    filled.dtype = static_cast<int32_t>(param.dtype);
-    filled.access = static_cast<int32_t>(param.access);
-    filled.weight = param.kind == plan::ParamKind::weight;
-    filled.kind = param.kind == plan::ParamKind::shape    ? CUGRT_VALUE_SHAPE
-                  : param.kind == plan::ParamKind::scalar ? scalar_kind(param.scalar)
-                                                          : CUGRT_VALUE_TENSOR;
-    fill_dims(function, param.dims, function->dim_names[index], filled);
-    return write_struct(filled, info, "info", kParamInfoBytes);
-  });
+Status function_param(const cugrt_function *function, size_t index, cugrt_param_info *info) {
+  CUGRT_REQUIRE(function);
+  const plan::Function &plan = function->plan();
+  if (index >= function->param_count)
+    return no_such(function, "parameters", function->param_count, index);
+  const plan::Param &param = plan.params[index];
+  cugrt_param_info filled{};
+  filled.name = param.name.c_str();
+  filled.dtype = static_cast<int32_t>(param.dtype);
+  filled.access = static_cast<int32_t>(param.access);
+  filled.weight = param.kind == plan::ParamKind::weight;
+  filled.kind = param.kind == plan::ParamKind::shape    ? CUGRT_VALUE_SHAPE
+                : param.kind == plan::ParamKind::scalar ? scalar_kind(param.scalar)
+                                                        : CUGRT_VALUE_TENSOR;
+  fill_dims(function, param.dims, function->dim_names[index], filled);
+  return write_struct(filled, info, "info", kParamInfoBytes);
 }
 
-cugrt_status *function_result(const cugrt_function *function, size_t index,
-                              cugrt_param_info *info) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function);
-    const plan::Function &plan = function->plan();
-    if (index >= plan.results.size())
-      return no_such(function, "results", plan.results.size(), index);
-    const plan::FunctionResult &result = plan.results[index];
-    cugrt_param_info filled{};
-    filled.name = function->result_names[index].c_str();
-    filled.access = CUGRT_OUT;
-    if (result.buffer != kNone) {
-      filled.kind = CUGRT_VALUE_TENSOR;
-      filled.dtype = static_cast<int32_t>(plan.buffers[result.buffer].dtype);
-      fill_dims(function, result_dims(plan, index), function->dim_names[plan.params.size() + index],
-                filled);
-    } else if (result.host_value != kNone) {
-      filled.kind = scalar_kind(plan.host_values[result.host_value].scalar);
-    }
-    for (const plan::CountedDim &c : plan.counted_dims) {
-      if (c.result == index)
-        filled.counted = 1, filled.counted_dim = c.dim, filled.counted_by = c.count;
-      filled.is_count |= c.count == index;
-    }
-    return write_struct(filled, info, "info", kParamInfoBytes);
-  });
+Status function_result(const cugrt_function *function, size_t index, cugrt_param_info *info) {
+  CUGRT_REQUIRE(function);
+  const plan::Function &plan = function->plan();
+  if (index >= plan.results.size())
+    return no_such(function, "results", plan.results.size(), index);
+  const plan::FunctionResult &result = plan.results[index];
+  cugrt_param_info filled{};
+  filled.name = function->result_names[index].c_str();
+  filled.access = CUGRT_OUT;
+  if (result.buffer != kNone) {
+    filled.kind = CUGRT_VALUE_TENSOR;
+    filled.dtype = static_cast<int32_t>(plan.buffers[result.buffer].dtype);
+    fill_dims(function, result_dims(plan, index), function->dim_names[plan.params.size() + index],
+              filled);
+  } else if (result.host_value != kNone) {
+    filled.kind = scalar_kind(plan.host_values[result.host_value].scalar);
+  }
+  for (const plan::CountedDim &c : plan.counted_dims) {
+    if (c.result == index)
+      filled.counted = 1, filled.counted_dim = c.dim, filled.counted_by = c.count;
+    filled.is_count |= c.count == index;
+  }
+  return write_struct(filled, info, "info", kParamInfoBytes);
 }
 
 /// Values of all symbols of the function; `given` tells which ones are set.
@@ -198,34 +190,31 @@ Status read_symbols(const plan::Function &function, std::span<const cugrt_symbol
   return {};
 }
 
-cugrt_status *function_dims(const cugrt_function *function, int32_t is_result, size_t index,
-                            const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(function, dims, symbols || !symbol_count);
-    const plan::Function &plan = function->plan();
-    size_t count = is_result ? plan.results.size() : function->param_count;
-    if (index >= count)
-      return no_such(function, is_result ? "results" : "parameters", count, index);
-    std::vector<int64_t> values;
-    std::vector<bool> given;
-    CUGRT_TRY(read_symbols(plan, {symbols, symbol_count}, values, given));
-    const std::vector<ExprId> &exprs =
-        is_result ? result_dims(plan, index) : plan.params[index].dims;
-    std::array<int64_t, CUGRT_MAX_RANK> evaluated{};
-    for (size_t i = 0; i < exprs.size() && i < evaluated.size(); ++i) {
-      std::vector<ir::SymbolId> used;
-      function->executable->plan().exprs.collect_symbols(exprs[i], used);
-      for (ir::SymbolId symbol : used)
-        if (!given[symbol.index])
-          return Status::error(Code::invalid_argument,
-                               "function @" + plan.name + ", " +
-                                   (is_result ? "result " : "parameter ") + std::to_string(index) +
-                                   " needs a value for symbol " + plan.symbols[symbol.index].name);
-      CUGRT_ASSIGN(evaluated[i], function->executable->plan().exprs.evaluate(exprs[i], values));
-    }
-    std::copy(evaluated.begin(), evaluated.end(), dims);
-    return {};
-  });
+Status function_dims(const cugrt_function *function, int32_t is_result, size_t index,
+                     const cugrt_symbol_value *symbols, size_t symbol_count, int64_t *dims) {
+  CUGRT_REQUIRE(function, dims, symbols || !symbol_count);
+  const plan::Function &plan = function->plan();
+  size_t count = is_result ? plan.results.size() : function->param_count;
+  if (index >= count)
+    return no_such(function, is_result ? "results" : "parameters", count, index);
+  std::vector<int64_t> values;
+  std::vector<bool> given;
+  CUGRT_TRY(read_symbols(plan, {symbols, symbol_count}, values, given));
+  const std::vector<ExprId> &exprs = is_result ? result_dims(plan, index) : plan.params[index].dims;
+  std::array<int64_t, CUGRT_MAX_RANK> evaluated{};
+  for (size_t i = 0; i < exprs.size() && i < evaluated.size(); ++i) {
+    std::vector<ir::SymbolId> used;
+    function->executable->plan().exprs.collect_symbols(exprs[i], used);
+    for (ir::SymbolId symbol : used)
+      if (!given[symbol.index])
+        return Status::error(Code::invalid_argument,
+                             "function @" + plan.name + ", " +
+                                 (is_result ? "result " : "parameter ") + std::to_string(index) +
+                                 " needs a value for symbol " + plan.symbols[symbol.index].name);
+    CUGRT_ASSIGN(evaluated[i], function->executable->plan().exprs.evaluate(exprs[i], values));
+  }
+  std::copy(evaluated.begin(), evaluated.end(), dims);
+  return {};
 }
 
 size_t function_symbol_count(const cugrt_function *function) {
@@ -244,13 +233,13 @@ void add_executable_entries(cugrt_api &table) {
   table.executable_free = executable_free;
   table.executable_function_count = executable_function_count;
   table.executable_function_at = executable_function_at;
-  table.executable_find_function = executable_find_function;
+  set_entry<executable_find_function>(table.executable_find_function);
   table.function_name = function_name;
   table.function_param_count = function_param_count;
-  table.function_param = function_param;
+  set_entry<function_param>(table.function_param);
   table.function_result_count = function_result_count;
-  table.function_result = function_result;
-  table.function_dims = function_dims;
+  set_entry<function_result>(table.function_result);
+  set_entry<function_dims>(table.function_dims);
   table.function_symbol_count = function_symbol_count;
   table.function_symbol_name = function_symbol_name;
 }

@@ -23,6 +23,11 @@ template <class Body> cugrt_status *guarded(Body &&body) noexcept {
   }
 }
 
+/// `body` takes an entry's arguments and returns a Status.
+template <auto body, class... Arguments> void set_entry(cugrt_status *(*&entry)(Arguments...)) {
+  entry = [](Arguments... arguments) { return guarded([&] { return body(arguments...); }); };
+}
+
 Status null_argument(const char *name);
 
 /// No struct of the ABI will ever be larger; more is not a size.

@@ -24,31 +24,29 @@ driver::StreamRef stream_or_ours(Device &device, cugrt_stream *stream) {
                 : driver::StreamRef(&device.api(), device.context().copy_stream());
 }
 
-cugrt_status *buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
-                            cugrt_buffer **buffer) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, buffer);
-    auto made = std::make_unique<cugrt_buffer>();
-    made->device = runtime->device;
-    made->bytes = bytes;
-    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
-      const driver::Context &context = runtime->device->context();
-      if (kind == CUGRT_MEMORY_DEVICE) {
-        CUGRT_ASSIGN(made->device_memory, driver::DeviceBuffer::allocate(context, bytes));
-        made->address = made->device_memory.address();
-        return {};
-      }
-      if (kind != CUGRT_MEMORY_PINNED)
-        return Status::error(Code::invalid_argument, "unknown memory kind " + std::to_string(kind));
-      CUGRT_ASSIGN(made->pinned_memory, driver::PinnedBuffer::allocate(context, bytes));
-      if (bytes == 0)
-        return {};
-      CUGRT_ASSIGN(made->address, made->pinned_memory.device_address(context));
+Status buffer_create(cugrt_runtime *runtime, cugrt_memory_kind kind, uint64_t bytes,
+                     cugrt_buffer **buffer) {
+  CUGRT_REQUIRE(runtime, buffer);
+  auto made = std::make_unique<cugrt_buffer>();
+  made->device = runtime->device;
+  made->bytes = bytes;
+  CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+    const driver::Context &context = runtime->device->context();
+    if (kind == CUGRT_MEMORY_DEVICE) {
+      CUGRT_ASSIGN(made->device_memory, driver::DeviceBuffer::allocate(context, bytes));
+      made->address = made->device_memory.address();
       return {};
-    }));
-    *buffer = made.release();
+    }
+    if (kind != CUGRT_MEMORY_PINNED)
+      return Status::error(Code::invalid_argument, "unknown memory kind " + std::to_string(kind));
+    CUGRT_ASSIGN(made->pinned_memory, driver::PinnedBuffer::allocate(context, bytes));
+    if (bytes == 0)
+      return {};
+    CUGRT_ASSIGN(made->address, made->pinned_memory.device_address(context));
     return {};
-  });
+  }));
+  *buffer = made.release();
+  return {};
 }
 
 uint64_t buffer_address(const cugrt_buffer *buffer) { return buffer ? buffer->address : 0; }
@@ -59,15 +57,13 @@ uint64_t buffer_bytes(const cugrt_buffer *buffer) { return buffer ? buffer->byte
 void buffer_free(cugrt_buffer *buffer) { delete buffer; }
 
 /// Of `bytes` bytes, with the device's context current; nothing where there are none.
-template <class Body> cugrt_status *moved(cugrt_runtime *runtime, uint64_t bytes, Body &&body) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    return bytes == 0 ? Status() : on_device(*runtime->device, body);
-  });
+template <class Body> Status moved(cugrt_runtime *runtime, uint64_t bytes, Body &&body) {
+  CUGRT_REQUIRE(runtime);
+  return bytes == 0 ? Status() : on_device(*runtime->device, body);
 }
 
-cugrt_status *copy_to_device(cugrt_runtime *runtime, uint64_t address, const void *from,
-                             uint64_t bytes, cugrt_stream *stream) {
+Status copy_to_device(cugrt_runtime *runtime, uint64_t address, const void *from, uint64_t bytes,
+                      cugrt_stream *stream) {
   return moved(runtime, bytes, [&]() -> Status {
     CUGRT_REQUIRE(from);
     if (!stream)
@@ -78,8 +74,8 @@ cugrt_status *copy_to_device(cugrt_runtime *runtime, uint64_t address, const voi
   });
 }
 
-cugrt_status *copy_to_host(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
-                           cugrt_stream *stream) {
+Status copy_to_host(cugrt_runtime *runtime, void *to, uint64_t address, uint64_t bytes,
+                    cugrt_stream *stream) {
   return moved(runtime, bytes, [&]() -> Status {
     CUGRT_REQUIRE(to);
     if (!stream)
@@ -90,8 +86,8 @@ cugrt_status *copy_to_host(cugrt_runtime *runtime, void *to, uint64_t address, u
   });
 }
 
-cugrt_status *copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
-                             cugrt_stream *stream) {
+Status copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from, uint64_t bytes,
+                      cugrt_stream *stream) {
   return moved(runtime, bytes, [&]() -> Status {
     driver::StreamRef on = stream_or_ours(*runtime->device, stream);
     CUGRT_TRY(driver::copy_async(on, to, from, bytes));
@@ -99,8 +95,8 @@ cugrt_status *copy_on_device(cugrt_runtime *runtime, uint64_t to, uint64_t from,
   });
 }
 
-cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
-                   cugrt_stream *stream) {
+Status fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint64_t bytes,
+            cugrt_stream *stream) {
   return moved(runtime, bytes, [&]() -> Status {
     driver::StreamRef on = stream_or_ours(*runtime->device, stream);
     CUGRT_TRY(driver::fill_async(on, address, byte, 1, bytes));
@@ -108,84 +104,73 @@ cugrt_status *fill(cugrt_runtime *runtime, uint64_t address, uint8_t byte, uint6
   });
 }
 
-cugrt_status *stream_create_with_priority(cugrt_runtime *runtime, int32_t priority,
-                                          cugrt_stream **stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, stream);
-    if (priority < 0)
-      return Status::error(Code::invalid_argument, "a stream's priority is 0 or more");
-    auto made = std::make_unique<cugrt_stream>();
-    made->device = runtime->device;
-    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
-      CUGRT_ASSIGN(made->stream, driver::Stream::create(runtime->device->context(), -priority));
-      return {};
-    }));
-    *stream = made.release();
+Status stream_create_with_priority(cugrt_runtime *runtime, int32_t priority,
+                                   cugrt_stream **stream) {
+  CUGRT_REQUIRE(runtime, stream);
+  if (priority < 0)
+    return Status::error(Code::invalid_argument, "a stream's priority is 0 or more");
+  auto made = std::make_unique<cugrt_stream>();
+  made->device = runtime->device;
+  CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+    CUGRT_ASSIGN(made->stream, driver::Stream::create(runtime->device->context(), -priority));
     return {};
-  });
+  }));
+  *stream = made.release();
+  return {};
+}
+
+Status stream_create(cugrt_runtime *runtime, cugrt_stream **stream) {
+  return stream_create_with_priority(runtime, 0, stream);
 }
 
 void *stream_native(const cugrt_stream *stream) { return stream ? stream->stream.get() : nullptr; }
 
-cugrt_status *stream_synchronize(cugrt_stream *stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(stream);
-    return on_device(*stream->device, [&] { return stream->stream.ref().synchronize(); });
-  });
+Status stream_synchronize(cugrt_stream *stream) {
+  CUGRT_REQUIRE(stream);
+  return on_device(*stream->device, [&] { return stream->stream.ref().synchronize(); });
 }
 
 void stream_free(cugrt_stream *stream) { delete stream; }
 
-cugrt_status *event_create(cugrt_runtime *runtime, cugrt_event **event) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, event);
-    auto made = std::make_unique<cugrt_event>();
-    made->device = runtime->device;
-    CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
-      CUGRT_ASSIGN(made->event,
-                   driver::Event::create(runtime->device->context(), driver::Event::Timing::on));
-      return {};
-    }));
-    *event = made.release();
+Status event_create(cugrt_runtime *runtime, cugrt_event **event) {
+  CUGRT_REQUIRE(runtime, event);
+  auto made = std::make_unique<cugrt_event>();
+  made->device = runtime->device;
+  CUGRT_TRY(on_device(*runtime->device, [&]() -> Status {
+    CUGRT_ASSIGN(made->event,
+                 driver::Event::create(runtime->device->context(), driver::Event::Timing::on));
     return {};
-  });
+  }));
+  *event = made.release();
+  return {};
 }
 
 driver::StreamRef native(Device &device, void *stream) {
   return {&device.api(), static_cast<CUstream>(stream)};
 }
 
-cugrt_status *event_record(cugrt_event *event, void *native_stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(event);
-    return on_device(*event->device,
-                     [&] { return event->event.record(native(*event->device, native_stream)); });
-  });
+Status event_record(cugrt_event *event, void *native_stream) {
+  CUGRT_REQUIRE(event);
+  return on_device(*event->device,
+                   [&] { return event->event.record(native(*event->device, native_stream)); });
 }
 
-cugrt_status *event_stream_wait(cugrt_event *event, void *native_stream) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(event);
-    return on_device(*event->device, [&] {
-      return native(*event->device, native_stream).wait(event->event.get());
-    });
-  });
+Status event_stream_wait(cugrt_event *event, void *native_stream) {
+  CUGRT_REQUIRE(event);
+  return on_device(*event->device,
+                   [&] { return native(*event->device, native_stream).wait(event->event.get()); });
 }
 
-cugrt_status *event_synchronize(cugrt_event *event) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(event);
-    return on_device(*event->device, [&] { return event->event.synchronize(); });
-  });
+Status event_synchronize(cugrt_event *event) {
+  CUGRT_REQUIRE(event);
+  return on_device(*event->device, [&] { return event->event.synchronize(); });
 }
 
-cugrt_status *event_elapsed_milliseconds(cugrt_event *from, cugrt_event *to, double *milliseconds) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(from, to, milliseconds);
-    return on_device(*to->device, [&]() -> Status {
-      CUGRT_ASSIGN(*milliseconds, to->event.milliseconds_since(from->event));
-      return {};
-    });
+Status event_elapsed_milliseconds(cugrt_event *from, cugrt_event *to, double *milliseconds) {
+  CUGRT_REQUIRE(from, to, milliseconds);
+  return on_device(*to->device, [&]() -> Status {
+    CUGRT_ASSIGN(*milliseconds, to->event.milliseconds_since(from->event));
+    return {};
   });
 }
 
@@ -194,27 +179,25 @@ void event_free(cugrt_event *event) { delete event; }
 } // namespace
 
 void add_memory_entries(cugrt_api &table) {
-  table.buffer_create = buffer_create;
+  set_entry<buffer_create>(table.buffer_create);
   table.buffer_address = buffer_address;
   table.buffer_host_pointer = buffer_host_pointer;
   table.buffer_bytes = buffer_bytes;
   table.buffer_free = buffer_free;
-  table.copy_to_device = copy_to_device;
-  table.copy_to_host = copy_to_host;
-  table.copy_on_device = copy_on_device;
-  table.fill = fill;
-  table.stream_create = [](cugrt_runtime *runtime, cugrt_stream **stream) {
-    return stream_create_with_priority(runtime, 0, stream);
-  };
-  table.stream_create_with_priority = stream_create_with_priority;
+  set_entry<copy_to_device>(table.copy_to_device);
+  set_entry<copy_to_host>(table.copy_to_host);
+  set_entry<copy_on_device>(table.copy_on_device);
+  set_entry<fill>(table.fill);
+  set_entry<stream_create>(table.stream_create);
+  set_entry<stream_create_with_priority>(table.stream_create_with_priority);
   table.stream_native = stream_native;
-  table.stream_synchronize = stream_synchronize;
+  set_entry<stream_synchronize>(table.stream_synchronize);
   table.stream_free = stream_free;
-  table.event_create = event_create;
-  table.event_record = event_record;
-  table.event_stream_wait = event_stream_wait;
-  table.event_synchronize = event_synchronize;
-  table.event_elapsed_milliseconds = event_elapsed_milliseconds;
+  set_entry<event_create>(table.event_create);
+  set_entry<event_record>(table.event_record);
+  set_entry<event_stream_wait>(table.event_stream_wait);
+  set_entry<event_synchronize>(table.event_synchronize);
+  set_entry<event_elapsed_milliseconds>(table.event_elapsed_milliseconds);
   table.event_free = event_free;
 }
 

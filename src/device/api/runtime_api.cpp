@@ -68,14 +68,12 @@ Result<DeviceOptions> device_options(const cugrt_runtime_options *given) {
   return result;
 }
 
-cugrt_status *runtime_create(const cugrt_runtime_options *options, cugrt_runtime **runtime) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    CUGRT_ASSIGN(DeviceOptions device_options_, device_options(options));
-    CUGRT_ASSIGN(std::shared_ptr<Device> device, Device::open(std::move(device_options_)));
-    *runtime = new cugrt_runtime{std::move(device)};
-    return {};
-  });
+Status runtime_create(const cugrt_runtime_options *options, cugrt_runtime **runtime) {
+  CUGRT_REQUIRE(runtime);
+  CUGRT_ASSIGN(DeviceOptions device_options_, device_options(options));
+  CUGRT_ASSIGN(std::shared_ptr<Device> device, Device::open(std::move(device_options_)));
+  *runtime = new cugrt_runtime{std::move(device)};
+  return {};
 }
 
 void runtime_free(cugrt_runtime *runtime) { delete runtime; }
@@ -84,40 +82,36 @@ void copy_text(const std::string &from, char *to, size_t size) {
   std::snprintf(to, size, "%s", from.c_str());
 }
 
-cugrt_status *runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime);
-    const Device &device = *runtime->device;
-    cugrt_runtime_info filled{};
-    if (device.has_driver()) {
-      const driver::DriverLibrary &library = device.library();
-      filled.emulated = library.emulated;
-      filled.driver_version = library.version;
-      copy_text(library.path, filled.driver_path, sizeof filled.driver_path);
-      CUGRT_ASSIGN(driver::DriverReport report, driver::report(library));
-      filled.device_count = static_cast<int32_t>(report.devices.size());
-      for (const driver::DeviceReport &row : report.devices)
-        if (row.ordinal == device.ordinal()) {
-          copy_text(row.name, filled.device_name, sizeof filled.device_name);
-          filled.memory_bytes = row.total_bytes;
-        }
-      filled.capability_major = device.context().capability() / 10;
-      filled.capability_minor = device.context().capability() % 10;
-      CUGRT_ASSIGN(filled.integrated, device.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
-      CUGRT_ASSIGN(filled.multiprocessors,
-                   device.context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-    }
-    return write_struct(filled, info, "info", kRuntimeInfoBytes);
-  });
+Status runtime_get_info(cugrt_runtime *runtime, cugrt_runtime_info *info) {
+  CUGRT_REQUIRE(runtime);
+  const Device &device = *runtime->device;
+  cugrt_runtime_info filled{};
+  if (device.has_driver()) {
+    const driver::DriverLibrary &library = device.library();
+    filled.emulated = library.emulated;
+    filled.driver_version = library.version;
+    copy_text(library.path, filled.driver_path, sizeof filled.driver_path);
+    CUGRT_ASSIGN(driver::DriverReport report, driver::report(library));
+    filled.device_count = static_cast<int32_t>(report.devices.size());
+    for (const driver::DeviceReport &row : report.devices)
+      if (row.ordinal == device.ordinal()) {
+        copy_text(row.name, filled.device_name, sizeof filled.device_name);
+        filled.memory_bytes = row.total_bytes;
+      }
+    filled.capability_major = device.context().capability() / 10;
+    filled.capability_minor = device.context().capability() % 10;
+    CUGRT_ASSIGN(filled.integrated, device.context().attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED));
+    CUGRT_ASSIGN(filled.multiprocessors,
+                 device.context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  }
+  return write_struct(filled, info, "info", kRuntimeInfoBytes);
 }
 
-cugrt_status *runtime_register_host_function(cugrt_runtime *runtime, const char *name,
-                                             cugrt_host_function function, void *user) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, name, function);
-    runtime->device->host_functions().add(name, {function, user});
-    return {};
-  });
+Status runtime_register_host_function(cugrt_runtime *runtime, const char *name,
+                                      cugrt_host_function function, void *user) {
+  CUGRT_REQUIRE(runtime, name, function);
+  runtime->device->host_functions().add(name, {function, user});
+  return {};
 }
 
 } // namespace
@@ -141,10 +135,10 @@ cugrt_status *report_doctor(const cugrt_runtime_options *options, cugrt_report_f
 }
 
 void add_runtime_entries(cugrt_api &table) {
-  table.runtime_create = runtime_create;
+  set_entry<runtime_create>(table.runtime_create);
   table.runtime_free = runtime_free;
-  table.runtime_get_info = runtime_get_info;
-  table.runtime_register_host_function = runtime_register_host_function;
+  set_entry<runtime_get_info>(table.runtime_get_info);
+  set_entry<runtime_register_host_function>(table.runtime_register_host_function);
 }
 
 } // namespace cugrt::runtime::api

@@ -45,79 +45,77 @@ cugrt_launch_record to_abi(const LaunchRecord &record) {
   return out;
 }
 
-cugrt_status *session_open(cugrt_executable *executable, cugrt_runtime *runtime,
-                           const cugrt_session_options *given, cugrt_session **session) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(executable, runtime, session);
-    CUGRT_ASSIGN(
-        cugrt_session_options options,
-        read_struct(given, "cugrt_session_options", kSessionOptionsBytes, cugrt_session_options{}));
-    SessionOptions session_options;
-    if (options.weights)
-      session_options.weights = &options.weights->set;
-    if (options.frames > 1)
-      return Status::error(Code::unsupported,
-                           "a session has one arena: open two sessions of the executable, which "
-                           "share code and weights, for runs that overlap");
-    if (options.instance_budget_bytes)
-      session_options.cache.policy.budget_bytes = options.instance_budget_bytes;
-    session_options.cache.eager = options.eager != 0;
-    session_options.cache.strict = options.strict != 0;
-    session_options.log.capacity = options.record_capacity;
-    session_options.log.time_steps = options.time_steps != 0;
-    if (options.time_steps < 0 || options.time_steps > 2)
-      return Status::error(Code::invalid_argument, "time_steps is " +
-                                                       std::to_string(options.time_steps) +
-                                                       "; it may be 0, 1 or 2");
-    session_options.cache.instances.timed = options.time_steps == 2;
-    CUGRT_ASSIGN(cugrt_costs costs,
-                 read_struct(options.costs, "cugrt_costs", kCostsBytes, cugrt_costs{}));
-    InstanceCost &cost = session_options.cache.cost;
-    cost.node_bytes = costs.node_bytes ? costs.node_bytes : cost.node_bytes;
-    cost.instance_bytes = costs.instance_bytes ? costs.instance_bytes : cost.instance_bytes;
-    cost.build_ns = costs.build_ns;
-    cost.build_node_ns = costs.build_node_ns;
-    cost.patch_node_ns = costs.patch_node_ns;
-    if (options.costs && options.measure_costs)
-      return Status::error(Code::invalid_argument,
-                           "cugrt_session_options gives costs and asks to measure them");
-    session_options.measure_costs = options.measure_costs != 0;
-    if (options.priority < 0 || options.wait < CUGRT_WAIT_DEFAULT ||
-        options.wait > CUGRT_WAIT_BLOCK)
-      return Status::error(Code::invalid_argument,
-                           "of cugrt_session_options, priority is 0 or more and wait a cugrt_wait");
-    session_options.priority = options.priority;
-    session_options.wait = static_cast<cugrt_wait>(options.wait);
-    session_options.measures_latency = options.measure_latency != 0;
-    if ((options.missed && options.deadline_us == 0) || options.deadline_us > kMostDeadlineUs)
-      return Status::error(Code::invalid_argument,
-                           "of cugrt_session_options, missed needs a deadline_us, which is at most "
-                           "an hour");
-    session_options.deadline = {options.deadline_us * 1000, options.missed, options.missed_user};
-    if (options.exclusive && (!options.group || !*options.exclusive))
-      return Status::error(Code::invalid_argument,
-                           "exclusive is a word of a group: give the group, and a word that is not "
-                           "empty");
-    if (options.group)
-      session_options.group = options.group->group;
-    session_options.word = options.exclusive ? options.exclusive : "";
-    auto made = std::make_unique<cugrt_session>();
-    made->data = executable->data;
-    if (options.allocator) {
-      CUGRT_ASSIGN(cugrt_allocator allocator, read_struct(options.allocator, "cugrt_allocator",
-                                                          kAllocatorBytes, cugrt_allocator{}));
-      if (!allocator.allocate || !allocator.free)
-        return null_argument("allocator.allocate or allocator.free");
-      session_options.allocator = std::make_shared<const cugrt_allocator>(allocator);
-    }
-    made->executable = executable->data->executable.get();
-    CUGRT_ASSIGN(made->session,
-                 Session::open(executable->data->executable, runtime->device, session_options));
-    *session = made.release();
-    return {};
-  });
+Status session_open(cugrt_executable *executable, cugrt_runtime *runtime,
+                    const cugrt_session_options *given, cugrt_session **session) {
+  CUGRT_REQUIRE(executable, runtime, session);
+  CUGRT_ASSIGN(
+      cugrt_session_options options,
+      read_struct(given, "cugrt_session_options", kSessionOptionsBytes, cugrt_session_options{}));
+  SessionOptions session_options;
+  if (options.weights)
+    session_options.weights = &options.weights->set;
+  if (options.frames > 1)
+    return Status::error(Code::unsupported,
+                         "a session has one arena: open two sessions of the executable, which "
+                         "share code and weights, for runs that overlap");
+  if (options.instance_budget_bytes)
+    session_options.cache.policy.budget_bytes = options.instance_budget_bytes;
+  session_options.cache.eager = options.eager != 0;
+  session_options.cache.strict = options.strict != 0;
+  session_options.log.capacity = options.record_capacity;
+  session_options.log.time_steps = options.time_steps != 0;
+  if (options.time_steps < 0 || options.time_steps > 2)
+    return Status::error(Code::invalid_argument, "time_steps is " +
+                                                     std::to_string(options.time_steps) +
+                                                     "; it may be 0, 1 or 2");
+  session_options.cache.instances.timed = options.time_steps == 2;
+  CUGRT_ASSIGN(cugrt_costs costs,
+               read_struct(options.costs, "cugrt_costs", kCostsBytes, cugrt_costs{}));
+  InstanceCost &cost = session_options.cache.cost;
+  cost.node_bytes = costs.node_bytes ? costs.node_bytes : cost.node_bytes;
+  cost.instance_bytes = costs.instance_bytes ? costs.instance_bytes : cost.instance_bytes;
+  cost.build_ns = costs.build_ns;
+  cost.build_node_ns = costs.build_node_ns;
+  cost.patch_node_ns = costs.patch_node_ns;
+  if (options.costs && options.measure_costs)
+    return Status::error(Code::invalid_argument,
+                         "cugrt_session_options gives costs and asks to measure them");
+  session_options.measure_costs = options.measure_costs != 0;
+  if (options.priority < 0 || options.wait < CUGRT_WAIT_DEFAULT || options.wait > CUGRT_WAIT_BLOCK)
+    return Status::error(Code::invalid_argument,
+                         "of cugrt_session_options, priority is 0 or more and wait a cugrt_wait");
+  session_options.priority = options.priority;
+  session_options.wait = static_cast<cugrt_wait>(options.wait);
+  session_options.measures_latency = options.measure_latency != 0;
+  if ((options.missed && options.deadline_us == 0) || options.deadline_us > kMostDeadlineUs)
+    return Status::error(Code::invalid_argument,
+                         "of cugrt_session_options, missed needs a deadline_us, which is at most "
+                         "an hour");
+  session_options.deadline = {options.deadline_us * 1000, options.missed, options.missed_user};
+  if (options.exclusive && (!options.group || !*options.exclusive))
+    return Status::error(Code::invalid_argument,
+                         "exclusive is a word of a group: give the group, and a word that is not "
+                         "empty");
+  if (options.group)
+    session_options.group = options.group->group;
+  session_options.word = options.exclusive ? options.exclusive : "";
+  auto made = std::make_unique<cugrt_session>();
+  made->data = executable->data;
+  if (options.allocator) {
+    CUGRT_ASSIGN(cugrt_allocator allocator, read_struct(options.allocator, "cugrt_allocator",
+                                                        kAllocatorBytes, cugrt_allocator{}));
+    if (!allocator.allocate || !allocator.free)
+      return null_argument("allocator.allocate or allocator.free");
+    session_options.allocator = std::make_shared<const cugrt_allocator>(allocator);
+  }
+  made->executable = executable->data->executable.get();
+  CUGRT_ASSIGN(made->session,
+               Session::open(executable->data->executable, runtime->device, session_options));
+  *session = made.release();
+  return {};
 }
 
+/// An entry by itself: the path that every step of a decode loop takes.
 cugrt_status *session_run(cugrt_session *session, const cugrt_function *function,
                           const cugrt_run_options *given) {
   return guarded([&]() -> Status {
@@ -125,7 +123,7 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
     if (function->executable != session->executable)
       return Status::error(Code::invalid_argument,
                            "the function is of another executable than the session");
-    // Read in place: this is the path that every step of a decode loop takes.
+    // Read in place.
     if (given->struct_size != sizeof *given) [[unlikely]] {
       auto checked = read_struct(given, "cugrt_run_options", kRunBytes, cugrt_run_options{});
       if (!checked.ok())
@@ -142,131 +140,114 @@ cugrt_status *session_run(cugrt_session *session, const cugrt_function *function
   });
 }
 
-cugrt_status *session_update_weights(cugrt_session *session, const cugrt_weights *weights) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session, weights);
-    return session->session->update_weights(weights->set);
-  });
+Status session_update_weights(cugrt_session *session, const cugrt_weights *weights) {
+  CUGRT_REQUIRE(session, weights);
+  return session->session->update_weights(weights->set);
 }
 
-cugrt_status *session_update_weights_in_place(cugrt_session *session,
-                                              const cugrt_weights *weights) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_REQUIRE(weights);
-    return session->session->update_weights_in_place(weights->set);
-  });
+Status session_update_weights_in_place(cugrt_session *session, const cugrt_weights *weights) {
+  CUGRT_REQUIRE(session);
+  CUGRT_REQUIRE(weights);
+  return session->session->update_weights_in_place(weights->set);
 }
 
-cugrt_status *session_synchronize(cugrt_session *session) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    return session->session->synchronize();
-  });
+Status session_synchronize(cugrt_session *session) {
+  CUGRT_REQUIRE(session);
+  return session->session->synchronize();
 }
 
-cugrt_status *session_is_idle(cugrt_session *session, int32_t *is_idle) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session, is_idle);
-    CUGRT_ASSIGN(*is_idle, session->session->is_idle());
-    return {};
-  });
+Status session_is_idle(cugrt_session *session, int32_t *is_idle) {
+  CUGRT_REQUIRE(session, is_idle);
+  CUGRT_ASSIGN(*is_idle, session->session->is_idle());
+  return {};
 }
 
-cugrt_status *session_get_counters(cugrt_session *session, cugrt_counters *counters) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    CUGRT_ASSIGN(Session::Totals totals, session->session->totals());
-    cugrt_counters filled{};
-    filled.runs = totals.counters.runs;
-    filled.regions_built = totals.counters.regions_built;
-    filled.regions_hit = totals.counters.regions_hit;
-    filled.regions_patched = totals.counters.regions_patched;
-    filled.regions_eager = totals.counters.regions_eager;
-    filled.fields_patched = totals.counters.fields_patched;
-    filled.eager_steps = totals.counters.eager_steps;
-    filled.instances = totals.instances;
-    filled.instances_evicted = totals.counters.instances_evicted;
-    filled.largest_nodes = totals.counters.largest_nodes;
-    filled.largest_edges = totals.counters.largest_edges;
-    filled.instance_bytes = totals.instance_bytes;
-    for (const plan::Arena &arena : session->executable->plan().arenas) {
-      filled.arena_bytes += static_cast<uint64_t>(arena.bytes);
-      filled.arena_lower_bound_bytes += static_cast<uint64_t>(arena.lower_bound_bytes);
-      filled.arena_tensor_bytes += static_cast<uint64_t>(arena.tensor_bytes);
-    }
-    filled.weight_bytes = totals.weight_bytes;
-    filled.weight_bytes_in_place = totals.weight_bytes_in_place;
-    filled.result_bytes = totals.result_bytes;
+Status session_get_counters(cugrt_session *session, cugrt_counters *counters) {
+  CUGRT_REQUIRE(session);
+  CUGRT_ASSIGN(Session::Totals totals, session->session->totals());
+  cugrt_counters filled{};
+  filled.runs = totals.counters.runs;
+  filled.regions_built = totals.counters.regions_built;
+  filled.regions_hit = totals.counters.regions_hit;
+  filled.regions_patched = totals.counters.regions_patched;
+  filled.regions_eager = totals.counters.regions_eager;
+  filled.fields_patched = totals.counters.fields_patched;
+  filled.eager_steps = totals.counters.eager_steps;
+  filled.instances = totals.instances;
+  filled.instances_evicted = totals.counters.instances_evicted;
+  filled.largest_nodes = totals.counters.largest_nodes;
+  filled.largest_edges = totals.counters.largest_edges;
+  filled.instance_bytes = totals.instance_bytes;
+  for (const plan::Arena &arena : session->executable->plan().arenas) {
+    filled.arena_bytes += static_cast<uint64_t>(arena.bytes);
+    filled.arena_lower_bound_bytes += static_cast<uint64_t>(arena.lower_bound_bytes);
+    filled.arena_tensor_bytes += static_cast<uint64_t>(arena.tensor_bytes);
+  }
+  filled.weight_bytes = totals.weight_bytes;
+  filled.weight_bytes_in_place = totals.weight_bytes_in_place;
+  filled.result_bytes = totals.result_bytes;
 #define CUGRT_EAGER_REASON(name, enumerator, text)                                                 \
   filled.eager_##name = totals.counters.eager[enumerator];
 #include "device/graph/eager_reasons.def"
 #undef CUGRT_EAGER_REASON
-    filled.arena_committed_bytes = totals.arena_committed_bytes;
-    filled.regions_prepared = totals.counters.regions_prepared;
-    return write_struct(filled, counters, "counters", kCountersBytes);
-  });
+  filled.arena_committed_bytes = totals.arena_committed_bytes;
+  filled.regions_prepared = totals.counters.regions_prepared;
+  return write_struct(filled, counters, "counters", kCountersBytes);
 }
 
-cugrt_status *session_read_launches(cugrt_session *session, cugrt_launch_record *records,
-                                    size_t capacity, size_t *count) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session, count);
-    if (capacity != 0) {
-      CUGRT_REQUIRE(records);
-      CUGRT_TRY(check_size("records[0]", records->struct_size, kRecordBytes));
-    }
-    std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
-    CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
-    size_t stride = filled ? records->struct_size : 0;
-    auto *to = reinterpret_cast<unsigned char *>(records);
-    for (size_t i = 0; i < filled; ++i, to += stride) {
-      cugrt_launch_record record = to_abi(read[i]);
-      record.struct_size = stride;
-      std::memcpy(to, &record, std::min(stride, sizeof record));
-    }
-    *count = filled;
-    return {};
-  });
+Status session_read_launches(cugrt_session *session, cugrt_launch_record *records, size_t capacity,
+                             size_t *count) {
+  CUGRT_REQUIRE(session, count);
+  if (capacity != 0) {
+    CUGRT_REQUIRE(records);
+    CUGRT_TRY(check_size("records[0]", records->struct_size, kRecordBytes));
+  }
+  std::vector<LaunchRecord> read(std::min(capacity, LaunchLog::kMaxCapacity));
+  CUGRT_ASSIGN(size_t filled, session->session->read_launches(read));
+  size_t stride = filled ? records->struct_size : 0;
+  auto *to = reinterpret_cast<unsigned char *>(records);
+  for (size_t i = 0; i < filled; ++i, to += stride) {
+    cugrt_launch_record record = to_abi(read[i]);
+    record.struct_size = stride;
+    std::memcpy(to, &record, std::min(stride, sizeof record));
+  }
+  *count = filled;
+  return {};
 }
 
-cugrt_status *session_prepare(cugrt_session *session, const cugrt_function *function,
-                              const cugrt_symbol_value *symbols, size_t symbol_count,
-                              cugrt_prepare_report *out) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session, function, symbols || !symbol_count);
-    if (function->executable != session->executable)
-      return Status::error(Code::invalid_argument,
-                           "the function is of another executable than the session");
-    CUGRT_ASSIGN(PrepareReport report,
-                 session->session->prepare(function->index, {symbols, symbol_count}));
-    cugrt_prepare_report filled{};
-    filled.regions = report.regions;
-    filled.built = report.built;
-    filled.present = report.present;
-    filled.unknown = report.unknown;
-    filled.refused = report.refused;
-    filled.built_bytes = report.built_bytes;
-    filled.reason = static_cast<int32_t>(report.reason);
-    filled.region = report.region ? report.region->c_str() : nullptr;
-    filled.needed_bytes = report.needed_bytes;
-    filled.free_bytes = report.free_bytes;
-    return write_struct(filled, out, "report", kPrepareBytes);
-  });
+Status session_prepare(cugrt_session *session, const cugrt_function *function,
+                       const cugrt_symbol_value *symbols, size_t symbol_count,
+                       cugrt_prepare_report *out) {
+  CUGRT_REQUIRE(session, function, symbols || !symbol_count);
+  if (function->executable != session->executable)
+    return Status::error(Code::invalid_argument,
+                         "the function is of another executable than the session");
+  CUGRT_ASSIGN(PrepareReport report,
+               session->session->prepare(function->index, {symbols, symbol_count}));
+  cugrt_prepare_report filled{};
+  filled.regions = report.regions;
+  filled.built = report.built;
+  filled.present = report.present;
+  filled.unknown = report.unknown;
+  filled.refused = report.refused;
+  filled.built_bytes = report.built_bytes;
+  filled.reason = static_cast<int32_t>(report.reason);
+  filled.region = report.region ? report.region->c_str() : nullptr;
+  filled.needed_bytes = report.needed_bytes;
+  filled.free_bytes = report.free_bytes;
+  return write_struct(filled, out, "report", kPrepareBytes);
 }
 
-cugrt_status *session_get_costs(cugrt_session *session, cugrt_costs *costs) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(session);
-    const InstanceCost &cost = session->session->cost();
-    cugrt_costs filled{0,
-                       cost.node_bytes,
-                       cost.instance_bytes,
-                       cost.build_ns,
-                       cost.build_node_ns,
-                       cost.patch_node_ns};
-    return write_struct(filled, costs, "costs", kCostsBytes);
-  });
+Status session_get_costs(cugrt_session *session, cugrt_costs *costs) {
+  CUGRT_REQUIRE(session);
+  const InstanceCost &cost = session->session->cost();
+  cugrt_costs filled{0,
+                     cost.node_bytes,
+                     cost.instance_bytes,
+                     cost.build_ns,
+                     cost.build_node_ns,
+                     cost.patch_node_ns};
+  return write_struct(filled, costs, "costs", kCostsBytes);
 }
 
 void session_free(cugrt_session *session) { delete session; }
@@ -274,17 +255,17 @@ void session_free(cugrt_session *session) { delete session; }
 } // namespace
 
 void add_session_entries(cugrt_api &table) {
-  table.session_open = session_open;
+  set_entry<session_open>(table.session_open);
   table.session_run = session_run;
-  table.session_synchronize = session_synchronize;
-  table.session_update_weights = session_update_weights;
-  table.session_update_weights_in_place = session_update_weights_in_place;
-  table.session_is_idle = session_is_idle;
-  table.session_get_counters = session_get_counters;
+  set_entry<session_synchronize>(table.session_synchronize);
+  set_entry<session_update_weights>(table.session_update_weights);
+  set_entry<session_update_weights_in_place>(table.session_update_weights_in_place);
+  set_entry<session_is_idle>(table.session_is_idle);
+  set_entry<session_get_counters>(table.session_get_counters);
   table.session_free = session_free;
-  table.session_read_launches = session_read_launches;
-  table.session_prepare = session_prepare;
-  table.session_get_costs = session_get_costs;
+  set_entry<session_read_launches>(table.session_read_launches);
+  set_entry<session_prepare>(table.session_prepare);
+  set_entry<session_get_costs>(table.session_get_costs);
 }
 
 } // namespace cugrt::runtime::api

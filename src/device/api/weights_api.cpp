@@ -9,21 +9,17 @@ namespace cugrt::runtime::api {
 
 namespace {
 
-cugrt_status *weights_create(cugrt_weights **weights) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights);
-    *weights = new cugrt_weights;
-    return {};
-  });
+Status weights_create(cugrt_weights **weights) {
+  CUGRT_REQUIRE(weights);
+  *weights = new cugrt_weights;
+  return {};
 }
 
-cugrt_status *weights_load(const char *path, cugrt_weights **weights) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(path, weights);
-    CUGRT_ASSIGN(WeightSet set, load_safetensors(path));
-    *weights = new cugrt_weights{std::move(set)};
-    return {};
-  });
+Status weights_load(const char *path, cugrt_weights **weights) {
+  CUGRT_REQUIRE(path, weights);
+  CUGRT_ASSIGN(WeightSet set, load_safetensors(path));
+  *weights = new cugrt_weights{std::move(set)};
+  return {};
 }
 
 /// What a caller's tensor describes, without its bytes.
@@ -46,72 +42,61 @@ const char *host_bytes(const cugrt_tensor &tensor) {
                         : "";
 }
 
-cugrt_status *weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights, name, tensor);
-    CUGRT_ASSIGN(HostTensor copy, described(name, *tensor));
-    const auto own = std::make_shared<const std::string>(host_bytes(*tensor), copy.size_bytes);
-    copy.storage = {own, own->data()};
-    return weights->set.add(name, std::move(copy));
-  });
+Status weights_add(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor) {
+  CUGRT_REQUIRE(weights, name, tensor);
+  CUGRT_ASSIGN(HostTensor copy, described(name, *tensor));
+  const auto own = std::make_shared<const std::string>(host_bytes(*tensor), copy.size_bytes);
+  copy.storage = {own, own->data()};
+  return weights->set.add(name, std::move(copy));
 }
 
-cugrt_status *weights_add_shared(cugrt_weights *weights, const char *name,
-                                 const cugrt_tensor *tensor, void (*release)(void *user),
-                                 void *user) {
-  return guarded([&]() -> Status {
-    const std::shared_ptr<const char> bytes(tensor ? host_bytes(*tensor) : "",
-                                            [release, user](const char *) {
-                                              if (release)
-                                                release(user);
-                                            });
-    CUGRT_REQUIRE(weights, name, tensor);
-    CUGRT_ASSIGN(HostTensor shared, described(name, *tensor));
-    shared.storage = bytes;
-    shared.is_shared = true;
-    return weights->set.add(name, std::move(shared));
-  });
+Status weights_add_shared(cugrt_weights *weights, const char *name, const cugrt_tensor *tensor,
+                          void (*release)(void *user), void *user) {
+  const std::shared_ptr<const char> bytes(tensor ? host_bytes(*tensor) : "",
+                                          [release, user](const char *) {
+                                            if (release)
+                                              release(user);
+                                          });
+  CUGRT_REQUIRE(weights, name, tensor);
+  CUGRT_ASSIGN(HostTensor shared, described(name, *tensor));
+  shared.storage = bytes;
+  shared.is_shared = true;
+  return weights->set.add(name, std::move(shared));
 }
 
-cugrt_status *weights_save(const cugrt_weights *weights, const char *path) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights, path);
-    std::vector<StoredTensor> tensors;
-    for (size_t i = 0; i < weights->set.size(); ++i) {
-      const HostTensor &tensor = weights->set.tensor(i);
-      tensors.push_back({weights->set.name(i), tensor.dtype, tensor.dims,
-                         std::string_view(tensor.data(), tensor.size_bytes)});
-    }
-    return write_safetensors(path, tensors);
-  });
+Status weights_save(const cugrt_weights *weights, const char *path) {
+  CUGRT_REQUIRE(weights, path);
+  std::vector<StoredTensor> tensors;
+  for (size_t i = 0; i < weights->set.size(); ++i) {
+    const HostTensor &tensor = weights->set.tensor(i);
+    tensors.push_back({weights->set.name(i), tensor.dtype, tensor.dims,
+                       std::string_view(tensor.data(), tensor.size_bytes)});
+  }
+  return write_safetensors(path, tensors);
 }
 
-cugrt_status *weights_replace(const cugrt_weights *base, const cugrt_weights *changes,
-                              cugrt_weights **result) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(base, changes, result);
-    CUGRT_ASSIGN(WeightSet set, base->set.replaced(changes->set));
-    *result = new cugrt_weights{std::move(set)};
-    return {};
-  });
+Status weights_replace(const cugrt_weights *base, const cugrt_weights *changes,
+                       cugrt_weights **result) {
+  CUGRT_REQUIRE(base, changes, result);
+  CUGRT_ASSIGN(WeightSet set, base->set.replaced(changes->set));
+  *result = new cugrt_weights{std::move(set)};
+  return {};
 }
 
 size_t weights_count(const cugrt_weights *weights) { return weights ? weights->set.size() : 0; }
 
-cugrt_status *weights_at(const cugrt_weights *weights, size_t index, const char **name,
-                         cugrt_tensor *tensor) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(weights);
-    if (index >= weights->set.size())
-      return Status::error(Code::out_of_range, "there are " + std::to_string(weights->set.size()) +
-                                                   " weights, none with index " +
-                                                   std::to_string(index));
-    if (name)
-      *name = weights->set.name(index).c_str();
-    if (tensor)
-      *tensor = weights->set.tensor(index).describe();
-    return {};
-  });
+Status weights_at(const cugrt_weights *weights, size_t index, const char **name,
+                  cugrt_tensor *tensor) {
+  CUGRT_REQUIRE(weights);
+  if (index >= weights->set.size())
+    return Status::error(Code::out_of_range, "there are " + std::to_string(weights->set.size()) +
+                                                 " weights, none with index " +
+                                                 std::to_string(index));
+  if (name)
+    *name = weights->set.name(index).c_str();
+  if (tensor)
+    *tensor = weights->set.tensor(index).describe();
+  return {};
 }
 
 void weights_free(cugrt_weights *weights) { delete weights; }
@@ -119,14 +104,14 @@ void weights_free(cugrt_weights *weights) { delete weights; }
 } // namespace
 
 void add_weights_entries(cugrt_api &table) {
-  table.weights_create = weights_create;
-  table.weights_load = weights_load;
-  table.weights_add = weights_add;
-  table.weights_add_shared = weights_add_shared;
+  set_entry<weights_create>(table.weights_create);
+  set_entry<weights_load>(table.weights_load);
+  set_entry<weights_add>(table.weights_add);
+  set_entry<weights_add_shared>(table.weights_add_shared);
   table.weights_count = weights_count;
-  table.weights_at = weights_at;
-  table.weights_save = weights_save;
-  table.weights_replace = weights_replace;
+  set_entry<weights_at>(table.weights_at);
+  set_entry<weights_save>(table.weights_save);
+  set_entry<weights_replace>(table.weights_replace);
   table.weights_free = weights_free;
 }
 
