@@ -7,8 +7,8 @@
 // 0), the nearest element (1), or the one that reflection at these ends gives (2). MODE 0 takes the
 // nearest element, 1 is linear, 2 cubic.
 //
-// Options: DIMENSIONS 2 or 3 (size_d is 1 of two), MODE, PADDING, ALIGN_CORNERS; those of
-// floating.cuh and assume.cuh.
+// Options: DIMENSIONS 2 or 3 (size_d is 1 of two), GRID the grid's type, MODE, PADDING,
+// ALIGN_CORNERS; those of floating.cuh and assume.cuh.
 //
 // Of cubic sampling each element around the place is limited or reflected, else the place itself
 // is.
@@ -125,7 +125,7 @@ __device__ __forceinline__ Taps taps_of(Acc place, long long size) {
   return taps;
 }
 
-extern "C" __global__ void grid_sample(const T *__restrict__ x, const T *__restrict__ grid,
+extern "C" __global__ void grid_sample(const T *__restrict__ x, const GRID *__restrict__ grid,
                                        T *__restrict__ y, long long batch, long long channels,
                                        SIDES(long long size), long long points) {
   BEGIN_EARLY();
@@ -134,7 +134,7 @@ extern "C" __global__ void grid_sample(const T *__restrict__ x, const T *__restr
   const Index step = Index(gridDim.x) * blockDim.x;
   for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const Index plane = i / Index(points), point = i % Index(points);
-    const T *at = grid + (plane / Index(channels) * Index(points) + point) * DIMENSIONS;
+    const GRID *at = grid + (plane / Index(channels) * Index(points) + point) * DIMENSIONS;
     const T *from = x + (long long)(plane)*size_d * size_h * size_w;
     const Taps columns = taps_of(place_of(Acc(at[0]), size_w), size_w);
     const Taps rows = taps_of(place_of(Acc(at[1]), size_h), size_h);

@@ -111,15 +111,17 @@ TEST_CASE("grid_sample reads at any place, in and out of the image") {
       for (bool corners : {false, true}) {
         const std::vector<ir::Attribute> attributes = {word("mode", mode), word("padding", padding),
                                                        flag("align_corners", corners)};
-        auto sample = [&](Dims x, Dims grid, DType dtype = DType::f32) {
+        auto sample = [&](Dims x, Dims grid, DType dtype = DType::f32, DType places = DType::f32) {
           check({.op = Op::grid_sample,
                  .dtype = dtype,
-                 .operands = {{x}, {grid}},
+                 .operands = {{x}, {grid, places}},
                  .attributes = attributes});
         };
         sample({2, 3, 5, 7}, {2, 4, 3, 2});
         sample({1, 1, 1, 1}, {1, 3, 3, 2});
-        sample({3, 2, 4, 1}, {3, 2, 5, 2}, DType::f64);
+        sample({3, 2, 4, 1}, {3, 2, 5, 2}, DType::f64, DType::f64);
+        sample({2, 3, 5, 7}, {2, 4, 3, 2}, DType::f16);
+        sample({2, 1, 5, 7}, {2, 4, 3, 2}, DType::bf16, DType::bf16);
         sample({2, 3, 0, 7}, {2, 4, 3, 2});
         sample({2, 0, 5, 7}, {2, 4, 0, 2});
         if (std::string(mode) != "cubic")

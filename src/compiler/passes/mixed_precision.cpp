@@ -86,8 +86,9 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
                          of_mask[b->first_result] &&
                          precision_[b->first_result] == Precision::follow;
       const std::span<const Operand> operands = function.operands_of(*b);
+      const bool is_grid = b->kind == BindingKind::op && ir::op_of(*b) == ir::Op::grid_sample;
       for (size_t i = 0; i < operands.size(); ++i)
-        if (operands[i].kind == Operand::Kind::value && (makes || stays_f32(*b, i)))
+        if (operands[i].kind == Operand::Kind::value && (makes || (!is_grid && stays_f32(*b, i))))
           of_mask[operands[i].index] = true;
       if (makes)
         precision_[b->first_result] = Precision::deny;

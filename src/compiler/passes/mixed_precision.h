@@ -70,11 +70,12 @@ public:
   /// Whether an op is computed in the narrow dtype.
   bool is_narrow_op(const ir::Binding &op) const { return narrow_op_[op.first_result]; }
   /// Whether an operand stays in f32, whatever the op is computed in: masks, whose finite numbers
-  /// hide, and have no like in f16, and scales and regions of a resize, which say places.
+  /// hide, and have no like in f16, and scales and regions of a resize and grids, which say places.
   static bool stays_f32(const ir::Binding &binding, size_t operand) {
     return binding.kind == ir::BindingKind::op &&
            ((ir::op_of(binding) == ir::Op::attention && operand == 4) ||
-            (ir::op_of(binding) == ir::Op::resize && operand >= 2));
+            (ir::op_of(binding) == ir::Op::resize && operand >= 2) ||
+            (ir::op_of(binding) == ir::Op::grid_sample && operand == 1));
   }
   /// Whether a binding gives another name to its operand, in the operand's dtype.
   bool renames(const ir::Binding &binding) const;

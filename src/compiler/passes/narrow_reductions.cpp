@@ -29,7 +29,7 @@ bool rounds_once(const Binding &binding) {
   const Op op = ir::op_of(binding);
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::reduce_max ||
          op == Op::reduce_min || op == Op::reduce_prod || op == Op::layer_norm ||
-         op == Op::rms_norm;
+         op == Op::rms_norm || op == Op::softmax || op == Op::log_softmax;
 }
 
 class ReductionNarrower : public ir::FunctionCloner {

@@ -1,5 +1,6 @@
 // Elements between others: kernels/sampling/interpolate.cu, grid_sample.cu.
 #include "base/check.h"
+#include "ops/emit/element_ops.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
@@ -43,7 +44,7 @@ Types Inference::interpolate() const {
 
 Types Inference::grid_sample() const {
   CUGRT_TRY(check_float(0));
-  CUGRT_TRY(check_same_dtype(1));
+  CUGRT_TRY(type(1).dtype == DType::f32 ? Status() : check_same_dtype(1));
   if (rank(0) != 4 && rank(0) != 5)
     return wrong("operand 1 has rank 4 or 5: batch, channels, and two or three dimensions");
   CUGRT_TRY(check_rank(1, rank(0)));
@@ -210,6 +211,7 @@ Status emit_grid_sample(OpEmitter &op) {
 
   KernelLaunch launch = op.floating_launch("grid_sample.cu", "grid_sample");
   launch.option("-DDIMENSIONS=" + std::to_string(rank - 2));
+  launch.option("-DGRID=" + std::string(element_type(grid.dtype)));
   launch.option("-DMODE=" + number_of(op, "mode"));
   launch.option("-DPADDING=" + number_of(op, "padding"));
   if (op.flag("align_corners"))

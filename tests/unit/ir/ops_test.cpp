@@ -112,6 +112,8 @@ TEST_CASE(
         "tensor<[n, 2*k], u8>");
   CHECK(infer("%r = grid_sample(%x, %y)", "[n, 3, 5, 6], f16", "[n, 7, 8, 2], f16").type ==
         "tensor<[n, 3, 7, 8], f16>");
+  CHECK(infer("%r = grid_sample(%x, %y)", "[n, 3, 5, 6], f16", "[n, 7, 8, 2], f32").type ==
+        "tensor<[n, 3, 7, 8], f16>");
   CHECK(infer("%r, %h, %c = lstm(%x, %y)", "[n, 2, 1, 20], f32", "[1, 5, 20], f32").type ==
         "tensor<[n, 1, 2, 5], f32>");
   CHECK(infer("%r, %h = gru(%x, %y)", "[4, n, 2, 15], f16", "[2, 5, 15], f16").type ==

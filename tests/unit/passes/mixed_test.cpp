@@ -367,6 +367,22 @@ func @main(%x: tensor<[1, 4, 4, 4], f32>, %w: tensor<[4, 4, 1, 1], f32>, %given:
   }
 }
 
+TEST_CASE("sampled images are narrow, places stay f32") {
+  const std::string text = narrowed(R"(cugrt 1
+func @main(%x: tensor<[1, 4, 4, 4], f32>, %w: tensor<[4, 4, 1, 1], f32>, %g: tensor<[1, 2, 2, 2], f32>)
+    -> (tensor<[1, 4, 2, 2], f32>) {
+  %h = conv2d(%x, %w)
+  %s = grid_sample(%h, %g)
+  %y = conv2d(%s, %w)
+  return %y
+}
+)",
+                                    {{"mixed.dtype", "f16"}});
+  CAPTURE(text);
+  CHECK(count(text, "grid_sample(%h, %g)") == 1);
+  CHECK(count(text, " = cast(") == 3); // of %x, %w and the result
+}
+
 TEST_CASE("an op without f32 operands stays as it is, whatever the lists say") {
   // No operand is an f32 tensor.
   const std::string text = narrowed(R"(cugrt 1
