@@ -48,33 +48,4 @@ inline std::vector<bool> functions_run_as_graphs(const Module &module) {
   return named;
 }
 
-/// What may stand in a function that run_or_capture runs: no host, no control flow, no calls.
-inline bool may_be_captured(BindingKind kind) {
-  switch (kind) {
-  case BindingKind::alloc_tensor:
-  case BindingKind::kill:
-  case BindingKind::launch:
-  case BindingKind::extern_call:
-  case BindingKind::alias:
-  case BindingKind::view:
-  case BindingKind::tuple:
-  case BindingKind::tuple_element:
-  case BindingKind::constant:
-  case BindingKind::op:
-    return true;
-  case BindingKind::alloc_storage:
-  case BindingKind::alloc:
-  case BindingKind::call:
-  case BindingKind::host_call:
-  case BindingKind::shape:
-  case BindingKind::literal:
-  case BindingKind::match_shape:
-  case BindingKind::read_symbol:
-  case BindingKind::if_:
-  case BindingKind::while_:
-    break;
-  }
-  return false;
-}
-
 } // namespace cugrt::ir

@@ -3,6 +3,18 @@
 
 namespace cugrt::ir {
 
+const BindingInfo &binding_info(BindingKind kind) {
+  using enum CalleeKind;
+  constexpr uint32_t many = BindingInfo::kMany;
+  constexpr uint8_t values = kTakesValues, captured = kMayBeCaptured;
+  static constexpr BindingInfo kRows[] = {
+#define CUGRT_BINDING(id, word, ...) {word, __VA_ARGS__},
+#include "ir/module/bindings.def"
+#undef CUGRT_BINDING
+  };
+  return kRows[static_cast<size_t>(kind)];
+}
+
 Interval bucket_bounds(const Symbol &symbol) {
   return {round_up_to_bucket(symbol.buckets, symbol.bounds.lower),
           round_up_to_bucket(symbol.buckets, symbol.bounds.upper)};

@@ -144,10 +144,25 @@ struct Operand {
 };
 
 enum class BindingKind : uint8_t {
-#define CUGRT_BINDING(name, text) name,
+#define CUGRT_BINDING(name, ...) name,
 #include "ir/module/bindings.def"
 #undef CUGRT_BINDING
 };
+
+/// What Binding::callee numbers.
+enum class CalleeKind : uint8_t { none, kernel, function, name, constant, op };
+
+enum BindingFlags : uint8_t { kTakesValues = 1, kMayBeCaptured = 2 };
+
+/// A row of bindings.def.
+struct BindingInfo {
+  static constexpr uint32_t kMany = UINT32_MAX;
+  std::string_view word; // in text
+  CalleeKind callee;
+  uint32_t operands, exprs, results, blocks; // how many, or kMany
+  uint8_t flags;                             // of BindingFlags
+};
+const BindingInfo &binding_info(BindingKind kind);
 
 /// One binding. Which fields a kind uses stands in bindings.def; its results are consecutive
 /// values.

@@ -79,33 +79,19 @@ private:
     return kernel;
   }
 
-  /// What Binding::callee of that kind is counted from (bindings.def).
+  /// What Binding::callee of that kind is counted from.
   uint32_t first_callee(BindingKind kind) const {
-    switch (kind) {
-    case BindingKind::launch:
+    switch (binding_info(kind).callee) {
+    case CalleeKind::kernel:
       return kernels_;
-    case BindingKind::call:
+    case CalleeKind::function:
       return functions_;
-    case BindingKind::host_call:
-    case BindingKind::extern_call:
+    case CalleeKind::name:
       return callee_names_;
-    case BindingKind::constant:
+    case CalleeKind::constant:
       return constants_;
-    case BindingKind::alloc_storage:
-    case BindingKind::alloc_tensor:
-    case BindingKind::alloc:
-    case BindingKind::kill:
-    case BindingKind::alias:
-    case BindingKind::view:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element:
-    case BindingKind::shape:
-    case BindingKind::literal:
-    case BindingKind::match_shape:
-    case BindingKind::read_symbol:
-    case BindingKind::if_:
-    case BindingKind::while_:
-    case BindingKind::op:
+    case CalleeKind::op:
+    case CalleeKind::none:
       break;
     }
     return 0;

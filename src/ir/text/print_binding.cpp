@@ -6,12 +6,6 @@
 
 namespace cugrt::ir {
 
-static constexpr std::string_view kWords[] = {
-#define CUGRT_BINDING(name, text) text,
-#include "ir/module/bindings.def"
-#undef CUGRT_BINDING
-};
-
 void Printer::value(ValueId id) {
   *this << "%"
         << (function_ && id.index < function_->values.size() ? function_->values[id.index].name
@@ -61,7 +55,7 @@ void Printer::attributes(std::span<const Attribute> list) {
 void Printer::right_side(const Binding &b) {
   std::span<const Operand> list = function_->operands_of(b);
   std::span<const ExprId> numbers = function_->exprs_of(b);
-  std::string_view word = kWords[static_cast<size_t>(b.kind)];
+  std::string_view word = binding_info(b.kind).word;
   auto result_type = [&] { return function_->value(b.result()).type; };
   auto typed = [&] {
     *this << " : ";

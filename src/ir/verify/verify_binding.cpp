@@ -10,88 +10,11 @@
 
 namespace cugrt::ir {
 
-namespace {
-
-constexpr uint32_t kAny = UINT32_MAX;
-
-// How many operands, expressions, results and blocks each kind has; kAny where its rule looks
-// itself.
-struct Counts {
-  uint32_t operands, exprs, results, blocks;
-};
-
-Counts counts_of(BindingKind kind) {
-  switch (kind) {
-  case BindingKind::alloc_storage:
-    return {0, 1, 1, 0};
-  case BindingKind::alloc_tensor:
-  case BindingKind::view:
-  case BindingKind::tuple_element:
-    return {1, 1, 1, 0};
-  case BindingKind::alloc:
-    return {0, 0, 1, 0};
-  case BindingKind::kill:
-    return {1, 0, 0, 0};
-  case BindingKind::launch:
-    return {kAny, 0, 0, 0};
-  case BindingKind::call:
-  case BindingKind::host_call:
-  case BindingKind::extern_call:
-  case BindingKind::op:
-    return {kAny, 0, kAny, 0};
-  case BindingKind::alias:
-  case BindingKind::literal:
-    return {1, 0, 1, 0};
-  case BindingKind::tuple:
-    return {kAny, 0, 1, 0};
-  case BindingKind::constant:
-    return {0, 0, 1, 0};
-  case BindingKind::shape:
-    return {0, kAny, 1, 0};
-  case BindingKind::match_shape:
-    return {1, kAny, 1, 0};
-  case BindingKind::read_symbol:
-    return {1, 2, 0, 0};
-  case BindingKind::if_:
-  case BindingKind::while_:
-    return {kAny, 0, kAny, 2};
-  }
-  return {kAny, kAny, kAny, kAny};
-}
-
-bool takes_only_values(BindingKind kind) {
-  switch (kind) {
-  case BindingKind::alloc_tensor:
-  case BindingKind::view:
-  case BindingKind::tuple_element:
-  case BindingKind::kill:
-  case BindingKind::alias:
-  case BindingKind::match_shape:
-  case BindingKind::read_symbol:
-    return true;
-  case BindingKind::alloc_storage:
-  case BindingKind::alloc:
-  case BindingKind::launch:
-  case BindingKind::call:
-  case BindingKind::host_call:
-  case BindingKind::extern_call:
-  case BindingKind::tuple:
-  case BindingKind::constant:
-  case BindingKind::shape:
-  case BindingKind::literal:
-  case BindingKind::if_:
-  case BindingKind::while_:
-  case BindingKind::op:
-    break;
-  }
-  return false;
-}
-
-} // namespace
-
 bool FunctionVerifier::counts(const Binding &b) {
-  Counts want = counts_of(b.kind);
-  auto wrong = [&](uint32_t wanted, uint32_t got) { return wanted != kAny && wanted != got; };
+  const BindingInfo &want = binding_info(b.kind);
+  auto wrong = [](uint32_t wanted, uint32_t got) {
+    return wanted != BindingInfo::kMany && wanted != got;
+  };
   if (wrong(want.operands, b.operands.count) || wrong(want.exprs, b.exprs.count) ||
       wrong(want.results, b.result_count) || wrong(want.blocks, b.blocks.count)) {
     diagnostics_.error(b.location, "a binding of function @" + f_.name +
@@ -99,7 +22,7 @@ bool FunctionVerifier::counts(const Binding &b) {
                                        "blocks for its kind");
     return false;
   }
-  if (takes_only_values(b.kind))
+  if (want.flags & kTakesValues)
     for (const Operand &o : f_.operands_of(b))
       if (o.kind != Operand::Kind::value)
         return fail(b, "the operand of this binding is a value");
@@ -109,7 +32,7 @@ bool FunctionVerifier::counts(const Binding &b) {
 bool FunctionVerifier::rules(const Binding &b) {
   using Rule = bool (FunctionVerifier::*)(const Binding &);
   static constexpr Rule kRules[] = {
-#define CUGRT_BINDING(name, text) &FunctionVerifier::name,
+#define CUGRT_BINDING(name, ...) &FunctionVerifier::name,
 #include "ir/module/bindings.def"
 #undef CUGRT_BINDING
   };
@@ -118,10 +41,8 @@ bool FunctionVerifier::rules(const Binding &b) {
 
 bool FunctionVerifier::attributes(const Binding &b) {
   std::span<const Attribute> list = f_.attributes_of(b);
-  bool allowed = b.kind == BindingKind::op || b.kind == BindingKind::launch ||
-                 b.kind == BindingKind::call || b.kind == BindingKind::host_call ||
-                 b.kind == BindingKind::extern_call;
-  if (!list.empty() && !allowed)
+  const CalleeKind callee = binding_info(b.kind).callee;
+  if (!list.empty() && (callee == CalleeKind::none || callee == CalleeKind::constant))
     return fail(b, "a binding of this kind has no attributes");
   if (b.kind == BindingKind::op)
     return true; // infer_op knows the names

@@ -79,7 +79,7 @@ bool FunctionVerifier::run_or_capture(const Binding &b) {
   std::span<const Operand> operands = f_.operands_of(b);
   const Function &callee = module_.functions[graph_function(f_, b)];
   for (const Binding &inner : callee.body().bindings)
-    if (!may_be_captured(inner.kind))
+    if (!(binding_info(inner.kind).flags & kMayBeCaptured))
       return fail(b, "function @" + callee.name +
                          " cannot be captured: it holds more than launches, externs, tensors of "
                          "storages that it is given, and names for them");
