@@ -180,9 +180,8 @@ void release(Block &block, uint32_t number) {
                        : id == OpId::bar_red_and ? 0u - uint32_t(barrier.ones == barrier.arrived)
                                                  : 0u - uint32_t(barrier.ones != 0);
       auto *d = reinterpret_cast<uint32_t *>(path.call->registers + path.barrier_op->d);
-      for (uint32_t lane = 0; lane < kLanes; ++lane)
-        if (path.mask >> lane & 1)
-          d[lane] = value;
+      for (uint32_t lane : lanes_of(path.mask))
+        d[lane] = value;
     }
   }
   barrier = Barrier{};

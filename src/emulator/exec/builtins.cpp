@@ -161,9 +161,7 @@ const Op *fail_assertion(const Op *op, Warp &w, const CallSite &site) {
 
 const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
   const auto *set = w.block->launch->config->set_conditional;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(w.mask >> lane & 1))
-      continue;
+  for (uint32_t lane : lanes_of(w.mask)) {
     uint64_t handle = argument(w, site, 0, lane);
     if (set && (*set)(handle, uint32_t(argument(w, site, 1, lane))))
       continue;
@@ -185,9 +183,7 @@ void set_result(Warp &w, const CallSite &site, uint32_t lane, const void *value,
 }
 
 const Op *print(const Op *op, Warp &w, const CallSite &site) {
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(w.mask >> lane & 1))
-      continue;
+  for (uint32_t lane : lanes_of(w.mask)) {
     int32_t parsed;
     if (!print_lane(op, w, site, lane, parsed))
       return w.stop;
@@ -199,9 +195,7 @@ const Op *print(const Op *op, Warp &w, const CallSite &site) {
 /// NULL "if insufficient memory exists to fulfill the request", and for an alignment that is none.
 const Op *allocate_blocks(const Op *op, Warp &w, const CallSite &site, bool aligned) {
   DeviceHeap *heap = w.block->launch->config->heap;
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(w.mask >> lane & 1))
-      continue;
+  for (uint32_t lane : lanes_of(w.mask)) {
     const uint64_t alignment = aligned ? argument(w, site, 1, lane) : DeviceHeap::kUnit;
     const uint64_t address = heap && std::has_single_bit(alignment)
                                  ? heap->allocate(argument(w, site, 0, lane), alignment)

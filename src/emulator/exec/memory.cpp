@@ -159,9 +159,7 @@ void effective_addresses(const Op *op, const Warp &w, uint64_t *addresses) {
 
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
                uint32_t align, std::byte **out) {
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(w.mask >> lane & 1))
-      continue;
+  for (uint32_t lane : lanes_of(w.mask)) {
     uint64_t address = addresses[lane];
     ptx::Space resolved = resolve(space, address);
     FaultKind kind = FaultKind::illegal_address;

@@ -184,9 +184,8 @@ int32_t enter(Warp &w, int32_t lone) {
 
 void copy_lanes(const std::byte *from, uint32_t from_stride, std::byte *to, uint32_t to_stride,
                 uint32_t mask) {
-  for (uint32_t i = 0; i < kLanes; ++i)
-    if (mask >> i & 1)
-      std::memcpy(to + i * to_stride, from + i * from_stride, std::min(from_stride, to_stride));
+  for (uint32_t i : lanes_of(mask))
+    std::memcpy(to + i * to_stride, from + i * from_stride, std::min(from_stride, to_stride));
 }
 
 /// The callee of a call through a register, when all lanes agree; they are split where not.

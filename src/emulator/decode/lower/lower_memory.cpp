@@ -129,18 +129,7 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   auto id = find_op(name);
   if (!id)
     return refuse();
-  std::vector<Destination> destinations;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (is_store) {
-      CUGRT_ASSIGN(cells[i], source(*values[i], type, Width::any_above));
-    } else {
-      CUGRT_ASSIGN(Destination d, count == 1
-                                      ? destination(*values[i], type, Width::any_above)
-                                      : destination_or_sink(*values[i], type, Width::any_above));
-      cells[i] = d.cell;
-      destinations.push_back(d);
-    }
-  }
+  CUGRT_ASSIGN(std::vector<Destination> destinations, moved_cells(values, is_store, type, cells));
   Op &op = emit(*id, cells[0], where.cell, cells[1], cells[2], cells[3]);
   op.imm = where.offset;
   op.flags |= uint16_t(flags | (where.wide ? kFlagWide : 0));
@@ -148,6 +137,25 @@ Status Lowering::lower_access(Opcode &opcode, bool is_store) {
   for (const Destination &d : destinations)
     finish(d);
   return {};
+}
+
+/// The cells of what a load or store moves; of a load also what must follow.
+Result<std::vector<Lowering::Destination>>
+Lowering::moved_cells(std::span<const Operand *const> values, bool is_store, Type type,
+                      uint32_t *cells) {
+  std::vector<Destination> destinations;
+  for (const Operand *value : values) {
+    if (is_store) {
+      CUGRT_ASSIGN(*cells++, source(*value, type, Width::any_above));
+      continue;
+    }
+    CUGRT_ASSIGN(Destination d, values.size() == 1
+                                    ? destination(*value, type, Width::any_above)
+                                    : destination_or_sink(*value, type, Width::any_above));
+    *cells++ = d.cell;
+    destinations.push_back(d);
+  }
+  return destinations;
 }
 
 Status Lowering::lower_param_access(const Address &where, bool is_store, Type type,
@@ -162,18 +170,7 @@ Status Lowering::lower_param_access(const Address &where, bool is_store, Type ty
   if (of_kernel && is_store)
     return error("a store to a kernel's parameter");
   uint32_t cells[4] = {};
-  std::vector<Destination> destinations;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (is_store) {
-      CUGRT_ASSIGN(cells[i], source(*values[i], type, Width::any_above));
-    } else {
-      CUGRT_ASSIGN(Destination d, values.size() == 1
-                                      ? destination(*values[i], type, Width::any_above)
-                                      : destination_or_sink(*values[i], type, Width::any_above));
-      cells[i] = d.cell;
-      destinations.push_back(d);
-    }
-  }
+  CUGRT_ASSIGN(std::vector<Destination> destinations, moved_cells(values, is_store, type, cells));
   Op &op = emit(is_store    ? OpId::st_call_param
                 : of_kernel ? OpId::ld_kernel_param
                             : OpId::ld_call_param,

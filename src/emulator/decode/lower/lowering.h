@@ -116,6 +116,8 @@ private:
   Status lower_ld(Opcode &opcode);
   Status lower_st(Opcode &opcode);
   Status lower_access(Opcode &opcode, bool is_store);
+  Result<std::vector<Destination>> moved_cells(std::span<const Operand *const> values,
+                                               bool is_store, Type type, uint32_t *cells);
   Status lower_param_access(const Address &address, bool is_store, Type type,
                             std::span<const Operand *const> values);
   Status lower_atom(Opcode &opcode);

@@ -132,9 +132,7 @@ void InitCheck::load(Warp &w, const Op *op, uint32_t lanes) {
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < row.count; ++n)
     result(cells[n], lanes);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(lanes >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(lanes)) {
     ptx::Space space = resolve(row.space, addresses[i]);
     Loaded what = loaded(w, i, space, addresses[i], row.bytes * row.count);
     if (!what.undefined)
@@ -168,9 +166,7 @@ void InitCheck::store(Warp &w, const Op *op, uint32_t lanes) {
   const Taint *values[4];
   for (uint32_t n = 0; n < row.count; ++n)
     values[n] = taint(w.current, cells[n]);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(lanes >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(lanes)) {
     Loaded what;
     uint32_t origin = 0;
     for (uint32_t n = 0; n < row.count; ++n) {
@@ -205,9 +201,7 @@ void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
   uint64_t addresses[kLanes];
   effective_addresses(op, w, addresses);
   result(op->d, lanes);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(lanes >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(lanes)) {
     ptx::Space space = resolve(ptx::Space(op->space()), addresses[i]);
     Loaded what = loaded(w, i, space, addresses[i], row.bytes);
     stored(w, i, space, addresses[i], row.bytes, {});
@@ -348,8 +342,7 @@ void InitCheck::after(Warp &w) {
     Taint &to = it->second;
     to.lanes = (to.lanes & ~result.lanes) | from.lanes;
     to.computed = (to.computed & ~result.lanes) | from.computed;
-    for (uint32_t rest = from.lanes; rest; rest &= rest - 1) {
-      auto lane = uint32_t(__builtin_ctz(rest));
+    for (uint32_t lane : lanes_of(from.lanes)) {
       to.bits[lane] = from.bits[lane];
       to.origin[lane] = from.origin[lane];
     }
@@ -374,8 +367,7 @@ void InitCheck::copy_cells(const CallFrame &from, uint32_t from_cell, const Call
     Taint &target = calls_[&to][to_cell + at];
     target.lanes = (target.lanes & ~lanes) | (copied.lanes & lanes);
     target.computed = (target.computed & ~lanes) | (copied.computed & copied.lanes & lanes);
-    for (uint32_t rest = copied.lanes & lanes; rest; rest &= rest - 1) {
-      auto lane = uint32_t(__builtin_ctz(rest));
+    for (uint32_t lane : lanes_of(copied.lanes & lanes)) {
       target.bits[lane] = copied.bits[lane];
       target.origin[lane] = copied.origin[lane];
     }

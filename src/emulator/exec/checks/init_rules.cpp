@@ -244,8 +244,7 @@ void InitCheck::lane_by_lane(Warp &w, const Op *op, uint32_t lanes, uint8_t read
   for (uint32_t n = 0; n < 4; ++n)
     if (reads & kFields[n] && (sources[n] = taint(w.current, cells[n])))
       touched |= sources[n]->lanes;
-  for (uint32_t rest = touched & lanes; rest; rest &= rest - 1) {
-    auto lane = uint32_t(__builtin_ctz(rest));
+  for (uint32_t lane : lanes_of(touched & lanes)) {
     Lane l{};
     const Taint *first = nullptr;
     for (uint32_t n = 0; n < 4; ++n) {
@@ -278,9 +277,7 @@ void InitCheck::lane_by_lane(Warp &w, const Op *op, uint32_t lanes, uint8_t read
 void InitCheck::selected(Warp &w, const Op *op, uint32_t lanes, Result &out) {
   const Taint *a = taint(w.current, op->a), *b = taint(w.current, op->b),
               *p = taint(w.current, op->c);
-  for (uint32_t lane = 0; lane < kLanes; ++lane) {
-    if (!(lanes >> lane & 1))
-      continue;
+  for (uint32_t lane : lanes_of(lanes)) {
     if (p && p->lanes >> lane & 1) {
       spread(out, lane, OpId(op->id) == OpId::selp_64 ? kAll : 0xffffffff, *p, lane, true);
       continue;
@@ -299,9 +296,7 @@ void InitCheck::shuffled(Warp &w, const Op *op, uint32_t lanes, Result &out) {
   if (!a)
     return;
   const u32 *b = w.lane<u32>(op->b), *c = w.lane<u32>(op->c);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(lanes >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(lanes)) {
     s32 lane = s32(i), offset = s32(b[i] & 31), clamp = s32(c[i] & 31);
     s32 segment = s32(c[i] >> 8 & 31);
     s32 highest = (lane & segment) | (clamp & ~segment), lowest = lane & segment;
@@ -324,9 +319,8 @@ void InitCheck::across_lanes(Warp &w, const Op *op, uint32_t lanes, Result &out)
     return;
   auto from = uint32_t(__builtin_ctz(a->lanes & lanes));
   u64 bits = OpId(op->id) == OpId::vote_ballot ? a->lanes & lanes : 0xffffffff;
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    if (lanes >> lane & 1)
-      spread(out, lane, bits, *a, from, true);
+  for (uint32_t lane : lanes_of(lanes))
+    spread(out, lane, bits, *a, from, true);
 }
 
 /// A .param variable of a call: what was stored at an offset is loaded from it.
@@ -337,10 +331,8 @@ void InitCheck::call_parameter(Warp &w, const Op *op, uint32_t lanes, bool is_st
     uint32_t place = op->a + ParamElement::offset(op) + n * element.bytes;
     const Taint *from = taint(w.current, is_store ? cells[n] : place);
     Result &out = result(is_store ? place : cells[n], lanes);
-    for (uint32_t rest = from ? from->lanes & lanes : 0; rest; rest &= rest - 1) {
-      auto lane = uint32_t(__builtin_ctz(rest));
+    for (uint32_t lane : lanes_of(from ? from->lanes & lanes : 0))
       spread(out, lane, from->bits[lane] & mask(8 * element.bytes), *from, lane, false);
-    }
   }
 }
 
@@ -355,21 +347,17 @@ void InitCheck::matrix_product(Warp &w, const Op *op, uint32_t lanes) {
   Source rows[16], columns[8];
   for (uint32_t r = 0; r < site.a_count; ++r)
     if (const Taint *a = taint(w.current, site.a[r]))
-      for (uint32_t lane = 0; lane < kLanes; ++lane)
-        if (a->lanes >> lane & 1)
-          rows[lane / 4 + 8 * (r & 1)] = {a, lane};
+      for (uint32_t lane : lanes_of(a->lanes))
+        rows[lane / 4 + 8 * (r & 1)] = {a, lane};
   for (uint32_t r = 0; r < site.b_count; ++r)
     if (const Taint *b = taint(w.current, site.b[r]))
-      for (uint32_t lane = 0; lane < kLanes; ++lane)
-        if (b->lanes >> lane & 1)
-          columns[lane / 4] = {b, lane};
+      for (uint32_t lane : lanes_of(b->lanes))
+        columns[lane / 4] = {b, lane};
   const uint32_t each = 4 / site.d_count; // elements of a register
   for (uint32_t r = 0; r < site.d_count; ++r) {
     Result &out = result(site.d[r], lanes);
     const Taint *c = taint(w.current, site.c[r]);
-    for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      if (!(lanes >> lane & 1))
-        continue;
+    for (uint32_t lane : lanes_of(lanes)) {
       for (uint32_t e = 0; e < each; ++e) {
         uint32_t i = r * each + e;
         u64 bits = each == 1 ? 0xffffffff : uint64_t(0xffff) << (16 * e);

@@ -198,9 +198,7 @@ void RaceCheck::observe(Warp &w, const Op *op) {
   now.strong = ordered_access;
   now.is_write = row.kind == Kind::store || row.kind == Kind::async_copy ||
                  row.kind == Kind::matrix_store || row.kind == Kind::atomic;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(lanes >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(lanes)) {
     uint64_t address = addresses[i];
     bool shared = is_shared(space, address);
     // What is out of bounds is a fault of the operation itself.

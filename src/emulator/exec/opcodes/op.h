@@ -54,6 +54,20 @@ enum class Rounding : uint8_t { nearest, zero, down, up };
 inline constexpr uint32_t kNoCell = UINT32_MAX;
 inline constexpr uint32_t kLanes = 32;
 
+/// The lanes of a mask, lowest first: for (uint32_t lane : lanes_of(mask)).
+struct LaneSet {
+  struct Iterator {
+    uint32_t left;
+    uint32_t operator*() const { return uint32_t(__builtin_ctz(left)); }
+    void operator++() { left &= left - 1; }
+    bool operator==(const Iterator &) const = default;
+  };
+  uint32_t mask;
+  Iterator begin() const { return {mask}; }
+  Iterator end() const { return {0}; }
+};
+inline LaneSet lanes_of(uint32_t mask) { return {mask}; }
+
 struct alignas(64) Op {
   HandlerPair run;
   Handler inner = nullptr; // of a guarded operation: what the guard calls

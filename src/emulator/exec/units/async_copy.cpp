@@ -44,9 +44,7 @@ const Op *copy_async(const Op *op, Warp &w) {
     return w.stop;
   if (w.copies.size() >= kMaxPending) // landing early is allowed, and bounds what is remembered
     land_copies(w, ~0u, 0, true);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(active >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(active)) {
     uint32_t count = std::min(w.lane<uint32_t>(op->c)[i], bytes);
     w.copies.push_back({count ? from[i] : nullptr, to[i], count, bytes, i, w.copy_groups[i]});
     if (w.block->init)
@@ -133,9 +131,7 @@ uint64_t in_block(uint64_t address, uint32_t rank) {
 /// same place in each of these blocks, and counted there.
 const Op *bulk_load(const Op *op, Warp &w) {
   constexpr uint32_t kRanks = 16;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(w.mask)) {
     const uint64_t barrier = w.lane<uint64_t>(op->c)[i];
     BulkCopy copy;
     if (!bulk_copy(op, w, i, copy) ||
@@ -165,9 +161,7 @@ const Op *bulk_load(const Op *op, Warp &w) {
 const Op *bulk_store(const Op *op, Warp &w) {
   if (w.bulk_stores.size() >= kMaxPending)
     land_bulk_stores(w, ~0u, 0, true);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(w.mask)) {
     BulkCopy copy;
     if (!bulk_copy(op, w, i, copy))
       return w.stop;

@@ -37,9 +37,7 @@ template <class T, class F> inline const Op *atomic(const Op *op, Warp &w, F f) 
   const auto *a = w.lane<Lane<T>>(op->b);
   const auto *b = w.lane<Lane<T>>(op->c);
   auto *d = w.lane<Lane<T>>(op->d);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     auto in_global = [&, address = addresses[i]]() mutable {
       return resolve(space, address) == ptx::Space::global;
     };

@@ -194,9 +194,7 @@ template <class T> const Op *map_address(const Op *op, Warp &w) {
   const T *a = w.lane<T>(op->a);
   const u32 *rank = w.lane<u32>(op->b);
   T *d = w.lane<T>(op->d);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     // Ranks that no cluster has stay ranks that none has.
     const T above = T(std::min(rank[i], 254u) + 1) << kRankShift;
     d[i] = (a[i] & ~kRank) | above;
@@ -207,9 +205,7 @@ template <class T> const Op *map_address(const Op *op, Warp &w) {
 template <class T> const Op *rank_of_address(const Op *op, Warp &w) {
   const T *a = w.lane<T>(op->a);
   u32 *d = w.lane<u32>(op->d);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     const u32 above = u32(a[i]) >> kRankShift;
     d[i] = above ? above - 1 : w.block->rank;
   }

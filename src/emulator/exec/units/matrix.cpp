@@ -145,9 +145,8 @@ template <u32 Count, bool Transposed> const Op *load_matrix(const Op *op, Warp &
       result[m][lane] = pair[0] | u32(pair[1]) << 16;
     }
   for (u32 m = 0; m < Count; ++m)
-    for (u32 lane = 0; lane < kLanes; ++lane)
-      if (mask >> lane & 1)
-        w.lane<u32>(cells[m])[lane] = result[m][lane];
+    for (u32 lane : lanes_of(mask))
+      w.lane<u32>(cells[m])[lane] = result[m][lane];
   return op + 1;
 }
 
@@ -181,9 +180,8 @@ const Op *transpose_matrix(const Op *op, Warp &w) {
       result[lane] |= (from[4 * (2 * (lane % 4) + e) + row / 2] >> (16 * (row & 1)) & 0xffff)
                       << (16 * e);
   }
-  for (u32 lane = 0; lane < kLanes; ++lane)
-    if (w.mask >> lane & 1)
-      w.lane<u32>(op->d)[lane] = result[lane];
+  for (u32 lane : lanes_of(w.mask))
+    w.lane<u32>(op->d)[lane] = result[lane];
   return op + 1;
 }
 

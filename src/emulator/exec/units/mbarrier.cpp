@@ -69,10 +69,9 @@ template <class Visit> const Op *visit_barriers(const Op *op, Warp &w, Visit vis
   effective_addresses(op, w, addresses);
   if (!find_barriers(op, w, addresses, places))
     return w.stop;
-  for (u32 i = 0; i < kLanes; ++i)
-    if (w.mask >> i & 1)
-      if (std::string wrong = visit(places[i], i); !wrong.empty())
-        return raise_fault(w, op, FaultKind::illegal_instruction, i, wrong);
+  for (u32 i : lanes_of(w.mask))
+    if (std::string wrong = visit(places[i], i); !wrong.empty())
+      return raise_fault(w, op, FaultKind::illegal_instruction, i, wrong);
   return op + 1;
 }
 
@@ -160,9 +159,8 @@ template <bool Parity> const Op *ask_barrier(const Op *op, Warp &w) {
 const Op *pending_count(const Op *op, Warp &w) {
   const u64 *a = w.lane<u64>(op->a);
   u32 *d = w.lane<u32>(op->d);
-  for (u32 i = 0; i < kLanes; ++i)
-    if (w.mask >> i & 1)
-      d[i] = u32(a[i] >> 20) & kMaxCount;
+  for (u32 i : lanes_of(w.mask))
+    d[i] = u32(a[i] >> 20) & kMaxCount;
   return op + 1;
 }
 

@@ -79,9 +79,8 @@ template <class Visit> bool for_each_element(const Op *op, Warp &w, Visit visit)
       tile_addresses(op, w, r, e, addresses);
       if (!translate(op, w, ptx::Space(op->space()), addresses, bytes, bytes, places))
         return false;
-      for (u32 lane = 0; lane < kLanes; ++lane)
-        if (w.mask >> lane & 1)
-          visit(r, lane, 8 * bytes * e, places[lane]);
+      for (u32 lane : lanes_of(w.mask))
+        visit(r, lane, 8 * bytes * e, places[lane]);
     }
   return true;
 }
@@ -99,9 +98,8 @@ template <u32 Bytes> const Op *load_tile(const Op *op, Warp &w) {
   if (!good)
     return w.stop;
   for (u32 i = 0; i < access.tile.count; ++i)
-    for (u32 lane = 0; lane < kLanes; ++lane)
-      if (w.mask >> lane & 1)
-        w.lane<u32>(access.tile.cells[i])[lane] = words[i][lane];
+    for (u32 lane : lanes_of(w.mask))
+      w.lane<u32>(access.tile.cells[i])[lane] = words[i][lane];
   return op + 1;
 }
 

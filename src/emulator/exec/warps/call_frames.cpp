@@ -47,9 +47,8 @@ void leave_call(Warp &w, CallFrame *call, uint32_t lanes) {
 
 uint64_t lowest_stack_top(const Warp &w, uint32_t lanes) {
   uint64_t lowest = w.local_stride;
-  for (uint32_t i = 0; i < kLanes; ++i)
-    if (lanes >> i & 1)
-      lowest = std::min(lowest, w.stack_top[i]);
+  for (uint32_t i : lanes_of(lanes))
+    lowest = std::min(lowest, w.stack_top[i]);
   return lowest;
 }
 

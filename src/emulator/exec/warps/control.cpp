@@ -68,9 +68,7 @@ const Op *call_function(const Op *op, Warp &w) {
 
 const Op *read_clock(const Op *op, Warp &w) {
   auto now = uint64_t(std::chrono::steady_clock::now().time_since_epoch().count());
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(w.mask)) {
     if (op->flags & kFlagWide)
       w.lane<uint64_t>(op->d)[i] = now;
     else
@@ -101,9 +99,8 @@ const Op *load_kernel_param(const Op *op, Warp &w) {
     uint64_t bits = 0;
     std::memcpy(&bits, w.params + op->imm + n * element.bytes, element.bytes);
     bits = extend(bits, element.bytes, element.is_signed);
-    for (uint32_t i = 0; i < kLanes; ++i)
-      if (w.mask >> i & 1)
-        write_lane(w, cells[n], i, element.bytes == 8, bits);
+    for (uint32_t i : lanes_of(w.mask))
+      write_lane(w, cells[n], i, element.bytes == 8, bits);
   }
   return op + 1;
 }
@@ -113,9 +110,7 @@ const Op *load_call_param(const Op *op, Warp &w) {
   ParamElement element = ParamElement::unpack(op->cache);
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n)
-    for (uint32_t i = 0; i < kLanes; ++i) {
-      if (!(w.mask >> i & 1))
-        continue;
+    for (uint32_t i : lanes_of(w.mask)) {
       uint64_t bits = 0;
       std::memcpy(&bits,
                   w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
@@ -131,9 +126,7 @@ const Op *store_call_param(const Op *op, Warp &w) {
   ParamElement element = ParamElement::unpack(op->cache);
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t n = 0; n < element.count; ++n)
-    for (uint32_t i = 0; i < kLanes; ++i) {
-      if (!(w.mask >> i & 1))
-        continue;
+    for (uint32_t i : lanes_of(w.mask)) {
       uint64_t bits =
           element.bytes == 8 ? w.lane<uint64_t>(cells[n])[i] : w.lane<uint32_t>(cells[n])[i];
       std::memcpy(w.registers + op->a + i * ParamElement::stride(op) + ParamElement::offset(op) +
@@ -145,9 +138,8 @@ const Op *store_call_param(const Op *op, Warp &w) {
 
 const Op *local_address(const Op *op, Warp &w) {
   uint64_t address = uint64_t(op->imm) + w.current->local_base;
-  for (uint32_t i = 0; i < kLanes; ++i)
-    if (w.mask >> i & 1)
-      write_lane(w, op->d, i, op->flags & kFlagWide, address);
+  for (uint32_t i : lanes_of(w.mask))
+    write_lane(w, op->d, i, op->flags & kFlagWide, address);
   return op + 1;
 }
 
@@ -163,9 +155,7 @@ template <bool Compares> const Op *atomic_128(const Op *op, Warp &w) {
     return w.stop;
   w.polled = true;
   std::lock_guard lock(mutex);
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     u64 old[2];
     std::memcpy(old, places[i], sizeof old);
     auto value = [&](u32 cell) {
@@ -186,9 +176,7 @@ template <bool Compares> const Op *atomic_128(const Op *op, Warp &w) {
 template <class T> const Op *allocate_stack(const Op *op, Warp &w) {
   const CallFrame &call = *w.current;
   const u64 used = u64(call.local_base) + call.code->stack_bytes();
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     const u64 bytes = w.lane<T>(op->a)[i], top = w.stack_top[i];
     const u64 begin = bytes > top ? 0 : (top - bytes) & ~u64(op->imm - 1);
     if (begin < used || bytes > top)
@@ -203,15 +191,12 @@ template <class T> const Op *allocate_stack(const Op *op, Warp &w) {
   return op + 1;
 }
 template <class T> const Op *save_stack(const Op *op, Warp &w) {
-  for (u32 i = 0; i < kLanes; ++i)
-    if (w.mask >> i & 1)
-      w.lane<T>(op->d)[i] = T(w.stack_top[i]);
+  for (u32 i : lanes_of(w.mask))
+    w.lane<T>(op->d)[i] = T(w.stack_top[i]);
   return op + 1;
 }
 template <class T> const Op *restore_stack(const Op *op, Warp &w) {
-  for (u32 i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (u32 i : lanes_of(w.mask)) {
     const u64 top = w.lane<T>(op->a)[i];
     if (top < w.stack_top[i] || top > w.local_stride)
       return raise_fault(w, op, FaultKind::illegal_instruction, i,
@@ -227,9 +212,7 @@ const Op *is_space(const Op *op, Warp &w) {
                     : op->space() == u32(ptx::Space::local) ? kLocalWindow
                     : op->space() == u32(ptx::Space::param) ? kParamWindow
                                                             : 0;
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(w.mask)) {
     bool inside = window ? (a[i] & ~(kWindowBytes - 1)) == window : a[i] < kSharedWindow;
     if (inside && (op->flags & kFlagOwnShared)) {
       const u32 rank = u32(a[i]) >> kRankShift;
@@ -262,9 +245,7 @@ template <class T, int Kind, bool Writes> const Op *carry(const Op *op, Warp &w)
   const T *a = w.lane<T>(op->a), *b = w.lane<T>(op->b);
   T *d = w.lane<T>(op->d);
   uint32_t *code = w.lane<uint32_t>(op->e);
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    if (!(w.mask >> i & 1))
-      continue;
+  for (uint32_t i : lanes_of(w.mask)) {
     T in = kReads ? T(code[i]) : T(kSubtracts), sum;
     bool out = __builtin_add_overflow(a[i], kSubtracts ? T(~b[i]) : b[i], &sum);
     out |= __builtin_add_overflow(sum, in, &d[i]);
