@@ -1,7 +1,6 @@
 // Parsing of bindings: one function for each kind, which fills in a draft that is then appended.
 #include "ir/text/parser.h"
 
-#include "base/concat.h"
 #include "ir/module/infer.h"
 #include "ir/module/names.h"
 
@@ -300,8 +299,9 @@ bool Parser::tuple(Draft &d) {
   }
   TypeId t = module_.types.tuple(std::move(fields));
   if (module_.types.nesting(t) > kMaxNesting || module_.types.leaf_count(t) > kMaxOperands)
-    return fail(d.binding.location, concat("tuples nest at most ", kMaxNesting,
-                                           " deep and have at most ", kMaxOperands, " parts"));
+    return fail(d.binding.location, "tuples nest at most " + std::to_string(kMaxNesting) +
+                                        " deep and have at most " + std::to_string(kMaxOperands) +
+                                        " parts");
   d.types = {t};
   return true;
 }
@@ -319,7 +319,8 @@ bool Parser::get(Draft &d) {
   if (t->kind != TypeKind::tuple)
     return fail(location, "get takes a tuple");
   if (index < 0 || static_cast<uint64_t>(index) >= t->fields.size())
-    return fail(location, concat("field ", index, " of a tuple of ", t->fields.size()));
+    return fail(location, "field " + std::to_string(index) + " of a tuple of " +
+                              std::to_string(t->fields.size()));
   d.types = {t->fields[static_cast<size_t>(index)]};
   return true;
 }

@@ -1,7 +1,6 @@
 // Verification of functions: symbols, their bounds and buckets, and constraints on them.
 #include "ir/verify/verifier.h"
 
-#include "base/concat.h"
 #include "ir/module/infer.h"
 #include "ir/module/names.h"
 #include "ir/text/text.h"
@@ -40,9 +39,10 @@ bool FunctionVerifier::constraint(const Constraint &constraint) {
   Result<JointLimit> limit = m_.exprs.joint_limit(constraint);
   if (!limit.ok())
     return fail(constraint.location,
-                concat(quoted, " ", limit.status().message(), "; the sum of at most ",
-                       kMaxConstraintTerms, " products of at most ", kMaxConstraintDegree,
-                       " symbols, with coefficients that are not negative, can be limited"));
+                quoted + " " + limit.status().message() + "; the sum of at most " +
+                    std::to_string(kMaxConstraintTerms) + " products of at most " +
+                    std::to_string(kMaxConstraintDegree) +
+                    " symbols, with coefficients that are not negative, can be limited");
   std::vector<int64_t> lowest;
   for (const Symbol &symbol : f_.symbols)
     lowest.push_back(symbol.bounds.lower);
@@ -86,8 +86,9 @@ void FunctionVerifier::symbol_sources() {
                            "' has no definition: it stands alone in no parameter's dimension, and "
                            "no integer parameter, match or read defines it");
     if (s.bounds.lower > s.bounds.upper)
-      fail(s.location, concat("the bounds of symbol '", s.name, "' contradict: ", s.bounds.lower,
-                              " is above ", s.bounds.upper));
+      fail(s.location, "the bounds of symbol '" + s.name +
+                           "' contradict: " + std::to_string(s.bounds.lower) + " is above " +
+                           std::to_string(s.bounds.upper));
     buckets(s);
     if (s.source == SymbolSource::bucket)
       symbol_state_[i] = SymbolState::defined;
