@@ -8,7 +8,7 @@
 #include "device/code/code_entries.h"
 
 #include "base/type/element.h"
-#include "device/code/ptx_text.h"
+#include "device/code/ptx_version.h"
 
 #include <algorithm>
 #include <cctype>

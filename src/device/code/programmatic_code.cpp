@@ -7,7 +7,7 @@
 // must read at one that begins as a constant parameter, with nothing but numbers added.
 #include "device/code/programmatic_code.h"
 
-#include "device/code/ptx_text.h"
+#include "device/code/ptx_version.h"
 #include <algorithm>
 #include <cctype>
 #include <map>

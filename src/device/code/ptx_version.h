@@ -1,10 +1,17 @@
-// The version of the PTX ISA that code is written in, and the driver that it takes.
+// PTX text: its words; the version of the ISA that it is written in, and the driver that this
+// takes.
 #pragma once
 
+#include <cctype>
 #include <string>
 #include <string_view>
 
 namespace cugrt::runtime {
+
+/// Of names, registers and directives.
+inline bool is_ptx_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%';
+}
 
 /// 90 for PTX whose .version is 9.0; 0 where the text names none. NVRTC writes its own version, so
 /// a driver that is older than the compiler refuses the PTX.

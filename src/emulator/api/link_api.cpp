@@ -1,7 +1,6 @@
 // cuLink*: several PTX inputs become one image, which cuModuleLoadData and cuLibraryLoadData take.
 // There is no cubin here: the image holds the texts (decode/link.h), checked as a module's are.
 #include "emulator/decode/link.h"
-#include "emulator/driver/code/device_runtime.h"
 #include "emulator/driver/code/jit_options.h"
 #include "emulator/driver/code/module.h"
 #include "emulator/ptx/parser.h"

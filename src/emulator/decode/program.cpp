@@ -5,8 +5,7 @@
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/accesses.h"
-#include "emulator/exec/checks/coverage.h"
-#include "emulator/exec/checks/kernel_counts.h"
+#include "emulator/exec/checks/process_counts.h"
 #include "emulator/exec/grid.h"
 #include "emulator/exec/thread_pool.h"
 

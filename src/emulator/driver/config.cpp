@@ -2,7 +2,7 @@
 #include "emulator/driver/config.h"
 
 #include "base/whole_number.h"
-#include "emulator/driver/error_names.h"
+#include "emulator/driver/cuda_api.h"
 #include "emulator/exec/draws.h"
 
 #include <algorithm>

@@ -12,7 +12,20 @@
 #include "emulator/driver/cuda_newer.h"
 #pragma GCC visibility pop
 
+#include <optional>
+#include <string_view>
 #include <type_traits>
+
+namespace cugrt::emulator::api {
+
+// Names and descriptions of CUresult codes (errors.def).
+
+/// nullptr for a value that is no CUresult.
+const char *error_name(int code);
+const char *error_description(int code);
+std::optional<int> find_error_code(std::string_view name);
+
+} // namespace cugrt::emulator::api
 
 #define CUGRT_EMU_TRY(expression)                                                                  \
   do {                                                                                             \

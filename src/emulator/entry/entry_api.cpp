@@ -1,7 +1,6 @@
 // cuGetProcAddress in both its ABIs, and the answer of what is not implemented.
 #include "emulator/driver/driver.h"
 #include "emulator/entry/proc_address.h"
-#include "emulator/entry/unsupported.h"
 
 namespace cugrt::emulator::api {
 

@@ -1,6 +1,5 @@
 // Error names and descriptions, and the two calls that return them.
 #include "emulator/driver/cuda_api.h"
-#include "emulator/driver/error_names.h"
 
 namespace cugrt::emulator::api {
 

@@ -16,6 +16,10 @@ struct Lookup {
   const EntryPoint *entry = nullptr; // what the caller gets
 };
 
+/// What an entry point without implementation answers: counts the call, notes its name as the last
+/// message, returns CUDA_ERROR_NOT_SUPPORTED.
+int unsupported_call(const char *symbol);
+
 Lookup find_entry_point(const char *base, int version, bool search_per_thread);
 
 } // namespace cugrt::emulator::api

@@ -1,7 +1,7 @@
 // Entry points that exist in the real driver and are not implemented: each is exported, counts as a
 // call, and answers CUDA_ERROR_NOT_SUPPORTED. Their arguments are never looked at, so the
 // definitions need no prototypes, and cuda.h is not included.
-#include "emulator/entry/unsupported.h"
+#include "emulator/entry/proc_address.h"
 
 #define IMPLEMENTED(base, symbol, version, variant)
 #define FORWARDED IMPLEMENTED

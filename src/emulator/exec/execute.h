@@ -3,7 +3,7 @@
 
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/accesses.h"
-#include "emulator/exec/checks/coverage.h"
+#include "emulator/exec/checks/process_counts.h"
 
 namespace cugrt::emulator {
 

@@ -5,7 +5,6 @@
 #include "ir/module/builder.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
-#include "ir/module/module_copy.h"
 #include "ir/module/names.h"
 
 #include <algorithm>

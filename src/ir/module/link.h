@@ -44,4 +44,9 @@ struct Linked {
 /// and symbols are named `part.name`. Errors are of Code::invalid_argument and name part and input.
 Result<Linked> link_modules(std::span<const LinkPart> parts, std::span<const LinkJoin> joins);
 
+/// Its first step (module_copy.cpp): appends all of the part's module to `target`, names with the
+/// part's in front; functions become private, without buckets and weights. Gives the number of the
+/// first function: the others follow in the source's order.
+uint32_t append_module(Module &target, const LinkPart &part);
+
 } // namespace cugrt::ir

@@ -1,5 +1,5 @@
-// Copying modules; see module_copy.h.
-#include "ir/module/module_copy.h"
+// Copying modules behind what another one holds; see link.h.
+#include "ir/module/link.h"
 
 namespace cugrt::ir {
 

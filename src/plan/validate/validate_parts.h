@@ -21,6 +21,15 @@ Status validate_regions(const Plan &plan);
 /// callers.
 Status validate_storage(const Plan &plan);
 
+// What symbols must keep, since sizes rely on them: of validate_structure().
+
+/// The expressions of the constraints must exist and have the function's symbols only.
+Status validate_symbols(const Plan &plan, const Function &function);
+/// An argument of kind checked_symbol, whose buffer exists: kernels read one element there, and
+/// take one of the symbol's bounds for what is out of them.
+Status validate_checked_symbol(const Plan &plan, const Function &function,
+                               const Argument &argument);
+
 inline Status plan_error(const Function &function, const std::string &what) {
   return Status::error(cugrt::Code::parse_error, "plan of @" + function.name + ": " + what);
 }

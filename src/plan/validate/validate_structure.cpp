@@ -1,7 +1,6 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
 #include "plan/validate/validate_levels.h"
 #include "plan/validate/validate_parts.h"
-#include "plan/validate/validate_symbols.h"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,4 @@
-// Bounds, buckets and constraints of a plan's symbols; see validate_symbols.h.
-#include "plan/validate/validate_symbols.h"
-
+// Bounds, buckets and constraints of a plan's symbols; see validate_parts.h.
 #include "base/type/element.h"
 #include "plan/validate/validate_parts.h"
 

@@ -1,5 +1,5 @@
 // cudaCGGetIntrinsicHandle and cudaCGSynchronize, in PTX; see device_runtime.h.
-#include "emulator/driver/code/device_runtime.h"
+#include "emulator/driver/code/module.h"
 
 namespace cugrt::emulator::api {
 

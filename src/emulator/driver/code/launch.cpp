@@ -4,7 +4,6 @@
 #include "emulator/device/device_heap.h"
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/code/module.h"
-#include "emulator/driver/code/register_count.h"
 #include "emulator/driver/device_limits.h"
 
 #include <algorithm>
@@ -374,7 +373,7 @@ int max_active_blocks(const DeviceProfile &profile, const Function &function, in
                         max_blocks_per_multiprocessor(profile));
   uint64_t registers =
       (uint64_t(function.info->registers) * 32 + 255) / 256 * 256 * uint64_t(warps);
-  // These are of PTX: a block has as many as it needs (driver/code/register_count.h).
+  // These are of PTX: a block has as many as it needs (driver/code/register_count.cpp).
   if (registers)
     blocks = int(std::min<uint64_t>(uint64_t(blocks), std::max<uint64_t>(65536 / registers, 1)));
   uint64_t reserved = profile.major >= 8 ? 1024 : 0, unit = profile.major >= 8 ? 128 : 256;

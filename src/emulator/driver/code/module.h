@@ -28,4 +28,17 @@ CUresult load_kernel(Driver &driver, const Kernel &kernel, const Ref<Context> &c
 CUresult load_library(Driver &driver, Library &library, const Ref<Context> &context,
                       Ref<Module> *out);
 
+/// register_count.cpp: whether a block's threads have registers, which PTX alone does not tell.
+/// False when so many need more than a multiprocessor has. Where it could be, the module is given
+/// to ptxas (of PATH, or /usr/local/cuda/bin), once; where there is none, or it does not take the
+/// module, the block is taken to fit. Needs the lock.
+bool has_registers(Driver &driver, Module &module, const KernelInfo &kernel, uint32_t threads);
+
+/// device_runtime.cpp: the toolkit's device runtime, libcudadevrt.a, an archive of machine code
+/// that programs link with for barriers of the whole grid. In its place PTX with the functions for
+/// those is linked. Those that launch kernels from kernels are not there: a link that names one
+/// misses it.
+bool is_device_runtime(std::string_view archive);
+std::string_view device_runtime_ptx();
+
 } // namespace cugrt::emulator::api

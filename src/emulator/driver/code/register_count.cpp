@@ -1,5 +1,5 @@
 // ptxas counts the registers of a module's kernels; see register_count.h.
-#include "emulator/driver/code/register_count.h"
+#include "emulator/driver/code/module.h"
 
 #include <algorithm>
 #include <cerrno>
