@@ -173,6 +173,13 @@ TEST_CASE("small networks in f16 have at most a launch more than in f32") {
        "  %d = conv_transpose(%c, %v, %b) {strides = [1, 4], padding = [0, 1]}\n"
        "  %e = tanh(%d)\n  %f = conv_transpose(%e, %u) {padding = [0, 2, 0, 2]}\n"
        "  %y = sigmoid(%f)"},
+      // Weights of places that products are added to: they are no images.
+      {"%w: tensor<[16, 16, 1, 1], f32>, %p: tensor<[1, 8, 8, 16], f32>", "2, 16, 8, 8",
+       "%c = conv2d(%x, %w)\n  %t = transpose(%p) {axes = [0, 3, 1, 2]}\n  %u = softmax(%t)\n"
+       "  %a = matmul(%c, %c)\n  %s = softmax(%a)\n  %b = add(%s, %u)\n"
+       "  %m = reduce_sum(%b) {axes = [3], keep_dims = true}\n  %d = div(%b, %m)\n"
+       "  %e = matmul(%d, %c)\n  %f = softmax(%e)\n  %g = add(%f, %u)\n"
+       "  %k = reduce_sum(%g) {axes = [3], keep_dims = true}\n  %y = div(%g, %k)"},
   };
   for (const auto &net : kNets) {
     std::vector<ptrdiff_t> launches;

@@ -191,8 +191,10 @@ protected:
                         : last_[x.index]);
         return true;
       }
-      // Of signals the same axes may turn a matrix for a product.
-      if (axes == axes_to_first(rank) && (rank == kImageRank || is_convolved_[result.index])) {
+      // Of signals the same axes may turn a matrix for a product. What is fixed lies as its readers
+      // want it.
+      if (axes == axes_to_first(rank) && !is_fixed_[x.index] &&
+          (rank == kImageRank || is_convolved_[result.index])) {
         to_first(x, "transpose");
         last_[result.index] = is_signal ? reshaped(mapped(x), dims_last(type.dims), type.dtype,
                                                    name, binding.location)
