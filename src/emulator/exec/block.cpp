@@ -25,7 +25,7 @@ void fill32(std::byte *registers, uint32_t cell, uint32_t value) {
 }
 
 /// Thread coordinates of a lane along one axis.
-uint32_t thread_coordinate(const Launch &launch, uint32_t warp, uint32_t lane, int axis) {
+uint32_t thread_coordinate(const Launch &launch, uint32_t warp, uint32_t lane, size_t axis) {
   const auto &block = launch.config->block;
   uint32_t thread = warp * kLanes + lane;
   return axis == 0   ? thread % block[0]
@@ -33,112 +33,32 @@ uint32_t thread_coordinate(const Launch &launch, uint32_t warp, uint32_t lane, i
                      : thread / block[0] / block[1];
 }
 
+uint32_t multiprocessor_of(const Block &block) {
+  const std::span<const uint32_t> own = block.launch->config->multiprocessors;
+  return own.empty() ? uint32_t(block.linear_index % block.launch->multiprocessors)
+                     : own[block.linear_index % own.size()];
+}
+
 uint32_t special_value(const Warp &w, Special special, uint32_t lane) {
   const Launch &launch = *w.block->launch;
   const LaunchConfig &config = *launch.config;
-  auto axis = [&](Special first) { return size_t(special) - size_t(first); };
+  const size_t axis = size_t(special) % 3; // of rows of three
   switch (special) {
-  case Special::tid_x:
-  case Special::tid_y:
-  case Special::tid_z:
-    return thread_coordinate(launch, w.index, lane, int(axis(Special::tid_x)));
-  case Special::ntid_x:
-  case Special::ntid_y:
-  case Special::ntid_z:
-    return config.block[axis(Special::ntid_x)];
-  case Special::ctaid_x:
-  case Special::ctaid_y:
-  case Special::ctaid_z:
-    return w.block->index[axis(Special::ctaid_x)];
-  case Special::nctaid_x:
-  case Special::nctaid_y:
-  case Special::nctaid_z:
-    return config.grid[axis(Special::nctaid_x)];
-  case Special::laneid:
-    return lane;
-  case Special::warpid:
-    return w.index;
-  case Special::nwarpid:
-    return uint32_t(w.block->warps.size());
-  case Special::smid:
-    if (std::span<const uint32_t> own = launch.config->multiprocessors; !own.empty())
-      return own[w.block->linear_index % own.size()];
-    return uint32_t(w.block->linear_index % launch.multiprocessors);
-  case Special::nsmid:
-    return launch.multiprocessors;
-  case Special::lanemask_eq:
-    return 1u << lane;
-  case Special::lanemask_le:
-    return ~0u >> (31 - lane);
-  case Special::lanemask_lt:
-    return (1u << lane) - 1;
-  case Special::lanemask_ge:
-    return ~0u << lane;
-  case Special::lanemask_gt:
-    return ~0u << lane << 1;
-  case Special::one:
-    return 1;
-  case Special::dynamic_shared:
-    return config.dynamic_shared_bytes;
-  case Special::total_shared:
-    return launch.shared_bytes;
-  case Special::dynamic_base:
-    return launch.static_shared_bytes;
-  case Special::workspace_high:
-    return uint32_t(config.grid_workspace >> 32);
-  case Special::workspace_low:
-    return uint32_t(config.grid_workspace);
-  case Special::clusterid_x:
-  case Special::clusterid_y:
-  case Special::clusterid_z: {
-    const size_t i = axis(Special::clusterid_x);
-    return w.block->index[i] / config.cluster[i];
+#define SPECIAL(id, name, of_block, ...)                                                           \
+  case Special::id:                                                                                \
+    return __VA_ARGS__;
+#include "emulator/exec/warps/special_registers.def"
   }
-  case Special::nclusterid_x:
-  case Special::nclusterid_y:
-  case Special::nclusterid_z: {
-    const size_t i = axis(Special::nclusterid_x);
-    return config.grid[i] / config.cluster[i];
-  }
-  case Special::cluster_ctaid_x:
-  case Special::cluster_ctaid_y:
-  case Special::cluster_ctaid_z: {
-    const size_t i = axis(Special::cluster_ctaid_x);
-    return w.block->index[i] % config.cluster[i];
-  }
-  case Special::cluster_nctaid_x:
-  case Special::cluster_nctaid_y:
-  case Special::cluster_nctaid_z:
-    return config.cluster[axis(Special::cluster_nctaid_x)];
-  case Special::cluster_ctarank:
-    return w.block->rank;
-  case Special::cluster_nctarank:
-    return config.cluster[0] * config.cluster[1] * config.cluster[2];
-  case Special::explicit_cluster:
-    return config.has_cluster ? ~0u : 0;
-  default:
-    return 0;
-  }
+  return 0;
 }
 
 /// What changes from block to block, and is the same in all lanes.
 bool is_of_block(Special special) {
-  switch (special) {
-  case Special::ctaid_x:
-  case Special::ctaid_y:
-  case Special::ctaid_z:
-  case Special::smid:
-  case Special::clusterid_x:
-  case Special::clusterid_y:
-  case Special::clusterid_z:
-  case Special::cluster_ctaid_x:
-  case Special::cluster_ctaid_y:
-  case Special::cluster_ctaid_z:
-  case Special::cluster_ctarank:
-    return true;
-  default:
-    return false;
-  }
+  static constexpr bool kRows[] = {
+#define SPECIAL(id, name, of_block, ...) of_block,
+#include "emulator/exec/warps/special_registers.def"
+  };
+  return kRows[size_t(special)];
 }
 
 std::string location_of(const Warp &w, const CallFrame *call, const Op *op) {
