@@ -22,9 +22,12 @@
 // after as many. One block waits for nobody: phases come in the order in which they read one
 // another.
 //
+// All tiles of products of one kind of weights are multiplied by one loop, whose sizes are those of
+// a Tile: a phase has text for what it reads before, and what it does behind.
+//
 // Options: MOST_TRIES; RINGS_AT; MOST_GIVEN, MOST_NORMED, PRODUCTS, what a block has of rows,
-// normed rows and products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; those of
-// products.cuh.
+// normed rows and products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; SCATTERED
+// where a tile's columns may be no two runs; those of products.cuh.
 #pragma once
 
 typedef unsigned long long u64;
@@ -122,6 +125,102 @@ struct Shared {
 static_assert(sizeof(Shared) <= RINGS_AT, "rings begin behind it");
 extern __shared__ __align__(128) Byte memory_of_block[];
 #define SHARED (*reinterpret_cast<Shared *>(memory_of_block))
+
+// The columns of a tile, as those of products.cuh have them.
+#ifdef SCATTERED
+struct ColumnsOfTile {
+  unsigned width, turned; // of heads; 0: in order
+  static constexpr bool kHasRuns = false;
+  template <int kTile> static __device__ __forceinline__ ColumnsOfTile of(InOrderOf<kTile>, long) {
+    return {1, 0};
+  }
+  template <bool kInterleaved, bool kInSixteens, int kTile>
+  static __device__ __forceinline__ ColumnsOfTile
+  of(InPairs<kInterleaved, kInSixteens, kTile> columns, long) {
+    return {kInterleaved ? 1u : columns.width, kInterleaved ? 0u : columns.turned};
+  }
+  __device__ __forceinline__ unsigned column(unsigned place) const {
+    const unsigned within = place % width;
+    return within >= turned ? place : place - within + within % 2 * (turned / 2) + within / 2;
+  }
+  __device__ __forceinline__ unsigned least_column(unsigned place) const { return place; }
+  __device__ __forceinline__ unsigned apart(unsigned) const { return 8; }
+  __device__ __forceinline__ int row(unsigned, int o) const { return o; }
+};
+#else
+struct ColumnsOfTile {
+  unsigned begin, least, apart_by; // of 16 places
+  bool has_halves;
+  static constexpr bool kHasRuns = true;
+  template <class Columns>
+  static __device__ __forceinline__ ColumnsOfTile of(Columns columns, long long begin) {
+    return {unsigned(begin), columns.least_column(unsigned(begin)), columns.apart(unsigned(begin)),
+            columns.row(unsigned(begin), 1) != 1};
+  }
+  __device__ __forceinline__ unsigned column(unsigned place) const {
+    const unsigned r = row(begin, place - begin);
+    return least + r + (r < 8 ? 0 : apart_by - 8);
+  }
+  __device__ __forceinline__ unsigned least_column(unsigned) const { return least; }
+  __device__ __forceinline__ unsigned apart(unsigned) const { return apart_by; }
+  __device__ __forceinline__ int row(unsigned, int o) const {
+    return has_halves ? o % 2 * 8 + o / 2 : o;
+  }
+};
+#endif
+
+// What a block multiplies next: tile `number` of so many matrices [n, k] of a kind of weights.
+struct Tile {
+  const Byte *w[PRODUCTS];
+  const T *bias[PRODUCTS];
+  unsigned products, unit, number, n, k;
+  ColumnsOfTile columns;
+};
+template <int kProducts, class Columns>
+__device__ __forceinline__ Tile tile_of_part(const Byte *const (&w)[kProducts],
+                                             const T *const (&bias)[kProducts], unsigned unit,
+                                             long long tile, long long n, long long k,
+                                             Columns columns) {
+  const long long place = tile * COLUMNS, last = n < COLUMNS ? 0 : n - COLUMNS;
+  Tile made;
+#pragma unroll
+  for (int i = 0; i < PRODUCTS; ++i)
+    made.w[i] = w[i < kProducts ? i : 0], made.bias[i] = bias[i < kProducts ? i : 0];
+  made.products = kProducts, made.unit = unit, made.number = unsigned(tile);
+  made.n = unsigned(n), made.k = unsigned(k);
+  made.columns = ColumnsOfTile::of(columns, place < last ? place : last);
+  return made;
+}
+
+// kDepths: the sizes k of all tiles of this kind.
+template <class Unit, int... kDepths>
+__device__ __forceinline__ long long depth_of(const Tile &tile) {
+  constexpr int kFirst = (kDepths, ...);
+  if constexpr (((kDepths == kFirst) && ...))
+    return kFirst;
+  if constexpr (((kDepths % Unit::kElements == 0) && ...))
+    __builtin_assume(tile.k % Unit::kElements == 0);
+  return tile.k;
+}
+template <class Unit, int... kDepths> __device__ __forceinline__ void begin_tile(const Tile &tile) {
+  begin_stream<Unit>((const T *)nullptr, tile.w, tile.number, tile.n,
+                     depth_of<Unit, kDepths...>(tile), tile.columns, memory_of_block + RINGS_AT,
+                     tile.products);
+}
+template <class Unit, int... kDepths>
+__device__ __forceinline__ void multiply_tile(const Tile &tile, const T *x) {
+  multiply_stream<Unit>(x, tile.w, tile.bias, tile.number, ROWS, tile.n,
+                        depth_of<Unit, kDepths...>(tile), tile.columns, memory_of_block + RINGS_AT,
+                        SHARED.partial, SHARED.sums, tile.products);
+}
+
+// The rows that a phase reads: `count` elements, 0 for none, and the norm's parameters.
+struct Rows {
+  u64 from;
+  int count;
+  bool is_normed;
+  const T *scale, *bias;
+};
 
 // Asks for the first weights of tile `number` of a row's product.
 __device__ void begin_product(const u64 *row, long long number);

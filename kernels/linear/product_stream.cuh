@@ -11,9 +11,10 @@
 #endif
 
 // Products of a tile by rings of SLOTS slots, all of one kind of unit: the groups of one, then
-// those of the next. With a norm before them x lies in shared memory, else the rings have it.
+// those of the next. With a norm before them, and in phases (persistent.cuh), x lies in shared
+// memory, else the rings have it.
 #if __CUDA_ARCH__ >= 800
-#ifdef NORM_THREADS
+#if defined(NORM_THREADS) || defined(WARP_RING)
 constexpr bool kRingHasX = false;
 #else
 constexpr bool kRingHasX = true;
@@ -60,10 +61,11 @@ template <class Unit, int kProducts, class Columns>
 using StreamOfTile =
     Stream<Unit, kRowsOfRing, kRingHasX, SLOTS, GroupsOfTile<Unit::kIsWhole, kProducts, Columns>>;
 
+// Of a tile's products the first `products`.
 template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ StreamOfTile<Unit, kProducts, Columns>
-stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, long long k,
-               Columns columns, Byte *ring) {
+stream_of_tile(const Byte *const (&w)[kProducts], unsigned products, long long tile, long long n,
+               long long k, Columns columns, Byte *ring) {
   GroupsOfTile<Unit::kIsWhole, kProducts, Columns> groups;
 #pragma unroll
   for (int i = 0; i < kProducts; ++i)
@@ -77,7 +79,7 @@ stream_of_tile(const Byte *const (&w)[kProducts], long long tile, long long n, l
   ring +=
       int(threadIdx.y) * (WARP_RING - SLOTS * StreamOfTile<Unit, kProducts, Columns>::Slot::kBytes);
 #endif
-  return {groups, kProducts * groups.each, n, k, ring};
+  return {groups, products * groups.each, n, k, ring};
 }
 
 // Whether all that rings copy begins at multiples of 16 bytes.
@@ -93,11 +95,11 @@ __device__ __forceinline__ bool is_aligned(const T *x, const Byte *const (&w)[kP
 
 // `tile` is the block's of this part, if within it.
 template <class Unit, int kProducts, class Columns>
-__device__ __forceinline__ void begin_stream(const T *x, const Byte *const (&w)[kProducts],
-                                             long long tile, long long n, long long k,
-                                             Columns columns, Byte *ring) {
+__device__ __forceinline__ void
+begin_stream(const T *x, const Byte *const (&w)[kProducts], long long tile, long long n,
+             long long k, Columns columns, Byte *ring, unsigned products = kProducts) {
   const bool inside = (tile >= 0) & (tile * COLUMNS < n);
-  stream_of_tile<Unit>(w, tile, n, k, columns, ring)
+  stream_of_tile<Unit>(w, products, tile, n, k, columns, ring)
       .begin(inside & (Unit::kIsWhole || is_aligned<Unit>(x, w, k)));
 }
 
@@ -105,8 +107,8 @@ template <class Unit, int kProducts, class Columns>
 __device__ __forceinline__ void
 multiply_stream(const T *x, const Byte *const (&w)[kProducts], const T *const (&bias)[kProducts],
                 long long tile, long long rows, long long n, long long k, Columns columns,
-                Byte *ring, StreamSums &partial, Sums *to) {
-  const auto stream = stream_of_tile<Unit>(w, tile, n, k, columns, ring);
+                Byte *ring, StreamSums &partial, Sums *to, unsigned products = kProducts) {
+  const auto stream = stream_of_tile<Unit>(w, products, tile, n, k, columns, ring);
   const auto &groups = stream.groups;
   const auto store = [&](unsigned group, int r, int o, const float(&sums)[kWarps][8][17]) {
     const unsigned product = groups.product(group), begin = groups.first_place(group),

@@ -20,6 +20,7 @@ struct Shape {
   bool one_cache = false;  // places are rows of one sequence, one behind the other
   bool in_body = false;    // the step is the body of a branch
   bool of_blocks = false;  // caches are q8_0
+  int64_t turned = 0;      // of a head; 0: all
   int64_t width = 64, heads = 4, kv_heads = 2, head = 32, inner = 96, vocabulary = 80;
   int64_t caches() const { return one_cache ? 1 : places; }
   int64_t q() const { return heads * head; }
@@ -103,7 +104,8 @@ std::string module_text(const Shape &s) {
               n(side == "q" ? s.heads : s.kv_heads) + ", " + n(s.head) + "]}\n";
       if (s.head_norms)
         norm(side + "n" + i, heads, "n" + side + i), heads = side + "n" + i;
-      body += "  %" + side + "t" + i + " = rotary(%" + heads + ", %positions)\n";
+      body += "  %" + side + "t" + i + " = rotary(%" + heads +
+              ", %positions) {dims = " + n(s.turned) + "}\n";
     }
     for (const auto &[to, from] : {std::pair<std::string, std::string>{"kc", "kt"}, {"vc", "v"}})
       body += "  %" + to + "r" + i + " = reshape(%" + from + i + ") {shape = [" + n(s.places) +
@@ -379,6 +381,12 @@ TEST_CASE("a step of rows of one sequence is one launch with the same bits") {
 TEST_CASE("heads that are normed are a phase of one launch, with the same bits") {
   Shape shape{2, 2, 300};
   shape.head_norms = true;
+  check_together(shape);
+}
+
+TEST_CASE("turns whose halves are no runs of a tile are of one launch, with the same bits") {
+  Shape shape{1, 1, 64};
+  shape.turned = 24;
   check_together(shape);
 }
 

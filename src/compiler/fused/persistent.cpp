@@ -92,13 +92,29 @@ private:
             builder_.alloc("heads", builder_.module().types.tensor(dtype_, {kernel.rows, columns}));
         add_words(part.result, exprs().mul(kernel.rows, columns));
       }
-    CUGRT_ASSIGN(ProductPhase made, write_phase(table_, builder_, products));
-    if (kernel.norm && options_.empty())
-      options_ = made.options;
-    if (kernel.norm && options_ != made.options)
-      return unsupported("norms of phases are of rows of one length");
+    CUGRT_ASSIGN(ProductPhase made, write_phase(table_, builder_, products, units_));
+    if (kernel.norm) {
+      const std::string norm = norm_of(kernel);
+      if (norm_.empty())
+        options_ = made.options, norm_ = norm;
+      if (norm_ != norm)
+        return unsupported("norms of phases are of one kind, of rows of one length");
+    }
     CUGRT_TRY(add(products, std::move(made)));
     return heads.parts.empty() ? Status() : add_heads(heads);
+  }
+
+  /// What normalises `given`, a Rows.
+  static std::string norm_of(const ProductKernel &kernel) {
+    const RowNorm &norm = *kernel.norm;
+    const auto optional = [](ir::ValueId value, const std::string &name) {
+      return value.valid() ? name : "nullptr";
+    };
+    return std::string("normalize_rows<") + (norm.op == ir::Op::rms_norm ? "true" : "false") +
+           ">(SHARED.given, {" + optional(norm.scale, "given.scale") + ", " +
+           optional(norm.bias, "given.bias") + ", " + acc(norm.epsilon) +
+           "}, SHARED.normed,\n                         ROWS, " + std::to_string(kernel.depth) +
+           ")";
   }
 
   Status add_heads(const ProductKernel &kernel) {
@@ -112,13 +128,21 @@ private:
     Phase phase;
     phase.functions = std::move(made.functions);
     phase.declarations = std::move(made.declarations);
-    phase.ahead = std::move(made.ahead);
-    phase.body = std::move(made.body);
+    phase.kept = std::move(made.kept);
+    phase.tile = std::move(made.tile);
+    phase.before = std::move(made.before);
+    phase.after = std::move(made.after);
     phase.blocks = made.tiles;
-    for (const KernelParameter &p : made.parameters)
+    for (const KernelParameter &p : made.parameters) {
+      const bool is_ahead =
+          std::find(made.described.begin(), made.described.end(), p.name) != made.described.end();
       switch (p.kind) {
       case KernelParameter::Kind::size:
-        phase.constants += whole(p.name, constant(p.size));
+        if (is_ahead) // phases that differ in it are of one form
+          phase.entries.push_back({"const long long " + p.name + " = (long long)", "",
+                                   std::to_string(constant(p.size)), true});
+        else
+          phase.constants += whole(p.name, constant(p.size));
         break;
       case KernelParameter::Kind::scalar:
         phase.constants += number(p.name, p.scalar);
@@ -129,11 +153,11 @@ private:
         break;
       case KernelParameter::Kind::tensor:
         CUGRT_ASSIGN(PhaseEntry entry, entry_of(p));
-        entry.is_ahead =
-            std::find(made.weights.begin(), made.weights.end(), p.name) != made.weights.end();
+        entry.is_ahead = is_ahead;
         phase.entries.push_back(std::move(entry));
         break;
       }
+    }
     for (size_t i = 0; i < kernel.parts.size(); ++i)
       if (const auto &append = kernel.parts[i].append) {
         const ProductPart &part = kernel.parts[i];
@@ -152,6 +176,7 @@ private:
                                             kRingAlignment);
     has_numbers_ = has_numbers_ || made.has_numbers;
     has_repacked_ = has_repacked_ || made.has_repacked;
+    is_scattered_ = is_scattered_ || made.is_scattered;
     phases_.push_back(std::move(phase));
     return {};
   }
@@ -201,22 +226,13 @@ private:
     const auto is_wide = [&](ir::ValueId ids) { return type_of(ids).dtype == ir::DType::i64; };
     std::string options = "#define MAX_WIDTH " + std::to_string(width) + "\n#define SHARE " +
                           std::to_string(form->share) + "\n";
-    if (keys.dtype == ir::DType::q8_0)
-      options += "#define CACHE_Q8_0\n";
-    if (form->splits > 1)
-      options += "#define SPLIT " + std::to_string(form->splits) + "\n";
-    if (phase.causal)
-      options += "#define CAUSAL\n";
-    if (has_lengths)
-      options += "#define HAS_LENGTHS\n";
-    if (has_lengths && is_wide(phase.lengths))
-      options += "#define WIDE_LENGTHS\n";
-    if (has_places)
-      options += "#define HAS_PLACES\n";
-    if (has_places && is_wide(phase.places))
-      options += "#define WIDE_PLACES\n";
-    if (phase.window > 0)
-      options += "#define WINDOW " + std::to_string(phase.window) + "\n";
+    options += defined(keys.dtype == ir::DType::q8_0, "CACHE_Q8_0") +
+               defined(form->splits > 1, "SPLIT " + std::to_string(form->splits)) +
+               defined(phase.causal, "CAUSAL") + defined(has_lengths, "HAS_LENGTHS") +
+               defined(has_lengths && is_wide(phase.lengths), "WIDE_LENGTHS") +
+               defined(has_places, "HAS_PLACES") +
+               defined(has_places && is_wide(phase.places), "WIDE_PLACES") +
+               defined(phase.window > 0, "WINDOW " + std::to_string(phase.window));
     if (!attention_options_.empty() && attention_options_ != options)
       return unsupported("attention is of one form in all phases");
     attention_options_ = options;
@@ -262,22 +278,24 @@ private:
       made.constants += whole("cache_rows", constant(keys.dims[0]));
     made.constants +=
         number("scale", phase.scale == 0 ? 1 / std::sqrt(double(width)) : phase.scale);
-    made.body = std::string("  walk.await(arrived_keys, key_tiles);\n"
-                            "  walk.await(arrived_values, value_tiles);\n"
-                            "  const T *const q = SHARED.given;\n"
-                            "  if (!walk.gather(from_q, SHARED.given, "
-                            "int(sequences * heads * width)))\n    return false;\n"
-                            "  if (walk.thread < attention::kThreads)\n"
-                            "    attention::attend_pieces(ring + 8 * WARP_RING, "
-                            "walk.thread, unsigned(number), unsigned(pieces), q,\n"
-                            "                             keys, values, ") +
-                (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
-                (form->splits > 1 ? "parts, counters, " : "") +
-                "y, sequences, queries, heads, kv_heads,\n"
-                "                             width, capacity, " +
-                (has_places ? "cache_rows, " : "") +
-                "scale);\n"
-                "  __syncthreads();\n  return true;\n";
+    made.before = "  if (number < gridDim.x) {\n"
+                  "    walk.await(arrived_keys, key_tiles);\n"
+                  "    walk.await(arrived_values, value_tiles);\n"
+                  "  }\n"
+                  "  given = {from_q, int(sequences * heads * width), false, nullptr, nullptr};\n";
+    made.after = std::string("  Byte *const ring = memory_of_block + RINGS_AT;\n"
+                             "  const T *const q = SHARED.given;\n"
+                             "  if (walk.thread < attention::kThreads)\n"
+                             "    attention::attend_pieces(ring + 8 * WARP_RING, "
+                             "walk.thread, unsigned(number), unsigned(pieces), q,\n"
+                             "                             keys, values, ") +
+                 (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
+                 (form->splits > 1 ? "parts, counters, " : "") +
+                 "y, sequences, queries, heads, kv_heads,\n"
+                 "                             width, capacity, " +
+                 (has_places ? "cache_rows, " : "") +
+                 "scale);\n"
+                 "  __syncthreads();\n  return true;\n";
     phases_.push_back(std::move(made));
     return {};
   }
@@ -308,11 +326,10 @@ private:
 
   std::string defines_text(const PhaseTable &table) const {
     std::string text;
-    const auto define = [&](bool holds, const std::string &name) {
-      text += holds ? "#define " + name + "\n" : "";
-    };
+    const auto define = [&](bool holds, const std::string &name) { text += defined(holds, name); };
     define(has_numbers_, "HAS_NUMBERS");
     define(has_repacked_, "HAS_REPACKED");
+    define(is_scattered_, "SCATTERED");
     define(true, "BLOCKS 1");
     define(true, "SLOTS " + std::to_string(slots_));
     define(true, "ROWS " + std::to_string(rows_));
@@ -328,6 +345,14 @@ private:
     define(uses_.uses_f16, "USES_F16");
     define(uses_.uses_bf16, "USES_BF16");
     return text;
+  }
+
+  /// What takes the rows that a phase reads.
+  std::string rows_text() const {
+    return "__device__ __forceinline__ bool take_rows(Walk &walk, const Rows &given) {\n"
+           "  if (!walk.gather(given.from, SHARED.given, given.count))\n    return false;\n" +
+           (norm_.empty() ? "" : "  if (given.is_normed)\n    " + norm_ + ";\n") +
+           "  return true;\n}\n\n";
   }
 
   std::string attention_text() const {
@@ -359,7 +384,7 @@ private:
     for (size_t i = 0; i < symbols_.size(); ++i)
       parameters.push_back(symbols_[i].type + "s" + std::to_string(i));
     return "\n" + defines_text(table) + includes(uses_, "", "persistent") + attention_text() +
-           table.functions_text() +
+           table.functions_text() + units_.text() + rows_text() +
            wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads, 1) " + name +
                        "(\n    ",
                    parameters, ") {\n") +
@@ -375,9 +400,23 @@ private:
            "      go_on(row, blockIdx.x);\n"
            "#pragma unroll 1\n"
            "    for (long long number = blockIdx.x; number < row[2]; number += gridDim.x) {\n"
+           "      Walk walk;\n"
+           "      Early early;\n"
+           "      Rows given;\n"
+           "      given.count = 0;\n"
+           "      switch (row[0]) {\n" +
+           table.before_text() +
+           "      }\n"
+           "      if (number < gridDim.x && given.count > 0 && !take_rows(walk, given))\n"
+           "        return;\n"
+           "      const Tile tile = tile_of(row, number);\n"
+           "      if (tile.products > 0) {\n"
+           "        multiply_any(tile, given.is_normed ? SHARED.normed : SHARED.given);\n"
+           "        __syncthreads();\n"
+           "      }\n"
            "      bool goes_on = false;\n"
            "      switch (row[0]) {\n" +
-           table.cases_text() +
+           table.after_text() +
            "      }\n"
            "      if (!goes_on)\n"
            "        return;\n"
@@ -442,9 +481,11 @@ private:
   ir::DType dtype_ = ir::DType::f16;
   int64_t rows_ = 1;
   std::vector<std::string> options_; // of norms
+  std::string norm_;
+  PhaseUnits units_;
   ElementParameters uses_;
   int64_t most_given_ = 1, most_normed_ = 1, most_products_ = 1, slot_bytes_ = 0, slots_ = 1;
-  bool has_numbers_ = false, has_repacked_ = false;
+  bool has_numbers_ = false, has_repacked_ = false, is_scattered_ = false;
   std::string attention_options_;
   GroupedForm grouped_{};
   int64_t rings_at_ = 0, ring_bytes_ = 0; // in a block's shared memory

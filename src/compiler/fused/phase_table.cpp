@@ -10,10 +10,11 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr size_t kWriters = 8; // of the table: each warp's first thread
-const std::string kRing = "  Byte *const ring = memory_of_block + RINGS_AT;\n";
+const std::string kFunction = "__device__ __forceinline__ ";
 
 std::string key_of(const Phase &phase) {
-  std::string key = phase.functions + phase.constants + phase.ahead + phase.body;
+  std::string key =
+      phase.functions + phase.constants + phase.kept + phase.tile + phase.before + phase.after;
   for (const PhaseEntry &entry : phase.entries)
     key += entry.before + entry.after + "\n";
   for (const std::string &argument : phase.arguments)
@@ -71,30 +72,38 @@ std::string PhaseTable::entries_text(size_t form, bool ahead) const {
 
 std::string PhaseTable::form_text(size_t form) const {
   const Phase &own = first_of(form);
-  std::string text = "namespace form" + std::to_string(form) + " {\n\n" + own.functions;
+  const std::string begin = own.declarations + "  long long tile = number;\n";
+  std::string text = "namespace form" + std::to_string(form) + " {\n\n" + own.functions +
+                     "union Early {\n" + own.kept + "};\n\n";
   if (own.is_product())
-    text += "__device__ __forceinline__ void begin(const u64 *row, long long ahead) {\n" +
-            own.constants + entries_text(form, true) + kRing + "  const T *const x = nullptr;\n" +
-            own.ahead + "}\n\n";
-  std::vector<std::string> parameters = {"const u64 *row", "long long number"};
-  parameters.insert(parameters.end(), own.symbols.begin(), own.symbols.end());
-  return text + wrapped("__device__ __forceinline__ bool run(", parameters, ") {\n") +
-         "  Walk walk;\n" + kRing + own.constants + entries_text(form, false) + own.declarations +
-         own.body + "}\n\n} // namespace form" + std::to_string(form) + "\n\n";
+    text += kFunction + "Tile tile_of(const u64 *row, long long number) {\n" + own.constants +
+            entries_text(form, true) + begin + own.tile + "  return {};\n}\n\n";
+  std::vector<std::string> before = {"Walk &walk", "const u64 *row", "long long number",
+                                     "Early &early"},
+                           after = before;
+  before.push_back("Rows &given");
+  for (std::vector<std::string> *parameters : {&before, &after})
+    parameters->insert(parameters->end(), own.symbols.begin(), own.symbols.end());
+  return text + wrapped(kFunction + "void before(", before, ") {\n") + own.constants +
+         entries_text(form, false) + begin + own.before + "}\n\n" +
+         wrapped(kFunction + "bool after(", after, ") {\n") + own.constants +
+         entries_text(form, false) + begin + own.after + "}\n\n} // namespace form" +
+         std::to_string(form) + "\n\n";
 }
 
 std::string PhaseTable::functions_text() const {
-  std::string text, cases;
+  std::string text, cases, kept;
   for (size_t form = 0; form < first_of_.size(); ++form) {
+    const std::string number = std::to_string(form);
     text += form_text(form);
+    kept += "  form" + number + "::Early of" + number + ";\n";
     if (first_of(form).is_product())
-      cases += "  case " + std::to_string(form) + ":\n    return form" + std::to_string(form) +
-               "::begin(row, number);\n";
+      cases += "  case " + number + ":\n    return form" + number + "::tile_of(row, number);\n";
   }
-  return text +
-         "__device__ __noinline__ void begin_product(const u64 *row, long long number) {\n"
+  return text + "union Early {\n" + kept + "};\n\n" + kFunction +
+         "Tile tile_of(const u64 *row, long long number) {\n"
          "  switch (row[0]) {\n" +
-         cases + "  }\n}\n\n";
+         cases + "  }\n  return {};\n}\n\n";
 }
 
 size_t PhaseTable::next_product(size_t row) const {
@@ -128,15 +137,30 @@ std::string PhaseTable::fill_text() const {
   return text + "    }\n";
 }
 
-std::string PhaseTable::cases_text() const {
+std::string PhaseTable::call_text(size_t form, const std::string &call,
+                                  std::vector<std::string> arguments) const {
+  const std::vector<std::string> &own = first_of(form).arguments;
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  return "      case " + std::to_string(form) + ":\n" + wrapped(call + "(", arguments, ");\n") +
+         "        break;\n";
+}
+
+std::string PhaseTable::before_text() const {
   std::string text;
   for (size_t form = 0; form < first_of_.size(); ++form) {
-    std::vector<std::string> arguments = {"row", "number"};
-    const std::vector<std::string> &own = first_of(form).arguments;
-    arguments.insert(arguments.end(), own.begin(), own.end());
-    text += "      case " + std::to_string(form) + ":\n" +
-            wrapped("        goes_on = form" + std::to_string(form) + "::run(", arguments, ");\n") +
-            "        break;\n";
+    const std::string number = std::to_string(form);
+    text += call_text(form, "        form" + number + "::before",
+                      {"walk", "row", "number", "early.of" + number, "given"});
+  }
+  return text;
+}
+
+std::string PhaseTable::after_text() const {
+  std::string text;
+  for (size_t form = 0; form < first_of_.size(); ++form) {
+    const std::string number = std::to_string(form);
+    text += call_text(form, "        goes_on = form" + number + "::after",
+                      {"walk", "row", "number", "early.of" + number});
   }
   return text;
 }

@@ -16,14 +16,14 @@ struct PhaseEntry {
 };
 
 struct Phase {
-  std::string functions, constants, declarations, body; // of its form
-  std::string ahead;                  // of products: what copies the first weights
+  // Of its form: see ProductPhase (products.h).
+  std::string functions, constants, declarations, kept, tile, before, after;
   std::vector<std::string> symbols;   // parameters of the form
   std::vector<std::string> arguments; // the kernel's, for these
   std::vector<PhaseEntry> entries;
   int64_t blocks = 0; // that have something to do: tiles, pieces
 
-  bool is_product() const { return !ahead.empty(); }
+  bool is_product() const { return !tile.empty(); }
 };
 
 /// The number that `text` has in a list, to which it is added if it is new.
@@ -38,12 +38,14 @@ public:
   size_t row_words() const { return row_words_; }
   size_t common_words() const { return commons_.size(); }
 
-  /// The forms' functions, and begin_product of kernels/language/persistent.cuh.
+  /// The forms' functions and what threads keep in them, and tile_of any row.
   std::string functions_text() const;
   /// What fills the table.
   std::string fill_text() const;
-  /// The cases of a switch over a row's form, which set `goes_on`.
-  std::string cases_text() const;
+  /// The cases of switches over a row's form: before its products, and behind, where they set
+  /// `goes_on`.
+  std::string before_text() const;
+  std::string after_text() const;
   /// The product at or behind a row; one beyond the last where there is none.
   size_t next_product(size_t row) const;
 
@@ -51,6 +53,8 @@ private:
   void place_entries();
   std::string entries_text(size_t form, bool ahead) const;
   std::string form_text(size_t form) const;
+  std::string call_text(size_t form, const std::string &call,
+                        std::vector<std::string> arguments) const;
   const Phase &first_of(size_t form) const { return phases_[first_of_[form]]; }
 
   const std::vector<Phase> phases_;

@@ -64,10 +64,16 @@ protected:
   static std::string whole(const std::string &name, int64_t value) {
     return "  constexpr long long " + name + " = " + std::to_string(value) + ";\n";
   }
-  static std::string number(const std::string &name, double value) {
+  static std::string defined(bool holds, const std::string &name) {
+    return holds ? "#define " + name + "\n" : "";
+  }
+  static std::string acc(double value) {
     char text[64];
-    std::snprintf(text, sizeof text, "%a", value);
-    return "  constexpr Acc " + name + " = Acc(" + text + ");\n";
+    std::snprintf(text, sizeof text, "Acc(%a)", value);
+    return text;
+  }
+  static std::string number(const std::string &name, double value) {
+    return "  constexpr Acc " + name + " = " + acc(value) + ";\n";
   }
 
   static constexpr int64_t kHeadWords = 16; // before those of phases

@@ -76,9 +76,9 @@ std::string ProductEpilogue::append(const CacheAppend &to, const std::string &p,
   const std::string lines = "      const long long at = cache_position(" + place + capacity +
                             ");\n      to[own] = at < 0 ? -1 : (" + sequence + " * " + capacity +
                             " + at) * n" + p + ";\n";
-  early_ += "    long long to[" + own(in_pairs ? "kOwnPairs" : "kOwn") + "];\n" +
-            (in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
-                      : over("each_element", p, "int own, int r, int, long long", lines));
+  kept_.push_back({"long long", "to", own(in_pairs ? "kOwnPairs" : "kOwn")});
+  early_ += in_pairs ? over("each_pair", p, "int own, int r, int, int", lines)
+                     : over("each_element", p, "int own, int r, int, long long", lines);
   if (is_blocks)
     return "      if (to[own] >= 0)\n        store_cached(" + cache +
            ", to[own] + column, Acc(value));\n";
@@ -126,8 +126,8 @@ Status ProductEpilogue::write_elements(const ProductPart &part, const std::strin
     names.leaves.push_back({value, name});
     list.push_back(element + " " + name);
     arguments.push_back(name + "[own]");
-    early_ += "    " + element + " " + name + "[kOwn];\n" +
-              over("each_element", p, "int own, int r, int, long long column",
+    kept_.push_back({element, name, "kOwn"});
+    early_ += over("each_element", p, "int own, int r, int, long long column",
                    "      " + name + "[own] = " + from + "[Index(r) * Index(n" + p +
                        ") + Index(column)];\n");
   }
@@ -173,14 +173,14 @@ Status ProductEpilogue::write_heads(const ProductPart &part, const std::string &
                "  const long long " + tiles + " = " + n + " / " + width + ";\n";
   body_ += "\n  if (tile < " + tiles + ") {\n    const long long first = tile * " + width +
            ";\n    T(&sums)" + tile + " = *(T(*)" + tile + ")SHARED.given;\n";
-  early_.clear();
+  early_.clear(), kept_.clear();
   const size_t begin = body_.size();
   body_ +=
       over("each_element", p, "int, int r, int c, long long column",
            "      sums[0][r][c] = " + heads + "[Index(r) * Index(n" + p + ") + Index(column)];\n") +
       "    if (!walk.meet())\n      return false;\n";
   CUGRT_TRY(write_epilogue(part, p));
-  body_.insert(begin, early_);
+  body_.insert(begin, kept_text("    ") + early_);
   if (part.append)
     body_ += "    walk.arrive(" + std::string(kPhaseTiles) + p + " + tile);\n";
   body_ += "    __syncthreads();\n    return true;\n  }\n  tile -= " + tiles + ";\n";
@@ -203,8 +203,8 @@ Status ProductEpilogue::write_turn(const HeadTurn &turn, const std::string &p,
     rotation += "columns" + p + ".turned, " + scalar("base" + p, turn.base) + ", " +
                 scalar("turn_scale" + p, turn.scale) + ")";
   }
+  kept_.push_back({"Rotation", "turns", own("kOwnPairs")});
   early_ +=
-      "    Rotation turns[" + own("kOwnPairs") + "];\n" +
       over("each_pair", p, "int own, int r, int, int place",
            "      if (place < columns" + p + ".turned)\n        turns[own] = " + rotation + ";\n");
   body_ += "    each_turned(sums[0], rows, n" + p + ", first, columns" + p +

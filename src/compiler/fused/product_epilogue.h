@@ -34,8 +34,19 @@ protected:
   KernelTable &table_;
   ir::FunctionBuilder &builder_;
   const ProductKernel &kernel_;
-  // Of device functions; behind the wait; of a part, what is read before its products.
+  // Of device functions; behind the wait; of a part, what is read before its products, and as what
+  // threads keep it.
   std::string functions_, body_, early_;
+  struct Kept {
+    std::string type, name, count;
+  };
+  std::vector<Kept> kept_;
+  std::string kept_text(const std::string &indent) const {
+    std::string text;
+    for (const Kept &one : kept_)
+      text += indent + one.type + " " + one.name + "[" + one.count + "];\n";
+    return text;
+  }
   ElementParameters uses_;
 
   /// A part of heads, in the place of a product's.

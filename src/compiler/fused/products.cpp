@@ -30,8 +30,8 @@ int64_t element_bytes(ir::DType dtype) { return ir::info(dtype).bytes_per_block;
 class Writer : ProductEpilogue {
 public:
   Writer(KernelTable &table, ir::FunctionBuilder &builder, const ProductKernel &kernel,
-         bool is_phase)
-      : ProductEpilogue(table, builder, kernel), is_phase_(is_phase) {}
+         PhaseUnits *units = nullptr)
+      : ProductEpilogue(table, builder, kernel), units_(units) {}
 
   Status run() {
     const std::string element(element_type(kernel_.dtype));
@@ -39,7 +39,10 @@ public:
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
     body_ += "  if (rows <= 0)\n    return;\n";
-    write_rows();
+    if (kernel_.norm)
+      write_norms(*kernel_.norm);
+    else
+      body_ += "  const T *const in = x;\n";
     body_ += "  long long tile = blockIdx.x;\n";
     CUGRT_TRY(write_parts());
     if (slot_bytes_ > 0) {
@@ -61,16 +64,15 @@ public:
            ir::Access::in);
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
-    body_ += "  const T *const x = SHARED.given;\n"
-             "  const bool is_first = number < gridDim.x;\n"
-             "  if (is_first && !walk.gather(" +
-             std::string(kPhaseRows) +
-             ", SHARED.given, int(rows * k)))\n"
-             "    return false;\n"
-             "  StreamSums &partial = SHARED.partial;\n"
-             "  Sums(&sums)[PRODUCTS] = SHARED.sums;\n";
-    write_rows();
-    body_ += "  long long tile = number;\n";
+    described_.push_back("k");
+    std::string norm = "false, nullptr, nullptr";
+    if (kernel_.norm) {
+      take_norm_options();
+      norm = "true, " + optional_tensor("scale", "T", kernel_.norm->scale) + ", " +
+             optional_tensor("norm_bias", "T", kernel_.norm->bias);
+    }
+    before_ = "  given = {" + std::string(kPhaseRows) + ", int(rows * k), " + norm + "};\n";
+    body_ = "  const Sums(&sums)[PRODUCTS] = SHARED.sums;\n";
     CUGRT_TRY(write_parts());
     return phase_by_tiles(count_tiles(part_columns_, kStreamColumns));
   }
@@ -78,7 +80,6 @@ public:
   /// Likewise, of parts whose products are another phase's.
   Result<ProductPhase> write_phase_of_heads() {
     count("rows", kernel_.rows);
-    body_ += "  long long tile = number;\n";
     int64_t tiles = 0;
     for (size_t p = 0; p < kernel_.parts.size(); ++p) {
       CUGRT_TRY(write_heads(kernel_.parts[p], std::to_string(p)));
@@ -89,14 +90,15 @@ public:
 
 private:
   ProductPhase phase_by_tiles(int64_t tiles) {
-    body_ += "  return true;\n";
     ProductPhase phase;
     phase.functions = std::move(functions_);
     phase.declarations = std::move(declared_);
-    phase.ahead = std::move(ahead_);
-    phase.body = std::move(body_);
+    phase.kept = std::move(all_kept_);
+    phase.tile = std::move(tile_);
+    phase.before = std::move(before_);
+    phase.after = std::move(body_) + "  return true;\n";
     phase.parameters = parameters();
-    phase.weights = std::move(streamed_);
+    phase.described = std::move(described_);
     phase.options = std::move(options_);
     phase.uses = std::move(uses_);
     phase.slot_bytes = slot_bytes_;
@@ -104,6 +106,7 @@ private:
     phase.tiles = tiles;
     phase.has_numbers = has_numbers_;
     phase.has_repacked = has_repacked_;
+    phase.is_scattered = is_scattered_;
     return phase;
   }
 
@@ -117,27 +120,19 @@ private:
     return "{" + scale + ", " + bias + ", " + scalar(prefix + "epsilon", norm.epsilon) + "}";
   }
 
-  /// What the products read, `in`.
-  void write_rows() {
-    if (kernel_.norm)
-      write_norms(*kernel_.norm);
-    else
-      body_ += "  const T *const in = x;\n";
-  }
-
   Status write_parts() {
     for (size_t p = 0; p < kernel_.parts.size(); ++p)
       CUGRT_TRY(write_part(kernel_.parts[p], std::to_string(p)));
     return {};
   }
 
-  /// Ahead of the products, which a phase has in two places.
+  /// Ahead of the products, which a phase has in three places.
   void declare(const std::string &text) {
     ahead_ += text;
     declared_ += text;
   }
 
-  void write_norms(const RowNorm &norm) {
+  void take_norm_options() {
     const std::optional<RowForm> form =
         row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
     CUGRT_CHECK(form);
@@ -145,12 +140,13 @@ private:
     options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
                                          uint32_t(element_bytes(kernel_.dtype)))));
+  }
+
+  void write_norms(const RowNorm &norm) {
+    take_norm_options();
     const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
-    body_ += (is_phase_ ? "  T *const in = SHARED.normed"
-                        : "  __shared__ __align__(16) T in[" + elements + "]") +
-             ";\n  const Norm norm = " + norm_text(norm, "") + ";\n";
-    if (is_phase_)
-      body_ += "  if (is_first)\n";
+    body_ += "  __shared__ __align__(16) T in[" + elements +
+             "];\n  const Norm norm = " + norm_text(norm, "") + ";\n";
     if (!kernel_.sum) {
       body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
       return;
@@ -174,34 +170,50 @@ private:
     else
       declare("  const InOrder " + columns + ";\n");
     declare("  const long long " + tiles + " = (" + n + " + COLUMNS - 1) / COLUMNS;\n");
-    body_ += "\n  if (tile < " + tiles + ") {\n" + "    const long long first = tile * COLUMNS;\n";
+    const std::string opening = "\n  if (tile < " + tiles +
+                                ") {\n    const long long first = tile * COLUMNS;\n",
+                      next = "  }\n  tile -= " + tiles + ";\n";
+    body_ += opening;
     const size_t begin = body_.size();
-    early_.clear();
+    early_.clear(), kept_.clear();
     const int64_t teams = teams_of(part);
     most_teams_ = std::max(most_teams_, teams);
     std::string join;
-    if (streams(part))
+    if (streams(part) && is_phase())
+      describe_stream(part, p, next);
+    else if (streams(part))
       write_stream(part, p);
     else if (has_streamed_numbers(part))
       return Status::error(
           Code::unsupported,
           "one product is of numbers, and another of blocks, which rings do not mix");
-    else if (is_phase_)
+    else if (is_phase())
       return Status::error(Code::unsupported, "a product of a phase has no ring");
     else
       for (size_t i = 0; i < part.products.size(); ++i)
         join += write_product(part.products[i], p, i, teams);
     ahead_ += "  ahead -= " + tiles + ";\n";
     most_products_ = std::max(most_products_, part.products.size());
-    body_ += "    __syncthreads();\n";
-    if (!join.empty())
-      body_ += join + "    __syncthreads();\n";
+    const std::string meet = "    __syncthreads();\n";
+    if (!is_phase())
+      body_ += meet + (join.empty() ? "" : join + meet);
     CUGRT_TRY(write_epilogue(part, p));
-    body_.insert(begin, early_);
-    if (is_phase_ && part.append)
+    if (!is_phase()) {
+      body_.insert(begin, kept_text("    ") + early_);
+      body_ += "    return;\n" + next;
+      return {};
+    }
+    std::string names;
+    for (const Kept &one : kept_)
+      names += "    auto &" + one.name + " = early.part" + p + "." + one.name + ";\n";
+    if (!kept_.empty())
+      all_kept_ += "  struct {\n" + kept_text("    ") + "  } part" + p + ";\n";
+    before_ += kept_.empty() ? "  tile -= " + tiles + ";\n"
+                             : opening + names + early_ + "    return;\n" + next;
+    body_.insert(begin, names);
+    if (part.append)
       body_ += "    walk.arrive(" + std::string(kPhaseTiles) + p + " + tile);\n";
-    body_ += "    return" + std::string(is_phase_ ? " true" : "") + ";\n  }\n  tile -= tiles" + p +
-             ";\n";
+    body_ += "    return true;\n" + next;
     return {};
   }
 
@@ -217,7 +229,7 @@ private:
   bool streams(const ProductPart &part) const {
     const ir::DType format = type_of(part.products[0].w).dtype;
     const bool is_numbers = has_streamed_numbers(part);
-    if (is_phase_ && !has_tensor_cores(kernel_.dtype))
+    if (is_phase() && !has_tensor_cores(kernel_.dtype))
       return false;
     if (!is_numbers && part.turn &&
         (!turns_sixteens(*part.turn) || part.turn->turned != part.turn->width))
@@ -230,7 +242,10 @@ private:
            });
   }
 
-  void write_stream(const ProductPart &part, const std::string &p) {
+  struct StreamNames {
+    std::string unit, weights, biases; // lines that declare the last two
+  };
+  StreamNames name_stream(const ProductPart &part, const std::string &p) {
     const ir::DType format = type_of(part.products[0].w).dtype;
     const bool is_numbers = part.products[0].op == ir::Op::matmul;
     std::vector<std::string> weights, biases;
@@ -238,24 +253,39 @@ private:
       const std::string suffix = p + (i == 0 ? "" : "_" + std::to_string(i));
       const std::string w =
           tensor("w" + suffix, is_numbers ? "T" : "Byte", part.products[i].w, ir::Access::in);
-      streamed_.push_back(w);
       weights.push_back(is_numbers ? "(const Byte *)" + w : w);
       biases.push_back(optional_tensor("bias" + suffix, "T", part.products[i].bias));
+      described_.insert(described_.end(), {w, biases.back()});
     }
     (is_numbers ? has_numbers_ : has_repacked_) = true;
     count_resident(part.products[0]);
     const int64_t rows =
-        kernel_.norm || is_phase_ ? 0 : stream_rows(kernel_.dtype, kernel_.most_rows);
+        kernel_.norm || is_phase() ? 0 : stream_rows(kernel_.dtype, kernel_.most_rows);
     slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(kernel_.dtype, format, rows));
-    const std::string unit =
-        is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">";
-    const std::string which = "stream<" + unit + ">(";
-    declare(wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n"));
-    ahead_ += "  begin_" + which + "x, weights" + p + ", ahead, n" + p + ", k, columns" + p +
-              ", ring);\n";
-    body_ += wrapped("    const T *const biases" + p + "[] = {", biases, "};\n") + "    multiply_" +
-             which + "in, weights" + p + ", biases" + p + ", tile, rows, n" + p + ", k, columns" +
-             p + ",\n                        ring, partial, sums);\n";
+    return {is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">",
+            wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n"),
+            wrapped("    const T *const biases" + p + "[] = {", biases, "};\n")};
+  }
+
+  void write_stream(const ProductPart &part, const std::string &p) {
+    const StreamNames names = name_stream(part, p);
+    const std::string which = "stream<" + names.unit + ">(";
+    ahead_ += names.weights + "  begin_" + which + "x, weights" + p + ", ahead, n" + p +
+              ", k, columns" + p + ", ring);\n";
+    body_ += names.biases + "    multiply_" + which + "in, weights" + p + ", biases" + p +
+             ", tile, rows, n" + p + ", k, columns" + p +
+             ",\n                        ring, partial, sums);\n";
+  }
+
+  /// Of a phase: one loop multiplies what has one kind of weights.
+  void describe_stream(const ProductPart &part, const std::string &p, const std::string &next) {
+    const StreamNames names = name_stream(part, p);
+    is_scattered_ =
+        is_scattered_ || (part.turn && !part.turn->interleaved && !turns_sixteens(*part.turn));
+    const size_t unit = units_->add(names.unit, kernel_.depth);
+    tile_ += "\n  if (tile < tiles" + p + ") {\n  " + names.weights + names.biases +
+             "    return tile_of_part(weights" + p + ", biases" + p + ", " + std::to_string(unit) +
+             ", tile, n" + p + ", k, columns" + p + ");\n" + next;
   }
 
   /// Blocks that a multiprocessor has room for, by what the product's loop takes.
@@ -420,16 +450,18 @@ private:
     launch.emit(kernel_.group.location);
   }
 
-  const bool is_phase_;
+  PhaseUnits *const units_; // of a kernel of phases
+  bool is_phase() const { return units_ != nullptr; }
   std::vector<std::string> options_;
-  std::string ahead_;                 // before the wait
-  std::vector<std::string> streamed_; // weights
+  std::string ahead_; // before the wait
+  std::string before_, tile_, all_kept_;
+  std::vector<std::string> described_; // parameters by which a phase says what its tiles are
   size_t most_products_ = 0;
   int64_t most_teams_ = 1;
   const int64_t slices_ = slices_of_blocks(kernel_.depth);
   bool has_stored_ = false, has_slices_ = false; // products of blocks as they are stored
   bool has_floats_ = false, has_numbers_ = false, has_blocks_ = false, has_formats_ = false;
-  bool has_repacked_ = false;
+  bool has_repacked_ = false, is_scattered_ = false;
   int blocks_ = 3;               // a multiprocessor, of threads: more would not have the registers
   int64_t resident_ = INT64_MAX; // likewise, by what the compiler takes
   std::vector<int64_t> part_columns_;
@@ -451,17 +483,18 @@ std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
 
 Status emit_products(KernelTable &table, ir::FunctionBuilder &builder,
                      const ProductKernel &kernel) {
-  return Writer(table, builder, kernel, false).run();
+  return Writer(table, builder, kernel).run();
 }
 
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
-                                 const ProductKernel &kernel) {
-  return Writer(table, builder, kernel, true).write_phase();
+                                 const ProductKernel &kernel, PhaseUnits &units) {
+  return Writer(table, builder, kernel, &units).write_phase();
 }
 
 Result<ProductPhase> write_heads(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel) {
-  return Writer(table, builder, kernel, true).write_phase_of_heads();
+  PhaseUnits none;
+  return Writer(table, builder, kernel, &none).write_phase_of_heads();
 }
 
 } // namespace cugrt::codegen

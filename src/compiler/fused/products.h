@@ -18,6 +18,7 @@
 #include "compiler/fused/element_code.h"
 #include "compiler/fused/fused_group.h"
 #include "compiler/fused/kernel_parameters.h"
+#include "compiler/fused/phase_units.h"
 #include "ops/emit/kernel_table.h"
 
 #include <optional>
@@ -98,23 +99,27 @@ Status emit_products(KernelTable &table, ir::FunctionBuilder &builder, const Pro
 /// kStreamColumns, where rings serve all its products.
 struct ProductPhase {
   std::string functions;    // of the device
-  std::string declarations; // of the products' columns, tiles and weights
-  std::string ahead;        // the same, and copies of the first weights of tile `ahead`
-  std::string body;         // over `walk` (kernels/language/persistent.cuh); gives whether all came
+  std::string declarations; // of the products' columns and tiles
+  std::string kept;         // members of a union: what threads keep from before a tile's products
+  std::string tile;         // the Tile `tile` (kernels/language/persistent.cuh); empty: no product
+  std::string before;       // reads what the tile keeps, and says which Rows it wants
+  std::string after;        // its products; gives whether all came that it asked for
   std::vector<KernelParameter> parameters;
-  std::vector<std::string> weights; // of these
-  std::vector<std::string> options; // of a norm
+  std::vector<std::string> described; // of these: those that `tile` reads
+  std::vector<std::string> options;   // of a norm
   ElementParameters uses;
   int64_t slot_bytes = 0, products = 0, tiles = 0;
   bool has_numbers = false, has_repacked = false;
+  bool is_scattered = false; // columns of a tile may be no two runs
 };
 /// The parameters of what a phase reads, and, with a part's number, of the words of its tiles that
 /// go to a cache.
 inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived";
 
-/// Appends nothing but reads of symbols. Code::unsupported when the kernel cannot be a phase.
+/// Appends nothing but reads of symbols, and to the kernel's `units`. Code::unsupported when the
+/// kernel cannot be a phase.
 Result<ProductPhase> write_phase(KernelTable &table, ir::FunctionBuilder &builder,
-                                 const ProductKernel &kernel);
+                                 const ProductKernel &kernel, PhaseUnits &units);
 /// What stands behind the products of parts with whole heads, as a phase by tiles of a head.
 Result<ProductPhase> write_heads(KernelTable &table, ir::FunctionBuilder &builder,
                                  const ProductKernel &kernel);
