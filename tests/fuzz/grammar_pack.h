@@ -4,6 +4,7 @@
 
 #include "device/pack/pack.h"
 #include "grammar.h"
+#include "support/reseal_pack.h"
 
 namespace cugrt::test::grammar {
 

@@ -478,22 +478,4 @@ Result<Pack> read_pack(SharedBytes file, std::string name) {
   return pack;
 }
 
-void reseal_pack(std::string &file) {
-  if (file.size() < kHeaderBytes)
-    return;
-  size_t count =
-      std::min<size_t>(get<uint32_t>(file, 12), (file.size() - kHeaderBytes) / kRowBytes);
-  auto set = [&](size_t at, const Digest &digest) {
-    std::memcpy(file.data() + at, digest.data(), digest.size());
-  };
-  for (size_t i = 0; i < count; ++i) {
-    const size_t row = kHeaderBytes + i * kRowBytes;
-    const auto offset = get<uint64_t>(file, row + 8), size = get<uint64_t>(file, row + 16);
-    if (offset <= file.size() && size <= file.size() - offset)
-      set(row + kRowDigestOffset, pack_digest(std::string_view(file).substr(offset, size)));
-  }
-  set(kDigestOffset,
-      head_digest(file, std::string_view(file).substr(kHeaderBytes, count * kRowBytes)));
-}
-
 } // namespace cugrt::runtime

@@ -99,8 +99,5 @@ inline std::string write_pack(const PackContents &contents) {
 Result<Pack> read_pack(SharedBytes file, std::string name);
 /// The digest as packs have them.
 Digest pack_digest(std::string_view bytes);
-/// Writes the digests of a changed pack anew, as far as its table can be followed: for tests of
-/// what lies behind them.
-void reseal_pack(std::string &file);
 
 } // namespace cugrt::runtime

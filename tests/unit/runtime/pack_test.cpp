@@ -7,6 +7,7 @@
 #include "library/report/code_summary.h"
 #include "library/report/module_report.h"
 #include "plan/bytes/serialize.h"
+#include "support/reseal_pack.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;
