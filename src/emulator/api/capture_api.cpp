@@ -80,45 +80,6 @@ bool unjoined(Driver &driver, const std::vector<Ref<Stream>> &streams, const Str
   return std::any_of(capture.left_behind.begin(), capture.left_behind.end(), is_apart);
 }
 
-CUresult end(Driver &driver, CUstream handle, CUgraph *out) {
-  if (!out)
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-  Ref<Capture> capture = stream->capture;
-  if (!capture)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  *out = nullptr;
-  if (capture->origin != stream->handle)
-    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
-  std::vector<Ref<Event>> events = driver.events.all();
-  CUresult result = CUDA_SUCCESS;
-  // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this call
-  // must be from the same thread as cuStreamBeginCapture." Another's ends the capture all the same.
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-      capture->thread != std::this_thread::get_id())
-    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  else if (capture->invalidated)
-    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  else if (unjoined(driver, streams, *stream, *capture))
-    result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-  for (const Ref<Stream> &participant : streams) {
-    participant->capture = nullptr;
-    participant->capture_dependencies.clear();
-  }
-  for (const Ref<Event> &event : events)
-    if (event->capture == capture) {
-      event->capture = nullptr;
-      event->captured_nodes.clear();
-    }
-  if (result == CUDA_SUCCESS)
-    *out = capture->graph->handle;
-  else // "If capture was invalidated [...] a NULL graph will be returned."
-    abandon_capture(driver, *capture);
-  return result;
-}
-
 CUresult read_dependencies(Driver &driver, const Graph &graph, const CUgraphNode *nodes,
                            const CUgraphEdgeData *data, size_t count,
                            std::vector<CUgraphNode> *out) {
@@ -132,55 +93,6 @@ CUresult read_dependencies(Driver &driver, const Graph &graph, const CUgraphNode
       return driver.refuse("data of edges in a capture is");
     out->push_back(nodes[i]);
   }
-  return CUDA_SUCCESS;
-}
-
-CUresult info(Driver &driver, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-              CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **data,
-              size_t *count) {
-  // "If edgeData_out is non-NULL then dependencies_out must be as well."
-  if (!status || (data && !nodes))
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
-  *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
-            : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                           : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    return CUDA_SUCCESS;
-  if (id)
-    *id = stream->capture->id;
-  if (graph)
-    *graph = stream->capture->graph->handle;
-  if (nodes)
-    *nodes = stream->capture_dependencies.data();
-  if (data) {
-    stream->capture_edges.assign(stream->capture_dependencies.size(), CUgraphEdgeData{});
-    *data = stream->capture_edges.data();
-  }
-  if (count)
-    *count = stream->capture_dependencies.size();
-  return CUDA_SUCCESS;
-}
-
-CUresult set_dependencies(Driver &driver, CUstream handle, CUgraphNode *nodes,
-                          const CUgraphEdgeData *data, size_t count, unsigned flags) {
-  if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-  if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
-    return CUDA_ERROR_ILLEGAL_STATE;
-  CUGRT_EMU_TRY(capture_state(*stream));
-  std::vector<CUgraphNode> read;
-  CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
-  auto &to = stream->capture_dependencies;
-  to.reserve(to.size() + read.size());
-  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-    to.clear();
-  for (CUgraphNode node : read)
-    if (std::find(to.begin(), to.end(), node) == to.end())
-      to.push_back(node);
   return CUDA_SUCCESS;
 }
 
@@ -246,8 +158,46 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
   });
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *out) {
-  return call([&](Driver &driver) { return end(driver, stream, out); });
+CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *out) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+    Ref<Capture> capture = stream->capture;
+    if (!capture)
+      return CUDA_ERROR_ILLEGAL_STATE;
+    *out = nullptr;
+    if (capture->origin != stream->handle)
+      return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
+    std::vector<Ref<Event>> events = driver.events.all();
+    CUresult result = CUDA_SUCCESS;
+    // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this
+    // call must be from the same thread as cuStreamBeginCapture." Another's ends the capture all
+    // the same.
+    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        capture->thread != std::this_thread::get_id())
+      result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    else if (capture->invalidated)
+      result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (unjoined(driver, streams, *stream, *capture))
+      result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    for (const Ref<Stream> &participant : streams) {
+      participant->capture = nullptr;
+      participant->capture_dependencies.clear();
+    }
+    for (const Ref<Event> &event : events)
+      if (event->capture == capture) {
+        event->capture = nullptr;
+        event->captured_nodes.clear();
+      }
+    if (result == CUDA_SUCCESS)
+      *out = capture->graph->handle;
+    else // "If capture was invalidated [...] a NULL graph will be returned."
+      abandon_capture(driver, *capture);
+    return result;
+  });
 }
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
@@ -269,19 +219,59 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
   });
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status,
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
                                            cuuint64_t *id, CUgraph *graph,
                                            const CUgraphNode **nodes, const CUgraphEdgeData **data,
                                            size_t *count) {
-  return call(
-      [&](Driver &driver) { return info(driver, stream, status, id, graph, nodes, data, count); });
+  return call([&](Driver &driver) -> CUresult {
+    // "If edgeData_out is non-NULL then dependencies_out must be as well."
+    if (!status || (data && !nodes))
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
+    *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+              : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+      return CUDA_SUCCESS;
+    if (id)
+      *id = stream->capture->id;
+    if (graph)
+      *graph = stream->capture->graph->handle;
+    if (nodes)
+      *nodes = stream->capture_dependencies.data();
+    if (data) {
+      stream->capture_edges.assign(stream->capture_dependencies.size(), CUgraphEdgeData{});
+      *data = stream->capture_edges.data();
+    }
+    if (count)
+      *count = stream->capture_dependencies.size();
+    return CUDA_SUCCESS;
+  });
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *nodes,
+CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes,
                                                       const CUgraphEdgeData *data, size_t count,
                                                       unsigned int flags) {
-  return call(
-      [&](Driver &driver) { return set_dependencies(driver, stream, nodes, data, count, flags); });
+  return call([&](Driver &driver) -> CUresult {
+    if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+    if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
+      return CUDA_ERROR_ILLEGAL_STATE;
+    CUGRT_EMU_TRY(capture_state(*stream));
+    std::vector<CUgraphNode> read;
+    CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
+    auto &to = stream->capture_dependencies;
+    to.reserve(to.size() + read.size());
+    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+      to.clear();
+    for (CUgraphNode node : read)
+      if (std::find(to.begin(), to.end(), node) == to.end())
+        to.push_back(node);
+    return CUDA_SUCCESS;
+  });
 }
 
 /// Of the calling thread alone: like the texts of errors it has nothing to fail for, so that it is

@@ -3,8 +3,6 @@
 #include "emulator/driver/memory/heap.h"
 #include "emulator/graph/stream.h"
 
-#include <algorithm>
-
 namespace cugrt::emulator::api {
 
 namespace {

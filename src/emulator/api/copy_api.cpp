@@ -16,16 +16,6 @@ namespace cugrt::emulator::api {
 
 namespace {
 
-uint64_t source_of(const CUDA_MEMCPY3D &c) {
-  return c.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.srcHost)
-                                               : c.srcDevice;
-}
-
-uint64_t destination_of(const CUDA_MEMCPY3D &c) {
-  return c.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.dstHost)
-                                               : c.dstDevice;
-}
-
 bool linear(const CUDA_MEMCPY3D &c) { return c.Height == 1 && c.Depth == 1; }
 
 bool on_device(Driver &driver, uint64_t address) {

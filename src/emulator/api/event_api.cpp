@@ -11,31 +11,6 @@ namespace {
 constexpr unsigned kEventFlags =
     CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
-CUresult record(Driver &driver, CUevent handle, CUstream stream_handle, unsigned flags) {
-  if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  Ref<Event> event = driver.events.find(handle);
-  Ref<Stream> stream;
-  if (!event)
-    return CUDA_ERROR_INVALID_HANDLE;
-  // With handles of both no context need be current.
-  CUGRT_EMU_TRY(find_stream_any(driver, stream_handle, &stream));
-  CUGRT_EMU_TRY(driver.scheduler->poison());
-  // "The event and stream must be from the same context"
-  if (event->context != stream->context)
-    return CUDA_ERROR_INVALID_HANDLE;
-  CUGRT_EMU_TRY(capture_state(*stream));
-  if (stream->capture && !(flags & CU_EVENT_RECORD_EXTERNAL)) {
-    // Records which nodes the event stands for; other streams join the capture by waiting for it.
-    event->captured_nodes = stream->capture_dependencies;
-    event->capture = stream->capture;
-    event->task = nullptr;
-    return CUDA_SUCCESS;
-  }
-  return run_in_stream(driver, stream, EventRecordWork{event});
-}
-
 // Streams join a capture by waiting for an event that was recorded in it.
 CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
   if (event.capture->invalidated)
@@ -61,26 +36,6 @@ CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
   return CUDA_SUCCESS;
 }
 
-CUresult wait_for_event(Driver &driver, CUstream stream_handle, CUevent handle, unsigned flags) {
-  if (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  Ref<Event> event = driver.events.find(handle);
-  Ref<Stream> stream;
-  if (!event)
-    return CUDA_ERROR_INVALID_HANDLE;
-  CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
-  CUGRT_EMU_TRY(capture_state(*stream));
-  if (event->capture)
-    return wait_captured(stream, *event);
-  if (stream->capture && !(flags & CU_EVENT_WAIT_EXTERNAL)) {
-    // "dependency created on uncaptured work in another stream"
-    stream->capture->invalidated = true;
-    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
-  }
-  return run_in_stream(driver, stream, EventWaitWork{event});
-}
-
 // The event, which must not stand for captured work.
 CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
   *out = driver.events.find(handle);
@@ -90,29 +45,6 @@ CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
     capture->invalidated = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
-  return CUDA_SUCCESS;
-}
-
-CUresult elapsed(Driver &driver, float *out, CUevent start, CUevent end) {
-  if (!out)
-    return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
-  Ref<Event> first, second;
-  CUGRT_EMU_TRY(find_event(driver, start, &first));
-  CUGRT_EMU_TRY(find_event(driver, end, &second));
-  // "If either event has not been recorded CUDA_ERROR_INVALID_HANDLE is returned. [...] If either
-  // event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will return
-  // CUDA_ERROR_INVALID_HANDLE."
-  if (!first->task || !second->task || ((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING))
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (first->context != second->context)
-    return CUDA_ERROR_INVALID_HANDLE;
-  CUGRT_EMU_TRY(driver.scheduler->poison());
-  if (!driver.scheduler->query(first->task) || !driver.scheduler->query(second->task))
-    return CUDA_ERROR_NOT_READY;
-  auto span =
-      driver.scheduler->finished_at(second->task) - driver.scheduler->finished_at(first->task);
-  *out = std::chrono::duration<float, std::milli>(span).count();
   return CUDA_SUCCESS;
 }
 
@@ -148,12 +80,54 @@ CUresult CUDAAPI cuEventDestroy_v2(CUevent handle) {
   });
 }
 
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  return call([&](Driver &driver) { return record(driver, event, stream, flags); });
+CUresult CUDAAPI cuEventRecordWithFlags(CUevent handle, CUstream stream_handle,
+                                        unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Event> event = driver.events.find(handle);
+    Ref<Stream> stream;
+    if (!event)
+      return CUDA_ERROR_INVALID_HANDLE;
+    // With handles of both no context need be current.
+    CUGRT_EMU_TRY(find_stream_any(driver, stream_handle, &stream));
+    CUGRT_EMU_TRY(driver.scheduler->poison());
+    // "The event and stream must be from the same context"
+    if (event->context != stream->context)
+      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_TRY(capture_state(*stream));
+    if (stream->capture && !(flags & CU_EVENT_RECORD_EXTERNAL)) {
+      // Records which nodes the event stands for; other streams join the capture by waiting for it.
+      event->captured_nodes = stream->capture_dependencies;
+      event->capture = stream->capture;
+      event->task = nullptr;
+      return CUDA_SUCCESS;
+    }
+    return run_in_stream(driver, stream, EventRecordWork{event});
+  });
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  return call([&](Driver &driver) { return wait_for_event(driver, stream, event, flags); });
+CUresult CUDAAPI cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned int flags) {
+  return call([&](Driver &driver) -> CUresult {
+    if (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Event> event = driver.events.find(handle);
+    Ref<Stream> stream;
+    if (!event)
+      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+    CUGRT_EMU_TRY(capture_state(*stream));
+    if (event->capture)
+      return wait_captured(stream, *event);
+    if (stream->capture && !(flags & CU_EVENT_WAIT_EXTERNAL)) {
+      // "dependency created on uncaptured work in another stream"
+      stream->capture->invalidated = true;
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    return run_in_stream(driver, stream, EventWaitWork{event});
+  });
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent handle) {
@@ -177,6 +151,27 @@ CUresult CUDAAPI cuEventSynchronize(CUevent handle) {
   });
 }
 
-CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
-  return call([&](Driver &driver) { return elapsed(driver, milliseconds, start, end); });
+CUresult CUDAAPI cuEventElapsedTime_v2(float *out, CUevent start, CUevent end) {
+  return call([&](Driver &driver) -> CUresult {
+    if (!out)
+      return CUDA_ERROR_INVALID_VALUE;
+    Lock lock(driver.mutex);
+    Ref<Event> first, second;
+    CUGRT_EMU_TRY(find_event(driver, start, &first));
+    CUGRT_EMU_TRY(find_event(driver, end, &second));
+    // "If either event has not been recorded CUDA_ERROR_INVALID_HANDLE is returned. [...] If either
+    // event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will return
+    // CUDA_ERROR_INVALID_HANDLE."
+    if (!first->task || !second->task || ((first->flags | second->flags) & CU_EVENT_DISABLE_TIMING))
+      return CUDA_ERROR_INVALID_HANDLE;
+    if (first->context != second->context)
+      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_TRY(driver.scheduler->poison());
+    if (!driver.scheduler->query(first->task) || !driver.scheduler->query(second->task))
+      return CUDA_ERROR_NOT_READY;
+    auto span =
+        driver.scheduler->finished_at(second->task) - driver.scheduler->finished_at(first->task);
+    *out = std::chrono::duration<float, std::milli>(span).count();
+    return CUDA_SUCCESS;
+  });
 }

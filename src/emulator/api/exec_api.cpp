@@ -7,8 +7,6 @@
 #include "emulator/graph/stream.h"
 #include "emulator/graph/update.h"
 
-#include <algorithm>
-
 namespace cugrt::emulator::api {
 
 namespace {
@@ -100,15 +98,6 @@ CUresult set(CUgraphExec exec_handle, CUgraphNode handle, Make &&make, const Par
                         });
 }
 
-CUresult launch(Driver &driver, CUgraphExec handle, CUstream stream_handle) {
-  Lock lock(driver.mutex);
-  CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
-  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
-  CUGRT_EMU_TRY(capture_state(*stream));
-  CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
-  return launch_exec(driver, exec, stream);
-}
-
 CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdateResultInfo *info) {
   return locked_call([&](Driver &driver) -> CUresult {
     CUgraphExecUpdateResultInfo local{};
@@ -192,8 +181,14 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
   });
 }
 
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream) {
-  return call([&](Driver &driver) { return launch(driver, handle, stream); });
+CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
+  return locked_call([&](Driver &driver) -> CUresult {
+    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
+    CUGRT_EMU_TRY(capture_state(*stream));
+    CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
+    return launch_exec(driver, exec, stream);
+  });
 }
 
 CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,

@@ -49,31 +49,6 @@ CUresult give_edges(const std::vector<GraphEdge> &edges, CUgraphNode *out, CUgra
   });
 }
 
-CUresult all_edges(Graph &graph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data,
-                   size_t *count) {
-  if (!from != !to || (data && !from))
-    return CUDA_ERROR_INVALID_VALUE;
-  struct Row {
-    CUgraphNode from, to;
-    CUgraphEdgeData data;
-  };
-  std::vector<Row> rows;
-  // "Attempting a lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY."
-  if (from && !data)
-    for (const auto &node : graph.nodes)
-      if (!all_default(node->dependents))
-        return CUDA_ERROR_LOSSY_QUERY;
-  for (const auto &node : graph.nodes)
-    for (const GraphEdge &edge : node->dependents)
-      rows.push_back({node->handle, edge.node->handle, edge.data});
-  return give_list(from != nullptr, rows.size(), count, [&](size_t i, bool real) {
-    from[i] = real ? rows[i].from : nullptr;
-    to[i] = real ? rows[i].to : nullptr;
-    if (data)
-      data[i] = real ? rows[i].data : CUgraphEdgeData{};
-  });
-}
-
 struct EdgeList {
   std::vector<std::pair<Ref<GraphNode>, Ref<GraphNode>>> edges;
 
@@ -91,65 +66,8 @@ struct EdgeList {
   }
 };
 
-CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
-                   const CUgraphEdgeData *data, size_t count) {
-  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
-    EdgeList list;
-    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
-    // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
-    size_t added = 0;
-    auto take_back = [&] {
-      while (added--) {
-        list.edges[added].first->dependents.pop_back();
-        list.edges[added].second->dependencies.pop_back();
-      }
-    };
-    try {
-      for (; added < count; ++added) {
-        auto &[a, b] = list.edges[added];
-        CUgraphEdgeData edge =
-            data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
-        CUresult result = check_edge(driver, *a, *b, edge);
-        if (result != CUDA_SUCCESS) {
-          take_back();
-          return result;
-        }
-        add_edge(*a, *b, edge);
-      }
-    } catch (...) {
-      take_back();
-      throw;
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
 void erase_edge(std::vector<GraphEdge> &edges, const GraphNode *node) {
   std::erase_if(edges, [&](const GraphEdge &edge) { return edge.node == node; });
-}
-
-CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
-                      const CUgraphEdgeData *data, size_t count) {
-  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
-    EdgeList list;
-    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
-    // "Specifying an edge that does not exist in the graph, with data matching edgeData, results in
-    // an error."
-    for (size_t i = 0; i < list.edges.size(); ++i) {
-      const auto &ahead = list.edges[i].first->dependents;
-      const GraphNode *node = list.edges[i].second.get();
-      CUgraphEdgeData wanted = data ? data[i] : CUgraphEdgeData{};
-      if (std::none_of(ahead.begin(), ahead.end(), [&](const GraphEdge &e) {
-            return e.node == node && same_edge(e.data, wanted);
-          }))
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (auto &[a, b] : list.edges) {
-      erase_edge(a->dependents, b.get());
-      erase_edge(b->dependencies, a.get());
-    }
-    return CUDA_SUCCESS;
-  });
 }
 
 } // namespace
@@ -229,8 +147,29 @@ CUresult CUDAAPI cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t 
 
 CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
                                     CUgraphEdgeData *data, size_t *count) {
-  return graph_call(
-      handle, [&](Driver &, Graph &graph) { return all_edges(graph, from, to, data, count); });
+  return graph_call(handle, [&](Driver &, Graph &graph) -> CUresult {
+    if (!from != !to || (data && !from))
+      return CUDA_ERROR_INVALID_VALUE;
+    struct Row {
+      CUgraphNode from, to;
+      CUgraphEdgeData data;
+    };
+    std::vector<Row> rows;
+    // "Attempting a lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY."
+    if (from && !data)
+      for (const auto &node : graph.nodes)
+        if (!all_default(node->dependents))
+          return CUDA_ERROR_LOSSY_QUERY;
+    for (const auto &node : graph.nodes)
+      for (const GraphEdge &edge : node->dependents)
+        rows.push_back({node->handle, edge.node->handle, edge.data});
+    return give_list(from != nullptr, rows.size(), count, [&](size_t i, bool real) {
+      from[i] = real ? rows[i].from : nullptr;
+      to[i] = real ? rows[i].to : nullptr;
+      if (data)
+        data[i] = real ? rows[i].data : CUgraphEdgeData{};
+    });
+  });
 }
 
 CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
@@ -247,16 +186,63 @@ CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode
   });
 }
 
-CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode *from,
+CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode *from,
                                            const CUgraphNode *to, const CUgraphEdgeData *data,
                                            size_t count) {
-  return add_edges(graph, from, to, data, count);
+  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    EdgeList list;
+    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+    // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
+    size_t added = 0;
+    auto take_back = [&] {
+      while (added--) {
+        list.edges[added].first->dependents.pop_back();
+        list.edges[added].second->dependencies.pop_back();
+      }
+    };
+    try {
+      for (; added < count; ++added) {
+        auto &[a, b] = list.edges[added];
+        CUgraphEdgeData edge =
+            data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
+        CUresult result = check_edge(driver, *a, *b, edge);
+        if (result != CUDA_SUCCESS) {
+          take_back();
+          return result;
+        }
+        add_edge(*a, *b, edge);
+      }
+    } catch (...) {
+      take_back();
+      throw;
+    }
+    return CUDA_SUCCESS;
+  });
 }
 
-CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode *from,
+CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode *from,
                                               const CUgraphNode *to, const CUgraphEdgeData *data,
                                               size_t count) {
-  return remove_edges(graph, from, to, data, count);
+  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
+    EdgeList list;
+    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+    // "Specifying an edge that does not exist in the graph, with data matching edgeData, results in
+    // an error."
+    for (size_t i = 0; i < list.edges.size(); ++i) {
+      const auto &ahead = list.edges[i].first->dependents;
+      const GraphNode *node = list.edges[i].second.get();
+      CUgraphEdgeData wanted = data ? data[i] : CUgraphEdgeData{};
+      if (std::none_of(ahead.begin(), ahead.end(), [&](const GraphEdge &e) {
+            return e.node == node && same_edge(e.data, wanted);
+          }))
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (auto &[a, b] : list.edges) {
+      erase_edge(a->dependents, b.get());
+      erase_edge(b->dependencies, a.get());
+    }
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {

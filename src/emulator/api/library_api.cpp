@@ -3,8 +3,6 @@
 #include "emulator/driver/code/launch.h"
 #include "emulator/driver/code/module.h"
 
-#include <algorithm>
-
 namespace cugrt::emulator::api {
 
 namespace {

@@ -3,7 +3,6 @@
 #include "emulator/driver/code/module.h"
 #include "emulator/graph/stream.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace cugrt::emulator::api {

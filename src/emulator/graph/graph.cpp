@@ -1,7 +1,6 @@
 // Building graphs: nodes, edges, clones; see graph.h.
 #include "emulator/driver/driver.h"
 #include "emulator/graph/batch_copy.h"
-#include "emulator/graph/conditional.h"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 #include "emulator/graph/stream.h"
 
 #include "emulator/driver/device_limits.h"
-#include "emulator/graph/conditional.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_run.h"
 

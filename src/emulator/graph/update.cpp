@@ -4,12 +4,9 @@
 // edges, as cuda.h describes; nothing is changed unless everything may be.
 #include "emulator/graph/update.h"
 #include "emulator/graph/batch_copy.h"
-#include "emulator/graph/conditional.h"
 
 #include "emulator/driver/memory/copy.h"
 #include "emulator/graph/memory_ops.h"
-
-#include <algorithm>
 
 namespace cugrt::emulator::api {
 
@@ -34,16 +31,6 @@ Placement placement(Driver &driver, uint64_t address) {
 bool same_placement(Driver &driver, uint64_t a, uint64_t b) {
   Placement x = placement(driver, a), y = placement(driver, b);
   return x.kind == y.kind && (!x.context || !y.context || x.context == y.context);
-}
-
-uint64_t source(const CUDA_MEMCPY3D &c) {
-  return c.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.srcHost)
-                                               : c.srcDevice;
-}
-
-uint64_t destination(const CUDA_MEMCPY3D &c) {
-  return c.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.dstHost)
-                                               : c.dstDevice;
 }
 
 int attribute_int(const KernelWork &work, int id) {
@@ -77,8 +64,8 @@ Reason check(Driver &driver, const GraphExec &, const CopyWork &from, const Copy
   const CUDA_MEMCPY3D &a = from.copy, &b = to.copy;
   // "Changing either the source or destination memory type [...] is not supported."
   bool types = a.srcMemoryType == b.srcMemoryType && a.dstMemoryType == b.dstMemoryType;
-  bool places = same_placement(driver, source(a), source(b)) &&
-                same_placement(driver, destination(a), destination(b));
+  bool places = same_placement(driver, source_of(a), source_of(b)) &&
+                same_placement(driver, destination_of(a), destination_of(b));
   return types && places ? CU_GRAPH_EXEC_UPDATE_SUCCESS : kParameters;
 }
 

@@ -8,6 +8,16 @@ namespace cugrt::emulator::api {
 
 /// A copy of `bytes` bytes between two addresses of any kind.
 CUDA_MEMCPY3D linear_copy(uint64_t destination, uint64_t source, size_t bytes);
+/// Where it begins, on the host or the device.
+inline uint64_t source_of(const CUDA_MEMCPY3D &c) {
+  return c.srcMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.srcHost)
+                                               : c.srcDevice;
+}
+inline uint64_t destination_of(const CUDA_MEMCPY3D &c) {
+  return c.dstMemoryType == CU_MEMORYTYPE_HOST ? reinterpret_cast<uint64_t>(c.dstHost)
+                                               : c.dstDevice;
+}
+
 /// What can be known before it runs: kinds of memory, ranges of live allocations, pitches.
 CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy);
 CUresult check_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill);
