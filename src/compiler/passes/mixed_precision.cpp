@@ -236,9 +236,13 @@ static bool keeps_state(ir::Op op) {
   return op == ir::Op::lstm || op == ir::Op::gru || op == ir::Op::rnn;
 }
 
-/// Ops that move what is computed in f32, and recurrent layers, where all that read what they read
-/// and what they give take it narrow, in turn behind such ops: the cast then stands where the value
-/// is made.
+/// Whether the op gives one of the elements that it reads, which a cast after it or before it makes
+/// the same.
+static bool selects(ir::Op op) { return op == ir::Op::reduce_max || op == ir::Op::reduce_min; }
+
+/// Ops that move or select what is computed in f32, and recurrent layers, where all that read what
+/// they read and what they give take it narrow, in turn behind such ops: the cast then stands where
+/// the value is made.
 void PrecisionChoices::narrow_moves() {
   const size_t count = function_.values.size();
   std::vector<const Binding *> move_of(count); // by result
@@ -250,11 +254,14 @@ void PrecisionChoices::narrow_moves() {
       const Operand moved = function_.operands_of(binding)[0];
       const ir::Op op = ir::op_of(binding);
       const bool views = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
-                         op != ir::Op::concat && moved.kind == Operand::Kind::value &&
-                         is_f32(moved.value()) && !narrow_[moved.index] && computed[moved.index] &&
-                         !written_[moved.index];
-      const bool moves = (views || keeps_state(op)) && !narrow_op_[binding.first_result] &&
+                         op != ir::Op::concat &&
                          precision_[binding.first_result] == Precision::follow;
+      const bool takes = moved.kind == Operand::Kind::value && is_f32(moved.value()) &&
+                         !narrow_[moved.index] && computed[moved.index] && !written_[moved.index];
+      const bool moves =
+          !narrow_op_[binding.first_result] &&
+          ((takes && (views || (selects(op) && can_be_narrow(binding)))) ||
+           (keeps_state(op) && precision_[binding.first_result] == Precision::follow));
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;
         move_of[binding.result(r).index] = moves ? &binding : nullptr;

@@ -310,6 +310,13 @@ func @main(%x: tensor<[4, 6], f32>, %w: tensor<[6, 8], f32>, %b: tensor<[8], f32
   CHECK(count(moved, "%sum_f16 = cast(%sum)") == 1);
   CHECK(count(moved, "%apart = reshape(%sum_f16") == 1);
   CHECK(count(moved, " = cast(") == 5); // of %x, %w, %h, %sum and the result
+  // The largest element is one of those that were rounded.
+  const std::string selected =
+      text("  %m = reduce_max(%turned) {axes = [0], keep_dims = true}\n  %t = matmul(%scores, %m)\n"
+           "  %y = matmul(%t, %turned)");
+  CAPTURE(selected);
+  CHECK(count(selected, "%apart = reshape(%sum_f16") == 1);
+  CHECK(count(selected, " = cast(") == 5);
   // Of what is only reshaped others may read more.
   const std::string beside =
       text("  %s = exp(%sum)\n  %t = reshape(%s, %dims)\n  %u = transpose(%t)"
