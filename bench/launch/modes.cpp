@@ -23,7 +23,7 @@ double heap_in_use() {
 
 /// A graph made by hand or captured, with its instance.
 struct Twin {
-  driver::UniqueHandle<driver::Graph::Traits> graph;
+  driver::Graph::Handle graph;
   driver::GraphExec exec;
   std::vector<driver::GraphNode> nodes; // of one made by hand
 };
@@ -193,7 +193,7 @@ private:
     if (!graph.ok())
       return graph.take_status();
     double captured = now_us();
-    twin.graph = driver::UniqueHandle<driver::Graph::Traits>(&context.api(), context.get(), *graph);
+    twin.graph = driver::Graph::Handle(&context.api(), context.get(), *graph);
     return instantiate(twin, figures, captured - start);
   }
 
@@ -204,7 +204,7 @@ private:
     const driver::Context &context = driver_.device->context();
     CUgraph graph = nullptr;
     CUGRT_DRIVER(context.api(), GraphCreate, (&graph, 0), "");
-    twin_.graph = driver::UniqueHandle<driver::Graph::Traits>(&context.api(), context.get(), graph);
+    twin_.graph = driver::Graph::Handle(&context.api(), context.get(), graph);
     driver::GraphRef ref(&context.api(), context.get(), graph);
     CUGRT_TRY(shape().launches.add_to(ref, twin_.nodes));
     return instantiate(twin_, figures, now_us() - start);
