@@ -162,22 +162,15 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
 
 CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit) {
   return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
-    if (!value)
-      return CUDA_ERROR_INVALID_VALUE;
     const Limit *row = find_limit(limit);
-    if (!row)
+    if (value && !row)
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    if (limit == CU_LIMIT_STACK_SIZE)
+      return give(value, context->stack_bytes);
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+      return give(value, context->heap_bytes);
     auto set = context->limits.find(limit);
-    if (limit == CU_LIMIT_STACK_SIZE) {
-      *value = context->stack_bytes;
-      return CUDA_SUCCESS;
-    }
-    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE) {
-      *value = context->heap_bytes;
-      return CUDA_SUCCESS;
-    }
-    *value = set == context->limits.end() ? row->initial : set->second;
-    return CUDA_SUCCESS;
+    return give(value, set != context->limits.end() ? set->second : row ? row->initial : 0);
   });
 }
 

@@ -8,22 +8,13 @@ namespace cugrt::emulator {
 
 namespace {
 
-/// Takes what stands before `separator` off the front.
-std::string_view next(std::string_view &text, char separator) {
-  size_t end = std::min(text.find(separator), text.size());
-  std::string_view part = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
-
 struct Group {
   std::vector<std::string_view> alternatives;
   bool is_optional = false, is_type = false, is_named = false; // the last: part of the name
 
   bool has(std::string_view modifier) const {
     for (std::string_view name : alternatives)
-      if (name == modifier || (name.back() == '*' && modifier.substr(0, name.size() - 1) ==
-                                                         name.substr(0, name.size() - 1)))
+      if (stands_for(name, modifier))
         return true;
     return false;
   }
@@ -36,7 +27,7 @@ bool is_type(std::string_view modifier) { return ptx::parse_type(modifier) != pt
 Form parse(std::string_view text) {
   Form form;
   while (!text.empty()) {
-    std::string_view group = next(text, ' ');
+    std::string_view group = take_front(text, ' ');
     Group &added = form.emplace_back();
     added.is_optional = group.back() == '?';
     if (added.is_optional)
@@ -45,7 +36,7 @@ Form parse(std::string_view text) {
     if (added.is_named)
       group.remove_prefix(1);
     while (!group.empty())
-      added.alternatives.push_back(next(group, '|'));
+      added.alternatives.push_back(take_front(group, '|'));
     added.is_type = is_type(added.alternatives.front());
   }
   return form;
@@ -64,7 +55,7 @@ const Index &index_of_forms() {
     };
     for (const Row &row : kRows)
       for (std::string_view mnemonics = row.mnemonics; !mnemonics.empty();)
-        result[next(mnemonics, ' ')].push_back(parse(row.groups));
+        result[take_front(mnemonics, ' ')].push_back(parse(row.groups));
     return result;
   }();
   return index;
@@ -113,7 +104,7 @@ bool has_more_forms(const Opcode &opcode) {
   if (!index_of_forms().count(opcode.mnemonic()))
     return true;
   for (std::string_view names = kMoreForms; !names.empty();)
-    if (next(names, ' ') == opcode.mnemonic())
+    if (take_front(names, ' ') == opcode.mnemonic())
       return true;
   return false;
 }

@@ -1,6 +1,8 @@
 // The rows of requirements.def, looked up by mnemonic.
 #include "emulator/decode/requirements.h"
 
+#include "emulator/decode/forms.h"
+
 #include <algorithm>
 #include <unordered_map>
 #include <vector>
@@ -34,14 +36,6 @@ constexpr Row kRegisters[] = {
 #include "emulator/decode/requirements.def"
 };
 
-/// Takes what stands before `separator` off the front.
-std::string_view next(std::string_view &text, char separator) {
-  size_t end = std::min(text.find(separator), text.size());
-  std::string_view part = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return part;
-}
-
 using Index = std::unordered_map<std::string_view, std::vector<const Row *>>;
 
 const Index &index_of_rows() {
@@ -49,7 +43,7 @@ const Index &index_of_rows() {
     Index result;
     for (const Row &row : kRows)
       for (std::string_view mnemonics = row.mnemonics; !mnemonics.empty();)
-        result[next(mnemonics, ' ')].push_back(&row);
+        result[take_front(mnemonics, ' ')].push_back(&row);
     return result;
   }();
   return index;
@@ -57,11 +51,7 @@ const Index &index_of_rows() {
 
 bool is_one_of(std::string_view modifier, std::string_view alternatives) {
   while (!alternatives.empty()) {
-    std::string_view name = next(alternatives, '|');
-    bool matches = name.back() == '*'
-                       ? modifier.substr(0, name.size() - 1) == name.substr(0, name.size() - 1)
-                       : modifier == name;
-    if (matches)
+    if (stands_for(take_front(alternatives, '|'), modifier))
       return true;
   }
   return false;
@@ -72,7 +62,7 @@ bool applies(const Row &row, const Opcode &opcode, size_t operands) {
     return false;
   size_t at = 0;
   for (std::string_view modifiers = row.modifiers; !modifiers.empty();) {
-    std::string_view wanted = next(modifiers, ' ');
+    std::string_view wanted = take_front(modifiers, ' ');
     while (at < opcode.size() && !is_one_of(opcode[at], wanted))
       ++at;
     if (at++ >= opcode.size())

@@ -124,12 +124,9 @@ bool Parser::operands_or_functions(std::vector<Operand> &out) {
            Operand o;
            if (token_.kind != TokenKind::global)
              return operand(o) && (out.push_back(o), true);
-           auto it = function_names_.find(token_.text);
-           if (it == function_names_.end())
-             return fail(token_.location, "unknown function @" + std::string(token_.text));
-           out.push_back(Operand::of_function(it->second));
-           advance();
-           return true;
+           uint32_t function = 0;
+           return global_use(function_names_, "function", function) &&
+                  (out.push_back(Operand::of_function(function)), true);
          });
 }
 
@@ -192,15 +189,22 @@ bool Parser::finish(Draft &d) {
 
 // --- Storage and kernels -------------------------------------------------------------------------
 
-bool Parser::launch(Draft &d) {
+/// The number that a name with @ has among `names`.
+bool Parser::global_use(const std::unordered_map<std::string_view, uint32_t> &names,
+                        const std::string &what, uint32_t &number) {
   if (token_.kind != TokenKind::global)
-    return fail_here("the name of a kernel");
-  auto it = kernel_names_.find(token_.text);
-  if (it == kernel_names_.end())
-    return fail(token_.location, "unknown kernel @" + std::string(token_.text));
-  d.binding.callee = it->second;
+    return fail_here("the name of a " + what);
+  auto it = names.find(token_.text);
+  if (it == names.end())
+    return fail(token_.location, "unknown " + what + " @" + std::string(token_.text));
+  number = it->second;
   advance();
-  return operands(d.operands) && attributes(d.attributes);
+  return true;
+}
+
+bool Parser::launch(Draft &d) {
+  return global_use(kernel_names_, "kernel", d.binding.callee) && operands(d.operands) &&
+         attributes(d.attributes);
 }
 
 bool Parser::kill(Draft &d) { return value_operand(d); }
@@ -326,14 +330,9 @@ bool Parser::get(Draft &d) {
 }
 
 bool Parser::constant_use(Draft &d) {
-  if (token_.kind != TokenKind::global)
-    return fail_here("the name of a constant");
-  auto it = constant_names_.find(token_.text);
-  if (it == constant_names_.end())
-    return fail(token_.location, "unknown constant @" + std::string(token_.text));
-  d.binding.callee = it->second;
-  d.types = {module_.constants[it->second].type};
-  advance();
+  if (!global_use(constant_names_, "constant", d.binding.callee))
+    return false;
+  d.types = {module_.constants[d.binding.callee].type};
   return true;
 }
 

@@ -9,16 +9,10 @@ namespace cugrt::ir {
 // --- Calls ---------------------------------------------------------------------------------------
 
 bool Parser::call(Draft &d) {
-  if (token_.kind != TokenKind::global)
-    return fail_here("the name of a function");
-  auto it = function_names_.find(token_.text);
-  if (it == function_names_.end())
-    return fail(token_.location, "unknown function @" + std::string(token_.text));
-  d.binding.callee = it->second;
-  Pending &callee = pending_[it->second];
-  advance();
-  if (!operands(d.operands) || !attributes(d.attributes))
+  if (!global_use(function_names_, "function", d.binding.callee) || !operands(d.operands) ||
+      !attributes(d.attributes))
     return false;
+  Pending &callee = pending_[d.binding.callee];
   note_poison(d);
   d.poisoned = d.poisoned || callee.failed;
   if (d.poisoned)

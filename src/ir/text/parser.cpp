@@ -88,13 +88,16 @@ bool Parser::string(std::string &out, const char *what) {
 bool Parser::integer(int64_t &out, const char *what) {
   SourceLocation location = token_.location;
   bool negative = accept_sign("-");
-  if (token_.kind != TokenKind::integer)
-    return fail_here(what);
-  uint64_t magnitude = token_.magnitude;
+  return token_.kind == TokenKind::integer ? magnitude(location, negative, out) : fail_here(what);
+}
+
+/// The integer behind a sign.
+bool Parser::magnitude(SourceLocation location, bool negative, int64_t &out) {
+  uint64_t digits = token_.magnitude;
   advance();
-  if (magnitude > uint64_t(INT64_MAX) + (negative ? 1 : 0))
+  if (digits > uint64_t(INT64_MAX) + (negative ? 1 : 0))
     return fail(location, "this integer does not fit into 64 bits");
-  out = static_cast<int64_t>(negative ? -magnitude : magnitude);
+  out = static_cast<int64_t>(negative ? -digits : digits);
   return true;
 }
 
@@ -104,14 +107,8 @@ bool Parser::number(AttributeValue &out) {
   SourceLocation location = token_.location;
   bool negative = accept_sign("-");
   double real = token_.real;
-  if (token_.kind == TokenKind::integer) {
-    uint64_t magnitude = token_.magnitude;
-    advance();
-    if (magnitude > uint64_t(INT64_MAX) + (negative ? 1 : 0))
-      return fail(location, "this integer does not fit into 64 bits");
-    out = static_cast<int64_t>(negative ? -magnitude : magnitude);
-    return true;
-  }
+  if (token_.kind == TokenKind::integer)
+    return magnitude(location, negative, out.emplace<int64_t>());
   if (at_word("inf"))
     real = std::numeric_limits<double>::infinity();
   else if (at_word("nan"))

@@ -43,6 +43,7 @@ private:
   bool bare_name(std::string &name, const char *what);
   bool string(std::string &out, const char *what);
   bool integer(int64_t &out, const char *what);
+  bool magnitude(SourceLocation location, bool negative, int64_t &out);
   template <class F> bool list(std::string_view close, const char *what, const F &element);
   bool attribute_value(AttributeValue &out);
   bool attribute_list(AttributeValue &out);
@@ -176,6 +177,8 @@ private:
   bool operands_or_functions(std::vector<Operand> &out);
   void note_poison(Draft &d);
   const Type *operand_value_type(const Draft &d, size_t i);
+  bool global_use(const std::unordered_map<std::string_view, uint32_t> &names,
+                  const std::string &what, uint32_t &number);
   bool launch(Draft &d);
   bool kill(Draft &d);
   bool read(Draft &d);

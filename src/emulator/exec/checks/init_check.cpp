@@ -148,11 +148,7 @@ void InitCheck::load(Warp &w, const Op *op, uint32_t lanes) {
         continue;
       if (row.is_signed && row.bytes < 4 && bits >> (8 * row.bytes - 1))
         bits |= ~uint64_t(0) << (8 * row.bytes) & 0xffffffff;
-      Taint &out = results_[n].taint;
-      out.lanes |= 1u << i;
-      out.computed |= uint32_t(what.computed) << i;
-      out.bits[i] = bits;
-      out.origin[i] = origin;
+      results_[n].taint.add(i, bits, origin, what.computed);
     }
   }
 }
@@ -213,10 +209,7 @@ void InitCheck::atomic(Warp &w, const Op *op, uint32_t lanes) {
       use(w, op, i, origin, kWhat);
       continue;
     }
-    Taint &out = results_[0].taint;
-    out.lanes |= 1u << i;
-    out.bits[i] = ~uint64_t(0);
-    out.origin[i] = origin;
+    results_[0].taint.add(i, ~uint64_t(0), origin, false);
   }
 }
 
@@ -242,13 +235,8 @@ void InitCheck::matrix_load(Warp &w, const Op *op, uint32_t lanes) {
           continue;
         uint32_t major = row.transposed ? column : r, minor = row.transposed ? r : column;
         uint32_t lane = 4 * major + minor / 2;
-        uint64_t bits = uint64_t(0xffff) << (16 * (minor & 1));
-        if (!(out.taint.lanes >> lane & 1))
-          out.taint.bits[lane] = 0;
-        out.taint.lanes |= 1u << lane & lanes;
-        out.taint.computed |= uint32_t(what.computed) << lane;
-        out.taint.bits[lane] |= bits;
-        out.taint.origin[lane] = origin;
+        if (lanes >> lane & 1)
+          out.taint.add(lane, uint64_t(0xffff) << (16 * (minor & 1)), origin, what.computed);
       }
     }
   }

@@ -39,6 +39,13 @@ struct Taint {
   uint32_t computed = 0; // of them: not merely moved
   uint64_t bits[kLanes];
   uint32_t origin[kLanes]; // index of InitCheck's origins
+
+  void add(uint32_t lane, uint64_t more_bits, uint32_t from, bool is_computed) {
+    bits[lane] = lanes >> lane & 1 ? bits[lane] | more_bits : more_bits;
+    lanes |= 1u << lane;
+    computed |= uint32_t(is_computed) << lane;
+    origin[lane] = from;
+  }
 };
 
 class InitCheck {

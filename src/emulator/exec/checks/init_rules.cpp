@@ -224,15 +224,8 @@ InitCheck::Result &InitCheck::result(uint32_t cell, uint32_t lanes) {
 
 void InitCheck::spread(Result &out, uint32_t lane, uint64_t bits, const Taint &from,
                        uint32_t from_lane, bool computed) {
-  if (!bits)
-    return;
-  Taint &to = out.taint;
-  if (!(to.lanes >> lane & 1))
-    to.bits[lane] = 0;
-  to.lanes |= 1u << lane;
-  to.computed |= uint32_t(computed || (from.computed >> from_lane & 1)) << lane;
-  to.bits[lane] |= bits;
-  to.origin[lane] = from.origin[from_lane];
+  if (bits)
+    out.taint.add(lane, bits, from.origin[from_lane], computed || (from.computed >> from_lane & 1));
 }
 
 /// Operations that move or compute lane by lane.

@@ -28,13 +28,9 @@ void InitCheck::tile_load(Warp &w, const Op *op, uint32_t lanes) {
     const Loaded what = loaded(w, lane, space, address, tile.element_bytes);
     if (!what.undefined)
       return true;
-    Taint &out = results_[r].taint;
-    if (!(out.lanes >> lane & 1))
-      out.bits[lane] = 0;
-    out.lanes |= 1u << lane;
-    out.computed |= uint32_t(what.computed) << lane;
-    out.bits[lane] |= element_bits(tile, e);
-    out.origin[lane] = new_origin(w, op, space, address + uint32_t(__builtin_ctz(what.undefined)));
+    results_[r].taint.add(
+        lane, element_bits(tile, e),
+        new_origin(w, op, space, address + uint32_t(__builtin_ctz(what.undefined))), what.computed);
     return true;
   });
 }

@@ -1,6 +1,7 @@
 // Roles by form; rows with handlers of their own are listed one by one.
 #include "emulator/exec/opcodes/operand_roles.h"
 
+#include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/warps/control.h"
 
 namespace cugrt::emulator {
@@ -107,29 +108,16 @@ OperandRoles own_roles(const Op &op) {
   case OpId::getctarank_32:
   case OpId::getctarank_64:
     return {A, D};
-  case OpId::ldmatrix_x1:
-  case OpId::ldmatrix_x1_trans:
-    return {A, elements(1), true};
-  case OpId::ldmatrix_x2:
-  case OpId::ldmatrix_x2_trans:
-    return {A, elements(2), true};
-  case OpId::ldmatrix_x4:
-  case OpId::ldmatrix_x4_trans:
-    return {A, elements(4), true};
-  case OpId::stmatrix_x1:
-  case OpId::stmatrix_x1_trans:
-    return {uint8_t(A | elements(1)), 0, true};
-  case OpId::stmatrix_x2:
-  case OpId::stmatrix_x2_trans:
-    return {uint8_t(A | elements(2)), 0, true};
-  case OpId::stmatrix_x4:
-  case OpId::stmatrix_x4_trans:
-    return {uint8_t(A | elements(4)), 0, true};
   case OpId::movmatrix:
     return {A, D, true};
   default:
     break;
   }
+  const AccessRow &row = access_row(&op);
+  if (row.kind == AccessRow::Kind::matrix)
+    return {A, elements(row.count), true};
+  if (row.kind == AccessRow::Kind::matrix_store)
+    return {uint8_t(A | elements(row.count)), 0, true};
   const bool votes = OpId(op.id) >= OpId::vote_all && OpId(op.id) <= OpId::vote_ballot;
   const bool reduces = OpId(op.id) >= OpId::redux_add && OpId(op.id) <= OpId::redux_xor;
   if (votes || reduces)
