@@ -339,11 +339,8 @@ extern "C" __global__ void __launch_bounds__(kThreads) ENTRY(PARAMETERS(RESULT) 
   q += block / across * Q_ROW + head * width;
   keys += begin;
   values += begin;
-#ifdef CACHE_IS_T
-  const unsigned long long of_queries = (unsigned long long)(q);
-#else
-  const unsigned long long of_queries = 0; // read one by one
-#endif
+  const unsigned long long of_queries = // which are read one by one where the cache is not of T
+      IS_SET(CACHE_IS_T) ? (unsigned long long)(q) : 0;
   const bool aligned = width % kVector == 0 && Q_ROW % kVector == 0 && KV_ROW % kVector == 0 &&
                        ((of_queries | (unsigned long long)(keys) | (unsigned long long)(values)) %
                         kCachedAlignment) == 0;

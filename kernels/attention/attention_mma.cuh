@@ -125,11 +125,8 @@ __device__ __forceinline__ float power_of_two(float exponent) {
 // What a mask adds to the exponent of 2. The least finite number hides without being -infinity.
 __device__ __forceinline__ float exponent_of(float mask) {
   const float exponent = mask * kLog2e;
-#if defined(DTYPE_F16) && !defined(MASK_F32) // which has no such elements
-  return exponent;
-#else
-  return exponent == -infinity() && mask != exponent ? -3.402823466e38f : exponent;
-#endif
+  constexpr bool kHasNone = IS_SET(DTYPE_F16) && !IS_SET(MASK_F32); // f16 has no such elements
+  return !kHasNone && exponent == -infinity() && mask != exponent ? -3.402823466e38f : exponent;
 }
 
 extern "C" __global__ void __launch_bounds__(kMmaThreads)

@@ -6,6 +6,7 @@
 #include "shared/assume.cuh"
 #include "shared/cached.cuh"
 #include "shared/floating.cuh"
+#include "shared/options.cuh"
 #include "shared/programmatic.cuh"
 
 #ifndef MAX_WIDTH
@@ -14,21 +15,13 @@
 #ifndef SHARE
 #define SHARE 1
 #endif
-#ifdef WIDE_LENGTHS
-typedef long long Length;
-#else
-typedef int Length;
-#endif
+typedef Chosen<IS_SET(WIDE_LENGTHS), long long, int>::type Length;
 #ifdef HAS_LENGTHS
 #define LENGTHS_PARAMETER const Length *__restrict__ lengths,
 #else
 #define LENGTHS_PARAMETER
 #endif
-#ifdef MASK_F32
-typedef float Mask;
-#else
-typedef T Mask;
-#endif
+typedef Chosen<IS_SET(MASK_F32), float, T>::type Mask;
 #if defined(HAS_MASK) && !defined(MASK_OF_POSITIONS)
 #define MASK_OF_ROWS
 #endif
@@ -40,11 +33,7 @@ typedef T Mask;
 #define MASK_PARAMETER
 #define MASK_STRIDES
 #endif
-#ifdef WIDE_PLACES
-typedef long long Place;
-#else
-typedef int Place;
-#endif
+typedef Chosen<IS_SET(WIDE_PLACES), long long, int>::type Place;
 #ifdef HAS_PLACES
 #include "index/positions.cuh"
 #define PLACES_PARAMETER const Place *__restrict__ places,

@@ -13,15 +13,11 @@
 // HAS_LENGTHS; those of cached.cuh for the cache, and of floating.cuh.
 
 #include "attention/cache_row.cuh"
+#include "index/positions.cuh"
 #include "shared/cached.cuh"
 #include "shared/floating.cuh"
 #include "shared/programmatic.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
 #ifdef HAS_SEQUENCES
 #define SEQUENCES_PARAMETER const Id *__restrict__ sequences, cugrt_symbol<Id> sequence,
 #define SEQUENCE_OF(s) cache_sequence(sequences, sequence, s, rows)

@@ -16,16 +16,13 @@
 // floating.cuh, vectors.cuh and assume.cuh.
 
 #include "attention/rotation.cuh"
+#include "index/positions.cuh"
 #include "shared/assume.cuh"
+#include "shared/options.cuh"
 #include "shared/floating.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
 #ifdef HAS_TABLES
 #define TABLES_PARAMETER const T *__restrict__ cosines, const T *__restrict__ sines,
 #else
@@ -60,11 +57,8 @@ __device__ __forceinline__ void turn_rows(const T *x, const Id *positions, T *y,
 #pragma unroll
     for (int e = 0; e < kCount; ++e)
       by[e] = angle(position, unit * kCount + e);
-#ifdef INTERLEAVED
-    const Index at = begin + 2 * unit * kCount, other = at + kCount;
-#else
-    const Index at = begin + unit * kCount, other = at + half;
-#endif
+    const Index at = begin + (IS_SET(INTERLEAVED) ? 2 : 1) * unit * kCount;
+    const Index other = at + (IS_SET(INTERLEAVED) ? kCount : half);
 #pragma unroll 4
     for (int h = 0; h < each; ++h) {
       union Pairs {
@@ -77,11 +71,8 @@ __device__ __forceinline__ void turn_rows(const T *x, const Id *positions, T *y,
       pairs.words[1] = *reinterpret_cast<const Words *>(x + other + h * width);
 #pragma unroll
       for (int e = 0; e < kCount; ++e) {
-#ifdef INTERLEAVED
-        T &first = pairs.pair[e][0], &second = pairs.pair[e][1];
-#else
-        T &first = pairs.element[0][e], &second = pairs.element[1][e];
-#endif
+        T &first = IS_SET(INTERLEAVED) ? pairs.pair[e][0] : pairs.element[0][e];
+        T &second = IS_SET(INTERLEAVED) ? pairs.pair[e][1] : pairs.element[1][e];
         const Acc a = Acc(first), b = Acc(second);
         first = T(a * by[e].cosine - b * by[e].sine);
         second = T(a * by[e].sine + b * by[e].cosine);

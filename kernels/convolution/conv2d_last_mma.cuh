@@ -29,6 +29,7 @@
 
 #include "shared/join_splits.cuh"
 #include "shared/mma_tile.cuh"
+#include "shared/options.cuh"
 #include "shared/vectors.cuh"
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)
@@ -49,11 +50,7 @@ constexpr int kRowBit = 0, kColumnBit = 16;
 #endif
 constexpr int kRun = RUN;
 
-#ifdef WHOLE_STEPS
-constexpr bool kWholeSteps = true;
-#else
-constexpr bool kWholeSteps = false;
-#endif
+constexpr bool kWholeSteps = IS_SET(WHOLE_STEPS);
 
 // Elements `from`[offset] to [offset + kRun - 1], or zeros; nothing is read then.
 template <bool kAligned>
@@ -179,11 +176,9 @@ __device__ __forceinline__ bool find_place(unsigned pixel, unsigned channel, uns
   const unsigned plane = at % depth * unsigned(phases_d) +
                          phase / unsigned(phases_w) / unsigned(phases_h) - unsigned(cut_d);
   const unsigned within = (plane * unsigned(y_h) + row) * unsigned(y_w) + column;
-#ifdef RESULT_SECOND
-  place = (long long)(image * own + channel % own) * (y_d * y_h * y_w) + within;
-#else
-  place = ((long long)(image) * (y_d * y_h * y_w) + within) * own + channel % own;
-#endif
+  place = IS_SET(RESULT_SECOND)
+              ? (long long)(image * own + channel % own) * (y_d * y_h * y_w) + within
+              : ((long long)(image) * (y_d * y_h * y_w) + within) * own + channel % own;
   return plane < unsigned(y_d) && row < unsigned(y_h) && column < unsigned(y_w);
 }
 #endif

@@ -96,11 +96,7 @@ __device__ __forceinline__ void convolve_tiles(PARAMETERS) {
   };
   auto pair = [&](int i) { return gathered[2 * i] | unsigned(gathered[2 * i + 1]) << 16; };
 
-#if __CUDA_ARCH__ >= 800
-  const bool aligned = k % kChunk == 0 && ((unsigned long long)(w)&15) == 0;
-#else
-  const bool aligned = false;
-#endif
+  const bool aligned = __CUDA_ARCH__ >= 800 && k % kChunk == 0 && ((unsigned long long)(w)&15) == 0;
   TileCopies<typename M::A, false> w_copies(w, first_row, 0, m, k, thread);
   if (aligned)
     w_copies.copy(shared);

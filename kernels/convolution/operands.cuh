@@ -13,16 +13,9 @@
 #ifdef INTEGERS
 #include "shared/byte_sums.cuh"
 #include "shared/byte_tile.cuh"
-#ifdef X_UNSIGNED
-typedef unsigned char X;
-#else
-typedef signed char X;
-#endif
-#ifdef W_UNSIGNED
-typedef unsigned char W;
-#else
-typedef signed char W;
-#endif
+#include "shared/options.cuh"
+typedef Chosen<IS_SET(X_UNSIGNED), unsigned char, signed char>::type X;
+typedef Chosen<IS_SET(W_UNSIGNED), unsigned char, signed char>::type W;
 #else
 typedef T X;
 typedef T W;

@@ -7,15 +7,12 @@
 // Here, not in the branches below: a text is put in place once, and would be missing in the other.
 #include "elementwise/comparisons.cuh"
 #include "shared/number.cuh"
+#include "shared/options.cuh"
 
-#ifdef TO_BOOL
-typedef bool Result;
-#else
-typedef T Result;
-#endif
+typedef Chosen<IS_SET(TO_BOOL), bool, T>::type Result;
 
 #ifdef INTEGER
-#include "shared/integers.cuh"
+#include "elementwise/integers.cuh"
 #define OPERATIONS integer
 #else
 #include "elementwise/elementwise.cuh"

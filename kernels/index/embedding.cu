@@ -13,12 +13,6 @@
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
-
 // W: an element, or a vector of kEach of them.
 template <int kEach, class W>
 __device__ __forceinline__ void read_rows(const W *table, const Id *ids, W *y, long long count,

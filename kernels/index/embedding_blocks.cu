@@ -15,12 +15,6 @@
 #include "shared/programmatic.cuh"
 #include "linear/repacked.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
-
 __device__ __forceinline__ float element_of_row(const Byte *table, long long row, long long column,
                                                 long long rows, long long width) {
   const long long units = width / kUnitSize;

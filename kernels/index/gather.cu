@@ -20,12 +20,6 @@
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
-
 #define PARAMETERS                                                                                 \
   const T *__restrict__ x, const Id *__restrict__ positions, T *__restrict__ y, long long outer,   \
       long long axis, long long inner, long long length

@@ -17,12 +17,6 @@
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
-
 extern "C" __global__ void gather_nd(const T *__restrict__ x, const Id *__restrict__ indices,
                                      T *__restrict__ y, long long batches, long long rows,
                                      long long width, long long places, long long batch_stride,

@@ -12,12 +12,6 @@
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
-
 extern "C" __global__ void one_hot(const Id *__restrict__ ids, T *__restrict__ y, long long outer,
                                    long long depth, long long inner, long long on_bits,
                                    long long off_bits) {

@@ -1,7 +1,13 @@
 // Positions that come from outside or lie beyond an edge. Memory beyond what they count must not be
 // reached, so what lies outside is the nearest element, or one inside by another rule. Where there
 // are no elements, the result is none either.
+//
+// Id, their type, is of 64 bits with WIDE_IDS and else of 32.
 #pragma once
+
+#include "shared/options.cuh"
+
+typedef Chosen<IS_SET(WIDE_IDS), long long, int>::type Id;
 
 __device__ __forceinline__ long long nearest(long long position, long long size) {
   return position < 0 ? 0 : position >= size ? size - 1 : position;

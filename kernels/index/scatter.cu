@@ -14,6 +14,7 @@
 // MAX_RANK 4 or 8; AXIS and LAST, the last dimension, of scatter_elements; those of vectors.cuh
 // without REDUCE; that of assume.cuh.
 
+#include "index/positions.cuh"
 #include "shared/assume.cuh"
 #include "shared/dimensions.cuh"
 #include "shared/programmatic.cuh"
@@ -23,12 +24,6 @@
 #else
 #include "shared/bytes.cuh"
 #include "shared/vectors.cuh"
-#endif
-
-#ifdef WIDE_IDS
-typedef long long Id;
-#else
-typedef int Id;
 #endif
 
 #ifdef REDUCE

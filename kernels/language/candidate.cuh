@@ -4,6 +4,7 @@
 #pragma once
 
 #include "shared/number.cuh"
+#include "shared/options.cuh"
 
 struct Candidate {
   Acc value;
@@ -16,23 +17,10 @@ __device__ bool before(const Candidate &p, const Candidate &q) {
     return q.position < 0 && p.position >= 0;
   const bool p_nan = p.value != p.value, q_nan = q.value != q.value;
   if (p_nan != q_nan)
-#ifdef NAN_LAST
-    return q_nan;
-#else
-    return p_nan;
-#endif
-#ifdef SMALLEST
+    return IS_SET(NAN_LAST) ? q_nan : p_nan;
   if (!p_nan && p.value != q.value)
-    return p.value < q.value;
-#else
-  if (!p_nan && p.value != q.value)
-    return p.value > q.value;
-#endif
-#ifdef LAST
-  return p.position > q.position;
-#else
-  return p.position < q.position;
-#endif
+    return IS_SET(SMALLEST) ? p.value < q.value : p.value > q.value;
+  return IS_SET(LAST) ? p.position > q.position : p.position < q.position;
 }
 
 // The first of the warp's candidates, in every lane.

@@ -32,6 +32,7 @@
 #include "elementwise/elementwise.cuh"
 #include "shared/device_symbol.cuh"
 #include "shared/floating.cuh"
+#include "shared/options.cuh"
 #include "shared/programmatic.cuh"
 
 #ifdef HAS_HIDDEN
@@ -61,11 +62,7 @@
 #else
 #define BIAS_PARAMETER
 #endif
-#ifdef WIDE_LENGTHS
-typedef long long Id;
-#else
-typedef int Id;
-#endif
+typedef Chosen<IS_SET(WIDE_LENGTHS), long long, int>::type Id;
 #ifdef HAS_LENGTHS
 #define LENGTHS_PARAMETER const Id *__restrict__ lengths,
 #define LENGTH_OF(sequence) (long long)(lengths[sequence])
@@ -293,11 +290,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 #endif
     T *out = RESULT_OF(place.step(s));
     for (int j = threadIdx.x; j < int(hidden); j += blockDim.x) {
-#ifdef HAS_BIAS
-      const Acc given = gate[hidden + j] * gate[2 * hidden + j];
-#else
-      const Acc given = gate[2 * hidden + j];
-#endif
+      const Acc given = (IS_SET(HAS_BIAS) ? gate[hidden + j] : 1) * gate[2 * hidden + j];
       const Acc next = op::tanh(Acc(x[2 * hidden + j]) + given);
       h[j] = fma(gate[j], h[j], (1 - gate[j]) * next);
       out[j] = T(h[j]);

@@ -9,6 +9,7 @@
 
 #include "shared/assume.cuh"
 #include "shared/number.cuh"
+#include "shared/options.cuh"
 #include "shared/programmatic.cuh"
 
 #ifdef PRODUCT
@@ -28,11 +29,7 @@ __device__ Acc join(Acc a, Acc b) {
 }
 
 __device__ long long place(long long i, long long axis) {
-#ifdef REVERSE
-  return axis - 1 - i;
-#else
-  return i;
-#endif
+  return IS_SET(REVERSE) ? axis - 1 - i : i;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

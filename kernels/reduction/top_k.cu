@@ -19,7 +19,7 @@
 // assume.cuh.
 
 #ifdef SMALLEST
-#define NAN_LAST
+#define NAN_LAST 1
 #endif
 
 #include "shared/assume.cuh"
@@ -36,27 +36,16 @@ typedef unsigned long long Key;
 
 #ifdef INTEGER
 __device__ __forceinline__ unsigned number_of(T value) {
-#ifdef UNSIGNED
-  const unsigned number = unsigned(value);
-#else
-  const unsigned number = unsigned(int(value)) ^ 0x80000000u;
-#endif
-#ifdef SMALLEST
-  return ~number;
-#else
-  return number;
-#endif
+  const unsigned number = T(-1) < T(0) ? unsigned(int(value)) ^ 0x80000000u : unsigned(value);
+  return IS_SET(SMALLEST) ? ~number : number;
 }
 #else
 __device__ __forceinline__ unsigned number_of(T value) {
   const float given = float(value) + 0.0f; // -0 is 0
   const unsigned bits = __float_as_uint(given);
   unsigned number = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-#ifdef SMALLEST
-  return given != given ? 0 : ~number; // no number is 0 here
-#else
-  return given != given ? 0xffffffffu : number;
-#endif
+  const unsigned nan = IS_SET(SMALLEST) ? 0 : 0xffffffffu; // no number is 0 here
+  return given != given ? nan : IS_SET(SMALLEST) ? ~number : number;
 }
 #endif
 

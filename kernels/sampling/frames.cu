@@ -17,6 +17,7 @@
 // Blocks of 32 x 8 threads stand over (w, h), and one along the grid's third dimension for each n.
 // Options: those.
 
+#include "shared/options.cuh"
 #ifdef HALF
 #include <cuda_fp16.h>
 typedef __half Out;
@@ -67,11 +68,8 @@ extern "C" __global__ void frames(const unsigned char *__restrict__ x, Out *__re
   if (w >= y_columns || h >= y_rows || rows == 0 || columns == 0)
     return;
   const Around row = around(h, y_rows, rows), column = around(w, y_columns, columns);
-#ifdef NV12
-  const unsigned char *frame = x + n * (rows + rows / 2) * columns;
-#else
-  const unsigned char *frame = x + n * rows * columns * CHANNELS;
-#endif
+  const long long size = IS_SET(NV12) ? rows + rows / 2 : rows * CHANNELS; // times columns
+  const unsigned char *frame = x + n * size * columns;
   float corner[4][CHANNELS];
   element(frame, row.first, column.first, rows, columns, corner[0]);
   element(frame, row.first, column.second, rows, columns, corner[1]);
@@ -79,20 +77,13 @@ extern "C" __global__ void frames(const unsigned char *__restrict__ x, Out *__re
   element(frame, row.second, column.second, rows, columns, corner[3]);
 #pragma unroll
   for (int c = 0; c < CHANNELS; ++c) {
-#ifdef SWAP
-    const int from = c < 3 && CHANNELS >= 3 ? 2 - c : c; // a fourth channel keeps its place
-#else
-    const int from = c;
-#endif
+    const bool is_swapped = IS_SET(SWAP) && CHANNELS >= 3 && c < 3; // a fourth keeps its place
+    const int from = is_swapped ? 2 - c : c;
     const float above = fmaf(column.weight, corner[1][from] - corner[0][from], corner[0][from]);
     const float below = fmaf(column.weight, corner[3][from] - corner[2][from], corner[2][from]);
     const float value = fmaf(row.weight, below - above, above);
-#ifdef LAST
-    y[((n * y_rows + h) * y_columns + w) * CHANNELS + c] =
+    y[IS_SET(LAST) ? ((n * y_rows + h) * y_columns + w) * CHANNELS + c
+                   : ((n * CHANNELS + c) * y_rows + h) * y_columns + w] =
         Out(fmaf(value, kFactors[c], kShifts[c]));
-#else
-    y[((n * CHANNELS + c) * y_rows + h) * y_columns + w] =
-        Out(fmaf(value, kFactors[c], kShifts[c]));
-#endif
   }
 }

@@ -15,6 +15,7 @@
 
 #include "shared/assume.cuh"
 #include "shared/floating.cuh"
+#include "shared/options.cuh"
 #include "index/positions.cuh"
 #include "shared/programmatic.cuh"
 #include "convolution/volume.cuh"
@@ -63,11 +64,8 @@ __device__ __forceinline__ Acc place_of(Acc coordinate, long long size) {
   if (coordinate != coordinate)
     coordinate = -1;
 #endif
-#ifdef ALIGN_CORNERS
-  Acc place = (coordinate + 1) / 2 * Acc(size - 1);
-#else
-  Acc place = ((coordinate + 1) * Acc(size) - 1) / 2;
-#endif
+  Acc place = IS_SET(ALIGN_CORNERS) ? (coordinate + 1) / 2 * Acc(size - 1)
+                                    : ((coordinate + 1) * Acc(size) - 1) / 2;
 #if MODE == 0
   place = rint(place);
 #endif

@@ -7,11 +7,9 @@
 //
 // Options: those.
 
-#ifdef WIDE
-typedef double T;
-#else
-typedef float T;
-#endif
+#include "shared/options.cuh"
+
+typedef Chosen<IS_SET(WIDE), double, float>::type T;
 
 extern "C" __global__ void pool_positions(const T *__restrict__ x, long long *__restrict__ y,
                                           long long depth, long long height, long long width,
@@ -40,11 +38,7 @@ extern "C" __global__ void pool_positions(const T *__restrict__ x, long long *__
         if (best >= 0 && !(value > largest))
           continue;
         largest = value;
-#ifdef COLUMNS_FIRST
-        best = (w * height + h) * depth + d;
-#else
-        best = (d * height + h) * width + w;
-#endif
+        best = IS_SET(COLUMNS_FIRST) ? (w * height + h) * depth + d : (d * height + h) * width + w;
       }
   y[i] = plane * depth * height * width + best;
 }

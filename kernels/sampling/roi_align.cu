@@ -11,6 +11,8 @@
 //
 // Options: those.
 
+#include "shared/options.cuh"
+
 __device__ __forceinline__ void sample(const float *image, long long height, long long width,
                                        float y, float x, float (&parts)[4]) {
   parts[0] = parts[1] = parts[2] = parts[3] = 0;
@@ -40,16 +42,11 @@ extern "C" __global__ void roi_align(const float *__restrict__ x, const float *_
   const long long column = i % columns, row = i / columns % rows;
   const long long channel = i / columns / rows % channels, r = i / columns / rows / channels;
   const float *region = regions + r * 4;
-#ifdef HALF_PIXEL
-  const float off = 0.5f;
-#else
-  const float off = 0.0f;
-#endif
+  const float off = IS_SET(HALF_PIXEL) ? 0.5f : 0.0f;
   const float left = region[0] * SCALE - off, top = region[1] * SCALE - off;
   float wide = region[2] * SCALE - off - left, high = region[3] * SCALE - off - top;
-#ifndef HALF_PIXEL
-  wide = fmaxf(wide, 1.0f), high = fmaxf(high, 1.0f);
-#endif
+  if (!IS_SET(HALF_PIXEL))
+    wide = fmaxf(wide, 1.0f), high = fmaxf(high, 1.0f);
   const float bin_high = high / float(rows), bin_wide = wide / float(columns);
   // A region that no image has is not sampled for ever.
   const long long most = 2 * (height + width) + 1;

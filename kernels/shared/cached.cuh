@@ -18,7 +18,7 @@ typedef float Cached;
 #include <cuda_fp16.h>
 typedef unsigned char Cached;
 #else
-#define CACHE_IS_T
+#define CACHE_IS_T 1
 typedef T Cached;
 #endif
 

@@ -36,13 +36,17 @@ std::string list_macro(const std::string &name, const std::vector<std::string> &
   return items.empty() ? begin + "\n" : wrapped(begin + " , ", items, "\n", " \\\n    ");
 }
 
+std::string defined(bool holds, const std::string &name) {
+  return holds ? "#define " + name + "\n" : "";
+}
+
 std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
                     const ElementParameters &uses) {
   std::string list;
   for (uint32_t op : ops)
     list += (list.empty() ? "" : ", ") + std::string(ir::op_info(group.ops[op].op).name);
-  return "\n// " + list + "\n" + (uses.uses_f16 ? "#define USES_F16\n" : "") +
-         (uses.uses_bf16 ? "#define USES_BF16\n" : "");
+  return "\n// " + list + "\n" + defined(uses.uses_f16, "USES_F16") +
+         defined(uses.uses_bf16, "USES_BF16");
 }
 
 std::string includes(const ElementParameters &uses, std::string_view more, std::string_view last) {

@@ -15,6 +15,8 @@ std::string wrapped(const std::string &begin, const std::vector<std::string> &it
                     const std::string &end, const std::string &between = "\n    ");
 /// A macro of a list that begins with a comma, or of nothing.
 std::string list_macro(const std::string &name, const std::vector<std::string> &items);
+/// The line of a macro where that holds, "" where not. `name` may have what stands for it behind.
+std::string defined(bool holds, const std::string &name);
 /// The ops, in a comment, and the options of the headers that follow.
 std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
                     const ElementParameters &uses);

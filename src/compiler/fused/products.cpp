@@ -402,9 +402,7 @@ private:
 
   void emit(int64_t columns) {
     std::string defines;
-    auto define = [&](bool holds, const std::string &name) {
-      defines += holds ? "#define " + name + "\n" : "";
-    };
+    auto define = [&](bool holds, const std::string &name) { defines += defined(holds, name); };
     define(has_floats_, "HAS_FLOATS");
     define(has_numbers_, "HAS_NUMBERS");
     define(has_blocks_, "HAS_BLOCKS");

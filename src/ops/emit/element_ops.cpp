@@ -37,49 +37,24 @@ std::string integer_text(int64_t value) {
 } // namespace
 
 std::string_view element_type(ir::DType dtype) {
-  switch (dtype) {
-  case ir::DType::f16:
-    return "__half";
-  case ir::DType::bf16:
-    return "__nv_bfloat16";
-  case ir::DType::f32:
-    return "float";
-  case ir::DType::f64:
-    return "double";
-  case ir::DType::boolean:
-    return "bool";
-  case ir::DType::i8:
-    return "signed char";
-  case ir::DType::i16:
-    return "short";
-  case ir::DType::i32:
-    return "int";
-  case ir::DType::i64:
-    return "long long";
-  case ir::DType::u8:
-    return "unsigned char";
-  case ir::DType::u16:
-    return "unsigned short";
-  case ir::DType::u32:
-    return "unsigned int";
-  case ir::DType::u64:
-    return "unsigned long long";
-  case ir::DType::i4: // two in a byte
-  case ir::DType::u4:
-  case ir::DType::q4_0:
-  case ir::DType::q4_1:
-  case ir::DType::q8_0:
-  case ir::DType::q5_0:
-  case ir::DType::q5_1:
-  case ir::DType::q2_k:
-  case ir::DType::q3_k:
-  case ir::DType::q4_k:
-  case ir::DType::q5_k:
-  case ir::DType::q6_k:
-  case ir::DType::iq4_nl:
-    break;
-  }
-  return {};
+  using enum ir::DType;
+  static constexpr std::pair<ir::DType, std::string_view> kTypes[] = {{f16, "__half"},
+                                                                      {bf16, "__nv_bfloat16"},
+                                                                      {f32, "float"},
+                                                                      {f64, "double"},
+                                                                      {boolean, "bool"},
+                                                                      {i8, "signed char"},
+                                                                      {i16, "short"},
+                                                                      {i32, "int"},
+                                                                      {i64, "long long"},
+                                                                      {u8, "unsigned char"},
+                                                                      {u16, "unsigned short"},
+                                                                      {u32, "unsigned int"},
+                                                                      {u64, "unsigned long long"}};
+  for (const auto &[known, type] : kTypes)
+    if (known == dtype)
+      return type;
+  return {}; // blocks, and two in a byte
 }
 
 std::string element_literal(ir::DType dtype, double value) {

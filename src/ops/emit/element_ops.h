@@ -1,5 +1,5 @@
 // What single elements are in CUDA C++: types, numbers, and the functions of ops
-// (kernels/elementwise/elementwise.cuh on floats, kernels/shared/integers.cuh on integers and
+// (kernels/elementwise/elementwise.cuh on floats, kernels/elementwise/integers.cuh on integers and
 // bools).
 #pragma once
 
