@@ -64,9 +64,6 @@ protected:
   static std::string whole(const std::string &name, int64_t value) {
     return "  constexpr long long " + name + " = " + std::to_string(value) + ";\n";
   }
-  static std::string defined(bool holds, const std::string &name) {
-    return holds ? "#define " + name + "\n" : "";
-  }
   static std::string acc(double value) {
     char text[64];
     std::snprintf(text, sizeof text, "Acc(%a)", value);
