@@ -222,6 +222,19 @@ struct Rows {
   const T *scale, *bias;
 };
 
+// What is known of the table before a launch: values, with kOfWords numbers of words, and kOfLaunch
+// where the launch has an address. Those the kernel fills in, in what this gives: all rows, and
+// behind them what is common.
+constexpr u64 kOfWords = 1ull << 62, kOfLaunch = 1ull << 63;
+template <int kCount>
+__device__ __forceinline__ u64 *fill_known(u64 *words, const u64 (&known)[kCount]) {
+  u64 *const table = &SHARED.table[0][0];
+  for (int i = warp_anew() * 32 + thread_anew(); i < kCount; i += kThreads)
+    if (const u64 word = known[i]; word != kOfLaunch)
+      table[i] = word & kOfWords ? u64(words + (word & ~kOfWords)) : word;
+  return table;
+}
+
 // Asks for the first weights of tile `number` of a row's product.
 __device__ void begin_product(const u64 *row, long long number);
 // What a block begins behind tile `number` of a row's product, or behind a product that has no tile

@@ -384,7 +384,7 @@ private:
     for (size_t i = 0; i < symbols_.size(); ++i)
       parameters.push_back(symbols_[i].type + "s" + std::to_string(i));
     return "\n" + defines_text(table) + includes(uses_, "", "persistent") + attention_text() +
-           table.functions_text() + units_.text() + rows_text() +
+           table.known_text() + table.functions_text() + units_.text() + rows_text() +
            wrapped("extern \"C\" __global__ void __launch_bounds__(kThreads, 1) " + name +
                        "(\n    ",
                    parameters, ") {\n") +

@@ -22,6 +22,8 @@ std::string key_of(const Phase &phase) {
   return key;
 }
 
+bool is_of_launch(const std::string &word) { return word.starts_with("(u64)"); }
+
 } // namespace
 
 /// The number that `text` has in a list, where it is put if it is new.
@@ -112,24 +114,41 @@ size_t PhaseTable::next_product(size_t row) const {
   return row;
 }
 
-std::string PhaseTable::fill_text() const {
-  std::vector<std::string> lines;
-  for (size_t i = 0; i < commons_.size(); ++i)
-    lines.push_back("SHARED.common[" + std::to_string(i) + "] = " + commons_[i]);
+std::vector<std::string> PhaseTable::words() const {
+  std::vector<std::string> words;
   for (size_t p = 0; p < phases_.size(); ++p) {
-    const size_t form = form_of_[p];
-    const std::string row = "SHARED.table[" + std::to_string(p) + "][";
-    lines.push_back(row + "0] = " + std::to_string(form));
-    lines.push_back(row + "1] = " +
-                    std::to_string(phases_[p].is_product() ? next_product(p + 1) : phases_.size()));
-    lines.push_back(row + "2] = " + std::to_string(phases_[p].blocks));
+    const size_t form = form_of_[p],
+                 next = phases_[p].is_product() ? next_product(p + 1) : phases_.size();
+    const size_t begin = words.size();
+    words.resize(begin + row_words_, "0");
+    words[begin] = std::to_string(form);
+    words[begin + 1] = std::to_string(next);
+    words[begin + 2] = std::to_string(phases_[p].blocks);
     for (size_t e = 0; e < phases_[p].entries.size(); ++e)
       if (!is_common_[form][e])
-        lines.push_back(row + std::to_string(places_[form][e]) +
-                        "] = " + phases_[p].entries[e].value);
+        words[begin + places_[form][e]] = phases_[p].entries[e].value;
   }
+  words.insert(words.end(), commons_.begin(), commons_.end());
+  return words;
+}
+
+std::string PhaseTable::known_text() const {
+  std::vector<std::string> known = words();
+  for (std::string &word : known)
+    if (is_of_launch(word))
+      word = "kOfLaunch";
+  return wrapped("__device__ const u64 known_of_table[] = {", known, "};\n\n");
+}
+
+std::string PhaseTable::fill_text() const {
+  const std::vector<std::string> all = words();
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (is_of_launch(all[i]))
+      lines.push_back("table[" + std::to_string(i) + "] = " + all[i]);
   const size_t each = (lines.size() + kWriters - 1) / kWriters;
-  std::string text = "  if (thread_anew() == 0)\n    switch (warp_anew()) {\n";
+  std::string text = "  u64 *const table = fill_known(words, known_of_table);\n"
+                     "  if (thread_anew() == 0)\n    switch (warp_anew()) {\n";
   for (size_t i = 0; i < lines.size(); ++i)
     text += (i % each == 0 ? "    case " + std::to_string(i / each) + ":\n" : "") + "      " +
             lines[i] + ";\n" +

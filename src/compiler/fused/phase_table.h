@@ -11,7 +11,7 @@ namespace cugrt::codegen {
 /// A part of a function's text that stands for an address: `before` and `after` are around it.
 struct PhaseEntry {
   std::string before, after;
-  std::string value;     // the address, as an expression of the kernel
+  std::string value;     // the address, as an expression of the kernel; of a tensor "(u64).."
   bool is_ahead = false; // of weights, which are copied before the phase begins
 };
 
@@ -40,7 +40,8 @@ public:
 
   /// The forms' functions and what threads keep in them, and tile_of any row.
   std::string functions_text() const;
-  /// What fills the table.
+  /// What is known of the table without a launch; what fills in the rest.
+  std::string known_text() const;
   std::string fill_text() const;
   /// The cases of switches over a row's form: before its products, and behind, where they set
   /// `goes_on`.
@@ -51,6 +52,7 @@ public:
 
 private:
   void place_entries();
+  std::vector<std::string> words() const; // of all rows, then those that are common
   std::string entries_text(size_t form, bool ahead) const;
   std::string form_text(size_t form) const;
   std::string call_text(size_t form, const std::string &call,

@@ -34,7 +34,7 @@ protected:
     words_of_[value.index] = take_words(constant(count));
   }
   bool is_exchanged(ir::ValueId value) const { return words_of_.contains(value.index); }
-  static std::string words_at(int64_t at) { return "(u64)(words + " + std::to_string(at) + ")"; }
+  static std::string words_at(int64_t at) { return "kOfWords + " + std::to_string(at); }
 
   /// A parameter of the kernel: each tensor once.
   std::string parameter(ir::ValueId value, ir::Access access) {
