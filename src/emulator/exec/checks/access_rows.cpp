@@ -9,14 +9,6 @@ using Rows = std::array<AccessRow, kOpCount>;
 using Kind = AccessRow::Kind;
 
 constexpr Rows make_rows() {
-  using u8 = uint8_t;
-  using s8 = int8_t;
-  using u16 = uint16_t;
-  using s16 = int16_t;
-  using u32 = uint32_t;
-  using u64 = uint64_t;
-  using s32 = int32_t;
-  using s64 = int64_t;
   constexpr ptx::Space kglobal = ptx::Space::global, kshared = ptx::Space::shared,
                        klocal = ptx::Space::local, kgeneric = ptx::Space::none;
   Rows rows{};

@@ -26,14 +26,6 @@ struct Widths {
 uint64_t mask(uint32_t bits) { return bits >= 64 ? kAll : (uint64_t(1) << bits) - 1; }
 
 // Types as opcodes.def names them, for their sizes.
-using u8 = uint8_t;
-using s8 = int8_t;
-using u16 = uint16_t;
-using s16 = int16_t;
-using u32 = uint32_t;
-using s32 = int32_t;
-using u64 = uint64_t;
-using s64 = int64_t;
 using f32 = float;
 using f64 = double;
 struct f16 {

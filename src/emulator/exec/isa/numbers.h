@@ -23,24 +23,14 @@ CUGRT_INLINE f32 with_sign(f32 value, f32 a, f32 b) {
 }
 
 // One NaN operand: the other one. -0 is less than +0.
-CUGRT_INLINE f32 minimum(f32 a, f32 b) {
-  f32 equal = float_of(bits_of(a) | bits_of(b));
-  f32 ordered = a < b ? a : b < a ? b : equal;
+template <class T> CUGRT_INLINE T minimum(T a, T b) {
+  T equal = __builtin_bit_cast(T, bits_of(a) | bits_of(b));
+  T ordered = a < b ? a : b < a ? b : equal;
   return a != a ? b : b != b ? a : ordered;
 }
-CUGRT_INLINE f32 maximum(f32 a, f32 b) {
-  f32 equal = float_of(bits_of(a) & bits_of(b));
-  f32 ordered = a > b ? a : b > a ? b : equal;
-  return a != a ? b : b != b ? a : ordered;
-}
-CUGRT_INLINE f64 minimum(f64 a, f64 b) {
-  f64 equal = double_of(bits_of(a) | bits_of(b));
-  f64 ordered = a < b ? a : b < a ? b : equal;
-  return a != a ? b : b != b ? a : ordered;
-}
-CUGRT_INLINE f64 maximum(f64 a, f64 b) {
-  f64 equal = double_of(bits_of(a) & bits_of(b));
-  f64 ordered = a > b ? a : b > a ? b : equal;
+template <class T> CUGRT_INLINE T maximum(T a, T b) {
+  T equal = __builtin_bit_cast(T, bits_of(a) & bits_of(b));
+  T ordered = a > b ? a : b > a ? b : equal;
   return a != a ? b : b != b ? a : ordered;
 }
 

@@ -153,9 +153,6 @@ bool waits_for_cluster(const Block &block) {
 
 namespace {
 
-using u32 = uint32_t;
-using u64 = uint64_t;
-
 const Op *misused(const Op *op, Warp &w, u32 lanes, const char *what) {
   return raise_fault(w, op, FaultKind::illegal_instruction, u32(__builtin_ctz(lanes)), what);
 }

@@ -14,10 +14,6 @@ namespace cugrt::emulator {
 
 namespace {
 
-using u32 = uint32_t;
-using u64 = uint64_t;
-using s32 = int32_t;
-
 constexpr u32 kCountBits = 20, kMaxCount = (1u << kCountBits) - 1;
 
 /// A barrier's parts.

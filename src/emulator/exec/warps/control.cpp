@@ -14,9 +14,6 @@ namespace cugrt::emulator {
 
 namespace {
 
-using u32 = uint32_t;
-using u64 = uint64_t;
-
 const Op *leave(Warp &w, const Op *op, Leave why, uint32_t taken, const Op *resume) {
   w.leave = why;
   w.at = op;

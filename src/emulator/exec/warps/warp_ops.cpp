@@ -11,10 +11,6 @@ namespace cugrt::emulator {
 
 namespace {
 
-using u32 = uint32_t;
-using s32 = int32_t;
-using u64 = uint64_t;
-
 bool active(const Warp &w, u32 lane) { return w.mask >> lane & 1; }
 
 bool converged(const Op *op, Warp &w) { return w.mask == w.live || members_arrived(op, w); }
