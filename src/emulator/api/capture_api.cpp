@@ -20,6 +20,12 @@ bool valid_mode(CUstreamCaptureMode mode) {
          mode == CU_STREAM_CAPTURE_MODE_RELAXED;
 }
 
+CUstreamCaptureStatus status_of(const Stream &stream) {
+  return !stream.capture               ? CU_STREAM_CAPTURE_STATUS_NONE
+         : stream.capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                       : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 CUresult begin(Driver &driver, CUstream handle, CUstreamCaptureMode mode, Ref<Graph> graph,
                std::vector<CUgraphNode> dependencies) {
   CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
@@ -212,9 +218,7 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *sta
       for (const Ref<Stream> &other : stream->context->streams)
         if (other->capture && other->blocking())
           return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *status = status_of(*stream);
     return CUDA_SUCCESS;
   });
 }
@@ -229,9 +233,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatu
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
     CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
-    *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
-              : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    *status = status_of(*stream);
     if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
       return CUDA_SUCCESS;
     if (id)

@@ -86,12 +86,9 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent handle, CUstream stream_handle,
     if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Event> event = driver.events.find(handle);
-    Ref<Stream> stream;
-    if (!event)
-      return CUDA_ERROR_INVALID_HANDLE;
+    CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_HANDLE);
     // With handles of both no context need be current.
-    CUGRT_EMU_TRY(find_stream_any(driver, stream_handle, &stream));
+    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, stream_handle);
     CUGRT_EMU_TRY(driver.scheduler->poison());
     // "The event and stream must be from the same context"
     if (event->context != stream->context)
@@ -113,11 +110,8 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsig
     if (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))
       return CUDA_ERROR_INVALID_VALUE;
     Lock lock(driver.mutex);
-    Ref<Event> event = driver.events.find(handle);
-    Ref<Stream> stream;
-    if (!event)
-      return CUDA_ERROR_INVALID_HANDLE;
-    CUGRT_EMU_TRY(find_stream(driver, stream_handle, &stream));
+    CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_HANDLE);
+    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
     CUGRT_EMU_TRY(capture_state(*stream));
     if (event->capture)
       return wait_captured(stream, *event);

@@ -166,9 +166,8 @@ CUresult create(Driver &driver, CUgreenCtx *out, CUdevResourceDesc handle, CUdev
     return CUDA_ERROR_INVALID_VALUE;
   if (device != 0)
     return CUDA_ERROR_INVALID_DEVICE;
-  Ref<ResourceDescriptor> descriptor = driver.descriptors.find(handle);
-  if (!descriptor)
-    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_NEED(ResourceDescriptor, descriptor, driver.descriptors.find(handle),
+                 CUDA_ERROR_INVALID_VALUE);
   auto green = std::make_shared<GreenContext>();
   auto view = std::make_shared<GreenView>();
   view->green = green;

@@ -200,9 +200,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
   return locked_call([&](Driver &driver) -> CUresult {
     // "The memory allocation will be freed when all outstanding mappings to the memory are unmapped
     // and when all outstanding references to the handle are released."
-    Ref<Physical> memory = driver.physical.erase(as_key(handle));
-    if (!memory)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_NEED(Physical, memory, driver.physical.erase(as_key(handle)),
+                   CUDA_ERROR_INVALID_VALUE);
     drop(driver, memory);
     return CUDA_SUCCESS;
   });

@@ -46,10 +46,6 @@ std::optional<HostFile> open_pages(const Mapping &mapping, uint64_t begin) {
   return std::nullopt;
 }
 
-} // namespace
-
-namespace {
-
 /// Calls `visit` with each mapping, in the order of addresses, until it answers false.
 template <class Visit> void visit_mappings(Visit visit) {
   const std::unique_ptr<FILE, int (*)(FILE *)> list(std::fopen("/proc/self/maps", "re"),

@@ -16,6 +16,13 @@ namespace {
 constexpr int kElseAndSwitch = 12080, kCooperativeInBodies = 12060, kEmptyInBodies = 12040;
 constexpr unsigned kMaxBodies = 1 << 16;
 
+CUresult context_or_current(Driver &driver, CUcontext handle, Ref<Context> *out) {
+  if (!handle)
+    return current_context(driver, out);
+  *out = driver.contexts.find(handle);
+  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &params) {
   bool newer = driver.config.driver_version >= kElseAndSwitch;
   switch (params.type) {
@@ -50,13 +57,9 @@ CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE
   Ref<Conditional> conditional = driver.conditionals.find(params.handle);
   if (!conditional || conditional->used || !belongs_to(*conditional, graph))
     return CUDA_ERROR_INVALID_VALUE;
-  Ref<Context> context;
-  if (params.ctx)
-    context = driver.contexts.find(params.ctx);
-  else
-    CUGRT_EMU_TRY(current_context(driver, &context));
+  CUGRT_EMU_FIND(Context, context, context_or_current, driver, params.ctx);
   // "Context on which to run the node. Must match context used to create the handle"
-  if (!context || context != conditional->context)
+  if (context != conditional->context)
     return CUDA_ERROR_INVALID_VALUE;
   ConditionalWork work;
   work.conditional = conditional;
@@ -177,10 +180,6 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<
   return CUDA_SUCCESS;
 }
 
-} // namespace
-
-namespace {
-
 bool does_work(const ExecGraph &graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ExecNode &node) {
     if (node.body)
@@ -241,13 +240,7 @@ CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, C
       return CUDA_ERROR_NOT_SUPPORTED;
     Lock lock(driver.mutex);
     CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(graph_handle), CUDA_ERROR_INVALID_VALUE);
-    Ref<Context> context;
-    if (context_handle)
-      context = driver.contexts.find(context_handle);
-    else
-      CUGRT_EMU_TRY(current_context(driver, &context));
-    if (!context)
-      return CUDA_ERROR_INVALID_VALUE;
+    CUGRT_EMU_FIND(Context, context, context_or_current, driver, context_handle);
     auto conditional = std::make_shared<Conditional>();
     conditional->context = context;
     conditional->graph_id = graph->id;
