@@ -7,7 +7,7 @@ from tvm import relax, tirx
 
 from .dialect import VERSION, TensorType, type_of
 from .dims import refuse
-from .ops import TABLE, axis_in, cast, constant, dims_of, flattened, numbers, takes
+from .ops import TABLE, axis_in, cast, constant, dims_of, flattened, numbers, takes, window_of
 from .shaping import ONE, counted, listed
 
 for same in ("grad.no_grad", "grad.start_checkpoint", "grad.end_checkpoint"):
@@ -279,16 +279,7 @@ def pool3d(f, e, kind, settings, count):
 
 @takes("nn.max_pool3d", "nn.avg_pool3d")
 def windows3d(f, e):
-    a = e.attrs
-    settings = {
-        "kernel": numbers(a.pool_size),
-        "strides": numbers(a.strides),
-        "padding": numbers(a.padding),
-        "dilation": numbers(a.dilation),
-        "ceil_mode": bool(a.ceil_mode),
-    }
-    kind = "max_pool2d" if ".max_" in e.op.name else "avg_pool2d"
-    return pool3d(f, e, kind, settings, bool(a.count_include_pad))
+    return pool3d(f, e, *window_of(e))
 
 
 @takes("nn.adaptive_avg_pool3d")

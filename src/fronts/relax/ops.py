@@ -360,19 +360,23 @@ def pool(f, e, name, rank, settings, count):
     return f.reshape(made, dims_of(e)) if rank == 1 else made
 
 
+def window_of(e):
+    """The op of a pool, its attributes, and whether padding counts."""
+    a = e.attrs
+    settings = {
+        "kernel": numbers(a.pool_size),
+        "strides": numbers(a.strides),
+        "padding": numbers(a.padding),
+        "dilation": numbers(a.dilation),
+        "ceil_mode": bool(a.ceil_mode),
+    }
+    return "max_pool2d" if ".max_" in e.op.name else "avg_pool2d", settings, bool(a.count_include_pad)
+
+
 def pools(rank):
     def make(f, e):
-        a = e.attrs
-        settings = {
-            "kernel": numbers(a.pool_size),
-            "strides": numbers(a.strides),
-            "padding": numbers(a.padding),
-            "dilation": numbers(a.dilation),
-            "ceil_mode": bool(a.ceil_mode),
-        }
-        return pool(
-            f, e, ("max" if ".max_" in e.op.name else "avg") + "_pool2d", rank, settings, bool(a.count_include_pad)
-        )
+        name, settings, count = window_of(e)
+        return pool(f, e, name, rank, settings, count)
 
     def adaptive(f, e):
         have, want = dims_of(e.args[0])[2:], dims_of(e)[2:]
