@@ -3,6 +3,8 @@
 
 #include "compiler/passes/pass.h"
 
+#include <optional>
+
 namespace cugrt::passes {
 
 Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &context);
@@ -21,5 +23,20 @@ Result<ir::Module> inline_functions(const ir::Module &module, const PassContext 
 Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const PassContext &context);
 Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context);
 Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContext &context);
+
+// --- Steps that passes take first; the heads of their source files show what they change
+// -----------
+
+/// The module with a slice a section in the place of each split of whole bytes and known shape.
+Result<ir::Module> slice_splits(const ir::Module &module);
+/// The module with sums of slices in the place of sums of f32 over a second dimension of at most
+/// four, behind what is of each part; what they read stays, and may be unread now. Nothing where
+/// there are none.
+Result<std::optional<ir::Module>> slice_sums(const ir::Module &module);
+/// The module with reductions and norms of f16 and bf16 in the place of those between casts, where
+/// nothing else reads what these give.
+Result<ir::Module> narrow_reductions(const ir::Module &module);
+/// The module with weights in the layouts that kernels read best.
+Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &context);
 
 } // namespace cugrt::passes

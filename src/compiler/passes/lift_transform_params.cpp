@@ -26,7 +26,6 @@
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/mixed_precision.h"
-#include "compiler/passes/weight_layouts.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"

@@ -1,5 +1,6 @@
-// Each split becomes one slice a section.
-#include "compiler/passes/slice_splits.h"
+// A split gives several results, and what is fused gives one: so FuseOps sees a split as slices,
+// each of which joins what reads it. The slices that stay alone cost what the split did.
+#include "compiler/passes/all_passes.h"
 
 #include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"

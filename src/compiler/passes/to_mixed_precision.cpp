@@ -17,7 +17,6 @@
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/layouts/split_sums.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"

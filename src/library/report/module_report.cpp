@@ -8,7 +8,6 @@
 #include "device/code/computed_weights.h"
 #include "library/report/plan_page.h"
 #include "library/report/plan_report.h"
-#include "library/report/untold_bindings.h"
 
 #include <algorithm>
 

@@ -71,4 +71,11 @@ std::vector<std::string> constraint_texts(const plan::Plan &plan, const plan::Fu
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots);
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key);
 
+/// Adds a note for each binding of `module`, as written, that `report` does not tell of by its
+/// place: one that nothing uses is not in `used`, the module after EliminateDeadBindings; another
+/// is part of the first binding that uses it and that the report tells of. Bindings without a place
+/// in a text, and those of functions that nothing calls, get none.
+void note_untold(const ir::Module &module, const ir::Module &used, const plan::Plan &plan,
+                 plan::PlanReport &report);
+
 } // namespace cugrt::runtime

@@ -1,5 +1,5 @@
-// Notes for bindings that the passes fused, folded or removed.
-#include "library/report/untold_bindings.h"
+// Notes for bindings that the planner never saw, since the passes fused, folded or removed them.
+#include "library/report/plan_report.h"
 
 #include "ir/text/text.h"
 

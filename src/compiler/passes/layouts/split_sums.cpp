@@ -1,5 +1,10 @@
-// Each sum over parts of channels becomes one of slices.
-#include "compiler/passes/layouts/split_sums.h"
+// Sums over a few parts of channels, such as branches that attention weighs:
+//
+//   %v = reshape(%x) {shape = [n, 2, 64, h, w]}     %a = slice(%x) {axes = [1], ..}  %b = ..
+//   %y = reduce_sum(%v) {axes = [1]}                %y = add(%a, %b)
+//
+// which narrow ops compute, of images with channels last as of others.
+#include "compiler/passes/all_passes.h"
 
 #include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"

@@ -11,7 +11,7 @@
 // one meets the lower bound. What has a fixed place is placed first. Beyond some thousands of items
 // the quadratic placement is too slow, and a free list in order of time is used instead. All
 // comparisons end with the item's number: the result depends on nothing but the items.
-#include "compiler/planner/packing/greedy.h"
+#include "compiler/planner/packing/placement.h"
 
 #include "base/checked_math.h"
 
@@ -33,15 +33,8 @@ struct Sections {
   std::vector<uint32_t> times; // ascending; section s is [times[s], times[s + 1])
   std::vector<int64_t> loads;
 
-  explicit Sections(const CanonicalItems &canonical) : items(canonical) {
-    for (uint32_t i = 0; i < items.items.size(); ++i)
-      items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
-        times.push_back(begin);
-        times.push_back(end);
-      });
-    std::sort(times.begin(), times.end());
-    times.erase(std::unique(times.begin(), times.end()), times.end());
-    loads.assign(times.size(), 0);
+  explicit Sections(const CanonicalItems &canonical)
+      : items(canonical), times(canonical.change_times()), loads(times.size(), 0) {
     for (uint32_t i = 0; i < items.items.size(); ++i)
       items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
         loads[section(begin)] += items.items[i].bytes;

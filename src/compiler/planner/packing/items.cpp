@@ -193,6 +193,19 @@ CanonicalItems CanonicalItems::make(const PackingInput &input) {
   return out;
 }
 
+std::vector<uint32_t> CanonicalItems::change_times() const {
+  std::vector<uint32_t> times;
+  times.reserve((items.size() + lives.size()) * 2);
+  for (uint32_t i = 0; i < items.size(); ++i)
+    for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
+      times.push_back(begin);
+      times.push_back(end);
+    });
+  std::sort(times.begin(), times.end());
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
 uint32_t CanonicalItems::life_steps(uint32_t i) const {
   uint32_t steps = 0;
   for_each_life_of(i, [&](uint32_t begin, uint32_t end) { steps += end - begin; });

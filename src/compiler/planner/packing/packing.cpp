@@ -5,10 +5,7 @@
 #include "compiler/planner/packing/packing.h"
 
 #include "base/checked_math.h"
-#include "compiler/planner/packing/greedy.h"
-#include "compiler/planner/packing/items.h"
-#include "compiler/planner/packing/peaks.h"
-#include "compiler/planner/packing/race.h"
+#include "compiler/planner/packing/placement.h"
 
 #include <algorithm>
 

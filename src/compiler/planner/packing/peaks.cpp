@@ -1,4 +1,4 @@
-// The part of a packing that is searched again, see peaks.h.
+// The part of a packing that is searched again, see placement.h.
 //
 //   goal ┄┄┄┄┄┄┌──┐┄┄┄┄┄┄┄
 //        ┌───┬─┤h ├─┐
@@ -10,9 +10,7 @@
 // While h is alive something lies above the goal: h, a and b are placed anew. c and d stay, since
 // they do not meet h, but hold their bytes against a and b, which meet them. Where that does not
 // help, those that meet them are placed anew too.
-#include "compiler/planner/packing/peaks.h"
-
-#include "compiler/planner/packing/race.h"
+#include "compiler/planner/packing/placement.h"
 
 #include <algorithm>
 

@@ -10,19 +10,6 @@ namespace {
 constexpr size_t kItemLimit = 8192;
 constexpr size_t kEntryLimit = size_t(1) << 22; // of members, and of conflicts
 
-std::vector<uint32_t> change_times(const CanonicalItems &items) {
-  std::vector<uint32_t> times;
-  times.reserve((items.items.size() + items.lives.size()) * 2);
-  for (uint32_t i = 0; i < items.items.size(); ++i)
-    items.for_each_life_of(i, [&](uint32_t begin, uint32_t end) {
-      times.push_back(begin);
-      times.push_back(end);
-    });
-  std::sort(times.begin(), times.end());
-  times.erase(std::unique(times.begin(), times.end()), times.end());
-  return times;
-}
-
 /// For each time, the sections before it. The set alive from times[t] to times[t + 1] is one when
 /// something begins at its start and something ends at its end.
 std::vector<uint32_t> sections_before(const CanonicalItems &items,
@@ -169,7 +156,7 @@ bool list_conflicts(PackingProblem &problem) {
 std::optional<PackingProblem> PackingProblem::make(const CanonicalItems &items) {
   if (items.items.empty() || items.items.size() > kItemLimit)
     return std::nullopt;
-  std::vector<uint32_t> times = change_times(items);
+  std::vector<uint32_t> times = items.change_times();
   auto index = [&](uint32_t time) {
     return uint32_t(std::lower_bound(times.begin(), times.end(), time) - times.begin());
   };

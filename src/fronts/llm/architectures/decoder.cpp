@@ -6,10 +6,10 @@
 //                x += product of attention(q, caches, lengths)
 //                h = norm(x);  x += product of silu(gate of h) * (up of h)
 //   logits = product of norm(last row of x)
+#include "fronts/llm/architectures/decoder.h"
 #include "base/check.h"
 #include "fronts/llm/architectures/graph.h"
 #include "fronts/llm/architectures/lora_layout.h"
-#include "fronts/llm/architectures/rope.h"
 #include "fronts/llm/architectures/state_kernels.h"
 #include "ir/text/text.h"
 

@@ -115,4 +115,18 @@ Result<Decoder> read_qwen2(const gguf::File &file);
 Result<Decoder> read_qwen3(const gguf::File &file);
 Result<Decoder> read_gemma3(const gguf::File &file);
 
+// --- How positions turn the heads of queries and keys: the angles of each pair, as tables
+// ----------
+
+/// Cosines and sines of each position's angles, [context, turned / 2]: computed in double, when
+/// their bytes are asked for.
+struct RotaryTables {
+  Weight cosines, sines;
+};
+
+/// `divisors` are f32, one a pair, or absent, and outlive the tables; names of the weights begin
+/// with `name`.
+RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
+                           const gguf::Tensor *divisors, const std::string &name);
+
 } // namespace cugrt::llm

@@ -1,5 +1,5 @@
-// Tables of angles; see rope.h.
-#include "fronts/llm/architectures/rope.h"
+// Tables of angles; see decoder.h.
+#include "fronts/llm/architectures/decoder.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "fronts/llm/generation/engine.h"
-#include "fronts/llm/generation/likely.h"
 #include "fronts/llm/generation/prompt_cache.h"
+#include "fronts/llm/generation/sampler.h"
 
 #include <chrono>
 #include <functional>

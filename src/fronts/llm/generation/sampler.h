@@ -1,8 +1,13 @@
-// How a sequence's next tokens are chosen, as kernels/language/draw.cuh takes it.
+// How a sequence's next tokens are chosen, as kernels/language/draw.cuh takes it, and what the
+// model makes of each, for callers that ask.
 #pragma once
+
+#include <cugrt/llm.h>
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace cugrt::llm {
 
@@ -18,5 +23,14 @@ struct Sampling {
 
 /// A place's row of the state's `samplers`.
 std::array<int32_t, 8> sampler_words(const Sampling &sampling);
+
+struct Likely {
+  double log_probability = 0;              // of the token
+  std::vector<cugrt_llm_likely> most = {}; // most likely first; of equal ones the lower number
+};
+
+/// By the softmax of the logits, in f64. `token` is one of them; `count` may be more than there
+/// are.
+Likely likely_of(std::span<const float> logits, int32_t token, size_t count);
 
 } // namespace cugrt::llm
