@@ -5,7 +5,6 @@
 #include "base/checked_math.h"
 #include "device/code/code_entries.h"
 #include "device/code/ptx_version.h"
-#include "device/program/symbol_binding.h"
 #include "plan/symbols/bucket_boxes.h"
 
 namespace cugrt::runtime {

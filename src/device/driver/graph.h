@@ -115,13 +115,7 @@ public:
   explicit KernelNodeParams(const LaunchParams &launch);
   explicit operator bool() const { return params_.func || params_.kern; }
   void set_dims(Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
-    params_.gridDimX = grid.x;
-    params_.gridDimY = grid.y;
-    params_.gridDimZ = grid.z;
-    params_.blockDimX = block.x;
-    params_.blockDimY = block.y;
-    params_.blockDimZ = block.z;
-    params_.sharedMemBytes = dynamic_shared_bytes;
+    set_shape(params_, grid, block, dynamic_shared_bytes);
   }
 
 private:

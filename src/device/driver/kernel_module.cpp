@@ -37,13 +37,7 @@ read_params(const DriverApi &api, CUfunction function, const std::string &name) 
 
 Status launch(StreamRef stream, const LaunchParams &params, std::string_view kernel_name) {
   CUlaunchConfig config{};
-  config.gridDimX = params.grid.x;
-  config.gridDimY = params.grid.y;
-  config.gridDimZ = params.grid.z;
-  config.blockDimX = params.block.x;
-  config.blockDimY = params.block.y;
-  config.blockDimZ = params.block.z;
-  config.sharedMemBytes = params.dynamic_shared_bytes;
+  set_shape(config, params.grid, params.block, params.dynamic_shared_bytes);
   config.hStream = stream.get();
   config.attrs = const_cast<CUlaunchAttribute *>(params.attributes.data());
   config.numAttrs = static_cast<unsigned>(params.attributes.size());

@@ -16,6 +16,18 @@ struct Dim3 {
   friend bool operator==(const Dim3 &, const Dim3 &) = default;
 };
 
+/// Into any of the driver's structs of launches.
+template <class Params>
+void set_shape(Params &params, Dim3 grid, Dim3 block, uint32_t dynamic_shared_bytes) {
+  params.gridDimX = grid.x;
+  params.gridDimY = grid.y;
+  params.gridDimZ = grid.z;
+  params.blockDimX = block.x;
+  params.blockDimY = block.y;
+  params.blockDimZ = block.z;
+  params.sharedMemBytes = dynamic_shared_bytes;
+}
+
 /// One launch, as a kernel node or on a stream. `arguments[i]` points to the value of parameter i;
 /// both are read during the call only. `attributes`: cluster, cooperative, priority and the like.
 struct LaunchParams {

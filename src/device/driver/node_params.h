@@ -14,13 +14,7 @@ template <class Params> Params kernel_params(const LaunchParams &launch) {
   } else {
     params.func = launch.function;
   }
-  params.gridDimX = launch.grid.x;
-  params.gridDimY = launch.grid.y;
-  params.gridDimZ = launch.grid.z;
-  params.blockDimX = launch.block.x;
-  params.blockDimY = launch.block.y;
-  params.blockDimZ = launch.block.z;
-  params.sharedMemBytes = launch.dynamic_shared_bytes;
+  set_shape(params, launch.grid, launch.block, launch.dynamic_shared_bytes);
   params.kernelParams = launch.arguments;
   return params;
 }

@@ -1,7 +1,6 @@
 // Launching of regions; see graph_cache.h.
 #include "device/graph/graph_cache.h"
 
-#include "base/check.h"
 #include "device/code/loaded_code.h"
 
 #include <algorithm>

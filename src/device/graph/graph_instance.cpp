@@ -3,7 +3,6 @@
 #include "device/graph/graph_instance.h"
 
 #include "device/code/loaded_code.h"
-#include "device/driver/driver_error.h"
 #include "device/program/symbol_binding.h"
 
 #include <bit>

@@ -18,9 +18,7 @@
 // the opposite condition follows the first. What comes after waits for the last.
 //
 //   ──▸ control_set ──▸ IF { then } ──▸ IF { else } ──▸
-#include "base/check.h"
 #include "device/code/loaded_code.h"
-#include "device/driver/driver_error.h"
 #include "device/graph/graph_instance.h"
 
 #include <map>

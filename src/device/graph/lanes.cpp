@@ -3,8 +3,6 @@
 // begins a lane.
 #include "device/graph/lanes.h"
 
-#include <algorithm>
-
 namespace cugrt::runtime {
 
 namespace {

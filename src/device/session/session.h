@@ -137,6 +137,7 @@ private:
   Result<bool> has_ended();
   /// For this thread; a group that has the session for a moment is waited for.
   bool taken(InUse &use) { return use.taken() || (group_ && group_->take_use(use)); }
+  Status take(InUse &use) { return taken(use) ? Status() : InUse::refusal(); }
   void bind_to_arenas();
   /// Where memory is that other sessions of the group have, too, and may have for longer.
   const Device &memory_device() const { return group_ ? group_->device() : code_->device(); }

@@ -2,7 +2,6 @@
 //
 // By what differs from the binding that was checked last (last_binding.h): nothing (no work),
 // addresses only (which it takes over), anything else (bind(), which makes every check).
-#include "base/check.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"

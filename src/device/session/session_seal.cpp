@@ -1,5 +1,4 @@
 // Sessions that make nothing any more, how long their runs take, and how they are waited for.
-#include "base/type/state_scope.h"
 #include "device/session/function_state.h"
 #include "device/session/session.h"
 #include "plan/symbols/bucket_boxes.h"
@@ -12,8 +11,7 @@ namespace cugrt::runtime {
 
 Status Session::seal() {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   if (cache_.sealed())
     return {};
@@ -68,8 +66,7 @@ Status Session::refuse_sealed(const FunctionState &state, const std::string &wha
 
 Status Session::add_latency(DurationHistogram &host, DurationHistogram &device) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   if (!times_)
     return Status::error(Code::invalid_argument,
                          "the session keeps no times of runs: open it with measure_latency");
@@ -82,8 +79,7 @@ Status Session::add_latency(DurationHistogram &host, DurationHistogram &device) 
 
 Status Session::add_deadline(DurationHistogram &whole, uint64_t &missed) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   const DeadlineWatch *deadline = times_ ? times_->deadline() : nullptr;
   if (!deadline)
     return Status::error(Code::invalid_argument,

@@ -39,8 +39,7 @@ Status Session::take_flag() {
 
 Result<bool> Session::is_idle() {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   return has_ended();
 }
@@ -61,8 +60,7 @@ Result<bool> Session::has_ended() {
 
 Status Session::synchronize() {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   CUGRT_TRY(finish_work());
   return check_symbols();
@@ -70,8 +68,7 @@ Status Session::synchronize() {
 
 Status Session::update_weights(const WeightSet &set) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   auto loaded = load_weights(set);
   // Where a budget does not hold both, the old ones leave first; the next run has them again if the
@@ -95,8 +92,7 @@ Status Session::update_weights(const WeightSet &set) {
 
 Status Session::update_weights_in_place(const WeightSet &set) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_TRY(code_->device().check());
   CUGRT_TRY(finish_work());
   std::shared_ptr<LoadedWeights> computed; // beside, until they are copied
@@ -128,8 +124,7 @@ Status Session::finish_work() {
 
 Result<Session::Totals> Session::totals() {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   cache_.adopt_prepared();
   const Word::Hold hold(word_.get()); // others of the word may enlarge arenas
   Totals totals;
@@ -149,8 +144,7 @@ Result<Session::Totals> Session::totals() {
 Status
 Session::visit_instances(const std::function<void(const std::vector<GraphCache::View> &)> &visit) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   cache_.adopt_prepared();
   visit(cache_.instances());
   return {};
@@ -158,8 +152,7 @@ Session::visit_instances(const std::function<void(const std::vector<GraphCache::
 
 Result<size_t> Session::read_launches(std::span<LaunchRecord> records) {
   InUse use(in_use_);
-  if (!taken(use))
-    return InUse::refusal();
+  CUGRT_TRY(take(use));
   CUGRT_ASSIGN(driver::ContextGuard guard, code_->device().context().enter());
   return log_.read(records);
 }

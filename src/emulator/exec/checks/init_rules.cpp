@@ -1,7 +1,6 @@
 // How undefined bits go through the registers: a rule for each form of operation; see init_check.h.
 //
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
-#include "emulator/exec/block.h"
 #include "emulator/exec/checks/init_check.h"
 #include "emulator/exec/opcodes/operand_roles.h"
 #include "emulator/exec/units/matrix.h"

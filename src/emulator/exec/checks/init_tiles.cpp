@@ -1,7 +1,6 @@
 // Undefined bytes in the fragments of wmma; see init_check.h.
 #include "emulator/exec/checks/init_check.h"
 
-#include "emulator/exec/block.h"
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/units/wmma.h"

@@ -2,7 +2,6 @@
 #include "emulator/exec/units/cluster.h"
 
 #include "emulator/exec/common.h"
-#include "emulator/exec/warps/control.h"
 
 #include <algorithm>
 
