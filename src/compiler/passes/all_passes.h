@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/passes/pass.h"
+#include "ops/emit/kernel_table.h"
 
 #include <optional>
 
@@ -24,8 +25,7 @@ Result<ir::Module> eliminate_dead_functions(const ir::Module &module, const Pass
 Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &context);
 Result<ir::Module> rewrite_cuda_graph(const ir::Module &module, const PassContext &context);
 
-// --- Steps that passes take first; the heads of their source files show what they change
-// -----------
+// --- Steps that passes take first; the heads of their source files show what they change -------
 
 /// The module with a slice a section in the place of each split of whole bytes and known shape.
 Result<ir::Module> slice_splits(const ir::Module &module);
@@ -38,5 +38,12 @@ Result<std::optional<ir::Module>> slice_sums(const ir::Module &module);
 Result<ir::Module> narrow_reductions(const ir::Module &module);
 /// The module with weights in the layouts that kernels read best.
 Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &context);
+
+// --- What options say about the choice among kernels -------------------------------------------
+
+/// For a pass that makes launches of what `module` holds. Error invalid_argument, at the first
+/// product, when codegen.matmul names a variant that no product of the module takes; one that is a
+/// launch already counts.
+Result<codegen::KernelChoice> kernel_choice(const ir::Module &module, const PassContext &context);
 
 } // namespace cugrt::passes

@@ -13,7 +13,6 @@
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/fused_group.h"
-#include "compiler/passes/kernel_choice.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
 

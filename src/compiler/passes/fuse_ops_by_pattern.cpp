@@ -11,7 +11,6 @@
 #include "compiler/fused/persistent.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/kernel_choice.h"
 #include "compiler/passes/persistent_match.h"
 #include "ir/module/function_cloner.h"
 

@@ -1,5 +1,5 @@
-// Options of the choice among kernels; see kernel_choice.h.
-#include "compiler/passes/kernel_choice.h"
+// Options of the choice among kernels; see all_passes.h.
+#include "compiler/passes/all_passes.h"
 
 #include "ir/module/located.h"
 #include "ops/emit/op_emitter.h"

@@ -14,7 +14,6 @@
 // that as its result.
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/row_views.h"
-#include "compiler/passes/kernel_choice.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/located.h"
 #include "ops/emit/op_emitter.h"

@@ -1,6 +1,4 @@
-// Frames in the place of an image; see frames.h. kernels/sampling/frames.cu does the work.
-#include "fronts/onnx/frames.h"
-
+// Frames in the place of an image; see import.h. kernels/sampling/frames.cu does the work.
 #include "fronts/onnx/importer.h"
 
 #include <algorithm>

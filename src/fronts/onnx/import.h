@@ -6,9 +6,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "fronts/onnx/frames.h"
 #include "ir/module/module.h"
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +30,21 @@ struct HostTensor {
   std::shared_ptr<const std::string> owned{}; // what `bytes` views, where it is no file's
   Narrow narrow = Narrow::none;               // what the file says, where that is no `dtype`
 };
+
+/// Frames of a camera in the place of an input that is an image, as --preprocess says: bytes,
+/// resized linearly to what the model takes, where that is a number; then (scale value - mean) /
+/// deviation, with one number or one a channel of the model's.
+struct Frames {
+  bool nv12 = false; // [n, 3 rows / 2, columns]; else [n, rows, columns, channels]
+  bool swap = false; // red and blue are the other way round in the model
+  std::optional<int64_t> rows, columns; // of a frame; none: what runs are given
+  double scale = 1.0 / 255;
+  std::vector<double> mean{0}, deviation{1};
+};
+
+/// "hwc" or "nv12", and with commas: "swap", "size=ROWSxCOLUMNS", "scale=A", "mean=A:B:C",
+/// "std=A:B:C". Errors name what is wrong in the text.
+Result<Frames> parse_frames(const std::string &text);
 
 struct Options {
   std::map<std::string, std::string> dims; // a dimension's name in the file: a symbol, or a number

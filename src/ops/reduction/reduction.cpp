@@ -288,8 +288,7 @@ static Status emit_along_axis(OpEmitter &op, const std::string &name,
   return {};
 }
 
-// --- A long row over many blocks
-// ------------------------------------------------------------------
+// --- A long row over many blocks ---------------------------------------------------------------
 
 // A chunk is a block's 256 threads times what leaves at most kMaxSplits chunks to join. Rows are
 // cut where they may be as long as kLongRow, and too few to fill the device with a warp each.

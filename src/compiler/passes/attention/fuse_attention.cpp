@@ -14,7 +14,6 @@
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/attention_patterns.h"
-#include "compiler/passes/kernel_choice.h"
 #include "compiler/passes/mixed_precision.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "compiler/planner/lower/conditionals.h"
-#include "compiler/planner/lower/launch.h"
 #include "compiler/planner/lower/regions.h"
 #include "ir/module/module.h"
 #include "ir/text/text.h"

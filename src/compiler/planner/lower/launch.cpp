@@ -1,7 +1,7 @@
 // Launch steps. A kernel's rules are written over the kernel's symbols; here each symbol is
 // replaced by the expression that the launch passes for it, so that the plan's rules are over the
 // function's.
-#include "compiler/planner/lower/launch.h"
+#include "compiler/planner/lower/regions.h"
 
 #include "base/type/element.h"
 #include "compiler/ir_names.h"

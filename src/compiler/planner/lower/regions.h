@@ -1,4 +1,5 @@
-// Static regions: the rules of each policy, and what follows from a region's steps.
+// Static regions: the rules of each policy, what follows from a region's steps, and how a launch
+// becomes a step.
 #pragma once
 
 #include "compiler/planner/analysis/region_rules.h"
@@ -19,5 +20,14 @@ std::unique_ptr<RegionRules> make_region_rules(Policy policy, const ModuleContex
 /// put between the others; then all that names a step is renumbered, and the result gives the new
 /// numbers, one more than there were steps. Otherwise it is empty.
 std::vector<uint32_t> finish_regions(ModuleContext &context, uint32_t function, Function &out);
+
+// --- Steps of launches and copies --------------------------------------------------------------
+
+/// Appends the step of a launch binding at `time` to the function; gives its number.
+Result<uint32_t> add_kernel_step(ModuleContext &context, uint32_t function, ValueTable &values,
+                                 Function &out, const ir::Binding &binding, uint32_t time);
+
+/// Appends a copy of buffer `from` to buffer `to`, which have the same size.
+uint32_t add_copy_step(Function &out, uint32_t to, uint32_t from, SourceLocation location);
 
 } // namespace cugrt::plan

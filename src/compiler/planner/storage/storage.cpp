@@ -1,12 +1,11 @@
 // Storage layout, in three passes over the functions, callees first: what lies where, one packing
-// per function and scope, then shares (compiler/planner/storage/storage_shares.h).
+// per function and scope, then shares (storage_shares.cpp).
 #include "compiler/planner/storage/storage.h"
 
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/analysis/in_place.h"
-#include "compiler/planner/storage/storage_shares.h"
 #include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/located.h"

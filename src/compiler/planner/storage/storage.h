@@ -94,4 +94,15 @@ std::optional<int64_t> max_workspace_bytes(const ir::Module &module, const ir::F
                                            const ir::Binding &launch,
                                            const ir::SymbolDomain &domain);
 
+// --- Shares: a function's classes packed scope by scope, and where in the arenas they begin ----
+
+/// Gives the classes offsets from 0 on, and the shares their peaks. Lives are widened to fronts as
+/// far as `reuse` lets storage grow.
+Status fill_shares(const ir::Module &module, const ir::Function &function, const Liveness &live,
+                   Reuse reuse, FunctionStorage &storage);
+
+/// Gives the shares of all functions, which are packed, their lower bounds and bases, and makes the
+/// arenas.
+Status lay_out_shares(const ir::Module &module, ModuleStorage &storage);
+
 } // namespace cugrt::plan

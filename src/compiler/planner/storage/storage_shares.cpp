@@ -1,6 +1,6 @@
 // Widening and packing of a function's classes; then bounds, callees first, and bases, callers
-// first.
-#include "compiler/planner/storage/storage_shares.h"
+// first: a callee starts above the bytes that are live at its call sites.
+#include "compiler/planner/storage/storage.h"
 
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"

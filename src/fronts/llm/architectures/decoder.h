@@ -115,8 +115,7 @@ Result<Decoder> read_qwen2(const gguf::File &file);
 Result<Decoder> read_qwen3(const gguf::File &file);
 Result<Decoder> read_gemma3(const gguf::File &file);
 
-// --- How positions turn the heads of queries and keys: the angles of each pair, as tables
-// ----------
+// --- How positions turn the heads of queries and keys: the angles of each pair, as tables ------
 
 /// Cosines and sines of each position's angles, [context, turned / 2]: computed in double, when
 /// their bytes are asked for.

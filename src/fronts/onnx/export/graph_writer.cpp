@@ -121,8 +121,7 @@ std::string GraphWriter::integers(const std::vector<int64_t> &values) {
   return tensor(ir::DType::i64, {static_cast<int64_t>(values.size())}, bytes, "c");
 }
 
-// --- Symbols
-// --------------------------------------------------------------------------------------
+// --- Symbols -----------------------------------------------------------------------------------
 
 void GraphWriter::define_symbols(ir::ValueId value) {
   const ir::Type &type = this->type(value);
