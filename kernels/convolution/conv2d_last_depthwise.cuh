@@ -1,15 +1,16 @@
 // Depthwise convolution with channels last, a channel of x and one of y a group: part of
-// conv2d_last.cu. A thread computes RUN channels of kHigh pixels below one another, so that x is
+// conv2d_last.cu. A thread computes RUN channels of HIGH pixels below one another, so that x is
 // read in runs of them, and a row's run once for all windows that meet it. Its taps are w's run of
 // RUN x KERNEL_H x KERNEL_W elements, read once. Taps are added in the order of w.
 //
 // Where x, w or y begins at no multiple of a run's bytes, or of 16, a thread takes its elements one
 // by one. Options: RUN, of which channels are a multiple: as many as leave the taps in registers;
-// KERNEL_H, KERNEL_W, STRIDE_H and DILATION_H, the parameters of these names.
+// HIGH, 4, or 1 where threads would be too few to hide what loads take; KERNEL_H, KERNEL_W,
+// STRIDE_H and DILATION_H, the parameters of these names.
 #pragma once
 
 __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
-  constexpr int kRun = RUN, kHigh = 4, kTaps = KERNEL_H * KERNEL_W;
+  constexpr int kRun = RUN, kHigh = HIGH, kTaps = KERNEL_H * KERNEL_W;
   constexpr int kRows = (kHigh - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1;
   const Index strips = (Index(out_height) + kHigh - 1) / kHigh, runs = Index(channels) / kRun;
   const Index count = Index(batch) * strips * Index(out_width) * runs;
@@ -22,6 +23,9 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
     const Index image = i / runs / Index(out_width) / strips;
     const int top = int(above) * int(stride_h) - int(pad_h);
     const int left = int(column) * int(stride_w) - int(pad_w);
+    const auto is_inside = [&](int row, int at) {
+      return row >= 0 && row < int(height) && at >= 0 && at < int(width);
+    };
     const T *in =
         x + image * (Index(height) * Index(width) * Index(PITCH)) + FIRST_CHANNEL + channel;
 
@@ -38,7 +42,7 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
         for (int t = 0; t < kTaps; ++t) {
           const int row = window + t / KERNEL_W * DILATION_H;
           const int at = left + t % KERNEL_W * int(dilation_w);
-          if (row >= 0 && row < int(height) && at >= 0 && at < int(width))
+          if (is_inside(row, at))
             sum = fma(Acc(in[((long long)(row)*width + at) * PITCH + e]),
                       Acc(w[(channel + e) * kTaps + t]), sum);
         }
@@ -62,13 +66,16 @@ __device__ __forceinline__ void convolve_depthwise(PARAMETERS) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = top + r;
+      Run<kRun, T> loaded[KERNEL_W]; // all of a row are on their way before one is used
+#pragma unroll
+      for (int q = 0; q < KERNEL_W; ++q)
+        if (is_inside(row, left + q * int(dilation_w)))
+          loaded[q].load(in + ((long long)(row)*width + left + q * int(dilation_w)) * PITCH);
 #pragma unroll
       for (int q = 0; q < KERNEL_W; ++q) {
-        const int at = left + q * int(dilation_w);
-        if (row < 0 || row >= int(height) || at < 0 || at >= int(width))
+        if (!is_inside(row, left + q * int(dilation_w)))
           continue;
-        Run<kRun, T> run;
-        run.load(in + ((long long)(row)*width + at) * PITCH);
+        const Run<kRun, T> &run = loaded[q];
 #pragma unroll
         for (int o = 0; o < kHigh; ++o) {
           const int behind = r - o * STRIDE_H; // the first row of o's window

@@ -388,8 +388,12 @@ TEST_CASE("depthwise convolutions with channels last agree with their definition
   const char *entry = "conv2d_last_depthwise";
   InTurn in_turn;
   for (bool half : {true, false}) {
+    // A pixel a thread, as four would give one multiprocessor no block; and four, of more images.
     const auto conv = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *of) {
-      convolution(half ? in_turn.next() : DType::f32, x, w, attributes, of);
+      const DType dtype = half ? in_turn.next() : DType::f32;
+      convolution(dtype, x, w, attributes, of);
+      x[0] += 8;
+      convolution(dtype, x, w, attributes, of);
     };
     conv({2, 9, 7, 16}, {16, 3, 3, 1}, {last, integer("groups", 16), ints("padding", {1, 1})},
          entry);

@@ -18,8 +18,9 @@ constexpr int64_t kHalfRun = 4;
 // an image of few channels, such as a network's own, that is no pixel.
 constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 
-// kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, what its loops are
-// unrolled by, and the bytes of taps that registers hold.
+// kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, or one where kHigh would
+// leave multiprocessors without a block: time is then what one thread takes. Then what its loops
+// are unrolled by, and the bytes of taps that registers hold.
 constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 16, kMostTapBytes = 400,
                   kDepthwiseThreads = 128;
 
@@ -165,9 +166,15 @@ Status emit_convolution_last(OpEmitter &op) {
                                                     kernel_w, stride_h, dilation_h)
                                     : 0;
   const bool depthwise = channels_each != 0;
+  int64_t high = kHigh;
   if (depthwise) {
+    const std::optional<int64_t> all = exprs.as_constant(op.count(y));
+    const int64_t each = kHigh * channels_each * kDepthwiseThreads; // of a block
+    if (all && *all < each * op.table().choice().target.multiprocessors)
+      high = 1;
     launch.option("-DWITH_DEPTHWISE");
     launch.option("-DRUN=" + std::to_string(channels_each));
+    launch.option("-DHIGH=" + std::to_string(high));
     launch.option("-DKERNEL_H=" + std::to_string(kernel_h));
     launch.option("-DKERNEL_W=" + std::to_string(kernel_w));
     launch.option("-DSTRIDE_H=" + std::to_string(stride_h));
@@ -248,7 +255,7 @@ Status emit_convolution_last(OpEmitter &op) {
       exprs.mul(exprs.mul(batch, out_depth), exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);
   if (depthwise) {
-    const ir::ExprId strips = exprs.ceildiv(out_height, exprs.constant(kHigh));
+    const ir::ExprId strips = exprs.ceildiv(out_height, exprs.constant(high));
     const ir::ExprId runs = exprs.floordiv(outputs, exprs.constant(channels_each));
     launch.variant("conv2d_last_depthwise", {},
                    exprs.ceildiv(exprs.mul(exprs.mul(batch, strips), exprs.mul(out_width, runs)),
