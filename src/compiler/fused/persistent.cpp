@@ -229,9 +229,9 @@ private:
     options += defined(keys.dtype == ir::DType::q8_0, "CACHE_Q8_0") +
                defined(form->splits > 1, "SPLIT " + std::to_string(form->splits)) +
                defined(phase.causal, "CAUSAL") + defined(has_lengths, "HAS_LENGTHS") +
-               defined(has_lengths && is_wide(phase.lengths), "WIDE_LENGTHS 1") +
+               defined(has_lengths && is_wide(phase.lengths), "WIDE_LENGTHS") +
                defined(has_places, "HAS_PLACES") +
-               defined(has_places && is_wide(phase.places), "WIDE_PLACES 1") +
+               defined(has_places && is_wide(phase.places), "WIDE_PLACES") +
                defined(phase.window > 0, "WINDOW " + std::to_string(phase.window));
     if (!attention_options_.empty() && attention_options_ != options)
       return unsupported("attention is of one form in all phases");
