@@ -417,6 +417,16 @@ TEST_CASE("depthwise convolutions with channels last agree with their definition
   }
   convolution(DType::f16, {1, 8, 9, 8}, {8, 5, 5, 1},
               {last, integer("groups", 8), ints("padding", {2, 2})}, entry);
+  // Two channels a thread: the largest taps that registers hold, of rows in turn and every other.
+  for (int64_t images : {1, 5})
+    for (int64_t stride : {1, 2}) {
+      const std::vector<ir::Attribute> attributes = {
+          last, integer("groups", 6), ints("padding", {5, 5}), ints("strides", {stride, stride})};
+      convolution(in_turn.next(), {images, 13, 10, 6}, {6, 11, 11, 1}, attributes, entry);
+      convolution(in_turn.next(), {images, 9, 14, 6}, {6, 11, 9, 1}, attributes, entry);
+    }
+  convolution(DType::f16, {1, 13, 9, 8}, {8, 11, 12, 1},
+              {last, integer("groups", 8), ints("padding", {5, 6})}, "conv2d_last");
   check({.op = Op::conv2d,
          .dtype = DType::bf16,
          .operands = {{{3, 9, 7, 16}}, {{16, 3, 3, 1}}},

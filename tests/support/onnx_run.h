@@ -92,6 +92,7 @@ Ran<T> run_model(const std::string &nodes, const std::vector<Given> &given,
   Runtime &runtime = emulated_runtime();
   const Module module = Module::load(folder.path + "/m.onnx", options);
   INFO(module.print());
+  CHECK_NOTHROW(Module::parse(module.print())); // as text it is the same module
   Executable executable(runtime, module);
   Session session(executable, runtime, module.weights());
   std::vector<Buffer> buffers;

@@ -161,8 +161,15 @@ bool Parser::skip_constraints(Pending &f) {
     return false;
   f.constraints.push_back({lexer_.position(), token_});
   lexer_.report_errors(false);
-  while (!at_sign("]") && !at_sign("{") && !at_sign("}") && token_.kind != TokenKind::end)
+  bool begins = true;
+  while (!at_sign("]") && !at_sign("{") && !at_sign("}") && token_.kind != TokenKind::end) {
+    if (begins)
+      f.known.push_back({{lexer_.position(), token_}, {}, 0});
+    if (token_.kind == TokenKind::word)
+      f.known.back().words.push_back(token_.text);
+    begins = at_sign(",");
     advance();
+  }
   lexer_.report_errors(true);
   return expect_sign("]", "after constraints");
 }
@@ -258,12 +265,16 @@ void Parser::body(Pending &f) {
   current_ = &f;
   symbols_ = Symbols::body;
   nesting_ = 0;
+  apply_bounds(f, false);
+  apply_buckets(f, false);
+  wait_for_symbols(f);
   lexer_.reset(f.body);
   advance();
-  apply_bounds(f, false);
   block(BlockEnd::body, f.results, f.end_location);
+  f.bounds_of = {}, f.known_by = {};
   apply_bounds(f, true);
-  apply_buckets(f);
+  apply_buckets(f, true);
+  f.builder.function().constraints.clear();
   for (const Saved &saved : f.constraints) {
     lexer_.reset(saved.position);
     token_ = saved.token;
@@ -273,43 +284,91 @@ void Parser::body(Pending &f) {
   f.symbols = {};
 }
 
-/// Bounds name symbols, some of which only the body defines: those of parameters are known before
-/// it, for the rules of ops, and the rest, with all errors, after it.
+/// Bounds name symbols, some of which only the body defines. The rules of ops ask for them: those
+/// of parameters are known before the body, those of a match from there on, and all errors are told
+/// after it.
 void Parser::apply_bounds(Pending &f, bool all) {
   for (const Bound &b : f.bounds) {
-    auto it = f.symbols.find(b.symbol);
-    if (it == f.symbols.end() && !all)
-      continue;
-    if (it == f.symbols.end()) {
-      fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
-      continue;
-    }
-    Symbol &s = f.builder.function().symbols[it->second];
-    if (s.source == SymbolSource::device)
+    if (!f.symbols.count(b.symbol)) {
+      if (all)
+        fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
+    } else if (!apply_bound(f, b) && all) {
       fail(b.location,
-           "symbol '" + s.name + "' is read from the device; " +
+           "symbol '" + std::string(b.symbol) + "' is read from the device; " +
                (b.kind == Bound::Kind::capture ? "no key holds it" : "its bounds stand there"));
-    else if (b.kind == Bound::Kind::lower)
-      s.bounds.lower = b.value;
-    else if (b.kind == Bound::Kind::upper)
-      s.bounds.upper = b.value;
-    else
-      s.capturable = true;
+    }
   }
+}
+
+/// Of a symbol that is known. False where that has bounds of its own.
+bool Parser::apply_bound(Pending &f, const Bound &b) {
+  Symbol &s = f.builder.function().symbols[f.symbols.at(b.symbol)];
+  if (s.source == SymbolSource::device)
+    return false;
+  if (b.kind == Bound::Kind::lower)
+    s.bounds.lower = b.value;
+  else if (b.kind == Bound::Kind::upper)
+    s.bounds.upper = b.value;
+  else
+    s.capturable = true;
+  return true;
+}
+
+/// Constraints likewise: each is known from the definition of its last symbol on.
+void Parser::wait_for_symbols(Pending &f) {
+  for (size_t i = 0; i < f.bounds.size(); ++i)
+    if (!f.symbols.count(f.bounds[i].symbol))
+      f.bounds_of[f.bounds[i].symbol].push_back(i);
+  for (size_t i = 0; i < f.known.size(); ++i) {
+    for (std::string_view word : f.known[i].words)
+      if (!f.symbols.count(word)) {
+        f.known_by[word].push_back(i);
+        ++f.known[i].undefined;
+      }
+    if (f.known[i].undefined == 0)
+      learn(f.known[i].at);
+  }
+}
+
+void Parser::symbol_is_known(std::string_view name) {
+  if (const auto found = current_->bounds_of.find(name); found != current_->bounds_of.end())
+    for (size_t i : found->second)
+      apply_bound(*current_, current_->bounds[i]);
+  if (const auto found = current_->known_by.find(name); found != current_->known_by.end())
+    for (size_t i : found->second)
+      if (--current_->known[i].undefined == 0)
+        learn(current_->known[i].at);
+}
+
+/// What is wrong with it is told after the body.
+void Parser::learn(const Saved &at) {
+  const Saved here{lexer_.position(), token_};
+  const Symbols symbols = symbols_;
+  lexer_.report_errors(false);
+  reports_ = false;
+  lexer_.reset(at.position);
+  token_ = at.token;
+  symbols_ = Symbols::body;
+  constraint(*current_);
+  symbols_ = symbols;
+  token_ = here.token;
+  lexer_.reset(here.position);
+  reports_ = true;
+  lexer_.report_errors(true);
 }
 
 /// After the bounds. Without an upper bound the last bucket is it; a bucket's own bounds follow
 /// from those of its symbol.
-void Parser::apply_buckets(Pending &f) {
+void Parser::apply_buckets(Pending &f, bool all) {
   std::vector<Symbol> &symbols = f.builder.function().symbols;
-  for (BucketAttribute &b : f.buckets) {
+  for (const BucketAttribute &b : f.buckets) {
     for (std::string_view name : {b.symbol, b.of})
-      if (!name.empty() && !f.symbols.count(name))
+      if (all && !name.empty() && !f.symbols.count(name))
         fail(b.location, "unknown symbol '" + std::string(name) + "'");
     if (!f.symbols.count(b.symbol) || !b.of.empty())
       continue;
     Symbol &s = symbols[f.symbols.at(b.symbol)];
-    s.buckets = std::move(b.values);
+    s.buckets = b.values;
     if (!s.buckets.empty() && s.bounds.upper == INT64_MAX)
       s.bounds.upper = s.buckets.back();
   }

@@ -135,6 +135,7 @@ bool Parser::symbol(ExprId &out) {
     SymbolId id = current_->builder.symbol(std::move(s));
     current_->symbol_defined.push_back(false);
     it = names.emplace(name, id.index).first;
+    symbol_is_known(name);
   }
   out = module_.exprs.symbol({it->second});
   return true;

@@ -39,7 +39,8 @@ bool Parser::expect_word(std::string_view word, const char *where) {
 }
 
 bool Parser::fail(SourceLocation location, std::string message) {
-  diagnostics_.error(location, std::move(message));
+  if (reports_)
+    diagnostics_.error(location, std::move(message));
   return false;
 }
 

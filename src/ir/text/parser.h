@@ -125,6 +125,14 @@ private:
     std::vector<Bound> bounds;
     std::vector<BucketAttribute> buckets;
     std::vector<Saved> constraints; // behind "[": they are read after the body
+    /// One of them, for the rules of ops in the body: known from where all its symbols are.
+    struct Known {
+      Saved at;
+      std::vector<std::string_view> words;
+      size_t undefined = 0; // words that are no symbols yet
+    };
+    std::vector<Known> known;
+    std::unordered_map<std::string_view, std::vector<size_t>> bounds_of, known_by; // by symbol
     std::vector<Operand> results;
     SourceLocation end_location;
     bool failed = false; // the signature is broken: the body is not read
@@ -139,12 +147,16 @@ private:
   bool skip_body();
   void body(Pending &f);
   void apply_bounds(Pending &f, bool all);
+  bool apply_bound(Pending &f, const Bound &b);
+  void wait_for_symbols(Pending &f);
+  void symbol_is_known(std::string_view name);
+  void learn(const Saved &constraint);
   bool skip_constraints(Pending &f);
   bool constraint(Pending &f);
   bool counted_dim(Pending &f);
   bool buckets(Pending &f);
   bool bucket_symbols(Pending &f);
-  void apply_buckets(Pending &f);
+  void apply_buckets(Pending &f, bool all);
   enum class BlockEnd { body, nested };
   void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);
   void skip_statement(size_t start);
@@ -214,6 +226,7 @@ private:
   Token token_;
   uint32_t nesting_ = 0;
   Symbols symbols_ = Symbols::kernel;
+  bool reports_ = true; // off: what fails is read again
   std::unordered_map<std::string_view, uint32_t> kernel_names_, constant_names_, function_names_,
       callee_names_, kernel_symbols_;
   std::deque<Pending> pending_;

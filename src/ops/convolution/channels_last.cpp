@@ -21,7 +21,7 @@ constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 // kernels/convolution/conv2d_last_depthwise.cuh: a thread's kHigh pixels, or one where kHigh would
 // leave multiprocessors without a block: time is then what one thread takes. Then what its loops
 // are unrolled by, and the bytes of taps that registers hold.
-constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 16, kMostTapBytes = 400,
+constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 17, kMostTapBytes = 484,
                   kDepthwiseThreads = 128;
 
 int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }

@@ -51,7 +51,11 @@ std::string text_of(const std::string &file, const onnx::Options &options = {}) 
   auto imported = onnx::import_bytes(file, "", options);
   INFO(message_of(imported));
   REQUIRE(imported.ok());
-  return ir::print(imported->module);
+  const std::string text = ir::print(imported->module);
+  Diagnostics diagnostics;
+  ir::verify(ir::parse(text, diagnostics), diagnostics);
+  CHECK(diagnostics.render("imported", text).empty());
+  return text;
 }
 
 const std::string kRelu =
@@ -652,6 +656,16 @@ TEST_CASE("of two sizes that the data decides each is where its own readers want
   check_holds(text, Holds("host \"cugrt.count\"") && Holds("counted = 4") &&
                         Holds("-> (tensor<?, i64>, tensor<[1, 8], i64>, tensor<[1], i64>)") &&
                         Holds("counted_dims = [1[1] = 2]"));
+}
+
+TEST_CASE("the k largest of a count, k being at most a number above all that there may be") {
+  const std::string text =
+      text_of(model(node("Cast", {"x"}, {"mask"}, integer_attribute("to", 9)) +
+                    node("Compress", {"x", "mask"}, {"kept"}, integer_attribute("axis", 0)) +
+                    node("Shape", {"kept"}, {"count"}) + node("Min", {"count", "most"}, {"k"}) +
+                    node("TopK", {"kept", "k"}, {"y", "at"}) + integers("most", {50}) +
+                    input("x", kF32, {"45"}) + output("y", kF32, {}) + output("at", kI64, {})));
+  check_holds(text, Holds("shape [min(counted, 50)]") && Holds("upper_bounds = {counted = 45}"));
 }
 
 TEST_CASE("options that name what the model has not are refused, and told what it has") {
