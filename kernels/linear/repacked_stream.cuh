@@ -191,14 +191,14 @@ template <int kFormat, int kRows> struct RepackedRest {
     if constexpr (Layout::kIsLarge || Layout::kHigh > 0)
       return;
     const int blocks = int(unsigned(k) / kBlock), whole = blocks / Layout::kUnit;
-    const int i = int(threadIdx.y) + own * kStreamWarps - whole;
+    // Read anew: else what follows from them is kept through all groups.
+    const int thread = thread_anew(), i = warp_anew() + own * kStreamWarps - whole;
     if (blocks % Layout::kUnit == 0 || i >= blocks % Layout::kUnit)
       return;
-    const int g = threadIdx.x / 4;
+    const int g = thread / 4;
     const RowsOfGroup rows = groups.rows(group);
-    const Places<kSummed<kRows>> at = {of_x,   {rows.first + g, rows.first + rows.apart + g},
-                                       rows.w, n,
-                                       blocks, int(threadIdx.x % 4)};
+    const Places<kSummed<kRows>> at = {
+        of_x, {rows.first + g, rows.first + rows.apart + g}, rows.w, n, blocks, thread % 4};
     lone.read(at, whole, i);
     is_here = true;
   }
