@@ -8,20 +8,36 @@
 // difference of two sums would cancel.
 //
 // Options: those of floating.cuh, fusion.cuh, assume.cuh and vectors.cuh; CHANNELS, a multiple of
-// GROUP and VECTOR, as are the channels; LANES, a power of two; WARPS.
+// GROUP and VECTOR, as are the channels; LANES, a power of two; WARPS; WIDE: results are Acc;
+// CHANNEL_RANGE: pixels of x have `pitch` channels, of which these are from `first_channel` on,
+// both multiples of VECTOR.
 
 #include "shared/floating.cuh"
+#if defined(WIDE) && !defined(RESULT)
+#define RESULT(i, value) Acc(value)
+#define OUT Acc
+#endif
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 #include "shared/vectors.cuh"
 
+#ifdef CHANNEL_RANGE
+#define RANGE_PARAMETERS , long long pitch, long long first_channel
+#define PITCH pitch
+#define FIRST_CHANNEL first_channel
+#else
+#define RANGE_PARAMETERS
+#define PITCH channels
+#define FIRST_CHANNEL 0
+#endif
+
 constexpr int kAcross = CHANNELS / VECTOR, kGroups = CHANNELS / GROUP;
 constexpr int kHigh = WARPS * (32 / LANES); // pixels at once
 
-// Where a thread of a block reads: f(element, channel of the block) of the pixels from `first` on.
+// Where a thread of a block reads: f(element of x, pixel) of the image's pixels.
 struct Part {
-  long long first; // element of the block's first channel, of the image's first pixel
-  Index pixels, channels;
+  long long first; // element of x: the block's first channel, of the image's first pixel
+  Index pixels, pitch;
   int own; // of the block's channels that there are
   int lane, warp;
 
@@ -29,7 +45,7 @@ struct Part {
     if (vector * VECTOR < own)
 #pragma unroll 4
       for (Index pixel = warp * (32 / LANES) + lane / LANES; pixel < pixels; pixel += kHigh)
-        f(first + (long long)(pixel)*channels + vector * VECTOR);
+        f(first + (long long)(pixel)*pitch + vector * VECTOR, pixel);
   }
 
   // The mean over each group of what f gives, for an element and its place in the vector `at`.
@@ -41,7 +57,7 @@ struct Part {
     for (int begin = 0; begin < kAcross; begin += LANES) {
       const int vector = begin + lane % LANES;
       Acc sum[VECTOR] = {};
-      each_vector(vector, [&](long long at) {
+      each_vector(vector, [&](long long at, Index) {
         Vector<T> values;
         load(values, x + at, aligned);
 #pragma unroll
@@ -83,16 +99,16 @@ struct Part {
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
     group_norm(const T *__restrict__ x, OUT *__restrict__ y, long long images, long long pixels,
-               long long channels, Acc epsilon FUSED_PARAMETERS) {
+               long long channels RANGE_PARAMETERS, Acc epsilon FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   __shared__ Acc parts[WARPS][CHANNELS], mean[kGroups], factor[kGroups];
   const unsigned across = unsigned((channels + CHANNELS - 1) / CHANNELS);
   const int begin = int(blockIdx.x % across) * CHANNELS;
   const long long image = blockIdx.x / across;
-  const Part part{image * pixels * channels + begin,
+  const Part part{image * pixels * PITCH + FIRST_CHANNEL + begin,
                   Index(pixels),
-                  Index(channels),
+                  Index(PITCH),
                   int(channels) - begin < CHANNELS ? int(channels) - begin : CHANNELS,
                   int(threadIdx.x % 32),
                   int(threadIdx.x / 32)};
@@ -111,12 +127,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 2)
       const int group = (vector * VECTOR + e) / GROUP;
       shift[e] = mean[group], scale[e] = 1 / sqrt(factor[group] + epsilon);
     }
-    part.each_vector(vector, [&](long long at) {
+    part.each_vector(vector, [&](long long at, Index pixel) {
       Vector<T> values;
       Part::load(values, x + at, aligned);
+      const long long to = (image * pixels + pixel) * channels + begin + vector * VECTOR;
       Run<VECTOR, OUT> run;
-      RESULTS(VECTOR, run, at, (Acc(values.element[e]) - shift[e]) * scale[e], whole, VECTOR);
-      run.store(y + at, whole);
+      RESULTS(VECTOR, run, to, (Acc(values.element[e]) - shift[e]) * scale[e], whole, VECTOR);
+      run.store(y + to, whole);
     });
   }
 }

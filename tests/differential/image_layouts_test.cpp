@@ -49,6 +49,11 @@ constexpr Case kCases[] = {
      "%a = reshape(%i) {shape = [2, 4, 288]}\n  %t = cast(%a) {dtype = f32}\n"
      "  %b = layer_norm(%t)\n  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %y = sign(%c)",
      "sign, for the function's result"},
+    {"groups of some channels normed", "", "tensor<[2, 9, 8, 9], f32>",
+     "%few = slice(%i) {starts = [4], ends = [13], axes = [1]}\n"
+     "  %a = reshape(%few) {shape = [2, 3, 216]}\n  %t = cast(%a) {dtype = f32}\n"
+     "  %b = layer_norm(%t)\n  %c = reshape(%b) {shape = [2, 9, 8, 9]}\n  %y = sign(%c)",
+     "sign, for the function's result"},
     {"rows of pixels normed", "", "tensor<[2, 16, 8, 9], f16>",
      "%b = layer_norm(%i)\n  %y = sign(%b)", "conv2d, for layer_norm"},
     {"signals normed", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 36], f16>",

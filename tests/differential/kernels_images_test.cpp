@@ -187,6 +187,28 @@ TEST_CASE("norms of groups of channels agree with their definition") {
              .operands = {{dims}},
              .attributes = {integer("groups", groups)},
              .multiprocessors = turn++ % 2 ? 1 : 132});
+    // Of some of the channels, in vectors and not, and stored as f32.
+    for (const auto &[dims, first, channels, groups] :
+         std::initializer_list<std::tuple<Dims, int64_t, int64_t, int64_t>>{
+             {{2, 5, 6, 64}, 16, 32, 4},
+             {{2, 7, 45}, 3, 33, 11},
+             {{1, 3, 5, 300}, 0, 75, 1},
+             {{1, 4, 4, 24}, 8, 0, 2},
+             {{2, 3, 4, 16}, 0, 0, 1}})
+      for (bool wide : {false, true}) {
+        std::vector<ir::Attribute> attributes = {integer("groups", groups),
+                                                 integer("first_channel", first),
+                                                 integer("channels", channels)};
+        if (wide && dtype != DType::f16 && dtype != DType::bf16)
+          continue;
+        if (wide)
+          attributes.push_back(flag("wide", true));
+        check({.op = Op::group_norm,
+               .dtype = dtype,
+               .operands = {{dims}},
+               .attributes = attributes,
+               .multiprocessors = turn++ % 2 ? 1 : 132});
+      }
   }
 }
 

@@ -457,7 +457,14 @@ std::vector<Array> reference_norm(const Call &call) {
 }
 
 std::vector<Array> reference_group_norm(const Call &call) {
-  Array y = call.operand(0);
+  const Array &x = call.operand(0);
+  const int64_t all = x.dims.back(), from = call.integer("first_channel"),
+                given = call.integer("channels");
+  Array y{x.dims, {}};
+  y.dims.back() = given == 0 ? all - from : given;
+  for (size_t i = 0; i < x.values.size(); ++i)
+    if (const int64_t channel = int64_t(i) % all - from; channel >= 0 && channel < y.dims.back())
+      y.values.push_back(x.values[i]);
   const int64_t channels = y.dims.back(), group = channels / call.integer("groups");
   const int64_t pixels = product(y.dims, 1, y.dims.size() - 1);
   for (int64_t n = 0; n < y.dims[0]; ++n)

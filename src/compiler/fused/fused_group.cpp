@@ -217,7 +217,11 @@ private:
       ElementCode code(module_, group_, places_.after,
                        {"j", "x", {{anchor.result, name}}, false, true, has_columns(anchor)});
       CUGRT_ASSIGN(const std::string lines, code.lines(output(), "  ", "return "));
-      const std::string value = is_search(anchor.op) ? "value" : "T(value)";
+      const bool is_wide =
+          anchor.op == ir::Op::group_norm && ir::op_bool(anchor.op, anchor.attributes, "wide");
+      const std::string value = is_search(anchor.op) ? "value"
+                                : is_wide            ? "Acc(value)"
+                                                     : "T(value)";
       macros += "#define OUT " + element(output()) + "\n#define RESULT(j, value) stored(j, " +
                 value + arguments(code, "j") + ")\n" + results_macros(code, value);
       functions += place_functions(code, "j");

@@ -53,12 +53,25 @@ Types Inference::group_norm() const {
     return wrong("an image has at least rank 3");
   CUGRT_TRY(check_epsilon(*this));
   const int64_t groups = op_integer(op, attributes, "groups"),
-                channels = known(dims(0).back()).value_or(0);
+                first = op_integer(op, attributes, "first_channel"),
+                given = op_integer(op, attributes, "channels"),
+                all = known(dims(0).back()).value_or(0),
+                channels = given == 0 ? all - first : given;
+  if (first < 0 || first >= std::max<int64_t>(all, 1) || given < 0 || given > all - first)
+    return wrong("attributes 'first_channel' and 'channels' are a range of the channels");
   if (channels < 1 || groups < 1 || channels % groups != 0 ||
       channels / groups > codegen::kMostGroupChannels)
     return wrong("channels are known, and divide into 'groups' of at most " +
                  std::to_string(codegen::kMostGroupChannels));
-  return one(type(0).dtype, dims(0));
+  DType dtype = type(0).dtype;
+  if (op_bool(op, attributes, "wide")) {
+    if (dtype != DType::f16 && dtype != DType::bf16)
+      return wrong("attribute 'wide' is of images of f16 or bf16");
+    dtype = DType::f32;
+  }
+  Dims result = dims(0);
+  result.back() = constant(channels);
+  return one(dtype, std::move(result));
 }
 
 } // namespace cugrt::ir
@@ -163,17 +176,21 @@ Status emit_norm(OpEmitter &op) {
 }
 
 Status emit_group_norm(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
-  const ir::Type x = op.operand_type(0);
+  const bool is_wide = op.flag("wide");
+  CUGRT_TRY(is_wide ? Status() : op.require_floating());
+  const ir::Type x = op.operand_type(0), y = op.result_type();
   ir::ExprPool &exprs = op.exprs();
-  const int64_t all = *exprs.as_constant(x.dims.back()), group = all / op.integer("groups");
+  const int64_t all = *exprs.as_constant(y.dims.back()), pitch = *exprs.as_constant(x.dims.back());
+  const int64_t group = all / op.integer("groups"), first = op.integer("first_channel");
   const int64_t size = ir::info(x.dtype).bytes_per_block;
   // Whole groups and vectors: fewer where blocks would be fewer than multiprocessors.
   const int64_t images = exprs.as_constant(x.dims[0]).value_or(1);
   auto occupies = [&](int64_t channels) {
     return images * all / channels >= op.table().choice().target.multiprocessors;
   };
-  int64_t vector = std::gcd<int64_t>(KernelLaunch::vector_size(uint32_t(size)), all);
+  const int64_t most = KernelLaunch::vector_size(
+      uint32_t(is_wide ? ir::info(y.dtype).bytes_per_block : size)); // of what registers hold
+  int64_t vector = std::gcd(std::gcd(most, all), std::gcd(pitch, first));
   while (vector * size > kLeastBytes && vector % 2 == 0 && !occupies(std::lcm(vector, group)))
     vector /= 2;
   int64_t channels = std::lcm(vector, group);
@@ -185,6 +202,10 @@ Status emit_group_norm(OpEmitter &op) {
 
   KernelLaunch launch = op.floating_launch("group_norm.cu", "group_norm");
   launch.index_type({op.count(x)});
+  if (is_wide)
+    launch.option("-DWIDE");
+  if (pitch != all)
+    launch.option("-DCHANNEL_RANGE");
   launch.option("-DVECTOR=" + std::to_string(vector));
   launch.option("-DCHANNELS=" + std::to_string(channels));
   launch.option("-DGROUP=" + std::to_string(group));
@@ -194,7 +215,11 @@ Status emit_group_norm(OpEmitter &op) {
   launch.output("y", op.result());
   const ir::ExprId count = launch.count("images", x.dims[0]);
   launch.size("pixels", op.count(x, 1, x.dims.size() - 1));
-  launch.size("channels", x.dims.back());
+  launch.size("channels", y.dims.back());
+  if (pitch != all) {
+    launch.size("pitch", x.dims.back());
+    launch.size("first_channel", op.constant(first));
+  }
   launch.scalar("epsilon", wide_type(x.dtype), op.number("epsilon"));
   launch.variant("", {}, exprs.mul(count, exprs.constant((all + channels - 1) / channels)),
                  {32 * warps, 1, 1});

@@ -134,9 +134,14 @@ protected:
   }
   bool is_made(const Binding &binding) const { return is_made_[binding.first_result]; }
 
+  static bool is_half(ir::DType dtype) {
+    return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+  }
+
   /// A norm without scale over the last dimension of [n, groups, ..], which a reshape of image x
   /// gives and another one takes back, is one by groups of channels. Of a signal the last dimension
-  /// may be its own. A cast may stand before it: it stands before the reshape then.
+  /// may be its own. A cast to f32 may stand before it: it reads x as it is then. Of some channels
+  /// of what is laid out it reads these where they lie.
   bool lay_out_norm(ValueId x, const Binding &norm) {
     const ValueId normal = norm.result(), rows = source().operands_of(norm)[0].value();
     if (is_made_[normal.index])
@@ -147,20 +152,26 @@ protected:
     const std::optional<int64_t> channels = is_image(x) ? known(own[1]) : std::nullopt,
                                  groups = dims.size() == 3 ? known(dims[1]) : std::nullopt;
     if (!is_laid_out(x) || source().operands_of(norm).size() > 1 || type_of(end).dims != own ||
+        (type_of(normal).dtype != type_of(x).dtype &&
+         (type_of(normal).dtype != ir::DType::f32 || !is_half(type_of(x).dtype))) ||
         !channels || !groups || dims[0] != own[0] || *groups < 1 || *channels % *groups != 0 ||
         *channels < 1 || *channels / *groups > kMostGroup)
       return false;
-    const ir::Attribute attributes[] = {
+    std::vector<ir::Attribute> attributes = {
         {"groups", *groups},
         {"epsilon", ir::op_float(Op::layer_norm, source().attributes_of(norm), "epsilon")}};
     const ir::DType dtype = type_of(normal).dtype;
     const std::string &name = source().value(normal).name;
     const ir::TypeId type = module().types.tensor(dtype, dims_last(own));
     ValueId image = last_[x.index];
-    if (dtype != type_of(x).dtype) {
-      const ir::Attribute to{"dtype", ir::DTypeLiteral(dtype)};
-      image = bind(Op::cast, image, std::span(&to, 1), name, type, norm.location);
+    const std::optional<ChannelRange> range = channel_range(x);
+    if (range) {
+      image = last_[range->of.index];
+      attributes.push_back({"first_channel", range->first});
+      attributes.push_back({"channels", *channels});
     }
+    if (dtype != type_of(x).dtype)
+      attributes.push_back({"wide", true});
     last_[end.index] = bind(Op::group_norm, image, attributes, name, type, norm.location);
     map(end, last_[end.index]);
     is_only_last_[end.index] = is_made_[end.index] = is_made_[normal.index] = true;
