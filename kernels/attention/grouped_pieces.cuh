@@ -2,7 +2,8 @@
 // them.
 //
 // Options: ATTENDED, what the result is given as, by default an address; MEET, a barrier of
-// kThreads threads, by default the block's; those of attention_grouped.cu.
+// kThreads threads, by default the block's; MOST_CHUNKS, where only some calls have SPLIT, a power of
+// two up to it; those of attention_grouped.cu.
 #pragma once
 
 #include "attention/attention_parameters.cuh"
@@ -13,6 +14,9 @@
 #endif
 #ifndef MEET
 #define MEET __syncthreads
+#endif
+#ifndef MOST_CHUNKS
+#define MOST_CHUNKS SPLIT
 #endif
 #ifdef SPLIT
 #define RESULT Acc *parts, unsigned *__restrict__ counters, ATTENDED y
@@ -38,8 +42,8 @@ __device__ __forceinline__ unsigned chunks_of(long long length, long long querie
   piece.begin = int(first_seen(seen_by(0, length, queries))) / kTile * kTile;
   const int positions = int(length) - piece.begin;
 #ifdef SPLIT
-  constexpr int kFew = SPLIT * kStep;
-  const int bits = positions <= kFew ? 0 : 32 - __clz((positions - 1) / kFew);
+  const int few = MOST_CHUNKS * kStep;
+  const int bits = positions <= few ? 0 : 32 - __clz((positions - 1) / few);
   piece.positions = kStep << bits;
   piece.chunks = positions <= 0 ? 1 : unsigned((positions - 1) >> bits) / kStep + 1;
 #else

@@ -27,7 +27,8 @@
 //
 // Options: MOST_TRIES; RINGS_AT; MOST_GIVEN, MOST_NORMED, PRODUCTS, what a block has of rows,
 // normed rows and products; PHASES, ROW_WORDS, COMMONS of the table of phases; WARP_RING; SCATTERED
-// where a tile's columns may be no two runs; those of products.cuh.
+// where a tile's columns may be no two runs; HAS_SUM where norms of some phases read sums; those of
+// products.cuh.
 #pragma once
 
 typedef unsigned long long u64;
@@ -214,12 +215,19 @@ __device__ __forceinline__ void multiply_tile(const Tile &tile, const T *x) {
                         SHARED.partial, SHARED.sums, tile.products);
 }
 
-// The rows that a phase reads: `count` elements, 0 for none, and the norm's parameters.
+// The rows that a phase reads: `count` elements, 0 for none, and the norm's parameters. Where they
+// are summed that norm is of residual + first norm(rows), which the first block gives to others.
 struct Rows {
   u64 from;
   int count;
   bool is_normed;
   const T *scale, *bias;
+#ifdef HAS_SUM
+  bool is_summed, is_given;
+  u64 residual;
+  const T *first_scale, *first_bias;
+  Given<T> sum;
+#endif
 };
 
 // What is known of the table before a launch: values, with kOfWords numbers of words, and kOfLaunch
@@ -292,6 +300,35 @@ struct Walk {
       }
     return meet();
   }
+
+  // A row's `count` elements, an even number, to SHARED.given; of a sum the residual, which has
+  // been there for a while, to SHARED.normed.
+  __device__ __forceinline__ bool take(const Rows &rows) {
+#ifdef HAS_SUM
+#pragma unroll 1
+    for (int turn = rows.is_summed ? 0 : 1; turn < 2; ++turn)
+      if (!gather(turn == 0 ? rows.residual : rows.from, turn == 0 ? SHARED.normed : SHARED.given,
+                  rows.count))
+        return false;
+    return true;
+#else
+    return gather(rows.from, SHARED.given, rows.count);
+#endif
+  }
+
+#ifdef HAS_SUM
+  // Of what SHARED has: the sum, in the place of what was normed.
+  __device__ __forceinline__ void add_residual(const Rows &rows) const {
+#pragma unroll 1
+    for (int i = thread; i < rows.count; i += kThreads) {
+      const T sum = T(Acc(SHARED.normed[i]) + Acc(SHARED.given[i]));
+      SHARED.given[i] = sum;
+      if (rows.is_given && blockIdx.x == 0)
+        rows.sum[i] = sum;
+    }
+    __syncthreads();
+  }
+#endif
 
   // The block's threads have written a tile of rows of a cache.
   __device__ __forceinline__ void arrive(u64 *word) const {

@@ -15,16 +15,19 @@ using Dims = std::vector<int64_t>;
 struct Shape {
   int layers;
   int64_t places, capacity;
-  bool head_norms = false; // of queries and keys
-  bool has_bias = false;   // of queries, keys and values
-  bool one_cache = false;  // places are rows of one sequence, one behind the other
-  bool in_body = false;    // the step is the body of a branch
-  bool of_blocks = false;  // caches are q8_0
-  int64_t turned = 0;      // of a head; 0: all
+  bool head_norms = false;     // of queries and keys
+  bool has_bias = false;       // of queries, keys and values
+  bool one_cache = false;      // places are rows of one sequence, one behind the other
+  bool in_body = false;        // the step is the body of a branch
+  bool of_blocks = false;      // caches are q8_0
+  bool has_post_norms = false; // and gelu; all but each second layer see a window
+  int64_t window = 0;
+  int64_t turned = 0; // of a head; 0: all
   int64_t width = 64, heads = 4, kv_heads = 2, head = 32, inner = 96, vocabulary = 80;
   int64_t caches() const { return one_cache ? 1 : places; }
   int64_t q() const { return heads * head; }
   int64_t kv() const { return kv_heads * head; }
+  int64_t window_of(int layer) const { return layer % 2 == 0 ? window : 0; }
 };
 
 std::string tensor(const Dims &dims, const std::string &dtype) {
@@ -62,7 +65,9 @@ std::vector<Parameter> weights_of(const Shape &s) {
                                      {"bk", {s.kv()}},
                                      {"bv", {s.kv()}},
                                      {"nq", {s.head}},
-                                     {"nk", {s.head}}})
+                                     {"nk", {s.head}},
+                                     {"na", {s.width}},
+                                     {"nf", {s.width}}})
       all.push_back({name + std::to_string(i), dims});
   all.push_back({"nh", {s.width}});
   all.push_back({"wh", {s.vocabulary, s.width}});
@@ -115,16 +120,23 @@ std::string module_text(const Shape &s) {
     body += "  %qs" + i + " = reshape(%qt" + i + ") {shape = [" + n(s.places) + ", 1, " +
             n(s.heads) + ", " + n(s.head) + "]}\n  %a" + i + " = attention(%qs" + i + ", %kcw" + i +
             ", %vcw" + i + ", %lengths" + (s.one_cache ? ", none, %rows" : "") +
-            ") {causal = true}\n  %as" + i + " = reshape(%a" + i + ") {shape = [" + n(s.places) +
-            ", " + n(s.q()) + "]}\n";
+            ") {causal = true" +
+            (s.window_of(layer) > 0 ? ", window = " + n(s.window_of(layer)) : "") + "}\n  %as" + i +
+            " = reshape(%a" + i + ") {shape = [" + n(s.places) + ", " + n(s.q()) + "]}\n";
     product("o" + i, "as" + i, "wo" + i);
-    body += "  %r" + i + " = add(%" + x + ", %o" + i + ")\n";
+    if (s.has_post_norms)
+      norm("on" + i, "o" + i, "na" + i);
+    body += "  %r" + i + " = add(%" + x + ", %o" + (s.has_post_norms ? "n" : "") + i + ")\n";
     norm("m" + i, "r" + i, "n2" + i);
     product("g" + i, "m" + i, "wg" + i);
     product("u" + i, "m" + i, "wu" + i);
-    body += "  %s" + i + " = silu(%g" + i + ")\n  %p" + i + " = mul(%s" + i + ", %u" + i + ")\n";
+    body += "  %s" + i + " = " + (s.has_post_norms ? "gelu" : "silu") + "(%g" + i + ")" +
+            (s.has_post_norms ? " {approximate = \"tanh\"}" : "") + "\n  %p" + i + " = mul(%s" + i +
+            ", %u" + i + ")\n";
     product("d" + i, "p" + i, "wd" + i);
-    body += "  %y" + i + " = add(%r" + i + ", %d" + i + ")\n";
+    if (s.has_post_norms)
+      norm("dn" + i, "d" + i, "nf" + i);
+    body += "  %y" + i + " = add(%r" + i + ", %d" + (s.has_post_norms ? "n" : "") + i + ")\n";
     x = "y" + i;
   }
   norm("last", x, "nh");
@@ -252,6 +264,21 @@ Row normed(const Row &x, const std::vector<float> &scale) {
   return y;
 }
 
+/// Parts of `width` elements each on its own.
+Row normed_by(int64_t width, const Row &x, const std::vector<float> &scale) {
+  Row y;
+  for (auto part = x.begin(); part != x.end(); part += width) {
+    const Row own = normed(Row(part, part + width), scale);
+    y.insert(y.end(), own.begin(), own.end());
+  }
+  return y;
+}
+
+double gelu(double x) {
+  const double kPi = std::acos(-1.0);
+  return x / 2 * (1 + std::tanh(std::sqrt(2 / kPi) * (x + 0.044715 * x * x * x)));
+}
+
 Row product(const Row &x, const std::vector<float> &w) {
   Row y(w.size() / x.size());
   for (size_t n = 0; n < y.size(); ++n)
@@ -286,10 +313,14 @@ std::vector<double> reference(const Shape &s, int32_t first, int steps) {
       const std::vector<float> all = given.x(s, step);
       Row x(all.begin() + place * s.width, all.begin() + (place + 1) * s.width);
       for (int layer = 0; layer < s.layers; ++layer) {
-        const std::vector<float> *w = &given.weights[size_t(layer) * 14];
+        const std::vector<float> *w = &given.weights[size_t(layer) * 16];
         const Row h = normed(x, w[0]);
         Row q = product(h, w[1]), k = product(h, w[2]);
         const Row v = product(h, w[3]);
+        if (s.head_norms) {
+          q = normed_by(s.head, q, w[12]);
+          k = normed_by(s.head, k, w[13]);
+        }
         turn(q, s.head, position);
         turn(k, s.head, position);
         Row &keys = caches[size_t(layer) * 2], &values = caches[size_t(layer) * 2 + 1];
@@ -302,25 +333,31 @@ std::vector<double> reference(const Shape &s, int32_t first, int steps) {
                        of_kv = size_t(head / (s.heads / s.kv_heads) * s.head);
           Row weight;
           double sum = 0;
-          for (int32_t p = 0; p <= position; ++p) {
+          const int64_t window = s.window_of(layer);
+          const int32_t begin = window > 0 ? std::max(0, position + 1 - int32_t(window)) : 0;
+          for (int32_t p = begin; p <= position; ++p) {
             double score = 0;
             for (size_t e = 0; e < size_t(s.head); ++e)
               score += q[of_q + e] * keys[row_at(p) + of_kv + e];
             weight.push_back(std::exp(score / std::sqrt(double(s.head))));
             sum += weight.back();
           }
-          for (int32_t p = 0; p <= position; ++p)
+          for (int32_t p = begin; p <= position; ++p)
             for (size_t e = 0; e < size_t(s.head); ++e)
-              seen[of_q + e] += weight[size_t(p)] / sum * values[row_at(p) + of_kv + e];
+              seen[of_q + e] += weight[size_t(p - begin)] / sum * values[row_at(p) + of_kv + e];
         }
-        const Row o = product(seen, w[4]);
+        Row o = product(seen, w[4]);
+        if (s.has_post_norms)
+          o = normed(o, w[14]);
         for (size_t i = 0; i < x.size(); ++i)
           x[i] += o[i];
         const Row m = normed(x, w[5]), g = product(m, w[6]), u = product(m, w[7]);
         Row inner;
         for (size_t i = 0; i < g.size(); ++i)
-          inner.push_back(g[i] / (1 + std::exp(-g[i])) * u[i]);
-        const Row d = product(inner, w[8]);
+          inner.push_back((s.has_post_norms ? gelu(g[i]) : g[i] / (1 + std::exp(-g[i]))) * u[i]);
+        Row d = product(inner, w[8]);
+        if (s.has_post_norms)
+          d = normed(d, w[15]);
         for (size_t i = 0; i < x.size(); ++i)
           x[i] += d[i];
       }
@@ -340,6 +377,24 @@ TEST_CASE("a decode step of small layers is one launch, as exact as its arithmet
     CHECK(module.plan_report(CUGRT_REPORT_TEXT).find("11 launches: one") != std::string::npos);
     check_close(run_steps(module, shape, first, 3).logits, reference(shape, first, 3), 0.02);
   }
+}
+
+/// As gemma3 has them: norms of heads and behind products, windows, and heads of 256 elements.
+static Shape sandwich() {
+  Shape shape{2, 1, 600};
+  shape.head_norms = shape.has_post_norms = true;
+  shape.window = 100;
+  shape.head = 256, shape.heads = 2, shape.kv_heads = 1;
+  return shape;
+}
+
+TEST_CASE(
+    "norms behind products and windows are of one launch, as exact as its arithmetic allows") {
+  const Shape shape = sandwich();
+  const int32_t first = int32_t(shape.capacity) - 4;
+  const Module module = Module::parse(module_text(shape));
+  CHECK(module.plan_report(CUGRT_REPORT_TEXT).find("11 launches: one") != std::string::npos);
+  check_close(run_steps(module, shape, first, 3).logits, reference(shape, first, 3), 0.02);
 }
 
 /// The step as one launch, and as launches apart: the same bits.
@@ -394,5 +449,17 @@ TEST_CASE("rows go to caches of blocks in one launch, with the same bits") {
   Shape shape{2, 2, 64};
   shape.of_blocks = true;
   shape.head = 64;
+  check_together(shape);
+}
+
+TEST_CASE("norms behind products and windows of one launch have the bits of launches apart") {
+  Shape shape = sandwich();
+  check_together(shape);
+  shape.capacity = 64; // is cut in no layer
+  shape.window = 20;
+  check_together(shape);
+  shape.places = 3, shape.capacity = 300, shape.one_cache = true;
+  check_together(shape);
+  shape.one_cache = false, shape.of_blocks = true, shape.head = 64, shape.heads = 4;
   check_together(shape);
 }

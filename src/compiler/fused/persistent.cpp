@@ -3,15 +3,11 @@
 
 #include "base/type/state_scope.h"
 #include "compiler/fused/kernel_text.h"
-#include "compiler/fused/phase_table.h"
-#include "compiler/fused/phase_words.h"
-#include "ops/attention/grouped_form.h"
+#include "compiler/fused/phase_attention.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
 namespace cugrt::codegen {
 
@@ -25,18 +21,16 @@ constexpr int64_t kSumBytes = 2 * 8 * 8 * 17 * 4 + 128, kStaticBytes = 1 << 10,
 /// Of a launch, on every device and driver.
 constexpr int64_t kMostParameterBytes = 4096, kSymbolBytes = 40;
 constexpr int64_t kMostSlots = 4, kRingAlignment = 128;
-constexpr int64_t kMostHead = 128; // of attention: beyond, ptxas spills
 
-Status unsupported(std::string why) { return Status::error(Code::unsupported, std::move(why)); }
-
-class PersistentWriter : PhaseWords {
+class PersistentWriter : AttentionPhases {
 public:
   PersistentWriter(KernelTable &table, ir::FunctionBuilder &builder, const PersistentRun &run)
-      : PhaseWords(builder), table_(table), run_(run) {}
+      : AttentionPhases(table, builder), run_(run) {}
 
   Status run() {
     for (const ir::ValueId value : run_.exchanged)
       add_words(value, element_count(exprs(), type_of(value).dims));
+    look_at(run_);
     for (const auto &phase : run_.phases)
       if (const auto *product = std::get_if<ProductKernel>(&phase))
         CUGRT_TRY(add(*product));
@@ -50,7 +44,7 @@ public:
 private:
   Result<PhaseEntry> entry_of(const KernelParameter &p) {
     const bool is_beside = p.name.starts_with("beside");
-    if (p.name == kPhaseRows)
+    if (p.name == kPhaseRows || p.name == kPhaseResidual)
       return taken(p.name, rows(p.tensor, p.access));
     if (p.access == ir::Access::out)
       return given(p.element, p.name, rows(p.tensor, p.access));
@@ -67,8 +61,6 @@ private:
   // --- Phases ------------------------------------------------------------------------------------
 
   Status add(const ProductKernel &kernel) {
-    if (kernel.sum)
-      return unsupported("a sum before a norm leaves a phase too few registers");
     if (constant(kernel.rows) != kernel.most_rows)
       return unsupported("the number of rows is not known");
     if (phases_.empty())
@@ -94,27 +86,26 @@ private:
       }
     CUGRT_ASSIGN(ProductPhase made, write_phase(table_, builder_, products, units_));
     if (kernel.norm) {
-      const std::string norm = norm_of(kernel);
       if (norm_.empty())
-        options_ = made.options, norm_ = norm;
-      if (norm_ != norm)
+        options_ = made.options, norm_ = norm_of(*kernel.norm, kernel.depth);
+      if (norm_ != norm_of(*kernel.norm, kernel.depth) ||
+          (kernel.sum && norm_ != norm_of(kernel.sum->norm, kernel.depth)))
         return unsupported("norms of phases are of one kind, of rows of one length");
+      has_sum_ = has_sum_ || kernel.sum;
     }
     CUGRT_TRY(add(products, std::move(made)));
     return heads.parts.empty() ? Status() : add_heads(heads);
   }
 
-  /// What normalises `given`, a Rows.
-  static std::string norm_of(const ProductKernel &kernel) {
-    const RowNorm &norm = *kernel.norm;
+  /// What normalises SHARED.given, of rows of `depth` elements, into `to`.
+  static std::string norm_of(const RowNorm &norm, int64_t depth) {
     const auto optional = [](ir::ValueId value, const std::string &name) {
       return value.valid() ? name : "nullptr";
     };
     return std::string("normalize_rows<") + (norm.op == ir::Op::rms_norm ? "true" : "false") +
-           ">(SHARED.given, {" + optional(norm.scale, "given.scale") + ", " +
-           optional(norm.bias, "given.bias") + ", " + acc(norm.epsilon) +
-           "}, SHARED.normed,\n                         ROWS, " + std::to_string(kernel.depth) +
-           ")";
+           ">(SHARED.given, {" + optional(norm.scale, "scale") + ", " +
+           optional(norm.bias, "bias") + ", " + acc(norm.epsilon) + "}, to, ROWS, " +
+           std::to_string(depth) + ")";
   }
 
   Status add_heads(const ProductKernel &kernel) {
@@ -163,7 +154,7 @@ private:
         const ProductPart &part = kernel.parts[i];
         const int64_t each = part.heads.valid() ? part.head : kStreamColumns,
                       tiles = (part.columns + each - 1) / each, at = take_words(tiles);
-        arrivals_[append->cache.index] = {at, tiles};
+        arrive(append->cache, at, tiles);
         phase.entries.push_back(
             address("u64", std::string(kPhaseTiles) + std::to_string(i), words_at(at)));
       }
@@ -189,113 +180,9 @@ private:
     return "s" + std::to_string(number);
   }
 
-  std::optional<GroupedForm> form_of(const AttentionPhase &phase) {
-    const ir::Type y = type_of(phase.result), keys = type_of(phase.keys);
-    const GroupedCall call = {.dtype = y.dtype,
-                              .cache = keys.dtype,
-                              .sequences = constant(y.dims[0]),
-                              .queries = constant(y.dims[1]),
-                              .capacity = constant(keys.dims[1]),
-                              .heads = constant(y.dims[2]),
-                              .kv_heads = constant(keys.dims[2]),
-                              .width = constant(y.dims[3]),
-                              .window = phase.window,
-                              .has_mask = false};
-    return words_known_ ? grouped_form(call, table_.choice()) : std::nullopt;
-  }
   Status add(const AttentionPhase &phase) {
-    const ir::Type q = type_of(phase.q), keys = type_of(phase.keys);
-    const ir::Type result = type_of(phase.result);
-    const int64_t sequences = constant(result.dims[0]), queries = constant(result.dims[1]),
-                  heads = constant(result.dims[2]), width = constant(result.dims[3]),
-                  kv_heads = constant(keys.dims[2]), capacity = constant(keys.dims[1]);
-    const auto arrived = [&](ir::ValueId cache) { return arrivals_.find(cache.index); };
-    if (!words_known_ || !q.strides.empty() || !keys.strides.empty() || !is_exchanged(phase.q) ||
-        !is_exchanged(phase.result) || arrived(phase.keys) == arrivals_.end() ||
-        arrived(phase.values) == arrivals_.end())
-      return unsupported("attention is a phase between others of the same dtype");
-    if (width > kMostHead)
-      return unsupported("heads of more than " + std::to_string(kMostHead) +
-                         " elements leave a phase too few registers");
-    const std::optional<GroupedForm> form = form_of(phase);
-    if (!form || queries != 1)
-      return unsupported("attention of this form is no phase");
-    const int64_t units = heads / form->share, pieces = sequences * units * form->splits;
-    const bool has_lengths = phase.lengths.valid();
-    const bool has_places = phase.places.valid();
-    const auto is_wide = [&](ir::ValueId ids) { return type_of(ids).dtype == ir::DType::i64; };
-    std::string options = "#define MAX_WIDTH " + std::to_string(width) + "\n#define SHARE " +
-                          std::to_string(form->share) + "\n";
-    options += defined(keys.dtype == ir::DType::q8_0, "CACHE_Q8_0") +
-               defined(form->splits > 1, "SPLIT " + std::to_string(form->splits)) +
-               defined(phase.causal, "CAUSAL") + defined(has_lengths, "HAS_LENGTHS") +
-               defined(has_lengths && is_wide(phase.lengths), "WIDE_LENGTHS") +
-               defined(has_places, "HAS_PLACES") +
-               defined(has_places && is_wide(phase.places), "WIDE_PLACES") +
-               defined(phase.window > 0, "WINDOW " + std::to_string(phase.window));
-    if (!attention_options_.empty() && attention_options_ != options)
-      return unsupported("attention is of one form in all phases");
-    attention_options_ = options;
-    grouped_ = *form;
-    most_given_ = std::max(most_given_, sequences * heads * width);
-
-    Phase made;
-    made.blocks = std::min(pieces, form->blocks);
-    const std::string element(element_type(q.dtype));
-    const auto &[keys_at, key_tiles] = arrived(phase.keys)->second;
-    const auto &[values_at, value_tiles] = arrived(phase.values)->second;
-    made.entries = {taken("from_q", rows(phase.q, ir::Access::in)),
-                    address("const Cached", "keys", parameter(phase.keys, ir::Access::in)),
-                    address("const Cached", "values", parameter(phase.values, ir::Access::in)),
-                    address("u64", "arrived_keys", words_at(keys_at)),
-                    address("u64", "arrived_values", words_at(values_at)),
-                    given(element, "y", rows(phase.result, ir::Access::out))};
-    if (has_lengths)
-      made.entries.push_back(
-          address("const attention::Length", "lengths", parameter(phase.lengths, ir::Access::in)));
-    if (has_places)
-      made.entries.push_back(
-          address("const attention::Place", "places", parameter(phase.places, ir::Access::in)));
-    if (form->splits > 1) {
-      const ir::ExprId count = exprs().constant(sequences * heads * form->splits * (width + 2));
-      const ir::ValueId parts =
-          builder_.alloc("parts", builder_.module().types.tensor(wide_type(q.dtype), {count}));
-      made.entries.push_back(address("Acc", "parts", parameter(parts, ir::Access::out)));
-      made.entries.push_back(
-          address("unsigned", "counters", words_at(take_words((sequences * units + 1) / 2))));
-    }
-    for (const auto &[name, value] : {std::pair<std::string, int64_t>{"sequences", sequences},
-                                      {"queries", queries},
-                                      {"heads", heads},
-                                      {"kv_heads", kv_heads},
-                                      {"width", width},
-                                      {"capacity", capacity},
-                                      {"pieces", made.blocks},
-                                      {"key_tiles", key_tiles},
-                                      {"value_tiles", value_tiles}})
-      made.constants += whole(name, value);
-    if (has_places)
-      made.constants += whole("cache_rows", constant(keys.dims[0]));
-    made.constants +=
-        number("scale", phase.scale == 0 ? 1 / std::sqrt(double(width)) : phase.scale);
-    made.before = "  if (number < gridDim.x) {\n"
-                  "    walk.await(arrived_keys, key_tiles);\n"
-                  "    walk.await(arrived_values, value_tiles);\n"
-                  "  }\n"
-                  "  given = {from_q, int(sequences * heads * width), false, nullptr, nullptr};\n";
-    made.after = std::string("  Byte *const ring = memory_of_block + RINGS_AT;\n"
-                             "  const T *const q = SHARED.given;\n"
-                             "  if (walk.thread < attention::kThreads)\n"
-                             "    attention::attend_pieces(ring + 8 * WARP_RING, "
-                             "walk.thread, unsigned(number), unsigned(pieces), q,\n"
-                             "                             keys, values, ") +
-                 (has_lengths ? "lengths, " : "") + (has_places ? "places, " : "") +
-                 (form->splits > 1 ? "parts, counters, " : "") +
-                 "y, sequences, queries, heads, kv_heads,\n"
-                 "                             width, capacity, " +
-                 (has_places ? "cache_rows, " : "") +
-                 "scale);\n"
-                 "  __syncthreads();\n  return true;\n";
+    CUGRT_ASSIGN(Phase made, write(phase));
+    most_given_ = std::max(most_given_, most_attended_);
     phases_.push_back(std::move(made));
     return {};
   }
@@ -330,6 +217,7 @@ private:
     define(has_numbers_, "HAS_NUMBERS");
     define(has_repacked_, "HAS_REPACKED");
     define(is_scattered_, "SCATTERED");
+    define(has_sum_, "HAS_SUM");
     define(true, "BLOCKS 1");
     define(true, "SLOTS " + std::to_string(slots_));
     define(true, "ROWS " + std::to_string(rows_));
@@ -347,22 +235,24 @@ private:
     return text;
   }
 
-  /// What takes the rows that a phase reads.
+  /// What takes the rows that a phase reads. Of sums there are two norms, by one text.
   std::string rows_text() const {
-    return "__device__ __forceinline__ bool take_rows(Walk &walk, const Rows &given) {\n"
-           "  if (!walk.gather(given.from, SHARED.given, given.count))\n    return false;\n" +
-           (norm_.empty() ? "" : "  if (given.is_normed)\n    " + norm_ + ";\n") +
-           "  return true;\n}\n\n";
-  }
-
-  std::string attention_text() const {
-    if (attention_options_.empty())
-      return "";
-    return attention_options_ + "#define STAGES " + std::to_string(grouped_.stages) +
-           "\n#define ATTENDED Given<T>\n"
-           "#define MEET() asm volatile(\"bar.sync 1, %0;\" ::\"n\"(kThreads) : \"memory\")\n"
-           "#include \"builtin:cached.cuh\"\n#include \"builtin:mma.cuh\"\n"
-           "namespace attention {\n#include \"builtin:grouped_pieces.cuh\"\n}\n\n";
+    std::string text =
+        "__device__ __forceinline__ bool take_rows(Walk &walk, const Rows &given) {\n"
+        "  if (!walk.take(given))\n    return false;\n";
+    if (has_sum_)
+      text += "#pragma unroll 1\n"
+              "  for (int turn = given.is_summed ? 0 : 1; given.is_normed && turn < 2; ++turn) {\n"
+              "    const T *const scale = turn == 0 ? given.first_scale : given.scale;\n"
+              "    const T *const bias = turn == 0 ? given.first_bias : given.bias;\n"
+              "    T *const to = turn == 0 ? SHARED.given : SHARED.normed;\n    " +
+              norm_ + ";\n    if (turn == 0)\n      walk.add_residual(given);\n  }\n";
+    else if (!norm_.empty())
+      text += "  if (given.is_normed) {\n"
+              "    const T *const scale = given.scale, *const bias = given.bias;\n"
+              "    T *const to = SHARED.normed;\n    " +
+              norm_ + ";\n  }\n";
+    return text + "  return true;\n}\n\n";
   }
 
   Status emit() {
@@ -469,14 +359,10 @@ private:
     launch.emit(run_.location);
   }
 
-  KernelTable &table_;
   const PersistentRun &run_;
 
   std::vector<KernelParameter> symbols_;
   std::vector<std::string> symbol_texts_;
-  std::map<uint32_t, std::pair<int64_t, int64_t>>
-      arrivals_; // by cache: words of tiles, and how many
-
   std::vector<Phase> phases_;
   ir::DType dtype_ = ir::DType::f16;
   int64_t rows_ = 1;
@@ -485,9 +371,7 @@ private:
   PhaseUnits units_;
   ElementParameters uses_;
   int64_t most_given_ = 1, most_normed_ = 1, most_products_ = 1, slot_bytes_ = 0, slots_ = 1;
-  bool has_numbers_ = false, has_repacked_ = false, is_scattered_ = false;
-  std::string attention_options_;
-  GroupedForm grouped_{};
+  bool has_numbers_ = false, has_repacked_ = false, is_scattered_ = false, has_sum_ = false;
   int64_t rings_at_ = 0, ring_bytes_ = 0; // in a block's shared memory
 };
 

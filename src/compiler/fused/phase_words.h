@@ -15,6 +15,9 @@ public:
   explicit PhaseWords(ir::FunctionBuilder &builder) : builder_(builder) {}
 
 protected:
+  static Status unsupported(std::string why) {
+    return Status::error(Code::unsupported, std::move(why));
+  }
   ir::ExprPool &exprs() { return builder_.module().exprs; }
   ir::Type type_of(ir::ValueId value) const {
     return builder_.module().types[builder_.function().value(value).type];

@@ -8,6 +8,24 @@
 
 namespace cugrt::codegen {
 
+std::string ProductEpilogue::rows_of_phase() {
+  std::string norm = "false, nullptr, nullptr";
+  if (kernel_.norm)
+    norm = "true, " + optional_tensor("scale", "T", kernel_.norm->scale) + ", " +
+           optional_tensor("norm_bias", "T", kernel_.norm->bias);
+  if (const std::optional<RowSum> &sum = kernel_.sum) {
+    const std::string residual =
+        tensor(std::string(kPhaseResidual), "T", sum->residual, ir::Access::in);
+    const std::string scale = optional_tensor("first_scale", "T", sum->norm.scale);
+    const std::string bias = optional_tensor("first_norm_bias", "T", sum->norm.bias);
+    const std::string result =
+        sum->result.valid() ? tensor("sum", "T", sum->result, ir::Access::out) : "{}";
+    norm += ", true, " + truth(sum->result.valid()) + ",\n           " + residual + ", " + scale +
+            ", " + bias + ", " + result;
+  }
+  return "  given = {" + std::string(kPhaseRows) + ", int(rows * k), " + norm + "};\n";
+}
+
 Status ProductEpilogue::write_epilogue(const ProductPart &part, const std::string &p) {
   if (part.turn && part.turn->norm)
     body_ += "    normalize_heads(sums[0], " +

@@ -1,5 +1,5 @@
 // The text of what stands behind the products of a kernel (products.h): of each part from its tile
-// to memory.
+// to memory; and of the rows that a phase reads.
 #pragma once
 
 #include "compiler/fused/kernel_parameters.h"
@@ -26,6 +26,8 @@ protected:
     return std::string(element_type(type_of(value).dtype));
   }
 
+  /// What sets the Rows of kernels/language/persistent.cuh.
+  std::string rows_of_phase();
   Status write_epilogue(const ProductPart &part, const std::string &p);
   /// A call of each_element or each_pair.
   static std::string over(const std::string &what, const std::string &p,

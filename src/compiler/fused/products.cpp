@@ -65,13 +65,9 @@ public:
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
     described_.push_back("k");
-    std::string norm = "false, nullptr, nullptr";
-    if (kernel_.norm) {
+    if (kernel_.norm)
       take_norm_options();
-      norm = "true, " + optional_tensor("scale", "T", kernel_.norm->scale) + ", " +
-             optional_tensor("norm_bias", "T", kernel_.norm->bias);
-    }
-    before_ = "  given = {" + std::string(kPhaseRows) + ", int(rows * k), " + norm + "};\n";
+    before_ = rows_of_phase();
     body_ = "  const Sums(&sums)[PRODUCTS] = SHARED.sums;\n";
     CUGRT_TRY(write_parts());
     return phase_by_tiles(count_tiles(part_columns_, kStreamColumns));

@@ -112,9 +112,10 @@ struct ProductPhase {
   bool has_numbers = false, has_repacked = false;
   bool is_scattered = false; // columns of a tile may be no two runs
 };
-/// The parameters of what a phase reads, and, with a part's number, of the words of its tiles that
-/// go to a cache.
-inline constexpr std::string_view kPhaseRows = "from_x", kPhaseTiles = "arrived";
+/// The parameters of what a phase reads, of what it adds to that, and, with a part's number, of the
+/// words of its tiles that go to a cache.
+inline constexpr std::string_view kPhaseRows = "from_x", kPhaseResidual = "residual",
+                                  kPhaseTiles = "arrived";
 
 /// Appends nothing but reads of symbols, and to the kernel's `units`. Code::unsupported when the
 /// kernel cannot be a phase.

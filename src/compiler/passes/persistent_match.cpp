@@ -135,6 +135,8 @@ private:
     own_.insert(found_.bindings.begin(), found_.bindings.end());
     for (const auto &phase : found_.phases)
       if (const auto *match = std::get_if<const ProductMatch *>(&phase)) {
+        if ((*match)->is_sum_read && !sort((*match)->sum->result()))
+          return false;
         for (const ProductMatch::Part &part : (*match)->parts)
           if (!part.append && !sort(part.result))
             return false;

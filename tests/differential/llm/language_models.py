@@ -410,6 +410,14 @@ def _(subject):
     follow(model, subject.generate(model, "--dtype", "bf16"), 0.4)
 
 
+@test("gemma3 in f16: a step is one launch and what stands around it")
+def _(subject):
+    model = Model("gemma3", ["f32"], True, 12, window=6, layers=6, head=32)
+    answer = subject.generate(model, "--dtype", "f16")
+    follow(model, answer, 0.1)
+    assert 0 < answer["decode_nodes"] <= 5, answer["decode_nodes"]
+
+
 @test("caches of a dtype of their own hold keys and values as it rounds them")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 16, head=32)
