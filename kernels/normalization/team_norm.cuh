@@ -1,10 +1,22 @@
 // Norms of few rows ahead of products that share them, by teams of a block's threads. Part of
 // products.cuh, whose options tell how many threads and vectors a row has, and how many rows there
-// may be.
+// may be. With WIDE_NORM rows, scale and bias are Acc, and what is normed is rounded to T; with
+// WIDE_SCALES scale and bias alone.
 #pragma once
 
 #include "shared/floating.cuh"
 #include "shared/vectors.cuh"
+
+#ifdef WIDE_NORM
+typedef Acc NormRow;
+#else
+typedef T NormRow;
+#endif
+#if defined(WIDE_NORM) || defined(WIDE_SCALES)
+typedef Acc NormScale;
+#else
+typedef T NormScale;
+#endif
 
 // A sum over the NORM_THREADS threads of a team, in the order of block_reduce.cuh; `shared` holds a
 // value a warp of the block. Every thread of the block takes part.
@@ -31,8 +43,8 @@ __device__ __forceinline__ Acc add_up_team(Acc value, Acc *shared) {
 
 // f(vector, its number in the row, and among the thread's own) for the vectors of a row that thread
 // `lane` of a team has.
-template <class F>
-__device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTORS], int lane,
+template <class E, class F>
+__device__ __forceinline__ void each_own_vector(Vector<E> (&vectors)[NORM_VECTORS], int lane,
                                                 int count, F f) {
 #pragma unroll
   for (int j = 0; j < NORM_VECTORS; ++j)
@@ -42,12 +54,13 @@ __device__ __forceinline__ void each_own_vector(Vector<T> (&vectors)[NORM_VECTOR
 
 // A thread's vectors of a row: whole ones where all that the norms read is aligned. Where there is
 // none there are zeros: what is set in some turns of a loop only keeps its register through all.
-__device__ __forceinline__ void load_own(Vector<T> (&vectors)[NORM_VECTORS], const T *row,
+template <class E>
+__device__ __forceinline__ void load_own(Vector<E> (&vectors)[NORM_VECTORS], const E *row,
                                          bool aligned, int lane, int count) {
 #pragma unroll
   for (int j = 0; j < NORM_VECTORS; ++j)
     vectors[j].word = {};
-  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int p, int) {
+  each_own_vector(vectors, lane, count, [&](Vector<E> &vector, int p, int) {
     if (aligned)
       vector = load_vector(row, p);
     else
@@ -68,7 +81,7 @@ __device__ __forceinline__ void store_own(const Vector<T> &vector, T *row, bool 
 
 // A norm of rows of `columns` elements; no scale is 1, no bias 0.
 struct Norm {
-  const T *scale, *bias;
+  const NormScale *scale, *bias;
   Acc epsilon;
 
   __device__ __forceinline__ bool is_aligned() const { return are_aligned(scale, bias); }
@@ -76,7 +89,7 @@ struct Norm {
 
 // What a thread has of a norm's scale and bias. They are asked for with the rows.
 struct NormVectors {
-  Vector<T> scales[NORM_VECTORS], biases[NORM_VECTORS];
+  Vector<NormScale> scales[NORM_VECTORS], biases[NORM_VECTORS];
 
   __device__ __forceinline__ NormVectors(const Norm &norm, bool aligned, int lane, int count) {
     if (norm.scale)
@@ -89,12 +102,12 @@ struct NormVectors {
 // A row that a team has becomes norm(row) * scale + bias; kIsRms: norm.cu has both. `count` vectors
 // of it are real. Every thread of the block takes part.
 template <bool kIsRms>
-__device__ __forceinline__ void normalize_own(Vector<T> (&vectors)[NORM_VECTORS], const Norm &norm,
-                                              const NormVectors &by, int lane, int count,
-                                              long long columns, Acc *shared) {
+__device__ __forceinline__ void normalize_own(Vector<NormRow> (&vectors)[NORM_VECTORS],
+                                              const Norm &norm, const NormVectors &by, int lane,
+                                              int count, long long columns, Acc *shared) {
   Acc mean = 0;
   if constexpr (!kIsRms) {
-    each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int) {
+    each_own_vector(vectors, lane, count, [&](Vector<NormRow> &vector, int, int) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
         mean += Acc(vector.element[e]);
@@ -102,7 +115,7 @@ __device__ __forceinline__ void normalize_own(Vector<T> (&vectors)[NORM_VECTORS]
     mean = add_up_team(mean, shared) / Acc(columns);
   }
   Acc squares = 0;
-  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int) {
+  each_own_vector(vectors, lane, count, [&](Vector<NormRow> &vector, int, int) {
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) {
       const Acc value = kIsRms ? Acc(vector.element[e]) : Acc(vector.element[e]) - mean;
@@ -111,14 +124,14 @@ __device__ __forceinline__ void normalize_own(Vector<T> (&vectors)[NORM_VECTORS]
   });
   squares = add_up_team(squares, shared) / Acc(columns);
   const Acc factor = 1 / sqrt(squares + norm.epsilon);
-  each_own_vector(vectors, lane, count, [&](Vector<T> &vector, int, int j) {
+  each_own_vector(vectors, lane, count, [&](Vector<NormRow> &vector, int, int j) {
 #pragma unroll
     for (int e = 0; e < VECTOR; ++e) {
       const Acc value = Acc(vector.element[e]);
       const Acc scale = norm.scale ? Acc(by.scales[j].element[e]) : Acc(1);
       const Acc bias = norm.bias ? Acc(by.biases[j].element[e]) : Acc(0);
       vector.element[e] =
-          kIsRms ? T(value * factor * scale) : T(fma((value - mean) * factor, scale, bias));
+          NormRow(kIsRms ? value * factor * scale : fma((value - mean) * factor, scale, bias));
     }
   });
 }
@@ -134,12 +147,12 @@ __device__ __forceinline__ void each_team_row(T *to, long long rows, long long c
   for (int first = 0; first < ROWS; first += kTeams) {
     const int r = first + team;
     const int own = team < kTeams && r < ROWS && r < rows ? count : 0;
-    Vector<T> vectors[NORM_VECTORS];
+    Vector<NormRow> vectors[NORM_VECTORS];
     f(vectors, r * columns, lane, own);
-    each_own_vector(vectors, lane, own, [&](Vector<T> &vector, int p, int) {
+    each_own_vector(vectors, lane, own, [&](Vector<NormRow> &vector, int p, int) {
 #pragma unroll
       for (int e = 0; e < VECTOR; ++e)
-        to[r * columns + p * VECTOR + e] = vector.element[e];
+        to[r * columns + p * VECTOR + e] = T(vector.element[e]);
     });
   }
   __syncthreads();
@@ -147,18 +160,19 @@ __device__ __forceinline__ void each_team_row(T *to, long long rows, long long c
 
 // to = norm(x).
 template <bool kIsRms>
-__device__ __forceinline__ void normalize_rows(const T *x, const Norm &norm, T *to, long long rows,
-                                               long long columns) {
+__device__ __forceinline__ void normalize_rows(const NormRow *x, const Norm &norm, T *to,
+                                               long long rows, long long columns) {
   __shared__ Acc shared[kWarps];
   const bool aligned = are_aligned(x) && norm.is_aligned();
   each_team_row(to, rows, columns,
-                [&](Vector<T>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
+                [&](Vector<NormRow>(&vectors)[NORM_VECTORS], long long begin, int lane, int own) {
                   load_own(vectors, x + begin, aligned, lane, own);
                   const NormVectors by(norm, aligned, lane, own);
                   normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
                 });
 }
 
+#ifdef HAS_SUM
 // to = norm(sum), sum = residual + first(x). Each block computes the sum, and the first one stores
 // it, if anyone reads it.
 template <bool kIsRms, bool kFirstIsRms>
@@ -185,3 +199,4 @@ __device__ __forceinline__ void normalize_sum(const T *x, const Norm &first, con
                   normalize_own<kIsRms>(vectors, norm, by, lane, own, columns, shared);
                 });
 }
+#endif

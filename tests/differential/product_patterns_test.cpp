@@ -489,6 +489,38 @@ TEST_CASE("products beside each other are joined by elementwise ops behind them"
       }
 }
 
+TEST_CASE("a norm of f32 before narrow products is part of their launch, with the same bits") {
+  for (const char *dtype : {"f16", "bf16"})
+    for (int64_t rows : {1, 3, 8})
+      for (int64_t width : {64, 200, 1280})
+        for (const char *norm : {"layer_norm", "rms_norm"})
+          for (bool is_narrow : {false, true}) { // what the norm reads, before it is cast
+            const Weight w{45, width, dtype};
+            const bool has_bias = norm == std::string("layer_norm") && width != 200;
+            const std::string narrow = std::string("{dtype = ") + dtype + "}",
+                              k = std::to_string(width);
+            Text t(dtype, rows);
+            t.numbers("x", t.rows(width), Array::of({rows, width}), is_narrow ? dtype : "f32");
+            t.numbers("scale", k, Array::of({width}), "f32");
+            if (has_bias)
+              t.numbers("bias", k, Array::of({width}), "f32");
+            t.vector("shift", 45);
+            t.weight("a", w);
+            t.weight("b", w);
+            if (is_narrow)
+              t.line("%x32 = cast(%x) {dtype = f32}");
+            t.line(std::string("%n = ") + norm + "(%x" + (is_narrow ? "32" : "") + ", %scale" +
+                   (has_bias ? ", %bias" : "") + ")");
+            t.line("%h = cast(%n) " + narrow);
+            t.product("p", "h", "a", w, "shift", false);
+            t.product("q", "h", "b", w, "", false);
+            t.line("%s = silu(%p)");
+            t.line("%y = mul(%s, %q)");
+            const auto entries = check_same(t.text("%y", t.tensor(t.rows(45), dtype)), t.inputs);
+            CHECK(entries.size() == 1);
+          }
+}
+
 TEST_CASE("a residual behind a product of blocks, and one that is read twice") {
   const Weight w{40, 64, "q4_0"};
   Text t("f32", 2);

@@ -34,8 +34,7 @@ public:
       : ProductEpilogue(table, builder, kernel), units_(units) {}
 
   Status run() {
-    const std::string element(element_type(kernel_.dtype));
-    tensor("x", element, kernel_.x, ir::Access::in);
+    tensor("x", element_of_value(kernel_.x), kernel_.x, ir::Access::in);
     count("rows", kernel_.rows);
     size("k", kernel_.depth);
     body_ += "  if (rows <= 0)\n    return;\n";
@@ -111,8 +110,8 @@ private:
   static std::string is_rms(const RowNorm &norm) { return truth(norm.op == ir::Op::rms_norm); }
   /// A Norm of kernels/linear/products.cuh.
   std::string norm_text(const RowNorm &norm, const std::string &prefix) {
-    const std::string scale = optional_tensor(prefix + "scale", "T", norm.scale);
-    const std::string bias = optional_tensor(prefix + "norm_bias", "T", norm.bias);
+    const std::string scale = optional_tensor(prefix + "scale", "NormScale", norm.scale);
+    const std::string bias = optional_tensor(prefix + "norm_bias", "NormScale", norm.bias);
     return "{" + scale + ", " + bias + ", " + scalar(prefix + "epsilon", norm.epsilon) + "}";
   }
 
@@ -128,14 +127,17 @@ private:
     declared_ += text;
   }
 
+  bool has_wide_rows() const { return type_of(kernel_.x).dtype != kernel_.dtype; }
   void take_norm_options() {
-    const std::optional<RowForm> form =
-        row_form(kernel_.depth, uint32_t(element_bytes(kernel_.dtype)));
+    const auto bytes = // of the elements that the norm is computed from
+        uint32_t(element_bytes(kernel_.is_norm_wide ? ir::DType::f32 : kernel_.dtype));
+    const std::optional<RowForm> form = row_form(kernel_.depth, bytes);
     CUGRT_CHECK(form);
+    if (kernel_.is_norm_wide)
+      options_.push_back(has_wide_rows() ? "-DWIDE_NORM" : "-DWIDE_SCALES");
     options_.push_back("-DNORM_THREADS=" + std::to_string(form->threads));
     options_.push_back("-DNORM_VECTORS=" + std::to_string(form->vectors));
-    options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(
-                                         uint32_t(element_bytes(kernel_.dtype)))));
+    options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(bytes)));
   }
 
   void write_norms(const RowNorm &norm) {
@@ -266,8 +268,8 @@ private:
   void write_stream(const ProductPart &part, const std::string &p) {
     const StreamNames names = name_stream(part, p);
     const std::string which = "stream<" + names.unit + ">(";
-    ahead_ += names.weights + "  begin_" + which + "x, weights" + p + ", ahead, n" + p +
-              ", k, columns" + p + ", ring);\n";
+    ahead_ += names.weights + "  begin_" + which + (has_wide_rows() ? "(const T *)nullptr" : "x") +
+              ", weights" + p + ", ahead, n" + p + ", k, columns" + p + ", ring);\n";
     body_ += names.biases + "    multiply_" + which + "in, weights" + p + ", biases" + p +
              ", tile, rows, n" + p + ", k, columns" + p +
              ",\n                        ring, partial, sums);\n";
@@ -465,8 +467,8 @@ private:
 
 } // namespace
 
-std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows) {
-  const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(dtype)));
+std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows) {
+  const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(norm)));
   if (!form || form->threads > kThreads)
     return "a block cannot hold a row of " + std::to_string(depth) + " elements in vectors";
   if (depth * most_rows * element_bytes(dtype) > kMostRowBytes)

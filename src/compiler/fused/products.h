@@ -85,11 +85,15 @@ struct ProductKernel {
   std::vector<ir::Op> named; // all ops, for the kernel's name and heading
   ir::ExprId rows;
   int64_t most_rows, depth; // rows at most; k
-  ir::DType dtype;          // of x and the products
+  ir::DType dtype;          // of the products and, but for wide norms, of x
+  /// The norm is one of f32 whose result is rounded to `dtype`, with scale and bias of f32; x is of
+  /// either.
+  bool is_norm_wide = false;
 };
 
-/// Why a norm of rows of `depth` elements cannot stand before products; empty: it can.
-std::string why_no_norm(ir::DType dtype, int64_t depth, int64_t most_rows);
+/// Why a norm, computed from elements of a dtype, of rows of `depth` elements cannot stand before
+/// products; empty: it can.
+std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows);
 
 /// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended
 /// then.

@@ -295,7 +295,9 @@ private:
     kernel.rows = match.rows;
     kernel.most_rows = match.most_rows;
     kernel.depth = match.depth;
-    kernel.dtype = type_of(match.x).dtype;
+    const Binding &first = *match.parts.front().products.front();
+    kernel.dtype = type_of(source().operands_of(first)[0].value()).dtype;
+    kernel.is_norm_wide = match.norm && type_of(match.norm->result()).dtype != kernel.dtype;
     kernel.group.location = match.bindings.back()->location;
     if (match.norm)
       kernel.norm = norm_of(*match.norm);

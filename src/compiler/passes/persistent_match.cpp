@@ -21,9 +21,13 @@ public:
   Finder(const ir::Module &module, const ir::Function &function,
          std::span<const ProductMatch> matches)
       : module_(module), function_(function), uses_(function) {
-    for (const ProductMatch &match : matches)
+    for (const ProductMatch &match : matches) {
+      const ValueId rows = operand(*match.parts.front().products.front(), 0);
+      if (match.norm && type(match.norm->result()).dtype != type(rows).dtype)
+        continue; // phases have norms of their own dtype
       for (const Binding *binding : match.bindings)
         is_clear_ = match_of_.try_emplace(binding, &match).second && is_clear_;
+    }
   }
 
   /// The longest run of one block.

@@ -151,9 +151,7 @@ private:
     match_.most_rows = std::max<int64_t>(most, 1);
     for (const Binding *b : products)
       match_.parts.push_back({{b}, {}, nullptr, nullptr, nullptr, b->result()});
-    members_.clear();
-    for (const Binding *b : products)
-      members_.insert(b);
+    members_ = {products.begin(), products.end()};
     std::string why_alone;
     find_turns();
     find_elements();
@@ -345,14 +343,18 @@ private:
   }
 
   void find_norm(std::string &why_not) {
-    const Binding *norm = uses_.maker(match_.x);
+    const Binding *norm = uses_.maker(match_.x), *cast = nullptr;
+    if (norm && is_op(*norm, Op::cast) && is_near(norm) &&
+        uses_.only_reader(operand(*norm, 0)) == norm)
+      norm = uses_.maker(operand(*(cast = norm), 0));
     if (!norm || (!is_op(*norm, Op::rms_norm) && !is_op(*norm, Op::layer_norm)))
       return;
     const std::string name(ir::op_info(ir::op_of(*norm)).name);
-    const ValueId y = operand(*norm, 0);
-    const DType dtype = type(match_.x).dtype;
-    std::string why = codegen::why_no_norm(dtype, match_.depth, match_.most_rows);
-    if (!is_row_norm(*norm, match_.x))
+    const ValueId y = operand(*norm, 0), normed = norm->result();
+    std::string why = codegen::why_no_norm(type(match_.x).dtype, type(normed).dtype, match_.depth,
+                                           match_.most_rows);
+    if (!is_row_norm(*norm, normed) ||
+        (cast && (type(normed).dtype != DType::f32 || type(match_.x).dtype == DType::f64)))
       why = "a launch stands between, or its operands are of other forms";
     if (uses_.is_yielded(match_.x) ||
         !std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
@@ -366,11 +368,20 @@ private:
     members_.insert(norm);
     match_.norm = norm;
     match_.x = y;
-    find_sum();
+    if (!cast)
+      return find_sum();
+    members_.insert(cast);
+    const Binding *before = uses_.maker(y); // what the norm reads may be narrow, too
+    if (!before || !is_op(*before, Op::cast) || !is_near(before) ||
+        !is_plain(operand(*before, 0)) ||
+        type(operand(*before, 0)).dtype != type(cast->result()).dtype)
+      return;
+    match_.x = operand(*before, 0);
+    if (uses_.only_reader(y) == norm)
+      members_.insert(before);
   }
 
-  /// Whether a binding is a norm of rows like `x` that a kernel of products computes, given that a
-  /// block holds them.
+  /// Whether a kernel of products computes the norm, of rows like `x`, where a block holds them.
   bool is_row_norm(const Binding &b, ValueId x) const {
     const DType dtype = type(x).dtype;
     return (is_op(b, Op::rms_norm) || is_op(b, Op::layer_norm)) && is_near(&b) &&
@@ -378,8 +389,7 @@ private:
            has_bias_of(b, 1, dtype) && has_bias_of(b, 2, dtype);
   }
 
-  /// The sum that the norm reads, of rows as they are and a norm of others, which nothing else
-  /// reads.
+  /// The sum that the norm reads, of rows as they are and a norm of others that it alone reads.
   void find_sum() {
     const Binding *sum = uses_.maker(match_.x);
     if (!sum || !is_op(*sum, Op::add) || !is_near(sum))
