@@ -143,142 +143,119 @@ void abandon_capture(Driver &driver, Capture &capture) {
   capture.graph = nullptr;
 }
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  return locked_call([&](Driver &driver) { return begin(driver, stream, mode, nullptr, {}); });
+LOCKED_CALL(cuStreamBeginCapture_v2, stream, mode) {
+  return begin(driver, stream, mode, nullptr, {});
 }
 
-CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream stream, CUgraph handle,
-                                             const CUgraphNode *dependencies,
-                                             const CUgraphEdgeData *data, size_t count,
-                                             CUstreamCaptureMode mode) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(handle), CUDA_ERROR_INVALID_VALUE);
-    std::vector<CUgraphNode> read;
-    CUGRT_EMU_TRY(read_dependencies(driver, *graph, dependencies, data, count, &read));
-    return begin(driver, stream, mode, graph, std::move(read));
-  });
+LOCKED_CALL(cuStreamBeginCaptureToGraph, stream, handle, dependencies, data, count, mode) {
+  CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(handle), CUDA_ERROR_INVALID_VALUE);
+  std::vector<CUgraphNode> read;
+  CUGRT_EMU_TRY(read_dependencies(driver, *graph, dependencies, data, count, &read));
+  return begin(driver, stream, mode, graph, std::move(read));
 }
 
-CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph *out) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    Ref<Capture> capture = stream->capture;
-    if (!capture)
-      return CUDA_ERROR_ILLEGAL_STATE;
-    *out = nullptr;
-    if (capture->origin != stream->handle)
-      return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
-    std::vector<Ref<Event>> events = driver.events.all();
-    CUresult result = CUDA_SUCCESS;
-    // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this
-    // call must be from the same thread as cuStreamBeginCapture." Another's ends the capture all
-    // the same.
-    if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
-        capture->thread != std::this_thread::get_id())
-      result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-    else if (capture->invalidated)
-      result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (unjoined(driver, streams, *stream, *capture))
-      result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    for (const Ref<Stream> &participant : streams) {
-      participant->capture = nullptr;
-      participant->capture_dependencies.clear();
+CALL(cuStreamEndCapture, handle, out) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+  Ref<Capture> capture = stream->capture;
+  if (!capture)
+    return CUDA_ERROR_ILLEGAL_STATE;
+  *out = nullptr;
+  if (capture->origin != stream->handle)
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  std::vector<Ref<Stream>> streams = participants(driver, *capture, *stream->context);
+  std::vector<Ref<Event>> events = driver.events.all();
+  CUresult result = CUDA_SUCCESS;
+  // "If the mode argument to cuStreamBeginCapture was not CU_STREAM_CAPTURE_MODE_RELAXED, this
+  // call must be from the same thread as cuStreamBeginCapture." Another's ends the capture all
+  // the same.
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+      capture->thread != std::this_thread::get_id())
+    result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  else if (capture->invalidated)
+    result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  else if (unjoined(driver, streams, *stream, *capture))
+    result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  for (const Ref<Stream> &participant : streams) {
+    participant->capture = nullptr;
+    participant->capture_dependencies.clear();
+  }
+  for (const Ref<Event> &event : events)
+    if (event->capture == capture) {
+      event->capture = nullptr;
+      event->captured_nodes.clear();
     }
-    for (const Ref<Event> &event : events)
-      if (event->capture == capture) {
-        event->capture = nullptr;
-        event->captured_nodes.clear();
-      }
-    if (result == CUDA_SUCCESS)
-      *out = capture->graph->handle;
-    else // "If capture was invalidated [...] a NULL graph will be returned."
-      abandon_capture(driver, *capture);
-    return result;
-  });
+  if (result == CUDA_SUCCESS)
+    *out = capture->graph->handle;
+  else // "If capture was invalidated [...] a NULL graph will be returned."
+    abandon_capture(driver, *capture);
+  return result;
 }
 
-CUresult CUDAAPI cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!status)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
-    // "If called on CU_STREAM_LEGACY (the null stream) while a stream in the same context is
-    // capturing, it will return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT". That stream is unaffected.
-    if (stream->legacy)
-      for (const Ref<Stream> &other : stream->context->streams)
-        if (other->capture && other->blocking())
-          return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    *status = status_of(*stream);
-    return CUDA_SUCCESS;
-  });
+CALL(cuStreamIsCapturing, handle, status) {
+  if (!status)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
+  // "If called on CU_STREAM_LEGACY (the null stream) while a stream in the same context is
+  // capturing, it will return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT". That stream is unaffected.
+  if (stream->legacy)
+    for (const Ref<Stream> &other : stream->context->streams)
+      if (other->capture && other->blocking())
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  *status = status_of(*stream);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream handle, CUstreamCaptureStatus *status,
-                                           cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **nodes, const CUgraphEdgeData **data,
-                                           size_t *count) {
-  return call([&](Driver &driver) -> CUresult {
-    // "If edgeData_out is non-NULL then dependencies_out must be as well."
-    if (!status || (data && !nodes))
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
-    *status = status_of(*stream);
-    if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-      return CUDA_SUCCESS;
-    if (id)
-      *id = stream->capture->id;
-    if (graph)
-      *graph = stream->capture->graph->handle;
-    if (nodes)
-      *nodes = stream->capture_dependencies.data();
-    if (data) {
-      stream->capture_edges.assign(stream->capture_dependencies.size(), CUgraphEdgeData{});
-      *data = stream->capture_edges.data();
-    }
-    if (count)
-      *count = stream->capture_dependencies.size();
+CALL(cuStreamGetCaptureInfo_v3, handle, status, id, graph, nodes, data, count) {
+  // "If edgeData_out is non-NULL then dependencies_out must be as well."
+  if (!status || (data && !nodes))
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
+  *status = status_of(*stream);
+  if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
     return CUDA_SUCCESS;
-  });
+  if (id)
+    *id = stream->capture->id;
+  if (graph)
+    *graph = stream->capture->graph->handle;
+  if (nodes)
+    *nodes = stream->capture_dependencies.data();
+  if (data) {
+    stream->capture_edges.assign(stream->capture_dependencies.size(), CUgraphEdgeData{});
+    *data = stream->capture_edges.data();
+  }
+  if (count)
+    *count = stream->capture_dependencies.size();
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *nodes,
-                                                      const CUgraphEdgeData *data, size_t count,
-                                                      unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
-      return CUDA_ERROR_ILLEGAL_STATE;
-    CUGRT_EMU_TRY(capture_state(*stream));
-    std::vector<CUgraphNode> read;
-    CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
-    auto &to = stream->capture_dependencies;
-    to.reserve(to.size() + read.size());
-    if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
-      to.clear();
-    for (CUgraphNode node : read)
-      if (std::find(to.begin(), to.end(), node) == to.end())
-        to.push_back(node);
-    return CUDA_SUCCESS;
-  });
+CALL(cuStreamUpdateCaptureDependencies_v2, handle, nodes, data, count, flags) {
+  if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+  if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
+    return CUDA_ERROR_ILLEGAL_STATE;
+  CUGRT_EMU_TRY(capture_state(*stream));
+  std::vector<CUgraphNode> read;
+  CUGRT_EMU_TRY(read_dependencies(driver, *stream->capture->graph, nodes, data, count, &read));
+  auto &to = stream->capture_dependencies;
+  to.reserve(to.size() + read.size());
+  if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+    to.clear();
+  for (CUgraphNode node : read)
+    if (std::find(to.begin(), to.end(), node) == to.end())
+      to.push_back(node);
+  return CUDA_SUCCESS;
 }
 
 /// Of the calling thread alone: like the texts of errors it has nothing to fail for, so that it is
 /// neither counted nor failed by injection.
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+ENTRY(cuThreadExchangeStreamCaptureMode, mode) {
   if (!Driver::instance().initialized)
     return CUDA_ERROR_NOT_INITIALIZED;
   if (!mode || !valid_mode(*mode))
@@ -286,3 +263,5 @@ CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   std::swap(*mode, t_mode);
   return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

@@ -257,189 +257,152 @@ void destroy_context_contents(Driver &driver, Context &context) {
   driver.allocations->free_context(*driver.memory, &context);
 }
 
-} // namespace cugrt::emulator::api
+CALL(cuDevicePrimaryCtxRetain, out, device) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (device != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  Lock lock(driver.mutex);
+  retain_primary(driver);
+  *out = driver.primary->handle;
+  return CUDA_SUCCESS;
+}
 
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
+DEVICE_CALL(cuDevicePrimaryCtxRelease_v2, device) {
+  Lock lock(driver.mutex);
+  return release_primary(driver, lock);
+}
 
-CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (device != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    Lock lock(driver.mutex);
-    retain_primary(driver);
-    *out = driver.primary->handle;
+DEVICE_CALL(cuDevicePrimaryCtxReset_v2, device) {
+  Lock lock(driver.mutex);
+  // "Resetting the primary context does not release it": the handle stays alive.
+  if (Ref<Context> context = driver.primary)
+    empty_context(driver, context, pending_work(driver, *context), lock);
+  driver.primary_flags = 0;
+  return CUDA_SUCCESS;
+}
+
+DEVICE_CALL(cuDevicePrimaryCtxSetFlags_v2, device, flags) {
+  CUGRT_EMU_TRY(check_flags(flags));
+  Lock lock(driver.mutex);
+  driver.primary_flags = flags;
+  if (driver.primary)
+    driver.primary->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+DEVICE_CALL(cuDevicePrimaryCtxGetState, device, flags, active) {
+  if (!flags || !active)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  *flags = driver.primary_flags;
+  *active = driver.primary ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxCreate_v2, out, flags, device) { return create(driver, out, flags, device); }
+
+CALL(cuCtxSetFlags, flags) {
+  CUGRT_EMU_TRY(check_flags(flags));
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Context, context, current_context_any, driver);
+  context->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxCreate_v3, out, affinity, count, flags, device) {
+  if (affinity || count)
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  return create(driver, out, flags, device);
+}
+
+CALL(cuCtxCreate_v4, out, params, flags, device) {
+  if (params && params->execAffinityParams && params->cigParams)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (params && params->numExecAffinityParams)
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  if (params && params->cigParams)
+    return driver.refuse("sharing the device with graphics is");
+  return create(driver, out, flags, device);
+}
+
+LOCKED_CALL(cuCtxDestroy_v2, handle) {
+  Ref<Context> context = driver.contexts.find(handle);
+  // The primary context is released, not destroyed.
+  if (!context || context->primary)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  destroy(driver, context, lock);
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxAttach, out, flags) {
+  if (!out || flags) // "Currently, the flags parameter must be 0."
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Context, context, current_context_any, driver);
+  ++context->attached;
+  if (context->primary) // whose usage count is that of its retains
+    ++driver.primary_retains;
+  *out = context->handle;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuCtxDetach, handle) {
+  Ref<Context> context = driver.contexts.find(handle);
+  // "The context must be a handle that was passed back by cuCtxCreate() or cuCtxAttach(), and
+  // must be current to the calling thread."
+  if (!context || t_stack.empty() || t_stack.top() != handle ||
+      (context->primary && !context->attached))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->attached) {
+    --context->attached;
+    return context->primary ? release_primary(driver, lock) : CUDA_SUCCESS;
+  }
+  destroy(driver, context, lock);
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxPushCurrent_v2, handle) {
+  if (!driver.contexts.find(handle))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  t_stack.push(handle);
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxPopCurrent_v2, out) {
+  if (t_stack.empty())
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (out)
+    *out = t_stack.top();
+  t_stack.pop();
+  return CUDA_SUCCESS;
+}
+
+CALL(cuCtxSetCurrent, handle) {
+  if (!handle) {
+    // "If ctx is NULL, this call pops the top of the CPU thread's context stack, if it is not
+    // empty."
+    if (!t_stack.empty())
+      t_stack.pop();
     return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
-    return release_primary(driver, lock);
-  });
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    Lock lock(driver.mutex);
-    // "Resetting the primary context does not release it": the handle stays alive.
-    if (Ref<Context> context = driver.primary)
-      empty_context(driver, context, pending_work(driver, *context), lock);
-    driver.primary_flags = 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    CUGRT_EMU_TRY(check_flags(flags));
-    Lock lock(driver.mutex);
-    driver.primary_flags = flags;
-    if (driver.primary)
-      driver.primary->flags = flags;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!flags || !active)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    *flags = driver.primary_flags;
-    *active = driver.primary ? 1 : 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
-  return call([&](Driver &driver) { return create(driver, out, flags, device); });
-}
-
-CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_TRY(check_flags(flags));
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
-    context->flags = flags;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinity, int count,
-                                unsigned int flags, CUdevice device) {
-  return call([&](Driver &driver) -> CUresult {
-    if (affinity || count)
-      return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-    return create(driver, out, flags, device);
-  });
-}
-
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *params, unsigned int flags,
-                                CUdevice device) {
-  return call([&](Driver &driver) -> CUresult {
-    if (params && params->execAffinityParams && params->cigParams)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (params && params->numExecAffinityParams)
-      return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-    if (params && params->cigParams)
-      return driver.refuse("sharing the device with graphics is");
-    return create(driver, out, flags, device);
-  });
-}
-
-CUresult CUDAAPI cuCtxDestroy_v2(CUcontext handle) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    Ref<Context> context = driver.contexts.find(handle);
-    // The primary context is released, not destroyed.
-    if (!context || context->primary)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    destroy(driver, context, lock);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxAttach(CUcontext *out, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || flags) // "Currently, the flags parameter must be 0."
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
-    ++context->attached;
-    if (context->primary) // whose usage count is that of its retains
-      ++driver.primary_retains;
-    *out = context->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxDetach(CUcontext handle) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    Ref<Context> context = driver.contexts.find(handle);
-    // "The context must be a handle that was passed back by cuCtxCreate() or cuCtxAttach(), and
-    // must be current to the calling thread."
-    if (!context || t_stack.empty() || t_stack.top() != handle ||
-        (context->primary && !context->attached))
-      return CUDA_ERROR_INVALID_CONTEXT;
-    if (context->attached) {
-      --context->attached;
-      return context->primary ? release_primary(driver, lock) : CUDA_SUCCESS;
-    }
-    destroy(driver, context, lock);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!driver.contexts.find(handle))
-      return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (!driver.contexts.find(handle))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  // "If there already is a context on the top of the stack, it is replaced."
+  if (t_stack.empty())
     t_stack.push(handle);
-    return CUDA_SUCCESS;
-  });
+  else
+    t_stack.set_top(handle);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *out) {
-  return call([&](Driver &) -> CUresult {
-    if (t_stack.empty())
-      return CUDA_ERROR_INVALID_CONTEXT;
-    if (out)
-      *out = t_stack.top();
-    t_stack.pop();
-    return CUDA_SUCCESS;
-  });
+CALL(cuCtxGetCurrent, out) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  // "If no context is bound to the calling CPU thread then *pctx is set to NULL and CUDA_SUCCESS
+  // is returned."
+  *out = current_handle();
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxSetCurrent(CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!handle) {
-      // "If ctx is NULL, this call pops the top of the CPU thread's context stack, if it is not
-      // empty."
-      if (!t_stack.empty())
-        t_stack.pop();
-      return CUDA_SUCCESS;
-    }
-    if (!driver.contexts.find(handle))
-      return CUDA_ERROR_INVALID_CONTEXT;
-    // "If there already is a context on the top of the stack, it is replaced."
-    if (t_stack.empty())
-      t_stack.push(handle);
-    else
-      t_stack.set_top(handle);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxGetCurrent(CUcontext *out) {
-  return call([&](Driver &) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    // "If no context is bound to the calling CPU thread then *pctx is set to NULL and CUDA_SUCCESS
-    // is returned."
-    *out = current_handle();
-    return CUDA_SUCCESS;
-  });
-}
+} // namespace cugrt::emulator::api

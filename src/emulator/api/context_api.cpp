@@ -14,6 +14,8 @@ template <class Body> CUresult context_call(Body &&body) {
     return body(driver, context);
   });
 }
+#define CONTEXT_CALL(...)                                                                          \
+  GUARDED(context_call(body), (Driver & driver, const Ref<Context> &context), __VA_ARGS__)
 
 // CUDA 13.0 gave two functions a context as their last argument. Programs that take the highest
 // _v2 that the library exports call them with the older arguments, and mean the current context: an
@@ -72,153 +74,120 @@ CUresult synchronize(Driver &driver, const Ref<Context> &context, Lock &lock) {
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext handle) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
-    CUGRT_EMU_TRY(driver.scheduler->poison());
-    return synchronize(driver, context, lock);
-  });
+LOCKED_CALL(cuCtxSynchronize_v2, handle) {
+  CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
+  CUGRT_EMU_TRY(driver.scheduler->poison());
+  return synchronize(driver, context, lock);
 }
 
-CUresult CUDAAPI cuCtxGetDevice(CUdevice *device) {
-  return context_call([&](Driver &, const Ref<Context> &) { return give(device, 0); });
+CONTEXT_CALL(cuCtxGetDevice, device) { return give(device, 0); }
+
+CALL(cuCtxGetDevice_v2, device, handle) {
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
+  *device = 0;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!device)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
-    *device = 0;
+CALL(cuCtxGetId, handle, id) {
+  if (!id)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Context> context = driver.contexts.find(handle);
+  if (!handle) { // "If the ctx is NULL, the context current to the calling CPU thread is used."
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
+    handle = current_handle();
+  }
+  if (!context)
+    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  Ref<GreenContext> green = driver.contexts.find_green(handle);
+  *id = green ? green->id : context->id;
+  return CUDA_SUCCESS;
+}
+
+CONTEXT_CALL(cuCtxGetFlags, flags) { return give(flags, context->flags); }
+
+CALL(cuCtxGetApiVersion, handle, version) {
+  if (!version)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  Ref<Context> context = driver.contexts.find(handle);
+  if (!handle)
+    CUGRT_EMU_TRY(current_context_any(driver, &context));
+  if (!context)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  *version = 3020; // of the context's ABI, which has not changed since
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuCtxSetLimit, limit, value) {
+  CUGRT_EMU_FIND(Context, context, current_context_any, driver);
+  if (!find_limit(limit))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+    return resize_heap(driver, context, value, lock);
+  if (limit != CU_LIMIT_STACK_SIZE) {
+    context->limits[limit] = value;
     return CUDA_SUCCESS;
-  });
+  }
+  const uint64_t bytes = stack_bytes(value);
+  if (bytes < context->stack_bytes) { // what was launched before keeps its stack
+    std::vector<TaskPtr> tasks = pending_work(driver, *context);
+    lock.unlock();
+    wait_all(driver, tasks);
+  }
+  context->stack_bytes = bytes;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetId(CUcontext handle, unsigned long long *id) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!id)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    Ref<Context> context = driver.contexts.find(handle);
-    if (!handle) { // "If the ctx is NULL, the context current to the calling CPU thread is used."
-      CUGRT_EMU_TRY(current_context_any(driver, &context));
-      handle = current_handle();
-    }
-    if (!context)
-      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    Ref<GreenContext> green = driver.contexts.find_green(handle);
-    *id = green ? green->id : context->id;
-    return CUDA_SUCCESS;
-  });
+CONTEXT_CALL(cuCtxGetLimit, value, limit) {
+  const Limit *row = find_limit(limit);
+  if (value && !row)
+    return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_STACK_SIZE)
+    return give(value, context->stack_bytes);
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+    return give(value, context->heap_bytes);
+  auto set = context->limits.find(limit);
+  return give(value, set != context->limits.end() ? set->second : row ? row->initial : 0);
 }
 
-CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags) {
-  return context_call(
-      [&](Driver &, const Ref<Context> &context) { return give(flags, context->flags); });
+CONTEXT_CALL(cuCtxGetStreamPriorityRange, least, greatest) {
+  if (least)
+    *least = kLeastPriority;
+  if (greatest)
+    *greatest = kGreatestPriority;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!version)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    Ref<Context> context = driver.contexts.find(handle);
-    if (!handle)
-      CUGRT_EMU_TRY(current_context_any(driver, &context));
-    if (!context)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    *version = 3020; // of the context's ABI, which has not changed since
-    return CUDA_SUCCESS;
-  });
-}
+CONTEXT_CALL(cuCtxGetCacheConfig, config) { return give(config, context->cache_config); }
 
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context_any, driver);
-    if (!find_limit(limit))
-      return CUDA_ERROR_INVALID_VALUE;
-    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-      return resize_heap(driver, context, value, lock);
-    if (limit != CU_LIMIT_STACK_SIZE) {
-      context->limits[limit] = value;
-      return CUDA_SUCCESS;
-    }
-    const uint64_t bytes = stack_bytes(value);
-    if (bytes < context->stack_bytes) { // what was launched before keeps its stack
-      std::vector<TaskPtr> tasks = pending_work(driver, *context);
-      lock.unlock();
-      wait_all(driver, tasks);
-    }
-    context->stack_bytes = bytes;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit) {
-  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
-    const Limit *row = find_limit(limit);
-    if (value && !row)
-      return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    if (limit == CU_LIMIT_STACK_SIZE)
-      return give(value, context->stack_bytes);
-    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
-      return give(value, context->heap_bytes);
-    auto set = context->limits.find(limit);
-    return give(value, set != context->limits.end() ? set->second : row ? row->initial : 0);
-  });
-}
-
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
-    if (least)
-      *least = kLeastPriority;
-    if (greatest)
-      *greatest = kGreatestPriority;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *config) {
-  return context_call(
-      [&](Driver &, const Ref<Context> &context) { return give(config, context->cache_config); });
-}
-
-CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
-  return context_call([&](Driver &, const Ref<Context> &context) -> CUresult {
-    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-      return CUDA_ERROR_INVALID_VALUE;
-    context->cache_config = config;
-    return CUDA_SUCCESS;
-  });
+CONTEXT_CALL(cuCtxSetCacheConfig, config) {
+  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  context->cache_config = config;
+  return CUDA_SUCCESS;
 }
 
 // "On devices with fixed shared memory bank size": all since compute capability 5.0.
-CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *config) {
-  return context_call([&](Driver &, const Ref<Context> &) {
-    return give(config, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
-  });
+CONTEXT_CALL(cuCtxGetSharedMemConfig, config) {
+  return give(config, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE);
 }
 
-CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  return context_call([&](Driver &, const Ref<Context> &) {
-    return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
+CONTEXT_CALL(cuCtxSetSharedMemConfig, config) {
+  return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *out, CUexecAffinityType type) {
-  return context_call([&](Driver &, const Ref<Context> &) -> CUresult {
-    if (!out || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
-      return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
-  });
+CONTEXT_CALL(cuCtxGetExecAffinity, out, type) {
+  if (!out || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
 }
 
-CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
+ENTRY(cuCtxResetPersistingL2Cache, ) {
   return context_call([&](Driver &, const Ref<Context> &) { return CUDA_SUCCESS; });
 }
+
+} // namespace cugrt::emulator::api

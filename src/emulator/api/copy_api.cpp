@@ -61,9 +61,11 @@ CUresult copy_in_stream(Driver &driver, CUstream handle, const CUDA_MEMCPY3D &co
   return run_and_wait(driver, stream, std::move(work), wait, lock);
 }
 
-CUresult copy(CUstream stream, const CUDA_MEMCPY3D &parameters, bool wait) {
-  return call([&](Driver &driver) { return copy_in_stream(driver, stream, parameters, wait); });
+CUresult copy(CUstream stream, const CUDA_MEMCPY3D &copy, bool wait = false) {
+  return call([&](Driver &driver) { return copy_in_stream(driver, stream, copy, wait); });
 }
+/// In the legacy stream, waiting for it.
+CUresult copy(const CUDA_MEMCPY3D &parameters) { return copy(nullptr, parameters, true); }
 
 CUDA_MEMCPY3D host_to_device(CUdeviceptr to, const void *from, size_t bytes) {
   CUDA_MEMCPY3D c = linear_copy(to, 0, bytes);
@@ -87,6 +89,10 @@ CUDA_MEMCPY3D device_to_device(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return c;
 }
 
+CUresult refuse() {
+  return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
+}
+
 CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D &p) {
   CUDA_MEMCPY3D c{};
   c.srcXInBytes = p.srcXInBytes;
@@ -107,143 +113,58 @@ CUDA_MEMCPY3D from_2d(const CUDA_MEMCPY2D &p) {
   return c;
 }
 
-template <class Parameters, class Convert>
-CUresult copy_from(CUstream stream, const Parameters *p, bool wait, Convert &&convert) {
-  if (!p)
-    return call([](Driver &) { return CUDA_ERROR_INVALID_VALUE; });
-  return copy(stream, convert(*p), wait);
-}
-
-constexpr CUstream kLegacy = nullptr;
-
-CUresult fill(CUstream handle, CUdeviceptr to, size_t pitch, unsigned value, unsigned element,
-              size_t width, size_t height, bool is_synchronous = false) {
+CUresult fill(CUstream handle, const CUDA_MEMSET_NODE_PARAMS &parameters,
+              bool is_synchronous = false) {
   return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    FillWork work{
-        {to, pitch, value, element, width, height}, stream->context, green_of(driver, *stream)};
+    FillWork work{parameters, stream->context, green_of(driver, *stream)};
     CUGRT_EMU_TRY(check_fill(driver, work.fill));
     // "The synchronous memset functions are asynchronous with respect to the host except when the
     // target is pinned host memory or a Unified Memory region"
-    const bool wait = is_synchronous && !on_device(driver, to);
+    const bool wait = is_synchronous && !on_device(driver, work.fill.dst);
     return run_and_wait(driver, stream, std::move(work), wait, lock);
   });
 }
+CUresult fill(const CUDA_MEMSET_NODE_PARAMS &parameters) { return fill(nullptr, parameters, true); }
 
 } // namespace
 
+ENTRY(cuMemcpy, to, from, bytes) { return copy(linear_copy(to, from, bytes)); }
+ENTRY(cuMemcpyHtoD_v2, to, from, bytes) { return copy(host_to_device(to, from, bytes)); }
+ENTRY(cuMemcpyDtoH_v2, to, from, bytes) { return copy(device_to_host(to, from, bytes)); }
+ENTRY(cuMemcpyDtoD_v2, to, from, bytes) { return copy(device_to_device(to, from, bytes)); }
+ENTRY(cuMemcpy2D_v2, p) { return p ? copy(from_2d(*p)) : refuse(); }
+ENTRY(cuMemcpy2DUnaligned_v2, p) { return p ? copy(from_2d(*p)) : refuse(); }
+ENTRY(cuMemcpy3D_v2, p) { return p ? copy(*p) : refuse(); }
+ENTRY(cuMemcpyAsync, to, from, bytes, stream) { return copy(stream, linear_copy(to, from, bytes)); }
+ENTRY(cuMemcpyHtoDAsync_v2, to, from, bytes, stream) {
+  return copy(stream, host_to_device(to, from, bytes));
+}
+ENTRY(cuMemcpyDtoHAsync_v2, to, from, bytes, stream) {
+  return copy(stream, device_to_host(to, from, bytes));
+}
+ENTRY(cuMemcpyDtoDAsync_v2, to, from, bytes, stream) {
+  return copy(stream, device_to_device(to, from, bytes));
+}
+ENTRY(cuMemcpy2DAsync_v2, p, stream) { return p ? copy(stream, from_2d(*p)) : refuse(); }
+ENTRY(cuMemcpy3DAsync_v2, p, stream) { return p ? copy(stream, *p) : refuse(); }
+ENTRY(cuMemsetD8_v2, to, value, n) { return fill({to, 0, value, 1, n, 1}); }
+ENTRY(cuMemsetD16_v2, to, value, n) { return fill({to, 0, value, 2, n, 1}); }
+ENTRY(cuMemsetD32_v2, to, value, n) { return fill({to, 0, value, 4, n, 1}); }
+ENTRY(cuMemsetD2D8_v2, to, pitch, value, w, h) { return fill({to, pitch, value, 1, w, h}); }
+ENTRY(cuMemsetD2D16_v2, to, pitch, value, w, h) { return fill({to, pitch, value, 2, w, h}); }
+ENTRY(cuMemsetD2D32_v2, to, pitch, value, w, h) { return fill({to, pitch, value, 4, w, h}); }
+ENTRY(cuMemsetD8Async, to, value, n, stream) { return fill(stream, {to, 0, value, 1, n, 1}); }
+ENTRY(cuMemsetD16Async, to, value, n, stream) { return fill(stream, {to, 0, value, 2, n, 1}); }
+ENTRY(cuMemsetD32Async, to, value, n, stream) { return fill(stream, {to, 0, value, 4, n, 1}); }
+ENTRY(cuMemsetD2D8Async, to, pitch, value, w, h, stream) {
+  return fill(stream, {to, pitch, value, 1, w, h});
+}
+ENTRY(cuMemsetD2D16Async, to, pitch, value, w, h, stream) {
+  return fill(stream, {to, pitch, value, 2, w, h});
+}
+ENTRY(cuMemsetD2D32Async, to, pitch, value, w, h, stream) {
+  return fill(stream, {to, pitch, value, 4, w, h});
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(kLegacy, linear_copy(to, from, bytes), true);
-}
-
-CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-  return copy(kLegacy, host_to_device(to, from, bytes), true);
-}
-
-CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-  return copy(kLegacy, device_to_host(to, from, bytes), true);
-}
-
-CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy(kLegacy, device_to_device(to, from, bytes), true);
-}
-
-CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *p) {
-  return copy_from(kLegacy, p, true, from_2d);
-}
-
-CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *p) {
-  return copy_from(kLegacy, p, true, from_2d);
-}
-
-CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *p) {
-  return copy_from(kLegacy, p, true, [](const CUDA_MEMCPY3D &c) { return c; });
-}
-
-CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy(stream, linear_copy(to, from, bytes), false);
-}
-
-CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
-                                      CUstream stream) {
-  return copy(stream, host_to_device(to, from, bytes), false);
-}
-
-CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy(stream, device_to_host(to, from, bytes), false);
-}
-
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                      CUstream stream) {
-  return copy(stream, device_to_device(to, from, bytes), false);
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *p, CUstream stream) {
-  return copy_from(stream, p, false, from_2d);
-}
-
-CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *p, CUstream stream) {
-  return copy_from(stream, p, false, [](const CUDA_MEMCPY3D &c) { return c; });
-}
-
-CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
-  return fill(kLegacy, to, 0, value, 1, count, 1, true);
-}
-
-CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
-  return fill(kLegacy, to, 0, value, 2, count, 1, true);
-}
-
-CUresult CUDAAPI cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
-  return fill(kLegacy, to, 0, value, 4, count, 1, true);
-}
-
-CUresult CUDAAPI cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                                 size_t height) {
-  return fill(kLegacy, to, pitch, value, 1, width, height, true);
-}
-
-CUresult CUDAAPI cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
-                                  size_t height) {
-  return fill(kLegacy, to, pitch, value, 2, width, height, true);
-}
-
-CUresult CUDAAPI cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
-                                  size_t height) {
-  return fill(kLegacy, to, pitch, value, 4, width, height, true);
-}
-
-CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
-                                 CUstream stream) {
-  return fill(stream, to, 0, value, 1, count, 1);
-}
-
-CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count,
-                                  CUstream stream) {
-  return fill(stream, to, 0, value, 2, count, 1);
-}
-
-CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
-                                  CUstream stream) {
-  return fill(stream, to, 0, value, 4, count, 1);
-}
-
-CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
-                                   size_t height, CUstream stream) {
-  return fill(stream, to, pitch, value, 1, width, height);
-}
-
-CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value,
-                                    size_t width, size_t height, CUstream stream) {
-  return fill(stream, to, pitch, value, 2, width, height);
-}
-
-CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
-                                    size_t height, CUstream stream) {
-  return fill(stream, to, pitch, value, 4, width, height);
-}

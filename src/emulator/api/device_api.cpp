@@ -60,126 +60,96 @@ constexpr char kBusId[] = "0000:00:01.0";
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
 // cudaProfiler.h declares these, which not every installation of the headers has.
-extern "C" {
-__attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStart(void);
-__attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStop(void);
+#define TYPED_cuProfilerStart() void
+#define TYPED_cuProfilerStop() void
+
+CALL(cuDeviceGet, device, ordinal) {
+  if (!device)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (ordinal != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *device = 0;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
-  return call([&](Driver &) -> CUresult {
-    if (!device)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (ordinal != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
-    return CUDA_SUCCESS;
-  });
+CALL(cuDeviceGetCount, count) { return give(count, 1); }
+
+DEVICE_CALL(cuDeviceGetName, name, bytes, device) {
+  return copy_text(device_name(*driver.config.profile), name, bytes);
 }
 
-CUresult CUDAAPI cuDeviceGetCount(int *count) {
-  return call([&](Driver &) { return give(count, 1); });
+DEVICE_CALL(cuDeviceGetUuid_v2, uuid, device) {
+  return give(uuid, device_uuid(*driver.config.profile));
 }
 
-CUresult CUDAAPI cuDeviceGetName(char *name, int bytes, CUdevice device) {
-  return device_call(device, [&](Driver &driver) {
-    return copy_text(device_name(*driver.config.profile), name, bytes);
-  });
+DEVICE_CALL(cuDeviceTotalMem_v2, bytes, device) { return give(bytes, driver.config.memory_bytes); }
+
+DEVICE_CALL(cuDeviceGetAttribute, value, attribute, device) {
+  if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  *value = device_attribute(*driver.config.profile, attribute);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
-  return device_call(
-      device, [&](Driver &driver) { return give(uuid, device_uuid(*driver.config.profile)); });
+DEVICE_CALL(cuDeviceComputeCapability, major, minor, device) {
+  if (!major || !minor)
+    return CUDA_ERROR_INVALID_VALUE;
+  *major = driver.config.profile->major;
+  *minor = driver.config.profile->minor;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-  return device_call(device,
-                     [&](Driver &driver) { return give(bytes, driver.config.memory_bytes); });
+DEVICE_CALL(cuDeviceGetProperties, properties, device) {
+  if (!properties)
+    return CUDA_ERROR_INVALID_VALUE;
+  const DeviceProfile &p = *driver.config.profile;
+  *properties = CUdevprop{1024,
+                          {1024, 1024, 64},
+                          {2147483647, 65535, 65535},
+                          p.max_shared_bytes_per_block,
+                          65536,
+                          32,
+                          2147483647,
+                          65536,
+                          p.clock_khz,
+                          512};
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!value || attribute <= 0 || attribute >= CU_DEVICE_ATTRIBUTE_MAX)
-      return CUDA_ERROR_INVALID_VALUE;
-    *value = device_attribute(*driver.config.profile, attribute);
-    return CUDA_SUCCESS;
-  });
+DEVICE_CALL(cuDeviceGetPCIBusId, text, bytes, device) { return copy_text(kBusId, text, bytes); }
+
+CALL(cuDeviceGetByPCIBusId, device, text) {
+  if (!device || !text)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (std::strcmp(text, kBusId) != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *device = 0;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!major || !minor)
-      return CUDA_ERROR_INVALID_VALUE;
-    *major = driver.config.profile->major;
-    *minor = driver.config.profile->minor;
-    return CUDA_SUCCESS;
-  });
+DEVICE_CALL(cuDeviceCanAccessPeer, can, device, peer) {
+  if (!can)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (peer != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *can = 0; // a device is not its own peer
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *properties, CUdevice device) {
-  return device_call(device, [&](Driver &driver) -> CUresult {
-    if (!properties)
-      return CUDA_ERROR_INVALID_VALUE;
-    const DeviceProfile &p = *driver.config.profile;
-    *properties = CUdevprop{1024,
-                            {1024, 1024, 64},
-                            {2147483647, 65535, 65535},
-                            p.max_shared_bytes_per_block,
-                            65536,
-                            32,
-                            2147483647,
-                            65536,
-                            p.clock_khz,
-                            512};
-    return CUDA_SUCCESS;
-  });
+DEVICE_CALL(cuDeviceGetExecAffinitySupport, supported, type, device) {
+  if (!supported || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
+  *supported = 0;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
-  return device_call(device, [&](Driver &) { return copy_text(kBusId, text, bytes); });
-}
-
-CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
-  return call([&](Driver &) -> CUresult {
-    if (!device || !text)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (std::strcmp(text, kBusId) != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    *device = 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
-  return device_call(device, [&](Driver &) -> CUresult {
-    if (!can)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (peer != 0)
-      return CUDA_ERROR_INVALID_DEVICE;
-    *can = 0; // a device is not its own peer
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int *supported, CUexecAffinityType type,
-                                                CUdevice device) {
-  return device_call(device, [&](Driver &) -> CUresult {
-    if (!supported || type < 0 || type >= CU_EXEC_AFFINITY_TYPE_MAX)
-      return CUDA_ERROR_INVALID_VALUE;
-    *supported = 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuProfilerStart(void) {
+ENTRY(cuProfilerStart, ) {
   return call([](Driver &) { return CUDA_SUCCESS; });
 }
 
-CUresult CUDAAPI cuProfilerStop(void) {
+ENTRY(cuProfilerStop, ) {
   return call([](Driver &) { return CUDA_SUCCESS; });
 }
+
+} // namespace cugrt::emulator::api

@@ -1,5 +1,6 @@
 // Instances: instantiation, setters, updates, launches.
 #include "emulator/driver/code/launch.h"
+#include "emulator/driver/device_limits.h"
 #include "emulator/graph/batch_copy.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
@@ -115,89 +116,67 @@ CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, CUgraphExecUpdate
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
-                                             unsigned long long flags) {
+ENTRY(cuGraphInstantiateWithFlags, out, graph, flags) {
   return instantiate_with_flags(out, graph, flags, nullptr, nullptr, 0);
 }
 
-CUresult CUDAAPI cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *error_node,
-                                       char *log, size_t log_bytes) {
+ENTRY(cuGraphInstantiate_v2, out, graph, error_node, log, log_bytes) {
   return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);
 }
 
-CUresult CUDAAPI cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph,
-                                              CUDA_GRAPH_INSTANTIATE_PARAMS *params) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!params)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    InstantiateError error{CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
-    CUresult result = CUDA_SUCCESS;
-    Ref<Stream> upload;
-    if (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
-      result = find_stream(driver, params->hUploadStream, &upload);
-    if (result == CUDA_SUCCESS)
-      result = make_exec(driver, out, graph, params->flags, &error);
-    params->hErrNode_out = error.node;
-    params->result_out = error.result;
-    return result;
-  });
+CALL(cuGraphInstantiateWithParams, out, graph, params) {
+  if (!params)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  InstantiateError error{CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
+  CUresult result = CUDA_SUCCESS;
+  Ref<Stream> upload;
+  if (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+    result = find_stream(driver, params->hUploadStream, &upload);
+  if (result == CUDA_SUCCESS)
+    result = make_exec(driver, out, graph, params->flags, &error);
+  params->hErrNode_out = error.node;
+  params->result_out = error.result;
+  return result;
 }
 
-CUresult CUDAAPI cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GraphExec> exec = driver.execs.find(handle);
-    if (!exec || !flags)
-      return CUDA_ERROR_INVALID_VALUE;
-    // "The CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD flag [...] will not be returned by this API."
-    *flags = exec->flags & ~cuuint64_t(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuGraphExecGetFlags, handle, flags) {
+  Ref<GraphExec> exec = driver.execs.find(handle);
+  if (!exec || !flags)
+    return CUDA_ERROR_INVALID_VALUE;
+  // "The CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD flag [...] will not be returned by this API."
+  *flags = exec->flags & ~cuuint64_t(CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
-    // Launches that are under way hold copies of the work. User objects wait for them.
-    UserReferences references;
-    gather_references(exec->body, references);
-    release_user_objects(driver, references, exec->last_launch);
-    driver.execs.erase(handle);
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuGraphExecDestroy, handle) {
+  CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+  // Launches that are under way hold copies of the work. User objects wait for them.
+  UserReferences references;
+  gather_references(exec->body, references);
+  release_user_objects(driver, references, exec->last_launch);
+  driver.execs.erase(handle);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphUpload(CUgraphExec handle, CUstream stream_handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    if (!driver.execs.find(handle))
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
-    return refuse_capture(driver, stream); // there is nowhere to upload to
-  });
+LOCKED_CALL(cuGraphUpload, handle, stream_handle) {
+  if (!driver.execs.find(handle))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
+  return refuse_capture(driver, stream); // there is nowhere to upload to
 }
 
-CUresult CUDAAPI cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
-    CUGRT_EMU_TRY(capture_state(*stream));
-    CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
-    return launch_exec(driver, exec, stream);
-  });
+LOCKED_CALL(cuGraphLaunch, handle, stream_handle) {
+  CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
+  CUGRT_EMU_TRY(capture_state(*stream));
+  CUGRT_EMU_TRY(refuse_capture(driver, stream)); // an H200 does not capture launches of graphs
+  return launch_exec(driver, exec, stream);
 }
 
-CUresult CUDAAPI cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph,
-                                      CUgraphExecUpdateResultInfo *info) {
-  return update(exec, graph, info);
-}
+ENTRY(cuGraphExecUpdate_v2, exec, graph, info) { return update(exec, graph, info); }
 
-CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
-                                   CUgraphExecUpdateResult *reason) {
+ENTRY(cuGraphExecUpdate, exec, graph, error_node, reason) {
   CUgraphExecUpdateResultInfo info{};
   CUresult result = update(exec, graph, &info);
   if (error_node)
@@ -207,70 +186,52 @@ CUresult CUDAAPI cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode 
   return result;
 }
 
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+ENTRY(cuGraphExecKernelNodeSetParams, exec, node, params) { return set_kernel(exec, node, params); }
+
+ENTRY(cuGraphExecKernelNodeSetParams_v2, exec, node, params) {
   return set_kernel(exec, node, params);
 }
 
-CUresult CUDAAPI cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
-                                                   const CUDA_KERNEL_NODE_PARAMS *params) {
-  return set_kernel(exec, node, params);
-}
-
-CUresult CUDAAPI cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_MEMCPY3D *copy, CUcontext context) {
+ENTRY(cuGraphExecMemcpyNodeSetParams, exec, node, copy, context) {
   return set(exec, node, copy_to_work, copy, context);
 }
 
-CUresult CUDAAPI cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                const CUDA_MEMSET_NODE_PARAMS *fill,
-                                                CUcontext context) {
+ENTRY(cuGraphExecMemsetNodeSetParams, exec, node, fill, context) {
   return set(exec, node, fill_to_work, fill, context);
 }
 
-CUresult CUDAAPI cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                    const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+ENTRY(cuGraphExecBatchMemOpNodeSetParams, exec, node, params) {
   return set(exec, node, memory_ops_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                              const CUDA_HOST_NODE_PARAMS *params) {
+ENTRY(cuGraphExecHostNodeSetParams, exec, node, params) {
   return set(exec, node, host_params_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node,
-                                                    CUevent event) {
+ENTRY(cuGraphExecEventRecordNodeSetEvent, exec, node, event) {
   return set(exec, node, event_to_work, event, true);
 }
 
-CUresult CUDAAPI cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node,
-                                                  CUevent event) {
+ENTRY(cuGraphExecEventWaitNodeSetEvent, exec, node, event) {
   return set(exec, node, event_to_work, event, false);
 }
 
-CUresult CUDAAPI cuGraphExecChildGraphNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
-                                                    CUgraph child) {
-  return exec_node_call(exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) {
-    return set_child(driver, exec, node, child);
-  });
+EXEC_NODE_CALL(cuGraphExecChildGraphNodeSetParams, exec_handle, handle, child) {
+  return set_child(driver, exec, node, child);
 }
 
-CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec exec_handle, CUgraphNode handle,
-                                          CUgraphNodeParams *params) {
-  return exec_node_call(
-      exec_handle, handle, [&](Driver &driver, GraphExec &exec, ExecNode &node) -> CUresult {
-        if (!params || params->type != node.type)
-          return CUDA_ERROR_INVALID_VALUE;
-        if (!node.branches.empty())
-          return driver.refuse("changing conditional nodes of an instance is");
-        if (node.body)
-          return set_child(driver, exec, node, params->graph.graph);
-        Work work;
-        CUGRT_EMU_TRY(params_to_work(driver, as_before_13_4(*params), &node.work, &work));
-        if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
-          return set_copy(driver, exec, node, std::move(work));
-        return set_in_exec(driver, exec, node, std::move(work));
-      });
+EXEC_NODE_CALL(cuGraphExecNodeSetParams, exec_handle, handle, params) {
+  if (!params || params->type != node.type)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!node.branches.empty())
+    return driver.refuse("changing conditional nodes of an instance is");
+  if (node.body)
+    return set_child(driver, exec, node, params->graph.graph);
+  Work work;
+  CUGRT_EMU_TRY(params_to_work(driver, as_before_13_4(*params), &node.work, &work));
+  if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+    return set_copy(driver, exec, node, std::move(work));
+  return set_in_exec(driver, exec, node, std::move(work));
 }
 
 namespace {
@@ -288,24 +249,21 @@ bool can_disable(const ExecNode &node) {
 
 } // namespace
 
-CUresult CUDAAPI cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode handle, unsigned int enabled) {
-  return exec_node_call(exec, handle, [&](Driver &, GraphExec &, ExecNode &node) -> CUresult {
-    // "The following node types are currently supported: Kernel, Memset, Memcpy, Batch memcpy"
-    if (!can_disable(node))
-      return CUDA_ERROR_INVALID_VALUE;
-    if (!enabled && has_large_cluster(node)) // measured
-      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    node.enabled = enabled != 0;
-    return CUDA_SUCCESS;
-  });
+EXEC_NODE_CALL(cuGraphNodeSetEnabled, exec_handle, handle, enabled) {
+  // "The following node types are currently supported: Kernel, Memset, Memcpy, Batch memcpy"
+  if (!can_disable(node))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!enabled && has_large_cluster(node)) // measured
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  node.enabled = enabled != 0;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode handle,
-                                       unsigned int *enabled) {
-  return exec_node_call(exec, handle, [&](Driver &, GraphExec &, ExecNode &node) -> CUresult {
-    if (!enabled || !can_disable(node))
-      return CUDA_ERROR_INVALID_VALUE;
-    *enabled = node.enabled ? 1 : 0;
-    return CUDA_SUCCESS;
-  });
+EXEC_NODE_CALL(cuGraphNodeGetEnabled, exec_handle, handle, enabled) {
+  if (!enabled || !can_disable(node))
+    return CUDA_ERROR_INVALID_VALUE;
+  *enabled = node.enabled ? 1 : 0;
+  return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

@@ -125,6 +125,9 @@ template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
     return body(driver, function);
   });
 }
+#define FUNCTION_CALL(...)                                                                         \
+  GUARDED(function_call(handle, body), (Driver & driver, const Ref<Function> &function),           \
+          __VA_ARGS__)
 
 // Tries every block size, largest first: the smallest count of calls is not worth cleverness.
 CUresult best_block(Driver &driver, const Function &function, int *grid, int *block,
@@ -152,112 +155,70 @@ CUresult best_block(Driver &driver, const Function &function, int *grid, int *bl
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle) {
-  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) {
-    return get_function_attribute(driver, *function, attribute, value);
-  });
+FUNCTION_CALL(cuFuncGetAttribute, value, attribute, handle) {
+  return get_function_attribute(driver, *function, attribute, value);
 }
 
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
-  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) {
-    return set_function_attribute(driver, *function, attribute, value);
-  });
+FUNCTION_CALL(cuFuncSetAttribute, handle, attribute, value) {
+  return set_function_attribute(driver, *function, attribute, value);
 }
 
-CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache config) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &) -> CUresult {
-    return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
-  });
+FUNCTION_CALL(cuFuncSetCacheConfig, handle, config) {
+  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig config) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &) {
-    return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  });
+FUNCTION_CALL(cuFuncSetSharedMemConfig, handle, config) {
+  return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuFuncGetModule(CUmodule *out, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
-    return give(out, function->module->handle);
-  });
+FUNCTION_CALL(cuFuncGetModule, out, handle) { return give(out, function->module->handle); }
+FUNCTION_CALL(cuFuncGetName, out, handle) { return give(out, function->info->name.c_str()); }
+
+FUNCTION_CALL(cuFuncGetParamInfo, handle, index, offset, bytes) {
+  return get_param_info(*function, index, offset, bytes);
 }
 
-CUresult CUDAAPI cuFuncGetName(const char **out, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
-    return give(out, function->info->name.c_str());
-  });
+FUNCTION_CALL(cuFuncGetParamCount, handle, out) { return get_param_count(*function, out); }
+
+FUNCTION_CALL(cuFuncIsLoaded, state, handle) {
+  return give(state, CU_FUNCTION_LOADING_STATE_LOADED);
 }
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset,
-                                    size_t *bytes) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
-    return get_param_info(*function, index, offset, bytes);
-  });
+FUNCTION_CALL(cuFuncLoad, handle) { return CUDA_SUCCESS; }
+
+FUNCTION_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, blocks, handle, block_threads,
+              shared_bytes, flags) {
+  if (!blocks || block_threads <= 0 || (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)))
+    return CUDA_ERROR_INVALID_VALUE;
+  *blocks = max_active_blocks(*driver.config.profile, *function, block_threads, shared_bytes);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuFuncGetParamCount(CUfunction handle, size_t *out) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &function) {
-    return get_param_count(*function, out);
-  });
+CALL(cuOccupancyMaxPotentialBlockSizeWithFlags, grid, block, handle, shared_of, shared_bytes, limit,
+     flags) {
+  if (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
+    return CUDA_ERROR_INVALID_VALUE;
+  Ref<Function> function;
+  {
+    Lock lock(driver.mutex);
+    CUGRT_EMU_TRY(find(driver, handle, &function));
+  }
+  // Without the lock: shared_of is the program's.
+  return best_block(driver, *function, grid, block, shared_of, shared_bytes, limit);
 }
 
-CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle) {
-  return function_call(handle, [&](Driver &, const Ref<Function> &) {
-    return give(state, CU_FUNCTION_LOADING_STATE_LOADED);
-  });
-}
-
-CUresult CUDAAPI cuFuncLoad(CUfunction handle) {
-  return function_call(handle, [](Driver &, const Ref<Function> &) { return CUDA_SUCCESS; });
-}
-
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int *blocks, CUfunction handle, int block_threads, size_t shared_bytes, unsigned int flags) {
-  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) -> CUresult {
-    if (!blocks || block_threads <= 0 || (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)))
-      return CUDA_ERROR_INVALID_VALUE;
-    *blocks = max_active_blocks(*driver.config.profile, *function, block_threads, shared_bytes);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
-                                                           CUoccupancyB2DSize shared_of,
-                                                           size_t shared_bytes, int limit,
-                                                           unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (flags & ~unsigned(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE))
-      return CUDA_ERROR_INVALID_VALUE;
-    Ref<Function> function;
-    {
-      Lock lock(driver.mutex);
-      CUGRT_EMU_TRY(find(driver, handle, &function));
-    }
-    // Without the lock: shared_of is the program's.
-    return best_block(driver, *function, grid, block, shared_of, shared_bytes, limit);
-  });
-}
-
-CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction handle,
-                                                         int blocks, int block_threads) {
-  return function_call(handle, [&](Driver &driver, const Ref<Function> &function) -> CUresult {
-    if (!bytes || blocks <= 0 || block_threads <= 0)
-      return CUDA_ERROR_INVALID_VALUE;
-    const DeviceProfile &profile = *driver.config.profile;
-    size_t best = 0;
-    for (size_t tried = 0; tried <= size_t(function->max_dynamic_shared_bytes); tried += 128)
-      if (max_active_blocks(profile, *function, block_threads, tried) >= blocks)
-        best = tried;
-    *bytes = best;
-    return CUDA_SUCCESS;
-  });
+FUNCTION_CALL(cuOccupancyAvailableDynamicSMemPerBlock, bytes, handle, blocks, block_threads) {
+  if (!bytes || blocks <= 0 || block_threads <= 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  const DeviceProfile &profile = *driver.config.profile;
+  size_t best = 0;
+  for (size_t tried = 0; tried <= size_t(function->max_dynamic_shared_bytes); tried += 128)
+    if (max_active_blocks(profile, *function, block_threads, tried) >= blocks)
+      best = tried;
+  *bytes = best;
+  return CUDA_SUCCESS;
 }
 
 namespace {
@@ -291,31 +252,27 @@ uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
 } // namespace
 
 // Of which multiprocessors share clusters nothing is known here: as many as fit on the device.
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
-                                              const CUlaunchConfig *config) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    if (!clusters || !config)
-      return CUDA_ERROR_INVALID_VALUE;
-    KernelWork work;
-    CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
-    const auto cluster = cluster_of(work);
-    CUGRT_EMU_TRY(check_attributes(driver, work));
-    const uint64_t blocks = std::max(1u, cluster[0] * cluster[1] * cluster[2]);
-    *clusters = int(resident_blocks(driver, work) / blocks);
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuOccupancyMaxActiveClusters, clusters, handle, config) {
+  if (!clusters || !config)
+    return CUDA_ERROR_INVALID_VALUE;
+  KernelWork work;
+  CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
+  const auto cluster = cluster_of(work);
+  CUGRT_EMU_TRY(check_attributes(driver, work));
+  const uint64_t blocks = std::max(1u, cluster[0] * cluster[1] * cluster[2]);
+  *clusters = int(resident_blocks(driver, work) / blocks);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction handle,
-                                                    const CUlaunchConfig *config) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    if (!blocks || !config)
-      return CUDA_ERROR_INVALID_VALUE;
-    KernelWork work;
-    CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
-    const bool has_clusters = driver.config.profile->capability() >= kClusterCapability;
-    *blocks = int(std::min<uint64_t>(has_clusters ? max_cluster_blocks(*work.function) : 1,
-                                     resident_blocks(driver, work)));
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuOccupancyMaxPotentialClusterSize, blocks, handle, config) {
+  if (!blocks || !config)
+    return CUDA_ERROR_INVALID_VALUE;
+  KernelWork work;
+  CUGRT_EMU_TRY(work_of(driver, handle, *config, &work));
+  const bool has_clusters = driver.config.profile->capability() >= kClusterCapability;
+  *blocks = int(std::min<uint64_t>(has_clusters ? max_cluster_blocks(*work.function) : 1,
+                                   resident_blocks(driver, work)));
+  return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

@@ -72,202 +72,163 @@ void erase_edge(std::vector<GraphEdge> &edges, const GraphNode *node) {
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGraphCreate(CUgraph *out, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || flags) // "flags - Graph creation flags, must be 0"
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    *out = make_graph(driver)->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGraphDestroy(CUgraph handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Graph> graph = driver.graphs.find(handle);
-    if (!graph || graph->embedded) // an embedded graph is its node's
-      return CUDA_ERROR_INVALID_VALUE;
-    for (const Ref<Stream> &stream : driver.streams.all())
-      if (stream->capture && stream->capture->graph == graph)
-        return CUDA_ERROR_INVALID_VALUE;
-    destroy_graph(driver, graph);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGraphClone(CUgraph *out, CUgraph original) {
-  return graph_call(original, [&](Driver &driver, Graph &graph) -> CUresult {
-    // "Cloning is not supported for graphs which contain [...] conditional nodes."
-    if (has_conditional(graph))
-      return CUDA_ERROR_NOT_SUPPORTED;
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = clone_graph(driver, graph)->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *out, CUgraphNode original, CUgraph cloned) {
-  return graph_call(cloned, [&](Driver &driver, Graph &graph) -> CUresult {
-    Ref<GraphNode> node = driver.nodes.find(original);
-    if (!out || !node || graph.clone_of != node->graph->id)
-      return CUDA_ERROR_INVALID_VALUE;
-    for (const auto &candidate : graph.nodes)
-      if (candidate->clone_of == node->id) {
-        *out = candidate->handle;
-        return CUDA_SUCCESS;
-      }
+CALL(cuGraphCreate, out, flags) {
+  if (!out || flags) // "flags - Graph creation flags, must be 0"
     return CUDA_ERROR_INVALID_VALUE;
-  });
+  Lock lock(driver.mutex);
+  *out = make_graph(driver)->handle;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphGetNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
-  return graph_call(handle, [&](Driver &, Graph &graph) {
-    std::vector<CUgraphNode> all;
-    for (const auto &node : graph.nodes)
-      all.push_back(node->handle);
-    return give_nodes(all, nodes, count);
-  });
-}
-
-CUresult CUDAAPI cuGraphGetRootNodes(CUgraph handle, CUgraphNode *nodes, size_t *count) {
-  return graph_call(handle, [&](Driver &, Graph &graph) {
-    std::vector<CUgraphNode> roots;
-    for (const auto &node : graph.nodes)
-      if (node->dependencies.empty())
-        roots.push_back(node->handle);
-    return give_nodes(roots, nodes, count);
-  });
-}
-
-CUresult CUDAAPI cuGraphGetEdges_v2(CUgraph handle, CUgraphNode *from, CUgraphNode *to,
-                                    CUgraphEdgeData *data, size_t *count) {
-  return graph_call(handle, [&](Driver &, Graph &graph) -> CUresult {
-    if (!from != !to || (data && !from))
+LOCKED_CALL(cuGraphDestroy, handle) {
+  Ref<Graph> graph = driver.graphs.find(handle);
+  if (!graph || graph->embedded) // an embedded graph is its node's
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const Ref<Stream> &stream : driver.streams.all())
+    if (stream->capture && stream->capture->graph == graph)
       return CUDA_ERROR_INVALID_VALUE;
-    struct Row {
-      CUgraphNode from, to;
-      CUgraphEdgeData data;
-    };
-    std::vector<Row> rows;
-    // "Attempting a lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY."
-    if (from && !data)
-      for (const auto &node : graph.nodes)
-        if (!all_default(node->dependents))
-          return CUDA_ERROR_LOSSY_QUERY;
+  destroy_graph(driver, graph);
+  return CUDA_SUCCESS;
+}
+
+GRAPH_CALL(cuGraphClone, out, handle) {
+  // "Cloning is not supported for graphs which contain [...] conditional nodes."
+  if (has_conditional(graph))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = clone_graph(driver, graph)->handle;
+  return CUDA_SUCCESS;
+}
+
+GRAPH_CALL(cuGraphNodeFindInClone, out, original, handle) {
+  Ref<GraphNode> node = driver.nodes.find(original);
+  if (!out || !node || graph.clone_of != node->graph->id)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (const auto &candidate : graph.nodes)
+    if (candidate->clone_of == node->id) {
+      *out = candidate->handle;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+GRAPH_CALL(cuGraphGetNodes, handle, nodes, count) {
+  std::vector<CUgraphNode> all;
+  for (const auto &node : graph.nodes)
+    all.push_back(node->handle);
+  return give_nodes(all, nodes, count);
+}
+
+GRAPH_CALL(cuGraphGetRootNodes, handle, nodes, count) {
+  std::vector<CUgraphNode> roots;
+  for (const auto &node : graph.nodes)
+    if (node->dependencies.empty())
+      roots.push_back(node->handle);
+  return give_nodes(roots, nodes, count);
+}
+
+GRAPH_CALL(cuGraphGetEdges_v2, handle, from, to, data, count) {
+  if (!from != !to || (data && !from))
+    return CUDA_ERROR_INVALID_VALUE;
+  struct Row {
+    CUgraphNode from, to;
+    CUgraphEdgeData data;
+  };
+  std::vector<Row> rows;
+  // "Attempting a lossy query via NULL edgeData will result in CUDA_ERROR_LOSSY_QUERY."
+  if (from && !data)
     for (const auto &node : graph.nodes)
-      for (const GraphEdge &edge : node->dependents)
-        rows.push_back({node->handle, edge.node->handle, edge.data});
-    return give_list(from != nullptr, rows.size(), count, [&](size_t i, bool real) {
-      from[i] = real ? rows[i].from : nullptr;
-      to[i] = real ? rows[i].to : nullptr;
-      if (data)
-        data[i] = real ? rows[i].data : CUgraphEdgeData{};
-    });
+      if (!all_default(node->dependents))
+        return CUDA_ERROR_LOSSY_QUERY;
+  for (const auto &node : graph.nodes)
+    for (const GraphEdge &edge : node->dependents)
+      rows.push_back({node->handle, edge.node->handle, edge.data});
+  return give_list(from != nullptr, rows.size(), count, [&](size_t i, bool real) {
+    from[i] = real ? rows[i].from : nullptr;
+    to[i] = real ? rows[i].to : nullptr;
+    if (data)
+      data[i] = real ? rows[i].data : CUgraphEdgeData{};
   });
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependencies_v2(CUgraphNode handle, CUgraphNode *nodes,
-                                               CUgraphEdgeData *data, size_t *count) {
-  return node_call(handle, [&](Driver &, GraphNode &node) {
-    return give_edges(node.dependencies, nodes, data, count);
-  });
+NODE_CALL(cuGraphNodeGetDependencies_v2, handle, nodes, data, count) {
+  return give_edges(node.dependencies, nodes, data, count);
 }
 
-CUresult CUDAAPI cuGraphNodeGetDependentNodes_v2(CUgraphNode handle, CUgraphNode *nodes,
-                                                 CUgraphEdgeData *data, size_t *count) {
-  return node_call(handle, [&](Driver &, GraphNode &node) {
-    return give_edges(node.dependents, nodes, data, count);
-  });
+NODE_CALL(cuGraphNodeGetDependentNodes_v2, handle, nodes, data, count) {
+  return give_edges(node.dependents, nodes, data, count);
 }
 
-CUresult CUDAAPI cuGraphAddDependencies_v2(CUgraph handle, const CUgraphNode *from,
-                                           const CUgraphNode *to, const CUgraphEdgeData *data,
-                                           size_t count) {
-  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
-    EdgeList list;
-    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
-    // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
-    size_t added = 0;
-    auto take_back = [&] {
-      while (added--) {
-        list.edges[added].first->dependents.pop_back();
-        list.edges[added].second->dependencies.pop_back();
+GRAPH_CALL(cuGraphAddDependencies_v2, handle, from, to, data, count) {
+  EdgeList list;
+  CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+  // All or nothing: an edge that fails, or is listed twice, takes back the earlier ones.
+  size_t added = 0;
+  auto take_back = [&] {
+    while (added--) {
+      list.edges[added].first->dependents.pop_back();
+      list.edges[added].second->dependencies.pop_back();
+    }
+  };
+  try {
+    for (; added < count; ++added) {
+      auto &[a, b] = list.edges[added];
+      CUgraphEdgeData edge =
+          data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
+      CUresult result = check_edge(driver, *a, *b, edge);
+      if (result != CUDA_SUCCESS) {
+        take_back();
+        return result;
       }
-    };
-    try {
-      for (; added < count; ++added) {
-        auto &[a, b] = list.edges[added];
-        CUgraphEdgeData edge =
-            data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
-        CUresult result = check_edge(driver, *a, *b, edge);
-        if (result != CUDA_SUCCESS) {
-          take_back();
-          return result;
-        }
-        add_edge(*a, *b, edge);
-      }
-    } catch (...) {
-      take_back();
-      throw;
+      add_edge(*a, *b, edge);
     }
-    return CUDA_SUCCESS;
-  });
+  } catch (...) {
+    take_back();
+    throw;
+  }
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph handle, const CUgraphNode *from,
-                                              const CUgraphNode *to, const CUgraphEdgeData *data,
-                                              size_t count) {
-  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
-    EdgeList list;
-    CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
-    // "Specifying an edge that does not exist in the graph, with data matching edgeData, results in
-    // an error."
-    for (size_t i = 0; i < list.edges.size(); ++i) {
-      const auto &ahead = list.edges[i].first->dependents;
-      const GraphNode *node = list.edges[i].second.get();
-      CUgraphEdgeData wanted = data ? data[i] : CUgraphEdgeData{};
-      if (std::none_of(ahead.begin(), ahead.end(), [&](const GraphEdge &e) {
-            return e.node == node && same_edge(e.data, wanted);
-          }))
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    for (auto &[a, b] : list.edges) {
-      erase_edge(a->dependents, b.get());
-      erase_edge(b->dependencies, a.get());
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(GraphNode, node, driver.nodes.find(handle), CUDA_ERROR_INVALID_VALUE);
-    destroy_node(driver, node);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuUserObjectCreate(CUuserObject *out, void *pointer, CUhostFn destroy,
-                                    unsigned int references, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    // "Currently it is required to pass CU_USER_OBJECT_NO_DESTRUCTOR_SYNC".
-    if (!out || !destroy || !references || references > INT_MAX ||
-        flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+GRAPH_CALL(cuGraphRemoveDependencies_v2, handle, from, to, data, count) {
+  EdgeList list;
+  CUGRT_EMU_TRY(list.read(driver, graph, from, to, count));
+  // "Specifying an edge that does not exist in the graph, with data matching edgeData, results in
+  // an error."
+  for (size_t i = 0; i < list.edges.size(); ++i) {
+    const auto &ahead = list.edges[i].first->dependents;
+    const GraphNode *node = list.edges[i].second.get();
+    CUgraphEdgeData wanted = data ? data[i] : CUgraphEdgeData{};
+    if (std::none_of(ahead.begin(), ahead.end(), [&](const GraphEdge &e) {
+          return e.node == node && same_edge(e.data, wanted);
+        }))
       return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    auto object = std::make_shared<UserObject>();
-    object->pointer = pointer;
-    object->destroy = destroy;
-    object->references = object->of_program = references;
-    *out = driver.user_objects.insert(object);
-    return CUDA_SUCCESS;
-  });
+  }
+  for (auto &[a, b] : list.edges) {
+    erase_edge(a->dependents, b.get());
+    erase_edge(b->dependencies, a.get());
+  }
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuGraphDestroyNode, handle) {
+  CUGRT_EMU_NEED(GraphNode, node, driver.nodes.find(handle), CUDA_ERROR_INVALID_VALUE);
+  destroy_node(driver, node);
+  return CUDA_SUCCESS;
+}
+
+CALL(cuUserObjectCreate, out, pointer, destroy, references, flags) {
+  // "Currently it is required to pass CU_USER_OBJECT_NO_DESTRUCTOR_SYNC".
+  if (!out || !destroy || !references || references > INT_MAX ||
+      flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  auto object = std::make_shared<UserObject>();
+  object->pointer = pointer;
+  object->destroy = destroy;
+  object->references = object->of_program = references;
+  *out = driver.user_objects.insert(object);
+  return CUDA_SUCCESS;
 }
 
 namespace {
@@ -280,58 +241,50 @@ template <class Body> CUresult user_object_call(CUuserObject handle, unsigned co
     return body(driver, object);
   });
 }
+#define USER_OBJECT_CALL(...)                                                                      \
+  GUARDED(user_object_call(handle, count, body), (Driver & driver, const Ref<UserObject> &object), \
+          __VA_ARGS__)
 
 } // namespace
 
-CUresult CUDAAPI cuUserObjectRetain(CUuserObject handle, unsigned int count) {
-  return user_object_call(handle, count, [&](Driver &, const Ref<UserObject> &object) {
-    object->references += count;
-    object->of_program += count;
-    return CUDA_SUCCESS;
-  });
+USER_OBJECT_CALL(cuUserObjectRetain, handle, count) {
+  object->references += count;
+  object->of_program += count;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuUserObjectRelease(CUuserObject handle, unsigned int count) {
-  return user_object_call(handle, count,
-                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
-                            if (count > object->of_program)
-                              return CUDA_ERROR_INVALID_VALUE;
-                            UserReferences references{{object, count}};
-                            release_user_objects(driver, references, nullptr);
-                            object->of_program -= count;
-                            return CUDA_SUCCESS;
-                          });
+USER_OBJECT_CALL(cuUserObjectRelease, handle, count) {
+  if (count > object->of_program)
+    return CUDA_ERROR_INVALID_VALUE;
+  UserReferences references{{object, count}};
+  release_user_objects(driver, references, nullptr);
+  object->of_program -= count;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph_handle, CUuserObject handle,
-                                         unsigned int count, unsigned int flags) {
-  return user_object_call(handle, count,
-                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
-                            Ref<Graph> graph = driver.graphs.find(graph_handle);
-                            bool move = flags & CU_GRAPH_USER_OBJECT_MOVE;
-                            if (!graph || (flags & ~unsigned(CU_GRAPH_USER_OBJECT_MOVE)) ||
-                                (move && count > object->of_program))
-                              return CUDA_ERROR_INVALID_VALUE;
-                            graph->user_objects[object] += count;
-                            (move ? object->of_program -= count : object->references += count);
-                            return CUDA_SUCCESS;
-                          });
+USER_OBJECT_CALL(cuGraphRetainUserObject, graph_handle, handle, count, flags) {
+  Ref<Graph> graph = driver.graphs.find(graph_handle);
+  bool move = flags & CU_GRAPH_USER_OBJECT_MOVE;
+  if (!graph || (flags & ~unsigned(CU_GRAPH_USER_OBJECT_MOVE)) ||
+      (move && count > object->of_program))
+    return CUDA_ERROR_INVALID_VALUE;
+  graph->user_objects[object] += count;
+  (move ? object->of_program -= count : object->references += count);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle, CUuserObject handle,
-                                          unsigned int count) {
-  return user_object_call(handle, count,
-                          [&](Driver &driver, const Ref<UserObject> &object) -> CUresult {
-                            Ref<Graph> graph = driver.graphs.find(graph_handle);
-                            if (!graph)
-                              return CUDA_ERROR_INVALID_VALUE;
-                            auto held = graph->user_objects.find(object);
-                            if (held == graph->user_objects.end() || held->second < count)
-                              return CUDA_ERROR_INVALID_VALUE;
-                            UserReferences references{{object, count}};
-                            release_user_objects(driver, references, nullptr);
-                            if (!(held->second -= count))
-                              graph->user_objects.erase(held);
-                            return CUDA_SUCCESS;
-                          });
+USER_OBJECT_CALL(cuGraphReleaseUserObject, graph_handle, handle, count) {
+  Ref<Graph> graph = driver.graphs.find(graph_handle);
+  if (!graph)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto held = graph->user_objects.find(object);
+  if (held == graph->user_objects.end() || held->second < count)
+    return CUDA_ERROR_INVALID_VALUE;
+  UserReferences references{{object, count}};
+  release_user_objects(driver, references, nullptr);
+  if (!(held->second -= count))
+    graph->user_objects.erase(held);
+  return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

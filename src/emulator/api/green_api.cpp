@@ -201,103 +201,71 @@ CUresult destroy(Driver &driver, CUgreenCtx handle, Lock &lock) {
 
 } // namespace
 
+LOCKED_CALL(cuDeviceGetDevResource, device, out, type) {
+  return device == 0 ? give_resource(driver, nullptr, type, out) : CUDA_ERROR_INVALID_DEVICE;
+}
+
+LOCKED_CALL(cuCtxGetDevResource, handle, out, type) {
+  if (!driver.contexts.find(handle))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return give_resource(driver, driver.contexts.find_green(handle).get(), type, out);
+}
+
+LOCKED_CALL(cuGreenCtxGetDevResource, handle, out, type) {
+  Ref<GreenContext> green = driver.greens.find(handle);
+  return green ? give_resource(driver, green.get(), type, out) : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+LOCKED_CALL(cuStreamGetDevResource, handle, out, type) {
+  CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
+  if (type != CU_DEV_RESOURCE_TYPE_SM) // also of those types that contexts have
+    return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+  return give_resource(driver, green_of(driver, *stream).get(), type, out);
+}
+
+LOCKED_CALL(cuDevSmResourceSplitByCount, result, groups, input, remainder, flags, least) {
+  return groups && input ? split_by_count(driver, result, groups, *input, remainder, flags, least)
+                         : CUDA_ERROR_INVALID_VALUE;
+}
+
+LOCKED_CALL(cuDevResourceGenerateDesc, out, resources, count) {
+  if (!out || !resources || !count)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto descriptor = std::make_shared<ResourceDescriptor>();
+  CUGRT_EMU_TRY(describe(driver, resources, count, &descriptor->multiprocessors));
+  *out = driver.descriptors.insert(descriptor);
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuGreenCtxCreate, out, descriptor, device, flags) {
+  return create(driver, out, descriptor, device, flags);
+}
+
+LOCKED_CALL(cuGreenCtxDestroy, handle) { return destroy(driver, handle, lock); }
+
+LOCKED_CALL(cuCtxFromGreenCtx, out, handle) {
+  Ref<GreenContext> green = driver.greens.find(handle);
+  if (!out || !green)
+    return out ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+  *out = green->as_context;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuGreenCtxGetId, handle, out) {
+  // "If green context is supplied as NULL and the current context is set to a green context, the
+  // Id of the current green context is returned."
+  Ref<GreenContext> green = handle ? driver.greens.find(handle) : current_green(driver);
+  if (!out || !green)
+    return out ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
+  *out = green->id;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuGreenCtxStreamCreate, out, handle, flags, priority) {
+  CUGRT_EMU_NEED(GreenContext, green, driver.greens.find(handle), CUDA_ERROR_INVALID_CONTEXT);
+  if (!out || flags != CU_STREAM_NON_BLOCKING) // "must be specified"
+    return CUDA_ERROR_INVALID_VALUE;
+  return make_stream(driver, green->context, green, flags, priority, out);
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *out,
-                                        CUdevResourceType type) {
-  return locked_call([&](Driver &driver) {
-    return device == 0 ? give_resource(driver, nullptr, type, out) : CUDA_ERROR_INVALID_DEVICE;
-  });
-}
-
-CUresult CUDAAPI cuCtxGetDevResource(CUcontext handle, CUdevResource *out, CUdevResourceType type) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    if (!driver.contexts.find(handle))
-      return CUDA_ERROR_INVALID_CONTEXT;
-    return give_resource(driver, driver.contexts.find_green(handle).get(), type, out);
-  });
-}
-
-CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *out,
-                                          CUdevResourceType type) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GreenContext> green = driver.greens.find(handle);
-    return green ? give_resource(driver, green.get(), type, out) : CUDA_ERROR_INVALID_CONTEXT;
-  });
-}
-
-CUresult CUDAAPI cuStreamGetDevResource(CUstream handle, CUdevResource *out,
-                                        CUdevResourceType type) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
-    if (type != CU_DEV_RESOURCE_TYPE_SM) // also of those types that contexts have
-      return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    return give_resource(driver, green_of(driver, *stream).get(), type, out);
-  });
-}
-
-CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *groups,
-                                             const CUdevResource *input, CUdevResource *remainder,
-                                             unsigned int flags, unsigned int least) {
-  return locked_call([&](Driver &driver) {
-    return groups && input ? split_by_count(driver, result, groups, *input, remainder, flags, least)
-                           : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
-CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResource *resources,
-                                           unsigned int count) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    if (!out || !resources || !count)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto descriptor = std::make_shared<ResourceDescriptor>();
-    CUGRT_EMU_TRY(describe(driver, resources, count, &descriptor->multiprocessors));
-    *out = driver.descriptors.insert(descriptor);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc descriptor, CUdevice device,
-                                  unsigned int flags) {
-  return locked_call(
-      [&](Driver &driver) { return create(driver, out, descriptor, device, flags); });
-}
-
-CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx handle) {
-  return locked_call([&](Driver &driver, Lock &lock) { return destroy(driver, handle, lock); });
-}
-
-CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *out, CUgreenCtx handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<GreenContext> green = driver.greens.find(handle);
-    if (!out || !green)
-      return out ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    *out = green->as_context;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGreenCtxGetId(CUgreenCtx handle, unsigned long long *out) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    // "If green context is supplied as NULL and the current context is set to a green context, the
-    // Id of the current green context is returned."
-    Ref<GreenContext> green = handle ? driver.greens.find(handle) : current_green(driver);
-    if (!out || !green)
-      return out ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_INVALID_VALUE;
-    *out = green->id;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *out, CUgreenCtx handle, unsigned int flags,
-                                        int priority) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(GreenContext, green, driver.greens.find(handle), CUDA_ERROR_INVALID_CONTEXT);
-    if (!out || flags != CU_STREAM_NON_BLOCKING) // "must be specified"
-      return CUDA_ERROR_INVALID_VALUE;
-    return make_stream(driver, green->context, green, flags, priority, out);
-  });
-}

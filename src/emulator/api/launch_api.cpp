@@ -41,49 +41,34 @@ CUlaunchAttribute cooperative() {
 
 } // namespace
 
+CALL(cuLaunchKernel, f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+     params, extra) {
+  LaunchRequest request{
+      f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+      params, extra};
+  return launch(driver, request, stream, nullptr, 0);
+}
+
+CALL(cuLaunchCooperativeKernel, f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+     stream, params) {
+  LaunchRequest request{
+      f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
+      params, nullptr};
+  CUlaunchAttribute attribute = cooperative();
+  return launch(driver, request, stream, &attribute, 1);
+}
+
+CALL(cuLaunchKernelEx, config, f, params, extra) {
+  if (!config)
+    return CUDA_ERROR_INVALID_VALUE;
+  LaunchRequest request{f,
+                        nullptr,
+                        {config->gridDimX, config->gridDimY, config->gridDimZ},
+                        {config->blockDimX, config->blockDimY, config->blockDimZ},
+                        config->sharedMemBytes,
+                        params,
+                        extra};
+  return launch(driver, request, config->hStream, config->attrs, config->numAttrs);
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
-                                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                void **params, void **extra) {
-  return call([&](Driver &driver) {
-    LaunchRequest request{
-        f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
-        params, extra};
-    return launch(driver, request, stream, nullptr, 0);
-  });
-}
-
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int grid_x, unsigned int grid_y,
-                                           unsigned int grid_z, unsigned int block_x,
-                                           unsigned int block_y, unsigned int block_z,
-                                           unsigned int shared_bytes, CUstream stream,
-                                           void **params) {
-  return call([&](Driver &driver) {
-    LaunchRequest request{
-        f,      nullptr, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes,
-        params, nullptr};
-    CUlaunchAttribute attribute = cooperative();
-    return launch(driver, request, stream, &attribute, 1);
-  });
-}
-
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **params,
-                                  void **extra) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!config)
-      return CUDA_ERROR_INVALID_VALUE;
-    LaunchRequest request{f,
-                          nullptr,
-                          {config->gridDimX, config->gridDimY, config->gridDimZ},
-                          {config->blockDimX, config->blockDimY, config->blockDimZ},
-                          config->sharedMemBytes,
-                          params,
-                          extra};
-    return launch(driver, request, config->hStream, config->attrs, config->numAttrs);
-  });
-}

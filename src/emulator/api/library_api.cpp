@@ -66,104 +66,84 @@ template <class Body> CUresult kernel_call(CUkernel handle, CUdevice device, Bod
     return body(driver, function);
   });
 }
+constexpr CUdevice device = 0; // of calls that name none
+#define KERNEL_CALL(...)                                                                           \
+  GUARDED(kernel_call(handle, device, body), (Driver & driver, const Ref<Function> &function),     \
+          __VA_ARGS__)
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *out, const void *code, CUjit_option *jit_options,
-                                   void **jit_values, unsigned int jit_count,
-                                   CUlibraryOption *options, void **values, unsigned int count) {
-  return call([&](Driver &driver) -> CUresult {
-    if (count && !options)
-      return CUDA_ERROR_INVALID_VALUE;
-    return load(driver, out, code, SIZE_MAX, jit_count, jit_options, jit_values);
-  });
+CALL(cuLibraryLoadData, out, code, jit_options, jit_values, jit_count, options, values, count) {
+  if (count && !options)
+    return CUDA_ERROR_INVALID_VALUE;
+  return load(driver, out, code, SIZE_MAX, jit_count, jit_options, jit_values);
 }
 
-CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary *out, const char *path, CUjit_option *jit_options,
-                                       void **jit_values, unsigned int jit_count,
-                                       CUlibraryOption *options, void **values,
-                                       unsigned int count) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !path || (count && !options))
-      return CUDA_ERROR_INVALID_VALUE;
-    std::string image;
-    CUGRT_EMU_TRY(read_image(path, &image));
-    return load(driver, out, image.c_str(), image.size(), jit_count, jit_options, jit_values);
-  });
+CALL(cuLibraryLoadFromFile, out, path, jit_options, jit_values, jit_count, options, values, count) {
+  if (!out || !path || (count && !options))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::string image;
+  CUGRT_EMU_TRY(read_image(path, &image));
+  return load(driver, out, image.c_str(), image.size(), jit_count, jit_options, jit_values);
 }
 
-CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    std::vector<TaskPtr> tasks;
-    for (auto &[context, module] : library->modules)
-      for (TaskPtr &task : pending_work(driver, *context))
-        tasks.push_back(std::move(task));
-    driver.libraries.erase(handle);
-    forget_kernels(driver, *library);
-    for (auto &[context, module] : library->modules) {
-      driver.modules.erase(module->handle);
-      for (auto &[name, function] : module->functions)
-        driver.functions.erase(function);
-      std::erase(context->modules, module);
-    }
-    library->modules.clear();
-    lock.unlock();
-    wait_all(driver, tasks);
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuLibraryUnload, handle) {
+  CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  std::vector<TaskPtr> tasks;
+  for (auto &[context, module] : library->modules)
+    for (TaskPtr &task : pending_work(driver, *context))
+      tasks.push_back(std::move(task));
+  driver.libraries.erase(handle);
+  forget_kernels(driver, *library);
+  for (auto &[context, module] : library->modules) {
+    driver.modules.erase(module->handle);
+    for (auto &[name, function] : module->functions)
+      driver.functions.erase(function);
+    std::erase(context->modules, module);
+  }
+  library->modules.clear();
+  lock.unlock();
+  wait_all(driver, tasks);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *out, CUlibrary handle, const char *name) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !name)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    auto kernel = library->kernels.find(name);
-    if (kernel == library->kernels.end())
-      return CUDA_ERROR_NOT_FOUND;
-    *out = kernel->second;
-    return CUDA_SUCCESS;
-  });
+CALL(cuLibraryGetKernel, out, handle, name) {
+  if (!out || !name)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  auto kernel = library->kernels.find(name);
+  if (kernel == library->kernels.end())
+    return CUDA_ERROR_NOT_FOUND;
+  *out = kernel->second;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetKernelCount(unsigned int *count, CUlibrary handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    return give(count, unsigned(library->kernels.size()));
-  });
+LOCKED_CALL(cuLibraryGetKernelCount, count, handle) {
+  CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  return give(count, unsigned(library->kernels.size()));
 }
 
-CUresult CUDAAPI cuLibraryEnumerateKernels(CUkernel *out, unsigned int count, CUlibrary handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Library> library = driver.libraries.find(handle);
-    if (!library || !out || !count)
-      return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    unsigned i = 0;
-    for (auto &[name, kernel] : library->kernels)
-      if (i < count)
-        out[i++] = kernel;
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuLibraryEnumerateKernels, out, count, handle) {
+  Ref<Library> library = driver.libraries.find(handle);
+  if (!library || !out || !count)
+    return library ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  unsigned i = 0;
+  for (auto &[name, kernel] : library->kernels)
+    if (i < count)
+      out[i++] = kernel;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuLibraryGetModule(CUmodule *out, CUlibrary handle) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    CUGRT_EMU_FIND(Module, module, load_library, driver, *library, context);
-    *out = module->handle;
-    return CUDA_SUCCESS;
-  });
+CALL(cuLibraryGetModule, out, handle) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  CUGRT_EMU_FIND(Module, module, load_library, driver, *library, context);
+  *out = module->handle;
+  return CUDA_SUCCESS;
 }
 
 namespace {
@@ -190,76 +170,51 @@ CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const cha
 
 } // namespace
 
-CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr *out, size_t *bytes, CUlibrary library,
-                                    const char *name) {
+ENTRY(cuLibraryGetGlobal, out, bytes, library, name) {
   return get_global(out, bytes, library, name, false);
 }
 
-CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr *out, size_t *bytes, CUlibrary library,
-                                     const char *name) {
+ENTRY(cuLibraryGetManaged, out, bytes, library, name) {
   return get_global(out, bytes, library, name, true);
 }
 
 // PTX that has unified functions is refused.
-CUresult CUDAAPI cuLibraryGetUnifiedFunction(void **out, CUlibrary handle, const char *name) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!name || !out)
-      return CUDA_ERROR_INVALID_VALUE;
-    return driver.libraries.find(handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
-  });
+CALL(cuLibraryGetUnifiedFunction, out, handle, name) {
+  if (!name || !out)
+    return CUDA_ERROR_INVALID_VALUE;
+  return driver.libraries.find(handle) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *out, CUkernel handle) {
-  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
-    return give(out, function->handle);
-  });
+KERNEL_CALL(cuKernelGetFunction, out, handle) { return give(out, function->handle); }
+
+LOCKED_CALL(cuKernelGetLibrary, out, handle) {
+  CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  return give(out, kernel->library->handle);
 }
 
-CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *out, CUkernel handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    return give(out, kernel->library->handle);
-  });
+LOCKED_CALL(cuKernelGetName, out, handle) {
+  CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  return give(out, kernel->name.c_str()); // lives as long as the library
 }
 
-CUresult CUDAAPI cuKernelGetName(const char **out, CUkernel handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    return give(out, kernel->name.c_str()); // lives as long as the library
-  });
+KERNEL_CALL(cuKernelGetAttribute, value, attribute, handle, device) {
+  return get_function_attribute(driver, *function, attribute, value);
 }
 
-CUresult CUDAAPI cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel handle,
-                                      CUdevice device) {
-  return kernel_call(handle, device, [&](Driver &driver, const Ref<Function> &function) {
-    return get_function_attribute(driver, *function, attribute, value);
-  });
+KERNEL_CALL(cuKernelSetAttribute, attribute, value, handle, device) {
+  return set_function_attribute(driver, *function, attribute, value);
 }
 
-CUresult CUDAAPI cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel handle,
-                                      CUdevice device) {
-  return kernel_call(handle, device, [&](Driver &driver, const Ref<Function> &function) {
-    return set_function_attribute(driver, *function, attribute, value);
-  });
+KERNEL_CALL(cuKernelSetCacheConfig, handle, config, device) {
+  return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config, CUdevice device) {
-  return kernel_call(handle, device, [&](Driver &, const Ref<Function> &) {
-    return config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_VALUE;
-  });
+KERNEL_CALL(cuKernelGetParamInfo, handle, index, offset, bytes) {
+  return get_param_info(*function, index, offset, bytes);
 }
 
-CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset,
-                                      size_t *bytes) {
-  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
-    return get_param_info(*function, index, offset, bytes);
-  });
-}
+KERNEL_CALL(cuKernelGetParamCount, handle, out) { return get_param_count(*function, out); }
 
-CUresult CUDAAPI cuKernelGetParamCount(CUkernel handle, size_t *out) {
-  return kernel_call(handle, 0, [&](Driver &, const Ref<Function> &function) {
-    return get_param_count(*function, out);
-  });
-}
+} // namespace cugrt::emulator::api

@@ -16,6 +16,8 @@ template <class Body> CUresult link_call(CUlinkState handle, Body &&body) {
     return state ? body(driver, *state) : CUDA_ERROR_INVALID_HANDLE;
   });
 }
+#define LINK_CALL(...)                                                                             \
+  GUARDED(link_call(handle, body), (Driver & driver, LinkState & state), __VA_ARGS__)
 
 CUresult refuse(Driver &driver, LinkState &state, std::string why, CUresult result) {
   state.log += why + "\n";
@@ -83,64 +85,47 @@ CUresult complete(Driver &driver, LinkState &state) {
 
 } // namespace
 
+LOCKED_CALL(cuLinkCreate_v2, count, options, values, out) {
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto state = std::make_shared<LinkState>();
+  CUGRT_EMU_TRY(read_options(count, options, values, &state->options));
+  write_logs(state->options, {});
+  *out = driver.links.insert(state);
+  return CUDA_SUCCESS;
+}
+
+LINK_CALL(cuLinkAddData_v2, handle, type, data, bytes, name, count, options, values) {
+  if (!data || !bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_input_options(count, options, values));
+  return add(driver, state, type, {static_cast<const char *>(data), bytes},
+             name ? name : "input " + std::to_string(state.texts.size() + 1));
+}
+
+LINK_CALL(cuLinkAddFile_v2, handle, type, path, count, options, values) {
+  if (!path)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_input_options(count, options, values));
+  std::string image;
+  CUGRT_EMU_TRY(read_image(path, &image));
+  return add(driver, state, type, image, path);
+}
+
+LINK_CALL(cuLinkComplete, handle, image, bytes) {
+  if (!image)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!state.completed)
+    CUGRT_EMU_TRY(complete(driver, state));
+  *image = state.image.data(); // lives as long as the state
+  if (bytes)
+    *bytes = state.image.size();
+  return CUDA_SUCCESS;
+}
+
+CALL(cuLinkDestroy, handle) {
+  return driver.links.erase(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values,
-                                 CUlinkState *out) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto state = std::make_shared<LinkState>();
-    CUGRT_EMU_TRY(read_options(count, options, values, &state->options));
-    write_logs(state->options, {});
-    *out = driver.links.insert(state);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuLinkAddData_v2(CUlinkState handle, CUjitInputType type, void *data, size_t bytes,
-                                  const char *name, unsigned int count, CUjit_option *options,
-                                  void **values) {
-  return link_call(handle, [&](Driver &driver, LinkState &state) -> CUresult {
-    if (!data || !bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_input_options(count, options, values));
-    return add(driver, state, type, {static_cast<const char *>(data), bytes},
-               name ? name : "input " + std::to_string(state.texts.size() + 1));
-  });
-}
-
-CUresult CUDAAPI cuLinkAddFile_v2(CUlinkState handle, CUjitInputType type, const char *path,
-                                  unsigned int count, CUjit_option *options, void **values) {
-  return link_call(handle, [&](Driver &driver, LinkState &state) -> CUresult {
-    if (!path)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_input_options(count, options, values));
-    std::string image;
-    CUGRT_EMU_TRY(read_image(path, &image));
-    return add(driver, state, type, image, path);
-  });
-}
-
-CUresult CUDAAPI cuLinkComplete(CUlinkState handle, void **image, size_t *bytes) {
-  return link_call(handle, [&](Driver &driver, LinkState &state) -> CUresult {
-    if (!image)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (!state.completed)
-      CUGRT_EMU_TRY(complete(driver, state));
-    *image = state.image.data(); // lives as long as the state
-    if (bytes)
-      *bytes = state.image.size();
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuLinkDestroy(CUlinkState handle) {
-  return call([&](Driver &driver) -> CUresult {
-    return driver.links.erase(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-  });
-}

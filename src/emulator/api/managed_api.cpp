@@ -70,61 +70,49 @@ CUresult prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation &locati
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    // "Must be one of CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST"
-    if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    MemoryRange range;
-    CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::managed,
-                                               context.get(), flags, &range));
-    *out = range.begin;
-    return CUDA_SUCCESS;
-  });
+CALL(cuMemAllocManaged, out, bytes, flags) {
+  // "Must be one of CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST"
+  if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  MemoryRange range;
+  CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::managed,
+                                             context.get(), flags, &range));
+  *out = range.begin;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr address, size_t bytes, CUmem_advise advice,
-                                CUmemLocation location) {
+ENTRY(cuMemAdvise_v2, address, bytes, advice, location) {
   return advise(address, bytes, advice, location);
 }
 
-CUresult CUDAAPI cuMemAdvise(CUdeviceptr address, size_t bytes, CUmem_advise advice,
-                             CUdevice device) {
+ENTRY(cuMemAdvise, address, bytes, advice, device) {
   return advise(address, bytes, advice, location_of(device));
 }
 
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location,
-                                       unsigned int flags, CUstream stream) {
+ENTRY(cuMemPrefetchAsync_v2, address, bytes, location, flags, stream) {
   return prefetch(address, bytes, location, flags, stream);
 }
 
-CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice device,
-                                    CUstream stream) {
+ENTRY(cuMemPrefetchAsync, address, bytes, device, stream) {
   return prefetch(address, bytes, location_of(device), 0, stream);
 }
 
-CUresult CUDAAPI cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t bytes,
-                                        unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    bool is_null = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-    // "must be one of CUmemAttach_flags", "It is illegal to attach singly to the NULL stream"
-    if ((flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
-         flags != CU_MEM_ATTACH_SINGLE) ||
-        (flags == CU_MEM_ATTACH_SINGLE && is_null))
-      return CUDA_ERROR_INVALID_VALUE;
-    // "length must be either zero or the entire allocation's size"
-    std::optional<MemoryRange> range = driver.allocations->find(address);
-    if (!range || range->kind != MemoryKind::managed || address != range->begin ||
-        (bytes && bytes != range->bytes))
-      return CUDA_ERROR_INVALID_VALUE;
-    return mark(driver, handle);
-  });
+CALL(cuStreamAttachMemAsync, handle, address, bytes, flags) {
+  bool is_null = !handle || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+  // "must be one of CUmemAttach_flags", "It is illegal to attach singly to the NULL stream"
+  if ((flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST &&
+       flags != CU_MEM_ATTACH_SINGLE) ||
+      (flags == CU_MEM_ATTACH_SINGLE && is_null))
+    return CUDA_ERROR_INVALID_VALUE;
+  // "length must be either zero or the entire allocation's size"
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  if (!range || range->kind != MemoryKind::managed || address != range->begin ||
+      (bytes && bytes != range->bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  return mark(driver, handle);
 }
+
+} // namespace cugrt::emulator::api

@@ -16,6 +16,9 @@ template <class Body> CUresult memory_call(Body &&body) {
     return body(driver, context, lock);
   });
 }
+#define MEMORY_CALL(...)                                                                           \
+  GUARDED(memory_call(body), (Driver & driver, const Ref<Context> &context, Lock &lock),           \
+          __VA_ARGS__)
 
 CUresult allocate(Driver &driver, const Ref<Context> &context, size_t bytes, CUdeviceptr *out) {
   MemoryRange range;
@@ -59,93 +62,73 @@ uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(poi
 
 } // namespace
 
-} // namespace cugrt::emulator::api
+LOCKED_CALL(cuMemGetInfo_v2, free_bytes, total_bytes) {
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  if (!free_bytes || !total_bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  *total_bytes = driver.allocations->total_bytes();
+  *free_bytes = *total_bytes - driver.allocations->used_bytes();
+  return CUDA_SUCCESS;
+}
 
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
+MEMORY_CALL(cuMemAlloc_v2, out, bytes) {
+  if (!out || !bytes) // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
+    return CUDA_ERROR_INVALID_VALUE;
+  return allocate(driver, context, bytes, out);
+}
 
-CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    if (!free_bytes || !total_bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    *total_bytes = driver.allocations->total_bytes();
-    *free_bytes = *total_bytes - driver.allocations->used_bytes();
+MEMORY_CALL(cuMemAllocPitch_v2, out, pitch, width, height, element_bytes) {
+  // "ElementSizeBytes may be 4, 8, or 16"
+  bool element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
+  if (!out || !pitch || !width || !height || !element || width > SIZE_MAX - 511)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) / 512 * 512;
+  if (height > SIZE_MAX / *pitch)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  return allocate(driver, context, *pitch * height, out);
+}
+
+MEMORY_CALL(cuMemFree_v2, address) {
+  if (!address)
     return CUDA_SUCCESS;
-  });
+  // Work that uses it finishes first, as it does with the real driver.
+  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+  CUGRT_EMU_TRY(driver.allocations->begin_free(address));
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  lock.unlock();
+  wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
+  return driver.allocations->free(*driver.memory, address, MemoryKind::device);
 }
 
-CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
-  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
-    if (!out || !bytes) // "If bytesize is 0, cuMemAlloc() returns CUDA_ERROR_INVALID_VALUE."
-      return CUDA_ERROR_INVALID_VALUE;
-    return allocate(driver, context, bytes, out);
-  });
+CALL(cuMemGetAddressRange_v2, base, bytes, address) {
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  if (!range || !driver.memory->owns(address)) // "not found: CUDA_ERROR_NOT_FOUND"
+    return CUDA_ERROR_NOT_FOUND;
+  if (base)
+    *base = range->device_address;
+  if (bytes)
+    *bytes = range->bytes;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height,
-                                    unsigned int element_bytes) {
-  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
-    // "ElementSizeBytes may be 4, 8, or 16"
-    bool element = element_bytes == 4 || element_bytes == 8 || element_bytes == 16;
-    if (!out || !pitch || !width || !height || !element || width > SIZE_MAX - 511)
-      return CUDA_ERROR_INVALID_VALUE;
-    *pitch = (width + 511) / 512 * 512;
-    if (height > SIZE_MAX / *pitch)
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    return allocate(driver, context, *pitch * height, out);
-  });
-}
-
-CUresult CUDAAPI cuMemFree_v2(CUdeviceptr address) {
-  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &lock) -> CUresult {
-    if (!address)
-      return CUDA_SUCCESS;
-    // Work that uses it finishes first, as it does with the real driver.
-    std::vector<TaskPtr> tasks = pending_work(driver, *context);
-    CUGRT_EMU_TRY(driver.allocations->begin_free(address));
-    std::optional<MemoryRange> range = driver.allocations->find(address);
-    lock.unlock();
-    wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
-    return driver.allocations->free(*driver.memory, address, MemoryKind::device);
-  });
-}
-
-CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address) {
-  return call([&](Driver &driver) -> CUresult {
-    std::optional<MemoryRange> range = driver.allocations->find(address);
-    if (!range || !driver.memory->owns(address)) // "not found: CUDA_ERROR_NOT_FOUND"
-      return CUDA_ERROR_NOT_FOUND;
-    if (base)
-      *base = range->device_address;
-    if (bytes)
-      *bytes = range->bytes;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemAllocHost_v2(void **out, size_t bytes) {
+ENTRY(cuMemAllocHost_v2, out, bytes) {
   // With unified addressing such memory is mapped; cuMemHostAlloc's is asked for.
   return allocate_host(out, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
-CUresult CUDAAPI cuMemHostAlloc(void **out, size_t bytes, unsigned int flags) {
-  return allocate_host(out, bytes, flags);
+ENTRY(cuMemHostAlloc, out, bytes, flags) { return allocate_host(out, bytes, flags); }
+
+MEMORY_CALL(cuMemFreeHost, pointer) {
+  if (!pointer)
+    return CUDA_SUCCESS;
+  std::vector<TaskPtr> tasks = pending_work(driver, *context);
+  std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
+  lock.unlock();
+  wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
+  return driver.allocations->free(*driver.memory, address_of(pointer), MemoryKind::pinned);
 }
 
-CUresult CUDAAPI cuMemFreeHost(void *pointer) {
-  return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &lock) -> CUresult {
-    if (!pointer)
-      return CUDA_SUCCESS;
-    std::vector<TaskPtr> tasks = pending_work(driver, *context);
-    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
-    lock.unlock();
-    wait_all_before_free(driver, tasks, range.value_or(MemoryRange{}));
-    return driver.allocations->free(*driver.memory, address_of(pointer), MemoryKind::pinned);
-  });
-}
-
-CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
+ENTRY(cuMemHostRegister_v2, pointer, bytes, flags) {
   constexpr unsigned kFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                               CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
@@ -158,60 +141,54 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int 
   });
 }
 
-CUresult CUDAAPI cuMemHostUnregister(void *pointer) {
-  return memory_call([&](Driver &driver, const Ref<Context> &, Lock &) {
-    return driver.allocations->unregister_host(*driver.memory, address_of(pointer));
-  });
+MEMORY_CALL(cuMemHostUnregister, pointer) {
+  return driver.allocations->unregister_host(*driver.memory, address_of(pointer));
 }
 
-CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *pointer, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
-      return CUDA_ERROR_INVALID_VALUE;
-    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
-    if (!range || (range->kind != MemoryKind::pinned && range->kind != MemoryKind::registered))
-      return CUDA_ERROR_INVALID_VALUE;
-    // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not
-    // specified at the time the memory was allocated"
-    static_assert(CU_MEMHOSTALLOC_DEVICEMAP == CU_MEMHOSTREGISTER_DEVICEMAP);
-    if (!(range->flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
-      driver.set_message("the memory was allocated or registered without the flag DEVICEMAP");
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    *out = range->device_address + (address_of(pointer) - range->begin);
-    return CUDA_SUCCESS;
-  });
+CALL(cuMemHostGetDevicePointer_v2, out, pointer, flags) {
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  if (!out || flags) // "Flags provides for future releases. For now, it must be set to 0."
+    return CUDA_ERROR_INVALID_VALUE;
+  std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
+  if (!range || (range->kind != MemoryKind::pinned && range->kind != MemoryKind::registered))
+    return CUDA_ERROR_INVALID_VALUE;
+  // "cuMemHostGetDevicePointer() will fail if the CU_MEMHOSTALLOC_DEVICEMAP flag was not
+  // specified at the time the memory was allocated"
+  static_assert(CU_MEMHOSTALLOC_DEVICEMAP == CU_MEMHOSTREGISTER_DEVICEMAP);
+  if (!(range->flags & CU_MEMHOSTALLOC_DEVICEMAP)) {
+    driver.set_message("the memory was allocated or registered without the flag DEVICEMAP");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *out = range->device_address + (address_of(pointer) - range->begin);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *pointer) {
-  return call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Context, context, current_context, driver);
-    std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
-    if (!flags || !range || range->kind != MemoryKind::pinned)
-      return CUDA_ERROR_INVALID_VALUE;
-    // All pinned memory is mapped for the device.
-    *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
-    return CUDA_SUCCESS;
-  });
+CALL(cuMemHostGetFlags, flags, pointer) {
+  CUGRT_EMU_FIND(Context, context, current_context, driver);
+  std::optional<MemoryRange> range = driver.allocations->find(address_of(pointer));
+  if (!flags || !range || range->kind != MemoryKind::pinned)
+    return CUDA_ERROR_INVALID_VALUE;
+  // All pinned memory is mapped for the device.
+  *flags = range->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    // "During stream capture, this function [...] must therefore be passed the address of a graph
-    // allocation": there are none.
-    if (stream->capture)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    CUGRT_EMU_TRY(driver.allocations->begin_free(address));
-    try {
-      free_in_stream(driver, stream, address);
-    } catch (...) {
-      driver.allocations->cancel_free(address);
-      throw;
-    }
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuMemFreeAsync, address, handle) {
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+  // "During stream capture, this function [...] must therefore be passed the address of a graph
+  // allocation": there are none.
+  if (stream->capture)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  CUGRT_EMU_TRY(driver.allocations->begin_free(address));
+  try {
+    free_in_stream(driver, stream, address);
+  } catch (...) {
+    driver.allocations->cancel_free(address);
+    throw;
+  }
+  return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

@@ -34,31 +34,24 @@ CUresult enqueue_op(CUstream stream, CUdeviceptr address, uint64_t value, unsign
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                        unsigned int flags) {
+ENTRY(cuStreamWaitValue32_v2, stream, address, value, flags) {
   return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_32);
 }
 
-CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                                        unsigned int flags) {
+ENTRY(cuStreamWaitValue64_v2, stream, address, value, flags) {
   return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 }
 
-CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                         unsigned int flags) {
+ENTRY(cuStreamWriteValue32_v2, stream, address, value, flags) {
   return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_32);
 }
 
-CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value,
-                                         unsigned int flags) {
+ENTRY(cuStreamWriteValue64_v2, stream, address, value, flags) {
   return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 }
 
-CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
-                                       CUstreamBatchMemOpParams *ops, unsigned int flags) {
+ENTRY(cuStreamBatchMemOp_v2, stream, count, ops, flags) {
   return enqueue_ops(stream, count, ops, flags);
 }
+
+} // namespace cugrt::emulator::api

@@ -36,104 +36,83 @@ CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
 
 } // namespace
 
+CALL(cuModuleLoadDataEx, out, image, count, options, values) {
+  return load(driver, out, image, count, options, values);
+}
+
+CALL(cuModuleLoadFatBinary, out, image) { return load(driver, out, image, 0, nullptr, nullptr); }
+
+CALL(cuModuleLoad, out, path) {
+  if (!out || !path)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::string image;
+  CUGRT_EMU_TRY(read_image(path, &image));
+  std::string_view ptx;
+  CUGRT_EMU_TRY(image_text(driver, image.c_str(), &ptx));
+  // What a linked image says of its own length need not be so.
+  return load_text(driver, out, ptx.substr(0, image.size()), {});
+}
+
+LOCKED_CALL(cuModuleUnload, handle) {
+  Ref<Module> module = driver.modules.find(handle);
+  if (!module || module->of_library)
+    return CUDA_ERROR_INVALID_HANDLE;
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  std::vector<TaskPtr> tasks = pending_work(driver, *module->context);
+  driver.modules.erase(handle);
+  for (auto &[name, function] : module->functions)
+    driver.functions.erase(function);
+  std::erase(module->context->modules, module);
+  lock.unlock();
+  wait_all(driver,
+           tasks); // "Unloads a module hmod from the current context": its code is not running
+  return CUDA_SUCCESS;
+}
+
+CALL(cuModuleGetFunction, out, handle, name) {
+  if (!out || !name)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  CUGRT_EMU_FIND(Function, function, find_function, driver, module, name);
+  *out = function->handle;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuModuleGetFunctionCount, count, handle) {
+  CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  return give(count, unsigned(module->program->kernels().size()));
+}
+
+LOCKED_CALL(cuModuleEnumerateFunctions, out, count, handle) {
+  CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  if (!out || !count)
+    return CUDA_ERROR_INVALID_VALUE;
+  unsigned i = 0;
+  for (const KernelInfo *info : module->program->kernels()) {
+    if (i == count)
+      break;
+    CUGRT_EMU_FIND(Function, function, find_function, driver, module, info->name);
+    out[i++] = function->handle;
+  }
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuModuleGetGlobal_v2, out, bytes, handle, name) {
+  CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  // "One of dptr or bytes (but not both) can be NULL in which case it is ignored."
+  if (!name || (!out && !bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::optional<GlobalInfo> global = module->program->find_global(name);
+  if (!global)
+    return CUDA_ERROR_NOT_FOUND;
+  if (out)
+    *out = global->address;
+  if (bytes)
+    *bytes = global->bytes;
+  return CUDA_SUCCESS;
+}
+
+CALL(cuModuleGetLoadingMode, mode) { return give(mode, CU_MODULE_EAGER_LOADING); }
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned int count,
-                                    CUjit_option *options, void **values) {
-  return call([&](Driver &driver) { return load(driver, out, image, count, options, values); });
-}
-
-CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule *out, const void *image) {
-  return call([&](Driver &driver) { return load(driver, out, image, 0, nullptr, nullptr); });
-}
-
-CUresult CUDAAPI cuModuleLoad(CUmodule *out, const char *path) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !path)
-      return CUDA_ERROR_INVALID_VALUE;
-    std::string image;
-    CUGRT_EMU_TRY(read_image(path, &image));
-    std::string_view ptx;
-    CUGRT_EMU_TRY(image_text(driver, image.c_str(), &ptx));
-    // What a linked image says of its own length need not be so.
-    return load_text(driver, out, ptx.substr(0, image.size()), {});
-  });
-}
-
-CUresult CUDAAPI cuModuleUnload(CUmodule handle) {
-  return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
-    Ref<Module> module = driver.modules.find(handle);
-    if (!module || module->of_library)
-      return CUDA_ERROR_INVALID_HANDLE;
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    std::vector<TaskPtr> tasks = pending_work(driver, *module->context);
-    driver.modules.erase(handle);
-    for (auto &[name, function] : module->functions)
-      driver.functions.erase(function);
-    std::erase(module->context->modules, module);
-    lock.unlock();
-    wait_all(driver,
-             tasks); // "Unloads a module hmod from the current context": its code is not running
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !name)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    CUGRT_EMU_FIND(Function, function, find_function, driver, module, name);
-    *out = function->handle;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    return give(count, unsigned(module->program->kernels().size()));
-  });
-}
-
-CUresult CUDAAPI cuModuleEnumerateFunctions(CUfunction *out, unsigned int count, CUmodule handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    if (!out || !count)
-      return CUDA_ERROR_INVALID_VALUE;
-    unsigned i = 0;
-    for (const KernelInfo *info : module->program->kernels()) {
-      if (i == count)
-        break;
-      CUGRT_EMU_FIND(Function, function, find_function, driver, module, info->name);
-      out[i++] = function->handle;
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, CUmodule handle,
-                                      const char *name) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    // "One of dptr or bytes (but not both) can be NULL in which case it is ignored."
-    if (!name || (!out && !bytes))
-      return CUDA_ERROR_INVALID_VALUE;
-    std::optional<GlobalInfo> global = module->program->find_global(name);
-    if (!global)
-      return CUDA_ERROR_NOT_FOUND;
-    if (out)
-      *out = global->address;
-    if (bytes)
-      *bytes = global->bytes;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  return call([&](Driver &) { return give(mode, CU_MODULE_EAGER_LOADING); });
-}

@@ -66,6 +66,18 @@ template <class Params> CUresult set_kernel(CUgraphNode node, const Params *para
   });
 }
 
+template <class Change>
+CUresult change_attributes(Driver &driver, GraphNode &node, Change &&change) {
+  auto *old = std::get_if<KernelWork>(&node.work);
+  if (!old)
+    return CUDA_ERROR_INVALID_VALUE;
+  KernelWork work = *old;
+  change(work.attributes);
+  CUGRT_EMU_TRY(check_attributes(driver, work));
+  replace_work(node, std::move(work));
+  return CUDA_SUCCESS;
+}
+
 template <class Params> void narrow(const CUDA_KERNEL_NODE_PARAMS_v3 &p, Params *out) {
   *out = {};
   out->func = p.func;
@@ -151,29 +163,20 @@ CUresult set_generic(CUgraphNode handle, CUgraphNodeParams *params, Strictness s
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *out, CUgraph graph,
-                                      const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
+ENTRY(cuGraphAddKernelNode, out, graph, dependencies, count, params) {
   return add_kernel(out, graph, dependencies, count, params);
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *out, CUgraph graph,
-                                         const CUgraphNode *dependencies, size_t count,
-                                         const CUDA_KERNEL_NODE_PARAMS *params) {
+ENTRY(cuGraphAddKernelNode_v2, out, graph, dependencies, count, params) {
   return add_kernel(out, graph, dependencies, count, params);
 }
 
-CUresult CUDAAPI cuGraphKernelNodeGetParams(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS_v1 *out) {
+ENTRY(cuGraphKernelNodeGetParams, handle, out) {
   return get<KernelWork>(handle, out,
                          [&](GraphNode &node, KernelWork &) { narrow(kernel_params(node), out); });
 }
 
-CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_NODE_PARAMS *out) {
+ENTRY(cuGraphKernelNodeGetParams_v2, handle, out) {
   return get<KernelWork>(handle, out, [&](GraphNode &node, KernelWork &) {
     CUDA_KERNEL_NODE_PARAMS_v3 params = kernel_params(node);
     narrow(params, out);
@@ -182,131 +185,91 @@ CUresult CUDAAPI cuGraphKernelNodeGetParams_v2(CUgraphNode handle, CUDA_KERNEL_N
   });
 }
 
-CUresult CUDAAPI cuGraphKernelNodeSetParams(CUgraphNode node,
-                                            const CUDA_KERNEL_NODE_PARAMS_v1 *params) {
-  return set_kernel(node, params);
+ENTRY(cuGraphKernelNodeSetParams, node, params) { return set_kernel(node, params); }
+ENTRY(cuGraphKernelNodeSetParams_v2, node, params) { return set_kernel(node, params); }
+
+NODE_CALL(cuGraphKernelNodeSetAttribute, handle, id, value) {
+  return value ? change_attributes(driver, node, [&](auto &to) { to[id] = *value; })
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeSetParams_v2(CUgraphNode node,
-                                               const CUDA_KERNEL_NODE_PARAMS *params) {
-  return set_kernel(node, params);
+NODE_CALL(cuGraphKernelNodeGetAttribute, handle, id, out) {
+  auto *work = std::get_if<KernelWork>(&node.work);
+  if (!work || !out)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_known(driver, id));
+  auto found = work->attributes.find(id);
+  *out = found == work->attributes.end() ? CUkernelNodeAttrValue{} : found->second;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeSetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
-                                               const CUkernelNodeAttrValue *value) {
-  return set(handle, CU_GRAPH_NODE_TYPE_KERNEL,
-             [&](Driver &driver, const Work &old, Work *out) -> CUresult {
-               if (!value)
-                 return CUDA_ERROR_INVALID_VALUE;
-               KernelWork work = std::get<KernelWork>(old);
-               work.attributes[id] = *value;
-               CUGRT_EMU_TRY(check_attributes(driver, work));
-               *out = std::move(work);
-               return CUDA_SUCCESS;
-             });
+NODE_CALL(cuGraphKernelNodeCopyAttributes, handle, from) {
+  Ref<GraphNode> source = driver.nodes.find(from);
+  auto *kernel = source ? std::get_if<KernelWork>(&source->work) : nullptr;
+  return kernel ? change_attributes(driver, node, [&](auto &to) { to = kernel->attributes; })
+                : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuGraphKernelNodeGetAttribute(CUgraphNode handle, CUkernelNodeAttrID id,
-                                               CUkernelNodeAttrValue *out) {
-  return node_call(handle, [&](Driver &driver, GraphNode &node) -> CUresult {
-    auto *work = std::get_if<KernelWork>(&node.work);
-    if (!work || !out)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_known(driver, id));
-    auto found = work->attributes.find(id);
-    *out = found == work->attributes.end() ? CUkernelNodeAttrValue{} : found->second;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
-  return set(to, CU_GRAPH_NODE_TYPE_KERNEL,
-             [&](Driver &driver, const Work &old, Work *out) -> CUresult {
-               Ref<GraphNode> source = driver.nodes.find(from);
-               auto *kernel = source ? std::get_if<KernelWork>(&source->work) : nullptr;
-               if (!kernel)
-                 return CUDA_ERROR_INVALID_VALUE;
-               KernelWork work = std::get<KernelWork>(old);
-               work.attributes = kernel->attributes;
-               CUGRT_EMU_TRY(check_attributes(driver, work));
-               *out = std::move(work);
-               return CUDA_SUCCESS;
-             });
-}
-
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *out, CUgraph graph,
-                                      const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_MEMCPY3D *copy, CUcontext context) {
+ENTRY(cuGraphAddMemcpyNode, out, graph, dependencies, count, copy, context) {
   return add(out, graph, dependencies, nullptr, count, copy_to_work, copy, context);
 }
 
-CUresult CUDAAPI cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D *out) {
+ENTRY(cuGraphMemcpyNodeGetParams, handle, out) {
   return get<CopyWork>(handle, out, [&](GraphNode &, CopyWork &work) { *out = work.copy; });
 }
 
-CUresult CUDAAPI cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D *copy) {
+ENTRY(cuGraphMemcpyNodeSetParams, handle, copy) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMCPY, [&](Driver &driver, const Work &old, Work *work) {
     CUcontext context = context_handle(std::get<CopyWork>(old));
     return copy_to_work(driver, copy, context, work);
   });
 }
 
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *out, CUgraph graph,
-                                      const CUgraphNode *dependencies, size_t count,
-                                      const CUDA_MEMSET_NODE_PARAMS *fill, CUcontext context) {
+ENTRY(cuGraphAddMemsetNode, out, graph, dependencies, count, fill, context) {
   return add(out, graph, dependencies, nullptr, count, fill_to_work, fill, context);
 }
 
-CUresult CUDAAPI cuGraphMemsetNodeGetParams(CUgraphNode handle, CUDA_MEMSET_NODE_PARAMS *out) {
+ENTRY(cuGraphMemsetNodeGetParams, handle, out) {
   return get<FillWork>(handle, out, [&](GraphNode &, FillWork &work) { *out = work.fill; });
 }
 
-CUresult CUDAAPI cuGraphMemsetNodeSetParams(CUgraphNode handle,
-                                            const CUDA_MEMSET_NODE_PARAMS *fill) {
+ENTRY(cuGraphMemsetNodeSetParams, handle, fill) {
   return set(handle, CU_GRAPH_NODE_TYPE_MEMSET, [&](Driver &driver, const Work &old, Work *work) {
     CUcontext context = context_handle(std::get<FillWork>(old));
     return fill_to_work(driver, fill, context, work);
   });
 }
 
-CUresult CUDAAPI cuGraphAddBatchMemOpNode(CUgraphNode *out, CUgraph graph,
-                                          const CUgraphNode *dependencies, size_t count,
-                                          const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+ENTRY(cuGraphAddBatchMemOpNode, out, graph, dependencies, count, params) {
   return add(out, graph, dependencies, nullptr, count, memory_ops_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphBatchMemOpNodeGetParams(CUgraphNode handle,
-                                                CUDA_BATCH_MEM_OP_NODE_PARAMS *out) {
+ENTRY(cuGraphBatchMemOpNodeGetParams, handle, out) {
   return get<MemoryOpsWork>(handle, out, [&](GraphNode &node, MemoryOpsWork &) {
     const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 ops = params_of(node).memOp;
     *out = {ops.ctx, ops.count, ops.paramArray, ops.flags};
   });
 }
 
-CUresult CUDAAPI cuGraphBatchMemOpNodeSetParams(CUgraphNode handle,
-                                                const CUDA_BATCH_MEM_OP_NODE_PARAMS *params) {
+ENTRY(cuGraphBatchMemOpNodeSetParams, handle, params) {
   return set_whole(handle, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, memory_ops_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *out, CUgraph graph,
-                                    const CUgraphNode *dependencies, size_t count,
-                                    const CUDA_HOST_NODE_PARAMS *params) {
+ENTRY(cuGraphAddHostNode, out, graph, dependencies, count, params) {
   return add(out, graph, dependencies, nullptr, count, host_params_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphHostNodeGetParams(CUgraphNode handle, CUDA_HOST_NODE_PARAMS *out) {
+ENTRY(cuGraphHostNodeGetParams, handle, out) {
   return get<HostWork>(handle, out, [&](GraphNode &, HostWork &work) {
     *out = {work.function, work.user};
   });
 }
 
-CUresult CUDAAPI cuGraphHostNodeSetParams(CUgraphNode handle, const CUDA_HOST_NODE_PARAMS *params) {
+ENTRY(cuGraphHostNodeSetParams, handle, params) {
   return set_whole(handle, CU_GRAPH_NODE_TYPE_HOST, host_params_to_work, params);
 }
 
-CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
-                                          const CUgraphNode *dependencies, size_t count,
-                                          CUgraph child) {
+ENTRY(cuGraphAddChildGraphNode, out, graph, dependencies, count, child) {
   return add(out, graph, dependencies, nullptr, count, [&](Driver &driver, Work *work) {
     CUgraphNodeParams params{};
     params.type = CU_GRAPH_NODE_TYPE_GRAPH;
@@ -315,76 +278,65 @@ CUresult CUDAAPI cuGraphAddChildGraphNode(CUgraphNode *out, CUgraph graph,
   });
 }
 
-CUresult CUDAAPI cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *out) {
+ENTRY(cuGraphChildGraphNodeGetGraph, handle, out) {
   return get<ChildWork>(handle, out,
                         [&](GraphNode &, ChildWork &work) { *out = work.graph->handle; });
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *out, CUgraph graph,
-                                     const CUgraphNode *dependencies, size_t count) {
+ENTRY(cuGraphAddEmptyNode, out, graph, dependencies, count) {
   return add(out, graph, dependencies, nullptr, count,
              [](Driver &, Work *) { return CUDA_SUCCESS; });
 }
 
-CUresult CUDAAPI cuGraphAddEventRecordNode(CUgraphNode *out, CUgraph graph,
-                                           const CUgraphNode *dependencies, size_t count,
-                                           CUevent event) {
+ENTRY(cuGraphAddEventRecordNode, out, graph, dependencies, count, event) {
   return add(out, graph, dependencies, nullptr, count, event_to_work, event, true);
 }
 
-CUresult CUDAAPI cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
-                                         const CUgraphNode *dependencies, size_t count,
-                                         CUevent event) {
+ENTRY(cuGraphAddEventWaitNode, out, graph, dependencies, count, event) {
   return add(out, graph, dependencies, nullptr, count, event_to_work, event, false);
 }
 
-CUresult CUDAAPI cuGraphEventRecordNodeGetEvent(CUgraphNode handle, CUevent *out) {
+ENTRY(cuGraphEventRecordNodeGetEvent, handle, out) {
   return get<EventRecordWork>(
       handle, out, [&](GraphNode &, EventRecordWork &work) { *out = work.event->handle; });
 }
 
-CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent *out) {
+ENTRY(cuGraphEventWaitNodeGetEvent, handle, out) {
   return get<EventWaitWork>(handle, out,
                             [&](GraphNode &, EventWaitWork &work) { *out = work.event->handle; });
 }
 
-CUresult CUDAAPI cuGraphEventRecordNodeSetEvent(CUgraphNode handle, CUevent event) {
+ENTRY(cuGraphEventRecordNodeSetEvent, handle, event) {
   return set_whole(handle, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_to_work, event, true);
 }
 
-CUresult CUDAAPI cuGraphEventWaitNodeSetEvent(CUgraphNode handle, CUevent event) {
+ENTRY(cuGraphEventWaitNodeSetEvent, handle, event) {
   return set_whole(handle, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_to_work, event, false);
 }
 
-CUresult CUDAAPI cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                                   const CUgraphEdgeData *data, size_t count,
-                                   CUgraphNodeParams *params) {
+ENTRY(cuGraphAddNode_v2, out, graph, dependencies, data, count, params) {
   return add_generic(out, graph, dependencies, data, count, params);
 }
 
-CUresult CUDAAPI cuGraphAddNode_v3(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
-                                   const CUgraphEdgeData *data, size_t count,
-                                   CUgraphNodeParams *params) {
+ENTRY(cuGraphAddNode_v3, out, graph, dependencies, data, count, params) {
   return add_generic(out, graph, dependencies, data, count, params, Strictness::from_13_4);
 }
 
-CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode handle, CUgraphNodeParams *params) {
+ENTRY(cuGraphNodeSetParams, handle, params) {
   return set_generic(handle, params, Strictness::before_13_4);
 }
 
-CUresult CUDAAPI cuGraphNodeSetParams_v2(CUgraphNode handle, CUgraphNodeParams *params) {
+ENTRY(cuGraphNodeSetParams_v2, handle, params) {
   return set_generic(handle, params, Strictness::from_13_4);
 }
 
-CUresult CUDAAPI cuGraphNodeGetParams(CUgraphNode handle, CUgraphNodeParams *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = params_of(node);
-    return CUDA_SUCCESS;
-  });
+NODE_CALL(cuGraphNodeGetParams, handle, out) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = params_of(node);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, node.type()); });
-}
+NODE_CALL(cuGraphNodeGetType, handle, out) { return give(out, node.type()); }
+
+} // namespace cugrt::emulator::api

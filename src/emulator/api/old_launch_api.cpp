@@ -70,13 +70,8 @@ CUresult launch_by_state(CUfunction handle, int width, int height, CUstream stre
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
 // What the device or the kernel has no room for is refused by the launch.
-CUresult CUDAAPI cuFuncSetBlockShape(CUfunction handle, int x, int y, int z) {
+ENTRY(cuFuncSetBlockShape, handle, x, y, z) {
   return state_call(handle, CUDA_ERROR_INVALID_HANDLE, [&](LaunchState &state) -> CUresult {
     if (x <= 0 || y <= 0 || z <= 0)
       return CUDA_ERROR_INVALID_VALUE;
@@ -85,14 +80,14 @@ CUresult CUDAAPI cuFuncSetBlockShape(CUfunction handle, int x, int y, int z) {
   });
 }
 
-CUresult CUDAAPI cuFuncSetSharedSize(CUfunction handle, unsigned int bytes) {
+ENTRY(cuFuncSetSharedSize, handle, bytes) {
   return state_call(handle, CUDA_ERROR_INVALID_HANDLE, [&](LaunchState &state) {
     state.dynamic_shared_bytes = bytes;
     return CUDA_SUCCESS;
   });
 }
 
-CUresult CUDAAPI cuParamSetSize(CUfunction handle, unsigned int bytes) {
+ENTRY(cuParamSetSize, handle, bytes) {
   return state_call(handle, CUDA_ERROR_INVALID_VALUE, [&](LaunchState &state) -> CUresult {
     if (bytes > kMaxParamBytes)
       return CUDA_ERROR_INVALID_VALUE;
@@ -101,26 +96,26 @@ CUresult CUDAAPI cuParamSetSize(CUfunction handle, unsigned int bytes) {
   });
 }
 
-CUresult CUDAAPI cuParamSeti(CUfunction handle, int offset, unsigned int value) {
+ENTRY(cuParamSeti, handle, offset, value) {
   return set_params(handle, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuParamSetf(CUfunction handle, int offset, float value) {
+ENTRY(cuParamSetf, handle, offset, value) {
   return set_params(handle, offset, &value, sizeof value);
 }
 
-CUresult CUDAAPI cuParamSetv(CUfunction handle, int offset, void *bytes, unsigned int count) {
+ENTRY(cuParamSetv, handle, offset, bytes, count) {
   return set_params(handle, offset, bytes, count);
 }
 
-CUresult CUDAAPI cuLaunch(CUfunction handle) {
-  return launch_by_state(handle, 1, 1, nullptr, CUDA_ERROR_INVALID_VALUE);
-}
+ENTRY(cuLaunch, handle) { return launch_by_state(handle, 1, 1, nullptr, CUDA_ERROR_INVALID_VALUE); }
 
-CUresult CUDAAPI cuLaunchGrid(CUfunction handle, int width, int height) {
+ENTRY(cuLaunchGrid, handle, width, height) {
   return launch_by_state(handle, width, height, nullptr, CUDA_ERROR_INVALID_VALUE);
 }
 
-CUresult CUDAAPI cuLaunchGridAsync(CUfunction handle, int width, int height, CUstream stream) {
+ENTRY(cuLaunchGridAsync, handle, width, height, stream) {
   return launch_by_state(handle, width, height, stream, CUDA_ERROR_INVALID_HANDLE);
 }
+
+} // namespace cugrt::emulator::api

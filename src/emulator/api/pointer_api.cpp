@@ -86,41 +86,32 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
 
 } // namespace
 
+CALL(cuPointerGetAttribute, out, attribute, address) {
+  if (!out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  // "CUDA_ERROR_INVALID_VALUE will be returned" for pointers that CUDA neither allocated nor
+  // registered.
+  return range ? put_attribute(*range, attribute, address, out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CALL(cuPointerGetAttributes, count, attributes, out, address) {
+  if (!count || !attributes || !out)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  std::optional<MemoryRange> range = driver.allocations->find(address);
+  for (unsigned i = 0; i < count; ++i) {
+    if (!out[i])
+      return CUDA_ERROR_INVALID_VALUE;
+    // "cuPointerGetAttributes will not return an error when the attribute encountered is not
+    // applicable to the pointer: it is set to NULL or zero."
+    if (!range || put_attribute(*range, attributes[i], address, out[i]) != CUDA_SUCCESS)
+      std::memset(out[i], 0, attribute_bytes(attributes[i]));
+    if (!range && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+      put(out[i], int(CU_DEVICE_INVALID));
+  }
+  return CUDA_SUCCESS;
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
-                                       CUdeviceptr address) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    std::optional<MemoryRange> range = driver.allocations->find(address);
-    // "CUDA_ERROR_INVALID_VALUE will be returned" for pointers that CUDA neither allocated nor
-    // registered.
-    return range ? put_attribute(*range, attribute, address, out) : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
-                                        void **out, CUdeviceptr address) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!count || !attributes || !out)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    std::optional<MemoryRange> range = driver.allocations->find(address);
-    for (unsigned i = 0; i < count; ++i) {
-      if (!out[i])
-        return CUDA_ERROR_INVALID_VALUE;
-      // "cuPointerGetAttributes will not return an error when the attribute encountered is not
-      // applicable to the pointer: it is set to NULL or zero."
-      if (!range || put_attribute(*range, attributes[i], address, out[i]) != CUDA_SUCCESS)
-        std::memset(out[i], 0, attribute_bytes(attributes[i]));
-      if (!range && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-        put(out[i], int(CU_DEVICE_INVALID));
-    }
-    return CUDA_SUCCESS;
-  });
-}

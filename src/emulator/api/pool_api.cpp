@@ -49,6 +49,8 @@ template <class Body> CUresult pool_call(CUmemoryPool handle, Body &&body) {
     return pool ? body(driver, pool) : CUDA_ERROR_INVALID_VALUE;
   });
 }
+#define POOL_CALL(...)                                                                             \
+  GUARDED(pool_call(handle, body), (Driver & driver, const Ref<MemoryPool> &pool), __VA_ARGS__)
 
 template <class Which> CUresult give_pool(CUmemoryPool *out, CUdevice device, Which &&which) {
   return call([&](Driver &driver) -> CUresult {
@@ -150,129 +152,92 @@ CUresult allocate_from_pool(Driver &driver, size_t bytes, CUstream handle,
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-  return locked_call(
-      [&](Driver &driver) { return allocate_from_pool(driver, bytes, stream, nullptr, out); });
+LOCKED_CALL(cuMemAllocAsync, out, bytes, stream) {
+  return allocate_from_pool(driver, bytes, stream, nullptr, out);
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool,
-                                         CUstream stream) {
-  return pool_call(pool, [&](Driver &driver, const Ref<MemoryPool> &found) {
-    return allocate_from_pool(driver, bytes, stream, found, out);
-  });
+POOL_CALL(cuMemAllocFromPoolAsync, out, bytes, handle, stream) {
+  return allocate_from_pool(driver, bytes, stream, pool, out);
 }
 
-CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!out || !props)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_location(driver, &props->location, props->allocType));
-    if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-      return driver.refuse("memory that processes share is");
-    Lock lock(driver.mutex);
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    *out = make_pool(driver, props->maxSize)->handle;
-    return CUDA_SUCCESS;
-  });
+CALL(cuMemPoolCreate, out, props) {
+  if (!out || !props)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_location(driver, &props->location, props->allocType));
+  if (props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return driver.refuse("memory that processes share is");
+  Lock lock(driver.mutex);
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  *out = make_pool(driver, props->maxSize)->handle;
+  return CUDA_SUCCESS;
 }
 
 // "If any pointers obtained from this pool haven't been freed [...] the resources will be released
 // automatically once there're no more outstanding allocations": they keep it alive.
-CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
-  return pool_call(handle, [&](Driver &driver, const Ref<MemoryPool> &pool) -> CUresult {
-    // "A device's default memory pool cannot be destroyed."
-    if (pool == driver.default_pool)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    driver.pools.erase(handle);
-    return CUDA_SUCCESS;
-  });
+POOL_CALL(cuMemPoolDestroy, handle) {
+  // "A device's default memory pool cannot be destroyed."
+  if (pool == driver.default_pool)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  driver.pools.erase(handle);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
-  return pool_call(handle,
-                   [](Driver &driver, const Ref<MemoryPool> &) { return refuse_unsafe(driver); });
+POOL_CALL(cuMemPoolTrimTo, handle, least_bytes) { return refuse_unsafe(driver); }
+
+POOL_CALL(cuMemPoolGetAttribute, handle, attribute, value) {
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  return value ? get_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
-                                       void *value) {
-  return pool_call(handle, [&](Driver &driver, const Ref<MemoryPool> &pool) -> CUresult {
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    return value ? get_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,
-                                       void *value) {
-  return pool_call(handle, [&](Driver &driver, const Ref<MemoryPool> &pool) -> CUresult {
-    CUGRT_EMU_TRY(refuse_unsafe(driver));
-    return value ? set_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
-  });
+POOL_CALL(cuMemPoolSetAttribute, handle, attribute, value) {
+  CUGRT_EMU_TRY(refuse_unsafe(driver));
+  return value ? set_attribute(*pool, attribute, value) : CUDA_ERROR_INVALID_VALUE;
 }
 
 // The one device has read and write access to its pools, for good.
-CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, size_t count) {
-  return pool_call(handle, [&](Driver &, const Ref<MemoryPool> &) -> CUresult {
-    for (size_t i = 0; i < count; ++i) {
-      if (!map || map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-        return CUDA_ERROR_INVALID_VALUE;
-      if (map[i].location.id != 0)
-        return CUDA_ERROR_INVALID_DEVICE;
-      // "Revoking access to the device on which the pool resides" is refused.
-      if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
-                                    CUmemLocation *location) {
-  return pool_call(handle, [&](Driver &, const Ref<MemoryPool> &) -> CUresult {
-    if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+POOL_CALL(cuMemPoolSetAccess, handle, map, count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!map || map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       return CUDA_ERROR_INVALID_VALUE;
-    if (location->id != 0)
+    if (map[i].location.id != 0)
       return CUDA_ERROR_INVALID_DEVICE;
-    *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    return CUDA_SUCCESS;
-  });
+    // "Revoking access to the device on which the pool resides" is refused.
+    if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device) {
-  return give_pool(out, device, default_pool);
+POOL_CALL(cuMemPoolGetAccess, flags, handle, location) {
+  if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (location->id != 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device) {
-  return give_pool(out, device, current_pool);
+ENTRY(cuDeviceGetDefaultMemPool, out, device) { return give_pool(out, device, default_pool); }
+ENTRY(cuDeviceGetMemPool, out, device) { return give_pool(out, device, current_pool); }
+
+CALL(cuDeviceSetMemPool, device, pool) {
+  return device == 0 ? set_current(driver, pool) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
-  return call([&](Driver &driver) {
-    return device == 0 ? set_current(driver, pool) : CUDA_ERROR_INVALID_DEVICE;
-  });
-}
-
-CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *out, CUmemLocation *location,
-                                        CUmemAllocationType type) {
+ENTRY(cuMemGetDefaultMemPool, out, location, type) {
   CUresult result = call([&](Driver &driver) { return check_location(driver, location, type); });
   return result == CUDA_SUCCESS ? give_pool(out, location->id, default_pool) : result;
 }
 
-CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *out, CUmemLocation *location,
-                                 CUmemAllocationType type) {
+ENTRY(cuMemGetMemPool, out, location, type) {
   CUresult result = call([&](Driver &driver) { return check_location(driver, location, type); });
   return result == CUDA_SUCCESS ? give_pool(out, location->id, current_pool) : result;
 }
 
-CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
-                                 CUmemoryPool pool) {
-  return call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_TRY(check_location(driver, location, type));
-    return set_current(driver, pool);
-  });
+CALL(cuMemSetMemPool, location, type, pool) {
+  CUGRT_EMU_TRY(check_location(driver, location, type));
+  return set_current(driver, pool);
 }
+
+} // namespace cugrt::emulator::api

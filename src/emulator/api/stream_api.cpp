@@ -23,6 +23,9 @@ template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
     return body(driver, stream, lock);
   });
 }
+#define STREAM_CALL(...)                                                                           \
+  GUARDED(stream_call(handle, body), (Driver & driver, Ref<Stream> & stream, Lock & lock),         \
+          __VA_ARGS__)
 
 bool settable(CUstreamAttrID attribute) {
   return attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
@@ -49,163 +52,121 @@ CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<Gree
   return CUDA_SUCCESS;
 }
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority) {
-  return call([&](Driver &driver) { return create(driver, out, flags, priority); });
+CALL(cuStreamCreateWithPriority, out, flags, priority) {
+  return create(driver, out, flags, priority);
 }
 
-CUresult CUDAAPI cuStreamDestroy_v2(CUstream handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
-    // called, the function will return immediately and the resources associated with hStream will
-    // be released automatically once the device has completed all work in hStream."
-    CUGRT_EMU_NEED(Stream, stream, driver.streams.find(handle), CUDA_ERROR_INVALID_HANDLE);
-    constexpr CUresult kNeitherDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED; // before CUDA 13.1
-    if (stream->green && stream->green->destroyed && detached(driver) == kNeitherDestroyed)
-      return kNeitherDestroyed;
-    if (!driver.scheduler->done(stream->tail))
-      stream->context->orphans.push_back(stream->tail);
-    // The origin's capture can never be ended; another stream's work counts at its end all the
-    // same.
-    if (stream->capture && stream->capture->origin == handle)
-      abandon_capture(driver, *stream->capture);
-    else if (stream->capture)
-      for (CUgraphNode node : stream->capture_dependencies)
-        stream->capture->left_behind.push_back(node);
-    driver.streams.erase(handle);
-    std::erase(stream->context->streams, stream);
-    return CUDA_SUCCESS;
-  });
+LOCKED_CALL(cuStreamDestroy_v2, handle) {
+  // "In case the device is still doing work in the stream hStream when cuStreamDestroy() is
+  // called, the function will return immediately and the resources associated with hStream will
+  // be released automatically once the device has completed all work in hStream."
+  CUGRT_EMU_NEED(Stream, stream, driver.streams.find(handle), CUDA_ERROR_INVALID_HANDLE);
+  constexpr CUresult kNeitherDestroyed = CUDA_ERROR_CONTEXT_IS_DESTROYED; // before CUDA 13.1
+  if (stream->green && stream->green->destroyed && detached(driver) == kNeitherDestroyed)
+    return kNeitherDestroyed;
+  if (!driver.scheduler->done(stream->tail))
+    stream->context->orphans.push_back(stream->tail);
+  // The origin's capture can never be ended; another stream's work counts at its end all the
+  // same.
+  if (stream->capture && stream->capture->origin == handle)
+    abandon_capture(driver, *stream->capture);
+  else if (stream->capture)
+    for (CUgraphNode node : stream->capture_dependencies)
+      stream->capture->left_behind.push_back(node);
+  driver.streams.erase(handle);
+  std::erase(stream->context->streams, stream);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamSynchronize(CUstream handle) {
-  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &lock) -> CUresult {
-    CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    return synchronize(driver, stream, lock);
-  });
+STREAM_CALL(cuStreamSynchronize, handle) {
+  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  return synchronize(driver, stream, lock);
 }
 
-CUresult CUDAAPI cuStreamQuery(CUstream handle) {
-  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
-    CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    bool done = driver.scheduler->query(join(driver, stream));
-    CUGRT_EMU_TRY(driver.scheduler->poison());
-    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-  });
+STREAM_CALL(cuStreamQuery, handle) {
+  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  bool done = driver.scheduler->query(join(driver, stream));
+  CUGRT_EMU_TRY(driver.scheduler->poison());
+  return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int *out) {
-  return stream_call(
-      handle, [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->priority); });
-}
+STREAM_CALL(cuStreamGetPriority, handle, out) { return give(out, stream->priority); }
+STREAM_CALL(cuStreamGetFlags, handle, out) { return give(out, stream->flags); }
+STREAM_CALL(cuStreamGetId, handle, out) { return give(out, stream->id); }
 
-CUresult CUDAAPI cuStreamGetFlags(CUstream handle, unsigned int *out) {
-  return stream_call(
-      handle, [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->flags); });
-}
-
-CUresult CUDAAPI cuStreamGetId(CUstream handle, unsigned long long *out) {
-  return stream_call(handle,
-                     [&](Driver &, Ref<Stream> &stream, Lock &) { return give(out, stream->id); });
-}
-
-CUresult CUDAAPI cuStreamGetCtx(CUstream handle, CUcontext *out) {
-  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) {
-    Ref<GreenContext> green = green_of(driver, *stream);
-    return give(out, green ? green->as_context : stream->context->handle);
-  });
+STREAM_CALL(cuStreamGetCtx, handle, out) {
+  Ref<GreenContext> green = green_of(driver, *stream);
+  return give(out, green ? green->as_context : stream->context->handle);
 }
 
 // "If the stream is associated with a green context, the API returns the green context in pGreenCtx
 // and the primary context of the associated device in pCtx."
-CUresult CUDAAPI cuStreamGetCtx_v2(CUstream handle, CUcontext *out, CUgreenCtx *green) {
-  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
-    CUGRT_EMU_TRY(give(out, stream->context->handle));
-    Ref<GreenContext> found = green_of(driver, *stream);
-    if (green)
-      *green = found ? found->handle : nullptr;
+STREAM_CALL(cuStreamGetCtx_v2, handle, out, green) {
+  CUGRT_EMU_TRY(give(out, stream->context->handle));
+  Ref<GreenContext> found = green_of(driver, *stream);
+  if (green)
+    *green = found ? found->handle : nullptr;
+  return CUDA_SUCCESS;
+}
+
+STREAM_CALL(cuStreamGetGreenCtx, handle, out) {
+  Ref<GreenContext> green = green_of(driver, *stream);
+  return give(out, green ? green->handle : nullptr);
+}
+
+STREAM_CALL(cuStreamGetDevice, handle, out) { return give(out, 0); }
+
+STREAM_CALL(cuStreamSetAttribute, handle, attribute, value) {
+  if (!value || !settable(attribute))
+    return CUDA_ERROR_INVALID_VALUE;
+  stream->attributes[attribute] = *value;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+    stream->priority = std::clamp(value->priority, kGreatestPriority, kLeastPriority);
+  return CUDA_SUCCESS;
+}
+
+STREAM_CALL(cuStreamGetAttribute, handle, attribute, value) {
+  if (!value || !settable(attribute))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto set = stream->attributes.find(attribute);
+  *value = set == stream->attributes.end() ? CUstreamAttrValue{} : set->second;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+    value->priority = stream->priority;
+  return CUDA_SUCCESS;
+}
+
+STREAM_CALL(cuStreamCopyAttributes, handle, from) {
+  CUGRT_EMU_FIND(Stream, source, find_stream_any, driver, from);
+  stream->attributes = source->attributes;
+  return CUDA_SUCCESS;
+}
+
+CALL(cuLaunchHostFunc_v2, handle, function, user, sync_mode) {
+  Work work;
+  CUGRT_EMU_TRY(host_to_work(function, user, sync_mode, &work));
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+  return run_in_stream(driver, stream, std::move(work));
+}
+
+CALL(cuStreamAddCallback, handle, callback, user, flags) {
+  if (!callback || flags) // "Reserved for future use, must be 0"
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
+  // "Note this function is slated for eventual deprecation": it cannot be captured.
+  CUGRT_EMU_TRY(refuse_capture(driver, stream));
+  auto task = std::make_shared<Task>();
+  task->kind = TaskKind::host;
+  // "The callback may be passed CUDA_SUCCESS or an error code. In the event of a device error,
+  // all subsequently executed callbacks will receive an appropriate CUresult."
+  task->run_always = true;
+  task->action = [=](CUresult status) {
+    callback(handle, status, user);
     return CUDA_SUCCESS;
-  });
+  };
+  enqueue(driver, stream, task);
+  return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuStreamGetGreenCtx(CUstream handle, CUgreenCtx *out) {
-  return stream_call(handle, [&](Driver &driver, Ref<Stream> &stream, Lock &) {
-    Ref<GreenContext> green = green_of(driver, *stream);
-    return give(out, green ? green->handle : nullptr);
-  });
-}
-
-CUresult CUDAAPI cuStreamGetDevice(CUstream handle, CUdevice *out) {
-  return stream_call(handle, [&](Driver &, Ref<Stream> &, Lock &) { return give(out, 0); });
-}
-
-CUresult CUDAAPI cuStreamSetAttribute(CUstream handle, CUstreamAttrID attribute,
-                                      const CUstreamAttrValue *value) {
-  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) -> CUresult {
-    if (!value || !settable(attribute))
-      return CUDA_ERROR_INVALID_VALUE;
-    stream->attributes[attribute] = *value;
-    if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
-      stream->priority = std::clamp(value->priority, kGreatestPriority, kLeastPriority);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuStreamGetAttribute(CUstream handle, CUstreamAttrID attribute,
-                                      CUstreamAttrValue *value) {
-  return stream_call(handle, [&](Driver &, Ref<Stream> &stream, Lock &) -> CUresult {
-    if (!value || !settable(attribute))
-      return CUDA_ERROR_INVALID_VALUE;
-    auto set = stream->attributes.find(attribute);
-    *value = set == stream->attributes.end() ? CUstreamAttrValue{} : set->second;
-    if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)
-      value->priority = stream->priority;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuStreamCopyAttributes(CUstream to, CUstream from) {
-  return stream_call(to, [&](Driver &driver, Ref<Stream> &stream, Lock &) -> CUresult {
-    CUGRT_EMU_FIND(Stream, source, find_stream_any, driver, from);
-    stream->attributes = source->attributes;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuLaunchHostFunc_v2(CUstream handle, CUhostFn function, void *user,
-                                     unsigned int sync_mode) {
-  return call([&](Driver &driver) -> CUresult {
-    Work work;
-    CUGRT_EMU_TRY(host_to_work(function, user, sync_mode, &work));
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    return run_in_stream(driver, stream, std::move(work));
-  });
-}
-
-CUresult CUDAAPI cuStreamAddCallback(CUstream handle, CUstreamCallback callback, void *user,
-                                     unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!callback || flags) // "Reserved for future use, must be 0"
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
-    // "Note this function is slated for eventual deprecation": it cannot be captured.
-    CUGRT_EMU_TRY(refuse_capture(driver, stream));
-    auto task = std::make_shared<Task>();
-    task->kind = TaskKind::host;
-    // "The callback may be passed CUDA_SUCCESS or an error code. In the event of a device error,
-    // all subsequently executed callbacks will receive an appropriate CUresult."
-    task->run_always = true;
-    task->action = [=](CUresult status) {
-      callback(handle, status, user);
-      return CUDA_SUCCESS;
-    };
-    enqueue(driver, stream, task);
-    return CUDA_SUCCESS;
-  });
-}
+} // namespace cugrt::emulator::api

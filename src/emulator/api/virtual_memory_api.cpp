@@ -118,178 +118,147 @@ std::vector<uint64_t> covering(Driver &driver, uint64_t address, uint64_t bytes)
 
 } // namespace
 
+CALL(cuMemGetAllocationGranularity, granularity, prop, option) {
+  if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+                       option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_properties(driver, prop));
+  *granularity = kGranularity;
+  return CUDA_SUCCESS;
+}
+
+CALL(cuMemAddressReserve, out, bytes, alignment, hint, flags) {
+  bool power = (alignment & (alignment - 1)) == 0;
+  if (!out || !bytes || !whole(bytes) || !power || flags) // "currently unused, must be zero"
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  auto address = driver.memory->reserve(bytes, std::max<uint64_t>(alignment, kGranularity));
+  if (!address.ok())
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  try {
+    driver.reservations.emplace(*address, bytes);
+  } catch (...) {
+    driver.memory->release(*address, bytes);
+    throw;
+  }
+  *out = *address;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemAddressFree, address, bytes) {
+  auto it = driver.reservations.find(address);
+  if (it == driver.reservations.end() || it->second != bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto mapped = driver.mappings.lower_bound(address);
+  if (mapped != driver.mappings.end() && mapped->first < address + bytes)
+    return CUDA_ERROR_INVALID_VALUE; // unmap first
+  driver.memory->release(address, bytes);
+  driver.reservations.erase(it);
+  return CUDA_SUCCESS;
+}
+
+CALL(cuMemCreate, out, bytes, prop, flags) {
+  // "size must be a multiple of the granularity".
+  if (!out || !bytes || !whole(bytes) || flags)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUGRT_EMU_TRY(check_properties(driver, prop));
+  auto memory = std::make_shared<Physical>();
+  memory->bytes = bytes;
+  memory->properties = *prop;
+  if (!driver.allocations->take(bytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  memory->file = make_file(bytes);
+  try {
+    if (memory->file < 0)
+      throw std::bad_alloc();
+    Lock lock(driver.mutex);
+    *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
+  } catch (...) {
+    driver.allocations->give_back(bytes);
+    throw;
+  }
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemRelease, handle) {
+  // "The memory allocation will be freed when all outstanding mappings to the memory are unmapped
+  // and when all outstanding references to the handle are released."
+  CUGRT_EMU_NEED(Physical, memory, driver.physical.erase(as_key(handle)), CUDA_ERROR_INVALID_VALUE);
+  drop(driver, memory);
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemGetAllocationPropertiesFromHandle, out, handle) {
+  Ref<Physical> memory = driver.physical.find(as_key(handle));
+  if (!memory || !out)
+    return CUDA_ERROR_INVALID_VALUE;
+  *out = memory->properties;
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemMap, address, bytes, offset, handle, flags) {
+  Ref<Physical> memory = driver.physical.find(as_key(handle));
+  if (!memory || flags || !bytes || !whole(address) || !whole(bytes) || !whole(offset))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (offset > memory->bytes || bytes > memory->bytes - offset)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto reservation = driver.reservations.upper_bound(address);
+  if (reservation == driver.reservations.begin())
+    return CUDA_ERROR_INVALID_VALUE;
+  --reservation;
+  if (!AddressRange{reservation->first, reservation->second}.contains(address, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  auto next = driver.mappings.lower_bound(address);
+  bool taken = next != driver.mappings.end() && next->first < address + bytes;
+  if (next != driver.mappings.begin())
+    taken = taken || std::prev(next)->first + std::prev(next)->second.bytes > address;
+  if (taken)
+    return CUDA_ERROR_INVALID_VALUE;
+  driver.mappings[address] = {bytes, offset, memory, false};
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemUnmap, address, bytes) {
+  // "must be the entire range that was mapped", of one mapping or of several.
+  std::vector<uint64_t> found = covering(driver, address, bytes);
+  if (found.empty())
+    return CUDA_ERROR_INVALID_VALUE;
+  for (uint64_t begin : found) {
+    Driver::Mapping mapping = driver.mappings[begin];
+    set_access(driver, begin, mapping, false);
+    driver.mappings.erase(begin);
+    drop(driver, mapping.memory);
+  }
+  return CUDA_SUCCESS;
+}
+
+CALL(cuMemSetAccess, address, bytes, desc, count) {
+  if (!desc || !count)
+    return CUDA_ERROR_INVALID_VALUE;
+  Lock lock(driver.mutex);
+  std::vector<uint64_t> found = covering(driver, address, bytes);
+  if (found.empty())
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc[i].location.id != 0)
+      return CUDA_ERROR_INVALID_DEVICE;
+    for (uint64_t begin : found)
+      set_access(driver, begin, driver.mappings[begin],
+                 desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  }
+  return CUDA_SUCCESS;
+}
+
+LOCKED_CALL(cuMemGetAccess, flags, location, address) {
+  auto it = driver.mappings.upper_bound(address);
+  if (!flags || !location || it == driver.mappings.begin())
+    return CUDA_ERROR_INVALID_VALUE;
+  --it;
+  if (address - it->first >= it->second.bytes)
+    return CUDA_ERROR_INVALID_VALUE;
+  *flags =
+      it->second.accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  return CUDA_SUCCESS;
+}
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
-                                               CUmemAllocationGranularity_flags option) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!granularity || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
-                         option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_properties(driver, prop));
-    *granularity = kGranularity;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment,
-                                     CUdeviceptr hint, unsigned long long flags) {
-  return call([&](Driver &driver) -> CUresult {
-    bool power = (alignment & (alignment - 1)) == 0;
-    if (!out || !bytes || !whole(bytes) || !power || flags) // "currently unused, must be zero"
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    auto address = driver.memory->reserve(bytes, std::max<uint64_t>(alignment, kGranularity));
-    if (!address.ok())
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    try {
-      driver.reservations.emplace(*address, bytes);
-    } catch (...) {
-      driver.memory->release(*address, bytes);
-      throw;
-    }
-    *out = *address;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    auto it = driver.reservations.find(address);
-    if (it == driver.reservations.end() || it->second != bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto mapped = driver.mappings.lower_bound(address);
-    if (mapped != driver.mappings.end() && mapped->first < address + bytes)
-      return CUDA_ERROR_INVALID_VALUE; // unmap first
-    driver.memory->release(address, bytes);
-    driver.reservations.erase(it);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
-                             const CUmemAllocationProp *prop, unsigned long long flags) {
-  return call([&](Driver &driver) -> CUresult {
-    // "size must be a multiple of the granularity".
-    if (!out || !bytes || !whole(bytes) || flags)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUGRT_EMU_TRY(check_properties(driver, prop));
-    auto memory = std::make_shared<Physical>();
-    memory->bytes = bytes;
-    memory->properties = *prop;
-    if (!driver.allocations->take(bytes))
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    memory->file = make_file(bytes);
-    try {
-      if (memory->file < 0)
-        throw std::bad_alloc();
-      Lock lock(driver.mutex);
-      *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
-    } catch (...) {
-      driver.allocations->give_back(bytes);
-      throw;
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    // "The memory allocation will be freed when all outstanding mappings to the memory are unmapped
-    // and when all outstanding references to the handle are released."
-    CUGRT_EMU_NEED(Physical, memory, driver.physical.erase(as_key(handle)),
-                   CUDA_ERROR_INVALID_VALUE);
-    drop(driver, memory);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
-                                                        CUmemGenericAllocationHandle handle) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Physical> memory = driver.physical.find(as_key(handle));
-    if (!memory || !out)
-      return CUDA_ERROR_INVALID_VALUE;
-    *out = memory->properties;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
-                          CUmemGenericAllocationHandle handle, unsigned long long flags) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    Ref<Physical> memory = driver.physical.find(as_key(handle));
-    if (!memory || flags || !bytes || !whole(address) || !whole(bytes) || !whole(offset))
-      return CUDA_ERROR_INVALID_VALUE;
-    if (offset > memory->bytes || bytes > memory->bytes - offset)
-      return CUDA_ERROR_INVALID_VALUE;
-    auto reservation = driver.reservations.upper_bound(address);
-    if (reservation == driver.reservations.begin())
-      return CUDA_ERROR_INVALID_VALUE;
-    --reservation;
-    if (!AddressRange{reservation->first, reservation->second}.contains(address, bytes))
-      return CUDA_ERROR_INVALID_VALUE;
-    auto next = driver.mappings.lower_bound(address);
-    bool taken = next != driver.mappings.end() && next->first < address + bytes;
-    if (next != driver.mappings.begin())
-      taken = taken || std::prev(next)->first + std::prev(next)->second.bytes > address;
-    if (taken)
-      return CUDA_ERROR_INVALID_VALUE;
-    driver.mappings[address] = {bytes, offset, memory, false};
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    // "must be the entire range that was mapped", of one mapping or of several.
-    std::vector<uint64_t> found = covering(driver, address, bytes);
-    if (found.empty())
-      return CUDA_ERROR_INVALID_VALUE;
-    for (uint64_t begin : found) {
-      Driver::Mapping mapping = driver.mappings[begin];
-      set_access(driver, begin, mapping, false);
-      driver.mappings.erase(begin);
-      drop(driver, mapping.memory);
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *desc,
-                                size_t count) {
-  return call([&](Driver &driver) -> CUresult {
-    if (!desc || !count)
-      return CUDA_ERROR_INVALID_VALUE;
-    Lock lock(driver.mutex);
-    std::vector<uint64_t> found = covering(driver, address, bytes);
-    if (found.empty())
-      return CUDA_ERROR_INVALID_VALUE;
-    for (size_t i = 0; i < count; ++i) {
-      if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || desc[i].location.id != 0)
-        return CUDA_ERROR_INVALID_DEVICE;
-      for (uint64_t begin : found)
-        set_access(driver, begin, driver.mappings[begin],
-                   desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    }
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
-                                CUdeviceptr address) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    auto it = driver.mappings.upper_bound(address);
-    if (!flags || !location || it == driver.mappings.begin())
-      return CUDA_ERROR_INVALID_VALUE;
-    --it;
-    if (address - it->first >= it->second.bytes)
-      return CUDA_ERROR_INVALID_VALUE;
-    *flags =
-        it->second.accessible ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    return CUDA_SUCCESS;
-  });
-}

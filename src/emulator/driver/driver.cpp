@@ -212,7 +212,7 @@ CUresult CUDAAPI cuEmuGetFindings(char *buffer, size_t *bytes) {
 
 CUresult CUDAAPI cuEmuReinitialize(void) { return Driver::instance().reinitialize(); }
 
-CUresult CUDAAPI cuInit(unsigned int flags) {
+ENTRY(cuInit, flags) {
   return call(
       [&](Driver &driver) -> CUresult {
         if (flags) // "Currently, the Flags parameter must be 0."
@@ -222,6 +222,6 @@ CUresult CUDAAPI cuInit(unsigned int flags) {
       false);
 }
 
-CUresult CUDAAPI cuDriverGetVersion(int *version) {
+ENTRY(cuDriverGetVersion, version) {
   return call([&](Driver &driver) { return give(version, driver.config.driver_version); }, false);
 }

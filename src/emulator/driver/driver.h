@@ -4,7 +4,7 @@
 // All of driver/ and graph/ is in namespace cugrt::emulator::api, apart from the execution layer's
 // names (it has modules and functions of its own).
 //
-// Every exported function is `return call([&](Driver &driver) { ... });`. call() counts it, injects
+// Every exported function is a body that call() runs (CALL, below). call() counts it, injects
 // faults, refuses calls before cuInit and from host callbacks, and turns exceptions into codes, so
 // that none crosses the C interface. The body locks driver.mutex for as long as it touches objects,
 // and never while it waits for tasks or runs the program's callbacks. Lock order: Driver::mutex,
@@ -22,6 +22,7 @@
 #include "emulator/driver/schedule/activity.h"
 #include "emulator/driver/schedule/stream_order.h"
 #include "emulator/driver/schedule/work.h"
+#include "emulator/prototypes.h"
 
 #include <atomic>
 #include <mutex>
@@ -128,12 +129,34 @@ template <class Body> CUresult locked_call(Body &&body) {
   });
 }
 
+// An entry point is ENTRY(its name, names for its parameters, whose types cuda.h has) { ... }. CALL
+// and LOCKED_CALL begin one whose body runs within call() and locked_call(): it finds `driver`, and
+// `lock`, among its parameters.
+#define ENTRY(symbol, ...)                                                                         \
+  extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI symbol(                       \
+      TYPED_##symbol(__VA_ARGS__))
+#define CALL(symbol, ...) GUARDED(call(body), (Driver & driver), symbol, __VA_ARGS__)
+#define LOCKED_CALL(symbol, ...)                                                                   \
+  GUARDED(locked_call(body), (Driver & driver, Lock & lock), symbol, __VA_ARGS__)
+/// An entry point whose body gets what `guarded` found, and then the parameters.
+#define GUARDED(guarded, found, symbol, ...)                                                       \
+  static CUresult do_##symbol(UNPACKED found, TYPED_##symbol(__VA_ARGS__));                        \
+  ENTRY(symbol, __VA_ARGS__) {                                                                     \
+    const auto body = [&](auto &&...objects) -> CUresult {                                         \
+      return do_##symbol(objects..., __VA_ARGS__);                                                 \
+    };                                                                                             \
+    return guarded;                                                                                \
+  }                                                                                                \
+  static CUresult do_##symbol(UNPACKED found, TYPED_##symbol(__VA_ARGS__))
+#define UNPACKED(...) __VA_ARGS__
+
 /// Without the lock, for the one device.
 template <class Body> CUresult device_call(CUdevice device, Body &&body) {
   return call([&](Driver &driver) -> CUresult {
     return device == 0 ? body(driver) : CUDA_ERROR_INVALID_DEVICE;
   });
 }
+#define DEVICE_CALL(...) GUARDED(device_call(device, body), (Driver & driver), __VA_ARGS__)
 
 // --- Contexts: the current one of a thread (context.cpp). All need the lock.
 

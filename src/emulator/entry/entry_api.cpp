@@ -47,19 +47,13 @@ CUresult look_up(Driver &driver, const char *symbol, void **out, int version, cu
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **out, int version, cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *status) {
+ENTRY(cuGetProcAddress_v2, symbol, out, version, flags, status) {
   return call([&](Driver &driver) { return look_up(driver, symbol, out, version, flags, status); },
               false);
 }
 
 // The CUDA 11.3 form: without a status, what is not found is CUDA_ERROR_NOT_FOUND.
-CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **out, int version, cuuint64_t flags) {
+ENTRY(cuGetProcAddress, symbol, out, version, flags) {
   return call(
       [&](Driver &driver) -> CUresult {
         CUGRT_EMU_TRY(look_up(driver, symbol, out, version, flags, nullptr));
@@ -67,3 +61,5 @@ CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **out, int version, c
       },
       false);
 }
+
+} // namespace cugrt::emulator::api

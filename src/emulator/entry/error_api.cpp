@@ -1,5 +1,5 @@
 // Error names and descriptions, and the two calls that return them.
-#include "emulator/driver/cuda_api.h"
+#include "emulator/driver/driver.h"
 
 namespace cugrt::emulator::api {
 
@@ -52,15 +52,7 @@ std::optional<int> find_error_code(std::string_view name) {
   return std::nullopt;
 }
 
+ENTRY(cuGetErrorName, error, out) { return answer(error, out, error_name); }
+ENTRY(cuGetErrorString, error, out) { return answer(error, out, error_description); }
+
 } // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char **out) {
-  return answer(error, out, error_name);
-}
-
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char **out) {
-  return answer(error, out, error_description);
-}

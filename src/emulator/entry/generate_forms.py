@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes forms.cpp: the older forms of entry points, and those for the per-thread default stream (_ptsz, _ptds).
+"""Writes forms.cpp: the older forms of entry points, and those for the per-thread default stream (_ptsz, _ptds);
+and prototypes.h, from which ENTRY (driver/driver.h) takes the types of an entry point's parameters.
 
-  generate_forms.py INCLUDE_FOLDER SOURCE_FOLDER OUTPUT COMPILER...
+  generate_forms.py INCLUDE_FOLDER SOURCE_FOLDER FORMS PROTOTYPES COMPILER...
 
 An older form, a FORWARDED row of the table, is a call of the newer one with zero for the parameters that it lacks.
 
@@ -74,9 +75,19 @@ def definition(symbol, parameters, call):
     return f"CUresult CUDAAPI {symbol}({declared}) {{ return {call}; }}\n"
 
 
+def typed(symbol, parameters):
+    """A macro that takes names for the parameters of the function and gives its list of parameters."""
+    names = [f"p{i}" for i in range(len(parameters))]
+    declared = ", ".join(type + name for (_, type, _), name in zip(parameters, names))
+    return f"#define TYPED_{symbol}({', '.join(names)}) {declared or 'void'}\n"
+
+
 def main():
-    include, root, output, *compiler = sys.argv[1:]
+    include, root, output, heads, *compiler = sys.argv[1:]
     known = prototypes(compiler, include, root)
+    with open(heads, "w") as file:
+        file.write("// Written by entry/generate_forms.py.\n#pragma once\n")
+        file.writelines(typed(symbol, parameters) for symbol, parameters in known.items())
     with open(root + "/emulator/driver/entry_points.def") as file:
         table = file.read()
     parts = [HEAD]

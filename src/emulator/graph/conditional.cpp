@@ -224,36 +224,29 @@ CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
   }
 }
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph graph_handle,
-                                                CUcontext context_handle,
-                                                unsigned int default_value, unsigned int flags) {
-  return call([&](Driver &driver) -> CUresult {
-    // "Currently must be CU_GRAPH_COND_ASSIGN_DEFAULT or 0."
-    if (!out || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT)))
-      return CUDA_ERROR_INVALID_VALUE;
-    if (driver.config.driver_version < kConditionalNodes)
-      return CUDA_ERROR_NOT_SUPPORTED;
-    Lock lock(driver.mutex);
-    CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(graph_handle), CUDA_ERROR_INVALID_VALUE);
-    CUGRT_EMU_FIND(Context, context, context_or_current, driver, context_handle);
-    auto conditional = std::make_shared<Conditional>();
-    conditional->context = context;
-    conditional->graph_id = graph->id;
-    conditional->default_value = default_value;
-    conditional->flags = flags;
-    graph->conditionals.push_back(conditional);
-    try {
-      driver.conditionals.insert(conditional, driver.next_id++);
-    } catch (...) {
-      graph->conditionals.pop_back();
-      throw;
-    }
-    *out = conditional->handle;
-    return CUDA_SUCCESS;
-  });
+CALL(cuGraphConditionalHandleCreate, out, graph_handle, context_handle, default_value, flags) {
+  // "Currently must be CU_GRAPH_COND_ASSIGN_DEFAULT or 0."
+  if (!out || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT)))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (driver.config.driver_version < kConditionalNodes)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  Lock lock(driver.mutex);
+  CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(graph_handle), CUDA_ERROR_INVALID_VALUE);
+  CUGRT_EMU_FIND(Context, context, context_or_current, driver, context_handle);
+  auto conditional = std::make_shared<Conditional>();
+  conditional->context = context;
+  conditional->graph_id = graph->id;
+  conditional->default_value = default_value;
+  conditional->flags = flags;
+  graph->conditionals.push_back(conditional);
+  try {
+    driver.conditionals.insert(conditional, driver.next_id++);
+  } catch (...) {
+    graph->conditionals.pop_back();
+    throw;
+  }
+  *out = conditional->handle;
+  return CUDA_SUCCESS;
 }
+
+} // namespace cugrt::emulator::api

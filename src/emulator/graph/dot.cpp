@@ -95,25 +95,20 @@ void print(const Graph &graph, bool verbose, std::string &out) {
 
 } // namespace
 
-} // namespace cugrt::emulator::api
-
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
-
-CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph handle, const char *path, unsigned int flags) {
-  return graph_call(handle, [&](Driver &driver, Graph &graph) -> CUresult {
-    if (!path)
-      return CUDA_ERROR_INVALID_VALUE;
-    constexpr unsigned kVerbose = CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE |
-                                  CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS |
-                                  CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS |
-                                  1u << 16; // CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_BATCH_NODE_PARAMS
-    std::string text = "digraph dot {\n";
-    print(graph, (flags & kVerbose) != 0, text);
-    text += "}\n";
-    cugrt::Status status = cugrt::write_file(path, text);
-    if (!status.ok())
-      driver.set_message(status.to_string());
-    return status.ok() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
-  });
+GRAPH_CALL(cuGraphDebugDotPrint, handle, path, flags) {
+  if (!path)
+    return CUDA_ERROR_INVALID_VALUE;
+  constexpr unsigned kVerbose = CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE |
+                                CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS |
+                                CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS |
+                                1u << 16; // CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_BATCH_NODE_PARAMS
+  std::string text = "digraph dot {\n";
+  print(graph, (flags & kVerbose) != 0, text);
+  text += "}\n";
+  cugrt::Status status = cugrt::write_file(path, text);
+  if (!status.ok())
+    driver.set_message(status.to_string());
+  return status.ok() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
+
+} // namespace cugrt::emulator::api

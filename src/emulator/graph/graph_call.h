@@ -13,6 +13,8 @@ template <class Body> CUresult graph_call(CUgraph handle, Body &&body) {
     return graph ? body(driver, *graph) : CUDA_ERROR_INVALID_VALUE;
   });
 }
+#define GRAPH_CALL(...)                                                                            \
+  GUARDED(graph_call(handle, body), (Driver & driver, Graph & graph), __VA_ARGS__)
 
 template <class Body> CUresult node_call(CUgraphNode handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
@@ -20,6 +22,8 @@ template <class Body> CUresult node_call(CUgraphNode handle, Body &&body) {
     return node ? body(driver, *node) : CUDA_ERROR_INVALID_VALUE;
   });
 }
+#define NODE_CALL(...)                                                                             \
+  GUARDED(node_call(handle, body), (Driver & driver, GraphNode & node), __VA_ARGS__)
 
 /// Body gets the driver, the instance, and the instance's node made from the graph node.
 template <class Body>
@@ -33,5 +37,8 @@ CUresult exec_node_call(CUgraphExec handle, CUgraphNode node_handle, Body &&body
     return exec_node ? body(driver, *exec, *exec_node) : CUDA_ERROR_INVALID_VALUE;
   });
 }
+#define EXEC_NODE_CALL(...)                                                                        \
+  GUARDED(exec_node_call(exec_handle, handle, body),                                               \
+          (Driver & driver, GraphExec & exec, ExecNode & node), __VA_ARGS__)
 
 } // namespace cugrt::emulator::api

@@ -4,29 +4,17 @@
 // profiler reports of an instance's node is its instance's number and the node's local one.
 #include "emulator/graph/graph_call.h"
 
-using namespace cugrt::emulator;
-using namespace cugrt::emulator::api;
+namespace cugrt::emulator::api {
 
-CUresult CUDAAPI cuGraphGetId(CUgraph handle, unsigned int *out) {
-  return graph_call(handle, [&](Driver &, Graph &graph) { return give(out, unsigned(graph.id)); });
+GRAPH_CALL(cuGraphGetId, handle, out) { return give(out, unsigned(graph.id)); }
+
+LOCKED_CALL(cuGraphExecGetId, handle, out) {
+  CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
+  return give(out, unsigned(exec->id));
 }
 
-CUresult CUDAAPI cuGraphExecGetId(CUgraphExec handle, unsigned int *out) {
-  return locked_call([&](Driver &driver) -> CUresult {
-    CUGRT_EMU_NEED(GraphExec, exec, driver.execs.find(handle), CUDA_ERROR_INVALID_VALUE);
-    return give(out, unsigned(exec->id));
-  });
-}
+NODE_CALL(cuGraphNodeGetContainingGraph, handle, out) { return give(out, node.graph->handle); }
+NODE_CALL(cuGraphNodeGetLocalId, handle, out) { return give(out, node.local_id); }
+NODE_CALL(cuGraphNodeGetToolsId, handle, out) { return give(out, tools_id_of(node)); }
 
-CUresult CUDAAPI cuGraphNodeGetContainingGraph(CUgraphNode handle, CUgraph *out) {
-  return node_call(handle,
-                   [&](Driver &, GraphNode &node) { return give(out, node.graph->handle); });
-}
-
-CUresult CUDAAPI cuGraphNodeGetLocalId(CUgraphNode handle, unsigned int *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, node.local_id); });
-}
-
-CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode handle, unsigned long long *out) {
-  return node_call(handle, [&](Driver &, GraphNode &node) { return give(out, tools_id_of(node)); });
-}
+} // namespace cugrt::emulator::api

@@ -64,8 +64,9 @@ ARROWS = {
         "adapters": [], "generation": ["architectures", "adapters", "chat"], "api": ["generation"],
     },
     # The decoder writes what the executor runs, and so knows it.
+    # ".": the types of entry points, which its build writes.
     "emulator": {
-        "ptx": [], "device": [], "exec": ["ptx", "device"], "decode": ["exec"], "driver": ["decode"],
+        ".": [], "ptx": [], "device": [], "exec": ["ptx", "device"], "decode": ["exec"], "driver": ["decode", "."],
         "graph": ["driver"], "api": ["graph"], "entry": ["graph"], "nvml": ["driver"], "cupti": ["driver"],
     },
 }
