@@ -21,13 +21,20 @@ HEADER = """\
 // exports, cuGetProcAddress and the list in docs/emulator.md; change a row's kind by hand when a
 // function gets its implementation.
 //
-//   IMPLEMENTED(base name, exported symbol, CUDA version that introduced this ABI, stream variant)
+//   IMPLEMENTED(base name, exported symbol, CUDA version that introduced this ABI, any)
 //   FORWARDED(...)  answers as its newer form does, with zero for what that takes besides: the next
 //                   ABI, or the function whose name ends in WithFlags, WithPriority or Ex
 //   MISSING(...)    answers CUDA_ERROR_NOT_SUPPORTED
+//   PTSZ(kind, ..., version of the form)   has a form for the per-thread stream, symbol_ptsz, as well
+//   PTDS(kind, ..., version of the form)   the same, symbol_ptds
 //
-// The stream variant: any, or per_thread for the _ptsz and _ptds forms.
+// Includers see the forms as rows of their own, with per_thread in the place of any.
+#define PTSZ(kind, base, symbol, version, since) \\
+  kind(base, symbol, version, any) kind(base, symbol##_ptsz, since, per_thread)
+#define PTDS(kind, base, symbol, version, since) \\
+  kind(base, symbol, version, any) kind(base, symbol##_ptds, since, per_thread)
 """
+FOOTER = "\n#undef PTSZ\n#undef PTDS"
 # Base names whose meaning moved to another function.
 EXTRA = [("cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000, "any")]
 BESIDE = ["cudaProfiler", "cudaGL", "cudaEGL", "cudaVDPAU"]
@@ -76,7 +83,7 @@ def main():
     kinds = {}
     if len(sys.argv) > 2:
         with open(sys.argv[2]) as old:
-            for kind, symbol in re.findall(r"^(\w+)\(\w+, (\w+),", old.read(), re.M):
+            for kind, symbol in re.findall(r"^(?:PT\w+\()?(\w+)[(,] ?\w+, (\w+), \d", old.read(), re.M):
                 kinds[symbol] = kind
     versions = typedefs(include, "cuda")
     groups = {}
@@ -89,9 +96,16 @@ def main():
         if len(known) != len(symbols):
             sys.exit(f"{key}: {len(symbols)} declarations, {len(known)} versions")
         rows += [(key[0], symbol, version, key[1]) for (_, symbol), version in zip(sorted(symbols), known)]
+    # The forms for the per-thread stream stand in the rows of what they are forms of.
+    forms = {symbol[:-5]: (symbol[-4:].upper(), version) for _, symbol, version, variant in rows if variant != "any"}
     print(HEADER)
-    for base, symbol, version, variant in sorted(rows, key=lambda r: (r[0], r[2], r[3])):
-        print(f"{kinds.get(symbol, 'MISSING')}({base}, {symbol}, {version}, {variant})")
+    for base, symbol, version, variant in sorted(rows, key=lambda r: (r[0], r[2])):
+        kind = kinds.get(symbol, "MISSING")
+        if symbol in forms:
+            print(f"{forms[symbol][0]}({kind}, {base}, {symbol}, {version}, {forms[symbol][1]})")
+        elif variant == "any":
+            print(f"{kind}({base}, {symbol}, {version}, any)")
+    print(FOOTER)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,8 @@ def prototypes(compiler, *folders):
     return found
 
 
-def asynchronous(symbol, known):
-    """What a _ptds form is on a stream: copies have the version of the form, settings of memory none."""
-    plain = symbol.removesuffix("_ptds")
+def asynchronous(plain, known):
+    """What the form of a synchronous function is on a stream: copies have its version, settings of memory none."""
     base, version = re.fullmatch(r"(\w+?)((?:_v\d+)?)", plain).groups()
     base = base.removesuffix("Unaligned")
     return next(name for name in (base + "Async" + version, base + "Async") if name in known)
@@ -54,10 +53,10 @@ def asynchronous(symbol, known):
 
 def newer(base, symbol, table):
     """The next ABI of the function, or the one with the longer name."""
-    abis = re.findall(rf"\({base}, (\w+), \d+, any\)", table)
+    abis = [row[3] for row in table if row[2] == base]
     later = abis[abis.index(symbol) + 1:]
     return later[0] if later else next(base + end for end in ("WithFlags", "WithPriority", "Ex")
-                                       if re.search(rf"\bIMPLEMENTED\({base}{end},", table))
+                                       if any(row[1:3] == ("IMPLEMENTED", base + end) for row in table))
 
 
 def forward(to, given, taken):
@@ -89,18 +88,23 @@ def main():
         file.write("// Written by entry/generate_forms.py.\n#pragma once\n")
         file.writelines(typed(symbol, parameters) for symbol, parameters in known.items())
     with open(root + "/emulator/driver/entry_points.def") as file:
-        table = file.read()
+        # The suffix of the form for the per-thread stream, if there is one; kind, base name and symbol.
+        table = re.findall(r"^(?:(PTSZ|PTDS)\()?(IMPLEMENTED|FORWARDED|MISSING)[(,] ?(\w+), (\w+), \d", file.read(), re.M)
     parts = [HEAD]
-    for base, symbol in re.findall(r"^FORWARDED\((\w+), (\w+), \d+, any\)", table, re.M):
-        to = newer(base, symbol, table)
-        parts.append(definition(symbol, known[symbol], forward(to, known[symbol], known[to])))
-    for symbol in re.findall(r"^IMPLEMENTED\(\w+, (\w+), \d+, per_thread\)", table, re.M):
+    for _, kind, base, symbol in table:
+        if kind == "FORWARDED":
+            to = newer(base, symbol, table)
+            parts.append(definition(symbol, known[symbol], forward(to, known[symbol], known[to])))
+    for suffix, kind, _, plain in table:
+        if not suffix or kind == "MISSING":
+            continue
+        symbol = f"{plain}_{suffix.lower()}"
         parameters = known[symbol]
         arguments = [f"per_thread({name})" if type.strip() == "CUstream" else name for _, type, name in parameters]
         if symbol.endswith("_ptsz"):
-            call = f"{symbol.removesuffix('_ptsz')}({', '.join(arguments)})"
+            call = f"{plain}({', '.join(arguments)})"
         else:
-            call = f"{asynchronous(symbol, known)}({', '.join(arguments + ['CU_STREAM_PER_THREAD'])})"
+            call = f"{asynchronous(plain, known)}({', '.join(arguments + ['CU_STREAM_PER_THREAD'])})"
             if symbol.startswith("cuMemcpy"):
                 call = f"then_wait({call})"
         parts.append(definition(symbol, parameters, call))

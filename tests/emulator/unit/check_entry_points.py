@@ -16,6 +16,8 @@ import unittest
 ROOT = os.path.abspath(sys.argv.pop())
 DRIVER = os.path.join(ROOT, "src", "emulator", "driver")
 TABLE = os.path.join(DRIVER, "entry_points.def")
+# A row of the table: its kind, base name, symbol and version; PTSZ and PTDS add the form for the per-thread stream.
+ROW = r"^(?:PTSZ\(|PTDS\()?(IMPLEMENTED|FORWARDED|MISSING)[(,] ?(\w+), (\w+), (\d+), \w+\)$"
 VERSIONS = (13000, 13050)  # whose headers agree with their typedefs on what is how old
 TESTS = ("tests/emulator/unit/driver/*.cpp", "tests/emulator/unit/driver/*.h",
          "tests/emulator/conformance/*.cpp", "tests/emulator/conformance/*.h")
@@ -40,17 +42,16 @@ class EntryPoints(unittest.TestCase):
             self.skipTest(f"cuda.h is of version {version}, the table is compared with {VERSIONS}")
         made = subprocess.run([sys.executable, os.path.join(DRIVER, "generate_entry_points.py"), include,
                                TABLE], stdout=subprocess.PIPE, text=True, check=True).stdout
-        rows = re.findall(r"^\w+\(.*, (\d+), \w+\)$", read(TABLE), re.M)
-        later = sum(int(row) > version for row in rows)
+        later = sum(int(row[3]) > version for row in re.findall(ROW, read(TABLE), re.M))
         self.assertEqual(later == 0, version == max(VERSIONS))
         kept = [line for line in read(TABLE).splitlines()
-                if not (row := re.search(r", (\d+), \w+\)$", line)) or int(row[1]) <= version]
+                if not (row := re.search(ROW, line)) or int(row[4]) <= version]
         self.assertEqual(made.splitlines(), kept)
 
     def test_every_function_that_is_implemented_is_called_by_a_test(self):
         text = "".join(read(path) for pattern in TESTS for path in glob.glob(os.path.join(ROOT, pattern)))
         words = set(re.findall(r"\bcu[A-Z]\w*", text))
-        rows = re.findall(r"^(?:IMPLEMENTED|FORWARDED)\((\w+), (\w+), \d+, any\)", read(TABLE), re.M)
+        rows = [row[1:3] for row in re.findall(ROW, read(TABLE), re.M) if row[0] != "MISSING"]
         self.assertGreater(len(rows), 200)
         # cuda.h maps the base name to the newest ABI, which the conformance suite calls by it.
         missing = [symbol for base, symbol in rows if symbol not in words and base not in words]
