@@ -80,7 +80,7 @@ template <int Mode> const Op *vote(const Op *op, Warp &w) {
 
 void fill_lanewise(HandlerTable &table) {
   auto both = [](Handler full, Handler masked) { return HandlerPair{full, masked}; };
-#define LANEWISE(id, names, cls, ...)                                                              \
+#define LANEWISE(id, names, cls, cells, ...)                                                       \
   {                                                                                                \
     constexpr auto handler = []<bool Full>() -> Handler { return __VA_ARGS__; };                   \
     table[size_t(OpId::id)] =                                                                      \

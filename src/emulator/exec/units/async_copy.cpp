@@ -201,7 +201,7 @@ void land_copies(Warp &w, uint32_t lanes, uint32_t groups_left, bool uncommitted
 }
 
 void fill_async_copies(HandlerTable &table) {
-#define ASYNC_COPY(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define ASYNC_COPY(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

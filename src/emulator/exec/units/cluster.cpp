@@ -211,7 +211,7 @@ template <class T> const Op *rank_of_address(const Op *op, Warp &w) {
 } // namespace
 
 void fill_clusters(HandlerTable &table) {
-#define CLUSTER(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define CLUSTER(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

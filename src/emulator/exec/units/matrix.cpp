@@ -188,7 +188,7 @@ const Op *transpose_matrix(const Op *op, Warp &w) {
 } // namespace
 
 void fill_matrix(HandlerTable &table) {
-#define MATRIX(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define MATRIX(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

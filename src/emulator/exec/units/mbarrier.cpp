@@ -224,7 +224,7 @@ void land_at_barrier(Cluster &cluster, const std::byte *barrier) {
 }
 
 void fill_barriers(HandlerTable &table) {
-#define BARRIER(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define BARRIER(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

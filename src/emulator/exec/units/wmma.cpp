@@ -168,7 +168,7 @@ template <class A, class C, class D> const Op *multiply_tiles(const Op *op, Warp
 } // namespace
 
 void fill_tiles(HandlerTable &table) {
-#define TILE(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define TILE(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

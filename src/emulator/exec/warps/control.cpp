@@ -255,7 +255,7 @@ template <class T, int Kind, bool Writes> const Op *carry(const Op *op, Warp &w)
 } // namespace
 
 void fill_control(HandlerTable &table) {
-#define CONTROL(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define CONTROL(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 

@@ -158,7 +158,7 @@ bool release_warp_barriers(Warp &w) {
 }
 
 void fill_warp_ops(HandlerTable &table) {
-#define WARP(id, names, cls, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
+#define WARP(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
 #include "emulator/exec/opcodes/opcodes.def"
 }
 
