@@ -219,12 +219,6 @@ std::string param_text(const plan::Function &function, uint32_t param) {
   return "function @" + function.name + ", parameter %" + function.params[param].name;
 }
 
-std::string hex_text(uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 std::string value_text(const cugrt_value &value) {
   switch (value.kind) {
   case CUGRT_VALUE_NONE:

@@ -7,6 +7,7 @@
 // names function, parameter, what was expected and what was given.
 #pragma once
 
+#include "base/whole_number.h"
 #include "cugrt/cugrt.h"
 #include "device/program/run_binding.h"
 
@@ -46,8 +47,5 @@ std::string value_text(const cugrt_value &value);
 
 /// Bounds in messages: "0 to 64", "1 to unbounded".
 std::string bounds_text(const ir::Interval &bounds);
-
-/// An address in messages: "0x7f00".
-std::string hex_text(uint64_t value);
 
 } // namespace cugrt::runtime

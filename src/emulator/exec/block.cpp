@@ -1,6 +1,7 @@
 // Blocks: their memory, special registers, barriers, and the round over their warps.
 #include "emulator/exec/block.h"
 
+#include "base/whole_number.h"
 #include "emulator/exec/units/cluster.h"
 
 #include <algorithm>
@@ -120,10 +121,9 @@ void report_deadlock(Block &block) {
       if (shown == kMaxShown)
         continue;
       const Path &path = w->paths[i];
-      char lanes[16];
-      snprintf(lanes, sizeof lanes, "0x%08x", path.mask);
       const bool barrier = path.state == PathState::at_barrier;
-      text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " + lanes +
+      text += (shown++ ? "; warp " : "warp ") + std::to_string(w->index) + " lanes " +
+              hex_digits(path.mask, 8) +
               (barrier ? " at barrier " + std::to_string(path.barrier) + ", " : " wait at ") +
               location_of(*w, path.call, barrier ? path.barrier_op : path.pc);
     }

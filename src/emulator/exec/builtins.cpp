@@ -1,12 +1,12 @@
 // vprintf, __assertfail, cudaGraphSetConditional, malloc and free: the functions that compilers'
 // output declares and leaves to the device.
+#include "base/whole_number.h"
 #include "emulator/device/device_heap.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/warps/control.h"
 
 #include <bit>
-#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
@@ -98,7 +98,7 @@ bool append_value(const Op *op, Warp &w, uint32_t lane, std::string spec, uint32
     std::memcpy(&value, &bits, 8);
     snprintf(buffer, sizeof buffer, spec.c_str(), value);
   } else if (kind == 'p') {
-    snprintf(buffer, sizeof buffer, "0x%" PRIx64, bits);
+    snprintf(buffer, sizeof buffer, "%s", hex_text(bits).c_str());
   } else if (kind == 'c') {
     snprintf(buffer, sizeof buffer, spec.c_str(), int(bits));
   } else {
@@ -165,10 +165,9 @@ const Op *set_conditional(const Op *op, Warp &w, const CallSite &site) {
     uint64_t handle = argument(w, site, 0, lane);
     if (set && (*set)(handle, uint32_t(argument(w, site, 1, lane))))
       continue;
-    char text[96];
-    snprintf(text, sizeof text,
-             "cudaGraphSetConditional of 0x%" PRIx64 ", no handle of this context", handle);
-    return raise_fault(w, op, FaultKind::illegal_address, lane, text);
+    return raise_fault(w, op, FaultKind::illegal_address, lane,
+                       "cudaGraphSetConditional of " + hex_text(handle) +
+                           ", no handle of this context");
   }
   return op + 1;
 }
@@ -212,10 +211,8 @@ const Op *free_blocks(const Op *op, Warp &w, const CallSite &site) {
     const uint64_t address = argument(w, site, 0, lane);
     if (!(w.mask >> lane & 1) || !address || (heap && heap->free(address)))
       continue;
-    char text[96];
-    snprintf(text, sizeof text, "free of 0x%" PRIx64 ", no block of the heap begins there",
-             address);
-    return raise_fault(w, op, FaultKind::trap, lane, text);
+    return raise_fault(w, op, FaultKind::trap, lane,
+                       "free of " + hex_text(address) + ", no block of the heap begins there");
   }
   return op + 1;
 }

@@ -1,6 +1,7 @@
 // Slow paths of memory accesses: several allocations, generic addresses, faults, ordered accesses.
 #include "emulator/exec/memory.h"
 
+#include "base/whole_number.h"
 #include "emulator/device/device_heap.h"
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/units/cluster.h"
@@ -26,16 +27,13 @@ namespace {
 
 void fault_at(const Op *op, Warp &w, FaultKind kind, uint32_t lane, ptx::Space space,
               uint64_t address, uint32_t bytes) {
-  char text[160];
-  const char *why = kind == FaultKind::misaligned_address ? "misaligned" : "out-of-bounds";
-  std::string name(ptx::space_name(space));
-  if (space == ptx::Space::global || space == ptx::Space::none)
-    snprintf(text, sizeof text, "%s %u-byte access to %s address 0x%llx", why, bytes, name.c_str(),
-             (unsigned long long)address);
-  else
-    snprintf(text, sizeof text, "%s %u-byte access to %s address 0x%llx (of %llu bytes)", why,
-             bytes, name.c_str(), (unsigned long long)address,
-             (unsigned long long)(space == ptx::Space::shared ? w.shared_bytes : w.local_stride));
+  const char *why = kind == FaultKind::misaligned_address ? "misaligned " : "out-of-bounds ";
+  std::string text = why + std::to_string(bytes) + "-byte access to " +
+                     std::string(ptx::space_name(space)) + " address " + hex_text(address);
+  if (space != ptx::Space::global && space != ptx::Space::none)
+    text += " (of " +
+            std::to_string(space == ptx::Space::shared ? w.shared_bytes : w.local_stride) +
+            " bytes)";
   raise_fault(w, op, kind, lane, text);
 }
 
@@ -58,11 +56,9 @@ bool place_beyond(const Op *op, Warp &w, uint32_t lane, uint64_t address, uint32
   bool widened = address < allocation->end() && row.kind == AccessRow::Kind::load && row.count > 1;
   if (!report || widened)
     return true;
-  char text[160];
-  snprintf(text, sizeof text, "%u bytes at 0x%llx, %s the end of an allocation of %llu bytes",
-           bytes, (unsigned long long)address, address < allocation->end() ? "across" : "behind",
-           (unsigned long long)allocation->bytes);
-  (*report)("an access of " + std::string(text) + " in " + access_place(w, op, lane));
+  (*report)("an access of " + std::to_string(bytes) + " bytes at " + hex_text(address) + ", " +
+            (address < allocation->end() ? "across" : "behind") + " the end of an allocation of " +
+            std::to_string(allocation->bytes) + " bytes in " + access_place(w, op, lane));
   return true;
 }
 
@@ -173,12 +169,16 @@ bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresse
   return true;
 }
 
+bool translate_own(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, std::byte **out) {
+  uint64_t addresses[kLanes];
+  effective_addresses(op, w, addresses);
+  return translate(op, w, space, addresses, bytes, bytes, out);
+}
+
 const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, bool is_signed,
                        uint32_t count) {
-  uint64_t addresses[kLanes];
   std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
+  if (!translate_own(op, w, space, bytes * count, places))
     return w.stop;
   w.polled = true;
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};
@@ -197,10 +197,8 @@ const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, 
 }
 
 const Op *store_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, uint32_t count) {
-  uint64_t addresses[kLanes];
   std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!translate(op, w, space, addresses, bytes * count, bytes * count, places))
+  if (!translate_own(op, w, space, bytes * count, places))
     return w.stop;
   const uint32_t cells[] = {op->d, op->b, op->c, op->e};
   for (uint32_t i = 0; i < kLanes; ++i)

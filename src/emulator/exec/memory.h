@@ -17,6 +17,9 @@ ptx::Space resolve(ptx::Space space, uint64_t &address);
 bool translate(const Op *op, Warp &w, ptx::Space space, const uint64_t *addresses, uint32_t bytes,
                uint32_t align, std::byte **out);
 
+/// The same for the operation's own addresses, aligned as they are long.
+bool translate_own(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, std::byte **out);
+
 /// Volatile, relaxed, acquire and release accesses, one lane after the other.
 const Op *load_ordered(const Op *op, Warp &w, ptx::Space space, uint32_t bytes, bool is_signed,
                        uint32_t count);

@@ -1,9 +1,9 @@
 // How findings speak of accesses.
 #pragma once
 
+#include "base/whole_number.h"
 #include "emulator/exec/checks/accesses.h"
 
-#include <cstdio>
 #include <string>
 
 namespace cugrt::emulator::api {
@@ -12,9 +12,7 @@ inline const char *verb(AccessKind kind) { return is_write(kind) ? "writes" : "r
 
 /// "16 bytes at 0x7f0000000200"
 inline std::string bytes_at(const AccessSet::Range &range) {
-  char text[32];
-  snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(range.begin));
-  return std::to_string(range.end - range.begin) + " bytes at " + text;
+  return std::to_string(range.end - range.begin) + " bytes at " + hex_text(range.begin);
 }
 
 } // namespace cugrt::emulator::api

@@ -1,8 +1,9 @@
 // See grid_race_check.h.
 #include "emulator/exec/checks/grid_race_check.h"
 
+#include "base/whole_number.h"
+
 #include <algorithm>
-#include <cstdio>
 
 namespace cugrt::emulator {
 
@@ -62,11 +63,9 @@ void GridRaceCheck::compare(const Own &own, AccessSet &touched) {
       const auto found = touched.conflict(part->touched);
       if (!found)
         continue;
-      char address[32];
-      std::snprintf(address, sizeof address, "0x%llx", (unsigned long long)found->bytes.begin);
       const auto name = [](AccessKind kind) { return is_write(kind) ? "write" : "read"; };
-      report_(std::string(name(found->first)) + " at " + address + " by " + own.name +
-              " is not ordered with the " + name(found->second) + " by " + all_[i].name +
+      report_(std::string(name(found->first)) + " at " + hex_text(found->bytes.begin) + " by " +
+              own.name + " is not ordered with the " + name(found->second) + " by " + all_[i].name +
               " of the same cooperative grid");
       told_ = true;
       break;

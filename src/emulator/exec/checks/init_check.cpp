@@ -1,6 +1,7 @@
 // Memory, uses and calls of the check of uninitialised reads; see init_check.h.
 #include "emulator/exec/checks/init_check.h"
 
+#include "base/whole_number.h"
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
 #include "emulator/exec/units/cluster.h"
@@ -81,16 +82,6 @@ uint32_t InitCheck::new_origin(const Warp &w, const Op *op, ptx::Space space, ui
   return uint32_t(origins_.size() - 1);
 }
 
-namespace {
-
-std::string hex(uint64_t value) {
-  char text[24];
-  snprintf(text, sizeof text, "0x%llx", (unsigned long long)value);
-  return text;
-}
-
-} // namespace
-
 void InitCheck::use(Warp &w, const Op *op, uint32_t lane, uint32_t index, std::string_view what) {
   const OpLocation *at = location(w, op);
   std::string place = location_text(launch_, *at);
@@ -98,7 +89,8 @@ void InitCheck::use(Warp &w, const Op *op, uint32_t lane, uint32_t index, std::s
   const Origin &origin = origins_[index];
   std::string text = std::string(what) + " bytes that nothing has written";
   if (origin.at) {
-    text += ": " + std::string(ptx::space_name(origin.space)) + " address " + hex(origin.address);
+    text +=
+        ": " + std::string(ptx::space_name(origin.space)) + " address " + hex_text(origin.address);
     if (origin.space == ptx::Space::global)
       if (auto range = w.memory->find(origin.address, 1))
         text += " (byte " + std::to_string(origin.address - range->begin) +

@@ -1,8 +1,9 @@
 // See poll_check.h.
 #include "emulator/exec/checks/poll_check.h"
 
+#include "base/whole_number.h"
+
 #include <algorithm>
-#include <cstdio>
 
 namespace cugrt::emulator {
 
@@ -60,10 +61,8 @@ void PollCheck::turned(const Cluster &cluster, BlockState state) {
 void PollCheck::compare(const Cluster &cluster, AccessSet &written) {
   for (Waiting &waiting : waiting_)
     if (const auto found = told_ ? std::nullopt : waiting.polled.conflict(written)) {
-      char address[32];
-      std::snprintf(address, sizeof address, "0x%llx", (unsigned long long)found->bytes.begin);
-      report_(waiting.block + " waits for what is written at " + address + " by " +
-              block_text(*cluster.blocks.front()) +
+      report_(waiting.block + " waits for what is written at " + hex_text(found->bytes.begin) +
+              " by " + block_text(*cluster.blocks.front()) +
               ", which has not begun: a launch that is not cooperative may run blocks one after "
               "the other");
       told_ = true;

@@ -1,6 +1,7 @@
 // Vector clocks over the accesses of a block's warps; see race_check.h.
 #include "emulator/exec/checks/race_check.h"
 
+#include "base/whole_number.h"
 #include "emulator/exec/block.h"
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/memory.h"
@@ -136,14 +137,12 @@ bool RaceCheck::touch_range(Warp &w, uint64_t address, uint32_t bytes, Access no
 void RaceCheck::report(const Warp &w, uint64_t address, const Access &before,
                        const Access &now) const {
   const Block &block = *w.block;
-  char where[32];
-  snprintf(where, sizeof where, "0x%llx", (unsigned long long)address);
   (*block.launch->config->report_race)(
-      std::string(now.is_write ? "write" : "read") + " of shared address " + where + " by " +
-      thread_text(block, now.warp, now.lane) + " at " + location_text(*block.launch, *now.at) +
-      " is not ordered with the " + (before.is_write ? "write" : "read") + " by " +
-      thread_text(block, before.warp, before.lane) + " at " +
-      location_text(*block.launch, *before.at) + ", in " + block_text(block));
+      std::string(now.is_write ? "write" : "read") + " of shared address " + hex_text(address) +
+      " by " + thread_text(block, now.warp, now.lane) + " at " +
+      location_text(*block.launch, *now.at) + " is not ordered with the " +
+      (before.is_write ? "write" : "read") + " by " + thread_text(block, before.warp, before.lane) +
+      " at " + location_text(*block.launch, *before.at) + ", in " + block_text(block));
 }
 
 RaceCheck::Access RaceCheck::access_of(const Warp &w, const Op *op) const {

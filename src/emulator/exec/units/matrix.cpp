@@ -113,11 +113,9 @@ template <class A, class B, u32 Depth, class D> const Op *mma(const Op *op, Warp
 bool rows_of_matrices(const Op *op, Warp &w, u32 count, std::byte **rows) {
   if (!all_here(op, w))
     return false;
-  u64 addresses[kLanes];
-  effective_addresses(op, w, addresses);
   const u32 mask = w.mask, named = u32((u64(1) << (8 * count)) - 1);
   w.mask = mask & named;
-  bool good = w.mask == named && translate(op, w, ptx::Space(op->space()), addresses, 16, 16, rows);
+  bool good = w.mask == named && translate_own(op, w, ptx::Space(op->space()), 16, rows);
   bool missing = w.mask != named;
   w.mask = mask;
   if (missing)

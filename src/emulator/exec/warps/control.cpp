@@ -145,10 +145,8 @@ const Op *local_address(const Op *op, Warp &w) {
 template <bool Compares> const Op *atomic_128(const Op *op, Warp &w) {
   constexpr u32 kHigh = kLanes * sizeof(u64);
   static std::mutex mutex;
-  u64 addresses[kLanes];
   std::byte *places[kLanes];
-  effective_addresses(op, w, addresses);
-  if (!translate(op, w, ptx::Space(op->space()), addresses, 16, 16, places))
+  if (!translate_own(op, w, ptx::Space(op->space()), 16, places))
     return w.stop;
   w.polled = true;
   std::lock_guard lock(mutex);

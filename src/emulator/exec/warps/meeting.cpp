@@ -1,6 +1,7 @@
 // Bringing lanes of different call frames together; see meeting.h.
 #include "emulator/exec/warps/meeting.h"
 
+#include "base/whole_number.h"
 #include "emulator/exec/execute.h"
 #include "emulator/exec/opcodes/opcode.h"
 #include "emulator/exec/opcodes/operand_roles.h"
@@ -138,11 +139,8 @@ void refuse_apart(Warp &w, const Waiting &waiting) {
   });
   std::sort(masks.begin(), masks.end());
   std::string lanes;
-  for (uint32_t mask : masks) {
-    char text[16];
-    snprintf(text, sizeof text, "0x%08x", mask);
-    lanes += (lanes.empty() ? "" : " and ") + std::string(text);
-  }
+  for (uint32_t mask : masks)
+    lanes += (lanes.empty() ? "" : " and ") + hex_digits(mask, 8);
   std::string_view name = op_info(OpId(waiting.op->id)).names;
   raise_fault(w, waiting.op, FaultKind::illegal_instruction, uint32_t(__builtin_ctz(waiting.lanes)),
               std::string(name.substr(0, name.find(' '))) + " by lanes " + lanes +
