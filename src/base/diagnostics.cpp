@@ -1,8 +1,6 @@
 // Rendering of located diagnostics.
 #include "base/diagnostics.h"
 
-#include "base/source_errors.h"
-
 #include <algorithm>
 #include <charconv>
 #include <optional>

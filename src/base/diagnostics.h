@@ -43,4 +43,9 @@ private:
   size_t count_ = 0;
 };
 
+/// An error whose location is "line:column" as diagnostics are rendered: the location becomes
+/// "file:line:column", the message "error: message" with the source line and a caret where `source`
+/// has that line. Of other errors the file is named before the message.
+Status in_source(Status status, std::string_view file, std::string_view source);
+
 } // namespace cugrt

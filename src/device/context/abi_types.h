@@ -5,6 +5,9 @@
 #include "base/status.h"
 #include "cugrt/cugrt.h"
 
+#include <exception>
+#include <string>
+
 struct cugrt_status {
   cugrt::Status status;
 };
@@ -24,5 +27,18 @@ Status take_status(cugrt_status *status);
 cugrt_status *give_status(Status status) noexcept;
 /// A status that needs no memory. Never freed.
 cugrt_status *out_of_memory_status() noexcept;
+
+/// Runs `call`. The C ABI has no exceptions: what the caller's function throws all the same is an
+/// error that names `what`.
+template <class Call> Status call_back(const std::string &what, Call &&call) {
+  try {
+    call();
+    return {};
+  } catch (const std::exception &thrown) {
+    return Status::error(Code::invalid_argument, what + " threw an exception: " + thrown.what());
+  } catch (...) {
+    return Status::error(Code::invalid_argument, what + " threw what is no std::exception");
+  }
+}
 
 } // namespace cugrt::runtime

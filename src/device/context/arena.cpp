@@ -2,7 +2,7 @@
 #include "device/context/arena.h"
 
 #include "base/checked_math.h"
-#include "device/context/callback.h"
+#include "device/context/abi_types.h"
 
 #include <algorithm>
 

@@ -1,5 +1,4 @@
-// Look-up of symbols by name; see named_symbols.h.
-#include "device/program/named_symbols.h"
+// Look-up of symbols by name; see symbol_binding.h.
 
 #include "device/program/symbol_binding.h"
 

@@ -48,4 +48,16 @@ std::string value_text(const cugrt_value &value);
 /// Bounds in messages: "0 to 64", "1 to unbounded".
 std::string bounds_text(const ir::Interval &bounds);
 
+/// Which of the function's symbols have been given a value.
+using GivenSymbols = std::vector<bool>;
+
+/// Sets the run's symbols. A name that the function does not have, one that comes twice and a
+/// value outside of its bounds are errors.
+Result<GivenSymbols> set_named_symbols(RunBinding &run, std::span<const cugrt_symbol_value> values);
+
+/// The first symbol of a region's key that was not given, of a bucket the one that is rounded up to
+/// it; nullptr when all were.
+const plan::Symbol *missing_symbol(const RunBinding &run, const plan::Region &region,
+                                   const GivenSymbols &given);
+
 } // namespace cugrt::runtime

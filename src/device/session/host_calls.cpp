@@ -2,7 +2,6 @@
 // see host_program.h.
 #include "base/check.h"
 #include "device/context/abi_types.h"
-#include "device/context/callback.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/host_program.h"
 #include "device/session/session.h"

@@ -5,7 +5,6 @@
 #include "base/type/state_scope.h"
 #include "device/driver/driver_error.h"
 
-#include "device/program/named_symbols.h"
 #include "device/program/symbol_binding.h"
 #include "device/session/function_state.h"
 #include "device/session/host_program.h"

@@ -2,11 +2,11 @@
 #include "emulator/driver/code/launch.h"
 #include "emulator/driver/device_limits.h"
 #include "emulator/graph/batch_copy.h"
+#include "emulator/graph/graph.h"
 #include "emulator/graph/graph_call.h"
 #include "emulator/graph/memory_ops.h"
 #include "emulator/graph/node_params.h"
 #include "emulator/graph/stream.h"
-#include "emulator/graph/update.h"
 
 namespace cugrt::emulator::api {
 

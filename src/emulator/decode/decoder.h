@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/status.h"
-#include "emulator/exec/units/matrix.h"
 #include "emulator/exec/units/wmma.h"
 #include "emulator/exec/warps/warp.h"
 #include "emulator/ptx/module.h"

@@ -24,9 +24,19 @@ struct Conditional {
 /// Finds variables by handle, for kernels under way and so without Driver::mutex. Thread-safe.
 class ConditionalTable {
 public:
-  void insert(const std::shared_ptr<Conditional> &conditional, uint64_t id);
+  void insert(const std::shared_ptr<Conditional> &conditional, uint64_t id) {
+    constexpr uint64_t kKind = 13; // as handles of other objects say their kind
+    conditional->handle = kKind << 48 | id << 4;
+    std::lock_guard lock(mutex_);
+    std::erase_if(table_, [](const auto &entry) { return entry.second.expired(); });
+    table_.emplace(conditional->handle, conditional);
+  }
   /// nullptr when the graph and its instances are gone, or there never was such a handle.
-  std::shared_ptr<Conditional> find(CUgraphConditionalHandle handle) const;
+  std::shared_ptr<Conditional> find(CUgraphConditionalHandle handle) const {
+    std::lock_guard lock(mutex_);
+    auto found = table_.find(handle);
+    return found == table_.end() ? nullptr : found->second.lock();
+  }
 
 private:
   mutable std::mutex mutex_;

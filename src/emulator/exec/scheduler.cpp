@@ -14,7 +14,6 @@
 #include "emulator/exec/units/async_copy.h"
 #include "emulator/exec/units/cluster.h"
 #include "emulator/exec/warps/call_frames.h"
-#include "emulator/exec/warps/meeting.h"
 
 #include <algorithm>
 #include <cstring>

@@ -6,7 +6,7 @@
 // Driver::mutex.
 #pragma once
 
-#include "emulator/driver/schedule/work.h"
+#include "emulator/driver/driver.h"
 
 #include <unordered_map>
 
@@ -158,5 +158,15 @@ void release_user_objects(Driver &driver, UserReferences &references, const Task
 void gather_references(const Graph &graph, UserReferences &out);
 void gather_references(const ExecGraph &graph, UserReferences &out);
 void count_references(const UserReferences &references);
+
+// What may change in an instance (update.cpp).
+
+/// Whether the parameters of one node may be replaced by others, by the rules that setters and
+/// whole updates share.
+CUgraphExecUpdateResult check_change(Driver &driver, const GraphExec &exec, const Work &from,
+                                     const Work &to);
+/// Updates `exec`, which is `whole`'s body or that of one of its child graph nodes: all or nothing.
+CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
+                      CUgraphExecUpdateResultInfo *info);
 
 } // namespace cugrt::emulator::api

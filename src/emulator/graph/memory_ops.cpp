@@ -3,7 +3,7 @@
 #include "emulator/graph/memory_ops.h"
 
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/driver/memory/access_text.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <algorithm>
 

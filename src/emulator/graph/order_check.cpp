@@ -2,7 +2,7 @@
 #include "emulator/graph/order_check.h"
 
 #include "emulator/driver/driver.h"
-#include "emulator/driver/memory/access_text.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <algorithm>
 

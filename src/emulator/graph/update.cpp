@@ -2,8 +2,8 @@
 //
 // A whole update pairs the nodes of two graphs from their exit nodes backwards, by the order of
 // edges, as cuda.h describes; nothing is changed unless everything may be.
-#include "emulator/graph/update.h"
 #include "emulator/graph/batch_copy.h"
+#include "emulator/graph/graph.h"
 
 #include "emulator/driver/memory/copy.h"
 #include "emulator/graph/memory_ops.h"

@@ -1,7 +1,7 @@
 // Modules of the C ABI: parsing, printing, passes, plan reports.
+#include "base/diagnostics.h"
 #include "base/file.h"
 #include "base/first_bytes.h"
-#include "base/source_errors.h"
 #include "compiler/passes/pass.h"
 #include "device/api/entries.h"
 #include "device/api/guard.h"

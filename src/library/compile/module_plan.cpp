@@ -1,7 +1,7 @@
 // Planning of a module; see module_plan.h.
 #include "library/compile/module_plan.h"
 
-#include "base/source_errors.h"
+#include "base/diagnostics.h"
 #include "compiler/passes/pass.h"
 
 namespace cugrt::runtime {

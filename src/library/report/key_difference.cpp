@@ -3,7 +3,7 @@
 
 #include "device/graph/step_launch.h"
 #include "device/graph/topology_class.h"
-#include "device/program/named_symbols.h"
+#include "device/program/symbol_binding.h"
 #include "library/report/report_text.h"
 
 #include <nlohmann/json.hpp>

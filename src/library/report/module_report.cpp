@@ -2,7 +2,7 @@
 // module_report.h.
 #include "library/report/module_report.h"
 
-#include "base/source_errors.h"
+#include "base/diagnostics.h"
 #include "compiler/passes/pass.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "device/code/computed_weights.h"

@@ -1,6 +1,6 @@
 // Symbols are raised from their lower bounds, each by bisection, one after the other; every one of
 // them is first once, with the others behind it in both directions.
-#include "plan/validate/edge_points.h"
+#include "plan/validate/validate_parts.h"
 
 #include <algorithm>
 

@@ -1,5 +1,4 @@
-// Levels of regions, edges and conditionals; see validate_levels.h.
-#include "plan/validate/validate_levels.h"
+// Levels of regions, edges and conditionals; see validate_parts.h.
 
 #include "plan/edges/region_levels.h"
 #include "plan/validate/validate_parts.h"

@@ -5,6 +5,8 @@
 
 #include "plan/format/plan.h"
 
+#include <vector>
+
 namespace cugrt::plan {
 
 /// Nested blocks and lists are walked by recursion; plans that nest deeper are refused.
@@ -33,5 +35,36 @@ Status validate_checked_symbol(const Plan &plan, const Function &function,
 inline Status plan_error(const Function &function, const std::string &what) {
   return Status::error(cugrt::Code::parse_error, "plan of @" + function.name + ": " + what);
 }
+
+// Values at the edge of what a function's constraints allow: the validator evaluates places and
+// sizes there one by one, and so has a second opinion on bounds that were found by algebra.
+
+/// Points, by symbol, that keep all bounds and constraints and of which no constrained symbol can
+/// be raised by itself, as found by trying values; none where the function has no constraints.
+/// Symbols that constraints do not name are at their upper bounds, those without one at the lower.
+std::vector<std::vector<int64_t>> edge_points(const ir::ExprPool &exprs, const Function &function);
+
+/// The graphs of a plan's regions: that bodies nest, and that edges, conditionals and conditions
+/// stand where they may. A part of validate_structure(): indices are known to name rows.
+class RegionLevelCheck {
+public:
+  RegionLevelCheck(const Plan &plan, const Function &function)
+      : plan_(plan), f_(function), conditional_uses_(function.conditionals.size()),
+        condition_sets_(function.conditionals.size()) {}
+
+  Status region(const Region &region);
+  /// After all regions.
+  Status conditionals() const;
+
+private:
+  Status fail(const std::string &what) const;
+  bool runs_only_where(ExprId when, ExprId outer) const;
+  Status levels(const Region &region);
+  Status programmatic(const Region &region) const;
+
+  const Plan &plan_;
+  const Function &f_;
+  std::vector<uint8_t> conditional_uses_, condition_sets_; // by conditional
+};
 
 } // namespace cugrt::plan

@@ -8,7 +8,6 @@
 #include "base/type/state_scope.h"
 #include "plan/edges/hazards.h"
 #include "plan/symbols/bucket_boxes.h"
-#include "plan/validate/edge_points.h"
 #include "plan/validate/storage_lives.h"
 
 #include <algorithm>

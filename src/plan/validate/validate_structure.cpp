@@ -1,5 +1,4 @@
 // Structure of plans. After this check a plan may be walked without further care for its indices.
-#include "plan/validate/validate_levels.h"
 #include "plan/validate/validate_parts.h"
 
 #include <algorithm>

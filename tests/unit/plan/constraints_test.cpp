@@ -4,7 +4,7 @@
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
 #include "plan/symbols/bucket_boxes.h"
-#include "plan/validate/edge_points.h"
+#include "plan/validate/validate_parts.h"
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"

@@ -6,7 +6,6 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/first_bytes.h"
-#include "base/source_errors.h"
 #include "base/status.h"
 #include "support/temporary_folder.h"
 

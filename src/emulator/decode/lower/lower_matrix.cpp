@@ -1,6 +1,6 @@
 // mma, ldmatrix, stmatrix, movmatrix.
 #include "emulator/decode/lower/lowering.h"
-#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/units/wmma.h"
 
 namespace cugrt::emulator {
 

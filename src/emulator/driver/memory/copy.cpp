@@ -6,7 +6,7 @@
 #include "emulator/driver/memory/copy.h"
 
 #include "emulator/device/undefined_bytes.h"
-#include "emulator/driver/memory/access_text.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // Vector clocks over streams; see stream_order.h.
 #include "emulator/driver/schedule/stream_order.h"
 
-#include "emulator/driver/memory/access_text.h"
+#include "emulator/exec/checks/accesses.h"
 
 #include <algorithm>
 

@@ -4,12 +4,14 @@
 // executed: a launch that is not recorded pays nothing. Every worker fills a set of its own.
 #pragma once
 
+#include "base/whole_number.h"
 #include "emulator/exec/warps/warp.h"
 
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -106,6 +108,14 @@ void record_access(const Op *op, Warp &w, LaunchAccesses &out);
 
 inline bool is_write(AccessKind kind) {
   return kind == AccessKind::write || kind == AccessKind::strong_write;
+}
+
+// How findings speak of accesses.
+inline const char *verb(AccessKind kind) { return is_write(kind) ? "writes" : "reads"; }
+
+/// "16 bytes at 0x7f0000000200"
+inline std::string bytes_at(const AccessSet::Range &range) {
+  return std::to_string(range.end - range.begin) + " bytes at " + hex_text(range.begin);
 }
 
 } // namespace cugrt::emulator

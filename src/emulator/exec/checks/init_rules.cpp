@@ -3,7 +3,7 @@
 // A lane of a register has 32 or 64 bits, of which the operation's type says how many count.
 #include "emulator/exec/checks/init_check.h"
 #include "emulator/exec/opcodes/operand_roles.h"
-#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/units/wmma.h"
 #include "emulator/exec/warps/control.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Operations that look at all lanes at once: conditional branches, guards, shuffles, votes.
-#include "emulator/exec/common.h"
 #include "emulator/exec/isa/branch.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 namespace cugrt::emulator::CUGRT_ISA {
 

@@ -2,7 +2,6 @@
 // the choice, so that tests compare the builds.
 #include "emulator/exec/opcodes/handlers.h"
 
-#include "emulator/exec/common.h"
 #if defined(CUGRT_EMU_X86_BUILDS)
 #include "emulator/exec/machine_level.h"
 #endif

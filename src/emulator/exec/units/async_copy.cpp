@@ -7,8 +7,8 @@
 // ends the one that its copies since the last belong to.
 #include "emulator/exec/units/async_copy.h"
 
-#include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 #include "emulator/exec/units/cluster.h"
 
 #include <algorithm>

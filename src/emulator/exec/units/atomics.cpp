@@ -2,9 +2,9 @@
 // Floating-point addition rounds to nearest. Of subnormals the ISA says that atom.add.f32 "on
 // global memory flushes subnormal inputs and results to sign-preserving zero", and on shared memory
 // does not.
-#include "emulator/exec/common.h"
 #include "emulator/exec/isa/numbers.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 namespace cugrt::emulator {
 

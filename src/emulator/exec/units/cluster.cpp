@@ -1,7 +1,7 @@
 // The rounds over a cluster's blocks, its barrier, and addresses of one another's shared memory.
 #include "emulator/exec/units/cluster.h"
 
-#include "emulator/exec/common.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 #include <algorithm>
 

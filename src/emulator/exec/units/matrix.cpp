@@ -9,10 +9,10 @@
 //
 // Products are summed in double, where they are exact, and rounded once: how hardware rounds in
 // between is not documented.
-#include "emulator/exec/units/matrix.h"
+#include "emulator/exec/units/wmma.h"
 
-#include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 #include "emulator/exec/units/matrix_element.h"
 
 #include <algorithm>

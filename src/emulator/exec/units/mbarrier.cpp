@@ -1,8 +1,8 @@
 // Arrivals, expected bytes and questions at mbarrier objects; see mbarrier.h.
 #include "emulator/exec/units/mbarrier.h"
 
-#include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 #include "emulator/exec/units/async_copy.h"
 #include "emulator/exec/units/cluster.h"
 

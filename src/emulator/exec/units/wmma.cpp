@@ -2,8 +2,8 @@
 // mma.sync are: in double, where they are exact, and rounded once.
 #include "emulator/exec/units/wmma.h"
 
-#include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 #include "emulator/exec/units/matrix_element.h"
 
 #include <cstring>

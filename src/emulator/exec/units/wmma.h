@@ -13,6 +13,8 @@
 
 #include "emulator/exec/warps/warp.h"
 
+#include <array>
+
 namespace cugrt::emulator {
 
 struct TileShape {
@@ -73,5 +75,13 @@ void for_each_tile_access(const Op *op, const Warp &w, uint32_t lanes, Visit vis
           return;
     }
 }
+
+/// What decoder and handlers of mma agree on, its register cells: d = a * b + c. As many of each as
+/// the shape has.
+struct MatrixSite {
+  std::array<uint32_t, 8> d{}, a{}, b{}, c{};
+  uint32_t d_count = 0, a_count = 0, b_count = 0, c_count = 0;
+  bool saturates = false;
+};
 
 } // namespace cugrt::emulator

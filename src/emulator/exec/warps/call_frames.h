@@ -1,4 +1,8 @@
-// The call frames of a warp's calls under way.
+// The call frames of a warp's calls under way, and lanes that wait at one operation in different
+// call frames of its function.
+//
+// Calls from different places, and at different depths, have call frames of their own, so that
+// lanes cannot become one path: their values are brought together for the one operation.
 #pragma once
 
 #include "emulator/exec/warps/warp.h"
@@ -12,5 +16,12 @@ CallFrame *frame_of_call(Warp &w, const CallSite *site, const FunctionCode *call
 void leave_call(Warp &w, CallFrame *call, uint32_t lanes);
 /// Below which all the lanes' allocations (alloca) begin.
 uint64_t lowest_stack_top(const Warp &w, uint32_t lanes);
+
+enum class Meeting : uint8_t { none, met, fault };
+
+/// Executes operations of shuffles, votes and the like at which lanes wait in different call
+/// frames, for those lanes whose members all wait at it. An operation that a whole warp executes
+/// together (.aligned), at which all lanes wait so, is a fault: the PTX ISA defines nothing for it.
+Meeting meet_across_calls(Warp &w);
 
 } // namespace cugrt::emulator

@@ -2,8 +2,8 @@
 // call frame.
 #include "emulator/exec/warps/control.h"
 #include "emulator/exec/block.h"
-#include "emulator/exec/common.h"
 #include "emulator/exec/memory.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 #include <array>
 #include <chrono>

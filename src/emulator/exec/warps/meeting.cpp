@@ -1,5 +1,5 @@
-// Bringing lanes of different call frames together; see meeting.h.
-#include "emulator/exec/warps/meeting.h"
+// Bringing lanes of different call frames together; see call_frames.h.
+#include "emulator/exec/warps/call_frames.h"
 
 #include "base/whole_number.h"
 #include "emulator/exec/execute.h"

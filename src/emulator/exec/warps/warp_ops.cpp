@@ -5,7 +5,7 @@
 // it. Lanes of one path may name different masks (tiles of a warp): those whose masks are complete
 // go ahead, the others wait.
 #include "emulator/exec/block.h"
-#include "emulator/exec/common.h"
+#include "emulator/exec/opcodes/handlers.h"
 
 namespace cugrt::emulator {
 
