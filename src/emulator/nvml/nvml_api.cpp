@@ -40,7 +40,7 @@ template <class Body> nvmlReturn_t nvml_device_call(nvmlDevice_t device, Body &&
   });
 }
 
-template <class T> nvmlReturn_t give(T *out, T value) {
+template <class T> nvmlReturn_t answer(T *out, const std::type_identity_t<T> &value) {
   if (!out)
     return NVML_ERROR_INVALID_ARGUMENT;
   *out = value;
@@ -96,8 +96,71 @@ MemoryUse memory_use(Driver &driver) {
   return {driver.allocations->total_bytes(), driver.allocations->used_bytes()};
 }
 
+std::string nvml_release(const Driver &driver) {
+  return std::to_string(driver.config.driver_version / 1000) + "." + driver_release(driver);
+}
+
 constexpr char kBusId[] = "00000000:00:01.0", kShortBusId[] = "0000:00:01.0";
 constexpr unsigned kPciDevice = 1;
+
+nvmlReturn_t find_by_uuid(const Driver &driver, const char *uuid, nvmlDevice_t *device) {
+  if (!uuid)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  return uuid == uuid_text(driver) ? answer(device, the_device()) : NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t find_by_bus_id(const char *bus_id, nvmlDevice_t *device) {
+  if (!bus_id)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  const bool ours = !std::strcmp(bus_id, kBusId) || !std::strcmp(bus_id, kShortBusId);
+  return ours ? answer(device, the_device()) : NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t tell_memory(Driver &driver, nvmlMemory_t *memory) {
+  const MemoryUse use = memory_use(driver);
+  return answer(memory, {use.total, use.total - use.used, use.used});
+}
+
+nvmlReturn_t tell_memory(Driver &driver, nvmlMemory_v2_t *memory) {
+  constexpr unsigned kVersion = sizeof(nvmlMemory_v2_t) | 2u << 24;
+  if (!memory)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  if (memory->version != kVersion)
+    return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  const MemoryUse use = memory_use(driver);
+  return answer(memory, {kVersion, use.total, 0, use.total - use.used, use.used});
+}
+
+nvmlReturn_t give_capability(const DeviceProfile &profile, int *major, int *minor) {
+  if (!major || !minor)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  *major = profile.major, *minor = profile.minor;
+  return NVML_SUCCESS;
+}
+
+unsigned architecture_of(int capability) {
+  enum : unsigned { kTuring = 6, kAmpere = 7, kAda = 8, kHopper = 9, kBlackwell = 10 };
+  return capability < 80    ? kTuring
+         : capability < 89  ? kAmpere
+         : capability < 90  ? kAda
+         : capability < 100 ? kHopper
+                            : kBlackwell;
+}
+
+nvmlPciInfo_t pci_info() {
+  nvmlPciInfo_t info{};
+  std::strcpy(info.bus_id_legacy, kShortBusId);
+  std::strcpy(info.bus_id, kBusId);
+  info.device = kPciDevice;
+  return info;
+}
+
+nvmlPciInfo_v2_t pci_info_v2() {
+  nvmlPciInfo_v2_t info{};
+  std::strcpy(info.bus_id, kShortBusId);
+  info.device = kPciDevice;
+  return info;
+}
 
 } // namespace
 
@@ -136,145 +199,15 @@ const char *nvmlErrorString(nvmlReturn_t result) {
   return "Unknown Error";
 }
 
-nvmlReturn_t nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
-  return nvml_call([&](Driver &driver) { return give_text(text, bytes, driver_release(driver)); });
-}
-nvmlReturn_t nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
-  return nvml_call([&](Driver &driver) {
-    return give_text(text, bytes,
-                     std::to_string(driver.config.driver_version / 1000) + "." +
-                         driver_release(driver));
-  });
-}
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version) {
-  return nvml_call([&](Driver &driver) { return give(version, driver.config.driver_version); });
-}
-nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
-  return nvmlSystemGetCudaDriverVersion_v2(version);
-}
-
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
-  return nvml_call([&](Driver &) { return give(count, 1u); });
-}
-nvmlReturn_t nvmlDeviceGetCount(unsigned *count) { return nvmlDeviceGetCount_v2(count); }
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *device) {
-  return nvml_call([&](Driver &) {
-    return index == 0 ? give(device, the_device()) : NVML_ERROR_INVALID_ARGUMENT;
-  });
-}
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t *device) {
-  return nvmlDeviceGetHandleByIndex_v2(index, device);
-}
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device) {
-  return nvml_call([&](Driver &driver) {
-    if (!uuid)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    return uuid == uuid_text(driver) ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
-  });
-}
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *device) {
-  return nvml_call([&](Driver &) {
-    if (!bus_id)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    const bool ours = !std::strcmp(bus_id, kBusId) || !std::strcmp(bus_id, kShortBusId);
-    return ours ? give(device, the_device()) : NVML_ERROR_NOT_FOUND;
-  });
-}
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *device) {
-  return nvmlDeviceGetHandleByPciBusId_v2(bus_id, device);
-}
-
-nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
-  return nvml_device_call(device, [&](Driver &) { return give(index, 0u); });
-}
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned *number) {
-  return nvml_device_call(device, [&](Driver &) { return give(number, 0u); });
-}
-nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned bytes) {
-  return nvml_device_call(device, [&](Driver &driver) {
-    return give_text(text, bytes, device_name(*driver.config.profile));
-  });
-}
-nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned bytes) {
-  return nvml_device_call(
-      device, [&](Driver &driver) { return give_text(text, bytes, uuid_text(driver)); });
-}
-
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-  return nvml_device_call(device, [&](Driver &driver) {
-    const MemoryUse use = memory_use(driver);
-    return give(memory, nvmlMemory_t{use.total, use.total - use.used, use.used});
-  });
-}
-nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
-  return nvml_device_call(device, [&](Driver &driver) {
-    constexpr unsigned kVersion = sizeof(nvmlMemory_v2_t) | 2u << 24;
-    if (!memory)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    if (memory->version != kVersion)
-      return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    const MemoryUse use = memory_use(driver);
-    return give(memory, nvmlMemory_v2_t{kVersion, use.total, 0, use.total - use.used, use.used});
-  });
-}
-
-nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
-  return nvml_device_call(device, [&](Driver &driver) {
-    if (!major || !minor)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    *major = driver.config.profile->major;
-    *minor = driver.config.profile->minor;
-    return NVML_SUCCESS;
-  });
-}
-
-nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *out) {
-  enum : unsigned { kTuring = 6, kAmpere = 7, kAda = 8, kHopper = 9, kBlackwell = 10 };
-  return nvml_device_call(device, [&](Driver &driver) {
-    const int capability = driver.config.profile->capability();
-    return give(out, capability < 80    ? unsigned(kTuring)
-                     : capability < 89  ? unsigned(kAmpere)
-                     : capability < 90  ? unsigned(kAda)
-                     : capability < 100 ? unsigned(kHopper)
-                                        : unsigned(kBlackwell));
-  });
-}
-
-nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, unsigned *brand) {
-  return nvml_device_call(device, [&](Driver &) { return give(brand, 0u); }); // unknown
-}
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned *mode) {
-  return nvml_device_call(device, [&](Driver &) { return give(mode, 0u); }); // default
-}
-nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned *bits) {
-  return nvml_device_call(device, [&](Driver &driver) {
-    return give(bits, unsigned(driver.config.profile->memory_bus_bits));
-  });
-}
-nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned *is_multi) {
-  return nvml_device_call(device, [&](Driver &) { return give(is_multi, 0u); });
-}
-
-nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-  return nvml_device_call(device, [&](Driver &) {
-    nvmlPciInfo_v2_t info{};
-    std::strcpy(info.bus_id, kShortBusId);
-    info.device = kPciDevice;
-    return give(pci, info);
-  });
-}
-nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_v2_t *pci) {
-  return nvmlDeviceGetPciInfo_v2(device, pci);
-}
-nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
-  return nvml_device_call(device, [&](Driver &) {
-    nvmlPciInfo_t info{};
-    std::strcpy(info.bus_id_legacy, kShortBusId);
-    std::strcpy(info.bus_id, kBusId);
-    info.device = kPciDevice;
-    return give(pci, info);
-  });
-}
+#define NVML_CALL(function, parameters, ...)                                                       \
+  nvmlReturn_t function parameters {                                                               \
+    return nvml_call([&](Driver &driver) -> nvmlReturn_t { return __VA_ARGS__; });                 \
+  }
+#define NVML_DEVICE_CALL(function, parameters, ...)                                                \
+  nvmlReturn_t function parameters {                                                               \
+    return nvml_device_call(device, [&](Driver &driver) -> nvmlReturn_t { return __VA_ARGS__; });  \
+  }
+#include "emulator/nvml/answers.def"
 
 #define NVML_NOT_SUPPORTED(function)                                                               \
   nvmlReturn_t function() {                                                                        \
