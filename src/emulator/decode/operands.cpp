@@ -330,6 +330,14 @@ void Lowering::finish(const Destination &destination) {
          destination.cell);
 }
 
+Status Lowering::emit_result(OpId id, Type type, std::array<uint32_t, 4> cells, Width width,
+                             uint16_t flags) {
+  CUGRT_ASSIGN(Destination d, destination(operand(0), type, width));
+  emit(id, d.cell, cells[0], cells[1], cells[2], cells[3]).flags |= flags;
+  finish(d);
+  return {};
+}
+
 Result<uint32_t> Lowering::predicate_destination(const Operand &operand) {
   CUGRT_ASSIGN(Destination result, destination_or_sink(operand, Type::pred));
   return result.cell;

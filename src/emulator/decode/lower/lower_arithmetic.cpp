@@ -95,11 +95,7 @@ Status Lowering::lower_arithmetic(Opcode &opcode) {
   bool directed = false;
   if (is_float(last)) {
     if (is_rounded(opcode.mnemonic())) {
-      opcode.take("rn");
-      Rounding rounding = opcode.take("rz")   ? Rounding::zero
-                          : opcode.take("rm") ? Rounding::down
-                          : opcode.take("rp") ? Rounding::up
-                                              : Rounding::nearest;
+      const Rounding rounding = opcode.take_rounding();
       directed = rounding != Rounding::nearest;
       flags |= rounding_flags(rounding);
     }
@@ -175,10 +171,7 @@ Status Lowering::lower_carry(Opcode &opcode) {
   auto id = find_op(name + (opcode.has("cc") ? ".cc." : ".") + type_name);
   if (!id)
     return refuse();
-  CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(*id, d.cell, a, b, 0, condition_code_);
-  finish(d);
-  return {};
+  return emit_result(*id, type, {a, b, 0, condition_code_});
 }
 
 Status Lowering::lower_mov(Opcode &opcode) {
@@ -194,10 +187,7 @@ Status Lowering::lower_mov(Opcode &opcode) {
     return lower_pack(operand(0), operand(1), type);
   CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), type));
-  emit(id, d.cell, a);
-  finish(d);
-  return {};
+  return emit_result(id, type, {a});
 }
 
 /// A float in a vector: what is written as a float of 32 bits is one; otherwise a register beside
@@ -298,10 +288,7 @@ Status Lowering::lower_cvt_fp8(Opcode &opcode) {
   if (pair) {
     CUGRT_ASSIGN(b, source(operand(2), from));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), widens ? Type::f16x2 : Type::e4m3x2));
-  emit(id, d.cell, a, b);
-  finish(d);
-  return {};
+  return emit_result(id, widens ? Type::f16x2 : Type::e4m3x2, {a, b});
 }
 
 /// cvt{.rounding}{.ftz}{.sat}{.relu}.D.A
@@ -312,9 +299,7 @@ Status Lowering::lower_cvt(Opcode &opcode) {
     CUGRT_ASSIGN(const OpId id, known_op(opcode));
     CUGRT_TRY(expect_operands(2, 2));
     CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::f32));
-    CUGRT_ASSIGN(Destination d, destination(operand(0), Type::tf32));
-    emit(id, d.cell, a);
-    return {};
+    return emit_result(id, Type::tf32, {a});
   }
   struct Mode {
     std::string_view name;
@@ -358,10 +343,7 @@ Status Lowering::lower_cvt(Opcode &opcode) {
   if (packed) {
     CUGRT_ASSIGN(b, source(operand(2), from, width));
   }
-  CUGRT_ASSIGN(Destination d, destination(operand(0), to, width));
-  emit(*id, d.cell, a, b).flags |= flags;
-  finish(d);
-  return {};
+  return emit_result(*id, to, {a, b}, width, flags);
 }
 
 } // namespace cugrt::emulator

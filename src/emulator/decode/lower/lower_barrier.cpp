@@ -55,9 +55,7 @@ Status Lowering::lower_mbarrier(Opcode &opcode) {
   if (opcode.has("pending_count")) {
     CUGRT_TRY(expect_operands(2, 2));
     CUGRT_ASSIGN(uint32_t state, source(operand(1), Type::b64, Width::integer));
-    CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u32, Width::integer));
-    emit(OpId::mbarrier_pending, d.cell, state);
-    return {};
+    return emit_result(OpId::mbarrier_pending, Type::u32, {state}, Width::integer);
   }
   for (std::string_view name : {"relaxed", "acquire", "release", "cta", "cluster", "b64"})
     opcode.take(name);

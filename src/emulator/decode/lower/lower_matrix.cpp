@@ -102,9 +102,7 @@ Status Lowering::lower_movmatrix(Opcode &opcode) {
   if (operand(1).kind == Kind::integer)
     return error("a literal as a matrix");
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::b32));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
-  emit(id, d.cell, a);
-  return {};
+  return emit_result(id, Type::b32, {a});
 }
 
 } // namespace cugrt::emulator

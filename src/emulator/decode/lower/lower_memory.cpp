@@ -336,9 +336,7 @@ Status Lowering::lower_mapa(Opcode &opcode) {
   const Type type = opcode.last_type();
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
   CUGRT_ASSIGN(uint32_t rank, source(operand(2), Type::u32, Width::integer));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
-  emit(id, d.cell, a, rank);
-  return {};
+  return emit_result(id, type, {a, rank}, Width::integer);
 }
 
 /// getctarank{.shared::cluster}.T d, a
@@ -347,9 +345,7 @@ Status Lowering::lower_getctarank(Opcode &opcode) {
   CUGRT_ASSIGN(const OpId id, known_op(opcode));
   CUGRT_TRY(expect_operands(2, 2));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), opcode.last_type(), Width::integer));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::u32, Width::integer));
-  emit(id, d.cell, a, 0);
-  return {};
+  return emit_result(id, Type::u32, {a}, Width::integer);
 }
 
 Status Lowering::lower_isspacep(Opcode &opcode) {

@@ -88,10 +88,7 @@ Status Lowering::lower_vote(Opcode &opcode) {
   CUGRT_TRY(expect_operands(3, 3));
   CUGRT_ASSIGN(uint32_t a, source(operand(1), Type::pred));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
-  CUGRT_ASSIGN(Destination d,
-               destination(operand(0), id == OpId::vote_ballot ? Type::b32 : Type::pred));
-  emit(id, d.cell, a, 0, 0, members);
-  return {};
+  return emit_result(id, id == OpId::vote_ballot ? Type::b32 : Type::pred, {a, 0, 0, members});
 }
 
 /// match.any.sync.T d, a, members; match.all.sync.T d{|p}, a, members
@@ -124,16 +121,12 @@ Status Lowering::lower_redux(Opcode &opcode) {
   const Type type = opcode.last_type();
   CUGRT_ASSIGN(uint32_t a, source(operand(1), type, Width::integer));
   CUGRT_ASSIGN(uint32_t members, source(operand(2), Type::u32, Width::integer));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), type, Width::integer));
-  emit(id, d.cell, a, 0, 0, members);
-  return {};
+  return emit_result(id, type, {a, 0, 0, members}, Width::integer);
 }
 
 Status Lowering::lower_activemask(Opcode &) {
   CUGRT_TRY(expect_operands(1, 1));
-  CUGRT_ASSIGN(Destination d, destination(operand(0), Type::b32));
-  emit(OpId::activemask, d.cell, 0);
-  return {};
+  return emit_result(OpId::activemask, Type::b32, {});
 }
 
 /// elect.sync d|p, members

@@ -68,11 +68,7 @@ Status Lowering::lower_wide_atom(OpId id, const Address &where, size_t operands)
 Status Lowering::lower_float_pair(Opcode &opcode) {
   const size_t sources = opcode.mnemonic() == "fma" ? 3 : 2;
   CUGRT_TRY(expect_operands(sources + 1, sources + 1));
-  opcode.take("rn");
-  const Rounding rounding = opcode.take("rz")   ? Rounding::zero
-                            : opcode.take("rm") ? Rounding::down
-                            : opcode.take("rp") ? Rounding::up
-                                                : Rounding::nearest;
+  const Rounding rounding = opcode.take_rounding();
   uint16_t flags = uint16_t(uint16_t(rounding) << kRoundingShift);
   flags |= opcode.take("ftz") ? kFlagFtz : 0;
   const std::string directed = rounding == Rounding::nearest ? "" : "directed.";

@@ -166,6 +166,9 @@ private:
   // Emission.
   Op &emit(OpId id);
   Op &emit(OpId id, uint32_t d, uint32_t a, uint32_t b = 0, uint32_t c = 0, uint32_t e = 0);
+  /// With its result in operand 0, a register of the type.
+  Status emit_result(OpId id, Type type, std::array<uint32_t, 4> cells, Width width = Width::same,
+                     uint16_t flags = 0);
   void apply_guard(size_t first);
   uint32_t next_cache() { return out_.cache_count++; }
 

@@ -288,8 +288,10 @@ inline bool inside(const AddressRange &r, u64 begin, u64 bytes) {
 template <bool Full, bool Store, class T, u32 N>
 const Op *access_checked(const Op *op, Warp &w, ptx::Space space) {
   constexpr u32 kBytes = sizeof(T) * N;
+  u64 addresses[kLanes];
   std::byte *places[kLanes];
-  if (!translate_own(op, w, space, kBytes, places))
+  effective_addresses(op, w, addresses);
+  if (!translate(op, w, space, addresses, kBytes, kBytes, places))
     return w.stop;
   auto where = [&](u32 i) { return places[i]; };
   if constexpr (Store)

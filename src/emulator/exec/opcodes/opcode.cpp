@@ -79,6 +79,14 @@ bool Opcode::take_prefix(std::string_view prefix) {
   return any;
 }
 
+Rounding Opcode::take_rounding() {
+  take("rn");
+  return take("rz")   ? Rounding::zero
+         : take("rm") ? Rounding::down
+         : take("rp") ? Rounding::up
+                      : Rounding::nearest;
+}
+
 Type Opcode::take_type() {
   for (size_t i = 0; i < count_; ++i)
     if (Type type = ptx::parse_type(modifiers_[i]); type != Type::none) {

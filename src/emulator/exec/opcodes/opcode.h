@@ -27,6 +27,8 @@ public:
   bool take(std::string_view modifier);
   /// Removes all that begin with `prefix`; true when there were any.
   bool take_prefix(std::string_view prefix);
+  /// Removes .rn, .rz, .rm or .rp.
+  Rounding take_rounding();
   /// Removes and returns the first type, or Type::none.
   ptx::Type take_type();
   /// The last type among the modifiers.
