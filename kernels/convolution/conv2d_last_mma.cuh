@@ -390,18 +390,7 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
 #else
       const long long first = (long long)(row)*out_channels + group * n + column;
 #endif
-      Run<kChunk, OUT> run;
-      if (whole) {
-        RESULTS(kChunk, run, first, values[e], true, kChunk);
-        run.store(y + first, true);
-      } else {
-        const int left = int(n - column);
-        RESULTS(kChunk, run, first, values[e], false, left);
-#pragma unroll
-        for (int e = 0; e < kChunk; ++e)
-          if (e < left)
-            y[first + e] = run.element[e];
-      }
+      STORE_RUN(kChunk, first, values[e], whole, int(n - column));
     }
 #endif
   }

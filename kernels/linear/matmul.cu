@@ -98,11 +98,8 @@ extern "C" __global__ void __launch_bounds__(256, TILED_BLOCKS) matmul_tiled(PAR
       Acc value[kEach];
 #pragma unroll
       for (int e = 0; e < kEach; ++e) {
-#ifdef C_COLUMNS
-        const long long at = column * k + begin + i + e;
-#else
-        const long long at = (begin + i + e) * n + column;
-#endif
+        const long long at =
+            kColumnsOfC ? column * k + begin + i + e : (begin + i + e) * n + column;
         value[e] = column < n && i + e < left ? Acc(c[at]) : Acc(0);
       }
 #pragma unroll

@@ -23,22 +23,13 @@
 #include "shared/byte_sums.cuh"
 #include "shared/byte_tile.cuh"
 #include "shared/fusion.cuh"
+#include "shared/options.cuh"
 #include "shared/programmatic.cuh"
 
-#ifdef A_UNSIGNED
-typedef unsigned char A;
-#define A_FLIP 0x80808080u
-#else
-typedef signed char A;
-#define A_FLIP 0u
-#endif
-#ifdef B_UNSIGNED
-typedef unsigned char B;
-#define B_FLIP 0x80808080u
-#else
-typedef signed char B;
-#define B_FLIP 0u
-#endif
+typedef Chosen<IS_SET(A_UNSIGNED), unsigned char, signed char>::type A;
+typedef Chosen<IS_SET(B_UNSIGNED), unsigned char, signed char>::type B;
+#define A_FLIP (IS_SET(A_UNSIGNED) ? 0x80808080u : 0u)
+#define B_FLIP (IS_SET(B_UNSIGNED) ? 0x80808080u : 0u)
 #ifdef HAS_A_ZERO
 #define A_ZERO_PARAMETER const A *__restrict__ a_zero, long long a_zero_step,
 #define A_ZERO_ARGUMENT a_zero, a_zero_step,
@@ -62,11 +53,7 @@ constexpr bool kHasBZero = true;
 constexpr bool kHasBZero = false;
 #endif
 
-#ifdef B_COLUMNS
-constexpr bool kColumnsOfB = true;
-#else
-constexpr bool kColumnsOfB = false;
-#endif
+constexpr bool kColumnsOfB = IS_SET(B_COLUMNS);
 
 #define PARAMETERS                                                                                 \
   const A *__restrict__ a, const B *__restrict__ b,                                                \

@@ -38,11 +38,6 @@ template <int kBytes> __device__ __forceinline__ T *staging() {
   }
 }
 
-#ifdef C_COLUMNS
-constexpr bool kColumnsOfC = true;
-#else
-constexpr bool kColumnsOfC = false;
-#endif
 #ifndef COPY_BYTES // what k and n are known to be multiples of, up to 16
 #define COPY_BYTES 16
 #endif
@@ -167,18 +162,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
         continue;
       const long long first = AT(tile.batch, row, column);
       const T *values = shared + r * kResultWidth + q;
-      Run<kChunk, OUT> run;
-      if (whole) {
-        RESULTS(kChunk, run, first, values[e], true, kChunk);
-        run.store(y + first, true);
-      } else {
-        const int left = int(n - column);
-        RESULTS(kChunk, run, first, values[e], false, left);
-#pragma unroll
-        for (int e = 0; e < kChunk; ++e)
-          if (e < left)
-            y[first + e] = run.element[e];
-      }
+      STORE_RUN(kChunk, first, values[e], whole, int(n - column));
     }
   }
 }

@@ -130,11 +130,7 @@ add_products(const T *a, const T *c, long long rows, long long columns, long lon
              typename RegisterProduct<kEach>::Stage *c_stages, Acc (&sum)[kEach][kEach]) {
   typedef RegisterProduct<kEach> Product;
   typename Product::template Fours<false, kAligned> of_a(a, k, rows);
-#ifdef C_COLUMNS
-  typename Product::template Fours<false, kAligned> of_c(c, k, columns);
-#else
-  typename Product::template Fours<true, kAligned> of_c(c, n, columns);
-#endif
+  typename Product::template Fours<!kColumnsOfC, kAligned> of_c(c, kColumnsOfC ? k : n, columns);
   Product::add(of_a, of_c, k, a_stages, c_stages, sum);
 }
 
@@ -146,13 +142,8 @@ template <int kEach> __device__ __forceinline__ void multiply_in_registers(PARAM
   MOVE_TO_BATCH(tile.batch);
 
   Acc sum[kEach][kEach] = {};
-#ifdef C_COLUMNS
-  const long long widths = k;
-  c += tile.column * k;
-#else
-  const long long widths = k | n;
-  c += tile.column;
-#endif
+  const long long widths = kColumnsOfC ? k : k | n;
+  c += kColumnsOfC ? tile.column * k : tile.column;
   a += tile.row * k;
   if (widths % 4 == 0 && Run<4, T>::is_aligned(a) && Run<4, T>::is_aligned(c))
     add_products<kEach, true>(a, c, m - tile.row, n - tile.column, n, k, a_stages, c_stages, sum);

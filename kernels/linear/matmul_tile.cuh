@@ -5,7 +5,10 @@
 #include "shared/bias.cuh"
 #include "shared/floating.cuh"
 #include "shared/fusion.cuh"
+#include "shared/options.cuh"
 #include "shared/programmatic.cuh"
+
+constexpr bool kColumnsOfC = IS_SET(C_COLUMNS);
 
 #ifdef MANY_BATCHES
 #define MAX_RANK 6

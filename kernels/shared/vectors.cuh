@@ -103,6 +103,21 @@ template <int kCount, class E> union Run {
   }
 };
 
+// Stores what RESULTS (fusion.cuh) gives, in a run where `whole`.
+#define STORE_RUN(count, first, value, whole, left)                                                \
+  do {                                                                                             \
+    Run<count, OUT> run;                                                                           \
+    if (whole) {                                                                                   \
+      RESULTS(count, run, first, value, true, count);                                              \
+      run.store(y + (first), true);                                                                \
+    } else {                                                                                       \
+      const int count_left = left;                                                                 \
+      RESULTS(count, run, first, value, false, count_left);                                        \
+      _Pragma("unroll") for (int e = 0; e < count; ++e) if (e < count_left) y[(first) + e] =       \
+          run.element[e];                                                                          \
+    }                                                                                              \
+  } while (false)
+
 // The vectors that a kernel takes of `count` elements at these places.
 template <class... E>
 __device__ __forceinline__ Index vector_count(long long count, const E *...tensors) {
