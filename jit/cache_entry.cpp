@@ -1,10 +1,13 @@
 // Writing and reading of cache entries.
 #include "jit/cache_entry.h"
 
+#include "base/little_endian.h"
+
 #include <algorithm>
-#include <cstring>
 
 namespace cugrt::jit {
+
+using namespace little_endian;
 
 namespace {
 
@@ -12,28 +15,6 @@ constexpr std::string_view kMagic = "cugrtjit";
 constexpr uint32_t kFormatVersion = 1;
 constexpr size_t kArchitectureBytes = 16;
 constexpr size_t kChecksumOffset = 112, kPayloadOffset = 144;
-
-template <class T> void put(std::string &text, T value) {
-  for (size_t i = 0; i < sizeof value; ++i)
-    text += static_cast<char>(static_cast<uint64_t>(value) >> (8 * i));
-}
-
-template <class T> T get(std::string_view file, size_t offset_bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i)
-    value |= uint64_t(static_cast<unsigned char>(file[offset_bytes + i])) << (8 * i);
-  return static_cast<T>(value);
-}
-
-void put(std::string &text, const Digest &digest) {
-  text.append(reinterpret_cast<const char *>(digest.data()), digest.size());
-}
-
-Digest get_digest(std::string_view file, size_t offset_bytes) {
-  Digest digest;
-  std::memcpy(digest.data(), file.data() + offset_bytes, digest.size());
-  return digest;
-}
 
 } // namespace
 

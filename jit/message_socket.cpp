@@ -1,6 +1,7 @@
 // Framing of messages; see message_socket.h and worker_protocol.h.
 #include "jit/message_socket.h"
 
+#include "base/little_endian.h"
 #include "jit/worker_protocol.h"
 
 #include <algorithm>
@@ -90,11 +91,10 @@ Status send_message(int socket, std::string_view message, const Patience &patien
   if (message.size() > kMaxMessageBytes)
     return Status::error(Code::out_of_range,
                          "a message of " + std::to_string(message.size()) + " bytes is too long");
-  char head[4];
-  for (size_t i = 0; i < sizeof head; ++i)
-    head[i] = static_cast<char>(message.size() >> (8 * i));
+  std::string head;
+  little_endian::put(head, uint32_t(message.size()));
   Waiter waiter(socket, patience);
-  CUGRT_TRY(send_all(socket, {head, sizeof head}, waiter));
+  CUGRT_TRY(send_all(socket, head, waiter));
   return send_all(socket, message, waiter);
 }
 
@@ -102,9 +102,7 @@ Result<std::string> receive_message(int socket, const Patience &patience) {
   Waiter waiter(socket, patience);
   std::string bytes;
   CUGRT_TRY(receive_all(socket, bytes, 4, waiter));
-  uint32_t size = 0;
-  for (size_t i = 0; i < 4; ++i)
-    size |= uint32_t(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  const auto size = little_endian::get<uint32_t>(bytes, 0);
   if (size > kMaxMessageBytes)
     return Status::error(Code::out_of_range,
                          "a message of " + std::to_string(size) + " bytes is too long");

@@ -1,6 +1,8 @@
 // Messages to bytes and back; see worker_protocol.h.
 #include "jit/worker_protocol.h"
 
+#include "base/little_endian.h"
+
 #include <cstring>
 
 namespace cugrt::jit {
@@ -13,8 +15,7 @@ class Writer {
 public:
   explicit Writer(MessageKind kind) { text_ += static_cast<char>(kind); }
   Writer &number(uint32_t value) {
-    for (int i = 0; i < 4; ++i)
-      text_ += static_cast<char>(value >> (8 * i));
+    little_endian::put(text_, value);
     return *this;
   }
   Writer &string(std::string_view value) {
@@ -41,9 +42,7 @@ public:
       ok_ = false;
       return 0;
     }
-    uint32_t value = 0;
-    for (size_t i = 0; i < 4; ++i)
-      value |= uint32_t(static_cast<unsigned char>(rest_[i])) << (8 * i);
+    const auto value = little_endian::get<uint32_t>(rest_, 0);
     rest_.remove_prefix(4);
     return value;
   }

@@ -1,6 +1,8 @@
 // SHA-256 by FIPS 180-4: section 6.2.2 is block(), section 5.1.1 is finish().
 #include "base/digest.h"
 
+#include "base/little_endian.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -89,10 +91,9 @@ Digester &Digester::field(std::string_view bytes) {
 }
 
 Digester &Digester::field(uint64_t value) {
-  char raw[8];
-  for (int i = 0; i < 8; ++i)
-    raw[i] = static_cast<char>(value >> (8 * i));
-  sha_.add({raw, sizeof raw});
+  std::string raw;
+  little_endian::put(raw, value);
+  sha_.add(raw);
   return *this;
 }
 

@@ -2,34 +2,29 @@
 #include "base/type/safetensors.h"
 
 #include "base/file.h"
+#include "base/little_endian.h"
 
 #include <algorithm>
 #include <vector>
 
 namespace cugrt {
 
-namespace {
-
-/// The format's name; null where it has none.
-const char *format_name(ir::DType dtype) {
-  struct Row {
-    ir::DType dtype;
-    const char *name;
-  };
-  static constexpr Row kRows[] = {
-      {ir::DType::boolean, "BOOL"}, {ir::DType::u8, "U8"},     {ir::DType::i8, "I8"},
-      {ir::DType::u16, "U16"},      {ir::DType::i16, "I16"},   {ir::DType::u32, "U32"},
-      {ir::DType::i32, "I32"},      {ir::DType::u64, "U64"},   {ir::DType::i64, "I64"},
-      {ir::DType::f16, "F16"},      {ir::DType::bf16, "BF16"}, {ir::DType::f32, "F32"},
-      {ir::DType::f64, "F64"},      {ir::DType::q4_0, "Q4_0"}, {ir::DType::q4_1, "Q4_1"},
-      {ir::DType::q8_0, "Q8_0"},    {ir::DType::q5_0, "Q5_0"}, {ir::DType::q5_1, "Q5_1"},
-      {ir::DType::q2_k, "Q2_K"},    {ir::DType::q3_k, "Q3_K"}, {ir::DType::q4_k, "Q4_K"},
-      {ir::DType::q5_k, "Q5_K"},    {ir::DType::q6_k, "Q6_K"}, {ir::DType::iq4_nl, "IQ4_NL"}};
-  for (const Row &row : kRows)
-    if (row.dtype == dtype)
-      return row.name;
-  return nullptr;
+std::string safetensors_name(ir::DType dtype) {
+  std::string name(info(dtype).name);
+  for (char &c : name)
+    c = c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c;
+  return dtype == ir::DType::i4 || dtype == ir::DType::u4 ? "" : name;
 }
+
+std::optional<ir::DType> safetensors_dtype(std::string_view name) {
+  std::string own(name);
+  for (char &c : own)
+    c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  const std::optional<ir::DType> dtype = ir::dtype_from_name(own);
+  return dtype && safetensors_name(*dtype) == name ? dtype : std::nullopt;
+}
+
+namespace {
 
 // The format has no gaps. With large tensors of round sizes first, most begin at multiples of this,
 // where a device can read them in the file's pages.
@@ -63,8 +58,8 @@ Status write_safetensors(const std::string &path, std::span<const StoredTensor> 
       return Status::error(Code::invalid_argument, "a tensor's name holds letters, digits, '_' and "
                                                    "'.' alone, not as '" +
                                                        name + "'");
-    const char *dtype = format_name(tensor->dtype);
-    if (!dtype)
+    const std::string dtype = safetensors_name(tensor->dtype);
+    if (dtype.empty())
       return Status::error(Code::unsupported, "safetensors has no name for the dtype of '" + name +
                                                   "', " + std::string(info(tensor->dtype).name));
     header +=
@@ -79,8 +74,7 @@ Status write_safetensors(const std::string &path, std::span<const StoredTensor> 
   header += "}";
   header.append((kAlignment - (8 + header.size()) % kAlignment) % kAlignment, ' ');
   std::string length;
-  for (unsigned i = 0; i < 8; ++i)
-    length += static_cast<char>(header.size() >> (8 * i) & 255);
+  little_endian::put(length, uint64_t(header.size()));
   parts[0] = length, parts[1] = header;
   return write_file(path, parts);
 }

@@ -12,6 +12,10 @@
 
 namespace cugrt {
 
+/// "BF16": the format's name of a dtype; empty of packed 4-bit integers, which have none.
+std::string safetensors_name(ir::DType dtype);
+std::optional<ir::DType> safetensors_dtype(std::string_view name);
+
 /// A view of a tensor on the host.
 struct StoredTensor {
   std::string_view name;

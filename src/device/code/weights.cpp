@@ -2,6 +2,8 @@
 #include "device/code/weights.h"
 
 #include "base/json.h"
+#include "base/little_endian.h"
+#include "base/type/safetensors.h"
 #include "device/program/symbol_binding.h"
 
 #include <algorithm>
@@ -13,26 +15,6 @@ namespace {
 
 constexpr size_t kLengthBytes = 8;
 constexpr size_t kMaxHeaderDepth = 8;
-
-std::optional<ir::DType> dtype_of(const std::string &name) {
-  struct Row {
-    const char *name;
-    ir::DType dtype;
-  };
-  static constexpr Row kRows[] = {
-      {"BOOL", ir::DType::boolean}, {"U8", ir::DType::u8},     {"I8", ir::DType::i8},
-      {"U16", ir::DType::u16},      {"I16", ir::DType::i16},   {"U32", ir::DType::u32},
-      {"I32", ir::DType::i32},      {"U64", ir::DType::u64},   {"I64", ir::DType::i64},
-      {"F16", ir::DType::f16},      {"BF16", ir::DType::bf16}, {"F32", ir::DType::f32},
-      {"F64", ir::DType::f64},      {"Q4_0", ir::DType::q4_0}, {"Q4_1", ir::DType::q4_1},
-      {"Q8_0", ir::DType::q8_0},    {"Q5_0", ir::DType::q5_0}, {"Q5_1", ir::DType::q5_1},
-      {"Q2_K", ir::DType::q2_k},    {"Q3_K", ir::DType::q3_k}, {"Q4_K", ir::DType::q4_k},
-      {"Q5_K", ir::DType::q5_k},    {"Q6_K", ir::DType::q6_k}, {"IQ4_NL", ir::DType::iq4_nl}};
-  for (const Row &row : kRows)
-    if (name == row.name)
-      return row.dtype;
-  return std::nullopt;
-}
 
 class HeaderReader {
 public:
@@ -108,7 +90,7 @@ private:
   Status read_dtype(ir::DType &dtype) {
     std::string name;
     CUGRT_TRY(json_.text(name));
-    const auto known = dtype_of(name);
+    const auto known = safetensors_dtype(name);
     if (!known)
       return json_.error("unknown dtype '" + name + "'");
     dtype = *known;
@@ -220,9 +202,7 @@ Result<WeightSet> read_safetensors(const SharedBytes &storage, size_t offset_byt
   std::string_view file = storage.view.substr(offset_bytes, size_bytes);
   if (file.size() < kLengthBytes)
     return fail("it is shorter than a safetensors header; the file may be truncated");
-  uint64_t header_bytes = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i)
-    header_bytes |= uint64_t(static_cast<unsigned char>(file[i])) << (8 * i);
+  const auto header_bytes = little_endian::get<uint64_t>(file, 0);
   uint64_t rest = file.size() - kLengthBytes;
   if (header_bytes > rest || header_bytes > kMaxWeightHeaderBytes)
     return fail("the header would have " + std::to_string(header_bytes) + " bytes, but " +

@@ -2,6 +2,7 @@
 #include "device/pack/pack.h"
 
 #include "base/architectures.h"
+#include "base/little_endian.h"
 #include "cugrt/cugrt.h"
 #include "plan/bytes/serialize.h"
 
@@ -9,6 +10,8 @@
 #include <cstring>
 
 namespace cugrt::runtime {
+
+using namespace little_endian;
 
 namespace {
 
@@ -20,32 +23,10 @@ constexpr size_t kSectionAlignment = 64, kFieldBytes = 8;
 constexpr uint64_t kNoImage = UINT64_MAX;
 constexpr uint32_t kPlaces[] = {0, 1, 2, 3, 5, 4}; // where sections stand, by kind
 
-template <class T> void put(std::string &bytes, T value) {
-  for (size_t i = 0; i < sizeof value; ++i)
-    bytes += static_cast<char>(static_cast<uint64_t>(value) >> (8 * i));
-}
-
-void put(std::string &bytes, const Digest &digest) {
-  bytes.append(reinterpret_cast<const char *>(digest.data()), digest.size());
-}
-
 void put_text(std::string &bytes, std::string_view text) {
   put(bytes, uint64_t(text.size()));
   bytes += text;
   bytes.append((kFieldBytes - text.size() % kFieldBytes) % kFieldBytes, '\0');
-}
-
-template <class T> T get(std::string_view bytes, size_t offset_bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i)
-    value |= uint64_t(static_cast<unsigned char>(bytes[offset_bytes + i])) << (8 * i);
-  return static_cast<T>(value);
-}
-
-Digest get_digest(std::string_view bytes, size_t offset_bytes) {
-  Digest digest;
-  std::memcpy(digest.data(), bytes.data() + offset_bytes, digest.size());
-  return digest;
 }
 
 size_t aligned(size_t offset_bytes) {
