@@ -97,6 +97,7 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
   if (table.narrows_moves) {
     narrow_moves();
     find_streams();
+    move_rounded();
   }
   count_uses(0);
 }
@@ -335,6 +336,44 @@ void PrecisionChoices::find_streams() {
         is_multiplied[function_.operands_of(*b)[0].index] = true;
       if (renames || (is_elementwise(*b) && is_multiplied[b->first_result]))
         rounds_[b->first_result] = true;
+    }
+}
+
+/// Ops that move elements of what is stored narrow, though some read it as f32 (is_rounded), move
+/// them so: else all of it would be stored as f32, too.
+void PrecisionChoices::move_rounded() {
+  const ValueUses uses(function_);
+  const auto moves = [&](const Binding &binding) {
+    if (binding.kind != BindingKind::op || binding.result_count != 1 ||
+        precision_[binding.first_result] != Precision::follow || uses.is_yielded(binding.result()))
+      return false;
+    const ir::Op op = ir::op_of(binding);
+    return (ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
+            op != ir::Op::concat) ||
+           op == ir::Op::gather || op == ir::Op::gather_elements || op == ir::Op::gather_nd;
+  };
+  const auto is_stored_narrow = [&](ValueId value) {
+    bool any = false;
+    for (const Binding *reader : uses.readers(value)) {
+      const auto operands = function_.operands_of(*reader);
+      const size_t i = size_t(std::ranges::find(operands, Operand::of(value)) - operands.begin());
+      const bool narrow = reads_narrow(*reader, i);
+      any = any || narrow;
+      if (!narrow && !is_elementwise(*reader) && !(moves(*reader) && i == 0))
+        return false;
+    }
+    return any && rounds_[value.index] && !uses.is_yielded(value);
+  };
+  for (const ir::Block &block : function_.blocks)
+    for (const Binding &binding : block.bindings) {
+      if (!moves(binding) || is_narrow_op(binding))
+        continue;
+      const ValueId x = function_.operands_of(binding)[0].value();
+      if (!is_f32(x) || is_written(x) || !(narrow_[x.index] || is_stored_narrow(x)) ||
+          !can_be_narrow(binding))
+        continue;
+      narrow_op_[binding.first_result] = true;
+      narrow_[binding.first_result] = narrow_result_[binding.first_result];
     }
 }
 

@@ -101,6 +101,7 @@ private:
   void choose(uint32_t block);
   void narrow_moves();
   void find_streams();
+  void move_rounded();
   static bool is_elementwise(const ir::Binding &binding);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
