@@ -58,8 +58,13 @@ public:
   }
 
 private:
+  /// Whether the op's name stands in that of the step's kernel as whole words: "mul" not in
+  /// "matmul_f32".
   bool names(uint32_t step, const ir::Binding &op) const {
-    return function_.steps[step].name.find(ir::op_info(ir::op_of(op)).name) != std::string::npos;
+    const std::string &name = function_.steps[step].name; // behind a space, of a value
+    const auto words = [](std::string_view text) { return "_" + std::string(text) + "_"; };
+    return words(name.substr(0, name.find(' '))).find(words(ir::op_info(ir::op_of(op)).name)) !=
+           std::string::npos;
   }
 
   static Place place_of(SourceLocation location) { return {location.line, location.column}; }

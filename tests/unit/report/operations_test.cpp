@@ -127,6 +127,16 @@ TEST_CASE("a convolution counts where it is computed, not where its image is tur
   CHECK(found["%y"].value("f16", 0.) == 16. * 30 * 30 * 2 * 72);
 }
 
+TEST_CASE("a step is named for an op by whole words, as mul is not part of matmul") {
+  // The name of the fused kernel has six of its seven ops: mul is the seventh.
+  const Json steps = operations_of(
+      module_of("%x: tensor<[n, 5], f32>, %w: tensor<[5, 6], f32>", "tensor<[n, 6], f32>",
+                "  %a = neg(%x)\n  %b = abs(%a)\n  %c = exp(%b)\n  %d = sin(%c)\n"
+                "  %e = cos(%d)\n  %f = tanh(%e)\n  %m = mul(%f, %x)\n"
+                "  %y = matmul(%m, %w)\n  return %y\n"));
+  CHECK(steps == Json{{"%m", {{"vector", 7. * 4 * 5}}}, {"%y", {{"vector", 240.}}}});
+}
+
 TEST_CASE("products that become one launch count there") {
   const Json steps = operations_of(
       module_of("%x: tensor<[1, 64], f32>, %w: tensor<[64, 64], f32>, %u: tensor<[64, 64], f32>",
