@@ -100,6 +100,11 @@ private:
   Status add_part(const std::string &path, int64_t number, int64_t count);
   Status missing(std::string_view key) const;
   Status mistyped(std::string_view key, const char *wanted) const;
+  /// Of a value, or of each element of a list, what `at` makes of it; none: it is of another type.
+  template <class T, class At>
+  Result<T> scalar(std::string_view key, std::optional<T> absent, At at, const char *wanted) const;
+  template <class T, class At>
+  Result<std::vector<T>> list(std::string_view key, At at, const char *wanted) const;
 
   std::string name_;
   std::shared_ptr<std::vector<MappedFile>> parts_ = std::make_shared<std::vector<MappedFile>>();

@@ -2,7 +2,6 @@
 #include "fronts/gguf/gguf.h"
 
 #include <cstring>
-#include <type_traits>
 #include <variant>
 
 namespace cugrt::gguf {
@@ -66,6 +65,14 @@ std::optional<double> number_at(const Value &value, size_t i) {
   return std::nullopt;
 }
 
+std::optional<bool> bool_at(const Value &value, size_t) {
+  return value.type == ValueType::boolean ? std::optional(value.bytes[0] != 0) : std::nullopt;
+}
+
+std::optional<std::string_view> text_at(const Value &value, size_t) {
+  return value.type == ValueType::string ? std::optional(value.bytes) : std::nullopt;
+}
+
 } // namespace
 
 const Value *File::find(std::string_view key) const {
@@ -82,47 +89,46 @@ Status File::mistyped(std::string_view key, const char *wanted) const {
                        "'" + name_ + "': key '" + std::string(key) + "' is not " + wanted);
 }
 
+template <class T, class At>
+Result<T> File::scalar(std::string_view key, std::optional<T> absent, At at,
+                       const char *wanted) const {
+  const Value *value = find(key);
+  if (!value && absent)
+    return *absent;
+  if (!value)
+    return missing(key);
+  const std::optional<T> scalar = value->is_array ? std::nullopt : at(*value, 0);
+  return scalar ? Result<T>(*scalar) : mistyped(key, wanted);
+}
+
+template <class T, class At>
+Result<std::vector<T>> File::list(std::string_view key, At at, const char *wanted) const {
+  const Value *value = find(key);
+  if (!value)
+    return missing(key);
+  std::vector<T> list;
+  list.reserve(value->is_array ? value->count : 0);
+  for (uint64_t i = 0; value->is_array && i < value->count; ++i) {
+    const std::optional<T> number = at(*value, i);
+    if (!number)
+      return mistyped(key, wanted);
+    list.push_back(*number);
+  }
+  return value->is_array ? Result(std::move(list)) : mistyped(key, wanted);
+}
+
 Result<int64_t> File::integer(std::string_view key, std::optional<int64_t> absent) const {
-  const Value *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    return missing(key);
-  const std::optional<int64_t> number = value->is_array ? std::nullopt : integer_at(*value, 0);
-  return number ? Result<int64_t>(*number) : mistyped(key, "an integer");
+  return scalar(key, absent, integer_at, "an integer");
 }
-
 Result<double> File::number(std::string_view key, std::optional<double> absent) const {
-  const Value *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    return missing(key);
-  const std::optional<double> number = value->is_array ? std::nullopt : number_at(*value, 0);
-  return number ? Result<double>(*number) : mistyped(key, "a number");
+  return scalar(key, absent, number_at, "a number");
 }
-
 Result<bool> File::boolean(std::string_view key, std::optional<bool> absent) const {
-  const Value *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    return missing(key);
-  if (value->is_array || value->type != ValueType::boolean)
-    return mistyped(key, "a bool");
-  return value->bytes[0] != 0;
+  return scalar(key, absent, bool_at, "a bool");
 }
-
 Result<std::string_view> File::string(std::string_view key,
                                       std::optional<std::string_view> absent) const {
-  const Value *value = find(key);
-  if (!value && absent)
-    return *absent;
-  if (!value)
-    return missing(key);
-  if (value->is_array || value->type != ValueType::string)
-    return mistyped(key, "a string");
-  return value->bytes;
+  return scalar(key, absent, text_at, "a string");
 }
 
 Result<std::vector<std::string_view>> File::strings(std::string_view key) const {
@@ -143,33 +149,10 @@ Result<std::vector<std::string_view>> File::strings(std::string_view key) const 
 }
 
 Result<std::vector<int64_t>> File::integers(std::string_view key) const {
-  const Value *value = find(key);
-  if (!value)
-    return missing(key);
-  std::vector<int64_t> list;
-  list.reserve(value->is_array ? value->count : 0);
-  for (uint64_t i = 0; value->is_array && i < value->count; ++i) {
-    const std::optional<int64_t> number = integer_at(*value, i);
-    if (!number)
-      return mistyped(key, "a list of integers");
-    list.push_back(*number);
-  }
-  return value->is_array ? Result(std::move(list)) : mistyped(key, "a list of integers");
+  return list<int64_t>(key, integer_at, "a list of integers");
 }
-
 Result<std::vector<double>> File::numbers(std::string_view key) const {
-  const Value *value = find(key);
-  if (!value)
-    return missing(key);
-  std::vector<double> list;
-  list.reserve(value->is_array ? value->count : 0);
-  for (uint64_t i = 0; value->is_array && i < value->count; ++i) {
-    const std::optional<double> number = number_at(*value, i);
-    if (!number)
-      return mistyped(key, "a list of numbers");
-    list.push_back(*number);
-  }
-  return value->is_array ? Result(std::move(list)) : mistyped(key, "a list of numbers");
+  return list<double>(key, number_at, "a list of numbers");
 }
 
 } // namespace cugrt::gguf
