@@ -82,8 +82,8 @@ template <class T> T sized() {
   return value;
 }
 
-/// Owns a handle; `Free` names the member of cugrt_api that frees it.
-template <class T, auto Free> class Handle {
+/// Owns a handle; `Free` names the member of the table `Api` that frees it.
+template <class T, auto Free, auto Api = &api> class Handle {
 public:
   Handle() = default;
   explicit Handle(T *handle) noexcept : handle_(handle) {}
@@ -102,7 +102,7 @@ public:
 protected:
   void reset(T *handle) noexcept {
     if (handle_)
-      (api().*Free)(handle_);
+      (Api().*Free)(handle_);
     handle_ = handle;
   }
   T *handle_ = nullptr;

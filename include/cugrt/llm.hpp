@@ -33,23 +33,7 @@ inline const cugrt_llm_api &llm_api() {
 }
 
 namespace detail {
-template <class T, auto Free> class LlmHandle {
-public:
-  explicit LlmHandle(T *handle = nullptr) noexcept : handle_(handle) {}
-  LlmHandle(LlmHandle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
-  LlmHandle &operator=(LlmHandle &&other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~LlmHandle() {
-    if (handle_)
-      (llm_api().*Free)(handle_);
-  }
-  T *get() const noexcept { return handle_; }
-
-private:
-  T *handle_;
-};
+template <class T, auto Free> using LlmHandle = Handle<T, Free, &llm_api>;
 
 inline std::vector<int32_t> take_tokens(cugrt_llm_tokens *tokens) {
   const LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free> owner(tokens);

@@ -34,11 +34,7 @@ public:
     opening.draft = parse_draft(options.draft);
     opening.context = options.context;
     const LlmAdapter adapter = open_adapter(model_, options.lora, opening);
-    cugrt_llm_session *session = nullptr;
-    cugrt::check(llm().session_open(model_.get(), runtime.get(), &opening, &session));
-    session_.reset(session);
-    if (adapter)
-      cugrt::check(llm().session_set_adapter(session, adapter.get(), 1));
+    session_ = open_session(model_, runtime, opening, adapter);
     if (!options.system.empty())
       said_.push_back({"system", options.system});
   }
@@ -114,7 +110,7 @@ private:
     cugrt_llm_tokens *tokens = nullptr;
     cugrt::check(
         llm().tokenize_chat(model_.get(), messages.data(), messages.size(), &tokens, &end));
-    return list_of(LlmTokens(tokens));
+    return cugrt::detail::take_tokens(tokens);
   }
 
   const ChatOptions &options_;

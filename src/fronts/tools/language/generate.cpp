@@ -151,7 +151,7 @@ std::vector<int32_t> prompt_of(const GenerateOptions &options, const LlmModel &m
   const cugrt_llm_message message = {"user", text.c_str()};
   cugrt_llm_tokens *tokens = nullptr;
   cugrt::check(llm().tokenize_chat(model.get(), &message, 1, &tokens, &end.emplace()));
-  return list_of(LlmTokens(tokens));
+  return cugrt::detail::take_tokens(tokens);
 }
 
 void run_generate(const GenerateOptions &options) {
@@ -169,11 +169,7 @@ void run_generate(const GenerateOptions &options) {
       options.context ? options.context : context_for(model, prompt.size(), options.max_tokens);
   opening.pack = options.pack.empty() ? nullptr : options.pack.c_str();
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
-  cugrt_llm_session *opened = nullptr;
-  cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
-  const LlmSession session(opened);
-  if (adapter)
-    cugrt::check(llm().session_set_adapter(opened, adapter.get(), options.lora_scale));
+  const LlmSession session = open_session(model, runtime, opening, adapter, options.lora_scale);
 
   const cugrt_runtime_info device = runtime.info();
   if (device.emulated)
@@ -196,10 +192,10 @@ void run_generate(const GenerateOptions &options) {
   wanted.user = &answer;
   auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
   const LoadCount loads(runtime, options.stats);
-  cugrt::check(llm().generate(opened, &wanted, &result));
+  cugrt::check(llm().generate(session.get(), &wanted, &result));
   answer.finish();
   auto info = cugrt::detail::sized<cugrt_llm_session_info>();
-  cugrt::check(llm().session_get_info(opened, &info));
+  cugrt::check(llm().session_get_info(session.get(), &info));
   if (options.json)
     print_json(prompt, answer, result, info, device.emulated ? "EMULATED" : device.device_name);
   else

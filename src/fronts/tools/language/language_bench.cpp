@@ -111,11 +111,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
   cugrt_llm_session_options opening = session_options(options);
   opening.context = context_for(options);
   const LlmAdapter adapter = open_adapter(model, options.lora, opening);
-  cugrt_llm_session *opened = nullptr;
-  cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
-  const LlmSession session(opened);
-  if (adapter)
-    cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
+  const LlmSession session = open_session(model, runtime, opening, adapter);
 
   std::vector<int32_t> prompt = random_prompt(model, options.prompt);
   const auto generate = [&](uint64_t tokens) {
@@ -124,11 +120,11 @@ void bench_language_model(const std::string &path, const std::string &driver,
     wanted.prompt_count = prompt.size();
     wanted.max_tokens = tokens;
     auto result = cugrt::detail::sized<cugrt_llm_generate_result>();
-    cugrt::check(llm().generate(opened, &wanted, &result));
+    cugrt::check(llm().generate(session.get(), &wanted, &result));
     return result;
   };
   generate(2); // instances are built
-  cugrt::check(llm().session_clear(opened));
+  cugrt::check(llm().session_clear(session.get()));
   const cugrt_llm_generate_result first = generate(options.generate);
   Row decode{"decode", first.tokens - 1, first.seconds};
   const Row prefill{"prefill", options.prompt, first.prompt_seconds};
@@ -144,7 +140,7 @@ void bench_language_model(const std::string &path, const std::string &driver,
   }
 
   auto info = cugrt::detail::sized<cugrt_llm_session_info>();
-  cugrt::check(llm().session_get_info(opened, &info));
+  cugrt::check(llm().session_get_info(session.get(), &info));
   const cugrt_runtime_info device = runtime.info();
   const std::string name = device.emulated ? "EMULATED" : device.device_name;
   if (json) {
@@ -190,18 +186,14 @@ void bench_language_shares(const std::string &path, const std::string &driver,
   const std::vector<int32_t> prompt = random_prompt(model, options.prompt);
   const auto open = [&] { // and builds the instances
     opening.time_steps = reader.by_events() ? 2 : 1;
-    cugrt_llm_session *opened = nullptr;
-    cugrt::check(llm().session_open(model.get(), runtime.get(), &opening, &opened));
-    LlmSession session(opened);
-    if (adapter)
-      cugrt::check(llm().session_set_adapter(opened, adapter.get(), 1));
+    LlmSession session = open_session(model, runtime, opening, adapter);
     bool found = true;
     reader.restart();
-    run_sequence(opened, prompt, 3, reader,
+    run_sequence(session.get(), prompt, 3, reader,
                  [&](std::span<const TimedGraph>) { found = found && reader.found_all(); });
     if (!found && !reader.by_events()) {
       reason = reader.use_events();
-      session.reset();
+      session = LlmSession();
     }
     return session;
   };

@@ -3,28 +3,14 @@
 
 #include "tool.h"
 
-#include <cugrt/llm.h>
-
-#include <memory>
-#include <span>
+#include <cugrt/llm.hpp>
 
 namespace tool {
 
-inline const cugrt_llm_api &llm() {
-  static const cugrt_llm_api *const table = cugrt_llm_get_api(CUGRT_LLM_API_VERSION);
-  if (!table)
-    throw UserError("libcugrt-llm.so is older than this tool");
-  return *table;
-}
-
-template <class T, auto Free> struct LlmFree {
-  void operator()(T *handle) const { (llm().*Free)(handle); }
-};
-template <class T, auto Free> using LlmHandle = std::unique_ptr<T, LlmFree<T, Free>>;
-using LlmModel = LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
-using LlmTokens = LlmHandle<cugrt_llm_tokens, &cugrt_llm_api::tokens_free>;
-using LlmSession = LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
-using LlmAdapter = LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free>;
+inline const cugrt_llm_api &llm() { return cugrt::llm_api(); }
+using LlmModel = cugrt::detail::LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
+using LlmSession = cugrt::detail::LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
+using LlmAdapter = cugrt::detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free>;
 
 /// Whether the file begins as GGUF files do.
 bool is_gguf(const std::string &path);
@@ -59,15 +45,10 @@ inline LlmModel open_model(const std::string &path) {
   return LlmModel(model);
 }
 
-inline std::vector<int32_t> list_of(const LlmTokens &tokens) {
-  const int32_t *first = llm().tokens_data(tokens.get());
-  return {first, first + llm().tokens_count(tokens.get())};
-}
-
 inline std::vector<int32_t> tokenize(const LlmModel &model, const std::string &text) {
   cugrt_llm_tokens *tokens = nullptr;
   cugrt::check(llm().tokenize(model.get(), text.data(), text.size(), &tokens));
-  return list_of(LlmTokens(tokens));
+  return cugrt::detail::take_tokens(tokens);
 }
 
 /// "f32", "f16" or "bf16".
@@ -131,7 +112,7 @@ inline void add_lora_option(CLI::App &command, std::string &lora) {
 inline LlmAdapter open_adapter(const LlmModel &model, const std::string &path,
                                cugrt_llm_session_options &options) {
   if (path.empty())
-    return nullptr;
+    return LlmAdapter();
   cugrt_llm_adapter *opened = nullptr;
   cugrt::check(llm().adapter_open(model.get(), path.c_str(), &opened));
   LlmAdapter adapter(opened);
@@ -140,6 +121,17 @@ inline LlmAdapter open_adapter(const LlmModel &model, const std::string &path,
   options.lora_rank = info.rank;
   options.lora_targets = info.targets;
   return adapter;
+}
+/// A session with the adapter in use, if there is one.
+inline LlmSession open_session(const LlmModel &model, cugrt::Runtime &runtime,
+                               const cugrt_llm_session_options &options, const LlmAdapter &adapter,
+                               double scale = 1) {
+  cugrt_llm_session *opened = nullptr;
+  cugrt::check(llm().session_open(model.get(), runtime.get(), &options, &opened));
+  LlmSession session(opened);
+  if (adapter)
+    cugrt::check(llm().session_set_adapter(opened, adapter.get(), scale));
+  return session;
 }
 
 } // namespace tool
