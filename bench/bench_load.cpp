@@ -29,7 +29,6 @@
 #include "device/code/loaded_code.h"
 #include "ir/text/text.h"
 #include "library/compile/compile.h"
-#include "library/compile/device_compiler.h"
 #include "library/compile/module_plan.h"
 #include "tests/support/temporary_folder.h"
 

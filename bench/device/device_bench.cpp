@@ -4,7 +4,7 @@
 #include "base/architectures.h"
 #include "bench/device/device_sources.h"
 #include "device/driver/driver_error.h"
-#include "library/compile/device_compiler.h"
+#include "library/compile/compile.h"
 
 namespace cugrt::bench {
 

@@ -1,7 +1,7 @@
 // Runs arbitrary bytes as a chat template over a fixed conversation, in limits: it ends, what it
 // writes are characters, and nothing that the conversation holds becomes trusted by being copied.
 #include "fronts/llm/jinja/template.h"
-#include "fronts/llm/jinja_values/json.h"
+#include "fronts/llm/jinja_values/value.h"
 
 #include <cstdlib>
 

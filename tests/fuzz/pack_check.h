@@ -3,7 +3,7 @@
 
 #include "cugrt/cugrt.h"
 #include "device/pack/pack_open.h"
-#include "library/report/pack_report.h"
+#include "library/report/module_report.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 // that its edges allow. Kernels hash what they read into what they write.
 #pragma once
 
-#include "compiler/planner/lower/conditionals.h"
+#include "compiler/planner/lower/regions.h"
 #include "plan/format/plan.h"
 
 #include "support/catch.h"

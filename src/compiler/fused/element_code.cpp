@@ -45,6 +45,28 @@ void ElementCode::note(ir::DType dtype) {
   parameters_.uses_bf16 |= dtype == ir::DType::bf16;
 }
 
+ElementCode::Node ElementCode::node_of(uint32_t number, uint32_t space) {
+  Node node;
+  node.value = group_.ops[number].result;
+  node.op = number;
+  node.space = space;
+  note(dtype(node.value));
+  return node;
+}
+
+uint32_t ElementCode::add_node(Node node) {
+  nodes_.push_back(std::move(node));
+  return uint32_t(nodes_.size() - 1);
+}
+
+/// Each axis by itself; what is 1 is at 0.
+std::vector<int> ElementCode::axes_of(std::span<const ir::ExprId> dims) const {
+  std::vector<int> axes;
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
+  return axes;
+}
+
 // --- Accesses and spaces -------------------------------------------------------------------------
 
 ElementCode::Access ElementCode::no_access(uint32_t space) const {
@@ -97,9 +119,7 @@ uint32_t ElementCode::add_coordinate(const Index &index, size_t axis) {
 ElementCode::Index ElementCode::new_space(uint32_t value, uint32_t parent, Access at, Lookup lookup,
                                           std::vector<Edge> edges) {
   const std::vector<ir::ExprId> dims = type(value).dims;
-  Index out{uint32_t(spaces_.size()), {}};
-  for (size_t axis = 0; axis < dims.size(); ++axis)
-    out.axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
+  Index out{uint32_t(spaces_.size()), axes_of(dims)};
   const std::string name = given_.index + "_r" + std::to_string(spaces_.size());
   set_whole(parent, at);
   const bool same = at.whole && lookup.node == kNone && edges.empty();
@@ -145,10 +165,7 @@ ElementCode::Index ElementCode::under_reshape(const FusedOp &op, const Index &in
   Access at = access(op.result, index, "");
   if (!at.whole || spaces_[index.space].dims != dims)
     return new_space(op.operands[0], index.space, std::move(at));
-  Index out{index.space, {}};
-  for (size_t axis = 0; axis < dims.size(); ++axis)
-    out.axes.push_back(module_.exprs.as_constant(dims[axis]) == 1 ? -1 : int(axis));
-  return out;
+  return Index{index.space, axes_of(dims)};
 }
 
 Result<ElementCode::Index> ElementCode::under_slice(const FusedOp &op, const Index &index) {
@@ -197,8 +214,7 @@ Result<uint32_t> ElementCode::load(uint32_t value, const Index &index) {
     in_place_[at->second] = in_place_[at->second] && is_root(index.space) && read.whole;
     node.access = add_access(index.space, std::move(read));
   }
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 Result<uint32_t> ElementCode::visit(uint32_t value, const Index &index) {
@@ -265,18 +281,14 @@ Result<uint32_t> ElementCode::visit_op(uint32_t number, const Index &index) {
 /// Arithmetic, a cast, a choice: from elements of the same index.
 Result<uint32_t> ElementCode::visit_function(uint32_t number, const Index &index) {
   const FusedOp &op = group_.ops[number];
-  note(dtype(op.result));
-  Node node;
-  node.value = op.result;
-  node.op = number;
+  Node node = node_of(number);
   for (uint32_t operand : op.operands) {
     if (element_type(dtype(operand)).empty())
       return cannot("there are no plain elements of " + std::string(ir::info(dtype(operand)).name));
     CUGRT_ASSIGN(const uint32_t from, visit(operand, under_broadcast(operand, op.result, index)));
     node.operands.push_back(from);
   }
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 /// Each part in a space of its own, shifted along the axis.
@@ -285,11 +297,7 @@ Result<uint32_t> ElementCode::visit_concat(uint32_t number, const Index &index) 
   const FusedOp &op = group_.ops[number];
   const size_t axis = *ir::normalize_axis(ir::op_integer(op.op, op.attributes, "axis"),
                                           type(op.result).dims.size());
-  note(dtype(op.result));
-  Node node;
-  node.value = op.result;
-  node.op = number;
-  node.space = index.space;
+  Node node = node_of(number, index.space);
   const uint32_t along = add_coordinate(index, axis);
   ir::ExprId begin = exprs.constant(0);
   for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -306,8 +314,7 @@ Result<uint32_t> ElementCode::visit_concat(uint32_t number, const Index &index) 
       branch.bounds.push_back({along, {}, begin});
     node.branches.push_back(std::move(branch));
   }
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 /// The operand in a space of its own, and a number around it.
@@ -316,14 +323,10 @@ Result<uint32_t> ElementCode::visit_pad(uint32_t number, const Index &index) {
   const FusedOp &op = group_.ops[number];
   const std::vector<int64_t> before = ir::op_integers(op.op, op.attributes, "before");
   const std::vector<int64_t> after = ir::op_integers(op.op, op.attributes, "after");
-  note(dtype(op.result));
   const uint32_t operand = op.operands[0];
   const std::vector<ir::ExprId> dims = type(operand).dims;
   const std::vector<ir::ExprId> strides = contiguous_strides(exprs, dims);
-  Node node;
-  node.value = op.result;
-  node.op = number;
-  node.space = index.space;
+  Node node = node_of(number, index.space);
   Branch inside;
   Access at = no_access(index.space);
   at.base = exprs.constant(0);
@@ -342,8 +345,7 @@ Result<uint32_t> ElementCode::visit_pad(uint32_t number, const Index &index) {
   CUGRT_ASSIGN(inside.operand, visit(operand, under));
   node.branches = {std::move(inside), {}};
   node.fill = element_literal(dtype(op.result), ir::op_float(op.op, op.attributes, "value"));
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 /// The operand in a space of its own, whose linear index has each padded coordinate brought inside;
@@ -370,14 +372,9 @@ Result<uint32_t> ElementCode::visit_repeating_pad(uint32_t number, const Index &
 }
 
 Result<uint32_t> ElementCode::visit_range(uint32_t number, const Index &index) {
-  Node node;
-  node.value = group_.ops[number].result;
-  node.op = number;
-  node.space = index.space;
+  Node node = node_of(number, index.space);
   node.access = add_coordinate(index, 0);
-  note(dtype(node.value));
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 /// The id at the other coordinates, and the one along the axis.
@@ -388,15 +385,10 @@ Result<uint32_t> ElementCode::visit_one_hot(uint32_t number, const Index &index)
   Index ids = index;
   ids.axes.erase(ids.axes.begin() + ptrdiff_t(axis));
   CUGRT_ASSIGN(const uint32_t id, visit(op.operands[0], ids));
-  Node node;
-  node.value = op.result;
-  node.op = number;
+  Node node = node_of(number, index.space);
   node.operands = {id};
-  node.space = index.space;
   node.access = add_coordinate(index, axis);
-  note(dtype(op.result));
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 /// gather, gather_elements, embedding: along one axis at positions that are read; of an axis
@@ -428,18 +420,14 @@ Result<uint32_t> ElementCode::visit_rows(uint32_t number, const Index &index) {
   const std::optional<int64_t> known = exprs.as_constant(dims[axis]);
   if (known && *known > 0)
     return pass_on(operand, under);
-  Node node;
-  node.value = op.result;
-  node.op = number;
-  node.space = index.space;
+  Node node = node_of(number, index.space);
   node.operands = {position};
   Branch rows;
   rows.unless_empty = dims[axis];
   CUGRT_ASSIGN(rows.operand, visit(operand, under));
   node.branches = {std::move(rows), {}};
   node.fill = element_literal(dtype(op.result), 0);
-  nodes_.push_back(std::move(node));
-  return uint32_t(nodes_.size() - 1);
+  return add_node(std::move(node));
 }
 
 Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent,
@@ -449,9 +437,7 @@ Result<std::string> ElementCode::lines(uint32_t value, const std::string &indent
   Space root;
   root.dims = type(value).dims;
   root.linear = given_.index;
-  Index all{0, {}};
-  for (size_t axis = 0; axis < root.dims.size(); ++axis)
-    all.axes.push_back(module_.exprs.as_constant(root.dims[axis]) == 1 ? -1 : int(axis));
+  const Index all{0, axes_of(root.dims)};
   spaces_.push_back(std::move(root));
   root_count_ = count(value);
   parameters_.counts.push_back(root_count_);

@@ -21,10 +21,13 @@
 #include "compiler/fused/fused_group.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
+#include "ops/emit/kernel_launch.h"
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace cugrt::codegen {
 
@@ -221,6 +224,9 @@ private:
   const ir::Type &type(uint32_t value) const { return module_.types[group_.values[value].type]; }
   ir::DType dtype(uint32_t value) const { return type(value).dtype; }
   void note(ir::DType dtype);
+  Node node_of(uint32_t op, uint32_t space = 0);
+  uint32_t add_node(Node node);
+  std::vector<int> axes_of(std::span<const ir::ExprId> dims) const;
 
   ir::Module &module_;
   const FusedGroup &group_;
@@ -238,5 +244,63 @@ private:
   std::vector<bool> in_place_;
   std::map<size_t, RowRead> row_reads_; // by tensor
 };
+
+// One generated kernel, between a group of ops and its launch: what fused_group.cpp writes and
+// fused_parts.cpp asks for.
+
+/// argmax, argmin: the result is a position.
+bool is_search(ir::Op op);
+/// Ops whose kernels have the place LOAD of kernels/shared/fusion.cuh, and take any numbers:
+/// reductions and searches.
+bool computes_what_it_loads(ir::Op op);
+/// Products of bytes, whose results are i32.
+bool multiplies_bytes(ir::Op op);
+/// Ops whose kernels have the place STORE.
+bool is_anchor(ir::Op op);
+
+/// The ops of one kernel by their places.
+struct Places {
+  uint32_t anchor = FusedGroup::kNoValue;
+  std::vector<uint32_t> before; // what the anchor's operands are computed by
+  std::vector<uint32_t> after;  // the others
+};
+Places places_of(const FusedGroup &group, std::span<const uint32_t> ops);
+
+/// What a part becomes, before anything is appended.
+struct Generated {
+  std::string name, text;         // of a kernel without an anchor
+  ElementParameters elements;     // its parameters
+  std::vector<uint32_t> in_place; // of these: which are read where the result is written
+  uint32_t widest_bytes = 0;      // of elements that are taken in vectors; 0: none are
+  Fusion fusion;                  // of one with
+};
+/// Code::unsupported when no kernel can be made.
+Result<Generated> generate(ir::Module &module, const FusedGroup &group, const FusedPart &part);
+
+// Pieces of the text of generated kernels.
+
+/// A list, broken behind commas where lines would be too long. `between` ends a line and begins the
+/// next.
+std::string wrapped(const std::string &begin, const std::vector<std::string> &items,
+                    const std::string &end, const std::string &between = "\n    ");
+/// A macro of a list that begins with a comma, or of nothing.
+std::string list_macro(const std::string &name, const std::vector<std::string> &items);
+/// The line of a macro where that holds, "" where not. `name` may have what stands for it behind.
+std::string defined(bool holds, const std::string &name);
+/// The ops, in a comment, and the options of the headers that follow.
+std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
+                    const ElementParameters &uses);
+/// What `uses` needs, then `more` (may be empty) and `last`.
+std::string includes(const ElementParameters &uses, std::string_view more, std::string_view last);
+/// "float": of a value of the group.
+std::string element_of(const ir::Module &module, const FusedGroup &group, uint32_t value);
+/// "long long i_size1", or for a function of a kernel's "const Divisor &i_size1".
+std::string declared(const ElementParameters::Size &size, bool in_function);
+/// "const float *x0", "long long i_size1".
+std::vector<std::string> declared(const ir::Module &module, const FusedGroup &group,
+                                  const ElementParameters &parameters, std::string_view qualifier,
+                                  bool in_function = false);
+/// The parameters' names, as arguments.
+std::vector<std::string> named(const ElementParameters &parameters);
 
 } // namespace cugrt::codegen

@@ -1,6 +1,6 @@
 // The texts of generated kernels, and their launches.
-#include "compiler/fused/fused_kernel.h"
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/fused_group.h"
+#include "compiler/fused/element_code.h"
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -106,13 +106,7 @@ private:
 
   /// float element(Index i, float x0, const float *x1): what is read in place is given.
   std::string element_function(const ElementCode &code, const std::string &lines) const {
-    std::vector<std::string> list = declared(module_, group_, code.parameters(), "", true);
-    for (uint32_t i = 0; i < code.parameters().tensors.size(); ++i)
-      if (const auto &[name, value] = code.parameters().tensors[i]; is_by_value(code, i))
-        list[i] = element(value) + " " + name;
-    list.insert(list.begin(), "Index i");
-    return wrapped("__device__ __forceinline__ " + element(output()) + " element(", list, ") {\n") +
-           lines + "}\n\n";
+    return function(element(output()) + " element(", "Index i", code, lines, true, true);
   }
 
   std::string element_kernel(const Generated &made, const ElementCode &code) const {
@@ -317,8 +311,9 @@ private:
   }
 
   std::string function(const std::string &begin, const std::string &first, const ElementCode &code,
-                       const std::string &lines, bool by_value = false) const {
-    std::vector<std::string> list = declared(module_, group_, code.parameters(), "");
+                       const std::string &lines, bool by_value = false,
+                       bool with_divisors = false) const {
+    std::vector<std::string> list = declared(module_, group_, code.parameters(), "", with_divisors);
     for (uint32_t i = 0; by_value && i < code.parameters().tensors.size(); ++i)
       if (const auto &[name, value] = code.parameters().tensors[i]; is_by_value(code, i))
         list[i] = element(value) + " " + name;

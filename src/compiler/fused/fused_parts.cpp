@@ -1,5 +1,5 @@
 // Which ops can be in a generated kernel, and how a group is split into them.
-#include "compiler/fused/fused_kernel.h"
+#include "compiler/fused/element_code.h"
 
 #include <algorithm>
 

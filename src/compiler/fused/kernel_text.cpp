@@ -1,6 +1,7 @@
-// See kernel_text.h.
-#include "compiler/fused/kernel_text.h"
+// See element_code.h.
+#include "compiler/fused/element_code.h"
 
+#include "ir/module/names.h"
 #include "ops/emit/element_ops.h"
 
 namespace cugrt::codegen {
@@ -42,9 +43,8 @@ std::string defined(bool holds, const std::string &name) {
 
 std::string heading(const FusedGroup &group, std::span<const uint32_t> ops,
                     const ElementParameters &uses) {
-  std::string list;
-  for (uint32_t op : ops)
-    list += (list.empty() ? "" : ", ") + std::string(ir::op_info(group.ops[op].op).name);
+  const std::string list =
+      ir::joined(ops, [&](uint32_t op) { return ir::op_info(group.ops[op].op).name; });
   return "\n// " + list + "\n" + defined(uses.uses_f16, "USES_F16") +
          defined(uses.uses_bf16, "USES_BF16");
 }

@@ -2,7 +2,7 @@
 #include "compiler/fused/persistent.h"
 
 #include "base/type/state_scope.h"
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/element_code.h"
 #include "compiler/fused/phase_attention.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"

@@ -1,7 +1,7 @@
 // See phase_attention.h.
 #include "compiler/fused/phase_attention.h"
 
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/element_code.h"
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // See phase_table.h.
 #include "compiler/fused/phase_table.h"
 
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/element_code.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The text of what stands behind products; see product_epilogue.h.
 #include "compiler/fused/product_epilogue.h"
 
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/element_code.h"
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The widths of tiles; see product_tiles.h.
-#include "compiler/fused/product_tiles.h"
+// The widths of tiles; see products.h.
+#include "compiler/fused/products.h"
 
 namespace cugrt::codegen {
 

@@ -2,9 +2,9 @@
 #include "compiler/fused/products.h"
 
 #include "base/check.h"
-#include "compiler/fused/kernel_text.h"
+#include "compiler/fused/element_code.h"
 #include "compiler/fused/product_epilogue.h"
-#include "compiler/fused/product_tiles.h"
+#include "ir/module/names.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
 
@@ -415,9 +415,8 @@ private:
     define(has_slices_, "SLICES " + std::to_string(slices_));
     define(uses_.uses_f16, "USES_F16");
     define(uses_.uses_bf16, "USES_BF16");
-    std::string ops;
-    for (ir::Op op : kernel_.named)
-      ops += (ops.empty() ? "" : ", ") + std::string(ir::op_info(op).name);
+    const std::string ops =
+        ir::joined(kernel_.named, [](ir::Op op) { return ir::op_info(op).name; });
     std::string name = fused_name(kernel_.named) + "_" + std::string(ir::info(kernel_.dtype).name);
     const std::string text =
         "\n// " + ops + "\n" + defines + includes(uses_, "", "products") + functions_ +

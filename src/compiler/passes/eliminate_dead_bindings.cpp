@@ -4,7 +4,6 @@
 // symbols.
 #include "compiler/passes/all_passes.h"
 #include "ir/module/function_cloner.h"
-#include "ops/table/ops.h"
 
 namespace cugrt::passes {
 
@@ -79,10 +78,8 @@ private:
 
 Result<ir::Module> eliminate_dead_bindings(const ir::Module &module, const PassContext &) {
   ir::Module target = ir::without_functions(module);
-  for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function live, Eliminator(function, target).run());
-    target.functions.push_back(std::move(live));
-  }
+  for (const ir::Function &function : module.functions)
+    CUGRT_TRY(Eliminator(function, target).add_function());
   return target;
 }
 

@@ -1,4 +1,4 @@
-// FuseKernels: a call of a group of ops (fused_group.h) becomes one generated kernel:
+// FuseKernels: a call of a group of ops (op_groups.h) becomes one generated kernel:
 //
 //   %y = call @fused_matmul_add_relu(%x, %w, %b)
 //
@@ -12,7 +12,7 @@
 #include "compiler/fused/fused_group.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/fused_group.h"
+#include "compiler/passes/op_groups.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
 
@@ -173,13 +173,11 @@ Result<ir::Module> fuse_kernels(const ir::Module &module, const PassContext &con
       std::find(is_group.begin(), is_group.end(), true) == is_group.end())
     return module;
   ir::Module target = ir::without_functions(module);
-  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
   CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
-  table.set_choice(std::move(choice));
-  for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function fused, KernelFuser(module, is_group, function, target, table).run());
-    target.functions.push_back(std::move(fused));
-  }
+  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"),
+                             std::move(choice));
+  for (const ir::Function &function : module.functions)
+    CUGRT_TRY(KernelFuser(module, is_group, function, target, table).add_function());
   ir::remove_dead_functions(target);
   return target;
 }

@@ -12,7 +12,6 @@
 #include "compiler/fused/fused_group.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/fused_group.h"
 #include "compiler/passes/op_groups.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
@@ -411,14 +410,11 @@ bool has_ops(const ir::Function &function) {
 Result<ir::Module> fuse(const ir::Module &module, const GroupOptions &options) {
   ir::Module target = ir::without_functions(module);
   GroupTable table(module);
-  for (const ir::Function &function : module.functions) {
-    if (!has_ops(function) || is_fused_group(module, function)) {
+  for (const ir::Function &function : module.functions)
+    if (has_ops(function) && !is_fused_group(module, function))
+      CUGRT_TRY(Fuser(module, function, target, options, table).add_function());
+    else
       target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function fused, Fuser(module, function, target, options, table).run());
-    target.functions.push_back(std::move(fused));
-  }
   for (ir::Function &function : table.take())
     target.functions.push_back(std::move(function));
   return target;

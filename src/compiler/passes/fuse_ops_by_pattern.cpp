@@ -11,7 +11,7 @@
 #include "compiler/fused/persistent.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
-#include "compiler/passes/persistent_match.h"
+#include "compiler/passes/product_patterns.h"
 #include "ir/module/function_cloner.h"
 
 #include <algorithm>
@@ -353,15 +353,13 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
   if (!context.flag("fuse.patterns"))
     return module;
   ir::Module target = ir::without_functions(module);
-  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
   CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
-  const bool takes_matmul = choice.matmul == "auto";
-  table.set_choice(std::move(choice));
+  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"),
+                             std::move(choice));
   for (const ir::Function &function : module.functions) {
-    ProductMatches found = match_products(target, function, takes_matmul);
+    ProductMatches found = match_products(target, function, table.choice().matmul == "auto");
     for (const auto &[text, times] : found.notes)
-      context.note("fusion in @" + function.name + ": " +
-                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+      context.note("fusion in @" + function.name, text, size_t(times));
     const std::vector<ProductMatch> all = std::move(found.matches);
     std::optional<PersistentMatch> persistent;
     if (context.flag("fuse.persistent"))
@@ -370,10 +368,8 @@ Result<ir::Module> fuse_ops_by_pattern(const ir::Module &module, const PassConte
     for (const ProductMatch &match : all)
       if (match.pays)
         alone.push_back(&match);
-    CUGRT_ASSIGN(
-        ir::Function fused,
-        PatternFuser(function, target, table, alone, std::move(persistent), context).run());
-    target.functions.push_back(std::move(fused));
+    CUGRT_TRY(PatternFuser(function, target, table, alone, std::move(persistent), context)
+                  .add_function());
   }
   return target;
 }

@@ -7,11 +7,10 @@
 //                                      launch @k(%t, %b)
 //
 // Before that, tuples that are handed over are taken apart
-// (compiler/planner/rewrite/flatten_tuples.h). What stays a call, and why, stands in
+// (compiler/planner/rewrite/inline_calls.h). What stays a call, and why, stands in
 // compiler/planner/rewrite/inline_calls.h; the planner's report gives the reason. Functions stay
 // too: EliminateDeadFunctions takes away the private ones that nothing calls now.
 #include "compiler/passes/all_passes.h"
-#include "compiler/planner/rewrite/flatten_tuples.h"
 #include "compiler/planner/rewrite/inline_calls.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"

@@ -1,7 +1,7 @@
 // Options of the choice among kernels; see all_passes.h.
 #include "compiler/passes/all_passes.h"
 
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ops/emit/op_emitter.h"
 
 namespace cugrt::passes {

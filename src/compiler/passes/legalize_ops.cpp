@@ -9,15 +9,15 @@
 // run of bytes are views, and so share bytes with their operand: reshape, a transposition that
 // moves axes of size 1 only, sections of a split that lie one after the other, a slice of the
 // outermost axis. A cast to the same dtype, the concatenation of one operand and a tensor stretched
-// to its own shape are aliases (ops/emit/op_view.h). Operands with strides are made contiguous
+// to its own shape are aliases (ops/emit/element_ops.h). Operands with strides are made contiguous
 // first, but for rows of attention (attention/row_views.h). An op that writes its first operand has
 // that as its result.
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/attention/row_views.h"
 #include "ir/module/function_cloner.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
+#include "ops/emit/element_ops.h"
 #include "ops/emit/op_emitter.h"
-#include "ops/emit/op_view.h"
 
 namespace cugrt::passes {
 
@@ -152,13 +152,11 @@ Status Legalizer::legalize(const ir::Binding &binding) {
 
 Result<ir::Module> legalize_ops(const ir::Module &module, const PassContext &context) {
   ir::Module target = ir::without_functions(module);
-  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
   CUGRT_ASSIGN(codegen::KernelChoice choice, kernel_choice(module, context));
-  table.set_choice(std::move(choice));
-  for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function legal, Legalizer(module, function, target, table).run());
-    target.functions.push_back(std::move(legal));
-  }
+  codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"),
+                             std::move(choice));
+  for (const ir::Function &function : module.functions)
+    CUGRT_TRY(Legalizer(module, function, target, table).add_function());
   return target;
 }
 

@@ -29,13 +29,12 @@
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/names.h"
-#include "ops/emit/op_view.h"
+#include "ops/emit/element_ops.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -449,8 +448,7 @@ Result<ir::Module> lift_transform_params(const ir::Module &given, const PassCont
         [&] { return ir::unique_name(names, wanted, "_"); }, computed);
     for (const Computed &one : computed)
       transforms.push_back(Transform(function, target, one.name).build(one.results));
-    CUGRT_ASSIGN(ir::Function rest, Rest(function, target, choice, results, weights).run());
-    target.functions.push_back(std::move(rest));
+    CUGRT_TRY(Rest(function, target, choice, results, weights).add_function());
   }
   for (ir::Function &transform : transforms)
     target.functions.push_back(std::move(transform));

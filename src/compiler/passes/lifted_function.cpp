@@ -7,7 +7,7 @@
 #include "compiler/ir_names.h"
 #include "ir/module/builder.h"
 #include "ir/module/infer.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 
 #include <algorithm>
 #include <optional>

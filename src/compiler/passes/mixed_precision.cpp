@@ -170,22 +170,14 @@ bool PrecisionChoices::follows_narrow(const Binding &op) const {
 }
 
 /// Whether an op reads constants alone: what it makes of them, once, is computed in f32 and counts
-/// as a constant. The published pass has it in 16 bits.
-bool PrecisionChoices::is_of_constants(const Binding &op) const {
-  const auto operands = function_.operands_of(op);
-  return narrows_moves_ && !operands.empty() &&
-         std::ranges::all_of(operands, [&](const Operand &operand) {
-           return operand.kind != Operand::Kind::value || constant_[operand.index];
-         });
-}
-
-/// Whether an op reads weights, or what was made of them, and constants alone.
-bool PrecisionChoices::is_of_weights(const Binding &op) const {
+/// as a constant. The published pass has it in 16 bits. With `weights` also what reads these, or
+/// what was made of them.
+bool PrecisionChoices::is_of_constants(const Binding &op, bool weights) const {
   const auto operands = function_.operands_of(op);
   return narrows_moves_ && !operands.empty() &&
          std::ranges::all_of(operands, [&](const Operand &operand) {
            return operand.kind != Operand::Kind::value || constant_[operand.index] ||
-                  of_weights_[operand.index];
+                  (weights && of_weights_[operand.index]);
          });
 }
 
@@ -212,7 +204,7 @@ void PrecisionChoices::choose(uint32_t number) {
       narrow_[binding.first_result] = is_narrow(function_.operands_of(binding)[0].value());
     if (binding.kind != BindingKind::op)
       continue;
-    if (is_of_constants(binding)) {
+    if (is_of_constants(binding, false)) {
       for (uint32_t r = 0; r < binding.result_count; ++r)
         constant_[binding.result(r).index] = true;
       continue;
@@ -220,7 +212,7 @@ void PrecisionChoices::choose(uint32_t number) {
     const Precision precision = precision_[binding.first_result];
     for (uint32_t r = 0; r < binding.result_count; ++r)
       of_weights_[binding.result(r).index] =
-          precision != Precision::allow && is_of_weights(binding);
+          precision != Precision::allow && is_of_constants(binding, true);
     if (precision == Precision::deny ||
         (precision == Precision::follow &&
          (of_weights_[binding.first_result] || !follows_narrow(binding))))

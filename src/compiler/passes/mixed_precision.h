@@ -105,8 +105,7 @@ private:
   static bool is_elementwise(const ir::Binding &binding);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
-  bool is_of_constants(const ir::Binding &op) const;
-  bool is_of_weights(const ir::Binding &op) const;
+  bool is_of_constants(const ir::Binding &op, bool weights) const;
   bool is_image_scale(const ir::Binding &op, ir::ValueId operand) const;
 
   ir::Module &module_;

@@ -11,12 +11,12 @@
 //   %y = matmul(%r_f16, %w)
 #include "compiler/passes/all_passes.h"
 
-#include "compiler/fused/fused_kernel.h"
+#include "compiler/fused/element_code.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
 #include "compiler/passes/value_uses.h"
 #include "ir/module/function_cloner.h"
-#include "ops/emit/op_view.h"
+#include "ops/emit/element_ops.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>
@@ -286,12 +286,10 @@ template <class Cloner> Result<ir::Module> cloned(const ir::Module &module) {
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     Cloner cloner(module, function, target);
-    if (!cloner.finds_any()) {
+    if (cloner.finds_any())
+      CUGRT_TRY(cloner.add_function());
+    else
       target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function made, cloner.run());
-    target.functions.push_back(std::move(made));
   }
   return target;
 }

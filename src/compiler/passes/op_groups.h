@@ -19,9 +19,11 @@
 // what is elementwise behind a reduction: for its sake that joins nothing injective.
 #pragma once
 
+#include "ir/module/module.h"
 #include "ops/table/ops.h"
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace cugrt::passes {
@@ -42,5 +44,23 @@ struct GroupOptions {
 
 /// By node: the last node of its group. Only that one's result is used outside of the group.
 std::vector<uint32_t> group_ops(const OpGraph &graph, const GroupOptions &options);
+
+// Functions that stand for a group of ops which become one kernel: written by FuseOps, read by
+// FuseKernels.
+//
+//   private func @fused_matmul_add_relu(%p0: tensor<[n, 64], f32>, %p1: .., %p2: ..)
+//       -> (tensor<[n, 32], f32>) attributes {primitive = true} {
+//     %matmul = matmul(%p0, %p1)
+//     %add = add(%matmul, %p2)
+//     %relu = relu(%add)
+//     return %relu
+//   }
+
+/// The attribute that marks such a function.
+inline constexpr std::string_view kPrimitive = "primitive";
+
+/// Whether a function is marked, private, and nothing but ops, with shapes that reshapes take,
+/// whose last result is what it returns.
+bool is_fused_group(const ir::Module &module, const ir::Function &function);
 
 } // namespace cugrt::passes

@@ -24,7 +24,7 @@
 #include "compiler/passes/padding_effects.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ops/emit/op_emitter.h"
 
 #include <algorithm>
@@ -314,15 +314,13 @@ Result<ir::Module> pad_to_buckets(const ir::Module &module, const PassContext &c
   codegen::KernelTable table(target, module.functions, context.flag("codegen.programmatic"));
   for (const ir::Function &function : module.functions) {
     if (symbols_to_pad(function).empty()) {
-      CUGRT_ASSIGN(ir::Function same, ir::FunctionCloner(function, target).run());
-      target.functions.push_back(std::move(same));
+      CUGRT_TRY(ir::FunctionCloner(function, target).add_function());
       continue;
     }
     Padder padder(function, target, table);
     CUGRT_TRY(padder.check());
     CUGRT_TRY(padder.check_effects(module));
-    CUGRT_ASSIGN(ir::Function padded, padder.run());
-    target.functions.push_back(std::move(padded));
+    CUGRT_TRY(padder.add_function());
   }
   return target;
 }

@@ -5,33 +5,62 @@
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/passes/mixed_precision.h"
-#include "compiler/passes/padding_walk.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
+#include "ops/table/op_padding.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace cugrt::passes {
 
-// --- A whole walk --------------------------------------------------------------------------------
-
-ModulePadding::ModulePadding(const ir::Module &of, const ir::Function &root,
-                             const std::vector<bool> &padded)
-    : PaddedSymbols(of.exprs, root, padded), module(of), root_(root) {
-  auto next = static_cast<uint32_t>(root.symbols.size());
-  for (const ir::Function &function : module.functions) {
-    first_symbol_.push_back(&function == &root ? 0 : next);
-    if (&function != &root)
-      next += static_cast<uint32_t>(function.symbols.size());
-  }
-}
-
-ExprId ModulePadding::own_symbol(const ir::Function &function, size_t symbol) {
-  const auto number = static_cast<size_t>(&function - module.functions.data());
-  return exprs.symbol({first_symbol_[number] + static_cast<uint32_t>(symbol)});
-}
+using padding::Dim;
+using padding::ExprId;
+using padding::Facts;
+using padding::Fill;
+using padding::Op;
+using padding::OpPadding;
+using padding::PaddedSymbols;
+using padding::PaddingOperand;
 
 namespace {
+
+// --- A whole walk --------------------------------------------------------------------------------
+
+/// What is known of a whole walk, from the function that has buckets through all that it calls.
+/// Expressions are in terms of that function's symbols; those that other functions define have
+/// numbers behind them.
+class ModulePadding : public PaddedSymbols {
+public:
+  using Results = std::vector<Facts>;
+
+  ModulePadding(const ir::Module &of, const ir::Function &root, const std::vector<bool> &padded)
+      : PaddedSymbols(of.exprs, root, padded), module(of), root_(root) {
+    auto next = static_cast<uint32_t>(root.symbols.size());
+    for (const ir::Function &function : module.functions) {
+      first_symbol_.push_back(&function == &root ? 0 : next);
+      if (&function != &root)
+        next += static_cast<uint32_t>(function.symbols.size());
+    }
+  }
+
+  /// `symbols`: what the callee's symbols are; invalid ones are its own.
+  Result<Results> effects_of(const ir::Function &function, std::vector<ExprId> symbols,
+                             const std::vector<Facts> &params);
+  ExprId own_symbol(const ir::Function &function, size_t symbol) {
+    const auto number = static_cast<size_t>(&function - module.functions.data());
+    return exprs.symbol({first_symbol_[number] + static_cast<uint32_t>(symbol)});
+  }
+
+  const ir::Module &module;
+
+private:
+  const ir::Function &root_;
+  std::vector<uint32_t> first_symbol_; // by function
+  /// Callees by what they were given.
+  std::map<std::tuple<const ir::Function *, std::vector<ExprId>, std::vector<Facts>>, Results>
+      known_;
+};
 
 /// What all elements of a constant are. Numbers of 10,000 and more hide others by custom.
 Fill fill_of(const ir::Module &module, const ir::Constant &constant) {
@@ -403,8 +432,6 @@ Status FunctionPadding::op(const ir::Binding &b) {
   return {};
 }
 
-} // namespace
-
 Result<ModulePadding::Results> ModulePadding::effects_of(const ir::Function &function,
                                                          std::vector<ExprId> symbols,
                                                          const std::vector<Facts> &params) {
@@ -417,6 +444,8 @@ Result<ModulePadding::Results> ModulePadding::effects_of(const ir::Function &fun
   known_.emplace(std::move(key), results);
   return results;
 }
+
+} // namespace
 
 Status check_padding_effects(const ir::Module &module, const ir::Function &function,
                              const std::vector<bool> &padded) {

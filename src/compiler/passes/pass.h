@@ -59,6 +59,10 @@ public:
     if (notes_)
       notes_->push_back(std::move(line));
   }
+  /// "@main: 3 times .." of what was found so often.
+  void note(const std::string &where, const std::string &text, size_t times) const {
+    note(where + ": " + (times > 1 ? std::to_string(times) + " times " : "") + text);
+  }
 
 private:
   std::string_view value(std::string_view name, OptionType type) const;

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/whole_number.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 
@@ -77,13 +78,10 @@ std::span<const OptionInfo> known_options() { return kOptions; }
 
 Status PassContext::set(std::string_view name, std::string_view value) {
   const OptionInfo *option = find_option(name);
-  if (!option) {
-    std::string known;
-    for (const OptionInfo &row : kOptions)
-      known += (known.empty() ? "" : ", ") + std::string(row.name);
+  if (!option)
     return Status::error(Code::not_found, "there is no pass option '" + std::string(name) +
-                                              "'; the options are " + known);
-  }
+                                              "'; the options are " +
+                                              ir::joined(kOptions, &OptionInfo::name));
   CUGRT_TRY(check_value(*option, value));
   values_.insert_or_assign(std::string(name), std::string(value));
   return {};

@@ -1,5 +1,5 @@
-// Runs of launches that become one; see persistent_match.h.
-#include "compiler/passes/persistent_match.h"
+// Runs of launches that become one; see product_patterns.h.
+#include "compiler/passes/product_patterns.h"
 
 #include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"

@@ -1,6 +1,8 @@
 // The table of passes, and the pipeline from a module as written to one that can be planned.
 #include "compiler/passes/all_passes.h"
 
+#include "ir/module/names.h"
+
 namespace cugrt::passes {
 
 namespace {
@@ -58,11 +60,9 @@ const Pass *find_pass(std::string_view name) {
 Result<const Pass *> require_pass(std::string_view name) {
   if (const Pass *pass = find_pass(name))
     return pass;
-  std::string known;
-  for (const Pass &pass : kPasses)
-    known += (known.empty() ? "" : ", ") + std::string(pass.name);
-  return Status::error(Code::not_found,
-                       "there is no pass '" + std::string(name) + "'; the passes are " + known);
+  return Status::error(Code::not_found, "there is no pass '" + std::string(name) +
+                                            "'; the passes are " +
+                                            ir::joined(kPasses, &Pass::name));
 }
 
 std::span<const Pass *const> default_pipeline() {

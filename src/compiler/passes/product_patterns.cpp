@@ -3,6 +3,7 @@
 
 #include "compiler/ir_names.h"
 #include "compiler/passes/value_uses.h"
+#include "ir/module/names.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/index_space.h"
 
@@ -466,12 +467,10 @@ private:
       ++found_.notes[text];
   }
   std::string names_of(const std::vector<const Binding *> &bindings) const {
-    std::string text;
-    for (const Binding *b : bindings)
-      text += (text.empty() ? "" : ", ") + (b->kind == BindingKind::op
-                                                ? std::string(ir::op_info(ir::op_of(*b)).name)
-                                                : module_.kernels[b->callee].name);
-    return text;
+    return ir::joined(bindings, [&](const Binding *b) -> std::string_view {
+      return b->kind == BindingKind::op ? ir::op_info(ir::op_of(*b)).name
+                                        : module_.kernels[b->callee].name;
+    });
   }
 
   ir::Module &module_; // expressions are added while types are looked at

@@ -16,9 +16,13 @@
 #pragma once
 
 #include "compiler/fused/products.h"
+#include "ops/emit/kernel_table.h"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <unordered_set>
+#include <variant>
 #include <vector>
 
 namespace cugrt::passes {
@@ -33,7 +37,7 @@ struct ProductMatch {
     ir::ValueId result;
   };
   uint32_t block = 0;
-  bool pays = true; // without: FuseOps does as much; it may be a phase (persistent_match.h)
+  bool pays = true; // without: FuseOps does as much; it may be a phase of PersistentMatch
   std::vector<const ir::Binding *> bindings; // all, in order
   std::vector<Part> parts;
   const ir::Binding *norm = nullptr;
@@ -57,5 +61,23 @@ struct ProductMatches {
 /// Of a function whose expressions and types are those of `module`, to whose pool some are added.
 /// `takes_matmul`: whether products of plain elements may be taken.
 ProductMatches match_products(ir::Module &module, const ir::Function &function, bool takes_matmul);
+
+// Which products and attention of a function can be one launch of phases (fused/persistent.h): a
+// decode step's layers, from the first product on.
+
+/// Values and bindings are those of the function that was looked at.
+struct PersistentMatch {
+  std::vector<std::variant<const ProductMatch *, const ir::Binding *>> phases; // or an op
+  std::vector<const ir::Binding *> bindings; // all between the first and the last
+  /// Results that phases alone read, as they are or reshaped, and what is so reshaped of them.
+  std::unordered_set<uint32_t> exchanged, reshaped;
+  std::unordered_set<uint32_t> given; // other results, and what is reshaped of these
+};
+
+/// By the rule of docs/kernels.md; none where it does not hold.
+std::optional<PersistentMatch> match_persistent(const ir::Module &module,
+                                                const ir::Function &function,
+                                                std::span<const ProductMatch> matches,
+                                                const codegen::Target &target);
 
 } // namespace cugrt::passes

@@ -63,14 +63,11 @@ bool has_splits(const ir::Function &function) {
 
 Result<ir::Module> slice_splits(const ir::Module &module) {
   ir::Module target = ir::without_functions(module);
-  for (const ir::Function &function : module.functions) {
-    if (!has_splits(function)) {
+  for (const ir::Function &function : module.functions)
+    if (has_splits(function))
+      CUGRT_TRY(SplitSlicer(function, target).add_function());
+    else
       target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function sliced, SplitSlicer(function, target).run());
-    target.functions.push_back(std::move(sliced));
-  }
   return target;
 }
 

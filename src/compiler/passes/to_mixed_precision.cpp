@@ -370,11 +370,8 @@ Result<ir::Module> narrow_module(const ir::Module &module, const PassContext &co
           named[binding.callee] = true;
   ir::Module target = ir::without_functions(module);
   NarrowConstants constants(target, narrow);
-  for (const ir::Function &function : module.functions) {
-    CUGRT_ASSIGN(ir::Function narrowed,
-                 Narrower(module, function, target, table, narrow, constants).run());
-    target.functions.push_back(std::move(narrowed));
-  }
+  for (const ir::Function &function : module.functions)
+    CUGRT_TRY(Narrower(module, function, target, table, narrow, constants).add_function());
   remove_constants(target, named);
   return target;
 }

@@ -260,12 +260,10 @@ Result<ir::Module> lay_out_weights(const ir::Module &module, const PassContext &
   for (const ir::Function &function : module.functions) {
     const bool has_weights = !function.is_private && function.num_inputs != 0 &&
                              function.num_inputs < function.params.size();
-    if (!has_weights) {
+    if (has_weights)
+      CUGRT_TRY(LayOut(function, target, device).add_function());
+    else
       target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function laid_out, LayOut(function, target, device).run());
-    target.functions.push_back(std::move(laid_out));
   }
   return target;
 }

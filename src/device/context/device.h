@@ -1,5 +1,5 @@
 // Device: a driver with one context on it, and the host builtins. What compiles for it is made when
-// it is first asked for (compile/device_compiler.h).
+// it is first asked for (compile/compile.h).
 // Behind cugrt_runtime; shared by everything that is made from it.
 //
 // A sticky driver error ends CUDA for the process. The first one is kept, and everything that

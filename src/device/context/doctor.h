@@ -26,7 +26,7 @@ struct DoctorReport {
   std::string to_json() const;
 };
 
-/// Opens the driver, but creates no context. Of the compiler see compile/device_compiler.h.
+/// Opens the driver, but creates no context. Of the compiler see compile/compile.h.
 DoctorReport examine_driver(const DeviceOptions &options);
 
 } // namespace cugrt::runtime

@@ -1,6 +1,5 @@
 // Which inputs of a node have one dtype, and which are indices: the type constraints of ONNX's
 // operator documents, for the ops whose handlers would cast or compute in one of two dtypes.
-#include "base/type/element.h"
 #include "fronts/onnx/call.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // importer.h.
 #include "base/type/element.h"
 #include "fronts/onnx/importer.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <charconv>
@@ -298,13 +299,14 @@ Status Importer::inputs() {
         return status;
       initialized.insert(info.name);
     }
+  const auto has_input = [&](const std::string &name) {
+    return std::ranges::find(result_.inputs, name, &Input::name) != result_.inputs.end();
+  };
   for (const auto &[name, text] : options_.bind)
-    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
-                     [&name = name](const Input &one) { return one.name == name; }))
+    if (!has_input(name))
       return Status::error(Code::not_found, "--bind: the model has no input '" + name + "'");
   for (const auto &[name, wanted] : options_.frames)
-    if (std::none_of(result_.inputs.begin(), result_.inputs.end(),
-                     [&name = name](const Input &one) { return one.name == name; }))
+    if (!has_input(name))
       return Status::error(Code::not_found, "--preprocess: the model has no input '" + name + "'");
   return known_dims();
 }
@@ -331,9 +333,8 @@ Status Importer::known_bounds() {
   if (options_.fix_given || !learnt_.dims.empty())
     return {}; // symbols that are numbers now
   const std::vector<ir::Symbol> &symbols = builder_.function().symbols;
-  std::string list;
-  for (const ir::Symbol &symbol : symbols)
-    list += (list.empty() ? "'" : ", '") + symbol.name + "'";
+  const std::string list =
+      ir::joined(symbols, [](const ir::Symbol &symbol) { return "'" + symbol.name + "'"; });
   for (const auto &[name, bounds] : options_.bounds)
     if (std::none_of(symbols.begin(), symbols.end(),
                      [&name = name](const ir::Symbol &one) { return one.name == name; }))

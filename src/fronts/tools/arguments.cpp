@@ -2,7 +2,7 @@
 #include "arguments.h"
 
 #include "base/type/element.h"
-#include "dtypes.h"
+#include "npy.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,7 +3,6 @@
 // One session of each kind serves all values, as an application's would, so the first run at a
 // value may build an instance or patch one; the table says which. Both kinds take turns, each run
 // begins with the device idle, and waiting is outside of the host's times.
-#include "deadline_bench.h"
 #include "fronts/tools/trace/shares.h"
 #include "language_model.h"
 #include "model.h"
@@ -16,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <map>
 #include <memory>
 
 namespace tool {

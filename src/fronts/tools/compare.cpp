@@ -3,7 +3,7 @@
 // Where a result leaves the bound, both sides run once more with every floating value of the graph
 // as a result, and the first one that leaves it, in the order of the nodes, is named.
 #include "arguments.h"
-#include "dtypes.h"
+#include "npy.h"
 #include "onnx.h"
 #include "onnxruntime.h"
 

@@ -1,14 +1,13 @@
-// Deadlines beside a load; see deadline_bench.h.
+// Deadlines beside a load; see model.h.
 //
 // Both models are in one group. The one with the deadline has a priority, and runs again as soon as
 // its last run has ended; the other one has none, and runs all the time from a thread of its own.
-#include "deadline_bench.h"
+#include "model.h"
 
 #include "fronts/tools/trace/device_times.h"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <exception>

@@ -2,15 +2,13 @@
 //
 // arguments.h says where arguments come from.
 #include "arguments.h"
-#include "dtypes.h"
 #include "model.h"
+#include "npy.h"
 #include "onnx.h"
-#include "settings.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <limits>

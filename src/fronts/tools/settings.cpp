@@ -1,5 +1,4 @@
-// Reading of lists; see settings.h.
-#include "settings.h"
+// Reading of lists; see tool.h.
 
 #include "tool.h"
 

@@ -2,7 +2,6 @@
 #include "tool.h"
 
 #include "base/file.h"
-#include "settings.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -6,9 +6,9 @@
 
 #include "open_runtime.h"
 
-#include <CLI/CLI.hpp>
 #include <cugrt/cugrt.hpp>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -122,5 +122,14 @@ private:
   mutable std::vector<const char *> pass_option_texts_;
 };
 void add_planning_options(CLI::App &command, PlanningOptions &options);
+
+// Lists in options: SYMBOL=N,N,... They are cut here, since CLI11 drops what is empty between two
+// commas.
+
+/// Empty pieces are pieces.
+std::vector<std::string> split_at_commas(const std::string &text);
+
+/// A whole number; else an error that says what the option takes, and which setting it is not.
+int64_t parse_symbol_value(const std::string &text, const char *takes, const std::string &setting);
 
 } // namespace tool

@@ -24,6 +24,12 @@ public:
   virtual ~FunctionCloner() = default;
 
   Result<Function> run();
+  /// Appends what run() gives to the target.
+  Status add_function() {
+    CUGRT_ASSIGN(Function made, run());
+    module_.functions.push_back(std::move(made));
+    return {};
+  }
 
 protected:
   /// Called for each binding, in order. Must map every result that later bindings use.

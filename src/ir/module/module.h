@@ -14,6 +14,7 @@
 
 #include "base/diagnostics.h"
 #include "base/expr/symbols.h"
+#include "base/status.h"
 #include "base/type/kinds.h"
 #include "base/type/type.h"
 
@@ -258,5 +259,14 @@ struct Module {
   const Function *find_function(std::string_view name) const;
   const Kernel *find_kernel(std::string_view name) const;
 };
+
+/// "in @function: message" at "line:column", or at "@function" where no place is known.
+inline Status located(Code code, const Function &function, SourceLocation location,
+                      const std::string &message) {
+  std::string place = location.known()
+                          ? std::to_string(location.line) + ":" + std::to_string(location.column)
+                          : "@" + function.name;
+  return Status::error(code, "in @" + function.name + ": " + message).at(std::move(place));
+}
 
 } // namespace cugrt::ir

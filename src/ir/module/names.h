@@ -1,7 +1,8 @@
-// What names may look like in text, and which words are taken.
+// What names may look like in text, which words are taken, and lists of names in messages.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,15 @@ bool is_reserved(std::string_view word);
 std::string to_sigil_name(std::string_view hint);
 /// The nearest legal symbol name; never empty or reserved.
 std::string to_symbol_name(std::string_view hint);
+
+/// What `each` gives of the elements, one behind the other.
+template <class List, class Each>
+std::string joined(const List &list, Each each, std::string_view between = ", ") {
+  std::string text;
+  for (const auto &element : list)
+    (text += text.empty() ? "" : between) += std::invoke(each, element);
+  return text;
+}
 
 /// `base`, or `base` with the least number not tried before that is free, and takes it. `taken`
 /// keeps for every name the next number to try for it (1 at first), so that many equal names do not

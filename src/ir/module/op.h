@@ -57,7 +57,7 @@ enum class OpPrecision : uint8_t {
 /// Whose bytes an op's results are.
 enum class OpStorage : uint8_t {
   fresh,   // their own
-  view,    // those of the first operand, where LegalizeOps can (ops/emit/op_view.h)
+  view,    // those of the first operand, where LegalizeOps can (ops/emit/element_ops.h)
   written, // those of the first operand, which the op writes
 };
 

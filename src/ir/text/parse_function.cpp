@@ -1,8 +1,6 @@
 // Parsing of functions: signatures in the first sweep, bodies in the second.
 #include "ir/text/parser.h"
 
-#include "ir/module/names.h"
-
 #include <algorithm>
 
 namespace cugrt::ir {

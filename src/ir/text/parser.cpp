@@ -1,8 +1,6 @@
 // The parser's outline: tokens, attribute values, the module's items, recovery.
 #include "ir/text/parser.h"
 
-#include "ir/module/names.h"
-
 #include <algorithm>
 #include <limits>
 

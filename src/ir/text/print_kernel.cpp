@@ -1,7 +1,6 @@
 // Printing of kernels, constants and attribute values.
 #include "ir/text/printer.h"
 
-#include "base/checked_math.h"
 #include "base/type/element.h"
 #include "ir/text/lexer.h"
 

@@ -1,6 +1,6 @@
 // What text has no room for. Modules that were parsed are within these limits; passes may go
 // beyond.
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ir/text/text.h"
 
 namespace cugrt::ir {

@@ -11,8 +11,6 @@
 
 #include "ir/text/text.h"
 
-#include <optional>
-
 namespace cugrt::ir {
 
 class FunctionVerifier {

@@ -1,7 +1,6 @@
 // The rules of each kind of binding, except calls.
 #include "ir/verify/verifier.h"
 
-#include "base/checked_math.h"
 #include "ir/module/infer.h"
 #include "ir/module/names.h"
 #include "ir/module/op.h"

@@ -4,8 +4,6 @@
 #include "ir/module/infer.h"
 #include "ir/verify/verifier.h"
 
-#include <algorithm>
-
 namespace cugrt::ir {
 
 bool FunctionVerifier::host_call(const Binding &b) {

@@ -1,12 +1,9 @@
 // Verification of functions: symbols, their bounds and buckets, and constraints on them.
 #include "ir/verify/verifier.h"
 
-#include "ir/module/infer.h"
-#include "ir/module/names.h"
 #include "ir/text/text.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace cugrt::ir {
 

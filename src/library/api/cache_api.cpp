@@ -2,8 +2,8 @@
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "jit/code_cache.h"
-#include "library/compile/device_compiler.h"
-#include "library/report/cache_report.h"
+#include "library/compile/compile.h"
+#include "library/report/module_report.h"
 
 namespace cugrt::runtime::api {
 
@@ -24,24 +24,22 @@ Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *
   return cache;
 }
 
-cugrt_status *cache_list(const cugrt_runtime_options *options, cugrt_report_format format,
-                         cugrt_text **report, uint64_t *broken) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(report);
-    if (format != CUGRT_REPORT_TEXT && format != CUGRT_REPORT_JSON)
-      return Status::error(Code::unsupported, "the code cache is listed as text or JSON");
-    CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
-    std::vector<jit::CacheEntryInfo> entries = cache->list();
-    auto text = std::make_unique<cugrt_text>();
-    text->text = format == CUGRT_REPORT_JSON ? cache_json(cache->report(), entries)
-                                             : cache_text(cache->report(), entries);
-    if (broken)
-      *broken = static_cast<uint64_t>(
-          std::count_if(entries.begin(), entries.end(),
-                        [](const jit::CacheEntryInfo &entry) { return !entry.valid; }));
-    *report = text.release();
-    return {};
-  });
+Status cache_list(const cugrt_runtime_options *options, cugrt_report_format format,
+                  cugrt_text **report, uint64_t *broken) {
+  CUGRT_REQUIRE(report);
+  if (format != CUGRT_REPORT_TEXT && format != CUGRT_REPORT_JSON)
+    return Status::error(Code::unsupported, "the code cache is listed as text or JSON");
+  CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
+  std::vector<jit::CacheEntryInfo> entries = cache->list();
+  auto text = std::make_unique<cugrt_text>();
+  text->text = format == CUGRT_REPORT_JSON ? cache_json(cache->report(), entries)
+                                           : cache_text(cache->report(), entries);
+  if (broken)
+    *broken = static_cast<uint64_t>(
+        std::count_if(entries.begin(), entries.end(),
+                      [](const jit::CacheEntryInfo &entry) { return !entry.valid; }));
+  *report = text.release();
+  return {};
 }
 
 /// Whoever asks for a change is told that there can be none.
@@ -50,44 +48,36 @@ Status require_writable(const jit::CodeCache &cache) {
   return report.writable ? Status() : Status::error(Code::io_error, report.problem);
 }
 
-cugrt_status *cache_remove_broken(const cugrt_runtime_options *options, uint64_t *removed) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(removed);
-    CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
-    CUGRT_TRY(require_writable(*cache));
-    CUGRT_ASSIGN(*removed, cache->remove_invalid());
-    return {};
-  });
+Status cache_remove_broken(const cugrt_runtime_options *options, uint64_t *removed) {
+  CUGRT_REQUIRE(removed);
+  CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
+  CUGRT_TRY(require_writable(*cache));
+  CUGRT_ASSIGN(*removed, cache->remove_invalid());
+  return {};
 }
 
-cugrt_status *cache_prune(const cugrt_runtime_options *options, uint64_t limit_bytes,
-                          uint64_t *removed) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(removed);
-    CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
-    CUGRT_TRY(require_writable(*cache));
-    *removed = cache->prune(limit_bytes);
-    return {};
-  });
+Status cache_prune(const cugrt_runtime_options *options, uint64_t limit_bytes, uint64_t *removed) {
+  CUGRT_REQUIRE(removed);
+  CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
+  CUGRT_TRY(require_writable(*cache));
+  *removed = cache->prune(limit_bytes);
+  return {};
 }
 
-cugrt_status *cache_export(const cugrt_runtime_options *options, const char *folder,
-                           uint64_t *copied) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(folder, copied);
-    CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
-    CUGRT_ASSIGN(*copied, cache->export_to(folder));
-    return {};
-  });
+Status cache_export(const cugrt_runtime_options *options, const char *folder, uint64_t *copied) {
+  CUGRT_REQUIRE(folder, copied);
+  CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
+  CUGRT_ASSIGN(*copied, cache->export_to(folder));
+  return {};
 }
 
 } // namespace
 
 void add_cache_entries(cugrt_api &table) {
-  table.cache_list = cache_list;
-  table.cache_remove_broken = cache_remove_broken;
-  table.cache_prune = cache_prune;
-  table.cache_export = cache_export;
+  set_entry<cache_list>(table.cache_list);
+  set_entry<cache_remove_broken>(table.cache_remove_broken);
+  set_entry<cache_prune>(table.cache_prune);
+  set_entry<cache_export>(table.cache_export);
 }
 
 } // namespace cugrt::runtime::api

@@ -3,9 +3,7 @@
 #include "device/api/entries.h"
 #include "device/api/guard.h"
 #include "device/api/handles.h"
-#include "library/compile/compile_module.h"
-#include "library/compile/device_compiler.h"
-#include "library/compile/pack_build.h"
+#include "library/compile/compile.h"
 
 namespace cugrt::runtime::api {
 
@@ -46,24 +44,21 @@ Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
   return result;
 }
 
-cugrt_status *executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
-                                 const cugrt_compile_options *given,
-                                 cugrt_executable **executable) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, module, executable);
-    CUGRT_ASSIGN(
-        cugrt_compile_options options,
-        read_struct(given, "cugrt_compile_options", kCompileOptionsBytes, cugrt_compile_options{}));
-    CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
-    CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
-    planning.source = *module->text;
-    CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
-                 compile_module(*runtime->device,
-                                {*module->module, module->name, module->base_folder},
-                                std::move(planning), compile));
-    *executable = new cugrt_executable{make_executable_data(std::move(made))};
-    return {};
-  });
+Status executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
+                          const cugrt_compile_options *given, cugrt_executable **executable) {
+  CUGRT_REQUIRE(runtime, module, executable);
+  CUGRT_ASSIGN(
+      cugrt_compile_options options,
+      read_struct(given, "cugrt_compile_options", kCompileOptionsBytes, cugrt_compile_options{}));
+  CUGRT_ASSIGN(CompileOptions compile, compile_options(options));
+  CUGRT_ASSIGN(PlanningOptions planning, planning_options(options));
+  planning.source = *module->text;
+  CUGRT_ASSIGN(std::shared_ptr<const Executable> made,
+               compile_module(*runtime->device,
+                              {*module->module, module->name, module->base_folder},
+                              std::move(planning), compile));
+  *executable = new cugrt_executable{make_executable_data(std::move(made))};
+  return {};
 }
 
 Result<PackOptions> pack_options(const cugrt_pack_options &options) {
@@ -91,19 +86,17 @@ Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   return result;
 }
 
-cugrt_status *pack_write(cugrt_runtime *runtime, const cugrt_module *module,
-                         const cugrt_pack_options *given, const char *path) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(runtime, module, path);
-    CUGRT_ASSIGN(cugrt_pack_options read,
-                 read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
-    CUGRT_ASSIGN(PackOptions options, pack_options(read));
-    options.planning.source = *module->text;
-    if (options.names)
-      options.names_of_lines = module->names;
-    return build_pack(*runtime->device, *module->module, module->name, module->base_folder, options,
-                      path);
-  });
+Status pack_write(cugrt_runtime *runtime, const cugrt_module *module,
+                  const cugrt_pack_options *given, const char *path) {
+  CUGRT_REQUIRE(runtime, module, path);
+  CUGRT_ASSIGN(cugrt_pack_options read,
+               read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
+  CUGRT_ASSIGN(PackOptions options, pack_options(read));
+  options.planning.source = *module->text;
+  if (options.names)
+    options.names_of_lines = module->names;
+  return build_pack(*runtime->device, *module->module, module->name, module->base_folder, options,
+                    path);
 }
 
 cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format format,
@@ -114,8 +107,8 @@ cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format f
 } // namespace
 
 void add_compile_entries(cugrt_api &table) {
-  table.executable_compile = executable_compile;
-  table.pack_write = pack_write;
+  set_entry<executable_compile>(table.executable_compile);
+  set_entry<pack_write>(table.pack_write);
   table.doctor = doctor;
 }
 

@@ -3,6 +3,7 @@
 #include "device/api/guard.h"
 #include "device/api/handles.h"
 #include "ir/module/link.h"
+#include "ir/module/names.h"
 #include "library/api/imported_file.h"
 
 #include <algorithm>
@@ -89,9 +90,8 @@ private:
                          "'" + std::string(text) + "' is no PART.NAME: parts are " + list());
   }
   std::string list() const {
-    std::string names;
-    for (const ir::LinkPart &part : parts_)
-      names += (names.empty() ? "'" : ", '") + part.name + "'";
+    const std::string names =
+        ir::joined(parts_, [](const ir::LinkPart &part) { return "'" + part.name + "'"; });
     return names.empty() ? "none" : names;
   }
   Result<const ir::Function *> main_of(uint32_t part) const {
@@ -181,22 +181,20 @@ private:
   uint32_t count_ = 0;
 };
 
-cugrt_status *module_link(const cugrt_link_part *parts, size_t part_count,
-                          const cugrt_link_join *joins, size_t join_count, cugrt_module **module) {
-  return guarded([&]() -> Status {
-    CUGRT_REQUIRE(parts && part_count, joins || !join_count, module);
-    if (part_count > kMostParts)
-      return Status::error(Code::invalid_argument, "at most " + std::to_string(kMostParts) +
-                                                       " modules are linked, not " +
-                                                       std::to_string(part_count));
-    CUGRT_ASSIGN(auto linked, LinkCall({parts, part_count}, {joins, join_count}).run());
-    *module = linked.release();
-    return {};
-  });
+Status module_link(const cugrt_link_part *parts, size_t part_count, const cugrt_link_join *joins,
+                   size_t join_count, cugrt_module **module) {
+  CUGRT_REQUIRE(parts && part_count, joins || !join_count, module);
+  if (part_count > kMostParts)
+    return Status::error(Code::invalid_argument, "at most " + std::to_string(kMostParts) +
+                                                     " modules are linked, not " +
+                                                     std::to_string(part_count));
+  CUGRT_ASSIGN(auto linked, LinkCall({parts, part_count}, {joins, join_count}).run());
+  *module = linked.release();
+  return {};
 }
 
 } // namespace
 
-void add_link_entries(cugrt_api &table) { table.module_link = module_link; }
+void add_link_entries(cugrt_api &table) { set_entry<module_link>(table.module_link); }
 
 } // namespace cugrt::runtime::api

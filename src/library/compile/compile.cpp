@@ -4,7 +4,6 @@
 #include "base/architectures.h"
 #include "base/file.h"
 #include "kernels/builtin.h"
-#include "library/compile/device_compiler.h"
 
 #include <condition_variable>
 #include <filesystem>

@@ -1,8 +1,12 @@
-// From a plan to an executable: its kernels are compiled, or taken from the code cache.
+// From a module or a plan to an executable or a pack: kernels are compiled, or taken from the code
+// cache.
 #pragma once
 
 #include "device/code/executable.h"
+#include "device/context/doctor.h"
+#include "device/pack/pack.h"
 #include "jit/compiler.h"
+#include "library/compile/module_plan.h"
 
 #include <functional>
 #include <map>
@@ -38,5 +42,47 @@ Result<size_t> count_compilations(Device &device, plan::Plan plan, std::string m
 
 /// Whether this NVRTC makes machine code of kernels that set conditions of graphs.
 bool links_conditions(int nvrtc_major, int nvrtc_minor);
+
+/// A module that was parsed and verified.
+struct ModuleSource {
+  const ir::Module &module;
+  const std::string &name;        // of its file, in messages
+  const std::string &base_folder; // of the sources that it names
+};
+
+/// Passes, compilation and the executable.
+Result<std::shared_ptr<const Executable>> compile_module(Device &device, const ModuleSource &source,
+                                                         PlanningOptions planning,
+                                                         const CompileOptions &compile);
+
+/// What DeviceOptions say of compiler and cache, for a driver of that version; 0: any.
+jit::CompilerConfig compiler_config(const std::string &nvrtc_path, const std::string &cache_folder,
+                                    int driver_version = 0);
+/// The device's compiler; it is made when it is first asked for. Any thread.
+jit::Compiler &compiler_of(Device &device);
+
+/// What the doctor finds of driver, compiler and cache; opens the compiler where its version and
+/// architectures are not remembered.
+DoctorReport examine(const DeviceOptions &options);
+
+struct PackOptions {
+  PlanningOptions planning;
+  std::vector<std::string> architectures; // "sm_87": cubins; "compute_75": PTX
+  std::string weights_path;               // a safetensors file; empty: none
+  bool weights_inside = false;            // else the pack names the file, and its digest
+  unsigned threads = 0;
+  bool names = false;                             // of steps, in the notes (step_operations.h)
+  std::map<uint32_t, std::string> names_of_lines; // what the module's file calls them
+  /// As that of one compilation: counts go through all architectures.
+  std::function<void(const jit::CompileProgress &)> progress;
+  const volatile int32_t *cancel = nullptr;
+};
+
+/// Plans and compiles for every architecture named, and writes the pack to `path`, whole or not at
+/// all. `name` and `base_folder` are the module's. Checks that the weights have what the module's
+/// functions want. Weights are read in their file's pages.
+Status build_pack(Device &device, const ir::Module &module, const std::string &name,
+                  const std::string &base_folder, const PackOptions &options,
+                  const std::string &path);
 
 } // namespace cugrt::runtime

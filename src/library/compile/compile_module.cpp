@@ -2,10 +2,9 @@
 //
 // Steps 1 and 2 come before, in ir::parse_and_verify(): a module is parsed once and may be compiled
 // for several targets. What holds after each step stands behind it.
-#include "library/compile/compile_module.h"
 
 #include "library/compile/compile.h"
-#include "library/compile/target.h"
+#include "library/compile/module_plan.h"
 
 namespace cugrt::runtime {
 

@@ -1,5 +1,5 @@
-// Making a device's compiler; see device_compiler.h.
-#include "library/compile/device_compiler.h"
+// Making a device's compiler; see compile.h.
+#include "library/compile/compile.h"
 
 namespace cugrt::runtime {
 

@@ -5,6 +5,8 @@
 #include "compiler/planner/lower/planner.h"
 #include "cugrt/cugrt.h"
 
+#include <string_view>
+
 namespace cugrt::runtime {
 
 struct PlanningOptions {
@@ -50,5 +52,16 @@ Result<ir::Module> lower(const ir::Module &module, const std::string &name,
 /// ops.
 Result<ir::Module> ops_before_fusion(const ir::Module &module, const std::string &name,
                                      const PlanningOptions &options);
+
+class Device;
+
+/// Sets the options target.multiprocessors and target.compute_capability, unless they are set.
+/// The capability is that of `architecture`, or of the device where that is empty. How many
+/// multiprocessors there are is asked of the device; with none (null, or opened without a driver)
+/// it is that of the smallest common device of a machine code's architecture, by the table
+/// target_devices.def. PTX is for devices to come: of them nothing is known. What is not known
+/// keeps the option's default.
+Status set_target(passes::PassContext &context, const Device *device,
+                  std::string_view architecture);
 
 } // namespace cugrt::runtime

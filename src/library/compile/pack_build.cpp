@@ -1,15 +1,13 @@
-// Making of packs; see pack_build.h.
-#include "library/compile/pack_build.h"
+// Making of packs; see compile.h.
+#include "library/compile/compile.h"
 
 #include "base/architectures.h"
 #include "base/file.h"
 #include "device/code/code_entries.h"
 #include "device/code/computed_weights.h"
 #include "device/code/weight_argument.h"
-#include "device/program/symbol_binding.h"
 #include "library/compile/module_plan.h"
 #include "library/compile/step_operations.h"
-#include "library/compile/target.h"
 #include "plan/bytes/serialize.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Names of steps, by lines; see step_names.h.
-#include "library/compile/step_names.h"
+// Names of steps, by lines; see step_operations.h.
+#include "library/compile/step_operations.h"
 
 #include "ir/module/op.h"
 

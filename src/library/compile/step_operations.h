@@ -2,15 +2,42 @@
 #pragma once
 
 #include "base/status.h"
-#include "library/compile/step_names.h"
+#include "ir/module/module.h"
 #include "ops/table/operations.h"
 #include "plan/format/plan.h"
 
 #include <array>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
+#include <vector>
 
 namespace cugrt::runtime {
+
+/// What people call the steps of a plan: ops, and names of an ONNX or GGUF file.
+struct StepName {
+  std::string op;    // "softmax"; empty where the kernel's name says it, as of a fused one
+  std::string place; // the node of an ONNX file or the tensor of a GGUF file; empty: not known
+  friend bool operator==(const StepName &, const StepName &) = default;
+};
+using PlanNames = std::vector<std::vector<StepName>>; // of each function's steps
+
+/// `module` is what was planned, `names` what its file calls its lines. A step goes by the line of
+/// the value that it is named for, where the function has it in its text, else by its own.
+PlanNames name_steps(const ir::Module &module, const std::map<uint32_t, std::string> &names,
+                     const plan::Plan &plan);
+
+inline constexpr size_t kMostNameBytes = 40; // of JSON, of a step
+
+/// {"ops": [name, ...], "plans": [[[op, shared, rest, ...], ...], ...]}: of each step of each
+/// function of each plan its op's number, how many bytes of the place before its own place begins
+/// with, and the rest. Where the steps of all plans have more than kMostNameBytes each, long rests
+/// keep their ends alone, behind "~". The table of ops comes on top.
+nlohmann::ordered_json names_json(std::span<const PlanNames> plans);
+/// Trusts nothing; false: it is not of these plans.
+bool read_names(const nlohmann::ordered_json &json, std::span<const plan::Plan> plans,
+                std::vector<PlanNames> &names);
 
 struct StepOperations {
   bool known = false;
@@ -55,7 +82,7 @@ struct PackNotes {
 /// As JSON: {"multiprocessors": [..], "operations": [..]}, of operations for each plan a list of
 /// functions, for each its symbols and steps. A step is null or a list of terms, [kind, factor,
 /// size, ...]; a size is a symbol's number or [operator, operands]. With names, "names": as
-/// step_names.h has them.
+/// names_json has them.
 std::string notes_text(const PackNotes &notes);
 /// Trusts nothing. parse_error for a text that is not of these plans and so many targets.
 Result<PackNotes> read_notes(std::string_view text, std::span<const plan::Plan> plans,

@@ -1,5 +1,5 @@
-// Options about the device; see target.h.
-#include "library/compile/target.h"
+// Options about the device; see module_plan.h.
+#include "library/compile/module_plan.h"
 
 #include "base/architectures.h"
 #include "device/context/device.h"

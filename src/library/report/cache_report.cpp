@@ -1,5 +1,5 @@
-// Reports of the code cache; see cache_report.h.
-#include "library/report/cache_report.h"
+// Reports of the code cache; see module_report.h.
+#include "library/report/module_report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
-// Counting of kernels; see code_summary.h.
-#include "library/report/code_summary.h"
+// Counting of kernels; see plan_report.h.
+#include "library/report/plan_report.h"
 
 #include "ops/emit/kernel_table.h"
 

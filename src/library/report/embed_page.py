@@ -12,7 +12,7 @@ with open(script, encoding="utf-8") as file:
     data = text.replace("@SCRIPT@", file.read()).encode()
 lines = [",".join(str(byte) for byte in data[i:i + 32]) for i in range(0, len(data), 32)]
 with open(output, "w", encoding="ascii") as file:
-    file.write('#include "library/report/plan_page.h"\n\nnamespace cugrt::runtime {\n\n'
+    file.write('#include "library/report/plan_report.h"\n\nnamespace cugrt::runtime {\n\n'
                "static const unsigned char kBytes[] = {\n" + ",\n".join(lines) + "};\n"
                "const std::string_view kPlanPage(reinterpret_cast<const char *>(kBytes), sizeof kBytes);\n\n"
                "} // namespace cugrt::runtime\n")

@@ -1,6 +1,6 @@
-// Formats of the graph report; see graph_report.h.
-#include "library/report/graph_report.h"
-#include "library/report/report_text.h"
+// Formats of the graph report; see module_report.h.
+#include "library/report/module_report.h"
+#include "library/report/plan_report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,10 +1,11 @@
-// Comparison of two keys; see key_difference.h.
-#include "library/report/key_difference.h"
+// Comparison of two keys; see module_report.h.
+#include "library/report/module_report.h"
 
 #include "device/graph/step_launch.h"
 #include "device/graph/topology_class.h"
 #include "device/program/symbol_binding.h"
-#include "library/report/report_text.h"
+#include "ir/module/names.h"
+#include "library/report/plan_report.h"
 
 #include <nlohmann/json.hpp>
 
@@ -125,10 +126,10 @@ Result<RegionDifference> compare_region(const Executable &executable, const RunB
 }
 
 std::string key_text(const RunBinding &run, const plan::Region &region) {
-  std::string text;
-  for (ir::SymbolId symbol : region.key)
-    text += (text.empty() ? "" : ", ") + run.function.symbols[symbol.index].name + " = " +
-            std::to_string(run.symbols[symbol.index]);
+  const std::string text = ir::joined(region.key, [&](ir::SymbolId symbol) {
+    return run.function.symbols[symbol.index].name + " = " +
+           std::to_string(run.symbols[symbol.index]);
+  });
   return text.empty() ? "-" : text;
 }
 

@@ -6,7 +6,6 @@
 #include "compiler/passes/pass.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "device/code/computed_weights.h"
-#include "library/report/plan_page.h"
 #include "library/report/plan_report.h"
 
 #include <algorithm>

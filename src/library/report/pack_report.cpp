@@ -1,5 +1,5 @@
-// Forms of a pack's report; see pack_report.h.
-#include "library/report/pack_report.h"
+// Forms of a pack's report; see module_report.h.
+#include "library/report/module_report.h"
 
 #include "device/code/ptx_version.h"
 #include "device/pack/pack_open.h"

@@ -1,6 +1,5 @@
 // Drawings of a plan: DOT of the regions, SVG of the arenas; see plan_report.h.
 #include "library/report/plan_report.h"
-#include "library/report/report_text.h"
 
 #include "compiler/planner/analysis/liveness.h"
 

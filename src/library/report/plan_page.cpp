@@ -1,9 +1,6 @@
-// The data of the page; see plan_page.h. Columns of numbers, and every text once, so that a plan of
-// ten thousand steps is a page of some megabytes.
-#include "library/report/plan_page.h"
-
-#include "library/report/code_summary.h"
-#include "library/report/step_layers.h"
+// The data of the page; see plan_report.h. Columns of numbers, and every text once, so that a plan
+// of ten thousand steps is a page of some megabytes.
+#include "library/report/plan_report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Text and JSON of a plan's report; drawings stand in plan_drawing.cpp.
 #include "library/report/plan_report.h"
 
-#include "library/report/code_summary.h"
+#include "ir/module/names.h"
 #include "ops/emit/kernel_table.h"
 
 #include <algorithm>
@@ -39,10 +39,9 @@ std::string bucket_text(const plan::Function &function, uint32_t symbol) {
     if (bucket.symbol.index != symbol)
       continue;
     const plan::Symbol &of = function.symbols[bucket.of.index];
-    std::string sizes;
-    for (int64_t size : bucket.sizes)
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    return ": the least of " + sizes + " that holds " + of.name +
+    return ": the least of " +
+           ir::joined(bucket.sizes, [](int64_t size) { return std::to_string(size); }) +
+           " that holds " + of.name +
            (of.bounds.upper > bucket.sizes.back() ? ", beyond them " + of.name + " itself" : "");
   }
   return "";
@@ -278,9 +277,8 @@ std::string calls_text(const plan::CallChain &chain) {
 }
 
 std::string key_names(const plan::Function &function, const std::vector<plan::SymbolId> &key) {
-  std::string text;
-  for (plan::SymbolId symbol : key)
-    text += (text.empty() ? "" : ", ") + function.symbols[symbol.index].name;
+  const std::string text =
+      ir::joined(key, [&](plan::SymbolId symbol) { return function.symbols[symbol.index].name; });
   return text.empty() ? "-" : text;
 }
 
@@ -292,9 +290,8 @@ std::string body_name(const plan::Function &function, const plan::Region &region
 }
 
 std::string slot_names(const plan::Function &function, const std::vector<uint32_t> &slots) {
-  std::string text;
-  for (uint32_t slot : slots)
-    text += (text.empty() ? "" : ", ") + function.slot_text(slot);
+  const std::string text =
+      ir::joined(slots, [&](uint32_t slot) { return function.slot_text(slot); });
   return text.empty() ? "-" : text;
 }
 

@@ -3,9 +3,17 @@
 
 #include "compiler/planner/lower/planner.h"
 #include "device/code/computed_weights.h"
+#include "device/driver/node_params.h"
 #include "device/program/symbol_binding.h"
 #include "library/compile/step_operations.h"
 #include "plan/edges/region_levels.h"
+#include "plan/format/plan.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace cugrt::runtime {
 
@@ -77,5 +85,69 @@ std::string key_names(const plan::Function &function, const std::vector<plan::Sy
 /// in a text, and those of functions that nothing calls, get none.
 void note_untold(const ir::Module &module, const ir::Module &used, const plan::Plan &plan,
                  plan::PlanReport &report);
+
+/// plan_page.html, with the word @PLAN@ where the plan's JSON stands.
+extern const std::string_view kPlanPage;
+
+/// The plan as one page for a browser, with layers that fold and search. It names no address and
+/// needs no network. Texts of bindings are cut where there are so many that the page would weigh
+/// more than some megabytes; names of steps never are.
+std::string plan_page(const PlanView &view);
+
+/// "(1, 2, 3)"
+inline std::string dim3_text(const driver::Dim3 &dim) {
+  return "(" + std::to_string(dim.x) + ", " + std::to_string(dim.y) + ", " + std::to_string(dim.z) +
+         ")";
+}
+
+/// A string of Graphviz's language.
+inline std::string dot_quoted(const std::string &text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+// How many kernels a plan has, and how many of them are one kernel compiled for different sizes.
+
+/// A kernel of the library that was specialised: the compiled function of one source, for one set
+/// of options.
+struct SpecializedKernel {
+  std::string name, source; // of the first one that is declared
+  uint32_t specialized = 0; // declarations that tell the compiler what is known of their sizes
+  uint32_t general = 0;     // that take all sizes as parameters: what came beyond the bound, or
+                            // nothing is known of; of attention for each number of registers
+};
+
+struct CodeSummary {
+  size_t kernels = 0;
+  size_t codes = 0; // what is compiled, or loaded, once for each architecture
+  std::vector<SpecializedKernel> specialized; // most specialised first, then by name
+  size_t specialized_count() const;
+};
+
+CodeSummary summarize_code(const plan::Plan &plan);
+
+/// As lines of a report, each indented: all in one, then a line for each specialised function.
+std::string code_summary_text(const CodeSummary &summary);
+
+// Layers of a sequence of steps: stretches that repeat, so that a reader may fold them.
+
+/// Steps [first, first + count). Of a repeated stretch the `number`-th of `of`, from 1; what
+/// repeats nothing is 1 of 1.
+struct StepLayer {
+  uint32_t first = 0, count = 0, number = 1, of = 1;
+  friend bool operator==(const StepLayer &, const StepLayer &) = default;
+};
+
+inline constexpr uint32_t kLeastLayer = 4, kMostLayer = 1024, kMostUnrepeated = 64; // steps
+
+/// Divides steps of these kinds, in order, without gaps: the tandem repeat that covers most of
+/// them, then likewise what is before and behind it. What repeats nothing is cut into pieces of
+/// kMostUnrepeated steps.
+std::vector<StepLayer> find_layers(std::span<const uint32_t> kinds);
 
 } // namespace cugrt::runtime

@@ -1,5 +1,5 @@
-// Tandem repeats of steps' kinds; see step_layers.h.
-#include "library/report/step_layers.h"
+// Tandem repeats of steps' kinds; see plan_report.h.
+#include "library/report/plan_report.h"
 
 #include <algorithm>
 

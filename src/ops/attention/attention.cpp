@@ -294,24 +294,20 @@ public:
     operand_options();
     arguments();
     grouped_ ? grouped_grid() : grids();
-    launch_.emit(op_.call().location);
-    return {};
+    return op_.emit(launch_);
   }
 
 private:
   void form_options() {
     launch_.option(std::string(kRegistersOption) + std::to_string(grouped_ ? width_ : widest_));
-    if (share_ > 1)
-      launch_.option("-DSHARE=" + std::to_string(share_));
+    launch_.option_if(share_ > 1, "-DSHARE=" + std::to_string(share_));
     if (grouped_) {
       launch_.option("-DQUERIES=" + std::to_string(grouped_->queries));
       launch_.option("-DSTAGES=" + std::to_string(grouped_->stages));
     }
     cache_option(launch_, keys_.dtype, q_.dtype);
-    if (tensor_cores_ != TensorCores::no)
-      launch_.option("-DWITH_MMA");
-    if (tensor_cores_ == TensorCores::always)
-      launch_.option("-DMMA_ALONE");
+    launch_.option_if(tensor_cores_ != TensorCores::no, "-DWITH_MMA");
+    launch_.option_if(tensor_cores_ == TensorCores::always, "-DMMA_ALONE");
     if (is_split())
       launch_.option(grouped_ ? "-DSPLIT=" + std::to_string(grouped_->splits) : "-DSPLIT");
   }
@@ -323,18 +319,15 @@ private:
       if (op_.has_operand(i) && op_.operand_type(i).dtype == ir::DType::i64)
         launch_.option(std::string(wide));
     };
-    if (op_.flag("causal"))
-      launch_.option("-DCAUSAL");
+    launch_.option_if(op_.flag("causal"), "-DCAUSAL");
     positions_option(3, "-DHAS_LENGTHS", "-DWIDE_LENGTHS");
     if (op_.has_operand(4)) {
       launch_.option("-DHAS_MASK");
       if (tensor_cores_ != TensorCores::no && mask_strides_[2] == op_.constant(0))
         launch_.option("-DMASK_OF_POSITIONS");
-      if (op_.operand_type(4).dtype != q_.dtype)
-        launch_.option("-DMASK_F32");
+      launch_.option_if(op_.operand_type(4).dtype != q_.dtype, "-DMASK_F32");
     }
-    if (rows_apart())
-      launch_.option("-DROWS_APART");
+    launch_.option_if(rows_apart(), "-DROWS_APART");
     positions_option(5, "-DHAS_PLACES", "-DWIDE_PLACES");
     if (const int64_t window = op_.integer("window"); window > 0)
       launch_.option("-DWINDOW=" + std::to_string(window));
@@ -343,8 +336,7 @@ private:
   void arguments() {
     constexpr const char *kOperands[] = {"q", "keys", "values", "lengths", "mask", "places"};
     for (size_t i = 0; i < std::size(kOperands); ++i)
-      if (op_.has_operand(i))
-        launch_.input(kOperands[i], op_.operand(i));
+      op_.input_if_given(launch_, kOperands[i], i);
     if (is_split()) {
       launch_.output(
           "parts", alloc_parts(op_, q_, split_ ? split_->splits : op_.constant(grouped_->splits)));
@@ -457,12 +449,9 @@ Status emit_cache_write(OpEmitter &op) {
   KernelLaunch launch = op.launch("cache_write.cu", "cache_write", ir::info(x.dtype).name);
   launch.floating_type(x.dtype);
   cache_option(launch, cache.dtype, x.dtype);
-  if (ids.dtype == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
-  if (op.has_operand(2))
-    launch.option("-DHAS_SEQUENCES");
-  if (op.has_operand(4))
-    launch.option("-DHAS_LENGTHS");
+  launch.option_if(ids.dtype == ir::DType::i64, "-DWIDE_IDS");
+  launch.option_if(op.has_operand(2), "-DHAS_SEQUENCES");
+  launch.option_if(op.has_operand(4), "-DHAS_LENGTHS");
   launch.inout("cache", op.operand(0));
   launch.input("x", op.operand(1));
   launch.input("positions", op.operand(3));
@@ -471,8 +460,7 @@ Status emit_cache_write(OpEmitter &op) {
     launch.input("sequences", op.operand(2));
     launch.checked_symbol("sequence", ids.dtype, symbols.sequence);
   }
-  if (op.has_operand(4))
-    launch.input("lengths", op.operand(4));
+  op.input_if_given(launch, "lengths", 4);
   const ir::ExprId sequences = launch.count("given", x.dims[0]);
   const ir::ExprId each = launch.size("each", x.dims[1]);
   launch.count("rows", cache.dims[0]);
@@ -480,8 +468,7 @@ Status emit_cache_write(OpEmitter &op) {
   const ir::ExprId width = launch.size("width", op.count(cache, 2, 4));
   const ir::ExprId elements = op.exprs().mul(op.exprs().mul(sequences, each), width);
   launch.variant("", {}, op.exprs().ceildiv(elements, op.constant(256)), {256, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

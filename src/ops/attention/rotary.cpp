@@ -62,12 +62,9 @@ Status emit_rotary(OpEmitter &op) {
   const int64_t turned = dims == 0 ? width : dims;
 
   KernelLaunch launch = op.floating_launch("rotary.cu", "rotary");
-  if (op.flag("interleaved"))
-    launch.option("-DINTERLEAVED");
-  if (has_tables)
-    launch.option("-DHAS_TABLES");
-  if (op.operand_type(1).dtype == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
+  launch.option_if(op.flag("interleaved"), "-DINTERLEAVED");
+  launch.option_if(has_tables, "-DHAS_TABLES");
+  launch.option_if(op.operand_type(1).dtype == ir::DType::i64, "-DWIDE_IDS");
   const uint32_t bytes = ir::info(x.dtype).bytes_per_block;
   const int64_t vector = KernelLaunch::vector_size(bytes);
   if (turned / 2 % vector == 0 && width % vector == 0)
@@ -91,8 +88,7 @@ Status emit_rotary(OpEmitter &op) {
   const ir::ExprId items = op.constant(width - turned / 2),
                    groups = op.exprs().ceildiv(heads, op.constant(kHeadsEach));
   launch.loop_variant(op.exprs().mul(op.exprs().mul(rows, groups), items));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -127,10 +127,8 @@ Status emit_convolution_last(OpEmitter &op) {
   const bool has_sides = !is_large || (!is_volume && kernel_h < INT64_MAX && kernel_w < INT64_MAX);
 
   KernelLaunch launch = op.floating_launch("conv2d_last.cu", std::string(op.name()) + "_last");
-  if (is_volume)
-    launch.option("-DVOLUME");
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
+  launch.option_if(is_volume, "-DVOLUME");
+  launch.option_if(op.has_operand(2), "-DHAS_BIAS");
   ConvolutionSizes sizes;
   if (out_channels)
     sizes.channels = *out_channels / groups;
@@ -154,12 +152,9 @@ Status emit_convolution_last(OpEmitter &op) {
   const int64_t first_channel = is_volume ? -1 : op.integer("first_channel");
   const int64_t multiple =
       first_channel < 0 ? 0 : std::gcd(*exprs.as_constant(x.dims[last]), first_channel);
-  if (first_channel >= 0)
-    launch.option("-DCHANNEL_RANGE");
-  if (is_second)
-    launch.option("-DRESULT_SECOND");
-  if (spreads)
-    launch.option("-DPHASES");
+  launch.option_if(first_channel >= 0, "-DCHANNEL_RANGE");
+  launch.option_if(is_second, "-DRESULT_SECOND");
+  launch.option_if(spreads, "-DPHASES");
   const int64_t channels_each = !is_volume && !is_second && sizes.small_indices &&
                                         is_depthwise(groups, in_group, out_channels)
                                     ? depthwise_run(x.dtype, std::gcd(groups, multiple), kernel_h,
@@ -191,20 +186,15 @@ Status emit_convolution_last(OpEmitter &op) {
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);
     launch.option("-DRUN=" + std::to_string(run));
-    if (computes_in_tf32(x.dtype, op.table().choice()))
-      launch.option("-DTF32");
-    if (is_split)
-      launch.option("-DSPLIT");
-    if (is_large)
-      launch.option("-DLARGE");
-    if (*in_group * bytes_of(x.dtype) % kDepthBytes == 0)
-      launch.option("-DWHOLE_STEPS");
+    launch.option_if(computes_in_tf32(x.dtype, op.table().choice()), "-DTF32");
+    launch.option_if(is_split, "-DSPLIT");
+    launch.option_if(is_large, "-DLARGE");
+    launch.option_if(*in_group * bytes_of(x.dtype) % kDepthBytes == 0, "-DWHOLE_STEPS");
     launch.entry(forms.back().entry);
   }
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
+  op.input_if_given(launch, "bias", 2);
   if (is_split)
     add_parts(op, launch, forms.front(), sizes, ir::DType::f32);
   launch.output("y", op.result());
@@ -264,8 +254,7 @@ Status emit_convolution_last(OpEmitter &op) {
   } else if (forms.empty()) {
     launch.loop_variant(spreads ? op.count(y) : exprs.mul(pixels, outputs));
   }
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

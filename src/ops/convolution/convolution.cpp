@@ -223,23 +223,11 @@ void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
     launch.size(std::string(name) + std::string(kSides[i]), op.constant(values[i]));
 }
 
-} // namespace
-
-namespace {
-
 // Images of one row stand for what has one dimension less.
 ir::Type as_image(OpEmitter &op, ir::Type type) {
   if (type.dims.size() == 3)
     type.dims.insert(type.dims.begin() + 2, op.constant(1));
   return type;
-}
-
-// A window's attribute for [height, width]: of one dimension, `of_row` for the height.
-std::vector<int64_t> window(const OpEmitter &op, std::string_view name, int64_t of_row) {
-  std::vector<int64_t> values = op.integers(name);
-  if (op.call().op == ir::Op::conv1d)
-    values.insert(values.begin(), of_row);
-  return values;
 }
 
 // Channels of y and pixels of an image that a product of matrices wants; half as many channels of
@@ -262,7 +250,7 @@ std::vector<std::string> depthwise_options(OpEmitter &op, const ir::Type &x, con
   if (groups == 1 || exprs.as_constant(x.dims[1]) != groups || !height || !width ||
       out_height.upper < kDepthwiseHigh)
     return {};
-  const int64_t stride = window(op, "strides", 1)[0], dilation = window(op, "dilation", 1)[0];
+  const int64_t stride = window(op, "strides", 2)[0], dilation = window(op, "dilation", 2)[0];
   const int64_t rows = (kDepthwiseHigh - 1) * stride + (*height - 1) * dilation + 1;
   if (*height == 0 || *width == 0 || *height * *width > kMostDepthwiseTaps ||
       rows > kMostDepthwiseRows)
@@ -311,8 +299,7 @@ Status emit_convolution(OpEmitter &op) {
   const bool four = out_channels && *out_channels / groups % 4 == 0;
 
   KernelLaunch launch = op.floating_launch("conv2d.cu", four ? "conv2d_x4" : "conv2d");
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
+  launch.option_if(op.has_operand(2), "-DHAS_BIAS");
   ConvolutionSizes sizes;
   if (out_channels)
     sizes.channels = *out_channels / groups;
@@ -333,8 +320,7 @@ Status emit_convolution(OpEmitter &op) {
   const bool always = add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
+  op.input_if_given(launch, "bias", 2);
   launch.output("y", op.result());
   const ir::ExprId batch = launch.count("batch", x.dims[0]);
   launch.size("channels", x.dims[1]);
@@ -345,9 +331,7 @@ Status emit_convolution(OpEmitter &op) {
   const ir::ExprId out_width = launch.size("out_width", y.dims[3]);
   launch.size("kernel_h", w.dims[2]);
   launch.size("kernel_w", w.dims[3]);
-  sides(op, launch, "stride", window(op, "strides", 1));
-  sides(op, launch, "pad", window(op, "padding", 0));
-  sides(op, launch, "dilation", window(op, "dilation", 1));
+  window_sizes(op, launch, 2);
   launch.size("groups", op.constant(groups));
 
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
@@ -358,8 +342,7 @@ Status emit_convolution(OpEmitter &op) {
                   exprs.mul(exprs.ceildiv(out_height, exprs.constant(kDepthwiseHigh)), out_width)));
   else if (!always)
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace
@@ -396,8 +379,7 @@ Status emit_pool2d(OpEmitter &op) {
   launch.size("count_padding", op.constant(count_padding));
   launch.loop_variant(
       op.exprs().mul(op.exprs().mul(planes, inner), op.exprs().mul(out_height, out_width)));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

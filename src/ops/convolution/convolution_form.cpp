@@ -207,4 +207,30 @@ void add_form_variants(KernelLaunch &launch, std::span<const ConvolutionForm> fo
   }
 }
 
+std::vector<int64_t> window(const OpEmitter &op, std::string_view name, size_t axes) {
+  const size_t given = op.operand_type(0).dims.size() - 2;
+  const int64_t otherwise = name == "padding" ? 0 : 1;
+  std::vector<int64_t> values = op.integers(name);
+  values.resize(given, otherwise); // of both sides, those before
+  values.insert(values.begin(), axes - given, otherwise);
+  return values;
+}
+
+void window_sizes(OpEmitter &op, KernelLaunch &launch, size_t axes) {
+  constexpr std::string_view kSides[] = {"_d", "_h", "_w"};
+  for (const auto &[size, attribute] :
+       {std::pair("stride", "strides"), {"pad", "padding"}, {"dilation", "dilation"}}) {
+    const std::vector<int64_t> values = window(op, attribute, axes);
+    for (size_t i = 0; i < axes; ++i)
+      launch.size(size + std::string(kSides[3 - axes + i]), op.constant(values[i]));
+  }
+}
+
+void byte_options(OpEmitter &op, KernelLaunch &launch) {
+  launch.option_if(op.operand_type(0).dtype == ir::DType::u8, "-DX_UNSIGNED");
+  launch.option_if(op.operand_type(1).dtype == ir::DType::u8, "-DW_UNSIGNED");
+  launch.option_if(op.has_operand(2), "-DHAS_X_ZERO");
+  launch.option_if(op.has_operand(3), "-DHAS_W_ZERO");
+}
+
 } // namespace cugrt::codegen

@@ -60,6 +60,16 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const ConvolutionForm &form,
 /// 16 channels.
 std::vector<ConvolutionForm> choose_last_byte_forms(OpEmitter &op, const ConvolutionSizes &sizes);
 
+/// A window's attribute for the last `axes` dimensions of images or volumes: 1 where none is given,
+/// of padding 0. Of padding on both sides it is what comes before; what lies behind mostly follows
+/// from the result's size.
+std::vector<int64_t> window(const OpEmitter &op, std::string_view name, size_t axes);
+/// The sizes stride_h, stride_w, pad_h, .. of windows of `axes` dimensions, of three from _d on.
+void window_sizes(OpEmitter &op, KernelLaunch &launch, size_t axes);
+
+/// Of a convolution of bytes: which factors have no sign, and which have zero points.
+void byte_options(OpEmitter &op, KernelLaunch &launch);
+
 /// conv_integer with channels last.
 Status emit_conv_integer_last(OpEmitter &op);
 

@@ -20,16 +20,8 @@ Status emit_conv_integer_last(OpEmitter &op) {
   const int64_t groups = op.integer("groups");
   ir::ExprPool &exprs = op.exprs();
   KernelLaunch launch = op.launch("conv_integer_last.cu", "conv_integer_last");
-  if (op.call().fusion)
-    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
-  if (x.dtype == ir::DType::u8)
-    launch.option("-DX_UNSIGNED");
-  if (w.dtype == ir::DType::u8)
-    launch.option("-DW_UNSIGNED");
-  if (op.has_operand(2))
-    launch.option("-DHAS_X_ZERO");
-  if (op.has_operand(3))
-    launch.option("-DHAS_W_ZERO");
+  launch.option_if(op.call().fusion, "-fmad=false"); // kernels/shared/byte_sums.cuh
+  byte_options(op, launch);
   ConvolutionSizes sizes;
   if (const std::optional<int64_t> channels = exprs.as_constant(w.dims[0]))
     sizes.channels = *channels / groups;
@@ -50,12 +42,8 @@ Status emit_conv_integer_last(OpEmitter &op) {
   }
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("x_zero", op.operand(2));
-  if (op.has_operand(3)) {
-    launch.input("w_zero", op.operand(3));
-    launch.size("w_zero_step", op.constant(exprs.as_constant(op.count(op.operand_type(3))) != 1));
-  }
+  op.input_if_given(launch, "x_zero", 2);
+  op.zero_points(launch, "w_zero", 3);
   if (!forms.empty() && forms.front().splits > 1) {
     launch.option("-DSPLIT");
     add_parts(op, launch, forms.front(), sizes, ir::DType::i32);
@@ -71,24 +59,13 @@ Status emit_conv_integer_last(OpEmitter &op) {
   const ir::ExprId out_width = launch.size("out_width", y.dims[2]);
   launch.size("kernel_h", w.dims[1]);
   launch.size("kernel_w", w.dims[2]);
-  // An absent list is of ones, padding of zeros; what pads behind follows from the result's size.
-  for (std::string_view name : {"stride", "pad", "dilation"}) {
-    const bool pads = name == "pad";
-    std::vector<int64_t> values = op.integers(name == "stride" ? "strides"
-                                              : pads           ? "padding"
-                                                               : "dilation");
-    if (values.empty())
-      values.assign(2, pads ? 0 : 1);
-    launch.size(std::string(name) + "_h", op.constant(values[0]));
-    launch.size(std::string(name) + "_w", op.constant(values[1]));
-  }
+  window_sizes(op, launch, 2);
   launch.size("groups", op.constant(groups));
   const ir::ExprId pixels = exprs.mul(batch, exprs.mul(out_height, out_width));
   add_form_variants(launch, forms, sizes, pixels);
   if (forms.empty())
     launch.loop_variant(exprs.mul(pixels, outputs));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -4,6 +4,7 @@
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
+#include <algorithm>
 #include <string>
 
 namespace cugrt::ir {
@@ -84,19 +85,6 @@ void sides(KernelLaunch &launch, std::string_view name, std::span<const ir::Expr
     launch.size(std::string(name) + std::string(kVolumeSides[i]), values[i]);
 }
 
-// A window's attribute for three dimensions, what is not given being `otherwise`. Of padding on
-// both sides it is what comes before; what lies behind follows from the result's size.
-std::vector<ir::ExprId> window(OpEmitter &op, std::string_view name, int64_t otherwise) {
-  const size_t axes = op.operand_type(0).dims.size() - 2;
-  std::vector<int64_t> values = op.integers(name);
-  values.resize(axes, otherwise); // of both sides, those before
-  values.insert(values.begin(), 3 - axes, otherwise);
-  std::vector<ir::ExprId> result;
-  for (int64_t value : values)
-    result.push_back(op.constant(value));
-  return result;
-}
-
 /// Pixels of all images that have their taps in common: those of one phase of the strides `apart`.
 ir::ExprId pixels_of(ir::ExprPool &exprs, ir::ExprId batch, std::span<const ir::ExprId> out,
                      std::span<const ir::ExprId> apart) {
@@ -108,8 +96,11 @@ ir::ExprId pixels_of(ir::ExprPool &exprs, ir::ExprId batch, std::span<const ir::
 
 /// The strides that keep pixels apart that have no taps in common: those of transposed ones.
 std::vector<ir::ExprId> apart(OpEmitter &op) {
-  return op.call().op == ir::Op::conv_transpose ? window(op, "strides", 1)
-                                                : std::vector<ir::ExprId>(3, op.constant(1));
+  std::vector<ir::ExprId> apart(3, op.constant(1));
+  if (op.call().op == ir::Op::conv_transpose)
+    std::ranges::transform(window(op, "strides", 3), apart.begin(),
+                           [&](int64_t stride) { return op.constant(stride); });
+  return apart;
 }
 
 void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionForm> forms = {},
@@ -128,9 +119,7 @@ void convolve(OpEmitter &op, KernelLaunch &launch, std::span<const ConvolutionFo
     count = exprs.mul(count, out.back());
   }
   sides(launch, "kernel", std::span(w.dims).subspan(2));
-  sides(launch, "stride", window(op, "strides", 1));
-  sides(launch, "pad", window(op, "padding", 0));
-  sides(launch, "dilation", window(op, "dilation", 1));
+  window_sizes(op, launch, 3);
   launch.size("groups", op.constant(op.integer("groups")));
   add_form_variants(launch, forms, sizes, pixels_of(exprs, batch, out, apart(op)));
   if (forms.empty() || forms.back().most_pixels)
@@ -146,8 +135,7 @@ bool index_type(OpEmitter &op, KernelLaunch &launch) {
 Status emit_floating(OpEmitter &op, std::string_view source) {
   CUGRT_TRY(op.require_floating());
   KernelLaunch launch = op.floating_launch(source, std::string(op.name()));
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
+  launch.option_if(op.has_operand(2), "-DHAS_BIAS");
   const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
   ir::ExprPool &exprs = op.exprs();
   ConvolutionSizes sizes;
@@ -172,8 +160,7 @@ Status emit_floating(OpEmitter &op, std::string_view source) {
   add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
+  op.input_if_given(launch, "bias", 2);
   convolve(op, launch, forms, sizes);
   return {};
 }
@@ -189,17 +176,9 @@ Status emit_conv_integer(OpEmitter &op) {
   if (op.flag("channels_last"))
     return emit_conv_integer_last(op);
   KernelLaunch launch = op.launch("conv3d.cu", "conv_integer");
-  if (op.call().fusion)
-    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
+  launch.option_if(op.call().fusion, "-fmad=false"); // kernels/shared/byte_sums.cuh
   launch.option("-DINTEGERS");
-  if (op.operand_type(0).dtype == ir::DType::u8)
-    launch.option("-DX_UNSIGNED");
-  if (op.operand_type(1).dtype == ir::DType::u8)
-    launch.option("-DW_UNSIGNED");
-  if (op.has_operand(2))
-    launch.option("-DHAS_X_ZERO");
-  if (op.has_operand(3))
-    launch.option("-DHAS_W_ZERO");
+  byte_options(op, launch);
   const ir::Type w = as_volume(op, op.operand_type(1)), y = as_volume(op, op.result_type());
   ir::ExprPool &exprs = op.exprs();
   ConvolutionSizes sizes;
@@ -214,13 +193,8 @@ Status emit_conv_integer(OpEmitter &op) {
   add_form_options(launch, forms);
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("x_zero", op.operand(2));
-  if (op.has_operand(3)) {
-    launch.input("w_zero", op.operand(3));
-    const bool each = op.exprs().as_constant(op.count(op.operand_type(3))) != 1;
-    launch.size("w_zero_step", op.constant(each));
-  }
+  op.input_if_given(launch, "x_zero", 2);
+  op.zero_points(launch, "w_zero", 3);
   convolve(op, launch, forms, sizes);
   return {};
 }

@@ -278,8 +278,7 @@ Status emit_elementwise(OpEmitter &op) {
   launch.option("-DOP=" + function);
   if (!parameters.empty())
     launch.option("-DPARAMETERS=" + std::to_string(parameters.size()));
-  if (to != dtype)
-    launch.option("-DTO_BOOL");
+  launch.option_if(to != dtype, "-DTO_BOOL");
   launch.vectors(std::max(element_bytes(dtype), element_bytes(to)));
   launch.index_type({count});
   launch.input("x", op.operand(0));
@@ -289,8 +288,7 @@ Status emit_elementwise(OpEmitter &op) {
   for (std::string_view name : parameters)
     launch.parameter(std::string(name), dtype, op.number(name));
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_broadcasting(OpEmitter &op) {
@@ -304,8 +302,7 @@ Status emit_broadcasting(OpEmitter &op) {
   KernelLaunch launch =
       op.number_launch("binary.cu", function + (alike ? "_elementwise" : "_broadcast"), dtype);
   launch.option("-DOP=" + function);
-  if (y.dtype != dtype)
-    launch.option("-DTO_BOOL");
+  launch.option_if(y.dtype != dtype, "-DTO_BOOL");
   const uint32_t widest_bytes = std::max(element_bytes(dtype), element_bytes(y.dtype));
   if (alike)
     launch.vectors(widest_bytes);
@@ -322,8 +319,7 @@ Status emit_broadcasting(OpEmitter &op) {
   if (!alike)
     walk_parameters(op, launch, std::move(walk), kPrefixes);
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace
@@ -362,8 +358,7 @@ Status emit_where(OpEmitter &op) {
   if (!alike)
     walk_parameters(op, launch, std::move(walk), kPrefixes);
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 // The name of a dtype within kernels/elementwise/cast.cu; there, bool is called as in dtypes.def.
@@ -380,17 +375,14 @@ Status emit_cast(OpEmitter &op) {
   KernelLaunch launch = op.launch("cast.cu", "cast_" + cast_name(from) + "_" + cast_name(to));
   launch.option("-DFROM=" + cast_name(from));
   launch.option("-DTO=" + cast_name(to));
-  if (from == ir::DType::f16 || to == ir::DType::f16)
-    launch.option("-DUSES_F16");
-  if (from == ir::DType::bf16 || to == ir::DType::bf16)
-    launch.option("-DUSES_BF16");
+  launch.option_if(from == ir::DType::f16 || to == ir::DType::f16, "-DUSES_F16");
+  launch.option_if(from == ir::DType::bf16 || to == ir::DType::bf16, "-DUSES_BF16");
   launch.vectors(std::max(element_bytes(from), element_bytes(to)));
   launch.index_type({count});
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
   launch.loop_variant(launch.count("count", count));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

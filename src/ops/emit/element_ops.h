@@ -6,6 +6,7 @@
 #include "ir/module/module.h"
 #include "ops/table/ops.h"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,5 +39,18 @@ bool is_movement(ir::Op op);
 bool is_of_index(ir::Op op);
 /// Whether a pad repeats elements, those at the edge or mirrored ones.
 bool repeats_elements(ir::Op op, std::span<const ir::Attribute> attributes);
+
+/// What an op needs no kernel for: its results are bytes of its first operand.
+struct OpView {
+  bool is_operand = false;               // the result is the operand itself
+  std::vector<ir::ExprId> offsets_bytes; // of each result, within the operand
+};
+
+/// The results of an op on contiguous tensors of known shape, where they are runs of bytes of
+/// operand 0; otherwise none. Absent operands have an invalid type. Errors are those of attributes.
+Result<std::optional<OpView>> op_view(ir::Module &module, ir::Op op,
+                                      std::span<const ir::TypeId> operands,
+                                      std::span<const ir::TypeId> results,
+                                      std::span<const ir::Attribute> attributes);
 
 } // namespace cugrt::codegen

@@ -97,8 +97,7 @@ bool KernelLaunch::index_type(std::span<const ir::ExprId> counts) {
   const bool small =
       std::all_of(counts.begin(), counts.end(), is_small) &&
       (!fusion_ || std::all_of(fusion_->counts.begin(), fusion_->counts.end(), is_small));
-  if (small)
-    option("-DINDEX=unsigned");
+  option_if(small, "-DINDEX=unsigned");
   return small;
 }
 

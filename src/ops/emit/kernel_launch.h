@@ -12,14 +12,35 @@
 #pragma once
 
 #include "ir/module/builder.h"
-#include "ops/emit/fusion.h"
+#include "ir/module/module.h"
 #include "ops/emit/kernel_table.h"
 
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace cugrt::codegen {
+
+/// Other ops in one of the library's kernels: what its launch needs besides. The places where ops
+/// can stand are those of kernels/shared/fusion.cuh.
+struct Fusion {
+  std::string name;    // of the kernel
+  std::string prelude; // what stands before the kernel's source, and defines the macros
+  /// Parameters behind the kernel's own.
+  std::vector<std::pair<std::string, ir::ValueId>> tensors;
+  std::vector<std::pair<std::string, ir::ExprId>> sizes;
+  /// Of the tensors: what the result may be written over, since whoever stores an element has read
+  /// theirs at its place before, and nobody else does.
+  std::vector<size_t> in_place;
+  std::vector<ir::ExprId> counts; // of elements that indices of theirs are below
+  /// Where LOAD computes the first operand: its type; the operand itself is absent.
+  ir::TypeId loaded;
+  /// The type of the kernel's own result, which STORE goes on from.
+  ir::TypeId computed;
+};
 
 /// `value` as an integer dtype holds it: truncated and limited, a NaN as 0; u64 up to 2^63 - 1.
 int64_t integer_within(ir::DType dtype, double value);
@@ -55,6 +76,10 @@ public:
                                 std::string text);
 
   void option(std::string text) { kernel_.options.push_back(std::move(text)); }
+  void option_if(bool holds, std::string text) {
+    if (holds)
+      option(std::move(text));
+  }
   /// Another function than the constructor's.
   void entry(std::string_view entry) { kernel_.entry = entry; }
   /// The option for the element type of floating-point kernels, DTYPE_F16 and the like.

@@ -76,8 +76,8 @@ std::string function_key(const ir::Kernel &kernel) {
 } // namespace
 
 KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions,
-                         bool programmatic)
-    : module_(module), programmatic_(programmatic) {
+                         bool programmatic, KernelChoice choice)
+    : module_(module), programmatic_(programmatic), choice_(std::move(choice)) {
   for (const ir::Function &function : functions)
     names_.try_emplace(function.name, 1);
   for (const ir::Constant &constant : module.constants)

@@ -49,12 +49,11 @@ public:
   /// `module` must outlive the table; its kernels are taken in. Nobody else may add kernels
   /// meanwhile. New kernels are not called as one of `functions`, which the module may still lack.
   KernelTable(ir::Module &module, std::span<const ir::Function> functions,
-              bool programmatic = false);
+              bool programmatic = false, KernelChoice choice = {});
 
   /// Whether kernels are declared as written with wait and trigger.
   bool programmatic() const { return programmatic_; }
   const KernelChoice &choice() const { return choice_; }
-  void set_choice(KernelChoice choice) { choice_ = std::move(choice); }
 
   /// The number of a declaration that equals `kernel` but for its name and location. When there is
   /// none, `kernel` is added, under its name or, where that is taken, with a number after it.
@@ -72,7 +71,7 @@ public:
 private:
   ir::Module &module_;
   const bool programmatic_;
-  KernelChoice choice_;
+  const KernelChoice choice_;
   std::map<std::pair<uint32_t, int64_t>, ir::ExprId> reads_;
   std::unordered_map<std::string, uint32_t> index_; // by everything that makes a declaration
   std::unordered_map<std::string, uint32_t> specializations_; // how many, by the function's text

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/type/state_scope.h"
-#include "ops/emit/op_view.h"
+#include "ops/emit/element_ops.h"
 
 namespace cugrt::codegen {
 
@@ -215,6 +215,12 @@ KernelLaunch OpEmitter::moving_launch(std::string_view source, std::string entry
   KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry));
   launch.element_bytes(bytes);
   return launch;
+}
+
+void OpEmitter::zero_points(KernelLaunch &launch, const std::string &name, size_t i) {
+  input_if_given(launch, name, i);
+  if (has_operand(i))
+    launch.size(name + "_step", constant(exprs().as_constant(count(operand_type(i))) != 1));
 }
 
 } // namespace cugrt::codegen

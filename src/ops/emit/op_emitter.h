@@ -161,6 +161,18 @@ public:
   KernelLaunch number_launch(std::string_view source, std::string entry, ir::DType dtype);
   /// A launch of a kernel that moves elements of `dtype`; named by the entry and their bits.
   KernelLaunch moving_launch(std::string_view source, std::string entry, ir::DType dtype);
+  /// Operand i, where it is given.
+  void input_if_given(KernelLaunch &launch, std::string name, size_t i) const {
+    if (has_operand(i))
+      launch.input(std::move(name), operand(i));
+  }
+  /// Likewise a zero point, or one for each row, column or channel: then NAME_step is 1.
+  void zero_points(KernelLaunch &launch, const std::string &name, size_t i);
+  /// Appends the launch at the op's place.
+  Status emit(KernelLaunch &launch) {
+    launch.emit(call_.location);
+    return {};
+  }
 
 private:
   KernelTable &table_;

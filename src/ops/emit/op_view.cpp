@@ -1,5 +1,5 @@
-// Ops that are views; see op_view.h.
-#include "ops/emit/op_view.h"
+// Ops that are views; see element_ops.h.
+#include "ops/emit/element_ops.h"
 
 #include "base/check.h"
 #include "ops/emit/index_space.h"

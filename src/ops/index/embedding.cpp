@@ -69,8 +69,7 @@ Status emit_embedding(OpEmitter &op) {
   KernelLaunch launch =
       op.launch("embedding.cu", "embedding", "b" + std::to_string(8 * bytes)); // "b32"
   launch.element_bytes(bytes);
-  if (wide)
-    launch.option("-DWIDE_IDS");
+  launch.option_if(wide, "-DWIDE_IDS");
   if (op.divides(KernelLaunch::vector_size(bytes), table.dims[1]))
     launch.vectors(bytes);
   launch.index_type({op.count(table), op.count(op.result_type())});
@@ -87,10 +86,8 @@ Status emit_embedding_blocks(OpEmitter &op) {
       op.launch("embedding_blocks.cu", "embedding_blocks", std::string(ir::info(table.dtype).name));
   launch.floating_type(y.dtype);
   launch.option("-DFORMAT=" + block_format(table.dtype));
-  if (repacked)
-    launch.option("-DREPACKED");
-  if (ids.dtype == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
+  launch.option_if(repacked, "-DREPACKED");
+  launch.option_if(ids.dtype == ir::DType::i64, "-DWIDE_IDS");
   emit_rows(op, launch);
   return {};
 }

@@ -90,8 +90,7 @@ Status OpPadding::one_hot() {
 namespace cugrt::codegen {
 
 void option_for_ids(KernelLaunch &launch, ir::DType ids) {
-  if (ids == ir::DType::i64)
-    launch.option("-DWIDE_IDS");
+  launch.option_if(ids == ir::DType::i64, "-DWIDE_IDS");
 }
 
 namespace {
@@ -117,8 +116,7 @@ Status emit_gather_along(OpEmitter &op, std::string entry) {
   const ir::ExprId inner = launch.size("inner", op.count(x, axis + 1));
   const ir::ExprId length = launch.size("length", elements ? ids.dims[axis] : op.count(ids));
   launch.loop_variant(op.exprs().mul(outer, op.exprs().mul(length, inner)));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace
@@ -146,8 +144,7 @@ Status emit_one_hot(OpEmitter &op) {
   launch.count("on_bits", op.constant(element_bits(y.dtype, op.number("on"))));
   launch.count("off_bits", op.constant(element_bits(y.dtype, op.number("off"))));
   launch.loop_variant(op.exprs().mul(outer, op.exprs().mul(depth, inner)));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -173,8 +173,7 @@ Status emit_scatter_elements(OpEmitter &op) {
     launch.size("size" + std::to_string(d), sizes[d]);
   each_size(launch, "stride", first(contiguous_strides(op.exprs(), x.dims), rank, op.constant(0)));
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_scatter_nd(OpEmitter &op) {
@@ -196,8 +195,7 @@ Status emit_scatter_nd(OpEmitter &op) {
   each_size(launch, "stride",
             first(contiguous_strides(op.exprs(), x.dims), places, op.constant(0)));
   launch.loop_variant(op.exprs().mul(rows, width));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_gather_nd(OpEmitter &op) {
@@ -227,8 +225,7 @@ Status emit_gather_nd(OpEmitter &op) {
   each_size(launch, "stride",
             first(std::span(strides).subspan(batch_dims), places, op.constant(0)));
   launch.loop_variant(op.exprs().mul(batches, op.exprs().mul(rows, width)));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -341,8 +341,7 @@ Status emit_pad(OpEmitter &op) {
   for (size_t d = 0; d < rank; ++d)
     launch.size("stride" + std::to_string(d), walk[d].stride);
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_range(OpEmitter &op) {
@@ -355,8 +354,7 @@ Status emit_range(OpEmitter &op) {
   launch.parameter("start", y.dtype, op.number("start"));
   launch.parameter("delta", y.dtype, op.number("step"));
   launch.loop_variant(counted);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

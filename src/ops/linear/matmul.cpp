@@ -299,8 +299,7 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
     const ir::ExprId tiles = tile_count(exprs, p, v->height, v->width);
     const bool is_large = v->where == Where::tensor_core_large;
     const int64_t stages = large_stages(target);
-    if (is_large)
-      launch.option("-DLARGE_STAGES=" + std::to_string(stages));
+    launch.option_if(is_large, "-DLARGE_STAGES=" + std::to_string(stages));
     launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
                    splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads,
                    is_large ? stages * (48 << 10) : shared_bytes);
@@ -411,24 +410,17 @@ Status emit_product(OpEmitter &op, Factors factors) {
     if (!factors.bias.empty())
       launch.option(std::string(factors.bias));
   }
-  if (factors.batches.size() > kFewBatches)
-    launch.option("-DMANY_BATCHES");
-  if (factors.transposed)
-    launch.option("-DC_COLUMNS");
-  if (tf32)
-    launch.option("-DTF32");
-  if (on_tensor_cores && copied < 16)
-    launch.option("-DCOPY_BYTES=" + std::to_string(copied));
-  if (splits > 1)
-    launch.option("-DSPLIT");
+  launch.option_if(factors.batches.size() > kFewBatches, "-DMANY_BATCHES");
+  launch.option_if(factors.transposed, "-DC_COLUMNS");
+  launch.option_if(tf32, "-DTF32");
+  launch.option_if(on_tensor_cores && copied < 16, "-DCOPY_BYTES=" + std::to_string(copied));
+  launch.option_if(splits > 1, "-DSPLIT");
   const int64_t staged = staged_bytes(op, variants, product, splits);
-  if (staged > 0)
-    launch.option("-DSMALL_STAGES=4");
+  launch.option_if(staged > 0, "-DSMALL_STAGES=4");
   leave_out_others(launch, variants, dtype, tf32, factors.transposed);
   launch.input("a", op.operand(factors.a));
   launch.input("c", op.operand(factors.c));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
+  op.input_if_given(launch, "bias", 2);
   if (splits > 1) {
     const Variant &v = *variants.front();
     add_shared_tiles(op, launch, tile_count(op.exprs(), product, v.height, v.width),
@@ -442,8 +434,7 @@ Status emit_product(OpEmitter &op, Factors factors) {
   batch_parameters(op, launch, std::move(factors.batches));
   add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target, splits,
                staged);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace

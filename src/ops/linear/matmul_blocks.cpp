@@ -240,8 +240,7 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
   }
   const std::vector<ir::ExprId> dims = {op.constant(sums)};
   launch.option("-DHAS_TILES");
-  if (has_half_unit(product.w, product.k))
-    launch.option("-DHALF_UNIT");
+  launch.option_if(has_half_unit(product.w, product.k), "-DHALF_UNIT");
   launch.output("parts", op.builder().alloc(
                              "parts", op.builder().module().types.tensor(ir::DType::f32, dims)));
   add_counters(op, launch, op.constant(counters));
@@ -260,8 +259,7 @@ Status emit_repack_blocks(OpEmitter &op) {
   ir::ExprPool &exprs = op.exprs();
   launch.variant("", {}, exprs.min(rows, exprs.constant(KernelLaunch::kMaxLoopBlocks)),
                  {128, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_matmul_blocks(OpEmitter &op) {
@@ -276,14 +274,11 @@ Status emit_matmul_blocks(OpEmitter &op) {
   launch.option("-DFORMAT=" + block_format(w.dtype));
   const std::optional<int64_t> depth = op.exprs().as_constant(w.dims[1]);
   const int64_t slices = depth ? slices_of_blocks(*depth) : 1;
-  if (!repacked && slices > 1)
-    launch.option("-DSLICES=" + std::to_string(slices));
-  if (op.has_operand(2))
-    launch.option("-DHAS_BIAS");
+  launch.option_if(!repacked && slices > 1, "-DSLICES=" + std::to_string(slices));
+  launch.option_if(op.has_operand(2), "-DHAS_BIAS");
   launch.input("x", op.operand(0));
   launch.input("w", op.operand(1));
-  if (op.has_operand(2))
-    launch.input("bias", op.operand(2));
+  op.input_if_given(launch, "bias", 2);
   const Target &target = op.table().choice().target;
   const std::optional<int64_t> width = op.exprs().as_constant(w.dims[0]);
   const ir::ExprId all_rows = op.count(x, 0, x.dims.size() - 1);
@@ -312,8 +307,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
                                 : exprs.make(ir::ExprKind::le, rows, exprs.constant(bound));
   };
   if (repacked) {
-    if (op.begins_aligned(0))
-      launch.option("-DX_ALIGNED");
+    launch.option_if(op.begins_aligned(0), "-DX_ALIGNED");
     const bool streams = width && depth && streams_blocks(x.dtype, w.dtype, *width, *depth);
     const bool is_f32 = x.dtype == ir::DType::f32; // which takes as long as it has rows
     auto stays = [&](int64_t most, const std::string &name, const std::string &option) {
@@ -362,8 +356,7 @@ Status emit_matmul_blocks(OpEmitter &op) {
   } else {
     launch.variant("", {}, tiles(4, 8 / slices), threads);
   }
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -59,15 +59,6 @@ Status OpPadding::matmul_integer() { return matmul(); }
 
 namespace cugrt::codegen {
 
-// A zero point, or one for each row or column.
-static void zero_points(OpEmitter &op, KernelLaunch &launch, size_t i, const std::string &name) {
-  if (!op.has_operand(i))
-    return;
-  launch.input(name, op.operand(i));
-  const bool each = op.exprs().as_constant(op.count(op.operand_type(i))) != 1;
-  launch.size(name + "_step", op.constant(each));
-}
-
 // Bytes of which rows of `inner` are known to be multiples, or may be: COPY_BYTES.
 static int64_t copied_bytes(OpEmitter &op, ir::ExprId inner) {
   ir::ExprPool &exprs = op.exprs();
@@ -99,22 +90,16 @@ Status emit_matmul_integer(OpEmitter &op) {
   const bool transposed = op.flag("transpose_b");
   const Target &target = op.table().choice().target;
   KernelLaunch launch = op.launch("matmul_integer.cu", "matmul_integer");
-  if (op.call().fusion)
-    launch.option("-fmad=false"); // kernels/shared/byte_sums.cuh
-  if (a.dtype == ir::DType::u8)
-    launch.option("-DA_UNSIGNED");
-  if (b.dtype == ir::DType::u8)
-    launch.option("-DB_UNSIGNED");
-  if (op.has_operand(2))
-    launch.option("-DHAS_A_ZERO");
-  if (op.has_operand(3))
-    launch.option("-DHAS_B_ZERO");
-  if (transposed)
-    launch.option("-DB_COLUMNS");
+  launch.option_if(op.call().fusion, "-fmad=false"); // kernels/shared/byte_sums.cuh
+  launch.option_if(a.dtype == ir::DType::u8, "-DA_UNSIGNED");
+  launch.option_if(b.dtype == ir::DType::u8, "-DB_UNSIGNED");
+  launch.option_if(op.has_operand(2), "-DHAS_A_ZERO");
+  launch.option_if(op.has_operand(3), "-DHAS_B_ZERO");
+  launch.option_if(transposed, "-DB_COLUMNS");
   launch.input("a", op.operand(0));
   launch.input("b", op.operand(1));
-  zero_points(op, launch, 2, "a_zero");
-  zero_points(op, launch, 3, "b_zero");
+  op.zero_points(launch, "a_zero", 2);
+  op.zero_points(launch, "b_zero", 3);
   ir::ExprPool &exprs = op.exprs();
   // By one matrix the batches are rows of one large one, unless each of them has a zero point.
   const bool one_matrix =
@@ -172,8 +157,7 @@ Status emit_matmul_integer(OpEmitter &op) {
                      {32, 4, 1}, stage_bytes(64));
     }
   }
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

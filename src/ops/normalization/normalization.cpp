@@ -124,8 +124,7 @@ Status emit_softmax(OpEmitter &op) {
   const bool log = op.call().op == ir::Op::log_softmax;
   KernelLaunch launch = op.floating_launch("softmax.cu", rows ? "softmax_rows" : "softmax_columns",
                                            log ? "log_softmax" : "");
-  if (log)
-    launch.option("-DLOG");
+  launch.option_if(log, "-DLOG");
   launch.input("x", op.operand(0));
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
@@ -138,8 +137,7 @@ Status emit_softmax(OpEmitter &op) {
   else
     launch.variant("", {}, exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(32)),
                    {32, 16, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_norm(OpEmitter &op) {
@@ -148,12 +146,9 @@ Status emit_norm(OpEmitter &op) {
   const bool has_scale = op.has_operand(1), has_bias = op.has_operand(2);
 
   KernelLaunch launch = op.floating_launch("norm.cu", std::string(op.name()));
-  if (op.name() == "rms_norm")
-    launch.option("-DIS_RMS");
-  if (has_scale)
-    launch.option("-DHAS_SCALE");
-  if (has_bias)
-    launch.option("-DHAS_BIAS");
+  launch.option_if(op.name() == "rms_norm", "-DIS_RMS");
+  launch.option_if(has_scale, "-DHAS_SCALE");
+  launch.option_if(has_bias, "-DHAS_BIAS");
   for (size_t i : {1, 2})
     if (op.has_operand(i) && op.operand_type(i).dtype != x.dtype) {
       launch.option("-DWIDE_SCALE");
@@ -171,8 +166,7 @@ Status emit_norm(OpEmitter &op) {
                 ir::op_float(op.call().op, op.call().attributes, "epsilon"));
   launch.row_variants(rows, columns, op.exprs().as_constant(x.dims.back()),
                       ir::info(x.dtype).bytes_per_block);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_group_norm(OpEmitter &op) {
@@ -223,8 +217,7 @@ Status emit_group_norm(OpEmitter &op) {
   launch.scalar("epsilon", wide_type(x.dtype), op.number("epsilon"));
   launch.variant("", {}, exprs.mul(count, exprs.constant((all + channels - 1) / channels)),
                  {32 * warps, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -201,20 +201,16 @@ Status emit_recurrent(OpEmitter &op) {
   KernelLaunch launch =
       op.floating_launch("recurrent.cu", has_cell ? "lstm" : std::string(op.name()), op.name());
   launch.option(std::string(kRegistersOption) + std::to_string((hidden + 31) / 32 * 32));
-  if (has_cell)
-    launch.option("-DCELL_LSTM");
+  launch.option_if(has_cell, "-DCELL_LSTM");
   if (of_bytes) {
     const bool is_unsigned = weights.dtype == ir::DType::u8;
     launch.option(is_unsigned ? "-DWEIGHTS=u8" : "-DWEIGHTS=i8");
-    if (op.operand_type(2).dims.size() == 2)
-      launch.option("-DEACH_COLUMN");
+    launch.option_if(op.operand_type(2).dims.size() == 2, "-DEACH_COLUMN");
   }
-  if (which == ir::Op::gru)
-    launch.option("-DCELL_GRU");
+  launch.option_if(which == ir::Op::gru, "-DCELL_GRU");
   if (which == ir::Op::rnn)
     launch.option("-DACTIVATION=" + ir::op_string(which, op.call().attributes, "activation"));
-  if (op.flag("reverse"))
-    launch.option("-DREVERSE");
+  launch.option_if(op.flag("reverse"), "-DREVERSE");
   for (const Optional &o : optional)
     if (op.has_operand(o.operand))
       launch.option(o.option);
@@ -251,8 +247,7 @@ Status emit_recurrent(OpEmitter &op) {
     launch.cooperative();
   }
   launch.variant("", {}, op.exprs().mul(batch, directions), {threads, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

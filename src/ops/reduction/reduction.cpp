@@ -233,8 +233,7 @@ Status emit_reduce(OpEmitter &op) {
     add_shared_tiles(op, launch, tiles, columns.splits * columns.across * columns.vector);
     launch.size("splits", op.constant(columns.splits));
   }
-  if (op.has_operand(0)) // else it is computed where it is loaded
-    launch.input("x", op.operand(0));
+  op.input_if_given(launch, "x", 0); // else it is computed where it is loaded
   launch.output("y", op.result());
   const ir::ExprId outputs = launch.count("kept", kept_count);
   const ir::ExprId length = launch.size("reduced", reduced_count);
@@ -250,8 +249,7 @@ Status emit_reduce(OpEmitter &op) {
                    exprs.mul(exprs.ceildiv(outputs, op.constant(columns.across * columns.vector)),
                              op.constant(columns.splits)),
                    {kColumnThreads, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 using Block = std::array<int64_t, 3>;
@@ -269,10 +267,8 @@ static Status emit_along_axis(OpEmitter &op, const std::string &name,
   KernelLaunch launch =
       op.number_launch(name + ".cu", name + (rows ? "_rows" : "_columns"), x.dtype);
   for (const auto &[holds, option] : options)
-    if (holds)
-      launch.option(option);
-  if (op.has_operand(0)) // else it is computed where it is loaded
-    launch.input("x", op.operand(0));
+    launch.option_if(holds, option);
+  op.input_if_given(launch, "x", 0); // else it is computed where it is loaded
   launch.output("y", op.result());
   const ir::ExprId outer = launch.count("outer", op.count(x, 0, axis));
   launch.size("axis", x.dims[axis]);
@@ -284,8 +280,7 @@ static Status emit_along_axis(OpEmitter &op, const std::string &name,
     launch.variant("", {},
                    exprs.ceildiv(exprs.mul(outer, columns), exprs.constant(columns_block[0])),
                    columns_block);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 // --- A long row over many blocks ---------------------------------------------------------------
@@ -320,10 +315,8 @@ static Status emit_split_argmax(OpEmitter &op, const ir::Type &x,
         op.number_launch("argmax.cu", joins ? "argmax_join" : "argmax_split", x.dtype);
     launch.option("-DSPLIT");
     for (const auto &[holds, option] : options)
-      if (holds)
-        launch.option(option);
-    if (op.has_operand(0)) // else it is computed where it is loaded
-      launch.input("x", op.operand(0));
+      launch.option_if(holds, option);
+    op.input_if_given(launch, "x", 0); // else it is computed where it is loaded
     if (joins)
       launch.input("parts", parts);
     launch.output(joins ? "y" : "parts", joins ? op.result() : parts);
@@ -360,11 +353,9 @@ Status emit_top_k(OpEmitter &op) {
   const size_t axis = op.axis(x.dims.size());
 
   KernelLaunch launch = op.number_launch("top_k.cu", "top_k", x.dtype);
-  if (!op.flag("largest"))
-    launch.option("-DSMALLEST");
+  launch.option_if(!op.flag("largest"), "-DSMALLEST");
   const bool is_held = ir::info(x.dtype).bytes_per_block <= 4;
-  if (is_held)
-    launch.option("-DHELD");
+  launch.option_if(is_held, "-DHELD");
   launch.input("x", op.operand(0));
   launch.output("values", op.result(0));
   launch.output("positions", op.result(1));
@@ -387,8 +378,7 @@ Status emit_top_k(OpEmitter &op) {
                      lines, {held.threads, 1, 1});
   launch.variant("", exprs.make(ir::ExprKind::le, length, exprs.constant(256)), lines, {32, 1, 1});
   launch.variant("", {}, lines, {256, 1, 1});
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

@@ -1,5 +1,4 @@
 // Elements between others: kernels/sampling/interpolate.cu, grid_sample.cu.
-#include "base/check.h"
 #include "ops/emit/element_ops.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
@@ -175,20 +174,15 @@ Status emit_interpolate(OpEmitter &op) {
   const bool has_planes = !(walk.resized & 1) && last > 0,
              is_last_plain = !(walk.resized >> last & 1) && last > 0;
   const int64_t planes = has_planes ? planes_of(op, op.count(y)) : 1;
-  if (planes > 1)
-    launch.option("-DPLANES=" + std::to_string(planes));
+  launch.option_if(planes > 1, "-DPLANES=" + std::to_string(planes));
   if (is_last_plain && has_few_taps && op.divides(KernelLaunch::vector_size(bytes), inner))
     launch.vectors(bytes);
-  if (op.flag("exclude_outside"))
-    launch.option("-DEXCLUDE_OUTSIDE");
-  if (op.has_operand(2))
-    launch.option("-DHAS_SCALES");
+  launch.option_if(op.flag("exclude_outside"), "-DEXCLUDE_OUTSIDE");
+  launch.option_if(op.has_operand(2), "-DHAS_SCALES");
   launch.index_type({op.count(y)});
   launch.input("x", op.operand(0));
-  if (op.has_operand(2))
-    launch.input("scales", op.operand(2));
-  if (op.has_operand(3))
-    launch.input("region", op.operand(3));
+  op.input_if_given(launch, "scales", 2);
+  op.input_if_given(launch, "region", 3);
   launch.output("y", op.result());
   ir::ExprId items = op.exprs().ceildiv(launch.count("size0", walk.size[0]), op.constant(planes));
   for (size_t d = 1; d < rank; ++d)
@@ -201,8 +195,7 @@ Status emit_interpolate(OpEmitter &op) {
   else
     launch.scalar("extrapolation", wide_type(x.dtype), op.number("extrapolation"));
   launch.loop_variant(items);
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 Status emit_grid_sample(OpEmitter &op) {
@@ -214,8 +207,7 @@ Status emit_grid_sample(OpEmitter &op) {
   launch.option("-DGRID=" + std::string(element_type(grid.dtype)));
   launch.option("-DMODE=" + number_of(op, "mode"));
   launch.option("-DPADDING=" + number_of(op, "padding"));
-  if (op.flag("align_corners"))
-    launch.option("-DALIGN_CORNERS");
+  launch.option_if(op.flag("align_corners"), "-DALIGN_CORNERS");
   launch.index_type({op.count(y)});
   launch.input("x", op.operand(0));
   launch.input("grid", op.operand(1));
@@ -227,8 +219,7 @@ Status emit_grid_sample(OpEmitter &op) {
   launch.size("size_w", x.dims[rank - 1]);
   const ir::ExprId points = launch.count("points", op.count(grid, 1, rank - 1));
   launch.loop_variant(op.exprs().mul(op.exprs().mul(batch, channels), points));
-  launch.emit(op.call().location);
-  return {};
+  return op.emit(launch);
 }
 
 } // namespace cugrt::codegen

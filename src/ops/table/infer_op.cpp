@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "ir/module/infer.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 
@@ -90,9 +91,7 @@ std::string listed(std::string_view words) {
 } // namespace
 
 std::string Inference::known_names() const {
-  std::string names;
-  for (const OpAttribute &a : op_attributes(op))
-    (names += names.empty() ? "" : ", ") += a.name;
+  const std::string names = joined(op_attributes(op), &OpAttribute::name);
   return names.empty() ? "it has none" : "it has " + names;
 }
 

@@ -1,7 +1,7 @@
 // The kernels that draft tokens and verify them, against their definition.
 #include "differential/llm/sequences.h"
 
-#include "fronts/llm/architectures/state_kernels.h"
+#include "fronts/llm/architectures/decoder.h"
 
 #include <algorithm>
 #include <bit>

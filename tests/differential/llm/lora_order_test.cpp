@@ -1,6 +1,6 @@
 // The order of copies of adapters and runs that read them, on the emulated driver.
 #include "differential/llm/lora_adapters.h"
-#include "fronts/llm/generation/device_adapters.h"
+#include "fronts/llm/generation/lora_adapter.h"
 
 #include <cmath>
 #include <cstring>

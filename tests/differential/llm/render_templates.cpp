@@ -1,7 +1,7 @@
 // Renders templates for chat_templates.py: a JSON object a line, of a template, its variables and
 // the time, to an object of the text or the error.
 #include "fronts/llm/jinja/template.h"
-#include "fronts/llm/jinja_values/json.h"
+#include "fronts/llm/jinja_values/value.h"
 
 #include <nlohmann/json.hpp>
 

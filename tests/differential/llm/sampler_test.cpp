@@ -1,5 +1,5 @@
 // The kernel that draws tokens, against its definition: tokens in order, probabilities in double.
-#include "fronts/llm/architectures/state_kernels.h"
+#include "fronts/llm/architectures/decoder.h"
 #include "fronts/llm/generation/sampler.h"
 #include "support/api_fixture.h"
 

@@ -1,6 +1,6 @@
 // Conversations as a file's own template writes them, and the tokens of that.
 #include "fronts/llm/chat/chat_template.h"
-#include "fronts/llm/jinja_values/json.h"
+#include "fronts/llm/jinja_values/value.h"
 #include "support/catch.h"
 #include "support/gguf_bytes.h"
 

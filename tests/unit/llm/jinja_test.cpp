@@ -1,6 +1,6 @@
 // Jinja templates: what Jinja itself makes of them, errors, limits, and the marks of text.
 #include "fronts/llm/jinja/template.h"
-#include "fronts/llm/jinja_values/json.h"
+#include "fronts/llm/jinja_values/value.h"
 #include "support/catch.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // Index spaces and kernel declarations.
 #include "support/catch.h"
 
-#include "compiler/fused/product_tiles.h"
+#include "compiler/fused/products.h"
 #include "kernels/builtin.h"
 #include "ops/emit/index_space.h"
 #include "ops/emit/kernel_launch.h"

@@ -1,5 +1,5 @@
 // The order of a region's nodes, and launches that write in place, as the validator sees them.
-#include "compiler/planner/edges/node_order.h"
+#include "compiler/planner/edges/region_nodes.h"
 #include "compiler/planner/lower/planner.h"
 
 #include "ir/text/text.h"

@@ -1,7 +1,7 @@
 // Steps over byte ranges, and what the definition of hazards says of them.
 #pragma once
 
-#include "compiler/planner/edges/region_graph.h"
+#include "compiler/planner/edges/region_nodes.h"
 
 #include "support/catch.h"
 

@@ -1,7 +1,7 @@
 // Pages of plans: what a browser is given, and how steps are divided into layers that fold.
 #include "ir/text/text.h"
 #include "library/report/module_report.h"
-#include "library/report/step_layers.h"
+#include "library/report/plan_report.h"
 #include "tests/support/catch.h"
 
 #include <nlohmann/json.hpp>

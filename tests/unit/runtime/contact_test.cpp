@@ -7,7 +7,6 @@
 #include "device/context/doctor.h"
 #include "jit/compiler.h"
 #include "library/compile/compile.h"
-#include "library/compile/device_compiler.h"
 #include "support/temporary_folder.h"
 
 #include <filesystem>

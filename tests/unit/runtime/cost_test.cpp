@@ -3,7 +3,7 @@
 #include "chain.h"
 
 #include "device/context/cost_model.h"
-#include "library/report/key_difference.h"
+#include "library/report/module_report.h"
 
 using namespace cugrt;
 using namespace cugrt::runtime;

@@ -3,9 +3,9 @@
 
 #include "device/pack/pack_open.h"
 #include "ir/text/text.h"
-#include "library/compile/target.h"
-#include "library/report/code_summary.h"
+#include "library/compile/module_plan.h"
 #include "library/report/module_report.h"
+#include "library/report/plan_report.h"
 #include "plan/bytes/serialize.h"
 #include "support/reseal_pack.h"
 

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "library/report/graph_report.h"
+#include "library/report/module_report.h"
 
 #include <thread>
 

@@ -1,14 +1,11 @@
 // Matches of attention; see attention_patterns.h.
 #include "compiler/passes/attention/attention_patterns.h"
 
-#include "base/type/element.h"
 #include "compiler/ir_names.h"
-#include "compiler/passes/attention/mask_facts.h"
 #include "compiler/passes/attention/value_reader.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <unordered_set>
 #include <utility>

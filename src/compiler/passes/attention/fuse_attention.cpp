@@ -275,10 +275,6 @@ Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &c
   for (const ir::Function &function : module.functions) {
     const AttentionMatches found =
         match_attention(target, function, costs, find_written_values(module, function));
-    const auto note = [&](const std::string &text, size_t times) {
-      context.note("@" + function.name + ": " +
-                   (times > 1 ? std::to_string(times) + " times " : "") + text);
-    };
     std::map<std::string, size_t> made;
     for (const AttentionMatch &match : found.matches)
       ++made[std::string("softmax between products became attention") + (match.causal ? ", causal"
@@ -286,15 +282,13 @@ Result<ir::Module> fuse_attention(const ir::Module &module, const PassContext &c
                                                                              ? ""
                                                                              : ", with a mask")];
     for (const auto &[text, times] : made)
-      note(text, times);
+      context.note("@" + function.name, text, times);
     for (const auto &[text, times] : found.notes)
-      note(text, size_t(times));
-    if (found.matches.empty()) {
+      context.note("@" + function.name, text, size_t(times));
+    if (found.matches.empty())
       target.functions.push_back(function);
-      continue;
-    }
-    CUGRT_ASSIGN(ir::Function fused, AttentionFuser(function, target, found.matches, names).run());
-    target.functions.push_back(std::move(fused));
+    else
+      CUGRT_TRY(AttentionFuser(function, target, found.matches, names).add_function());
   }
   return target;
 }

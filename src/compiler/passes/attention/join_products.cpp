@@ -245,8 +245,7 @@ Result<ir::Module> join_products(const ir::Module &module, const PassContext &co
   Zeros zeros(module);
   for (const ir::Function &function : module.functions) {
     ProductJoiner joiner(module, function, target, zeros);
-    CUGRT_ASSIGN(ir::Function joined, joiner.run());
-    target.functions.push_back(std::move(joined));
+    CUGRT_TRY(joiner.add_function());
     if (joiner.count() > 0)
       context.note("@" + function.name + ": " + std::to_string(joiner.count()) +
                    " times products that attention reads became one product");

@@ -1,5 +1,5 @@
-// What is known of masks; see mask_facts.h.
-#include "compiler/passes/attention/mask_facts.h"
+// What is known of masks; see value_reader.h.
+#include "compiler/passes/attention/value_reader.h"
 
 #include "base/type/element.h"
 #include "compiler/ir_names.h"

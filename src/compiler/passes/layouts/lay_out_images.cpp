@@ -455,15 +455,13 @@ Result<ir::Module> lay_out_images(const ir::Module &module, const PassContext &c
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     ImageLayouts layouts(module, function, target, choice);
-    CUGRT_ASSIGN(ir::Function laid_out, layouts.run());
-    target.functions.push_back(std::move(laid_out));
+    CUGRT_TRY(layouts.add_function());
     if (layouts.laid_out() == 0)
       continue;
     context.note("images in @" + function.name + ": " + std::to_string(layouts.laid_out()) +
                  " ops with channels last");
     for (const auto &[text, times] : layouts.borders())
-      context.note("images in @" + function.name + ": " +
-                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+      context.note("images in @" + function.name, text, times);
   }
   return target;
 }

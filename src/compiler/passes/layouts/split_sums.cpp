@@ -206,8 +206,7 @@ Result<std::optional<ir::Module>> slice_sums(const ir::Module &module) {
       continue;
     }
     any = true;
-    CUGRT_ASSIGN(ir::Function sliced, slicer.run());
-    target.functions.push_back(std::move(sliced));
+    CUGRT_TRY(slicer.add_function());
   }
   return any ? std::optional(std::move(target)) : std::nullopt;
 }

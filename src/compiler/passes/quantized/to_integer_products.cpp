@@ -375,14 +375,12 @@ Result<ir::Module> to_integer_products(const ir::Module &module, const PassConte
   ir::Module target = ir::without_functions(module);
   for (const ir::Function &function : module.functions) {
     IntegerProducts products(module, function, target, device);
-    CUGRT_ASSIGN(ir::Function made, products.run());
-    target.functions.push_back(std::move(made));
+    CUGRT_TRY(products.add_function());
     if (products.products() > 0)
       context.note("@" + function.name + ": " + std::to_string(products.products()) +
                    " products of bytes");
     for (const auto &[text, times] : products.kept())
-      context.note("@" + function.name + ": " +
-                   (times > 1 ? std::to_string(times) + " times " : "") + text);
+      context.note("@" + function.name, text, times);
   }
   return target;
 }

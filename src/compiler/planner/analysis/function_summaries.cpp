@@ -2,7 +2,7 @@
 #include "compiler/ir_names.h"
 #include "compiler/planner/analysis/liveness.h"
 
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 
 namespace cugrt::plan {
 

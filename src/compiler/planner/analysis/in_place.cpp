@@ -1,5 +1,5 @@
 // Which launches may write in place, from the kernels' declarations and the liveness of operands.
-#include "compiler/planner/analysis/in_place.h"
+#include "compiler/planner/analysis/liveness.h"
 
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ir/text/text.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Level scheduling (T. C. Hu, Parallel sequencing and assembly line problems, 1961), in time linear
 // in edges and n log n in nodes.
-#include "compiler/planner/edges/node_order.h"
+#include "compiler/planner/edges/region_nodes.h"
 
 #include <algorithm>
 #include <queue>

@@ -24,7 +24,7 @@
 //
 // A list of readers is walked up to a tail that was waited for before. An empty node is on no lane:
 // it has been reached where everything that reaches it has.
-#include "compiler/planner/edges/region_graph.h"
+#include "compiler/planner/edges/region_nodes.h"
 
 #include "compiler/planner/edges/reach.h"
 #include "compiler/planner/edges/timeline.h"

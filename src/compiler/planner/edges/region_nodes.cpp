@@ -2,7 +2,6 @@
 #include "compiler/planner/edges/region_nodes.h"
 
 #include "base/check.h"
-#include "compiler/planner/edges/node_order.h"
 #include "compiler/planner/edges/timeline.h"
 #include "plan/edges/region_levels.h"
 
@@ -41,18 +40,11 @@ public:
     if (ranges_.box_count() > 1)
       return are_equal(region);
     collect();
-    for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
-      const Range range = function_.steps[s].accesses;
-      for (uint32_t a = range.begin; a < range.end(); ++a) {
-        const uint32_t b = function_.accesses[a].buffer;
-        if (function_.buffers[b].base != BufferBase::arena)
-          continue;
-        const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-        if (ranges_[b][0].begin != tensor.begin || ranges_[b][0].end != tensor.end)
-          return false;
-      }
-    }
-    return true;
+    return all_buffers(region, [&](uint32_t b) {
+      const Tensor &tensor = tensors_[function_.buffers[b].tensor];
+      return function_.buffers[b].base != BufferBase::arena ||
+             (ranges_[b][0].begin == tensor.begin && ranges_[b][0].end == tensor.end);
+    });
   }
 
 private:
@@ -65,16 +57,21 @@ private:
   /// Whether all buffers of each tensor that the region touches are the same bytes, in every box.
   bool are_equal(const Region &region) const {
     std::map<uint32_t, uint32_t> first; // buffers by tensor
+    return all_buffers(region, [&](uint32_t b) {
+      const Buffer &buffer = function_.buffers[b];
+      const Buffer &other = function_.buffers[first.emplace(buffer.tensor, b).first->second];
+      return buffer.base != BufferBase::arena ||
+             (buffer.offset_bytes == other.offset_bytes && buffer.bytes == other.bytes);
+    });
+  }
+
+  /// Whether it holds of each buffer that a step of the region touches.
+  template <class Holds> bool all_buffers(const Region &region, Holds holds) const {
     for (uint32_t s = region.steps.begin; s < region.steps.end(); ++s) {
       const Range range = function_.steps[s].accesses;
-      for (uint32_t a = range.begin; a < range.end(); ++a) {
-        const uint32_t b = function_.accesses[a].buffer;
-        const Buffer &buffer = function_.buffers[b];
-        const Buffer &other = function_.buffers[first.emplace(buffer.tensor, b).first->second];
-        if (buffer.base == BufferBase::arena &&
-            (buffer.offset_bytes != other.offset_bytes || buffer.bytes != other.bytes))
+      for (uint32_t a = range.begin; a < range.end(); ++a)
+        if (!holds(function_.accesses[a].buffer))
           return false;
-      }
     }
     return true;
   }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 namespace cugrt::plan {
 

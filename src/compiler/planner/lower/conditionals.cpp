@@ -1,6 +1,6 @@
-// What may be in a body; see conditionals.h.
-#include "compiler/planner/lower/conditionals.h"
+// What may be in a body; see regions.h.
 #include "compiler/ir_names.h"
+#include "compiler/planner/lower/regions.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/planner/lower/planner.h"
-#include "compiler/planner/rewrite/move_steps.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 #include "compiler/planner/storage/storage.h"
 #include "ir/module/module.h"
 

@@ -8,10 +8,9 @@
 //     else: ..., copy %r <- %b                          body: ..., copy %c <- %d
 //
 // Carried values that change places (yield %b, %a) are set aside first, all of them, then copied.
-#include "base/check.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/lower/function_planner.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/edges/hazards.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // A plan as text, for people and golden files. One line a thing; nested blocks are indented.
 #include "compiler/planner/lower/planner.h"
+#include "ir/module/names.h"
 #include "plan/edges/hazards.h"
 
 namespace cugrt::plan {
@@ -21,7 +22,7 @@ public:
                   number(symbol.bounds.upper) + "]" + source(symbol.source));
     for (const Bucket &bucket : f_.buckets)
       line(1, "bucket " + names_[bucket.symbol.index] + " of " + names_[bucket.of.index] + ": " +
-                  join(bucket.sizes, [](int64_t size) { return std::to_string(size); }));
+                  ir::joined(bucket.sizes, [](int64_t size) { return std::to_string(size); }));
     for (const Constraint &constraint : f_.constraints)
       line(1, "constraint " + expr(constraint.expr) + " <= " + number(constraint.most));
     for (const Param &param : f_.params)
@@ -54,14 +55,8 @@ private:
                                                 : "";
   }
   std::string expr(ExprId id) const { return id.valid() ? plan_.exprs.to_string(id, names_) : "?"; }
-  template <class List, class Each> static std::string join(const List &list, Each each) {
-    std::string text;
-    for (const auto &element : list)
-      text += (text.empty() ? "" : ", ") + each(element);
-    return text;
-  }
   std::string exprs(std::span<const ExprId> ids) const {
-    return join(ids, [&](ExprId id) { return expr(id); });
+    return ir::joined(ids, [&](ExprId id) { return expr(id); });
   }
 
   std::string buffer(uint32_t index) const {
@@ -120,7 +115,7 @@ private:
     return "";
   }
   std::string operands(const std::vector<OperandRef> &refs) const {
-    return join(refs, [&](const OperandRef &ref) { return operand(ref); });
+    return ir::joined(refs, [&](const OperandRef &ref) { return operand(ref); });
   }
 
   void describe(const Param &param) {
@@ -159,14 +154,15 @@ private:
 
   void region(int depth, const Region &r) {
     line(depth, "region " + r.name + " key (" +
-                    join(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) +
-                    ") slots (" + join(r.slots, [&](uint32_t s) { return f_.slot_text(s); }) + ")");
+                    ir::joined(r.key, [&](SymbolId s) { return f_.symbols[s.index].name; }) +
+                    ") slots (" + ir::joined(r.slots, [&](uint32_t s) { return f_.slot_text(s); }) +
+                    ")");
     steps(depth + 1, r, 0, r.steps.count);
-    line(depth + 1, "edges " + (r.edges.empty() ? "none" : join(r.edges, [](const Edge &e) {
+    line(depth + 1, "edges " + (r.edges.empty() ? "none" : ir::joined(r.edges, [](const Edge &e) {
                       return std::to_string(e.from) + "->" + std::to_string(e.to);
                     })));
     if (!r.programmatic.empty())
-      line(depth + 1, "programmatic " + join(r.programmatic, [&](uint32_t e) {
+      line(depth + 1, "programmatic " + ir::joined(r.programmatic, [&](uint32_t e) {
                         return std::to_string(r.edges[e].from) + "->" +
                                std::to_string(r.edges[e].to);
                       }));
@@ -208,7 +204,8 @@ private:
     case ItemKind::call:
       return line(depth, "call @" + plan_.functions[i.index].name + list + results);
     case ItemKind::match: {
-      std::string defines = join(i.defines, [&](SymbolId s) { return f_.symbols[s.index].name; });
+      std::string defines =
+          ir::joined(i.defines, [&](SymbolId s) { return f_.symbols[s.index].name; });
       return line(depth, "match " + operands(i.operands) + " : [" + exprs(i.dims) + "]" +
                              (defines.empty() ? "" : " defines " + defines));
     }

@@ -6,7 +6,6 @@
 // before it.
 #pragma once
 
-#include "compiler/planner/lower/conditionals.h"
 #include "compiler/planner/lower/regions.h"
 #include "ir/module/module.h"
 #include "ir/text/text.h"

@@ -6,7 +6,7 @@
 #include "base/type/element.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/edges/hazards.h"
 
 #include <llvm/ADT/SmallVector.h>

@@ -1,6 +1,5 @@
 // The rules of policy `patch`: only true dynamism ends a region.
 #include "compiler/ir_names.h"
-#include "compiler/planner/lower/conditionals.h"
 #include "compiler/planner/lower/regions.h"
 #include "compiler/planner/rewrite/inline_calls.h"
 #include "compiler/planner/symbols/sizes.h"

@@ -4,12 +4,8 @@
 
 #include "compiler/planner/lower/function_planner.h"
 #include "compiler/planner/published/analysis.h"
-#include "compiler/planner/published/inline_graphs.h"
-#include "compiler/planner/rewrite/flatten_tuples.h"
 #include "compiler/planner/rewrite/inline_calls.h"
 #include "compiler/planner/storage/storage.h"
-
-#include <algorithm>
 
 namespace cugrt::plan {
 

@@ -7,7 +7,6 @@
 #include "compiler/planner/lower/regions.h"
 
 #include "compiler/planner/published/analysis.h"
-#include "compiler/planner/published/inline_graphs.h"
 
 #include <utility>
 

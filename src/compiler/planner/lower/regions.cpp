@@ -2,7 +2,6 @@
 #include "compiler/planner/lower/regions.h"
 
 #include "compiler/planner/edges/region_nodes.h"
-#include "compiler/planner/lower/conditionals.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>

@@ -2,13 +2,13 @@
 // one would overwrite the other. In a gap of its life (compiler/planner/analysis/liveness.h) a
 // tensor is not. (Two names for the same bytes are written as a view.) A launch may write a tensor
 // over one that it reads last, where its kernel declares that
-// (compiler/planner/analysis/in_place.h).
+// (compiler/planner/analysis/liveness.h).
 //
 // Tensors of a storage are taken by begin of life. Bytes at the symbols' upper bounds are kept in a
 // map of disjoint ranges; where two overlap there, the expressions decide, and if they tell the two
 // apart, the later one goes to a list that is compared with one by one.
 #include "compiler/planner/lower/function_planner.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/edges/hazards.h"
 
 #include <algorithm>

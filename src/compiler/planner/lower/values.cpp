@@ -3,9 +3,9 @@
 
 #include "base/check.h"
 #include "compiler/ir_names.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
+#include "ir/module/names.h"
 #include "plan/edges/hazards.h"
 
 #include <llvm/ADT/STLExtras.h>
@@ -150,7 +150,7 @@ Status ValueTable::check_within(const Origin &origin, const Base &base, ExprId o
 std::string ValueTable::negative_dims(const Buffer &buffer) const {
   const ir::ExprPool &exprs = context_.plan.exprs;
   const std::vector<std::string> names = function_.symbol_names();
-  std::string list, bounds;
+  std::string list;
   size_t count = 0;
   std::vector<ir::SymbolId> symbols;
   for (size_t i = 0; i < buffer.dims.size(); ++i) {
@@ -162,8 +162,8 @@ std::string ValueTable::negative_dims(const Buffer &buffer) const {
   }
   if (count < 2)
     return "";
-  for (ir::SymbolId symbol : symbols)
-    bounds += (bounds.empty() ? "" : ", ") + names[symbol.index] + " = ...";
+  const std::string bounds =
+      ir::joined(symbols, [&](ir::SymbolId symbol) { return names[symbol.index] + " = ..."; });
   return list + " may be negative; bound the symbols so that " +
          (count == 2 ? "neither is" : "none is") + " (`lower_bounds = {" + bounds +
          "}` among the attributes of @" + function_.name + ")";

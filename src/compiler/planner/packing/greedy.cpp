@@ -11,7 +11,7 @@
 // one meets the lower bound. What has a fixed place is placed first. Beyond some thousands of items
 // the quadratic placement is too slow, and a free list in order of time is used instead. All
 // comparisons end with the item's number: the result depends on nothing but the items.
-#include "compiler/planner/packing/placement.h"
+#include "compiler/planner/packing/problem.h"
 
 #include "base/checked_math.h"
 

@@ -4,8 +4,6 @@
 
 #include "compiler/planner/packing/packing.h"
 
-#include <utility>
-
 namespace cugrt::plan {
 
 /// Calls visit(item, begin, end) for every run of steps in which an item is alive, ascending by

@@ -5,7 +5,7 @@
 #include "compiler/planner/packing/packing.h"
 
 #include "base/checked_math.h"
-#include "compiler/planner/packing/placement.h"
+#include "compiler/planner/packing/problem.h"
 
 #include <algorithm>
 

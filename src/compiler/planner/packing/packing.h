@@ -64,7 +64,7 @@ enum class Effort : uint8_t {
 };
 inline constexpr int64_t kLoadNodes = 4096, kBuildNodes = 1'500'000;
 
-/// `search` is the planner's; the others are there to compare with (see packing/placement.h).
+/// `search` is the planner's; the others are there to compare with (see packing/problem.h).
 enum class PackingPolicy : uint8_t { search, portfolio, greedy };
 
 struct PackingOptions {

@@ -1,4 +1,4 @@
-// The part of a packing that is searched again, see placement.h.
+// The part of a packing that is searched again, see problem.h.
 //
 //   goal ┄┄┄┄┄┄┌──┐┄┄┄┄┄┄┄
 //        ┌───┬─┤h ├─┐
@@ -10,7 +10,7 @@
 // While h is alive something lies above the goal: h, a and b are placed anew. c and d stay, since
 // they do not meet h, but hold their bytes against a and b, which meet them. Where that does not
 // help, those that meet them are placed anew too.
-#include "compiler/planner/packing/placement.h"
+#include "compiler/planner/packing/problem.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 // first. Both are needed: a search at 1.00 of the bound may succeed at once where one at 1.02 does
 // not (failures are not monotone), and where the goal cannot be met the steps are all there is.
 // Their weights are kept apart: what is hard at another capacity misleads.
-#include "compiler/planner/packing/placement.h"
+#include "compiler/planner/packing/problem.h"
 
 #include "compiler/planner/packing/search.h"
 

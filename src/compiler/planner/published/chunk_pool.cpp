@@ -1,5 +1,5 @@
 // Which free block serves a request.
-#include "compiler/planner/published/chunk_pool.h"
+#include "compiler/planner/published/chunks.h"
 
 #include "base/checked_math.h"
 

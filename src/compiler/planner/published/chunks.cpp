@@ -3,8 +3,7 @@
 
 #include "base/check.h"
 #include "compiler/ir_names.h"
-#include "compiler/planner/published/chunk_pool.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ops/table/ops.h"
 
 #include <algorithm>

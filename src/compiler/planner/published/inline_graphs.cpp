@@ -1,13 +1,13 @@
 // Inlining of lifted functions. They hold no calls and no blocks (the verifier sees to that), so a
 // call becomes a run of bindings.
-#include "compiler/planner/published/inline_graphs.h"
+#include "compiler/planner/published/analysis.h"
 
 #include "base/check.h"
 #include "compiler/ir_names.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/graph_builtins.h"
 #include "ir/module/infer.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 
 namespace cugrt::plan {
 

@@ -10,7 +10,6 @@
 #include "ir/module/names.h"
 
 #include <cstring>
-#include <map>
 #include <unordered_map>
 
 namespace cugrt::plan {

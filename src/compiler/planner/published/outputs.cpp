@@ -7,8 +7,6 @@
 #include "compiler/ir_names.h"
 #include "compiler/planner/published/parts.h"
 
-#include <algorithm>
-
 namespace cugrt::plan {
 
 namespace {

@@ -1,5 +1,5 @@
 // Tuples that are handed to functions, field by field.
-#include "compiler/planner/rewrite/flatten_tuples.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 
 #include "base/check.h"
 #include "compiler/ir_names.h"

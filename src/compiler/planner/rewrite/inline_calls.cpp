@@ -3,11 +3,10 @@
 
 #include "compiler/ir_names.h"
 #include "compiler/planner/rewrite/inlined_body.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "ir/text/text.h"
 #include "plan/symbols/bucket_boxes.h"
 

@@ -11,8 +11,10 @@
 #include "base/status.h"
 #include "ir/module/module.h"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cugrt::plan {
@@ -45,5 +47,39 @@ Result<std::optional<InlinedCalls>> inline_calls(const ir::Module &module,
 
 /// Removes functions that remove_dead_functions removes, and what is known about them.
 void remove_dead_functions(InlinedCalls &calls);
+
+// Calls that hand over no tuples: what is planned has tensors and numbers as parameters.
+//
+//   private func @f(%t: tuple<A, B>)   becomes   private func @f(%t.0: A, %t.1: B)
+//   %y = call @f(%p)                             %p.0 = get %p, 0
+//                                                %p.1 = get %p, 1
+//                                                %y = call @f(%p.0, %p.1)
+//
+// and @f begins with `%t = tuple(%t.0, %t.1)`. A tuple within a tuple is taken apart in turn, down
+// to tensors and numbers.
+
+/// None when no private function of the verified module takes a tuple. Functions keep their
+/// numbers. Those that a cuda_graph builtin runs stay as they are, and those that would have more
+/// than kMaxOperands parameters.
+std::optional<ir::Module> flatten_tuples(const ir::Module &module);
+
+// Policy `patch`: steps that do not depend on what ended a region are moved into that region.
+//
+// clang-format off
+//   launch @k(%x, %a)             launch @k(%x, %a)
+//   if %flag { ... %b ... }       launch @k(%y, %c)         moved: the branches touch neither %y nor %c
+//   launch @k(%y, %c)             if %flag { ... %b ... }
+//   launch @k(%b, %c)             launch @k(%b, %c)
+// clang-format on
+//
+// Host builtins and externs are full barriers: what they do is not known when the plan is made, so
+// nothing moves above one, nor above a construct or a call that runs one.
+
+/// By function: above what its bindings were moved, by block and place in the block.
+using Moves = std::vector<std::map<std::pair<uint32_t, uint32_t>, std::string>>;
+
+/// Reorders bindings of the module's blocks; what they are stays the same. None where nothing
+/// moves. Fails as analyze_liveness does.
+Result<std::optional<std::pair<ir::Module, Moves>>> move_steps(const ir::Module &module);
 
 } // namespace cugrt::plan

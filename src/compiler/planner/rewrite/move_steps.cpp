@@ -3,11 +3,10 @@
 // nothing in the tail goes to the end of `done`, and with it the bindings of the tail that name its
 // tensors. When the tail has steps of its own and another binding ends their region, it becomes
 // part of `done`.
-#include "compiler/planner/rewrite/move_steps.h"
+#include "compiler/planner/rewrite/inline_calls.h"
 
 #include "compiler/ir_names.h"
 #include "compiler/planner/analysis/liveness.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "plan/symbols/bucket_boxes.h"
 

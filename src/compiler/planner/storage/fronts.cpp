@@ -5,7 +5,6 @@
 #include "base/checked_math.h"
 #include "compiler/ir_names.h"
 #include "compiler/planner/packing/packing.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
 #include "ir/module/op.h"
 #include "plan/symbols/bucket_boxes.h"
@@ -79,7 +78,7 @@ bool SideBySide::is_device_scalar(const Operand &operand) const {
 }
 
 /// Whether a construct's blocks hold only what a conditional node's bodies may
-/// (compiler/planner/lower/conditionals.h has the last word: where it says no, launches have
+/// (compiler/planner/lower/regions.h has the last word: where it says no, launches have
 /// changed places for nothing).
 bool SideBySide::runs_on_device(const Binding &construct) const {
   if (any_dynamic(f_.operands_of(construct)))

@@ -2,12 +2,11 @@
 #include "compiler/planner/storage/memory_plan.h"
 
 #include "base/checked_math.h"
-#include "compiler/planner/analysis/in_place.h"
+#include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/storage/fronts.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/format/plan.h"
 
 #include <algorithm>

@@ -34,7 +34,7 @@ struct TensorPlan {
   uint32_t begin = 0, end = 0; // life, in binding times of the order planned
   ir::Range gaps{};            // MemoryPlan::gaps: when others may have its bytes
   ir::ValueId over{};          // the tensor whose place it has, written by the launch that reads it
-                               // last (compiler/planner/analysis/in_place.h); invalid: none
+                               // last (compiler/planner/analysis/liveness.h); invalid: none
   uint32_t table = kNone;      // MemoryPlan::table_offsets, of each box; kNone: offset_bytes
 };
 

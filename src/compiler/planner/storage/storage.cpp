@@ -5,10 +5,9 @@
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"
 #include "compiler/ir_names.h"
-#include "compiler/planner/analysis/in_place.h"
-#include "compiler/planner/symbols/module_symbols.h"
+#include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>

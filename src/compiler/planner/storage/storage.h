@@ -51,7 +51,7 @@ struct FunctionStorage {
   std::vector<std::pair<uint32_t, uint32_t>> swaps; // (value of a loop's result, class), ascending
   std::vector<std::pair<uint32_t, uint32_t>>
       in_place;              // (tensor, the one whose bytes it takes over)
-                             // by origin, ascending (compiler/planner/analysis/in_place.h)
+                             // by origin, ascending (compiler/planner/analysis/liveness.h)
   std::vector<Share> shares; // by scope number
   uint32_t dynamic_count = 0;
   int64_t storage_bytes = 0; // of all classes at upper bounds, for reports

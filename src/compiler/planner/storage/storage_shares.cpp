@@ -5,9 +5,8 @@
 #include "base/checked_math.h"
 #include "base/type/state_scope.h"
 #include "compiler/ir_names.h"
-#include "compiler/planner/symbols/module_symbols.h"
 #include "compiler/planner/symbols/sizes.h"
-#include "ir/module/located.h"
+#include "ir/module/module.h"
 #include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>

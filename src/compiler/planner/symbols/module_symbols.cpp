@@ -1,5 +1,4 @@
-// Boxes, domains and matches of functions of the IR; see module_symbols.h.
-#include "compiler/planner/symbols/module_symbols.h"
+// Boxes, domains and matches of functions of the IR; see sizes.h.
 
 #include "compiler/planner/symbols/sizes.h"
 

@@ -2,7 +2,6 @@
 #include "compiler/planner/symbols/sizes.h"
 
 #include "base/checked_math.h"
-#include "compiler/planner/symbols/module_symbols.h"
 
 #include <algorithm>
 

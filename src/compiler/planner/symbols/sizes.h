@@ -3,14 +3,26 @@
 
 #include "base/status.h"
 #include "ir/module/module.h"
+#include "plan/symbols/bucket_boxes.h"
 #include "plan/symbols/matched_symbols.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 
 namespace cugrt::plan {
+
+std::vector<Bucket> buckets_of(const ir::Function &function);
+BucketBoxes boxes_of(const ir::Module &module, const ir::Function &function);
+/// Every value that a run may bring; see bucket_boxes.h.
+ir::SymbolDomain symbol_domain(const ir::Module &module, const ir::Function &function);
+
+/// Calls visit(symbol, dim) for each symbol of a function that a match defines, where the dimension
+/// that it is matched to is known; those that this is made of come before it.
+void for_each_matched(const ir::Module &module, const ir::Function &function,
+                      const std::function<void(ir::SymbolId, ir::ExprId)> &visit);
 
 /// The largest value of an expression over the domain; empty when a symbol without an upper bound,
 /// or overflow, leaves it open.

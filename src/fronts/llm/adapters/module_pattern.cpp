@@ -1,5 +1,5 @@
-// Parser and matcher of patterns; see module_pattern.h.
-#include "fronts/llm/adapters/module_pattern.h"
+// Parser and matcher of patterns; see lora_config.h.
+#include "fronts/llm/adapters/lora_config.h"
 
 #include "base/whole_number.h"
 

@@ -1,4 +1,4 @@
-// What the functions of include/cugrt/llm.h share: their handles, and how structs and errors go
+// What the entries of include/cugrt/llm.h are made of: their handles, and how structs and errors go
 // over the C ABI.
 #pragma once
 
@@ -40,16 +40,20 @@ inline cugrt_status *to_c(const Status &status) {
   return api().status_create(static_cast<cugrt_code>(status.code()), text.c_str());
 }
 
-/// What a call does; nothing is thrown beyond it.
-template <class Body> cugrt_status *guarded(Body body) {
-  try {
-    return to_c(body());
-  } catch (const std::bad_alloc &) {
-    return api().status_create(CUGRT_OUT_OF_HOST_MEMORY, "the host is out of memory");
-  } catch (const std::exception &error) {
-    return api().status_create(CUGRT_INTERNAL, error.what());
+template <auto body> struct Guarded;
+template <class... Arguments, Status (*body)(Arguments...)> struct Guarded<body> {
+  static cugrt_status *call(Arguments... arguments) {
+    try {
+      return to_c(body(arguments...));
+    } catch (const std::bad_alloc &) {
+      return api().status_create(CUGRT_OUT_OF_HOST_MEMORY, "the host is out of memory");
+    } catch (const std::exception &error) {
+      return api().status_create(CUGRT_INTERNAL, error.what());
+    }
   }
-}
+};
+/// The entry of the table that does what `body` does; nothing is thrown beyond it.
+template <auto body> constexpr auto entry = Guarded<body>::call;
 
 inline Status require(bool is_given, const char *what) {
   return is_given ? Status()
@@ -76,14 +80,5 @@ template <class T> Status give_struct(T made, T *wanted, const char *what) {
   std::memcpy(wanted, &made, std::min(wanted->struct_size, sizeof made));
   return {};
 }
-
-// Of adapters (adapter_api.cpp).
-cugrt_status *adapter_open(const cugrt_llm_model *model, const char *path,
-                           cugrt_llm_adapter **adapter);
-void adapter_free(cugrt_llm_adapter *adapter);
-cugrt_status *adapter_get_info(const cugrt_llm_adapter *adapter, cugrt_llm_adapter_info *info);
-cugrt_status *session_set_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter,
-                                  double scale);
-cugrt_status *session_drop_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter);
 
 } // namespace cugrt::llm

@@ -1,7 +1,7 @@
 // The C ABI of include/cugrt/llm.h.
 #include "fronts/llm/api/abi.h"
 #include "fronts/llm/generation/session_module.h"
-#include "fronts/llm/jinja_values/json.h"
+#include "fronts/llm/jinja_values/value.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,39 +13,33 @@ namespace {
 
 constexpr int64_t kMaxPlaces = 1024, kMaxContext = int64_t(1) << 24;
 
-cugrt_status *model_open(const char *path, cugrt_llm_model **model) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(path && model, "path or model"));
-    CUGRT_ASSIGN(std::shared_ptr<const Model> opened, Model::open(path));
-    *model = new cugrt_llm_model{std::move(opened)};
-    return {};
-  });
+Status model_open(const char *path, cugrt_llm_model **model) {
+  CUGRT_TRY(require(path && model, "path or model"));
+  CUGRT_ASSIGN(std::shared_ptr<const Model> opened, Model::open(path));
+  *model = new cugrt_llm_model{std::move(opened)};
+  return {};
 }
 
 void model_free(cugrt_llm_model *model) { delete model; }
 
-cugrt_status *model_get_info(const cugrt_llm_model *model, cugrt_llm_model_info *info) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(model, "model"));
-    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
-    auto made = detail::sized<cugrt_llm_model_info>();
-    made.architecture = model->model->architecture.c_str();
-    made.layers = decoder.layers;
-    made.vocabulary = static_cast<int64_t>(model->model->tokenizer->size());
-    made.trained_context = decoder.trained_context;
-    return give_struct(made, info, "info");
-  });
+Status model_get_info(const cugrt_llm_model *model, cugrt_llm_model_info *info) {
+  CUGRT_TRY(require(model, "model"));
+  CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+  auto made = detail::sized<cugrt_llm_model_info>();
+  made.architecture = model->model->architecture.c_str();
+  made.layers = decoder.layers;
+  made.vocabulary = static_cast<int64_t>(model->model->tokenizer->size());
+  made.trained_context = decoder.trained_context;
+  return give_struct(made, info, "info");
 }
 
-cugrt_status *tokenize(const cugrt_llm_model *model, const char *text, size_t size_bytes,
-                       cugrt_llm_tokens **tokens) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(model && tokens && (text || size_bytes == 0), "model, text or tokens"));
-    CUGRT_ASSIGN(std::vector<int32_t> ids,
-                 model->model->tokenizer->encode(std::string_view(text, size_bytes)));
-    *tokens = new cugrt_llm_tokens{std::move(ids)};
-    return {};
-  });
+Status tokenize(const cugrt_llm_model *model, const char *text, size_t size_bytes,
+                cugrt_llm_tokens **tokens) {
+  CUGRT_TRY(require(model && tokens && (text || size_bytes == 0), "model, text or tokens"));
+  CUGRT_ASSIGN(std::vector<int32_t> ids,
+               model->model->tokenizer->encode(std::string_view(text, size_bytes)));
+  *tokens = new cugrt_llm_tokens{std::move(ids)};
+  return {};
 }
 
 /// None where there is nothing.
@@ -71,42 +65,38 @@ Status give_conversation(const Model &model, const Conversation &conversation,
   return {};
 }
 
-cugrt_status *tokenize_chat(const cugrt_llm_model *model, const cugrt_llm_message *messages,
-                            size_t count, cugrt_llm_tokens **tokens, int32_t *end) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(model && tokens && (messages || count == 0), "model, messages or tokens"));
-    std::vector<jinja::Value> list;
-    for (size_t i = 0; i < count; ++i) {
-      const auto &[role, text] = messages[i];
-      CUGRT_TRY(require(role && text, "a message's role or text"));
-      if (find_invalid_utf8(role) || find_invalid_utf8(text))
-        return Status::error(Code::invalid_argument, "a message's role or text is not UTF-8");
-      list.push_back(message_of(role, text));
-    }
-    return give_conversation(*model->model, {jinja::make_list(std::move(list))}, tokens, end);
-  });
+Status tokenize_chat(const cugrt_llm_model *model, const cugrt_llm_message *messages, size_t count,
+                     cugrt_llm_tokens **tokens, int32_t *end) {
+  CUGRT_TRY(require(model && tokens && (messages || count == 0), "model, messages or tokens"));
+  std::vector<jinja::Value> list;
+  for (size_t i = 0; i < count; ++i) {
+    const auto &[role, text] = messages[i];
+    CUGRT_TRY(require(role && text, "a message's role or text"));
+    if (find_invalid_utf8(role) || find_invalid_utf8(text))
+      return Status::error(Code::invalid_argument, "a message's role or text is not UTF-8");
+    list.push_back(message_of(role, text));
+  }
+  return give_conversation(*model->model, {jinja::make_list(std::move(list))}, tokens, end);
 }
 
-cugrt_status *tokenize_conversation(const cugrt_llm_model *model,
-                                    const cugrt_llm_conversation *conversation,
-                                    cugrt_llm_tokens **tokens, int32_t *end) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(model && conversation && tokens, "model, conversation or tokens"));
-    CUGRT_ASSIGN(const cugrt_llm_conversation given, take_struct(conversation, "conversation"));
-    CUGRT_TRY(require(given.messages, "the conversation's messages"));
-    Conversation wanted;
-    CUGRT_ASSIGN(wanted.messages, read_json("messages", given.messages, given.messages_bytes));
-    CUGRT_ASSIGN(wanted.tools, read_json("tools", given.tools, given.tools_bytes));
-    CUGRT_ASSIGN(wanted.documents, read_json("documents", given.documents, given.documents_bytes));
-    CUGRT_ASSIGN(wanted.variables, read_json("variables", given.variables, given.variables_bytes));
-    if (!wanted.variables.is_none() && !wanted.variables.dict())
-      return Status::error(Code::invalid_argument, "variables are an object");
-    for (const jinja::Value *list : {&wanted.tools, &wanted.documents})
-      if (!list->is_none() && !list->list())
-        return Status::error(Code::invalid_argument, "tools and documents are lists");
-    wanted.add_generation_prompt = given.add_generation_prompt != 0;
-    return give_conversation(*model->model, wanted, tokens, end);
-  });
+Status tokenize_conversation(const cugrt_llm_model *model,
+                             const cugrt_llm_conversation *conversation, cugrt_llm_tokens **tokens,
+                             int32_t *end) {
+  CUGRT_TRY(require(model && conversation && tokens, "model, conversation or tokens"));
+  CUGRT_ASSIGN(const cugrt_llm_conversation given, take_struct(conversation, "conversation"));
+  CUGRT_TRY(require(given.messages, "the conversation's messages"));
+  Conversation wanted;
+  CUGRT_ASSIGN(wanted.messages, read_json("messages", given.messages, given.messages_bytes));
+  CUGRT_ASSIGN(wanted.tools, read_json("tools", given.tools, given.tools_bytes));
+  CUGRT_ASSIGN(wanted.documents, read_json("documents", given.documents, given.documents_bytes));
+  CUGRT_ASSIGN(wanted.variables, read_json("variables", given.variables, given.variables_bytes));
+  if (!wanted.variables.is_none() && !wanted.variables.dict())
+    return Status::error(Code::invalid_argument, "variables are an object");
+  for (const jinja::Value *list : {&wanted.tools, &wanted.documents})
+    if (!list->is_none() && !list->list())
+      return Status::error(Code::invalid_argument, "tools and documents are lists");
+  wanted.add_generation_prompt = given.add_generation_prompt != 0;
+  return give_conversation(*model->model, wanted, tokens, end);
 }
 
 const char *tokens_text(const cugrt_llm_tokens *tokens, size_t *size_bytes) {
@@ -164,16 +154,13 @@ Result<EngineOptions> engine_options_of(const cugrt_llm_session_options *options
   return wanted;
 }
 
-cugrt_status *session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
-                           const cugrt_llm_session_options *options, cugrt_llm_session **session) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(
-        require(model && runtime && session && options, "model, runtime, options or session"));
-    CUGRT_ASSIGN(const EngineOptions wanted, engine_options_of(options));
-    CUGRT_ASSIGN(std::unique_ptr<Generator> made, Generator::open(model->model, runtime, wanted));
-    *session = new cugrt_llm_session{std::move(made)};
-    return {};
-  });
+Status session_open(const cugrt_llm_model *model, cugrt_runtime *runtime,
+                    const cugrt_llm_session_options *options, cugrt_llm_session **session) {
+  CUGRT_TRY(require(model && runtime && session && options, "model, runtime, options or session"));
+  CUGRT_ASSIGN(const EngineOptions wanted, engine_options_of(options));
+  CUGRT_ASSIGN(std::unique_ptr<Generator> made, Generator::open(model->model, runtime, wanted));
+  *session = new cugrt_llm_session{std::move(made)};
+  return {};
 }
 
 void session_free(cugrt_llm_session *session) { delete session; }
@@ -181,36 +168,61 @@ cugrt_session *session_steps(cugrt_llm_session *session) {
   return session ? session->generator->engine().steps() : nullptr;
 }
 
-cugrt_status *session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session, "session"));
-    CUGRT_ASSIGN(const EngineInfo known, session->generator->info());
-    auto made = detail::sized<cugrt_llm_session_info>();
-    made.context = session->generator->engine().context();
-    made.cache_bytes = known.cache_bytes;
-    made.weight_bytes = known.counters.weight_bytes;
-    made.arena_bytes = known.counters.arena_bytes;
-    made.decode_nodes = known.decode_nodes;
-    made.instances_built = known.counters.regions_built;
-    made.fields_patched = known.counters.fields_patched;
-    made.places = session->generator->engine().places();
-    made.places_empty = session->generator->empty_places();
-    made.loop = session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE
-                                                               : CUGRT_LLM_LOOP_HOST;
-    made.draft =
-        session->generator->engine().rows() > 1 ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
-    made.verifications = session->generator->verifications();
-    made.accepted = session->generator->accepted();
-    made.lora_rank = session->generator->engine().lora_rank();
-    return give_struct(made, info, "info");
-  });
+Status session_get_info(cugrt_llm_session *session, cugrt_llm_session_info *info) {
+  CUGRT_TRY(require(session, "session"));
+  CUGRT_ASSIGN(const EngineInfo known, session->generator->info());
+  auto made = detail::sized<cugrt_llm_session_info>();
+  made.context = session->generator->engine().context();
+  made.cache_bytes = known.cache_bytes;
+  made.weight_bytes = known.counters.weight_bytes;
+  made.arena_bytes = known.counters.arena_bytes;
+  made.decode_nodes = known.decode_nodes;
+  made.instances_built = known.counters.regions_built;
+  made.fields_patched = known.counters.fields_patched;
+  made.places = session->generator->engine().places();
+  made.places_empty = session->generator->empty_places();
+  made.loop =
+      session->generator->engine().loops_on_device() ? CUGRT_LLM_LOOP_DEVICE : CUGRT_LLM_LOOP_HOST;
+  made.draft =
+      session->generator->engine().rows() > 1 ? CUGRT_LLM_DRAFT_NGRAM : CUGRT_LLM_DRAFT_NONE;
+  made.verifications = session->generator->verifications();
+  made.accepted = session->generator->accepted();
+  made.lora_rank = session->generator->engine().lora_rank();
+  return give_struct(made, info, "info");
 }
 
-cugrt_status *session_clear(cugrt_llm_session *session) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session, "session"));
-    return session->generator->clear();
-  });
+Status adapter_open(const cugrt_llm_model *model, const char *path, cugrt_llm_adapter **adapter) {
+  CUGRT_TRY(require(model && path && adapter, "model, path or adapter"));
+  CUGRT_ASSIGN(std::shared_ptr<const LoraAdapter> opened, LoraAdapter::open(*model->model, path));
+  std::string targets = lora_targets_text(opened->targets());
+  *adapter = new cugrt_llm_adapter{std::move(opened), std::move(targets)};
+  return {};
+}
+
+void adapter_free(cugrt_llm_adapter *adapter) { delete adapter; }
+
+Status adapter_get_info(const cugrt_llm_adapter *adapter, cugrt_llm_adapter_info *info) {
+  CUGRT_TRY(require(adapter, "adapter"));
+  auto made = detail::sized<cugrt_llm_adapter_info>();
+  made.rank = adapter->adapter->rank();
+  made.targets = adapter->targets.c_str();
+  return give_struct(made, info, "info");
+}
+
+Status session_set_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter,
+                           double scale) {
+  CUGRT_TRY(require(session, "session"));
+  return session->generator->set_adapter(adapter ? adapter->adapter : nullptr, scale);
+}
+
+Status session_drop_adapter(cugrt_llm_session *session, const cugrt_llm_adapter *adapter) {
+  CUGRT_TRY(require(session && adapter, "session or adapter"));
+  return session->generator->drop_adapter(*adapter->adapter);
+}
+
+Status session_clear(cugrt_llm_session *session) {
+  CUGRT_TRY(require(session, "session"));
+  return session->generator->clear();
 }
 
 /// What the options ask for, copied; they are not null.
@@ -251,96 +263,79 @@ Result<Request> request_of(const cugrt_llm_generate_options *options) {
   return request;
 }
 
-cugrt_status *generate(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
-                       cugrt_llm_generate_result *result) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session && options && result, "session, options or result"));
-    CUGRT_ASSIGN(Request request, request_of(options));
-    Outcome outcome;
-    CUGRT_TRY(session->generator->generate(std::move(request), outcome));
-    auto made = detail::sized<cugrt_llm_generate_result>();
-    made.stop = static_cast<int32_t>(outcome.stop);
-    made.tokens = outcome.tokens;
-    made.prompt_seconds = outcome.prompt_seconds;
-    made.seconds = outcome.seconds;
-    return give_struct(made, result, "result");
-  });
+Status generate(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                cugrt_llm_generate_result *result) {
+  CUGRT_TRY(require(session && options && result, "session, options or result"));
+  CUGRT_ASSIGN(Request request, request_of(options));
+  Outcome outcome;
+  CUGRT_TRY(session->generator->generate(std::move(request), outcome));
+  auto made = detail::sized<cugrt_llm_generate_result>();
+  made.stop = static_cast<int32_t>(outcome.stop);
+  made.tokens = outcome.tokens;
+  made.prompt_seconds = outcome.prompt_seconds;
+  made.seconds = outcome.seconds;
+  return give_struct(made, result, "result");
 }
 
-cugrt_status *sequence_add(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
-                           uint64_t *sequence) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session && options && sequence, "session, options or sequence"));
-    CUGRT_ASSIGN(Request request, request_of(options));
-    CUGRT_ASSIGN(*sequence, session->generator->add(std::move(request)));
-    return {};
-  });
+Status sequence_add(cugrt_llm_session *session, const cugrt_llm_generate_options *options,
+                    uint64_t *sequence) {
+  CUGRT_TRY(require(session && options && sequence, "session, options or sequence"));
+  CUGRT_ASSIGN(Request request, request_of(options));
+  CUGRT_ASSIGN(*sequence, session->generator->add(std::move(request)));
+  return {};
 }
 
-cugrt_status *sequence_cancel(cugrt_llm_session *session, uint64_t sequence) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session, "session"));
-    return session->generator->cancel(sequence);
-  });
+Status sequence_cancel(cugrt_llm_session *session, uint64_t sequence) {
+  CUGRT_TRY(require(session, "session"));
+  return session->generator->cancel(sequence);
 }
 
-cugrt_status *session_step(cugrt_llm_session *session, size_t *count) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session && count, "session or count"));
-    CUGRT_TRY(session->generator->step());
-    *count = session->generator->events().size();
-    return {};
-  });
+Status session_step(cugrt_llm_session *session, size_t *count) {
+  CUGRT_TRY(require(session && count, "session or count"));
+  CUGRT_TRY(session->generator->step());
+  *count = session->generator->events().size();
+  return {};
 }
 
-cugrt_status *session_get_event(const cugrt_llm_session *session, size_t index,
-                                cugrt_llm_event *event) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session, "session"));
-    const std::span<const TokenEvent> events = session->generator->events();
-    if (index >= events.size())
-      return Status::error(Code::out_of_range,
-                           "event " + std::to_string(index) + " is none of the " +
-                               std::to_string(events.size()) + " of the last step");
-    const TokenEvent &found = events[index];
-    auto made = detail::sized<cugrt_llm_event>();
-    made.sequence = found.sequence;
-    made.token = found.token;
-    made.stop = static_cast<int32_t>(found.stop);
-    made.text = found.text.c_str();
-    made.size_bytes = found.text.size();
-    made.log_probability = found.likely.log_probability;
-    made.likely = found.likely.most.data();
-    made.likely_count = found.likely.most.size();
-    return give_struct(made, event, "event");
-  });
+Status session_get_event(const cugrt_llm_session *session, size_t index, cugrt_llm_event *event) {
+  CUGRT_TRY(require(session, "session"));
+  const std::span<const TokenEvent> events = session->generator->events();
+  if (index >= events.size())
+    return Status::error(Code::out_of_range, "event " + std::to_string(index) + " is none of the " +
+                                                 std::to_string(events.size()) +
+                                                 " of the last step");
+  const TokenEvent &found = events[index];
+  auto made = detail::sized<cugrt_llm_event>();
+  made.sequence = found.sequence;
+  made.token = found.token;
+  made.stop = static_cast<int32_t>(found.stop);
+  made.text = found.text.c_str();
+  made.size_bytes = found.text.size();
+  made.log_probability = found.likely.log_probability;
+  made.likely = found.likely.most.data();
+  made.likely_count = found.likely.most.size();
+  return give_struct(made, event, "event");
 }
 
-cugrt_status *prompt_make(cugrt_llm_session *session, const int32_t *tokens, size_t count,
-                          cugrt_llm_prompt **prompt) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(session && prompt && (tokens || count == 0), "session, tokens or prompt"));
-    CUGRT_ASSIGN(PromptCache made,
-                 session->generator->make_prompt(std::vector<int32_t>(tokens, tokens + count)));
-    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(made))};
-    return {};
-  });
+Status prompt_make(cugrt_llm_session *session, const int32_t *tokens, size_t count,
+                   cugrt_llm_prompt **prompt) {
+  CUGRT_TRY(require(session && prompt && (tokens || count == 0), "session, tokens or prompt"));
+  CUGRT_ASSIGN(PromptCache made,
+               session->generator->make_prompt(std::vector<int32_t>(tokens, tokens + count)));
+  *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(made))};
+  return {};
 }
 
-cugrt_status *prompt_write(const cugrt_llm_prompt *prompt, const char *path) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(prompt && path, "prompt or path"));
-    return prompt->cache->write(path);
-  });
+Status prompt_write(const cugrt_llm_prompt *prompt, const char *path) {
+  CUGRT_TRY(require(prompt && path, "prompt or path"));
+  return prompt->cache->write(path);
 }
 
-cugrt_status *prompt_read(const char *path, cugrt_llm_prompt **prompt) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(path && prompt, "path or prompt"));
-    CUGRT_ASSIGN(PromptCache read, PromptCache::read(path));
-    *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(read))};
-    return {};
-  });
+Status prompt_read(const char *path, cugrt_llm_prompt **prompt) {
+  CUGRT_TRY(require(path && prompt, "path or prompt"));
+  CUGRT_ASSIGN(PromptCache read, PromptCache::read(path));
+  *prompt = new cugrt_llm_prompt{std::make_shared<const PromptCache>(std::move(read))};
+  return {};
 }
 
 const int32_t *prompt_tokens(const cugrt_llm_prompt *prompt, size_t *count) {
@@ -351,30 +346,28 @@ const int32_t *prompt_tokens(const cugrt_llm_prompt *prompt, size_t *count) {
 
 void prompt_free(cugrt_llm_prompt *prompt) { delete prompt; }
 
-cugrt_status *model_plan(const cugrt_llm_model *model, const cugrt_llm_session_options *options,
-                         cugrt_llm_memory *memory, cugrt_module **module) {
-  return guarded([&]() -> Status {
-    CUGRT_TRY(require(model && options && memory, "model, options or memory"));
-    CUGRT_ASSIGN(EngineOptions wanted, engine_options_of(options));
-    CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
-    if (wanted.context == 0)
-      wanted.context = decoder.trained_context;
-    if (wanted.context > kMaxContext)
-      return Status::error(Code::out_of_range,
-                           "a context has at most " + std::to_string(kMaxContext) + " positions");
-    CUGRT_ASSIGN(const EngineMemory known, memory_of(*model->model, decoder, wanted));
-    auto made = detail::sized<cugrt_llm_memory>();
-    made.context = wanted.context;
-    made.weight_bytes = known.weight_bytes;
-    made.table_bytes = known.table_bytes;
-    made.cache_bytes = known.cache_bytes;
-    made.adapter_bytes = known.adapter_bytes;
-    CUGRT_TRY(give_struct(made, memory, "memory"));
-    if (!module)
-      return {};
-    CUGRT_ASSIGN(DecoderModule built, module_of(*model->model, decoder, wanted));
-    return adopt_module(built, model->model->file.name(), module);
-  });
+Status model_plan(const cugrt_llm_model *model, const cugrt_llm_session_options *options,
+                  cugrt_llm_memory *memory, cugrt_module **module) {
+  CUGRT_TRY(require(model && options && memory, "model, options or memory"));
+  CUGRT_ASSIGN(EngineOptions wanted, engine_options_of(options));
+  CUGRT_ASSIGN(const Decoder decoder, read_decoder(model->model->file));
+  if (wanted.context == 0)
+    wanted.context = decoder.trained_context;
+  if (wanted.context > kMaxContext)
+    return Status::error(Code::out_of_range,
+                         "a context has at most " + std::to_string(kMaxContext) + " positions");
+  CUGRT_ASSIGN(const EngineMemory known, memory_of(*model->model, decoder, wanted));
+  auto made = detail::sized<cugrt_llm_memory>();
+  made.context = wanted.context;
+  made.weight_bytes = known.weight_bytes;
+  made.table_bytes = known.table_bytes;
+  made.cache_bytes = known.cache_bytes;
+  made.adapter_bytes = known.adapter_bytes;
+  CUGRT_TRY(give_struct(made, memory, "memory"));
+  if (!module)
+    return {};
+  CUGRT_ASSIGN(DecoderModule built, module_of(*model->model, decoder, wanted));
+  return adopt_module(built, model->model->file.name(), module);
 }
 
 size_t token_bytes(const cugrt_llm_model *model, int32_t token, char *bytes, size_t room) {
@@ -393,38 +386,38 @@ size_t token_bytes(const cugrt_llm_model *model, int32_t token, char *bytes, siz
 constexpr cugrt_llm_api kTable = {
     .struct_size = sizeof(cugrt_llm_api),
     .version = CUGRT_LLM_API_VERSION,
-    .model_open = model_open,
+    .model_open = entry<model_open>,
     .model_free = model_free,
-    .model_get_info = model_get_info,
-    .tokenize = tokenize,
-    .tokenize_chat = tokenize_chat,
+    .model_get_info = entry<model_get_info>,
+    .tokenize = entry<tokenize>,
+    .tokenize_chat = entry<tokenize_chat>,
     .tokens_data = tokens_data,
     .tokens_count = tokens_count,
     .tokens_free = tokens_free,
-    .session_open = session_open,
+    .session_open = entry<session_open>,
     .session_free = session_free,
-    .session_get_info = session_get_info,
-    .session_clear = session_clear,
-    .generate = generate,
-    .sequence_add = sequence_add,
-    .sequence_cancel = sequence_cancel,
-    .session_step = session_step,
-    .session_get_event = session_get_event,
-    .prompt_make = prompt_make,
-    .prompt_write = prompt_write,
-    .prompt_read = prompt_read,
+    .session_get_info = entry<session_get_info>,
+    .session_clear = entry<session_clear>,
+    .generate = entry<generate>,
+    .sequence_add = entry<sequence_add>,
+    .sequence_cancel = entry<sequence_cancel>,
+    .session_step = entry<session_step>,
+    .session_get_event = entry<session_get_event>,
+    .prompt_make = entry<prompt_make>,
+    .prompt_write = entry<prompt_write>,
+    .prompt_read = entry<prompt_read>,
     .prompt_tokens = prompt_tokens,
     .prompt_free = prompt_free,
-    .model_plan = model_plan,
+    .model_plan = entry<model_plan>,
     .token_bytes = token_bytes,
-    .tokenize_conversation = tokenize_conversation,
+    .tokenize_conversation = entry<tokenize_conversation>,
     .tokens_text = tokens_text,
     .session_steps = session_steps,
-    .adapter_open = adapter_open,
+    .adapter_open = entry<adapter_open>,
     .adapter_free = adapter_free,
-    .adapter_get_info = adapter_get_info,
-    .session_set_adapter = session_set_adapter,
-    .session_drop_adapter = session_drop_adapter,
+    .adapter_get_info = entry<adapter_get_info>,
+    .session_set_adapter = entry<session_set_adapter>,
+    .session_drop_adapter = entry<session_drop_adapter>,
 };
 
 } // namespace

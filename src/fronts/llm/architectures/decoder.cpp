@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "fronts/llm/architectures/graph.h"
 #include "fronts/llm/architectures/lora_layout.h"
-#include "fronts/llm/architectures/state_kernels.h"
+#include "ir/module/names.h"
 #include "ir/text/text.h"
 
 #include <algorithm>
@@ -400,15 +400,12 @@ Status FunctionWriter::write(const FunctionWriter *other) {
 
 Result<Decoder> read_decoder(const gguf::File &file) {
   CUGRT_ASSIGN(const std::string_view name, file.string("general.architecture"));
-  std::string names;
-  for (const Architecture &architecture : kArchitectures) {
+  for (const Architecture &architecture : kArchitectures)
     if (architecture.name == name)
       return architecture.read(file);
-    names += (names.empty() ? "" : ", ") + std::string(architecture.name);
-  }
   return Status::error(Code::unsupported, "'" + file.name() + "': architecture '" +
                                               std::string(name) + "' is not known; known are " +
-                                              names);
+                                              ir::joined(kArchitectures, &Architecture::name));
 }
 
 uint64_t cache_row_bytes(const Decoder &decoder, ir::DType cache) {

@@ -16,7 +16,6 @@
 #include "fronts/gguf/gguf.h"
 #include "ir/module/module.h"
 
-#include <array>
 #include <functional>
 #include <memory>
 
@@ -127,5 +126,16 @@ struct RotaryTables {
 /// with `name`.
 RotaryTables rotary_tables(const Rope &rope, int64_t turned, int64_t context,
                            const gguf::Tensor *divisors, const std::string &name);
+
+/// Keys that most architectures have, under their own name; the ones in `more` are known besides.
+/// Numbers are checked against what a model can be.
+Result<Decoder> read_hyperparameters(const gguf::File &file, std::string_view architecture,
+                                     std::span<const std::string_view> more);
+
+/// The kernels that read and write the state, as a module of declarations: what begins and ends a
+/// step.
+extern const char *const kStateKernels;
+/// Further ones, of steps that verify drafts.
+extern const char *const kDraftKernels;
 
 } // namespace cugrt::llm

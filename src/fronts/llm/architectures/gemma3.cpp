@@ -1,6 +1,6 @@
 // gemma3: embeddings are scaled, heads normalised, what attention and feed-forward give normalised
 // before it is added; of six layers five see a window, with positions of their own base.
-#include "fronts/llm/architectures/hyperparameters.h"
+#include "fronts/llm/architectures/decoder.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Keys of architectures; see hyperparameters.h.
-#include "fronts/llm/architectures/hyperparameters.h"
+// Keys of architectures; see decoder.h.
+#include "fronts/llm/architectures/decoder.h"
 
 #include <algorithm>
 #include <cmath>

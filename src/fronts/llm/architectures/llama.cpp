@@ -1,6 +1,6 @@
 // llama: also what Mistral's and SmolLM's models are called. GGUF has their heads permuted so that
 // the pairs that a position turns are neighbours.
-#include "fronts/llm/architectures/hyperparameters.h"
+#include "fronts/llm/architectures/decoder.h"
 
 namespace cugrt::llm {
 

@@ -10,8 +10,6 @@
 
 #include "fronts/llm/architectures/decoder.h"
 
-#include <optional>
-
 namespace cugrt::llm {
 
 /// The layers that adapters may add to; the order is that of kLoraTargets.

@@ -1,5 +1,5 @@
 // qwen2: queries, keys and values have a bias; pairs are halves of a head apart.
-#include "fronts/llm/architectures/hyperparameters.h"
+#include "fronts/llm/architectures/decoder.h"
 
 namespace cugrt::llm {
 

@@ -1,5 +1,5 @@
 // qwen3: each head of queries and keys is normalised before its position turns it.
-#include "fronts/llm/architectures/hyperparameters.h"
+#include "fronts/llm/architectures/decoder.h"
 
 namespace cugrt::llm {
 

@@ -1,6 +1,6 @@
 // Declarations of kernels/language/prompt.cu, sample.cu and decode_words.cu; draft.cu and
 // verify.cu.
-#include "fronts/llm/architectures/state_kernels.h"
+#include "fronts/llm/architectures/decoder.h"
 
 namespace cugrt::llm {
 

@@ -1,5 +1,5 @@
-// Copies of adapters on a device; see device_adapters.h.
-#include "fronts/llm/generation/device_adapters.h"
+// Copies of adapters on a device; see lora_adapter.h.
+#include "fronts/llm/generation/lora_adapter.h"
 
 #include "fronts/llm/generation/call.h"
 

@@ -1,7 +1,8 @@
 // Steps of a model that is open on a device; see engine.h.
-#include "fronts/llm/generation/engine_state.h"
+#include "fronts/llm/generation/engine.h"
 
 #include "fronts/llm/generation/call.h"
+#include "fronts/llm/generation/session_module.h"
 
 #include <algorithm>
 #include <array>

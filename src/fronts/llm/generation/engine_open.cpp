@@ -1,6 +1,6 @@
 // Opening of a model on a device: its context, code, session and state; see engine.h.
 #include "fronts/llm/generation/call.h"
-#include "fronts/llm/generation/engine_state.h"
+#include "fronts/llm/generation/engine.h"
 #include "fronts/llm/generation/session_module.h"
 
 #include <algorithm>

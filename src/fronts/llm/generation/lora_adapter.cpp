@@ -5,6 +5,7 @@
 #include "base/type/element.h"
 #include "base/whole_number.h"
 #include "fronts/llm/generation/call.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,10 +22,8 @@ constexpr std::string_view kRoots[] = {"model.language_model.", "language_model.
                                        ""};
 
 std::string shape_text(const cugrt_tensor &tensor) {
-  std::string text;
-  for (uint32_t i = 0; i < tensor.rank; ++i)
-    text += (i ? ", " : "") + std::to_string(tensor.dims[i]);
-  return "[" + text + "]";
+  const std::span dims(tensor.dims, tensor.rank);
+  return "[" + ir::joined(dims, [](int64_t dim) { return std::to_string(dim); }) + "]";
 }
 
 /// Which layer a module's path is of, and which target; none where the model has no such one.

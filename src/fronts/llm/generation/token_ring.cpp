@@ -1,5 +1,5 @@
-// The host's side of the ring of tokens; see token_ring.h.
-#include "fronts/llm/generation/token_ring.h"
+// The host's side of the ring of tokens; see engine.h.
+#include "fronts/llm/generation/engine.h"
 
 #include "fronts/llm/architectures/decoder.h"
 #include "fronts/llm/generation/call.h"

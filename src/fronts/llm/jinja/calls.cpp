@@ -1,6 +1,8 @@
 // Calls of a rendering: macros, methods and the functions that every template has; see evaluator.h.
 #include "fronts/llm/jinja/evaluator.h"
 
+#include "ir/module/names.h"
+
 #include <algorithm>
 
 namespace cugrt::llm::jinja {
@@ -58,9 +60,7 @@ Result<Value> Evaluator::call(const Expression &expression) {
 Result<Value> Evaluator::call_macro(const Macro &macro, const Given &given) {
   const Statement &statement = macro.statement;
   const std::shared_ptr<Scope> outer = scope_;
-  std::string names;
-  for (const Parameter &parameter : statement.parameters)
-    names += (names.empty() ? "" : " ") + parameter.name;
+  const std::string names = ir::joined(statement.parameters, &Parameter::name, " ");
   Result<Arguments> bound = Arguments::bind(given, names, 0);
   if (!bound.ok())
     return bound.take_status().in("macro '" + statement.name + "'");

@@ -4,7 +4,7 @@
 
 #include "fronts/llm/jinja/template.h"
 #include "fronts/llm/jinja/tree.h"
-#include "fronts/llm/jinja_values/filters.h"
+#include "fronts/llm/jinja_values/methods.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
-// Filters of single values, and the look-up of all; see filters.h.
-#include "fronts/llm/jinja_values/filters.h"
+// Filters of single values, and the look-up of all; see methods.h.
+#include "fronts/llm/jinja_values/methods.h"
 
 #include <algorithm>
 #include <charconv>

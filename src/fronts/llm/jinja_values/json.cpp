@@ -1,5 +1,5 @@
-// JSON as transformers' tojson writes it, and the caller's; see machine.h and json.h.
-#include "fronts/llm/jinja_values/json.h"
+// JSON as transformers' tojson writes it, and the caller's; see machine.h and value.h.
+#include "fronts/llm/jinja_values/value.h"
 
 #include "base/json.h"
 #include "fronts/llm/jinja_values/machine.h"

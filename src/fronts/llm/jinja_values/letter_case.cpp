@@ -1,8 +1,7 @@
-// Cases of letters; see letter_case.h.
-#include "fronts/llm/jinja_values/letter_case.h"
+// Cases of letters; see text.h.
+#include "fronts/llm/jinja_values/text.h"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 
 namespace cugrt::llm::jinja {

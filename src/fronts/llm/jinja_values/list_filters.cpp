@@ -1,5 +1,5 @@
-// Filters of lists and dicts; see filters.h.
-#include "fronts/llm/jinja_values/filters.h"
+// Filters of lists and dicts; see methods.h.
+#include "fronts/llm/jinja_values/methods.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Methods of values; see methods.h.
 #include "fronts/llm/jinja_values/methods.h"
 
-#include "fronts/llm/jinja_values/letter_case.h"
+#include "fronts/llm/jinja_values/text.h"
 #include "fronts/llm/tokenizer/unicode.h"
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-// Tests of values; see filters.h.
-#include "fronts/llm/jinja_values/filters.h"
+// Tests of values; see methods.h.
+#include "fronts/llm/jinja_values/methods.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace cugrt::llm::jinja {
 

@@ -3,6 +3,7 @@
 // every slice, replacement and filter. Comparisons do not see it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -46,5 +47,19 @@ bool is_name(char32_t c);
 enum class Side : uint8_t { left, right, both };
 /// Without the spaces, or the characters of `chars`, at its sides.
 TextView strip(TextView text, Side side, const Text *chars = nullptr);
+
+// Upper and lower case of letters, as Python's str has them.
+
+enum class LetterCase : uint8_t { lower, upper, title };
+
+struct Letters {
+  size_t count;
+  char32_t codes[3];
+};
+/// What a letter becomes; another character stays as it is.
+Letters letters_of(char32_t code, LetterCase to);
+bool is_lower(char32_t code);
+/// Whether there is another case of it.
+bool is_cased(char32_t code);
 
 } // namespace cugrt::llm::jinja

@@ -168,4 +168,8 @@ bool is_hashable(const Value &value);
 /// As Python's repr and str write a number.
 std::string number_text(double value);
 
+/// The caller's values, whose text is marked as untrusted. `what` begins errors: "messages: at byte
+/// 3: ..".
+Result<Value> value_of_json(std::string_view what, std::string_view json);
+
 } // namespace cugrt::llm::jinja

@@ -1,5 +1,5 @@
 // Byte-level byte-pair encoding.
-#include "fronts/llm/tokenizer/encoders.h"
+#include "fronts/llm/tokenizer/tokenizer.h"
 
 #include <memory>
 

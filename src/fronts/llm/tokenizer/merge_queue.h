@@ -4,9 +4,9 @@
 // equals, and then its neighbours are looked at again. Memory and time go with n log n of the word.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <queue>
-#include <span>
 #include <vector>
 
 namespace cugrt::llm {

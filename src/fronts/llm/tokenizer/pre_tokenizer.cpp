@@ -2,6 +2,8 @@
 // the order of the regular expression.
 #include "fronts/llm/tokenizer/pre_tokenizer.h"
 
+#include "ir/module/names.h"
+
 #include <algorithm>
 
 namespace cugrt::llm {
@@ -27,12 +29,7 @@ std::optional<PreTokenizer> pre_tokenizer_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::string pre_tokenizer_names() {
-  std::string names;
-  for (const Named &row : kNames)
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
-}
+std::string pre_tokenizer_names() { return ir::joined(kNames, &Named::name); }
 
 PieceScanner::PieceScanner(PreTokenizer kind, std::string_view text) : kind_(kind), text_(text) {
   codes_.reserve(text.size());

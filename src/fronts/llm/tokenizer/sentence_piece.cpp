@@ -1,5 +1,5 @@
 // SentencePiece's byte-pair encoding, with bytes for what the vocabulary lacks.
-#include "fronts/llm/tokenizer/encoders.h"
+#include "fronts/llm/tokenizer/tokenizer.h"
 
 #include <algorithm>
 #include <memory>

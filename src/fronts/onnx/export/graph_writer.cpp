@@ -2,7 +2,6 @@
 #include "fronts/onnx/export/graph_writer.h"
 
 #include "base/type/element.h"
-#include "fronts/onnx/export/export.h"
 
 namespace cugrt::onnx {
 

@@ -4,7 +4,6 @@
 #include "fronts/onnx/import.h"
 
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace cugrt::onnx {

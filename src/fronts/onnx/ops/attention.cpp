@@ -2,8 +2,6 @@
 // are sums of biases and whose rows without an attendable key are 0.
 #include "fronts/onnx/call.h"
 
-#include <limits>
-
 namespace cugrt::onnx {
 
 namespace {

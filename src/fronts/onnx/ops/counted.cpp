@@ -82,15 +82,20 @@ void nonzero(Call &c) {
   c.result(c.failed() ? V() : c.concat(rows, 0), 0, 1, found.count);
 }
 
+/// The axis; without one x becomes a list.
+size_t axis_or_flat(Call &c, V &x) {
+  if (c.attribute("axis"))
+    return c.axis(c.integer("axis", 0), c.rank(x));
+  x = c.reshape(x, {c.product(c.dims(x))});
+  return 0;
+}
+
 void compress(Call &c) {
   V x = c.value(0);
   c.required(1);
   if (c.failed())
     return;
-  const bool flat = !c.attribute("axis");
-  if (flat)
-    x = c.reshape(x, {c.product(c.dims(x))});
-  const size_t axis = flat ? 0 : c.axis(c.integer("axis", 0), c.rank(x));
+  const size_t axis = axis_or_flat(c, x);
   const Host *known = c.host(1);
   if (known && known->dims.size() == 1 &&
       std::all_of(known->ints.begin(), known->ints.end(), [&](E e) { return c.known(e); })) {
@@ -165,11 +170,9 @@ void unique(Call &c) {
   if (c.failed())
     return;
   const bool flat = !c.attribute("axis");
-  if (flat)
-    x = c.reshape(x, {c.product(c.dims(x))});
+  const size_t axis = axis_or_flat(c, x);
   if (c.failed())
     return;
-  const size_t axis = flat ? 0 : c.axis(c.integer("axis", 0), c.rank(x));
   const Dims d = c.dims(x);
   const E size = d[axis];
   const auto number = c.known(size);

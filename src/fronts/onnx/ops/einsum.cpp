@@ -1,5 +1,4 @@
 // Einsum.
-#include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>

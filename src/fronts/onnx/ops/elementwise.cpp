@@ -1,5 +1,4 @@
 // Ops that work element by element, and those that choose between elements.
-#include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 // those stay whole.
 #include "base/type/element.h"
 #include "fronts/onnx/ops/integers.h"
+#include "ir/module/names.h"
 
 #include <algorithm>
 #include <cmath>
@@ -177,10 +178,10 @@ void gemm(Call &c) {
 }
 
 std::string shape_text(Call &c, V x) {
-  std::string text;
-  for (E dim : c.dims(x))
-    text += (text.empty() ? "" : ", ") + (c.known(dim) ? std::to_string(*c.known(dim)) : "?");
-  return "[" + text + "]";
+  return "[" +
+         ir::joined(c.dims(x),
+                    [&](E dim) { return c.known(dim) ? std::to_string(*c.known(dim)) : "?"; }) +
+         "]";
 }
 
 /// The dtype of an input as the file has it.

@@ -3,7 +3,6 @@
 #include "fronts/onnx/ops/integers.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace cugrt::onnx {
 

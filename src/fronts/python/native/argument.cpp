@@ -1,11 +1,10 @@
 #include "argument.h"
 
+#include "dtypes.h"
 #include "errors.h"
-#include "numpy_array.h"
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 namespace cugrt::python {

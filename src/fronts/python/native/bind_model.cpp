@@ -2,7 +2,6 @@
 #include "errors.h"
 #include "model.h"
 #include "progress.h"
-#include "sources.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

@@ -1,7 +1,7 @@
 #include "device.h"
 
+#include "dtypes.h"
 #include "errors.h"
-#include "numpy_array.h"
 
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <vector>
 
 namespace cugrt::python {
 

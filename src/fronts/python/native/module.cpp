@@ -1,7 +1,7 @@
 // cugrt._native: what the package has in C++, over the C ABI alone.
 #include "device.h"
 #include "errors.h"
-#include "sources.h"
+#include "model.h"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-#include "numpy_array.h"
+#include "dtypes.h"
 
 #include <cugrt/cugrt.h>
 

@@ -1,4 +1,4 @@
-#include "sources.h"
+#include "model.h"
 
 #include "errors.h"
 #include "progress.h"

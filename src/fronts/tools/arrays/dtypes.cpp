@@ -1,5 +1,5 @@
 // Names and sizes of data types, as the public header numbers them.
-#include "dtypes.h"
+#include "npy.h"
 
 #include "base/type/element.h"
 #include "cugrt/cugrt.h"

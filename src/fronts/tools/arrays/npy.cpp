@@ -4,7 +4,6 @@
 
 #include "base/file.h"
 #include "base/first_bytes.h"
-#include "dtypes.h"
 
 #include <cugrt/cugrt.h>
 

@@ -1,8 +1,8 @@
 // Opening a model step by step; see model.h.
 #include "model.h"
 
-#include "dtypes.h"
-#include "settings.h"
+#include "npy.h"
+#include "tool.h"
 
 #include <nlohmann/json.hpp>
 

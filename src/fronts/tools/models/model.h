@@ -7,10 +7,8 @@
 #include "arguments.h"
 #include "onnx.h"
 
-#include <nlohmann/json.hpp>
-
-#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace tool {
@@ -91,5 +89,20 @@ private:
 
 /// The values of arguments, as a run takes them.
 std::vector<cugrt::Value> values_of(const std::vector<Argument> &arguments);
+
+// `cugrt bench --deadline`: how late a model's runs are, alone and beside another model.
+
+struct DeadlineOptions {
+  uint64_t deadline_us = 0; // 0: no such bench
+  std::string load;         // the other model's file; empty: none
+  std::vector<std::string> load_settings;
+  unsigned ahead = 1; // of its graphs that may be on their way
+  double seconds = 0.5;
+  unsigned runs = 0;
+  bool json = false;
+};
+void add_deadline_options(CLI::App &command, DeadlineOptions &options);
+
+void bench_deadline(const ModelOptions &model, const DeadlineOptions &options);
 
 } // namespace tool

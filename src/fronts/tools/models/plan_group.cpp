@@ -1,7 +1,7 @@
 // Plans of groups; see plan_group.h.
 #include "plan_group.h"
 
-#include "dtypes.h"
+#include "npy.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,6 @@
 // The map is a session's report of its graphs as JSON: session_graph_report, to which `cugrt trace
 // --graphs` adds ops and the names of an ONNX file's nodes.
 #include "device_times.h"
-#include "match_nodes.h"
 #include "sqlite.h"
 
 #include <nlohmann/json.hpp>

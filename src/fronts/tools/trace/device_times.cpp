@@ -2,7 +2,6 @@
 #include "device_times.h"
 
 #include "base/type/dtype.h"
-#include "match_nodes.h"
 
 #include <nlohmann/json.hpp>
 

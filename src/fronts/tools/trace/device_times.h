@@ -6,8 +6,11 @@
 #include "cupti.h"
 #include "model.h"
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,5 +126,29 @@ std::string layer_of(const std::string &place);
 /// "fused_matmul_add" of "fused_matmul_add_f32_1 %x"; of a kernel that is not fused the op that
 /// gives its value, "softmax" of "softmax_rows_f32 %x".
 std::string op_of_step(const std::string &step, const std::map<std::string, std::string> &ops);
+
+// Which node of a session's graphs a node is that a profiler tells of.
+
+/// A node of a report of graphs, in the graph's order.
+struct KnownNode {
+  std::optional<uint64_t> id; // as the driver gives it (CUDA 13.1)
+  std::string kernel;         // its entry; empty: a copy or a fill
+};
+/// A node of a profiler's.
+struct ToldNode {
+  uint64_t id = 0; // its graph's number in the upper half
+  std::string kernel;
+};
+struct NodeMatch {
+  uint32_t graph = 0, node = 0; // indices of the report's
+  bool by_id = false;           // or by the order of the graph's kernels
+};
+
+/// For each told node, which are in the order of ids, the known one: that of the same id and
+/// kernel. Where a told graph has no node like that (the driver gives no ids, or profiler and
+/// driver count differently), it is the one known graph whose nodes, but for those that ids tell
+/// (of bodies of conditionals), have the same kernels in the same order, if just one is so.
+std::vector<std::optional<NodeMatch>> match_nodes(std::span<const ToldNode> told,
+                                                  std::span<const std::vector<KnownNode>> graphs);
 
 } // namespace tool

@@ -1,5 +1,5 @@
-// Nodes by ids, else by order; see match_nodes.h.
-#include "match_nodes.h"
+// Nodes by ids, else by order; see device_times.h.
+#include "device_times.h"
 
 #include <algorithm>
 #include <map>

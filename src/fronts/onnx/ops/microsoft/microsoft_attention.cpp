@@ -3,8 +3,6 @@
 // that says nothing.
 #include "fronts/onnx/ops/attention.h"
 
-#include <limits>
-
 namespace cugrt::onnx {
 
 // --- Shared; see attention.h
