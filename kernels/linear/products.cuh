@@ -334,14 +334,25 @@ template <int kTile> constexpr int kOwnOf = (ROWS * kTile + kThreads - 1) / kThr
 template <int kTile> constexpr int kOwnPairsOf = (ROWS * kTile / 2 + kThreads - 1) / kThreads;
 constexpr int kOwn = kOwnOf<COLUMNS>, kOwnPairs = kOwnPairsOf<COLUMNS>;
 
+// A thread of the block. In phases (persistent.cuh) its number is read anew: else what follows from
+// it, of heads for many elements, is kept through all phases.
+__device__ __forceinline__ int thread_of_tile() {
+#ifdef WARP_RING
+  return warp_anew() * 32 + thread_anew();
+#else
+  return threadIdx.y * 32 + threadIdx.x;
+#endif
+}
+
 // f(own, row, place, column) for the elements of a tile; own: their numbers among a thread's own.
 template <class Columns, class F>
 __device__ __forceinline__ void each_element(long long rows, long long n, long long first,
                                              Columns columns, F f) {
   constexpr int kTile = Columns::kTile;
+  const int thread = thread_of_tile();
 #pragma unroll
   for (int own = 0; own < kOwnOf<kTile>; ++own) {
-    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int i = own * kThreads + thread;
     const int r = i / kTile, c = i % kTile;
     if (r < ROWS && r < rows && first + c < n)
       f(own, r, c, columns.column(first + c));
@@ -353,9 +364,10 @@ template <class Columns, class F>
 __device__ __forceinline__ void each_pair(long long rows, long long n, long long first,
                                           Columns columns, F f) {
   constexpr int kTile = Columns::kTile;
+  const int thread = thread_of_tile();
 #pragma unroll
   for (int own = 0; own < kOwnPairsOf<kTile>; ++own) {
-    const int i = own * kThreads + threadIdx.y * 32 + threadIdx.x;
+    const int i = own * kThreads + thread;
     const int r = i / (kTile / 2), c = i % (kTile / 2) * 2;
     if (r < ROWS && r < rows && first + c < n)
       f(own, r, c, int((first + c) % columns.width));
