@@ -230,13 +230,16 @@ static bool keeps_state(ir::Op op) {
 }
 
 /// Whether the op gives one of the elements that it reads, which a cast after it or before it makes
-/// the same.
-static bool selects(ir::Op op) { return op == ir::Op::reduce_max || op == ir::Op::reduce_min; }
+/// the same; or places between them, which resizes compute in f32.
+static bool selects(ir::Op op) {
+  return op == ir::Op::reduce_max || op == ir::Op::reduce_min || op == ir::Op::resize;
+}
 
 /// Ops that move or select what is computed in f32, and recurrent layers, where all that read what
 /// they read and what they give take it narrow, in turn behind such ops: the cast then stands where
 /// the value is made.
 void PrecisionChoices::narrow_moves() {
+  const ValueUses uses(function_);
   const size_t count = function_.values.size();
   std::vector<const Binding *> move_of(count); // by result
   std::vector<bool> computed(count), needs_f32(count), is_read(count);
@@ -249,11 +252,15 @@ void PrecisionChoices::narrow_moves() {
       const bool views = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
                          op != ir::Op::concat &&
                          precision_[binding.first_result] == Precision::follow;
+      // Before a resize zeros are selected, too.
+      const Binding *next = op == ir::Op::relu ? uses.only_reader(binding.result()) : nullptr;
+      const bool is_resized =
+          next && next->kind == BindingKind::op && ir::op_of(*next) == ir::Op::resize;
       const bool takes = moved.kind == Operand::Kind::value && is_f32(moved.value()) &&
                          !narrow_[moved.index] && computed[moved.index] && !written_[moved.index];
       const bool moves =
           !narrow_op_[binding.first_result] &&
-          ((takes && (views || (selects(op) && can_be_narrow(binding)))) ||
+          ((takes && (views || ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
            (keeps_state(op) && precision_[binding.first_result] == Precision::follow));
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;

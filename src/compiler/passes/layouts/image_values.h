@@ -107,11 +107,11 @@ protected:
       return;
     const Op op = ir::op_of(binding);
     const ir::OpImages images = ir::op_info(op).images;
-    if (op == Op::concat || op == Op::resize ||
-        (images != ir::OpImages::keeps && images != ir::OpImages::pools))
+    if (op == Op::concat || (images != ir::OpImages::keeps && images != ir::OpImages::pools))
       return;
-    const bool pools = ir::op_info(op).pattern == ir::OpPattern::out_fusable;
-    for (const Operand &operand : source().operands_of(binding))
+    const bool pools = ir::op_info(op).pattern == ir::OpPattern::out_fusable || op == Op::resize;
+    const auto operands = source().operands_of(binding);
+    for (const Operand &operand : op == Op::resize ? operands.first(1) : operands)
       if (operand.kind == Operand::Kind::value && !is_fixed_[operand.index] &&
           (pools || type_of(operand.value()).dims == type_of(binding.result()).dims)) {
         is_convolved_[operand.index] = true;
