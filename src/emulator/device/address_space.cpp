@@ -19,10 +19,6 @@ namespace {
 constexpr uint64_t kGranule = uint64_t(2) << 20; // both mappings are whole granules
 constexpr uint64_t kMaxBytes = uint64_t(1) << 44;
 
-uint64_t round_up(uint64_t value, uint64_t granule) {
-  return (value + granule - 1) / granule * granule;
-}
-
 // The programming guide promises 256 bytes; programs (Taichi) divide large blocks into pages and
 // rely on the first one's beginning, as hardware gives it.
 constexpr uint64_t kLargeBytes = 1 << 20, kLargeAlignment = 4096;
@@ -48,6 +44,23 @@ void *map(uint64_t bytes, int protection) {
 }
 
 } // namespace
+
+uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::optional<AddressRange> range_before(const Ranges &ranges, uint64_t address) {
+  auto it = ranges.upper_bound(address);
+  if (it == ranges.begin())
+    return std::nullopt;
+  --it;
+  return AddressRange{it->first, it->second};
+}
+
+std::optional<AddressRange> holding(std::optional<AddressRange> range, uint64_t address,
+                                    uint64_t bytes, uint64_t unit) {
+  const bool holds =
+      range && AddressRange{range->begin, round_up(range->bytes, unit)}.contains(address, bytes);
+  return holds ? range : std::nullopt;
+}
 
 Result<std::unique_ptr<AddressSpace>> AddressSpace::create(uint64_t bytes) {
   if (bytes == 0 || bytes > kMaxBytes)
@@ -203,9 +216,7 @@ void AddressSpace::end_loan(uint64_t address) {
 
 bool AddressSpace::is_lent(uint64_t address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
-  auto after = lent_.upper_bound(address);
-  return after != lent_.begin() &&
-         AddressRange{std::prev(after)->first, std::prev(after)->second}.contains(address, bytes);
+  return holding(range_before(lent_, address), address, bytes).has_value();
 }
 
 // A file of its own: one file for the whole device would keep its pages until punched out.
@@ -256,30 +267,21 @@ bool AddressSpace::free(uint64_t address) {
 }
 
 std::optional<AddressRange> AddressSpace::allocation_before(uint64_t address) const {
-  auto it = live_.upper_bound(address);
-  if (it == live_.begin())
-    return std::nullopt;
-  --it;
-  AddressRange range{it->first, it->second};
-  if (address >= allocation_limit()) // adjacent mappings
-    for (++it; it != live_.end() && it->first == range.end(); ++it)
-      range.bytes += it->second;
+  std::optional<AddressRange> range = range_before(live_, address);
+  if (range && address >= allocation_limit()) // adjacent mappings
+    for (auto it = live_.find(range->end()); it != live_.end() && it->first == range->end(); ++it)
+      range->bytes += it->second;
   return range;
 }
 
 std::optional<AddressRange> AddressSpace::find(uint64_t address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
-  auto range = allocation_before(address);
-  return range && range->contains(address, bytes) ? range : std::nullopt;
+  return holding(allocation_before(address), address, bytes);
 }
 
 std::optional<AddressRange> AddressSpace::find_granule(uint64_t address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
-  auto range = allocation_before(address);
-  if (!range)
-    return std::nullopt;
-  AddressRange granules{range->begin, round_up(range->bytes, kAlignment)};
-  return granules.contains(address, bytes) ? range : std::nullopt;
+  return holding(allocation_before(address), address, bytes, kAlignment);
 }
 
 bool AddressSpace::is_shared(uint64_t address) const {

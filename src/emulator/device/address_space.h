@@ -35,6 +35,14 @@ struct AddressRange {
   }
 };
 
+using Ranges = std::map<uint64_t, uint64_t>; // address to bytes
+/// The range that begins last at or before the address, whatever its length.
+std::optional<AddressRange> range_before(const Ranges &ranges, uint64_t address);
+/// The range if it, in whole units, holds [address, address + bytes).
+std::optional<AddressRange> holding(std::optional<AddressRange> range, uint64_t address,
+                                    uint64_t bytes, uint64_t unit = 1);
+uint64_t round_up(uint64_t value, uint64_t unit);
+
 class UndefinedBytes;
 
 class AddressSpace {
@@ -107,11 +115,11 @@ private:
   uint64_t base_ = 0, size_ = 0, offset_ = 0, used_ = 0;
   mutable std::shared_mutex mutex_;
   std::unique_ptr<UndefinedBytes> undefined_;
-  std::map<uint64_t, uint64_t> live_;     // address to bytes
-  uint64_t packed_ = 0;                   // below it no gap is large enough for any allocation
-  std::set<uint64_t> shared_;             // those of live_ that the host reaches at their address
-  std::map<uint64_t, uint64_t> reserved_; // likewise; all above every allocation
-  std::map<uint64_t, uint64_t> lent_;     // the program's own memory
+  Ranges live_;
+  uint64_t packed_ = 0;       // below it no gap is large enough for any allocation
+  std::set<uint64_t> shared_; // those of live_ that the host reaches at their address
+  Ranges reserved_;           // all above every allocation
+  Ranges lent_;               // the program's own memory
 
   Result<uint64_t> place(uint64_t bytes, uint64_t granule);
   Result<uint64_t> place_shared(uint64_t bytes);

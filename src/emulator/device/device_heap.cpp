@@ -14,11 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxHeapBytes = uint64_t(1) << 44;
 
-uint64_t aligned_to(uint64_t alignment, uint64_t value) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
-uint64_t whole_units(uint64_t bytes) { return aligned_to(DeviceHeap::kUnit, bytes); }
+uint64_t whole_units(uint64_t bytes) { return round_up(bytes, DeviceHeap::kUnit); }
 
 uint64_t with_gap(uint64_t bytes) {
   constexpr uint64_t kLongestGap = 4096;
@@ -32,7 +28,7 @@ bool DeviceHeap::open(uint64_t bytes) {
   if (bytes == 0 || bytes > kMaxHeapBytes)
     return false;
   constexpr uint64_t kAlignment = 2 << 20; // pages of every size
-  const uint64_t addresses = aligned_to(kAlignment, 2 * bytes);
+  const uint64_t addresses = round_up(2 * bytes, kAlignment);
   auto begin = memory_.reserve(addresses, kAlignment);
   if (!begin.ok())
     return false;
@@ -72,11 +68,11 @@ uint64_t DeviceHeap::allocate(uint64_t bytes, uint64_t alignment) {
   const uint64_t needed = with_gap(bytes);
   for (auto it = free_.begin(); it != free_.end(); ++it) {
     const auto [begin, length] = *it;
-    const uint64_t address = aligned_to(std::max(alignment, kUnit), begin);
+    const uint64_t address = round_up(begin, std::max(alignment, kUnit));
     if (address < begin || address - begin > length || needed > length - (address - begin))
       continue;
     const uint64_t behind = address + needed, end = begin + length;
-    Map block{{address, bytes}}, rest; // what the host may have no memory for, before any change
+    Ranges block{{address, bytes}}, rest; // what the host may have no memory for, before any change
     if (behind < end)
       rest.emplace(behind, end - behind);
     if (address > begin)
@@ -116,27 +112,14 @@ bool DeviceHeap::free(uint64_t address) {
   return true;
 }
 
-std::optional<AddressRange> DeviceHeap::block_before(uint64_t address) const {
-  auto it = live_.upper_bound(address);
-  if (it == live_.begin())
-    return std::nullopt;
-  --it;
-  return AddressRange{it->first, it->second};
-}
-
 std::optional<AddressRange> DeviceHeap::find(uint64_t address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
-  auto block = block_before(address);
-  return block && block->contains(address, bytes) ? block : std::nullopt;
+  return holding(range_before(live_, address), address, bytes);
 }
 
 std::optional<AddressRange> DeviceHeap::find_granule(uint64_t address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
-  auto block = block_before(address);
-  if (!block)
-    return std::nullopt;
-  const AddressRange units{block->begin, whole_units(block->bytes)};
-  return units.contains(address, bytes) ? block : std::nullopt;
+  return holding(range_before(live_, address), address, bytes, kUnit);
 }
 
 } // namespace cugrt::emulator

@@ -46,15 +46,12 @@ public:
   std::optional<AddressRange> find_granule(uint64_t address, uint64_t bytes) const;
 
 private:
-  using Map = std::map<uint64_t, uint64_t>; // address to bytes
-  std::optional<AddressRange> block_before(uint64_t address) const;
-
   AddressSpace &memory_;
   mutable std::shared_mutex mutex_; // of what follows
   AddressRange range_;
   uint64_t capacity_ = 0, used_ = 0;
-  Map live_; // as many bytes as were asked for
-  Map free_; // what is between blocks and their gaps
+  Ranges live_; // as many bytes as were asked for
+  Ranges free_; // what is between blocks and their gaps
 };
 
 } // namespace cugrt::emulator

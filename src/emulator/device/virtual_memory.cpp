@@ -44,11 +44,7 @@ bool AddressSpace::release(uint64_t address, uint64_t bytes) {
 
 bool AddressSpace::map_file(uint64_t address, uint64_t bytes, int file, uint64_t file_offset) {
   std::unique_lock lock(mutex_);
-  auto reservation = reserved_.upper_bound(address);
-  if (reservation == reserved_.begin())
-    return false;
-  --reservation;
-  if (!AddressRange{reservation->first, reservation->second}.contains(address, bytes))
+  if (!holding(range_before(reserved_, address), address, bytes))
     return false;
   auto next = live_.lower_bound(address);
   if (next != live_.end() && next->first < address + bytes)
