@@ -361,6 +361,17 @@ template <class E> struct Taken {
   }
 };
 
+// A thread's phase lies in shared memory meanwhile: registers are for what phases compute.
+__shared__ unsigned short phase_of_thread[kThreads];
+__device__ __forceinline__ volatile unsigned short &own_phase() {
+  return *(volatile unsigned short *)&phase_of_thread[warp_anew() * 32 + thread_anew()];
+}
+__device__ __forceinline__ const u64 *begin_phase(int p) {
+  own_phase() = (unsigned short)(p);
+  return SHARED.table[p];
+}
+__device__ __forceinline__ int next_phase() { return own_phase() + 1; }
+
 // Before the first phase: the table is filled, too.
 __device__ __forceinline__ void enter(const u64 *words, const cugrt_symbol<long long> &gave_up) {
   if (warp_anew() == 0 && thread_anew() == 0) {
