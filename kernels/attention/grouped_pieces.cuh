@@ -2,8 +2,8 @@
 // them.
 //
 // Options: ATTENDED, what the result is given as, by default an address; MEET, a barrier of
-// kThreads threads, by default the block's; MOST_CHUNKS, where only some calls have SPLIT, a power of
-// two up to it; those of attention_grouped.cu.
+// kThreads threads, by default the block's; MOST_CHUNKS, where only some calls have SPLIT, a power
+// of two up to it; those of attention_grouped.cu.
 #pragma once
 
 #include "attention/attention_parameters.cuh"

@@ -107,8 +107,7 @@ private:
           continue;
         const codegen::ProductKernel kernel = kernel_of(**match);
         map_results(**match, kernel);
-        if ((*match)->is_sum_read &&
-            persistent_->exchanged.contains((*match)->sum->result().index))
+        if ((*match)->is_sum_read && persistent_->exchanged.contains((*match)->sum->result().index))
           run.exchanged.push_back(kernel.sum->result);
         for (size_t p = 0; p < kernel.parts.size(); ++p)
           if (persistent_->exchanged.contains((*match)->parts[p].result.index))
