@@ -3,6 +3,7 @@
 
 #include "compiler/passes/pass.h"
 #include "compiler/planner/lower/planner.h"
+#include "device/code/computed_weights.h"
 #include "device/driver/driver_error.h"
 #include "device/driver/memory.h"
 #include "device/graph/step_launch.h"
@@ -197,23 +198,25 @@ Status Subject::compile(const std::string &text) {
   return {};
 }
 
-/// Zeros: results are of no interest.
+/// Zeros: results are of no interest. What functions of weights compute is not brought.
 Status Subject::add_weights() {
   const plan::Plan &plan = executable_->plan();
-  for (const plan::Param &param : plan.functions[0].params) {
-    if (param.kind != plan::ParamKind::weight)
-      continue;
-    runtime::HostTensor tensor;
-    tensor.size_bytes = 4;
-    for (plan::ExprId dim : param.dims) {
-      CUGRT_ASSIGN(int64_t elements, plan.exprs.evaluate(dim, {}));
-      tensor.dims.push_back(elements);
-      tensor.size_bytes *= static_cast<size_t>(elements);
+  for (const plan::Function &function : plan.functions)
+    for (const plan::Param &param : function.params) {
+      if (param.kind != plan::ParamKind::weight || runtime::computed_weight(plan, param) ||
+          weights_.find(param.name))
+        continue;
+      runtime::HostTensor tensor;
+      tensor.size_bytes = 4;
+      for (plan::ExprId dim : param.dims) {
+        CUGRT_ASSIGN(int64_t elements, plan.exprs.evaluate(dim, {}));
+        tensor.dims.push_back(elements);
+        tensor.size_bytes *= static_cast<size_t>(elements);
+      }
+      const auto zeros = std::make_shared<std::vector<char>>(tensor.size_bytes);
+      tensor.storage = {zeros, zeros->data()};
+      CUGRT_TRY(weights_.add(param.name, std::move(tensor)));
     }
-    const auto zeros = std::make_shared<std::vector<char>>(tensor.size_bytes);
-    tensor.storage = {zeros, zeros->data()};
-    CUGRT_TRY(weights_.add(param.name, std::move(tensor)));
-  }
   return {};
 }
 

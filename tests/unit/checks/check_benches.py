@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The forms of the benches that measure kernels, in small: what they print and write, and how much they load.
+"""The forms of the benches that launch kernels, in small: what they print and write, and how much they load.
 
-  check_benches.py BENCH_LOAD BENCH_KERNELS BENCH_EMULATOR BENCH_DEVICE KERNELS_FOLDER
+  check_benches.py BENCH_LAUNCH BENCH_LOAD BENCH_KERNELS BENCH_EMULATOR BENCH_DEVICE KERNELS_FOLDER
 
 No time is looked at.
 """
@@ -49,8 +49,9 @@ KERNELS_KEYS = ["bench", "case", "shape", "dtype", "us", "bytes", "operations", 
 
 
 class Benches:
-    def __init__(self, load, kernels, emulator, device, sources, folder):
-        self.load, self.kernels, self.emulator, self.device = load, kernels, emulator, device
+    def __init__(self, launch, load, kernels, emulator, device, sources, folder):
+        self.launch, self.load, self.kernels = launch, load, kernels
+        self.emulator, self.device = emulator, device
         self.sources, self.folder = sources, folder
 
     def run(self, *command, status=0, **environment):
@@ -60,6 +61,19 @@ class Benches:
 
     def loaded(self, case, cache):
         return json.loads(self.run(self.load, "--measure", case, "--cache", cache).stdout)
+
+
+@test("bench launch measures every graph in every mode, each over as many nodes as asked for")
+def _(benches):
+    path = os.path.join(benches.folder, "launch.json")
+    benches.run(benches.launch, "--driver", "null", "--nodes", "10", "--no-totals", "--json", path)
+    with open(path, encoding="utf-8") as file:
+        rows = json.load(file)
+    graphs = ("chain", "fork_join", "layered", "transformer")
+    modes = ("plain", "explicit", "captured", "patched", "recapture", "rebuild")
+    cases = {(row["graph"], row["mode"]) for row in rows}
+    assert {(graph, mode) for graph in graphs for mode in modes} <= cases, cases
+    equal({row["nodes"] for row in rows if row["graph"] in graphs}, {10})
 
 
 @test("40 kernels and more are loaded from the cache without opening NVRTC, and compiled where it is empty")
@@ -257,7 +271,7 @@ def _(benches):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return run_tests(Benches(*sys.argv[1:6], folder))
+        return run_tests(Benches(*sys.argv[1:7], folder))
 
 
 if __name__ == "__main__":
