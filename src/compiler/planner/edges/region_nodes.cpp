@@ -41,9 +41,11 @@ public:
       return are_equal(region);
     collect();
     return all_buffers(region, [&](uint32_t b) {
-      const Tensor &tensor = tensors_[function_.buffers[b].tensor];
-      return function_.buffers[b].base != BufferBase::arena ||
-             (ranges_[b][0].begin == tensor.begin && ranges_[b][0].end == tensor.end);
+      const Buffer &buffer = function_.buffers[b];
+      if (buffer.base != BufferBase::arena)
+        return true; // collect() keeps tensors of arenas alone
+      const Tensor &tensor = tensors_[buffer.tensor];
+      return ranges_[b][0].begin == tensor.begin && ranges_[b][0].end == tensor.end;
     });
   }
 
