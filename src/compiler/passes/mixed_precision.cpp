@@ -247,7 +247,8 @@ void PrecisionChoices::narrow_moves() {
     for (const Binding &binding : block.bindings) {
       if (binding.kind != BindingKind::op)
         continue;
-      const Operand moved = function_.operands_of(binding)[0];
+      const auto operands = function_.operands_of(binding);
+      const Operand moved = operands.empty() ? Operand() : operands[0];
       const ir::Op op = ir::op_of(binding);
       const bool views = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
                          op != ir::Op::concat &&

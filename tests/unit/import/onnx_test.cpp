@@ -263,6 +263,13 @@ TEST_CASE("a split into no part, scales and diagonals that no tensor has") {
   check_holds(error_of(model(node("Resize", {"x", "", "scales"}, {"y"}) + tensor +
                              input("x", kF32, {"4", "4"}) + output("y", kF32, {}))),
               Holds("no scale of an image"));
+  for (const char *kind : {"nearest", "linear"}) // of which opset 9 knows scales alone
+    check_holds(
+        error_of(model(node("Resize", {"x", "", "", "sizes"}, {"y"}, text_attribute("mode", kind)) +
+                           integers("sizes", {8, 8}) + input("x", kF32, {"4", "4"}) +
+                           output("y", kF32, {}),
+                       9)),
+        Holds("scales or sizes are not one for each axis"));
   check_holds(
       error_of(model(node("Einsum", {"x"}, {"y"}, text_attribute("equation", "ii->i")) +
                      input("x", kF32, {"4294967296", "4294967296"}) + output("y", kF32, {}))),

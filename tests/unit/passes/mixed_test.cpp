@@ -408,6 +408,16 @@ func @main(%x: tensor<[4, 8], f64>, %ids: tensor<[3], i32>) -> (tensor<[4, 8], f
 )",
                                     {{"mixed.dtype", "f16"}, {"mixed.allow", "tanh,one_hot"}});
   CHECK(count(text, "f16") == 0);
+  // Nor is there any.
+  const std::string alone = narrowed(R"(cugrt 1
+func @main() {
+  %r = range() {length = 4}
+  return
+}
+)",
+                                     {{"mixed.dtype", "f16"}});
+  CHECK(count(alone, "range() {length = 4}") == 1);
+  CHECK(count(alone, "f16") == 0);
 }
 
 TEST_CASE("a number of a constant that would become infinite becomes the largest finite one") {

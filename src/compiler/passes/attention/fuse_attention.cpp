@@ -62,8 +62,9 @@ protected:
       return {};
     if (const auto at = match_of_.find(&binding); at != match_of_.end())
       return emit(*at->second);
-    if (binding.kind == BindingKind::op && binding.result_count == 1) {
-      const Operand x = source().operands_of(binding)[0];
+    const auto operands = source().operands_of(binding);
+    if (binding.kind == BindingKind::op && binding.result_count == 1 && !operands.empty()) {
+      const Operand x = operands[0];
       const auto known =
           x.kind == Operand::Kind::value ? heads_last_.find(x.index) : heads_last_.end();
       if (known != heads_last_.end()) {

@@ -293,7 +293,7 @@ private:
       scales_.assign(given->numbers.begin(), given->numbers.end());
     else if (c.has(scales_at))
       scales_ = c.reals(scales_at);
-    if (scales_.empty() && c.has(3))
+    if (!old_ && scales_.empty() && c.has(3))
       sizes_ = c.exprs(3);
     for (size_t i = 0; i < c.rank(x_); ++i)
       axes_.push_back(int64_t(i));
