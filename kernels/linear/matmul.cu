@@ -17,6 +17,7 @@
 //   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
 //   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
 //   matmul_mma             128 x 128  32 x 4   f16, bf16 and TF32, large: matmul_mma.cuh
+//   matmul_mma_tall        128 x 64   32 x 4   likewise, C_COLUMNS, fewer of them
 //   matmul_mma_small       64 x 64    32 x 4   likewise, small
 //   matmul_mma_least       32 x 64    32 x 4   likewise, with few tiles
 //
@@ -207,6 +208,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) matmul_mma_large(PARAMETERS
 extern "C" __global__ void __launch_bounds__(128) matmul_mma(PARAMETERS) {
   BEGIN_EARLY();
   multiply_tiles<2, 2, 4, 8, kMmaDepth, false>(ARGUMENTS);
+}
+#endif
+
+#ifdef WITH_MMA_TALL
+extern "C" __global__ void __launch_bounds__(128, 3) matmul_mma_tall(PARAMETERS) {
+  BEGIN_EARLY();
+  multiply_tiles<2, 2, 4, 4, kMmaDepth, false>(ARGUMENTS);
 }
 #endif
 

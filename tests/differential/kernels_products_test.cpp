@@ -38,7 +38,7 @@ TEST_CASE("tiles on tensor cores take rows of every length, in copies of what di
                          {129, 131, 33}, {1, 1, 1},      {130, 132, 64}, {0, 8, 8},
                          {8, 0, 8},      {8, 8, 0},      {31, 66, 130},  {64, 64, 71},
                          {20, 50, 6},    {128, 128, 16}, {3, 5, 7},      {130, 136, 48}};
-  for (std::string variant : {"mma_large", "mma", "mma_small", "mma_least"})
+  for (std::string variant : {"mma_large", "mma", "mma_tall", "mma_small", "mma_least"})
     for (size_t i = 0; i < std::size(shapes); ++i)
       for (bool transposed : {false, true}) {
         if (variant == "mma_large" && i % 2 == transposed)
@@ -54,7 +54,7 @@ TEST_CASE("tiles on tensor cores take rows of every length, in copies of what di
 }
 
 TEST_CASE("products of f32 are rounded to tf32 where that is asked for, on any batch") {
-  for (const char *variant : {"mma_large", "mma", "mma_small", "mma_least"})
+  for (const char *variant : {"mma_large", "mma", "mma_tall", "mma_small", "mma_least"})
     for (const auto &[a, c] : {std::pair<Dims, Dims>{{3, 17, 24}, {3, 24, 16}},
                                {{2, 1, 9, 16}, {3, 16, 8}},
                                {{2, 1, 9, 15}, {3, 15, 7}}}) {

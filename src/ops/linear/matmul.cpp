@@ -113,6 +113,7 @@ void batch_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension
 /// What a choice depends on: sizes, as the launch's parameters or over the function's symbols.
 struct Product {
   ir::ExprId rows, columns, batch;
+  bool has_tall = false; // tall tiles may be taken
 };
 
 /// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
@@ -126,7 +127,8 @@ enum class Where {
   few_tiles,         // at most one tile of 64 x 64 a multiprocessor
   tensor_core_large, // as tensor_core, copied by 16 bytes, where few rows of tiles are empty
   tensor_core,       // f16, bf16 and tf32, with more than one of its tiles a multiprocessor
-  tensor_core_small, // likewise
+  tensor_core_tall,  // of a number of rows that comes with the launch, many; c transposed
+  tensor_core_small, // as tensor_core
   tensor_core_least,
   many_tiles, // not f64, with more than one of its tiles a multiprocessor
   rest,
@@ -135,6 +137,8 @@ enum class Where {
 constexpr int64_t kFewTilesEach = 1; // a multiprocessor
 // Large tiles take nine rows of smaller ones at most where these take eight.
 constexpr int64_t kMostTaken = 9, kLeastNeeded = 8;
+// Tall tiles read half as much of c as small ones, from so many rows on.
+constexpr int64_t kTallRows = 128, kTallColumns = 64;
 
 struct Variant {
   std::string_view name; // as in option codegen.matmul
@@ -158,6 +162,7 @@ constexpr Variant kVariants[] = {
     {"gemv_8", Where::these_rows, 8, 8, {32, 4, 1}},
     {"mma_large", Where::tensor_core_large, 256, 128, {32, 8, 1}},
     {"mma", Where::tensor_core, 128, 128, {32, 4, 1}},
+    {"mma_tall", Where::tensor_core_tall, kTallRows, kTallColumns, {32, 4, 1}},
     {"mma_small", Where::tensor_core_small, 64, 64, {32, 4, 1}},
     {"mma_least", Where::tensor_core_least, 32, 64, {32, 4, 1}},
     {"tiled", Where::few_tiles, 8, 32, {32, 8, 1}},
@@ -171,13 +176,16 @@ bool wants_transposed(const Variant &v) {
 
 /// Whether the variant is for products whose right operand is transposed, or is not.
 bool takes_layout(const Variant &v, bool transposed) {
-  return v.where == Where::few_rows ? !transposed : !wants_transposed(v) || transposed;
+  return v.where == Where::few_rows
+             ? !transposed
+             : !(wants_transposed(v) || v.where == Where::tensor_core_tall) || transposed;
 }
 
 /// Tiles of matmul_mma.cuh.
 bool is_tensor_core_tile(const Variant &v) {
   return v.where == Where::tensor_core_large || v.where == Where::tensor_core ||
-         v.where == Where::tensor_core_small || v.where == Where::tensor_core_least;
+         v.where == Where::tensor_core_tall || v.where == Where::tensor_core_small ||
+         v.where == Where::tensor_core_least;
 }
 
 /// `tf32`: whether factors of f32 may be rounded to tf32.
@@ -194,6 +202,11 @@ ir::ExprId tile_count(ir::ExprPool &exprs, const Product &p, int64_t height, int
 
 ir::ExprId at_most(ir::ExprPool &exprs, ir::ExprId value, int64_t bound) {
   return exprs.make(ir::ExprKind::le, value, exprs.constant(bound));
+}
+
+/// Whether rows are more than one tall tile has: 0 or 1.
+ir::ExprId has_tall_rows(ir::ExprPool &exprs, const Product &p) {
+  return exprs.make(ir::ExprKind::lt, exprs.constant(kTallRows), p.rows);
 }
 
 /// When a variant is taken, unless one before it is; invalid: always.
@@ -215,11 +228,17 @@ ir::ExprId predicate(ir::ExprPool &exprs, const Variant &v, const Product &p,
             ir::ExprKind::le,
             exprs.mul(tile_count(exprs, p, v.height, v.width), exprs.constant(2 * kLeastNeeded)),
             exprs.mul(tile_count(exprs, p, v.height / 2, v.width), exprs.constant(kMostTaken))));
+  case Where::tensor_core_tall:
+    return has_tall_rows(exprs, p);
   case Where::tensor_core:
   case Where::tensor_core_small:
-  case Where::many_tiles:
-    return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles),
-                      tile_count(exprs, p, v.height, v.width));
+  case Where::many_tiles: {
+    ir::ExprId tiles = tile_count(exprs, p, v.height, v.width);
+    if (v.where == Where::tensor_core && p.has_tall) // or where tall ones were as many
+      tiles = exprs.max(
+          tiles, exprs.mul(has_tall_rows(exprs, p), tile_count(exprs, p, kTallRows, kTallColumns)));
+    return exprs.make(ir::ExprKind::lt, exprs.constant(few_tiles), tiles);
+  }
   case Where::tensor_core_least:
   case Where::rest:
     break;
@@ -257,7 +276,8 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
         !takes_layout(v, transposed))
       continue;
     if (v.where == (rings ? Where::these_rows : Where::stream_rows) ||
-        (v.where == Where::tensor_core_large && !(large && copied == 16)))
+        (v.where == Where::tensor_core_large && !(large && copied == 16)) ||
+        (v.where == Where::tensor_core_tall && !p.has_tall))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -300,6 +320,7 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
     const bool is_large = v->where == Where::tensor_core_large;
     const int64_t stages = large_stages(target);
     launch.option_if(is_large, "-DLARGE_STAGES=" + std::to_string(stages));
+    launch.option_if(v->where == Where::tensor_core_tall, "-DWITH_MMA_TALL");
     launch.variant(named ? "matmul_" + std::string(v->name) : "", when,
                    splits > 1 ? exprs.mul(tiles, exprs.constant(splits)) : tiles, v->threads,
                    is_large ? stages * (48 << 10) : shared_bytes);
@@ -319,8 +340,8 @@ int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const
   const auto tiles = exprs.as_constant(tile_count(exprs, p, v.height, v.width));
   const auto depth = exprs.as_constant(k);
   if (variants.size() > 1 || !is_tensor_core_tile(v) || v.where == Where::tensor_core ||
-      v.where == Where::tensor_core_large || !tiles || *tiles < 1 || !depth ||
-      op.builder().in_nested_block())
+      v.where == Where::tensor_core_tall || v.where == Where::tensor_core_large || !tiles ||
+      *tiles < 1 || !depth || op.builder().in_nested_block())
     return 1;
   const int64_t step = kSplitBytes / ir::info(dtype).bytes_per_block;
   const int64_t places = kPlacesEach * op.table().choice().target.multiprocessors;
@@ -357,13 +378,14 @@ int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n)
   return bytes;
 }
 
-/// What no launch takes is not compiled: of f16 that is most of the code. Rings and large tiles are
-/// compiled where their slots and stages are told.
+/// What no launch takes is not compiled: of f16 that is most of the code. Rings, large and tall
+/// tiles are compiled where that is told.
 void leave_out_others(KernelLaunch &launch, std::span<const Variant *const> variants,
                       ir::DType dtype, bool tf32, bool transposed) {
   for (const Variant &v : kVariants) {
     if (!takes_dtype(v, dtype, tf32) || !takes_layout(v, transposed) ||
         v.where == Where::stream_rows || v.where == Where::tensor_core_large ||
+        v.where == Where::tensor_core_tall ||
         std::find(variants.begin(), variants.end(), &v) != variants.end())
       continue;
     std::string name(v.name);
@@ -396,7 +418,8 @@ struct Factors {
 
 Status emit_product(OpEmitter &op, Factors factors) {
   const ir::DType dtype = op.operand_type(0).dtype;
-  const Product product{factors.m, factors.n, factors.batch_count};
+  const Product product{factors.m, factors.n, factors.batch_count,
+                        factors.transposed && !op.exprs().as_constant(factors.m)};
   const int64_t copied = copied_bytes(op, dtype, factors.k, factors.n);
   const std::vector<const Variant *> variants =
       reachable_variants(op, product, dtype, factors.transposed, copied);
@@ -432,8 +455,8 @@ Status emit_product(OpEmitter &op, Factors factors) {
   launch.size("k", factors.k);
   const ir::ExprId batch = launch.count("batch", factors.batch_count);
   batch_parameters(op, launch, std::move(factors.batches));
-  add_variants(launch, variants, {rows, columns, batch}, dtype, op.table().choice().target, splits,
-               staged);
+  add_variants(launch, variants, {rows, columns, batch, product.has_tall}, dtype,
+               op.table().choice().target, splits, staged);
   return op.emit(launch);
 }
 

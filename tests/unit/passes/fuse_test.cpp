@@ -582,13 +582,15 @@ TEST_CASE(
   struct Made {
     std::vector<std::string> entries, left_out;
   };
-  auto product = [&](const std::string &rows, const std::string &dtype, const std::string &bound) {
+  auto product = [&](const std::string &rows, const std::string &dtype, const std::string &bound,
+                     const std::string &columns = "64", const std::string &more = "") {
     const std::string attributes =
         bound.empty() ? "" : " attributes {upper_bounds = {" + rows + " = " + bound + "}}";
     const ir::Module module =
         run(parse("cugrt 1\nfunc @main(%x: tensor<[" + rows + ", 64], " + dtype +
-                  ">, %w: tensor<[64, 64], " + dtype + ">) -> (tensor<[" + rows + ", 64], " +
-                  dtype + ">)" + attributes + " {\n  %y = matmul(%x, %w)\n  return %y\n}\n"),
+                  ">, %w: tensor<[" + columns + ", 64], " + dtype + ">) -> (tensor<[" + rows +
+                  ", " + columns + "], " + dtype + ">)" + attributes + " {\n  %y = matmul(%x, %w)" +
+                  more + "\n  return %y\n}\n"),
             {"LegalizeOps"});
     REQUIRE(module.kernels.size() == 1);
     Made made;
@@ -613,6 +615,18 @@ TEST_CASE(
   CHECK(product("n", "f16", "").entries == Names{"matmul_gemv", "matmul_mma_large", "matmul_mma",
                                                  "matmul_mma_small", "matmul_mma_least"});
   CHECK(product("n", "f16", "").left_out == Names{"TILED", "REGISTER_LARGE", "REGISTER"});
+  // Weights [out, in] are read by 128 rows where so many come, up to a known number or not.
+  const auto tiles_of = [&](const std::string &rows, const char *bound, const char *columns) {
+    Names tiles = product(rows, "f16", bound, columns, " {transpose_b = true}").entries;
+    std::erase_if(tiles, [](const std::string &name) { return name.find("_mma") == name.npos; });
+    return tiles;
+  };
+  CHECK(tiles_of("n", "128", "576") == Names{"matmul_mma_least"});
+  CHECK(tiles_of("n", "512", "576") ==
+        Names{"matmul_mma_tall", "matmul_mma_small", "matmul_mma_least"});
+  CHECK(tiles_of("n", "512", "1088") ==
+        Names{"matmul_mma", "matmul_mma_tall", "matmul_mma_small", "matmul_mma_least"});
+  CHECK(tiles_of("512", "", "1088") == Names{"matmul_mma_small"});
   CHECK(product("n", "f32", "").left_out.empty());
   CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's
 }
