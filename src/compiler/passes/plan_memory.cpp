@@ -87,7 +87,11 @@ private:
 class PackedPlanner : public PlannedCloner {
 public:
   PackedPlanner(const ir::Function &source, ir::Module &target, const plan::MemoryPlan &plan)
-      : PlannedCloner(source, target), plan_(plan), storages_(target.types.scope_count()) {}
+      : PlannedCloner(source, target), plan_(plan), storages_(target.types.scope_count()),
+        tensor_of_(source.values.size()) {
+    for (const plan::TensorPlan &tensor : plan.tensors)
+      tensor_of_[tensor.tensor.index] = &tensor;
+  }
 
 protected:
   Status enter_block(uint32_t block) override {
@@ -101,7 +105,7 @@ protected:
   Status visit(const ir::Binding &binding) override {
     if (binding.kind != ir::BindingKind::alloc)
       return PlannedCloner::visit(binding);
-    const plan::TensorPlan *tensor = plan_.find(binding.result());
+    const plan::TensorPlan *tensor = tensor_of_[binding.first_result];
     CUGRT_CHECK(tensor);
     if (!tensor->planned)
       return copy(binding);
@@ -116,7 +120,8 @@ protected:
 
 private:
   const plan::MemoryPlan &plan_;
-  std::vector<StorageValue> storages_; // by scope
+  std::vector<StorageValue> storages_;              // by scope
+  std::vector<const plan::TensorPlan *> tensor_of_; // by value
 };
 
 class ChunksPlanner : public PlannedCloner {
@@ -177,7 +182,7 @@ Result<ir::Module> plan_memory(const ir::Module &module, const PassContext &cont
   const bool by_chunks = context.choice("memory.storage_policy") == "slots";
   std::vector<plan::FunctionSummary> summaries;
   if (!by_chunks) {
-    CUGRT_ASSIGN(summaries, plan::summarize_all(module));
+    CUGRT_ASSIGN(summaries, plan::summarize_called(module));
   }
   ir::Module target = ir::without_functions(module);
   const std::vector<bool> run_as_graphs = ir::functions_run_as_graphs(module);

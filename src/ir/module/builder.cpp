@@ -6,25 +6,63 @@
 
 namespace cugrt::ir {
 
+static uint32_t hash_of(std::string_view name) {
+  return static_cast<uint32_t>(std::hash<std::string_view>()(name));
+}
+
 FunctionBuilder::FunctionBuilder(Module &module, std::string name) : module_(module) {
   function_.name = std::move(name);
   function_.blocks.emplace_back();
   open_blocks_.push_back({0});
+  named_.resize(16);
 }
 
 void FunctionBuilder::reserve(size_t values, size_t operands, size_t bindings) {
   function_.values.reserve(values);
-  names_.reserve(values);
   function_.operands.reserve(operands);
   function_.blocks.front().bindings.reserve(bindings);
 }
 
 // --- Names, values, symbols ----------------------------------------------------------------------
 
+FunctionBuilder::NamedValue &FunctionBuilder::place_of(std::string_view name, uint32_t hash) {
+  for (size_t at = hash;; ++at) {
+    NamedValue &place = named_[at & (named_.size() - 1)];
+    if (place.value == UINT32_MAX ||
+        (place.hash == hash && function_.values[place.value].name == name))
+      return place;
+  }
+}
+
+bool FunctionBuilder::take_name(std::string_view name) {
+  const auto next = static_cast<uint32_t>(function_.values.size());
+  if (next >= named_.size() / 2) {
+    std::vector<NamedValue> fewer(named_.size() * 2);
+    fewer.swap(named_);
+    for (const NamedValue &taken : fewer)
+      if (taken.value != UINT32_MAX)
+        place_of(function_.values[taken.value].name, taken.hash) = taken;
+  }
+  const uint32_t hash = hash_of(name);
+  NamedValue &place = place_of(name, hash);
+  if (place.value != UINT32_MAX || next_suffix_.count(std::string(name)))
+    return false;
+  place = {hash, next};
+  return true;
+}
+
 std::string FunctionBuilder::unique_name(std::string_view hint) {
-  if (hint.empty())
-    return ir::unique_name(names_, "v", "", true);
-  return ir::unique_name(names_, to_sigil_name(hint), "_");
+  const bool is_numbered = hint.empty();
+  std::string base = is_numbered ? "v" : to_sigil_name(hint);
+  if (!is_numbered && take_name(base))
+    return base;
+  const bool has_value = place_of(base, hash_of(base)).value != UINT32_MAX;
+  uint32_t &next = next_suffix_.try_emplace(base, has_value).first->second;
+  for (;;) {
+    std::string name = base + (is_numbered ? "" : "_") + std::to_string(next++);
+    if (take_name(name))
+      return name;
+  }
 }
 
 SymbolId FunctionBuilder::symbol(Symbol symbol) {

@@ -65,7 +65,13 @@ private:
     uint32_t pair = UINT32_MAX; // first of the pair of nested blocks that is being built
     uint32_t opened = 0;        // how many of the pair have been opened
   };
+  struct NamedValue {                      // a place of the table of names
+    uint32_t hash = 0, value = UINT32_MAX; // free
+  };
   std::string unique_name(std::string_view hint);
+  /// Gives the next value the name, unless it is taken.
+  bool take_name(std::string_view name);
+  NamedValue &place_of(std::string_view name, uint32_t hash);
   ValueId append(Binding binding);
   Range add_operands(std::span<const Operand> operands);
 
@@ -73,8 +79,8 @@ private:
   Function function_;
   std::vector<OpenBlock> open_blocks_;
   uint32_t call_site_ = UINT32_MAX;
-  std::unordered_map<std::string, uint32_t>
-      names_; // value names taken, with the next suffix to try
+  std::vector<NamedValue> named_; // by hash, or behind; a power of two of places, half of them free
+  std::unordered_map<std::string, uint32_t> next_suffix_; // by name that was asked for again
   std::unordered_map<std::string, uint32_t> symbol_names_, callee_names_;
 };
 

@@ -41,10 +41,11 @@ std::string to_symbol_name(std::string_view hint) {
 }
 
 std::string unique_name(std::unordered_map<std::string, uint32_t> &taken, const std::string &base,
-                        std::string_view separator, bool always_number) {
-  if (!always_number && taken.try_emplace(base, 1).second)
+                        std::string_view separator) {
+  const auto [known, free] = taken.try_emplace(base, 1);
+  if (free)
     return base;
-  uint32_t &next = taken.try_emplace(base, 0).first->second;
+  uint32_t &next = known->second;
   for (;;) {
     std::string name = base + std::string(separator) + std::to_string(next++);
     if (taken.try_emplace(name, 1).second)

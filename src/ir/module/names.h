@@ -40,8 +40,8 @@ std::string joined(const List &list, Each each, std::string_view between = ", ")
 
 /// `base`, or `base` with the least number not tried before that is free, and takes it. `taken`
 /// keeps for every name the next number to try for it (1 at first), so that many equal names do not
-/// cost quadratic time. `always_number`: from 0 on, also where `base` is free.
+/// cost quadratic time.
 std::string unique_name(std::unordered_map<std::string, uint32_t> &taken, const std::string &base,
-                        std::string_view separator, bool always_number = false);
+                        std::string_view separator);
 
 } // namespace cugrt::ir

@@ -188,3 +188,25 @@ TEST_CASE("an op that broadcasts is elementwise where an operand has the result'
   CHECK(OpPattern::reduction < OpPattern::out_fusable);
   CHECK(OpPattern::out_fusable < OpPattern::opaque);
 }
+
+TEST_CASE("values have the names that are asked for, and numbered ones where these are taken") {
+  Module m;
+  FunctionBuilder b(m, "f");
+  const TypeId type = m.types.tensor(DType::f32, {});
+  auto named = [&](std::string_view hint) { return b.function().value(b.value(hint, type)).name; };
+  for (auto [hint, name] : std::initializer_list<std::pair<const char *, const char *>>{
+           {"", "v0"},
+           {"v", "v_1"}, // no value, but what numbers are given for
+           {"a", "a"},
+           {"a", "a_1"},
+           {"a_1", "a_1_1"},
+           {"a", "a_2"},
+           {"x y", "x_y"},
+           {"x_y", "x_y_1"},
+           {"", "v2"}})
+    CHECK(named(hint) == name);
+  for (int i = 0; i < 1000; ++i) // far more than there is room for at first
+    REQUIRE(named("n" + std::to_string(i)) == "n" + std::to_string(i));
+  for (int i = 0; i < 1000; ++i)
+    REQUIRE(named("n" + std::to_string(i)) == "n" + std::to_string(i) + "_1");
+}

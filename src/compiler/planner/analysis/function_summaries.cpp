@@ -28,14 +28,15 @@ Result<std::vector<uint32_t>> callees_first(const ir::Module &module) {
         stack.pop_back();
         continue;
       }
-      if (visit.binding == function.blocks[visit.block].bindings.size()) {
+      const std::vector<Binding> &bindings = function.blocks[visit.block].bindings;
+      while (visit.binding < bindings.size() && bindings[visit.binding].kind != BindingKind::call)
+        ++visit.binding;
+      if (visit.binding == bindings.size()) {
         ++visit.block;
         visit.binding = 0;
         continue;
       }
-      const Binding &b = function.blocks[visit.block].bindings[visit.binding++];
-      if (b.kind != BindingKind::call)
-        continue;
+      const Binding &b = bindings[visit.binding++];
       if (marks[b.callee] == Mark::open)
         return located(Code::verify_error, function, b.location,
                        "the call of @" + module.functions[b.callee].name +
@@ -77,14 +78,30 @@ FunctionSummary summarize(const ir::Function &function, const Liveness &liveness
   return summary;
 }
 
-Result<std::vector<FunctionSummary>> summarize_all(const ir::Module &module) {
+static Result<std::vector<FunctionSummary>> summarize_some(const ir::Module &module,
+                                                           const std::vector<bool> &wanted) {
   CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
   std::vector<FunctionSummary> summaries(module.functions.size());
-  for (uint32_t f : order) {
-    CUGRT_ASSIGN(Liveness liveness, analyze_liveness(module, module.functions[f], summaries));
-    summaries[f] = summarize(module.functions[f], liveness);
-  }
+  for (uint32_t f : order)
+    if (wanted[f]) {
+      CUGRT_ASSIGN(Liveness liveness, analyze_liveness(module, module.functions[f], summaries));
+      summaries[f] = summarize(module.functions[f], liveness);
+    }
   return summaries;
+}
+
+Result<std::vector<FunctionSummary>> summarize_all(const ir::Module &module) {
+  return summarize_some(module, std::vector<bool>(module.functions.size(), true));
+}
+
+Result<std::vector<FunctionSummary>> summarize_called(const ir::Module &module) {
+  std::vector<bool> called(module.functions.size(), false);
+  for (const ir::Function &function : module.functions)
+    for (const ir::Block &block : function.blocks)
+      for (const Binding &b : block.bindings)
+        if (b.kind == BindingKind::call)
+          called[b.callee] = true;
+  return summarize_some(module, called);
 }
 
 } // namespace cugrt::plan

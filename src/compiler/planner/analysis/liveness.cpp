@@ -23,6 +23,7 @@ public:
 
   Result<Liveness> run() {
     size_t values = function_.values.size();
+    out_.origins.reserve(values);
     out_.origin_of.assign(values, kNoOrigin);
     out_.whole.assign(values, true);
     out_.alias_of.resize(values);

@@ -153,6 +153,8 @@ Result<Liveness> analyze_liveness(const ir::Module &module, const ir::Function &
 FunctionSummary summarize(const ir::Function &function, const Liveness &liveness);
 /// Summaries of all functions, by their number.
 Result<std::vector<FunctionSummary>> summarize_all(const ir::Module &module);
+/// The same, where those of functions that are never called, which no analysis asks for, are empty.
+Result<std::vector<FunctionSummary>> summarize_called(const ir::Module &module);
 
 /// Whether blocks `a` and `b` are in different branches of one if, so that only one of them runs.
 bool exclusive(const ir::Function &function, const Liveness &liveness, uint32_t a, uint32_t b);

@@ -24,15 +24,50 @@ class Timeline {
 public:
   /// Calls visit(segment) for the segments that make up [begin, end), made where needed.
   template <class Visit> void each(int64_t begin, int64_t end, Visit visit) {
-    visit_from(segments_.lower_bound(begin), begin, end, visit);
+    Map::iterator it = segments_.lower_bound(begin);
+    if (it == segments_.end() || it->first != begin || it->second.end != end)
+      it = split(begin, it);
+    for (int64_t at = begin; at < end; at = it++->second.end) {
+      if (it == segments_.end() || it->first > at) {
+        int64_t hole_end = it == segments_.end() ? end : std::min(end, it->first);
+        it = segments_.emplace_hint(it, at, Segment{hole_end, kNone, kNone});
+      } else if (it->second.end > end) {
+        Segment upper = it->second;
+        it->second.end = end;
+        segments_.emplace_hint(std::next(it), end, upper);
+      }
+      visit(it->second);
+    }
   }
 
-  /// Likewise, and then puts one segment in place of them.
+  /// Calls visit(segment) for those that share a byte with [begin, end), as they are, and then puts
+  /// one segment in place of what they have there.
   template <class Visit> void overwrite(int64_t begin, int64_t end, uint32_t writer, Visit visit) {
-    const auto it = visit_from(segments_.lower_bound(begin), begin, end, visit);
-    if (it->second.end != end)
-      segments_.erase(std::next(it), segments_.lower_bound(end));
-    it->second = Segment{end, writer, kNone};
+    Map::iterator it = segments_.lower_bound(begin), own = segments_.end();
+    if (it != segments_.begin() && std::prev(it)->second.end > begin) {
+      Segment &before = std::prev(it)->second;
+      visit(before);
+      if (before.end > end)
+        it = segments_.emplace_hint(it, end, before);
+      before.end = begin;
+    }
+    Map::node_type spare; // of a segment that is gone
+    while (it != segments_.end() && it->first < end) {
+      visit(it->second);
+      if (it->second.end > end)
+        segments_.emplace_hint(std::next(it), end, it->second);
+      if (it->first == begin)
+        own = it++;
+      else
+        spare = segments_.extract(it++);
+    }
+    if (own == segments_.end() && spare) {
+      spare.key() = begin;
+      own = segments_.insert(it, std::move(spare));
+    } else if (own == segments_.end()) {
+      own = segments_.emplace_hint(it, begin, Segment());
+    }
+    own->second = Segment{end, writer, kNone};
   }
 
   /// Calls visit(segment) for those that share a byte with [begin, end), as they are.
@@ -53,32 +88,6 @@ public:
 
 private:
   using Map = std::map<int64_t, Segment>;
-
-  /// `it` is lower_bound(begin). Gives the first of the segments.
-  template <class Visit>
-  Map::iterator visit_from(Map::iterator it, int64_t begin, int64_t end, Visit visit) {
-    if (it != segments_.end() && it->first == begin && it->second.end == end) {
-      visit(it->second);
-      return it;
-    }
-    it = split(begin, it);
-    Map::iterator first = segments_.end();
-    for (int64_t at = begin; at < end; ++it) {
-      if (it == segments_.end() || it->first > at) {
-        int64_t hole_end = it == segments_.end() ? end : std::min(end, it->first);
-        it = segments_.emplace_hint(it, at, Segment{hole_end, kNone, kNone});
-      } else if (it->second.end > end) {
-        Segment upper = it->second;
-        it->second.end = end;
-        segments_.emplace_hint(std::next(it), end, upper);
-      }
-      visit(it->second);
-      if (at == begin)
-        first = it;
-      at = it->second.end;
-    }
-    return first;
-  }
 
   /// `it` is lower_bound(at), and still is afterwards: a segment that covers `at` is cut there.
   Map::iterator split(int64_t at, Map::iterator it) {

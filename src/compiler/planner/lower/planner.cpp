@@ -47,7 +47,6 @@ Result<Plan> plan_module(const ir::Module &module, const Prepared &prepared,
 /// Calls planned through, then steps moved.
 Result<Plan> plan_patch(const ir::Module &module, const PlannerOptions &options,
                         PlanReport *report) {
-  CUGRT_TRY(check_weights(module));
   CUGRT_ASSIGN(std::optional<InlinedCalls> calls,
                inline_calls(module, {.max_steps = options.max_inlined_steps,
                                      .strict = options.strict_inlining}));
@@ -77,6 +76,7 @@ Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
   const ir::Module &given = flat ? *flat : module;
   CUGRT_ASSIGN(std::optional<InlinedGraphs> graphs, inline_graphs(given));
   const ir::Module &whole = graphs ? graphs->module : given;
+  CUGRT_TRY(check_weights(whole));
   if (options.policy == Policy::patch)
     return plan_patch(whole, options, report);
   return plan_module(whole, {.graphs = graphs ? &*graphs : nullptr}, options, report);

@@ -32,13 +32,15 @@ public:
   template <class Conflict> uint32_t add(const Laid &laid, uint32_t time, Conflict conflict) {
     auto ended = [&](const Laid &other) { return other.life_end <= time; };
     bool apart = true;
-    auto it = ranges_.upper_bound(laid.begin);
+    auto it = ranges_.lower_bound(laid.begin), own = ranges_.end();
     if (it != ranges_.begin() && std::prev(it)->second.end > laid.begin)
       --it;
     while (it != ranges_.end() && it->first < laid.end) {
       if (ended(it->second)) {
-        const auto gone = it++;
-        spare_ = ranges_.extract(gone);
+        if (it->first == laid.begin)
+          own = it++;
+        else
+          spare_ = ranges_.extract(it++);
         continue;
       }
       if (conflict(it->second.origin))
@@ -50,7 +52,9 @@ public:
     for (const Laid &other : others_)
       if (other.begin < laid.end && laid.begin < other.end && conflict(other.origin))
         return other.origin;
-    if (apart && spare_) {
+    if (apart && own != ranges_.end()) {
+      own->second = laid;
+    } else if (apart && spare_) {
       spare_.key() = laid.begin;
       spare_.mapped() = laid;
       ranges_.insert(std::move(spare_));

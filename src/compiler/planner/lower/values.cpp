@@ -77,7 +77,7 @@ Buffer ValueTable::make(const Base &base, ExprId offset_bytes, ir::ValueId value
   return buffer;
 }
 
-uint32_t ValueTable::add(Buffer buffer) {
+uint32_t ValueTable::add(Buffer &&buffer) {
   out_.buffers.push_back(std::move(buffer));
   return uint32_t(out_.buffers.size() - 1);
 }

@@ -83,7 +83,7 @@ private:
                              ir::ValueId value, SourceLocation location);
   std::string negative_dims(const Buffer &buffer) const;
   std::string unbounded_extent(const Buffer &buffer, ExprId offset_bytes, ExprId whole) const;
-  uint32_t add(Buffer buffer);
+  uint32_t add(Buffer &&buffer);
   void forget(ir::Range blocks);
   uint32_t tensor_number(uint32_t number);
 

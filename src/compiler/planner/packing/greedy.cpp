@@ -203,29 +203,39 @@ public:
 
 private:
   void take(int64_t offset, int64_t size) {
-    by_offset_.erase(offset);
-    by_size_.erase({size, offset});
+    spare_by_offset_ = by_offset_.extract(offset);
+    spare_by_size_ = by_size_.extract({size, offset});
   }
   void give(int64_t offset, int64_t size) {
-    by_offset_.emplace(offset, size);
-    by_size_.emplace(size, offset);
+    if (!spare_by_offset_) {
+      by_offset_.emplace(offset, size);
+      by_size_.emplace(size, offset);
+      return;
+    }
+    spare_by_offset_.key() = offset;
+    spare_by_offset_.mapped() = size;
+    by_offset_.insert(std::move(spare_by_offset_));
+    spare_by_size_.value() = {size, offset};
+    by_size_.insert(std::move(spare_by_size_));
   }
+  using ByOffset = std::map<int64_t, int64_t>;
+  using BySize = std::set<std::pair<int64_t, int64_t>>; // (size, offset)
   int64_t unit_, top_ = 0;
-  std::map<int64_t, int64_t> by_offset_;
-  std::set<std::pair<int64_t, int64_t>> by_size_; // (size, offset)
+  ByOffset by_offset_;
+  BySize by_size_;
+  ByOffset::node_type spare_by_offset_; // of the block that was taken last, for the next
+  BySize::node_type spare_by_size_;
 };
 
-/// Calls take(i) for every item in order of begin, after give(j) for every item that has ended.
+/// Calls take(i) for every item, ascending by begin as they are, after give(j) for every item that
+/// has ended.
 void in_time(std::span<const PackingItem> items, auto &&take, auto &&give) {
-  std::vector<uint32_t> begins(items.size()), ends;
-  std::iota(begins.begin(), begins.end(), 0);
-  ends = begins;
-  std::stable_sort(begins.begin(), begins.end(),
-                   [&](uint32_t a, uint32_t b) { return items[a].begin < items[b].begin; });
+  std::vector<uint32_t> ends(items.size());
+  std::iota(ends.begin(), ends.end(), 0);
   std::stable_sort(ends.begin(), ends.end(),
                    [&](uint32_t a, uint32_t b) { return items[a].end < items[b].end; });
   size_t ended = 0;
-  for (uint32_t i : begins) {
+  for (uint32_t i = 0; i < items.size(); ++i) {
     for (; items[ends[ended]].end <= items[i].begin; ++ended)
       if (items[ends[ended]].bytes > 0)
         give(ends[ended]);

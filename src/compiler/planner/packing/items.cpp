@@ -169,7 +169,7 @@ CanonicalItems CanonicalItems::make(const PackingInput &input) {
   for (uint32_t i = 0; i < input.items.size(); ++i)
     if (input.items[i].bytes > 0 && lives.alive(i))
       out.given.push_back(i);
-  std::sort(out.given.begin(), out.given.end(), [&](uint32_t a, uint32_t b) {
+  const auto less = [&](uint32_t a, uint32_t b) {
     const PackingItem x = lives.trimmed(a), y = lives.trimmed(b);
     const auto keys_x = std::tie(x.begin, x.end, x.bytes, x.alignment),
                keys_y = std::tie(y.begin, y.end, y.bytes, y.alignment);
@@ -180,7 +180,18 @@ CanonicalItems CanonicalItems::make(const PackingInput &input) {
     if (!fixed.empty() && fixed[a] != fixed[b])
       return fixed[a] < fixed[b];
     return a < b;
-  });
+  };
+  const auto begins_before = [&](uint32_t a, uint32_t b) {
+    return lives.trimmed(a).begin < lives.trimmed(b).begin;
+  };
+  // Programs make their items in order of begin: then only those of one begin are to be sorted.
+  const auto end = out.given.end();
+  const bool ascend = std::is_sorted(out.given.begin(), end, begins_before);
+  for (auto first = out.given.begin(), last = end; first != end; first = last) {
+    if (ascend)
+      last = std::find_if(first, end, [&](uint32_t i) { return begins_before(*first, i); });
+    std::sort(first, last, less);
+  }
   out.items.reserve(out.given.size());
   for (uint32_t i : out.given) {
     out.items.push_back(lives.trimmed(i));

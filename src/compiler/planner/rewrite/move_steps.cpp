@@ -383,7 +383,7 @@ Result<std::optional<std::pair<ir::Module, Moves>>> move_steps(const ir::Module 
   std::optional<std::pair<ir::Module, Moves>> out;
   if (std::none_of(module.functions.begin(), module.functions.end(), may_move))
     return out;
-  CUGRT_ASSIGN(std::vector<FunctionSummary> summaries, summarize_all(module));
+  CUGRT_ASSIGN(std::vector<FunctionSummary> summaries, summarize_called(module));
   CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
   std::vector<bool> runs_host(module.functions.size(), false);
   for (uint32_t f : order) {

@@ -110,14 +110,13 @@ struct ScopeItems {
   std::vector<size_t> joined_of; // by tensor
 };
 
-/// Tensors with their lives, and the fronts that these are widened to.
+/// Tensors with their lives.
 struct Lives {
   std::vector<TensorPlan> tensors;
   std::vector<LifeGap> gaps; // TensorPlan::gaps
-  Fronts fronts;
 
-  /// The steps at which a tensor is alive, ascending; widening may have made them overlap.
-  void append_runs(const TensorPlan &tensor, std::vector<Run> &runs) const {
+  /// The steps at which a tensor is alive, ascending; fronts may make them overlap.
+  void append_runs(const TensorPlan &tensor, const Fronts &fronts, std::vector<Run> &runs) const {
     for_each_run(tensor.begin, tensor.end,
                  std::span(gaps).subspan(tensor.gaps.begin, tensor.gaps.count),
                  [&](uint32_t begin, uint32_t end) {
@@ -126,7 +125,7 @@ struct Lives {
   }
 };
 
-void join_in_place(const Lives &lives, ScopeItems &scope) {
+void join_in_place(const Lives &lives, const Fronts &fronts, ScopeItems &scope) {
   const size_t count = scope.tensors.size();
   if (std::none_of(scope.tensors.begin(), scope.tensors.end(),
                    [](const TensorPlan *tensor) { return tensor->over.valid(); }))
@@ -141,7 +140,7 @@ void join_in_place(const Lives &lives, ScopeItems &scope) {
     }
   for (size_t i = 0; i < count; ++i) {
     scope.joined_of[i] = scope.joined_of[first[i]];
-    lives.append_runs(*scope.tensors[i], runs[scope.joined_of[i]]);
+    lives.append_runs(*scope.tensors[i], fronts, runs[scope.joined_of[i]]);
   }
   for (size_t i = 0; i < count; ++i)
     if (first[i] == i) {
@@ -152,7 +151,7 @@ void join_in_place(const Lives &lives, ScopeItems &scope) {
 }
 
 /// By scope number, with lives widened to fronts.
-std::vector<ScopeItems> items_of(Lives &lives, size_t scope_count) {
+std::vector<ScopeItems> items_of(Lives &lives, const Fronts &fronts, size_t scope_count) {
   std::vector<ScopeItems> scopes(scope_count);
   std::vector<Run> runs;
   for (TensorPlan &tensor : lives.tensors)
@@ -160,18 +159,18 @@ std::vector<ScopeItems> items_of(Lives &lives, size_t scope_count) {
       ScopeItems &scope = scopes[tensor.scope];
       scope.tensors.push_back(&tensor);
       runs.clear();
-      lives.append_runs(tensor, runs);
+      lives.append_runs(tensor, fronts, runs);
       scope.alone.add(runs, scope.tensors.size() - 1, tensor.bytes);
     }
   for (ScopeItems &scope : scopes)
-    join_in_place(lives, scope);
+    join_in_place(lives, fronts, scope);
   return scopes;
 }
 
 /// The lower bounds of all scopes together.
-Result<int64_t> bound_bytes(Lives &lives, size_t scope_count) {
+Result<int64_t> bound_bytes(std::span<const ScopeItems> scopes) {
   int64_t sum = 0;
-  for (const ScopeItems &scope : items_of(lives, scope_count)) {
+  for (const ScopeItems &scope : scopes) {
     CUGRT_ASSIGN(
         const int64_t bound,
         lower_bound_bytes(scope.joined_of.empty() ? scope.alone.input() : scope.joined.input()));
@@ -326,37 +325,42 @@ void lay_in_place(const ir::Module &module, const ir::Function &function, const 
 /// over.
 Lives lives_of(const ir::Module &module, const ir::Function &function, const Liveness &live) {
   const ir::SymbolDomain bounds = symbol_domain(module, function);
+  TypeSizes sizes(module, bounds);
   Lives lives;
+  lives.tensors.reserve(live.origins.size());
   for (uint32_t o = 0; o < live.origins.size(); ++o) {
     const Origin &origin = live.origins[o];
     if (origin.kind != OriginKind::alloc)
       continue;
-    const ir::Type &type = module.types[function.value(origin.value).type];
-    std::optional<int64_t> bytes = max_tensor_bytes(module.exprs, type, bounds);
-    TensorPlan tensor;
+    const ir::TypeId type = function.value(origin.value).type;
+    const std::optional<int64_t> bytes = sizes.max_bytes(type);
+    TensorPlan &tensor = lives.tensors.emplace_back();
     tensor.tensor = origin.value;
     tensor.reason = reason_against(module, function, origin, bytes, bounds);
     tensor.planned = tensor.reason.empty();
-    tensor.scope = type.scope;
+    tensor.scope = module.types[type].scope;
     tensor.bytes = bytes.value_or(0);
     tensor.begin = origin.used() ? origin.begin : origin.defined;
     tensor.end = origin.used() ? origin.end : origin.defined + 1;
     const auto gaps = live.gaps_of(o);
     tensor.gaps = {uint32_t(lives.gaps.size()), uint32_t(gaps.size())};
     lives.gaps.insert(lives.gaps.end(), gaps.begin(), gaps.end());
-    lives.tensors.push_back(std::move(tensor));
   }
-  std::sort(lives.tensors.begin(), lives.tensors.end(),
-            [](const TensorPlan &a, const TensorPlan &b) { return a.tensor < b.tensor; });
+  const auto by_value = [](const TensorPlan &a, const TensorPlan &b) {
+    return a.tensor < b.tensor;
+  };
+  if (!std::is_sorted(lives.tensors.begin(), lives.tensors.end(), by_value))
+    std::sort(lives.tensors.begin(), lives.tensors.end(), by_value);
   lay_in_place(module, function, live, lives.tensors);
   return lives;
 }
 
-/// Looks for the most launches side by side that storage may grow for. `lives` and `plan` hold
-/// program order, and keep it where there are none.
-Status widen(const ir::Module &module, const ir::Function &function, const Liveness &live,
-             std::span<const FunctionSummary> summaries, Reuse reuse, Lives &lives,
-             MemoryPlan &plan) {
+/// Looks for the most launches side by side that storage may grow for, and gives what is packed
+/// then. `lives` and `plan` hold program order, and keep it where there are none.
+Result<std::vector<ScopeItems>> widen(const ir::Module &module, const ir::Function &function,
+                                      const Liveness &live,
+                                      std::span<const FunctionSummary> summaries, Reuse reuse,
+                                      Lives &lives, MemoryPlan &plan) {
   const size_t scope_count = module.types.scope_count();
   const SideBySide given(module, function, live);
   std::optional<int64_t> most;
@@ -375,24 +379,21 @@ Status widen(const ir::Module &module, const ir::Function &function, const Liven
       }
     }
     if (fronts.trivial())
-      return {};
-    if (!most) {
-      CUGRT_ASSIGN(const int64_t smallest, bound_bytes(lives, scope_count));
+      break;
+    std::vector<ScopeItems> wide = items_of(moved ? moved_lives : lives, fronts, scope_count);
+    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(wide));
+    if (bytes > most_bytes(reuse, 0) && !most) { // else whatever it takes in program order
+      CUGRT_ASSIGN(const int64_t smallest, bound_bytes(items_of(lives, {}, scope_count)));
       most = most_bytes(reuse, smallest);
     }
-    Lives &wide = moved ? moved_lives : lives;
-    wide.fronts = std::move(fronts);
-    CUGRT_ASSIGN(const int64_t bytes, bound_bytes(wide, scope_count));
-    if (bytes > *most) {
-      lives.fronts = {};
+    if (most && bytes > *most)
       continue;
-    }
     if (moved)
-      lives = std::move(moved_lives);
+      lives = std::move(moved_lives); // items point to its tensors, which stay where they are
     plan.interleaved = std::move(moved);
-    return {};
+    return wide;
   }
-  return {};
+  return items_of(lives, {}, scope_count);
 }
 
 Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &function,
@@ -401,9 +402,12 @@ Result<MemoryPlan> plan_tensors(const ir::Module &module, const ir::Function &fu
   CUGRT_ASSIGN(Liveness live, analyze_liveness(module, function, summaries));
   MemoryPlan plan;
   Lives lives = lives_of(module, function, live);
-  if (options.reuse != Reuse::smallest)
-    CUGRT_TRY(widen(module, function, live, summaries, options.reuse, lives, plan));
-  const std::vector<ScopeItems> scopes = items_of(lives, module.types.scope_count());
+  std::vector<ScopeItems> scopes;
+  if (options.reuse == Reuse::smallest)
+    scopes = items_of(lives, {}, module.types.scope_count());
+  else {
+    CUGRT_ASSIGN(scopes, widen(module, function, live, summaries, options.reuse, lives, plan));
+  }
   if (options.tables)
     plan.boxes = boxes_of(module, function);
   Tables by_bucket(module, function, options.effort, plan);

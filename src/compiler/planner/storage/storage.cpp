@@ -165,17 +165,19 @@ private:
   static bool may_lie_in_slot(const Origin &origin) { return origin.kind != OriginKind::tensor; }
 
   Status count_tensors() {
+    TypeSizes sizes(module_, bounds_);
     for (const Origin &origin : live_.origins) {
       if (origin.kind != OriginKind::tensor)
         continue;
-      const ir::Type &type = type_of(origin.value);
-      auto bytes = max_tensor_bytes(module_.exprs, type, bounds_);
+      const ir::TypeId type = function_.value(origin.value).type;
+      auto bytes = sizes.max_bytes(type);
       if (!bytes)
         continue; // has no place in its storage: an error where its buffer is made
-      auto sum = checked_add(out_.tensor_bytes_by_scope[type.scope], *bytes);
+      int64_t &of_scope = out_.tensor_bytes_by_scope[module_.types[type].scope];
+      auto sum = checked_add(of_scope, *bytes);
       if (!sum)
         return overflow();
-      out_.tensor_bytes_by_scope[type.scope] = *sum;
+      of_scope = *sum;
     }
     return {};
   }
@@ -353,7 +355,6 @@ Status check_weights(const ir::Module &module) {
 
 Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse) {
   ModuleStorage out;
-  CUGRT_TRY(check_weights(module));
   CUGRT_ASSIGN(out.order, callees_first(module));
   out.summaries.resize(module.functions.size());
   out.liveness.resize(module.functions.size());

@@ -76,7 +76,7 @@ struct ModuleStorage {
 };
 
 /// `reuse`: what storages and workspaces may take for launches to run side by side
-/// (compiler/planner/storage/fronts.h).
+/// (compiler/planner/storage/fronts.h). The module must have passed check_weights().
 Result<ModuleStorage> plan_storage(const ir::Module &module, Reuse reuse);
 
 /// Weights belong to the function that a caller outside runs: a call of a public function that has

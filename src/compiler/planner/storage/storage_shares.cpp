@@ -218,14 +218,15 @@ private:
       if (k.origin == kNoOrigin || live.origins[k.origin].kind != OriginKind::storage)
         add(begin, end, k.item.bytes);
     });
+    TypeSizes sizes(module_, domain);
     for (uint32_t o = 0; o < live.origins.size(); ++o) {
       const Origin &origin = live.origins[o];
-      const ir::Type &type = module_.types[function.value(origin.value).type];
-      if (origin.kind != OriginKind::tensor || !origin.used() || type.scope != scope)
+      const ir::TypeId type = function.value(origin.value).type;
+      if (origin.kind != OriginKind::tensor || !origin.used() || module_.types[type].scope != scope)
         continue;
       // Where it is written in place, it and what it is written over are one.
       const bool over = storage.lies_in_place(o);
-      if (auto bytes = max_tensor_bytes(module_.exprs, type, domain))
+      if (auto bytes = sizes.max_bytes(type))
         for_each_run(origin.begin + over, origin.end, live.gaps_of(o),
                      [&](uint32_t begin, uint32_t end) { add(begin, end, *bytes); });
     }

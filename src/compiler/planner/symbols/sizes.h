@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace cugrt::plan {
 
@@ -36,6 +37,28 @@ std::vector<ir::Interval> proven_bounds(const ir::Module &module, const ir::Func
 /// The largest size of a tensor of this type; empty as above, or where the shape is not known.
 std::optional<int64_t> max_tensor_bytes(const ir::ExprPool &exprs, const ir::Type &tensor,
                                         const ir::Domain &domain);
+
+/// The same of many tensors, found once for each type. The module and the domain must live as long.
+class TypeSizes {
+public:
+  TypeSizes(const ir::Module &module, const ir::Domain &domain)
+      : module_(module), domain_(domain), known_(module.types.size()) {}
+  std::optional<int64_t> max_bytes(ir::TypeId type) {
+    Known &known = known_[type.index];
+    if (!std::exchange(known.asked, true))
+      known.bytes = max_tensor_bytes(module_.exprs, module_.types[type], domain_);
+    return known.bytes;
+  }
+
+private:
+  struct Known {
+    bool asked = false;
+    std::optional<int64_t> bytes;
+  };
+  const ir::Module &module_;
+  const ir::Domain domain_;
+  std::vector<Known> known_; // by type
+};
 
 /// The first of the symbols that has no upper bound, where it is defined, and how to bound it, for
 /// messages; empty where all have one.
