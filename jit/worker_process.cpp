@@ -107,8 +107,10 @@ Result<CompilerIdentity> WorkerProcess::opened(const std::atomic<bool> *cancel) 
   if (!running())
     return failure("it does not run");
   CUGRT_ASSIGN(std::string message, answer(cancel));
-  if (kind_of(message) == MessageKind::failed)
+  if (kind_of(message) == MessageKind::failed) {
+    end(); // it answers once
     return decode_failed(message);
+  }
   auto opened = decode_opened(message);
   return opened.ok() ? std::move(opened)
                      : Result<CompilerIdentity>(failure("its answer is broken"));

@@ -121,6 +121,7 @@ while True:
     if message[0] == 1:
         if opening == 'exit': sys.exit(3)
         if opening == 'garbage': send(b'\x03\x01')
+        if opening == 'failed': send(b'\x05' + struct.pack('<I', 1) + string(b'no NVRTC') + string(b''))
         if opening == 'opened': send(b'\x03' + struct.pack('<II', 13, 0) + string(bytes(32)))
         continue
     size, = struct.unpack('<I', message[1:5])
@@ -365,6 +366,9 @@ TEST_CASE("a program that cannot serve is told once, and this process compiles",
   }
   SECTION("it answers nonsense") {
     worker = false_worker(folder.path, "garbage"), reason = "broken";
+  }
+  SECTION("it finds no compiler") {
+    worker = false_worker(folder.path, "failed"), reason = "no NVRTC";
   }
   SECTION("it is no program") {
     worker = folder.path + "/text", reason = "cannot start";
