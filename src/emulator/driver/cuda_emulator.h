@@ -21,8 +21,10 @@ typedef struct CUemuStatistics_st {
   // Work done.
   unsigned long long kernels_launched, copies, memsets, graph_launches;
   unsigned long long warp_instructions, lane_operations;
-  unsigned long long findings;     // of the checks, repeated ones included
-  unsigned long long pinned_bytes; // of the host, live: allocated pinned, or registered
+  unsigned long long findings;        // of the checks, repeated ones included
+  unsigned long long pinned_bytes;    // of the host, live: allocated pinned, or registered
+  unsigned long long used_bytes;      // of the device's memory
+  unsigned long long most_used_bytes; // the most that was used at once since the call before
 } CUemuStatistics;
 
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.

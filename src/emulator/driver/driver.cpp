@@ -136,6 +136,8 @@ CUemuStatistics statistics_now(Driver &driver) {
   s.lane_operations = executed.lane_operations;
   s.findings = driver.findings.count();
   s.pinned_bytes = usage.host_bytes;
+  s.used_bytes = driver.allocations ? driver.allocations->used_bytes() : 0;
+  s.most_used_bytes = driver.allocations ? driver.allocations->take_most_used() : 0;
   return s;
 }
 

@@ -4,6 +4,7 @@
 #include "emulator/device/undefined_bytes.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cugrt::emulator::api {
 
@@ -34,6 +35,7 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
   }
   if (!pinned)
     used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
   if (range.pool) {
     uint64_t used = range.pool->used_bytes += bytes;
     range.pool->used_high = std::max<uint64_t>(range.pool->used_high, used);
@@ -197,6 +199,7 @@ bool MemoryTable::take(uint64_t bytes) {
   if (bytes > limit_ - used_)
     return false;
   used_ += bytes;
+  most_used_ = std::max(most_used_, used_);
   return true;
 }
 
@@ -208,6 +211,11 @@ void MemoryTable::give_back(uint64_t bytes) {
 uint64_t MemoryTable::used_bytes() const {
   std::lock_guard lock(mutex_);
   return used_;
+}
+
+uint64_t MemoryTable::take_most_used() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(most_used_, used_);
 }
 
 MemoryTable::Usage MemoryTable::count() const {

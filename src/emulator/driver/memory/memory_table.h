@@ -76,6 +76,8 @@ public:
 
   uint64_t total_bytes() const { return limit_; }
   uint64_t used_bytes() const;
+  /// The most that it was since this was last asked.
+  uint64_t take_most_used();
   Usage count() const; // of all contexts
 
 private:
@@ -84,7 +86,7 @@ private:
   void release(AddressSpace &memory, Map::iterator it, Map &map);
 
   mutable std::mutex mutex_;
-  uint64_t limit_, used_ = 0, next_id_ = 1;
+  uint64_t limit_, used_ = 0, most_used_ = 0, next_id_ = 1;
   Map device_, host_; // by begin
 };
 

@@ -17,7 +17,14 @@ TEST_CASE("More memory than the device has is refused, and what is used shows") 
   CHECK(free_bytes == size_t(6) << 20);
   CUdeviceptr second = 0;
   CHECK(CU(cuMemAlloc_v2)(&second, size_t(7) << 20) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(statistics().used_bytes == size_t(10) << 20);
+  OK(CU(cuMemAlloc_v2)(&second, 1000));
   OK(CU(cuMemFree_v2)(address));
+  CUemuStatistics now = statistics();
+  CHECK(now.used_bytes == 1000);
+  CHECK(now.most_used_bytes == (size_t(10) << 20) + 1000);
+  CHECK(statistics().most_used_bytes == 1000); // since the call before
+  OK(CU(cuMemFree_v2)(second));
 }
 
 TEST_CASE("Copies go there and back and between allocations") {
