@@ -69,7 +69,7 @@
 #if defined(WITH_DEPTHWISE)
 #include "convolution/conv2d_last_depthwise.cuh"
 
-extern "C" __global__ void __launch_bounds__(128) conv2d_last_depthwise(PARAMETERS) {
+extern "C" __global__ void __launch_bounds__(128, 2) conv2d_last_depthwise(PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
   convolve_depthwise(ARGUMENTS);

@@ -27,8 +27,10 @@
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 // So many blocks a multiprocessor leave the registers that all loads of a round on tensor cores
 // take, or rows, a residual and two norms' scales. NVRTC 12 takes 64 for sm_80 where it is not told
-// that two blocks are enough, and spills; for sm_120 and on 128 do not do for a sum of bf16.
-#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200)
+// that two blocks are enough, and spills, as 13 does for sm_75 of bf16, which has no instructions
+// there and where 128 do not do; nor do they for sm_120 and on for a sum of bf16.
+#if defined(DTYPE_F64) || (defined(HAS_SUM) && defined(DTYPE_BF16) && __CUDA_ARCH__ >= 1200) ||    \
+    (defined(HAS_FORMATS) && defined(DTYPE_BF16) && __CUDA_ARCH__ < 800)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, 1)
 #elif defined(BLOCKS)
 #define PRODUCTS_BOUNDS __launch_bounds__(kThreads, BLOCKS)
