@@ -1,9 +1,30 @@
-// What a file of another kind is. In a header: the smallest library has no use for it.
+// What a file is by its first bytes. In a header: the smallest library has no use for it.
 #pragma once
 
+#include <algorithm>
+#include <fcntl.h>
+#include <string>
 #include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace cugrt {
+
+/// The first 16 bytes of a regular file; fewer, or none, where it has no more or cannot be read.
+/// What takes the file says why.
+inline std::string first_bytes(const std::string &path) {
+  // Without O_NONBLOCK a pipe without a writer would hold the caller.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0)
+    return {};
+  std::string begin(16, '\0');
+  struct stat info;
+  const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  const ssize_t read = regular ? ::read(file, begin.data(), begin.size()) : 0;
+  ::close(file);
+  begin.resize(static_cast<size_t>(std::max<ssize_t>(read, 0)));
+  return begin;
+}
 
 /// What a file is by its first bytes (16 or more, where it has them) and what takes it: "a pack:
 /// ..."; empty for what is not known, as text that is none of ours.

@@ -2,10 +2,10 @@
 #include "tool.h"
 
 #include "base/file.h"
+#include "base/first_bytes.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -58,10 +58,7 @@ void write_whole(const std::string &path, std::string_view bytes) {
 }
 
 bool is_pack(const std::string &path) {
-  constexpr std::string_view magic = CUGRT_PACK_MAGIC;
-  std::string begin(magic.size(), '\0');
-  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), magic.size()) &&
-         begin == magic;
+  return path != "-" && cugrt::first_bytes(path).starts_with(CUGRT_PACK_MAGIC);
 }
 
 cugrt::RuntimeOptions runtime_options(const std::string &driver) {

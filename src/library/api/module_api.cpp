@@ -12,7 +12,6 @@
 #include "library/report/module_report.h"
 
 #include <filesystem>
-#include <fstream>
 
 namespace cugrt::runtime::api {
 
@@ -34,15 +33,6 @@ Status import_module(const char *path, const cugrt_import_options &options, cugr
   made->imported = std::make_shared<const ImportedFile>(std::move(imported.file));
   *module = made.release();
   return {};
-}
-
-/// The file's first bytes; fewer, or none, where it has no more or cannot be read.
-std::string first_bytes(const char *path) {
-  std::string begin(16, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<size_t>(file.gcount()));
-  return begin;
 }
 
 Status module_load(const char *path, cugrt_module **module) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <functional>
+#include <sys/stat.h>
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -113,6 +114,9 @@ TEST_CASE("text has no weights and no names of a file; what is no module says wh
   CHECK(error_of([&] { Module::load(written(folder, "d", text), ImportOptions{}); }).code() ==
         CUGRT_PARSE_ERROR);
   CHECK(error_of([&] { Module::load(folder.path + "/none"); }).code() == CUGRT_NOT_FOUND);
+  REQUIRE(::mkfifo((folder.path + "/pipe").c_str(), 0600) == 0); // nobody writes into it
+  CHECK(std::string(error_of([&] { Module::load(folder.path + "/pipe"); }).what())
+            .find("not a regular file") != std::string::npos);
 }
 
 TEST_CASE("modules of files are linked by the files' names, and their weights are saved and read") {

@@ -2,12 +2,13 @@
 #include "language_model.h"
 #include "shares.h"
 
+#include "base/first_bytes.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <iostream>
 
@@ -78,9 +79,7 @@ void run_sequence(cugrt_llm_session *session, const std::vector<int32_t> &prompt
 } // namespace
 
 bool is_gguf(const std::string &path) {
-  std::string begin(4, '\0');
-  return path != "-" && std::ifstream(path, std::ios::binary).read(begin.data(), 4) &&
-         begin == "GGUF";
+  return path != "-" && cugrt::first_bytes(path).starts_with("GGUF");
 }
 
 void add_language_options(CLI::App &command, LanguageOptions &options) {

@@ -1,10 +1,11 @@
 // cugrt import, and ONNX files where a command takes a module.
 #include "onnx.h"
 
+#include "base/first_bytes.h"
+
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 namespace tool {
 
@@ -69,7 +70,7 @@ bool is_file(const std::string &value) {
 bool is_onnx(const std::string &path) {
   if (path.size() > 5 && path.compare(path.size() - 5, 5, ".onnx") == 0)
     return true; // where it is none, that is said
-  return path != "-" && std::ifstream(path, std::ios::binary).peek() == 0x08;
+  return path != "-" && cugrt::first_bytes(path).starts_with('\x08');
 }
 
 void add_import_options(CLI::App &command, ImportOptions &options) {
