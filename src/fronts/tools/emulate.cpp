@@ -124,8 +124,10 @@ void LoadCount::print() const {
     return;
   reinterpret_cast<int (*)(Count *, Count *, Count *)>(get)(&loaded, &constant_loaded, &constant);
   std::fprintf(stderr,
-               "kernels loaded %llu bytes, %llu of them from %llu bytes that no kernel wrote\n",
-               loaded, constant_loaded, constant);
+               "kernels loaded %llu bytes, %llu of them from %llu bytes that no kernel wrote (%.2f "
+               "times)\n",
+               loaded, constant_loaded, constant,
+               constant > 0 ? double(constant_loaded) / double(constant) : 0.0);
 }
 
 std::vector<std::string> take_emulated_command(int &argc, char **argv) {

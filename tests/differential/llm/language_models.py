@@ -384,6 +384,21 @@ def _(subject):
     follow(model, subject.generate(model), 1e-3)
 
 
+@test("what kernels load is counted on the emulated driver: a prompt reads weights a few times")
+def _(subject):
+    model = Model("llama", ["f16"], True, 18)
+    done = subject.run("generate", subject.write(model.bytes), "--prompt", "Hello, little model! " * 13, "--max-tokens", "1",
+                       "--dtype", "f16", "--stats")
+    counts = re.findall(r"kernels loaded (\d+) bytes, (\d+) of them from (\d+) bytes that no kernel wrote \(([\d.]+) times\)\n",
+                        done.stderr)
+    equal(len(counts), int(subject.emulated))
+    products = sum(len(w) * len(w[0]) for w in model.weights.values() if isinstance(w[0], list))
+    for loaded, of_weights, weights, times in counts:
+        assert 2 * products <= int(weights) <= 3 * products, (weights, products)
+        assert int(weights) <= int(of_weights) <= 5 * int(weights) and int(of_weights) < int(loaded), counts
+        assert abs(float(times) - int(of_weights) / int(weights)) < 0.01, counts
+
+
 @test("text that stops an answer is no part of it, nor what comes behind")
 def _(subject):
     model = Model("llama", ["q8_0"], True, 1)
