@@ -476,6 +476,13 @@ TEST_CASE("concat and split move every element along any axis") {
          .dtype = DType::u8,
          .operands = {{{3, 5}}, {{3, 7}}},
          .attributes = {integer("axis", -1)}});
+  // One row, whose parts begin at odd places.
+  check({.op = Op::concat,
+         .dtype = DType::f16,
+         .operands = {{{1, 5, 3}}, {{1, 8, 3}}, {{1, 0, 3}}, {{1, 1, 3}}},
+         .attributes = {integer("axis", 1)}});
+  check(
+      {.op = Op::concat, .operands = {{{64}}, {{8}}, {{128}}}, .attributes = {integer("axis", 0)}});
   // By vectors, and more parts than one launch joins.
   OpTest many{.op = Op::concat, .dtype = DType::f16, .attributes = {integer("axis", 1)}};
   for (int64_t i = 0; i < 10; ++i)

@@ -313,17 +313,16 @@ Status emit_transpose(OpEmitter &op) {
   return {};
 }
 
-// Parts of one row are copied each, so that who makes one may write it where it belongs.
+// Up to kMostJoined parts are one launch.
 Status emit_concat(OpEmitter &op) {
   const ir::Type y = op.result_type();
   CUGRT_TRY(op.require_whole_bytes(y.dtype));
   const size_t axis = op.axis(y.dims.size());
-  const ir::ExprId rows = op.count(y, 0, axis), pitch = op.count(y, axis);
+  const ir::ExprId pitch = op.count(y, axis);
   const std::span<const ir::ValueId> parts = op.call().operands;
-  const bool alone = op.exprs().as_constant(rows) == 1;
   ir::ExprId begin = op.constant(0);
   for (size_t i = 0; i < parts.size();) {
-    const size_t count = alone ? 1 : std::min(parts.size() - i, kMostJoined);
+    const size_t count = std::min(parts.size() - i, kMostJoined);
     ir::ExprId size = op.constant(0);
     for (ir::ValueId part : parts.subspan(i, count))
       size = op.exprs().add(size, op.type(part).dims[axis]);
