@@ -164,7 +164,7 @@ constexpr Case kCases[] = {
     {"signals of rows", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 70], f16>",
      "%q = reshape(%x) {shape = [2, 72, 6]}\n  %r = transpose(%q) {axes = [0, 2, 1]}\n"
      "  %y = conv1d(%r, %v)",
-     "conv1d, for the function's result"},
+     ""},
     {"least of signals", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16], f16>",
      "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1]}\n  %c = "
      "sign(%a)\n  %y = reduce_min(%c) {axes = [2]}",

@@ -120,6 +120,11 @@ private:
     return false;
   }
 
+  /// Whether it convolves a signal as an image of one row.
+  bool is_row(const Binding &binding) const {
+    return ir::op_of(binding) == Op::conv2d && rank_of(binding.result()) == kSignalRank;
+  }
+
   /// The op on these operands, with `changed` in the place of attributes of the same names. Where
   /// they have more channels, `wide` says how many and whether they are zeros.
   bool append(const Binding &binding, const std::vector<Operand> &operands,
@@ -136,7 +141,9 @@ private:
     for (uint32_t i = 0; i < binding.result_count; ++i) {
       const ir::Value &result = source().value(binding.result(i));
       const ir::Type type = type_of(binding.result(i));
-      std::vector<ir::ExprId> dims = results_laid_out ? dims_last(type.dims) : type.dims;
+      std::vector<ir::ExprId> dims = results_laid_out  ? dims_last(type.dims)
+                                     : is_row(binding) ? as_image(type.dims, kSignalRank)
+                                                       : type.dims;
       if (wide.first > 0)
         dims.back() = module().exprs.constant(wide.first);
       names.push_back(result.name);
@@ -149,6 +156,9 @@ private:
       ValueId made{first.index + i};
       if (wide.first > 0)
         made = front_of(result, made, wide.first, wide.second);
+      if (!results_laid_out && is_row(binding))
+        made = reshaped(made, type_of(result).dims, type_of(result).dtype,
+                        source().value(result).name + "_first", binding.location);
       map(result, made);
       if (results_laid_out) {
         last_[result.index] = made;
@@ -266,7 +276,7 @@ private:
     if (range)
       attributes.push_back({"first_channel", range->first});
     const ValueId y = binding.result();
-    const bool is_second = rank_of(y) > kSignalRank && second_[y] && !is_pixel(y);
+    const bool is_second = second_[y] && !is_pixel(y) && (rank_of(y) > kSignalRank || gains_row(y));
     if (is_second)
       attributes.push_back({"result_second", true});
     // Zeros behind the channels that a convolution behind it wants cost less than to copy it.
@@ -278,6 +288,16 @@ private:
           Operand::of(longer(operands[i].value(), 0, wide,
                              source().value(given[i].value()).name + "_wide", binding.location));
     return append(of_images, operands, attributes, !is_second, {wide, true});
+  }
+
+  /// Whether a signal with channels second saves a transposition: ops other than casts are not
+  /// part of a convolution behind the reshape, and one channel is only reshaped.
+  bool gains_row(ValueId y) const {
+    return !is_one(type_of(y).dims[1]) &&
+           std::ranges::none_of(uses_.readers(y), [](const Binding *reader) {
+             return reader->kind == BindingKind::op && ir::op_of(*reader) != Op::cast &&
+                    ir::op_info(ir::op_of(*reader)).images == ir::OpImages::keeps;
+           });
   }
 
   bool lay_out_pool(const Binding &binding) {

@@ -46,7 +46,8 @@ private:
     if (op == ir::Op::conv_transpose && // of images or volumes, if strides say of what
         ir::op_integers(op, attributes, "strides").size() == 1)
       return false;
-    return (op == ir::Op::conv2d || op == ir::Op::conv3d || op == ir::Op::conv_transpose) &&
+    return (op == ir::Op::conv1d || op == ir::Op::conv2d || op == ir::Op::conv3d ||
+            op == ir::Op::conv_transpose) &&
            ir::op_integer(op, attributes, "groups") == 1;
   }
   bool all_can_be(const ir::Function &function, const ir::Binding &binding) const {
