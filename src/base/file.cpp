@@ -12,19 +12,10 @@
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 namespace cugrt {
 
 namespace {
-
-struct FileDescriptor {
-  int fd;
-  ~FileDescriptor() {
-    if (fd >= 0)
-      ::close(fd);
-  }
-};
 
 Status file_error(const char *verb, const std::string &path, int error) {
   return Status::error(error == ENOENT ? Code::not_found : Code::io_error,
@@ -89,40 +80,57 @@ Status write_all(int fd, std::string_view bytes, const std::string &path) {
 
 } // namespace
 
-Result<std::string> read_file(const std::string &path, uint64_t limit_bytes) {
-  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0)
-    return file_error("open", path, errno);
+FileDescriptor::~FileDescriptor() {
+  if (fd >= 0)
+    ::close(fd);
+}
+
+Status RegularFile::failed() const { return file_error("read", path, errno); }
+
+Result<RegularFile> open_regular(const std::string &path) {
+  // Without O_NONBLOCK a pipe without a writer would hold the caller.
+  RegularFile opened{path, FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
+                     0};
   struct stat info;
-  if (::fstat(file.fd, &info) != 0)
-    return file_error("read", path, errno);
+  if (opened.file.fd < 0 || ::fstat(opened.file.fd, &info) != 0)
+    return opened.failed();
   if (!S_ISREG(info.st_mode))
     return Status::error(Code::io_error, "cannot read '" + path + "': not a regular file");
-  uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (size > limit_bytes)
-    return Status::error(Code::out_of_range, "cannot read '" + path + "': " + std::to_string(size) +
-                                                 " bytes, the limit is " +
-                                                 std::to_string(limit_bytes));
-  std::string bytes(size, '\0');
+  opened.size_bytes = static_cast<uint64_t>(info.st_size);
+  return opened;
+}
+
+Result<size_t> RegularFile::read(char *to, size_t bytes) {
   size_t done = 0;
-  while (done < size) {
-    ssize_t n = ::read(file.fd, bytes.data() + done, size - done);
+  while (done < bytes) {
+    const ssize_t n = ::read(file.fd, to + done, bytes - done);
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
-      return file_error("read", path, errno);
+      return failed();
     if (n == 0)
-      break; // the file shrank while it was read
+      break;
     done += static_cast<size_t>(n);
   }
-  bytes.resize(done);
+  return done;
+}
+
+Result<std::string> read_file(const std::string &path, uint64_t limit_bytes) {
+  CUGRT_ASSIGN(RegularFile file, open_regular(path));
+  if (file.size_bytes > limit_bytes)
+    return Status::error(Code::out_of_range,
+                         "cannot read '" + path + "': " + std::to_string(file.size_bytes) +
+                             " bytes, the limit is " + std::to_string(limit_bytes));
+  std::string bytes(file.size_bytes, '\0');
+  CUGRT_ASSIGN(const size_t done, file.read(bytes.data(), bytes.size()));
+  bytes.resize(done); // the file may have become shorter
   return bytes;
 }
 
 Status write_file(const std::string &path, std::span<const std::string_view> parts) {
   CUGRT_ASSIGN(const Target target, rename_target(path));
   std::string temporary;
-  FileDescriptor file{open_beside(target.path, temporary)};
+  FileDescriptor file(open_beside(target.path, temporary));
   if (file.fd < 0)
     return file_error("write", path, errno);
   Status status;

@@ -8,11 +8,34 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cugrt {
 
-/// Reads a regular file of at most `limit_bytes`. A folder, a larger file or an unreadable one is
-/// an error that names the path.
+/// Of a file, closed with the object.
+struct FileDescriptor {
+  explicit FileDescriptor(int fd) : fd(fd) {}
+  FileDescriptor(FileDescriptor &&other) noexcept : fd(std::exchange(other.fd, -1)) {}
+  ~FileDescriptor();
+  int fd;
+};
+
+/// A regular file that is open for reading.
+struct RegularFile {
+  std::string path;
+  FileDescriptor file;
+  uint64_t size_bytes;
+
+  /// Reads what lies behind the bytes read before. Fewer than `bytes` only at the file's end.
+  Result<size_t> read(char *to, size_t bytes);
+  /// The error that errno names.
+  Status failed() const;
+};
+/// What cannot be opened, and what is no regular file (a folder, a device, a pipe), is an error
+/// that names the path. A pipe that nobody writes into does not hold the caller.
+Result<RegularFile> open_regular(const std::string &path);
+
+/// Reads a regular file. One of more than `limit_bytes` is an error, too.
 Result<std::string> read_file(const std::string &path, uint64_t limit_bytes);
 
 /// Writes the parts, one behind the other, beside `path` under a name of its own, then renames:

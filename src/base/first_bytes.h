@@ -1,28 +1,20 @@
 // What a file is by its first bytes. In a header: the smallest library has no use for it.
 #pragma once
 
-#include <algorithm>
-#include <fcntl.h>
+#include "base/file.h"
+
 #include <string>
 #include <string_view>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace cugrt {
 
 /// The first 16 bytes of a regular file; fewer, or none, where it has no more or cannot be read.
 /// What takes the file says why.
 inline std::string first_bytes(const std::string &path) {
-  // Without O_NONBLOCK a pipe without a writer would hold the caller.
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0)
-    return {};
+  Result<RegularFile> file = open_regular(path);
   std::string begin(16, '\0');
-  struct stat info;
-  const bool regular = ::fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  const ssize_t read = regular ? ::read(file, begin.data(), begin.size()) : 0;
-  ::close(file);
-  begin.resize(static_cast<size_t>(std::max<ssize_t>(read, 0)));
+  const Result<size_t> read = file.ok() ? file->read(begin.data(), begin.size()) : size_t(0);
+  begin.resize(read.ok() ? *read : 0);
   return begin;
 }
 

@@ -132,9 +132,9 @@ def _(tool):
     done = tool.run("run", "counted.cugrt", "--set", "q=3", "--input", "k=6", "--input", "x=random", status=1)
     assert "function 'main' has no symbol 'q'" in done.stderr, done.stderr
     done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=/", status=1)
-    assert "'/' is not a regular file" in done.stderr, done.stderr
+    assert "cannot read '/': not a regular file" in done.stderr, done.stderr
     done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=none.npy", status=1)
-    assert "no such file: 'none.npy'" in done.stderr, done.stderr
+    assert "cannot read 'none.npy': No such file" in done.stderr, done.stderr
 
 
 SCALED = """cugrt 1

@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -143,42 +141,52 @@ private:
   std::string_view rest_;
 };
 
-std::string read_header(const std::string &path, std::ifstream &file) {
-  unsigned char magic[8];
-  if (!file.read(reinterpret_cast<char *>(magic), 8) || std::memcmp(magic, "\x93NUMPY", 6) != 0) {
-    char more[8] = {};
-    file.read(more, 8);
-    const std::string what(cugrt::told_by_first_bytes(
-        std::string(reinterpret_cast<char *>(magic), 8) + std::string(more, 8)));
-    throw std::runtime_error("'" + path + "' is not a .npy file" +
+void check(const cugrt::Status &status) {
+  if (!status.ok())
+    throw std::runtime_error(status.message());
+}
+
+/// Reads all of the bytes, or says that the file ends before.
+void read_all(cugrt::RegularFile &file, void *to, size_t bytes) {
+  const cugrt::Result<size_t> read = file.read(static_cast<char *>(to), bytes);
+  if (!read.ok())
+    check(read.status());
+  if (*read != bytes)
+    throw std::runtime_error("'" + file.path + "' is truncated");
+}
+
+std::string read_header(cugrt::RegularFile &file, uint64_t &data_at) {
+  const std::string begin = cugrt::first_bytes(file.path), name = "'" + file.path + "'";
+  if (!begin.starts_with("\x93NUMPY")) {
+    const std::string what(cugrt::told_by_first_bytes(begin));
+    throw std::runtime_error(name + " is not a .npy file" +
                              (what.empty() ? what : "; it is " + what));
   }
-  size_t length_bytes = magic[6] == 1 ? 2 : 4;
-  unsigned char raw[4] = {};
-  file.read(reinterpret_cast<char *>(raw), static_cast<std::streamsize>(length_bytes));
-  size_t length = raw[0] | raw[1] << 8 | raw[2] << 16 | size_t(raw[3]) << 24;
+  unsigned char magic[8], raw[4] = {};
+  read_all(file, magic, sizeof magic);
   if (magic[6] < 1 || magic[6] > 3)
-    throw std::runtime_error("'" + path + "': unknown .npy version");
+    throw std::runtime_error(name + ": unknown .npy version");
+  const size_t length_bytes = magic[6] == 1 ? 2 : 4;
+  read_all(file, raw, length_bytes);
+  const size_t length = raw[0] | raw[1] << 8 | raw[2] << 16 | size_t(raw[3]) << 24;
   if (length > kMaxHeaderBytes)
-    throw std::runtime_error("'" + path + "': a header of more than " +
-                             std::to_string(kMaxHeaderBytes) + " bytes");
+    throw std::runtime_error(name + ": a header of more than " + std::to_string(kMaxHeaderBytes) +
+                             " bytes");
   std::string header(length, '\0');
-  if (!file.read(header.data(), static_cast<std::streamsize>(length)))
-    throw std::runtime_error("'" + path + "' is truncated");
+  read_all(file, header.data(), length);
+  data_at = sizeof magic + length_bytes + length;
   return header;
 }
 
 } // namespace
 
 Array read_npy(const std::string &path) {
-  if (!std::filesystem::exists(path))
-    throw std::runtime_error("no such file: '" + path + "'");
-  if (!std::filesystem::is_regular_file(path))
-    throw std::runtime_error("'" + path + "' is not a regular file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw std::runtime_error("cannot open '" + path + "'");
-  std::string header = read_header(path, file);
+  cugrt::Result<cugrt::RegularFile> opened = cugrt::open_regular(path);
+  if (!opened.ok())
+    check(opened.status());
+  cugrt::RegularFile &file = *opened;
+  uint64_t data_at = 0;
+  const std::string header = read_header(file, data_at);
   const Header read = HeaderReader(path, header).read();
   if (read.fortran_order)
     throw std::runtime_error("'" + path + "' is in Fortran order; save numpy.ascontiguousarray(a)");
@@ -191,14 +199,12 @@ Array read_npy(const std::string &path) {
     throw std::runtime_error("'" + path + "': dtype " + read.descr +
                              " is not one that cugrt reads");
   array.dims = read.dims;
-  uint64_t bytes = tensor_bytes(array.dtype, array.dims);
-  uint64_t have = std::filesystem::file_size(path) - static_cast<uint64_t>(file.tellg());
+  const uint64_t bytes = tensor_bytes(array.dtype, array.dims), have = file.size_bytes - data_at;
   if (bytes != have)
     throw std::runtime_error("'" + path + "': the header promises " + std::to_string(bytes) +
                              " bytes of data, the file holds " + std::to_string(have));
   array.bytes.resize(bytes);
-  if (!file.read(reinterpret_cast<char *>(array.bytes.data()), static_cast<std::streamsize>(bytes)))
-    throw std::runtime_error("cannot read '" + path + "'");
+  read_all(file, array.bytes.data(), bytes);
   return array;
 }
 
@@ -225,13 +231,11 @@ void write_npy(const std::string &path, const Array &array) {
   header.append(64 - (10 + header.size() + 1) % 64, ' ') += '\n';
   const char version_and_size[] = {1, 0, static_cast<char>(header.size() & 255),
                                    static_cast<char>(header.size() >> 8)};
-  const cugrt::Status status = cugrt::write_file(
+  check(cugrt::write_file(
       path, {"\x93NUMPY",
              {version_and_size, sizeof version_and_size},
              header,
-             {reinterpret_cast<const char *>(array.bytes.data()), array.bytes.size()}});
-  if (!status.ok())
-    throw std::runtime_error(status.message());
+             {reinterpret_cast<const char *>(array.bytes.data()), array.bytes.size()}}));
 }
 
 } // namespace tool
