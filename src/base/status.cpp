@@ -1,6 +1,8 @@
 // Status: storage and rendering of errors.
 #include "base/status.h"
 
+#include <algorithm>
+
 namespace cugrt {
 
 const char *code_name(Code code) {
@@ -43,9 +45,27 @@ const char *code_name(Code code) {
 
 static const std::string kEmpty;
 
+/// Text with names that files or paths bring: what a terminal obeys stands as \xHH. Lines and tabs
+/// are the message's own.
+static std::string legible(std::string text) {
+  const auto is_obeyed = [](unsigned char c) {
+    return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+  };
+  if (std::ranges::none_of(text, is_obeyed))
+    return text;
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string shown;
+  for (const unsigned char c : text)
+    if (is_obeyed(c))
+      ((shown += "\\x") += kHex[c >> 4]) += kHex[c & 15];
+    else
+      shown += static_cast<char>(c);
+  return shown;
+}
+
 Status Status::error(Code code, std::string message) {
   Status status;
-  status.rep_ = std::make_unique<Rep>(Rep{code, std::move(message), {}, {}});
+  status.rep_ = std::make_unique<Rep>(Rep{code, legible(std::move(message)), {}, {}});
   return status;
 }
 
@@ -55,7 +75,7 @@ const std::string &Status::cuda_error() const { return rep_ ? rep_->cuda_error :
 
 Status &&Status::at(std::string location) && {
   if (rep_ && rep_->location.empty())
-    rep_->location = std::move(location);
+    rep_->location = legible(std::move(location));
   return std::move(*this);
 }
 
@@ -67,7 +87,7 @@ Status &&Status::with_cuda_error(std::string name) && {
 
 Status &&Status::in(std::string_view context) && {
   if (rep_)
-    rep_->message.insert(0, std::string(context) + ": ");
+    rep_->message.insert(0, legible(std::string(context)) + ": ");
   return std::move(*this);
 }
 

@@ -6,6 +6,7 @@
 #include "base/digest.h"
 #include "base/file.h"
 #include "base/first_bytes.h"
+#include "base/mapped_file.h"
 #include "base/status.h"
 #include "support/temporary_folder.h"
 
@@ -27,6 +28,15 @@ TEST_CASE("a status carries code, message, location and CUDA error") {
   CHECK(status.to_string() == "m.cugrt:3:1: driver error: function 'main': cannot launch 'relu' "
                               "(CUDA_ERROR_INVALID_VALUE)");
   CHECK(Status().to_string() == "ok");
+}
+
+TEST_CASE("what a terminal obeys is shown in a message, wherever it came from") {
+  using namespace std::string_literals;
+  const Status status = Status::error(Code::parse_error, "key 'a\x1b[2J\r\0'\n\tä"s)
+                            .at("m\x07.gguf")
+                            .in("file '\x7f'");
+  CHECK(status.message() == "file '\\x7f': key 'a\\x1b[2J\\x0d\\x00'\n\tä");
+  CHECK(status.location() == "m\\x07.gguf");
 }
 
 TEST_CASE("the innermost location of a status wins") {
@@ -227,6 +237,25 @@ TEST_CASE("writing replaces files only, and follows a symbolic link to one") {
   for (const auto &item : std::filesystem::directory_iterator(folder.path))
     left += item.exists() || item.is_symlink();
   CHECK(left == 6); // nothing written aside stays
+}
+
+TEST_CASE("whatever reads files refuses in the same words what is no regular file") {
+  TemporaryFolder folder;
+  const std::string pipe = folder.path + "/pipe"; // nobody writes into it
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string &path : {pipe, folder.path, std::string("/dev/null")}) {
+    const std::string refusal = "cannot read '" + path + "': not a regular file";
+    CHECK(read_file(path, 100).status().message() == refusal);
+    CHECK(MappedFile::open(path).status().message() == refusal);
+    CHECK(first_bytes(path).empty());
+  }
+  const std::string none = folder.path + "/none";
+  const auto file = read_file(none, 100);
+  const auto mapped = MappedFile::open(none);
+  for (const Status *status : {&file.status(), &mapped.status()}) {
+    CHECK(status->code() == Code::not_found);
+    CHECK(status->message() == "cannot read '" + none + "': No such file or directory");
+  }
 }
 
 TEST_CASE(
