@@ -191,7 +191,7 @@ ir::Module elementwise_module(uint32_t seed) {
 
 /// Bytes of the one scope.
 int64_t peak_of(const ir::Module &module) {
-  Result<std::vector<plan::FunctionSummary>> summaries = plan::summarize_all(module);
+  Result<std::vector<plan::FunctionSummary>> summaries = plan::summarize_called(module);
   REQUIRE(summaries.ok());
   Result<plan::MemoryPlan> memory = plan::plan_memory(module, module.functions[0], *summaries);
   REQUIRE(memory.ok());

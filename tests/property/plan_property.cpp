@@ -369,7 +369,7 @@ TEST_CASE("random modules write tensors anew, so that lives have gaps and storag
   uint32_t lives = 0, storages = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     RandomModule random(seed);
-    auto summaries = plan::summarize_all(random.m.module);
+    auto summaries = plan::summarize_called(random.m.module);
     REQUIRE(summaries.ok());
     bool in_life = false, in_storage = false;
     for (const ir::Function &function : random.m.module.functions) {

@@ -55,7 +55,7 @@ std::string blocks_of(const std::string &text, ChunkFlaws flaws = {}) {
 }
 
 int64_t packed_peak(const ir::Module &module, const ir::Function &function) {
-  auto summaries = summarize_all(module);
+  auto summaries = summarize_called(module);
   REQUIRE(summaries.ok());
   Result<MemoryPlan> plan = plan_memory(module, function, *summaries, {.reuse = Reuse::smallest});
   REQUIRE(plan.ok());

@@ -16,7 +16,7 @@ using test::PlanModule;
 namespace {
 
 Liveness analyze(const PlanModule &m, uint32_t function = 0) {
-  auto summaries = summarize_all(m.module);
+  auto summaries = summarize_called(m.module);
   REQUIRE(summaries.ok());
   auto live = analyze_liveness(m.module, m.module.functions[function], *summaries);
   REQUIRE(live.ok());
@@ -371,18 +371,23 @@ TEST_CASE("summaries tell which results lie in parameters, constants and other r
   ValueId part_c = b.view("part_c", c, m.constant(4), m.floats(2));
   ValueId k = m.simple(b, BindingKind::constant, "kk", {}, {m.floats(4)}, 0);
   m.finish(b, {x, part_a, a, part_c, k, a});
-  auto summaries = summarize_all(m.module);
-  REQUIRE(summaries.ok());
+  const FunctionSummary summary = summarize(m.module.functions[0], analyze(m));
   std::vector<Kind> kinds;
-  for (const FunctionSummary::Source &source : (*summaries)[0].results)
+  for (const FunctionSummary::Source &source : summary.results)
     kinds.push_back(source.kind);
   CHECK(kinds == std::vector<Kind>{Kind::parameter, Kind::result, Kind::fresh, Kind::fresh,
                                    Kind::constant, Kind::result});
-  CHECK((*summaries)[0].results[1].index == 2);
-  CHECK((*summaries)[0].results[5].index == 2);
+  CHECK(summary.results[1].index == 2);
+  CHECK(summary.results[5].index == 2);
 }
 
 // --- Storage planning of allocations -------------------------------------------------------------
+
+const TensorPlan &planned(const MemoryPlan &plan, ValueId tensor) {
+  const auto found = std::ranges::find(plan.tensors, tensor, &TensorPlan::tensor);
+  REQUIRE(found != plan.tensors.end());
+  return *found;
+}
 
 TEST_CASE("allocations are planned at upper bounds; results and what hosts keep are not") {
   PlanModule m;
@@ -401,16 +406,16 @@ TEST_CASE("allocations are planned at upper bounds; results and what hosts keep 
   m.launch(b, "o", {kept});
   m.simple(b, BindingKind::host_call, "", {kept}, {}, b.callee_name("keep"));
   m.finish(b, {result});
-  auto summaries = summarize_all(m.module);
+  auto summaries = summarize_called(m.module);
   auto plan = plan_memory(m.module, m.module.functions[0], *summaries);
   REQUIRE(plan.ok());
-  CHECK(plan->find(a)->planned);
-  CHECK(plan->find(a)->bytes == 400);
-  CHECK(plan->find(c)->planned);
-  CHECK(plan->find(c)->offset_bytes % 256 == 0);
-  CHECK(plan->find(result)->reason.find("result of the function") != std::string::npos);
-  CHECK(plan->find(kept)->reason.find("host builtin") != std::string::npos);
-  CHECK(plan->find(unbounded)->reason.find("symbol m has no upper bound") != std::string::npos);
+  CHECK(planned(*plan, a).planned);
+  CHECK(planned(*plan, a).bytes == 400);
+  CHECK(planned(*plan, c).planned);
+  CHECK(planned(*plan, c).offset_bytes % 256 == 0);
+  CHECK(planned(*plan, result).reason.find("result of the function") != std::string::npos);
+  CHECK(planned(*plan, kept).reason.find("host builtin") != std::string::npos);
+  CHECK(planned(*plan, unbounded).reason.find("symbol m has no upper bound") != std::string::npos);
   REQUIRE(plan->scopes.size() == 1);
   CHECK(plan->scopes[0].tensor_bytes == 800);
   CHECK(plan->scopes[0].lower_bound_bytes == 800); // both are alive at the second launch
@@ -432,13 +437,13 @@ TEST_CASE("a tensor lies in the gap of another, and both where they were") {
   m.launch(b, "io", {c, a});
   m.launch(b, "iio", {a, c, y});
   m.finish(b);
-  auto summaries = summarize_all(m.module);
+  auto summaries = summarize_called(m.module);
   auto plan = plan_memory(m.module, m.module.functions[0], *summaries, {.reuse = Reuse::smallest});
   REQUIRE(plan.ok());
   REQUIRE(plan->scopes.size() == 1);
   CHECK(plan->scopes[0].peak_bytes == 512);
   CHECK(plan->scopes[0].lower_bound_bytes == 512);
-  CHECK(plan->find(a)->offset_bytes == plan->find(d)->offset_bytes);
+  CHECK(planned(*plan, a).offset_bytes == planned(*plan, d).offset_bytes);
   // Where there is memory for it, the launch that writes a anew need not wait for the one that
   // reads d.
   plan = plan_memory(m.module, m.module.functions[0], *summaries, {.reuse = Reuse::balanced});

@@ -78,22 +78,6 @@ FunctionSummary summarize(const ir::Function &function, const Liveness &liveness
   return summary;
 }
 
-static Result<std::vector<FunctionSummary>> summarize_some(const ir::Module &module,
-                                                           const std::vector<bool> &wanted) {
-  CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
-  std::vector<FunctionSummary> summaries(module.functions.size());
-  for (uint32_t f : order)
-    if (wanted[f]) {
-      CUGRT_ASSIGN(Liveness liveness, analyze_liveness(module, module.functions[f], summaries));
-      summaries[f] = summarize(module.functions[f], liveness);
-    }
-  return summaries;
-}
-
-Result<std::vector<FunctionSummary>> summarize_all(const ir::Module &module) {
-  return summarize_some(module, std::vector<bool>(module.functions.size(), true));
-}
-
 Result<std::vector<FunctionSummary>> summarize_called(const ir::Module &module) {
   std::vector<bool> called(module.functions.size(), false);
   for (const ir::Function &function : module.functions)
@@ -101,7 +85,14 @@ Result<std::vector<FunctionSummary>> summarize_called(const ir::Module &module) 
       for (const Binding &b : block.bindings)
         if (b.kind == BindingKind::call)
           called[b.callee] = true;
-  return summarize_some(module, called);
+  CUGRT_ASSIGN(std::vector<uint32_t> order, callees_first(module));
+  std::vector<FunctionSummary> summaries(module.functions.size());
+  for (uint32_t f : order)
+    if (called[f]) {
+      CUGRT_ASSIGN(Liveness liveness, analyze_liveness(module, module.functions[f], summaries));
+      summaries[f] = summarize(module.functions[f], liveness);
+    }
+  return summaries;
 }
 
 } // namespace cugrt::plan

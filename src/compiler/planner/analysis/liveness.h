@@ -151,9 +151,8 @@ Result<Liveness> analyze_liveness(const ir::Module &module, const ir::Function &
 /// A result that is all of an origin that the function made is its owner; other results that lie in
 /// the same origin are parts of the owner. Parts without an owner, and everything else, are fresh.
 FunctionSummary summarize(const ir::Function &function, const Liveness &liveness);
-/// Summaries of all functions, by their number.
-Result<std::vector<FunctionSummary>> summarize_all(const ir::Module &module);
-/// The same, where those of functions that are never called, which no analysis asks for, are empty.
+/// Summaries of the functions that are called, by their number; no analysis asks for the others',
+/// which are empty.
 Result<std::vector<FunctionSummary>> summarize_called(const ir::Module &module);
 
 /// Whether blocks `a` and `b` are in different branches of one if, so that only one of them runs.

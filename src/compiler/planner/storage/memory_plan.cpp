@@ -16,12 +16,6 @@
 
 namespace cugrt::plan {
 
-const TensorPlan *MemoryPlan::find(ir::ValueId tensor) const {
-  auto it = std::lower_bound(tensors.begin(), tensors.end(), tensor,
-                             [](const TensorPlan &t, ir::ValueId v) { return t.tensor < v; });
-  return it != tensors.end() && it->tensor == tensor ? &*it : nullptr;
-}
-
 namespace {
 
 /// Why an allocation stays as it is; empty when it is planned.

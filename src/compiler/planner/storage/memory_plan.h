@@ -54,7 +54,6 @@ struct MemoryPlan {
   /// The function with its bindings in the order that was planned, where that is another: what is
   /// rewritten then.
   std::optional<ir::Function> interleaved;
-  const TensorPlan *find(ir::ValueId tensor) const;
 };
 
 struct MemoryOptions {
@@ -63,7 +62,7 @@ struct MemoryOptions {
   Effort effort = Effort::load;
 };
 
-/// `summaries` as for analyze_liveness (summarize_all gives them). Not planned: function results
+/// `summaries` as for analyze_liveness (summarize_called gives them). Not planned: function results
 /// (they become result slots), what host builtins may keep, what no upper bound sizes. Launches
 /// write in place where the scope's storage is smaller for it.
 Result<MemoryPlan> plan_memory(const ir::Module &module, const ir::Function &function,
