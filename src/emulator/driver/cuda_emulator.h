@@ -24,11 +24,14 @@ typedef struct CUemuStatistics_st {
   unsigned long long findings;        // of the checks, repeated ones included
   unsigned long long pinned_bytes;    // of the host, live: allocated pinned, or registered
   unsigned long long used_bytes;      // of the device's memory
-  unsigned long long most_used_bytes; // the most that was used at once since the call before
+  unsigned long long most_used_bytes; // the most at once since cuEmuResetMostUsed or the start
 } CUemuStatistics;
 
 /// Counts as of now. Streams of the context itself (legacy, per-thread) are not counted.
 CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics);
+
+/// The most that was used at once counts from what is used now.
+CUresult CUDAAPI cuEmuResetMostUsed(void);
 
 /// The nth driver call from now (1: the next one, by any thread) returns `code` and does nothing
 /// else; nth_call 0 cancels. Also set by CUGRT_EMU_FAIL_CALL=N:CODE when the driver is loaded.

@@ -137,7 +137,7 @@ CUemuStatistics statistics_now(Driver &driver) {
   s.findings = driver.findings.count();
   s.pinned_bytes = usage.host_bytes;
   s.used_bytes = driver.allocations ? driver.allocations->used_bytes() : 0;
-  s.most_used_bytes = driver.allocations ? driver.allocations->take_most_used() : 0;
+  s.most_used_bytes = driver.allocations ? driver.allocations->most_used_bytes() : 0;
   return s;
 }
 
@@ -162,6 +162,14 @@ CUresult CUDAAPI cuEmuGetStatistics(CUemuStatistics *statistics) {
   } catch (...) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+}
+
+CUresult CUDAAPI cuEmuResetMostUsed(void) {
+  Driver &driver = Driver::instance();
+  Lock lock(driver.mutex);
+  if (driver.allocations)
+    driver.allocations->reset_most_used();
+  return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuEmuSetFaultInjection(unsigned long long nth_call, CUresult code) {

@@ -8,14 +8,14 @@
 #define MISSING IMPLEMENTED
 #define FORWARDED IMPLEMENTED
 #include "emulator/driver/entry_points.def"
-extern "C" int cuEmuGetStatistics();
-extern "C" int cuEmuSetFaultInjection();
-extern "C" int cuEmuCountLoads();
-extern "C" int cuEmuGetLoads();
-extern "C" int cuEmuGetLastMessage();
-extern "C" int cuEmuGetFindings();
-extern "C" int cuEmuReinitialize();
 #undef IMPLEMENTED
+
+// What no real driver has: driver/cuda_emulator.h.
+#define OWN_ENTRY_POINTS(row)                                                                      \
+  row(cuEmuGetStatistics) row(cuEmuResetMostUsed) row(cuEmuSetFaultInjection) row(cuEmuCountLoads) \
+      row(cuEmuGetLoads) row(cuEmuGetLastMessage) row(cuEmuGetFindings) row(cuEmuReinitialize)
+#define DECLARED(symbol) extern "C" int symbol();
+OWN_ENTRY_POINTS(DECLARED)
 
 namespace cugrt::emulator::api {
 
@@ -27,14 +27,8 @@ const EntryPoint kEntryPoints[] = {
 #define IMPLEMENTED(base, symbol, version, variant)                                                \
   {#base, #symbol, reinterpret_cast<void *>(&symbol), version, variant},
 #include "emulator/driver/entry_points.def"
-    {"cuEmuGetStatistics", "", reinterpret_cast<void *>(&cuEmuGetStatistics), 0, any},
-    {"cuEmuSetFaultInjection", "", reinterpret_cast<void *>(&cuEmuSetFaultInjection), 0, any},
-    {"cuEmuCountLoads", "", reinterpret_cast<void *>(&cuEmuCountLoads), 0, any},
-    {"cuEmuGetLoads", "", reinterpret_cast<void *>(&cuEmuGetLoads), 0, any},
-    {"cuEmuGetLastMessage", "", reinterpret_cast<void *>(&cuEmuGetLastMessage), 0, any},
-    {"cuEmuGetFindings", "", reinterpret_cast<void *>(&cuEmuGetFindings), 0, any},
-    {"cuEmuReinitialize", "", reinterpret_cast<void *>(&cuEmuReinitialize), 0, any},
-};
+#define ROW(symbol) {#symbol, "", reinterpret_cast<void *>(&symbol), 0, any},
+    OWN_ENTRY_POINTS(ROW)};
 
 } // namespace
 

@@ -25,6 +25,9 @@ TEST_CASE("opening a model takes at most a fifth more of the device's memory tha
   REQUIRE(emulated_runtime().get());
   void *driver = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
   REQUIRE(driver);
+  const auto reset =
+      reinterpret_cast<decltype(&cuEmuResetMostUsed)>(dlsym(driver, "cuEmuResetMostUsed"));
+  REQUIRE(reset);
   for (const bool is_mixed : {true, false})
     for (const bool has_head : {true, false})
       for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16}) {
@@ -38,6 +41,7 @@ TEST_CASE("opening a model takes at most a fifth more of the device's memory tha
         const auto model = Model::open(small.write(folder.path));
         REQUIRE(model.ok());
         const CUemuStatistics before = statistics_of(driver);
+        REQUIRE(reset() == CUDA_SUCCESS);
         EngineOptions options = of_places(1);
         options.dtype = dtype;
         const auto engine = Engine::open(**model, emulated_runtime().get(), options);

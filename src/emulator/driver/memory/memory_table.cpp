@@ -4,7 +4,6 @@
 #include "emulator/device/undefined_bytes.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace cugrt::emulator::api {
 
@@ -213,9 +212,14 @@ uint64_t MemoryTable::used_bytes() const {
   return used_;
 }
 
-uint64_t MemoryTable::take_most_used() {
+uint64_t MemoryTable::most_used_bytes() const {
   std::lock_guard lock(mutex_);
-  return std::exchange(most_used_, used_);
+  return most_used_;
+}
+
+void MemoryTable::reset_most_used() {
+  std::lock_guard lock(mutex_);
+  most_used_ = used_;
 }
 
 MemoryTable::Usage MemoryTable::count() const {

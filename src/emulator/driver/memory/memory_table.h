@@ -76,8 +76,9 @@ public:
 
   uint64_t total_bytes() const { return limit_; }
   uint64_t used_bytes() const;
-  /// The most that it was since this was last asked.
-  uint64_t take_most_used();
+  /// The most that it was since reset_most_used.
+  uint64_t most_used_bytes() const;
+  void reset_most_used();
   Usage count() const; // of all contexts
 
 private:
