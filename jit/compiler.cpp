@@ -268,7 +268,7 @@ Result<WorkerProcess> Compiler::start_worker() {
       return Status::error(Code::not_found, "there is no program to compile in parallel");
     location = *state_->location;
   }
-  return WorkerProcess::start(state_->worker, location);
+  return WorkerProcess::start(state_->worker, location, state_->config.worker_opening_ms);
 }
 
 bool Compiler::is_identified() {

@@ -62,9 +62,10 @@ struct CompilerConfig {
     never,     // cache only, as on a device without a compiler
   };
   Use use = Use::automatic;
-  std::string nvrtc_path; // a library or a toolkit's folder; empty: see find_nvrtc
-  int newest_major = 0;   // of NVRTC that is preferred; see find_nvrtc
-  std::string worker;     // the program cugrt-compile, or "off"; empty: see find_worker
+  std::string nvrtc_path;         // a library or a toolkit's folder; empty: see find_nvrtc
+  int newest_major = 0;           // of NVRTC that is preferred; see find_nvrtc
+  std::string worker;             // the program cugrt-compile, or "off"; empty: see find_worker
+  int worker_opening_ms = 30'000; // a program that is silent for longer as it starts is of no use
   CacheConfig cache = CacheConfig::from_environment();
 };
 

@@ -56,13 +56,14 @@ std::string find_worker(const std::string &configured) {
 }
 
 Result<WorkerProcess> WorkerProcess::start(const std::string &program,
-                                           const NvrtcLocation &location) {
+                                           const NvrtcLocation &location, int opening_ms) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return Status::error(Code::io_error,
                          std::string("cannot make a socket: ") + std::strerror(errno));
   WorkerProcess worker;
   worker.socket_ = ends[0];
+  worker.opening_ms_ = opening_ms;
   auto process = spawn_quietly(program, ends[1]);
   ::close(ends[1]);
   if (!process.ok())
@@ -78,6 +79,7 @@ Result<WorkerProcess> WorkerProcess::start(const std::string &program,
 WorkerProcess &WorkerProcess::operator=(WorkerProcess &&other) noexcept {
   std::swap(socket_, other.socket_);
   std::swap(process_, other.process_);
+  std::swap(opening_ms_, other.opening_ms_);
   return *this;
 }
 
@@ -92,8 +94,8 @@ Status WorkerProcess::failure(const std::string &what) {
   return Status::error(Code::compile_error, "the compiling process failed: " + what);
 }
 
-Result<std::string> WorkerProcess::answer(const std::atomic<bool> *cancel) {
-  auto message = receive_message(socket_, {cancel, kAnswerLimitMs});
+Result<std::string> WorkerProcess::answer(const std::atomic<bool> *cancel, int limit_ms) {
+  auto message = receive_message(socket_, {cancel, limit_ms});
   if (message.ok())
     return message;
   if (message.status().code() == Code::cancelled) {
@@ -106,7 +108,7 @@ Result<std::string> WorkerProcess::answer(const std::atomic<bool> *cancel) {
 Result<CompilerIdentity> WorkerProcess::opened(const std::atomic<bool> *cancel) {
   if (!running())
     return failure("it does not run");
-  CUGRT_ASSIGN(std::string message, answer(cancel));
+  CUGRT_ASSIGN(std::string message, answer(cancel, opening_ms_));
   if (kind_of(message) == MessageKind::failed) {
     end(); // it answers once
     return decode_failed(message);
@@ -130,7 +132,7 @@ Result<CompileResult> WorkerProcess::compile(const CompileRequest &request,
   }
   if (!sent.ok())
     return failure(sent.message()).in(kernel);
-  auto message = answer(cancel);
+  auto message = answer(cancel, kAnswerLimitMs);
   if (!message.ok())
     return message.status().code() == Code::cancelled ? message.take_status()
                                                       : message.take_status().in(kernel);

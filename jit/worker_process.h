@@ -31,8 +31,10 @@ std::string find_worker(const std::string &configured);
 class WorkerProcess {
 public:
   WorkerProcess() = default;
-  /// Starts the program and tells it which NVRTC to open; does not wait for that.
-  static Result<WorkerProcess> start(const std::string &program, const NvrtcLocation &location);
+  /// Starts the program and tells it which NVRTC to open; does not wait for that. `opened` waits
+  /// for `opening_ms` at most.
+  static Result<WorkerProcess> start(const std::string &program, const NvrtcLocation &location,
+                                     int opening_ms);
   WorkerProcess(WorkerProcess &&other) noexcept { *this = std::move(other); }
   WorkerProcess &operator=(WorkerProcess &&other) noexcept;
   ~WorkerProcess() { end(); }
@@ -45,11 +47,11 @@ public:
                                 const std::atomic<bool> *cancel);
 
 private:
-  Result<std::string> answer(const std::atomic<bool> *cancel);
+  Result<std::string> answer(const std::atomic<bool> *cancel, int limit_ms);
   Status failure(const std::string &what);
   void end();
 
-  int socket_ = -1;
+  int socket_ = -1, opening_ms_ = 0;
   QuietProcess process_;
 };
 

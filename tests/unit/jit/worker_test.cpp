@@ -309,7 +309,7 @@ TEST_CASE("a compiling process ends with its parent", "[processes]") {
   REQUIRE(parent >= 0);
   if (parent == 0) { // ends without destructors, as a crash does
     auto location = find_nvrtc("");
-    auto worker = location.ok() ? WorkerProcess::start(CUGRT_TEST_WORKER, *location)
+    auto worker = location.ok() ? WorkerProcess::start(CUGRT_TEST_WORKER, *location, 30'000)
                                 : Result<WorkerProcess>(location.take_status());
     pid_t child =
         worker.ok() && worker->opened(nullptr).ok() ? running(CUGRT_TEST_WORKER).at(0) : 0;
@@ -361,6 +361,7 @@ TEST_CASE("a process that crashes, ends or answers nonsense costs only the kerne
 TEST_CASE("a program that cannot serve is told once, and this process compiles", "[processes]") {
   TemporaryFolder folder;
   std::string worker, reason;
+  int opening_ms = 30'000;
   SECTION("it ends at once") {
     worker = false_worker(folder.path, "exit"), reason = "ended without";
   }
@@ -375,8 +376,14 @@ TEST_CASE("a program that cannot serve is told once, and this process compiles",
     std::ofstream(worker) << "not a program";
     REQUIRE(::chmod(worker.c_str(), 0755) == 0);
   }
+  SECTION("it is silent") {
+    worker = false_worker(folder.path, "silent"), reason = "no answer within 200 ms";
+    opening_ms = 200;
+  }
   Messages messages;
-  Compiler compiler(configuration("", worker), messages.logger());
+  CompilerConfig config = configuration("", worker);
+  config.worker_opening_ms = opening_ms;
+  Compiler compiler(config, messages.logger());
   auto compiled = compiler.compile_all(kernels(4), two_threads());
   REQUIRE(compiled.ok());
   CHECK((*compiled)[2].bytes.find(".entry kernel_2(") != std::string::npos);
