@@ -235,6 +235,14 @@ static bool selects(ir::Op op) {
   return op == ir::Op::reduce_max || op == ir::Op::reduce_min || op == ir::Op::resize;
 }
 
+/// Whether the op gives another shape or order to the elements of its operand, in the operand's
+/// dtype.
+bool PrecisionChoices::views(const Binding &binding) const {
+  const ir::Op op = ir::op_of(binding);
+  return ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
+         op != ir::Op::concat && precision_[binding.first_result] == Precision::follow;
+}
+
 /// Ops that move or select what is computed in f32, and recurrent layers, where all that read what
 /// they read and what they give take it narrow, in turn behind such ops: the cast then stands where
 /// the value is made.
@@ -250,9 +258,6 @@ void PrecisionChoices::narrow_moves() {
       const auto operands = function_.operands_of(binding);
       const Operand moved = operands.empty() ? Operand() : operands[0];
       const ir::Op op = ir::op_of(binding);
-      const bool views = ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
-                         op != ir::Op::concat &&
-                         precision_[binding.first_result] == Precision::follow;
       // Before a resize zeros are selected, too.
       const Binding *next = op == ir::Op::relu ? uses.only_reader(binding.result()) : nullptr;
       const bool is_resized =
@@ -261,7 +266,7 @@ void PrecisionChoices::narrow_moves() {
                          !narrow_[moved.index] && computed[moved.index] && !written_[moved.index];
       const bool moves =
           !narrow_op_[binding.first_result] &&
-          ((takes && (views || ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
+          ((takes && (views(binding) || ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
            (keeps_state(op) && precision_[binding.first_result] == Precision::follow));
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;
@@ -348,9 +353,8 @@ void PrecisionChoices::move_rounded() {
         precision_[binding.first_result] != Precision::follow || uses.is_yielded(binding.result()))
       return false;
     const ir::Op op = ir::op_of(binding);
-    return (ir::op_info(op).storage == ir::OpStorage::view && op != ir::Op::cast &&
-            op != ir::Op::concat) ||
-           op == ir::Op::gather || op == ir::Op::gather_elements || op == ir::Op::gather_nd;
+    return views(binding) || op == ir::Op::gather || op == ir::Op::gather_elements ||
+           op == ir::Op::gather_nd;
   };
   const auto is_stored_narrow = [&](ValueId value) {
     bool any = false;

@@ -99,6 +99,7 @@ private:
   bool can_be_narrow(const ir::Binding &op);
   bool reads_narrow(const ir::Binding &binding, size_t operand) const;
   void choose(uint32_t block);
+  bool views(const ir::Binding &op) const;
   void narrow_moves();
   void find_streams();
   void move_rounded();

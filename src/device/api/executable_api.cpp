@@ -3,6 +3,7 @@
 #include "device/api/guard.h"
 #include "device/api/handles.h"
 #include "device/code/computed_weights.h"
+#include "device/program/symbol_binding.h"
 
 namespace cugrt::runtime::api {
 
@@ -100,17 +101,6 @@ Status no_such(const cugrt_function *function, const char *what, size_t count, s
                                                ", none with index " + std::to_string(index));
 }
 
-int32_t scalar_kind(ir::ScalarKind scalar) {
-  switch (scalar) {
-  case ir::ScalarKind::integer:
-    return CUGRT_VALUE_INT;
-  case ir::ScalarKind::floating:
-    return CUGRT_VALUE_FLOAT;
-  default:
-    return CUGRT_VALUE_BOOL;
-  }
-}
-
 void fill_dims(const cugrt_function *function, const std::vector<ExprId> &dims,
                const std::vector<std::string> &names, cugrt_param_info &info) {
   const ir::ExprPool &exprs = function->executable->plan().exprs;
@@ -134,9 +124,7 @@ Status function_param(const cugrt_function *function, size_t index, cugrt_param_
   filled.dtype = static_cast<int32_t>(param.dtype);
   filled.access = static_cast<int32_t>(param.access);
   filled.weight = param.kind == plan::ParamKind::weight;
-  filled.kind = param.kind == plan::ParamKind::shape    ? CUGRT_VALUE_SHAPE
-                : param.kind == plan::ParamKind::scalar ? scalar_kind(param.scalar)
-                                                        : CUGRT_VALUE_TENSOR;
+  filled.kind = value_kind(param);
   fill_dims(function, param.dims, function->dim_names[index], filled);
   return write_struct(filled, info, "info", kParamInfoBytes);
 }
@@ -156,7 +144,7 @@ Status function_result(const cugrt_function *function, size_t index, cugrt_param
     fill_dims(function, result_dims(plan, index), function->dim_names[plan.params.size() + index],
               filled);
   } else if (result.host_value != kNone) {
-    filled.kind = scalar_kind(plan.host_values[result.host_value].scalar);
+    filled.kind = value_kind(plan.host_values[result.host_value].scalar);
   }
   for (const plan::CountedDim &c : plan.counted_dims) {
     if (c.result == index)

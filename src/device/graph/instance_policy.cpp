@@ -94,32 +94,27 @@ std::optional<InstanceId> InstancePolicy::find_patched(uint64_t topology,
   return stale || (latest && entries_[*latest].bound == 0) ? oldest : latest;
 }
 
+std::optional<InstanceId> InstancePolicy::find(std::span<const int64_t> key) {
+  scratch_.assign(key.begin(), key.end());
+  const auto it = by_key_.find(scratch_);
+  return it == by_key_.end() ? std::nullopt : std::optional(it->second);
+}
+
 InstancePolicy::Decision InstancePolicy::reuse(std::span<const int64_t> key, uint64_t topology,
                                                const Ask &ask) {
-  Decision decision;
-  scratch_.assign(key.begin(), key.end());
-  if (auto it = by_key_.find(scratch_); it != by_key_.end()) {
-    decision.kind = Decision::Kind::use;
-    decision.instance = it->second;
-    return decision;
-  }
+  if (const auto found = find(key))
+    return {.kind = Decision::Kind::use, .instance = *found};
   bool stale = false;
-  if (auto patched = find_patched(topology, std::nullopt, ask, stale)) {
-    decision.kind = Decision::Kind::patch;
-    decision.instance = *patched;
-  }
-  return decision;
+  if (const auto patched = find_patched(topology, std::nullopt, ask, stale))
+    return {.kind = Decision::Kind::patch, .instance = *patched};
+  return {};
 }
 
 InstancePolicy::Decision InstancePolicy::decide(std::span<const int64_t> key, uint64_t topology,
                                                 uint64_t bytes, const Ask &ask, uint32_t pin_uses) {
+  if (const auto found = find(key))
+    return {.kind = Decision::Kind::use, .instance = *found};
   Decision decision;
-  scratch_.assign(key.begin(), key.end());
-  if (auto it = by_key_.find(scratch_); it != by_key_.end()) {
-    decision.kind = Decision::Kind::use;
-    decision.instance = it->second;
-    return decision;
-  }
   const auto of_class = static_cast<uint32_t>(
       std::count_if(entries_.begin(), entries_.end(),
                     [&](const Entry &entry) { return entry.alive && entry.topology == topology; }));

@@ -164,6 +164,8 @@ private:
     uint64_t turn_begin = 0, price_begin = 0;
   };
   Account &count_use(const Key &key, uint64_t now);
+  /// The instance of the key, which stands in scratch_ then.
+  std::optional<InstanceId> find(std::span<const int64_t> key);
   /// The instance of the class to patch; empty when it has none. `stale`: it was last used until
   /// `stale_until`.
   std::optional<InstanceId> find_patched(uint64_t topology, std::optional<uint64_t> stale_until,

@@ -46,21 +46,6 @@ const char *kind_text(const plan::Param &param) {
   }
 }
 
-int32_t expected_kind(const plan::Param &param) {
-  if (param.kind == plan::ParamKind::shape)
-    return CUGRT_VALUE_SHAPE;
-  if (param.kind != plan::ParamKind::scalar)
-    return CUGRT_VALUE_TENSOR;
-  switch (param.scalar) {
-  case ir::ScalarKind::integer:
-    return CUGRT_VALUE_INT;
-  case ir::ScalarKind::floating:
-    return CUGRT_VALUE_FLOAT;
-  default:
-    return CUGRT_VALUE_BOOL;
-  }
-}
-
 /// What a value has for the expressions of its parameter's `dims`.
 std::span<const int64_t> dims_of(const cugrt_value &value) {
   switch (value.kind) {
@@ -185,6 +170,24 @@ Status bind_tensor(RunBinding &run, uint32_t index, const cugrt_tensor &tensor) 
 
 } // namespace
 
+int32_t value_kind(ir::ScalarKind scalar) {
+  switch (scalar) {
+  case ir::ScalarKind::integer:
+    return CUGRT_VALUE_INT;
+  case ir::ScalarKind::floating:
+    return CUGRT_VALUE_FLOAT;
+  case ir::ScalarKind::boolean:
+    break;
+  }
+  return CUGRT_VALUE_BOOL;
+}
+
+int32_t value_kind(const plan::Param &param) {
+  return param.kind == plan::ParamKind::shape    ? CUGRT_VALUE_SHAPE
+         : param.kind == plan::ParamKind::scalar ? value_kind(param.scalar)
+                                                 : CUGRT_VALUE_TENSOR;
+}
+
 std::string bounds_text(const ir::Interval &bounds) {
   return (bounds.lower == INT64_MIN ? "-inf" : std::to_string(bounds.lower)) + " to " +
          (bounds.upper == INT64_MAX ? "unbounded" : std::to_string(bounds.upper));
@@ -250,7 +253,7 @@ Status check_argument(const plan::Function &function, uint32_t index, const cugr
     return Status::error(Code::invalid_argument, param_text(function, index) + ": expected " +
                                                      expected + ", got " + value_text(value));
   };
-  if (value.kind != expected_kind(param))
+  if (value.kind != value_kind(param))
     return fail(kind_text(param));
   bool tensor = value.kind == CUGRT_VALUE_TENSOR;
   if (tensor && value.as.tensor.dtype != static_cast<int32_t>(param.dtype))

@@ -21,6 +21,10 @@ Result<uint64_t> tensor_bytes(const cugrt_tensor &tensor);
 /// "function @main, parameter %x": how messages begin.
 std::string param_text(const plan::Function &function, uint32_t param);
 
+/// The CUGRT_VALUE_ kind of a scalar, and of a parameter's argument.
+int32_t value_kind(ir::ScalarKind scalar);
+int32_t value_kind(const plan::Param &param);
+
 /// Checks one argument against its parameter, symbols aside: kind, dtype, rank, no negative
 /// dimension.
 Status check_argument(const plan::Function &function, uint32_t param, const cugrt_value &value);
