@@ -60,6 +60,13 @@ struct Library {
 /// Opens by file or loader name; on failure the loader's reason goes to `reason`.
 Library open_library(const std::string &name, std::string &reason) {
   Library library;
+  // The loader would wait for a pipe's writer. What is not there, it finds a reason for.
+  if (name.find('/') != name.npos)
+    if (const auto file = open_regular(name);
+        !file.ok() && file.status().code() != Code::not_found) {
+      reason = file.status().message();
+      return library;
+    }
   library.handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library.handle) {
     const char *text = dlerror();

@@ -6,10 +6,12 @@
 #include "device/driver/memory.h"
 #include "device/driver/report.h"
 #include "support/fake_driver.h"
+#include "support/temporary_folder.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace cugrt;
@@ -131,6 +133,15 @@ TEST_CASE("a path that cannot be loaded is named") {
   REQUIRE_FALSE(driver.ok());
   CHECK(driver.status().code() == Code::not_found);
   CHECK(contains(driver.status().message(), "/nonexistent/libcuda.so.1"));
+}
+
+TEST_CASE("a pipe that is named as the driver does not hold the caller") {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  auto driver = open_driver({DriverKind::path, pipe});
+  REQUIRE_FALSE(driver.ok());
+  CHECK(contains(driver.status().message(), "cannot read '" + pipe + "': not a regular file"));
 }
 
 TEST_CASE("a library that is no driver is refused") {
