@@ -25,8 +25,9 @@
 //
 // Options: those of floating.cuh, fusion.cuh and assume.cuh; TF32 for the forms on tensor cores in
 // f32, whose factors they round to tf32; COPY_BYTES; SPLIT for the two smaller ones; HAS_BIAS adds
-// the bias parameter, of [m] with BIAS_OF_ROWS, which the forms for C_COLUMNS do not know;
-// WITHOUT_GEMV and the like leave out what no launch takes.
+// the bias parameter, of [m] with BIAS_OF_ROWS; RESULT_ACROSS stores y as [batches, n, m], and the
+// forms for C_COLUMNS know neither of these; WITHOUT_GEMV and the like leave out what no launch
+// takes.
 
 #include "linear/matmul_gemv.cuh"
 #include "linear/matmul_mma.cuh"

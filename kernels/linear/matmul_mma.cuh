@@ -11,7 +11,8 @@
 //
 // With SPLIT `splits` blocks share a tile's steps (join_splits.cuh).
 //
-// The result goes through shared memory, so that it is stored in runs of 16 bytes.
+// The result goes through shared memory, so that it is stored in runs of 16 bytes; with
+// RESULT_ACROSS neighbours store elements of a column.
 #pragma once
 
 #include "linear/matmul_tile.cuh"
@@ -135,8 +136,10 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
                                              thread, shared, sum))
       return;
 #endif
+#ifndef RESULT_ACROSS
   const bool whole = n % kChunk == 0 && Run<kChunk, OUT>::is_aligned(y) && RESULTS_ALIGNED(kChunk);
   constexpr int kAcross = kColumns / kChunk;
+#endif
 #pragma unroll 1
   for (int pass = 0; pass < kRows; pass += kPass) {
     __syncthreads(); // what is there has been read
@@ -154,6 +157,14 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
                 T(sum[r][q][e] + (inside ? BIAS_OF(tile.row + row, tile.column + column) : Acc(0)));
           }
     __syncthreads();
+#ifdef RESULT_ACROSS
+#pragma unroll 1
+    for (int i = thread; i < kPass * kColumns; i += kThreads) {
+      const long long row = tile.row + pass + i % kPass, column = tile.column + i / kPass;
+      if (row < m && column < n)
+        STORE(AT(tile.batch, row, column), shared[i % kPass * kResultWidth + i / kPass]);
+    }
+#else
 #pragma unroll 1
     for (int i = thread; i < kPass * kAcross; i += kThreads) {
       const int r = i / kAcross, q = i % kAcross * kChunk;
@@ -164,6 +175,7 @@ __device__ __forceinline__ void multiply_tiles(PARAMETERS) {
       const T *values = shared + r * kResultWidth + q;
       STORE_RUN(kChunk, first, values[e], whole, int(n - column));
     }
+#endif
   }
 }
 

@@ -154,7 +154,7 @@ template <int kEach> __device__ __forceinline__ void multiply_in_registers(PARAM
   unsigned block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
   const Tile to = tile_of_block(block, m, n, Product::kSize, Product::kSize);
-  const bool whole = n % 4 == 0 && Run<4, OUT>::is_aligned(y);
+  const bool whole = !IS_SET(RESULT_ACROSS) && n % 4 == 0 && Run<4, OUT>::is_aligned(y);
 #pragma unroll
   for (int r = 0; r < kEach; ++r) {
     const long long row = to.row + Product::place(threadIdx.y, r);
@@ -174,7 +174,7 @@ template <int kEach> __device__ __forceinline__ void multiply_in_registers(PARAM
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           if (column + e < n)
-            STORE(first + e, sum[r][q + e] + BIAS_OF(row, column + e));
+            STORE(first + e * COLUMN_STEP, sum[r][q + e] + BIAS_OF(row, column + e));
       }
     }
   }

@@ -48,8 +48,15 @@ struct Tile {
   long long batch, row, column;
 };
 
-// Element (row, column) of the result's matrix `batch`.
+// Element (row, column) of the result's matrix `batch`, which RESULT_ACROSS stores transposed; what
+// lies between columns.
+#ifdef RESULT_ACROSS
+#define AT(batch, row, column) (((batch)*n + (column)) * m + (row))
+#define COLUMN_STEP m
+#else
 #define AT(batch, row, column) (((batch)*m + (row)) * n + (column))
+#define COLUMN_STEP 1
+#endif
 
 // Tiles are numbered in 32 bits, as blocks are: divisions of 64 bits are calls, which cost
 // registers. They are numbered along rows, or with kTall rows of tiles at once, down first, so that

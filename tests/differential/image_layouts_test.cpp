@@ -17,7 +17,8 @@ struct Case {
   const char *x = "2, 6, 8, 9";               // its dimensions; symbols are 2
 };
 
-// %x is [2, 6, 8, 9], %w [16, 6, 3, 3], %i of 16 channels and %p of one pixel each.
+// %x is [2, 6, 8, 9], %w [16, 6, 3, 3], %conv of 16 channels, %i what a pool makes of it, and so
+// has channels last, and %p of one pixel each.
 constexpr Case kCases[] = {
     {"pad", "", "tensor<[2, 16, 11, 12], f16>",
      "%y = pad(%i) {before = [0, 0, 1, 0], after = [0, 0, 2, 3], value = 1}",
@@ -55,7 +56,7 @@ constexpr Case kCases[] = {
      "  %b = layer_norm(%t)\n  %c = reshape(%b) {shape = [2, 9, 8, 9]}\n  %y = sign(%c)",
      "sign, for the function's result"},
     {"rows of pixels normed", "", "tensor<[2, 16, 8, 9], f16>",
-     "%b = layer_norm(%i)\n  %y = sign(%b)", "conv2d, for layer_norm"},
+     "%b = layer_norm(%i)\n  %y = sign(%b)", "max_pool2d, for layer_norm"},
     {"signals normed", ", %v: tensor<[16, 6, 3], f16>", "tensor<[2, 16, 36], f16>",
      "%q = reshape(%x) {shape = [2, 6, 72]}\n  %a = conv1d(%q, %v) {padding = [1], strides = [2]}\n"
      "  %b = layer_norm(%a)\n  %y = sign(%b)",
@@ -73,7 +74,7 @@ constexpr Case kCases[] = {
      "  %r = resize(%o, %s) {axes = [2, 3]}\n  %y = relu(%r)",
      "max_pool2d, for resize"},
     {"resize of what is stored as it is returned", "", "tensor<[2, 16, 16, 27], f16>",
-     "%a = sign(%i)\n  %s = shape [2, 16, 16, 27]\n  %y = resize(%a, %s) {axes = [2, 3]}", ""},
+     "%a = sign(%conv)\n  %s = shape [2, 16, 16, 27]\n  %y = resize(%a, %s) {axes = [2, 3]}", ""},
     {"heads", ", %v: tensor<[24, 16, 1, 1], f16>, %u: tensor<[8, 16, 3, 3], f16>",
      "tensor<[2, 32, 72], f16>",
      "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %a = conv2d(%o, %v)\n"
@@ -88,6 +89,49 @@ constexpr Case kCases[] = {
      "tensor<[2, 16, 8, 9], f16>",
      "%o = max_pool2d(%i) {kernel = [1, 1]}\n  %a = conv2d(%o, %v)\n  %q = sign(%p)\n"
      "  %b = conv2d(%q, %u)\n  %c = sign(%b)\n  %y = mul(%a, %c)",
+     ""},
+    {"a head and what is made of it", "", "tensor<[2, 16, 8, 9], f16>",
+     "%a = reduce_max(%conv) {axes = [1], keep_dims = true}\n  %b = sub(%conv, %a)\n"
+     "  %c = slice(%b) {starts = [-1], ends = [-17], axes = [1], steps = [-1]}\n"
+     "  %y = cumsum(%c) {axis = 1}",
+     ""},
+    {"products of pixels as they are", ", %v: tensor<[32, 16, 1, 1], f16>",
+     "tensor<[2, 2, 8, 8], f16>",
+     "%c = conv2d(%i, %v)\n  %s = sign(%c)\n"
+     "  %q, %k = split(%s) {axis = 1, sections = [16, 16]}\n"
+     "  %q4 = reshape(%q) {shape = [2, 2, 8, 72]}\n  %k4 = reshape(%k) {shape = [2, 2, 8, 72]}\n"
+     "  %l = reduce_max(%k4) {axes = [3], keep_dims = true}\n  %m = sub(%k4, %l)\n"
+     "  %n = matmul(%q4, %m) {transpose_b = true}\n  %y = sign(%n)",
+     ""},
+    {"products of pixels with channels last",
+     ", %v: tensor<[16, 16, 1, 1], f16>, %u: tensor<[16, 16, 2, 2], f16>, %b: tensor<[72], f16>",
+     "tensor<[2, 16, 7, 8], f16>",
+     "%s = sign(%i)\n  %c = conv2d(%s, %v)\n  %d = sign(%c)\n"
+     "  %q = reshape(%d) {shape = [2, 16, 72]}\n  %k = transpose(%q) {axes = [0, 2, 1]}\n"
+     "  %e = matmul(%k, %q, %b)\n  %f = sign(%e)\n"
+     "  %g = matmul(%q, %f) {transpose_b = true}\n  %h = reshape(%g) {shape = [2, 16, 8, 9]}\n"
+     "  %j = sign(%h)\n  %l = add(%j, %s)\n  %y = conv2d(%l, %u)",
+     ""},
+    {"products with pixels", ", %v: tensor<[16, 5, 1, 1], f16>, %u: tensor<[2, 5, 16], f16>",
+     "tensor<[2, 16, 8, 9], f16>",
+     "%s = sign(%i)\n  %q = reshape(%s) {shape = [2, 16, 72]}\n  %a = matmul(%u, %q)\n"
+     "  %b = reshape(%a) {shape = [2, 5, 8, 9]}\n  %y = conv2d(%b, %v)",
+     ""},
+    {"products of both", ", %v: tensor<[16, 16, 1, 1], f16>", "tensor<[2, 16, 8, 9], f16>",
+     "%s = sign(%i)\n  %q = reshape(%s) {shape = [2, 16, 72]}\n"
+     "  %a = matmul(%q, %q) {transpose_b = true}\n  %e = sign(%a)\n  %b = matmul(%e, %q)\n"
+     "  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %d = add(%c, %s)\n  %y = conv2d(%d, %v)",
+     "sign, for matmul"},
+    {"columns of a transposed image", ", %v: tensor<[5, 16], f16>", "tensor<[2, 8, 5, 9], f16>",
+     "%s = sign(%i)\n  %a = transpose(%s) {axes = [0, 2, 1, 3]}\n  %y = matmul(%v, %a)", ""},
+    {"heads of pixels back",
+     ", %v: tensor<[24, 32, 1, 1], f16>, %u: tensor<[2, 4, 8, 6], f16>, %r: tensor<[24, 16, 1, 1], "
+     "f16>",
+     "tensor<[2, 24, 8, 8], f16>",
+     "%p8 = slice(%i) {starts = [0], ends = [8], axes = [3]}\n  %s = sign(%p8)\n"
+     "  %c = conv2d(%s, %r)\n  %t = sign(%c)\n  %q = reshape(%t) {shape = [2, 4, 6, 64]}\n"
+     "  %a = matmul(%u, %q)\n  %b = reshape(%a) {shape = [2, 32, 8, 8]}\n"
+     "  %y = conv2d(%b, %v)",
      ""},
     {"channels, rows and columns repeated", "", "tensor<[2, 32, 24, 18], f16>",
      "%a = reshape(%i) {shape = [2, 16, 1, 8, 1, 9]}\n  %s = shape [2, 16, 2, 8, 3, 9]\n"
@@ -111,12 +155,12 @@ constexpr Case kCases[] = {
      "%a = sign(%i)\n  %y = cumsum(%a) {axis = 1}", "cumsum, for the function's result"},
     {"the largest channel", "", "tensor<[2, 8, 9], i64>", "%y = argmax(%i) {axis = 1}", ""},
     {"the largest row", "", "tensor<[2, 16, 9], i64>", "%y = argmax(%i) {axis = 2}",
-     "conv2d, for argmax"},
+     "max_pool2d, for argmax"},
     {"the largest row, kept", "", "tensor<[2, 16, 1, 9], i64>",
      "%y = argmax(%i) {axis = 2, keep_dims = true}", "argmax, for the function's result"},
     {"least of channels", "", "tensor<[2, 8, 9], f16>", "%y = reduce_min(%i) {axes = [1]}", ""},
     {"least of rows", "", "tensor<[2, 16, 9], f16>", "%y = reduce_min(%i) {axes = [2]}",
-     "conv2d, for reduce_min"},
+     "max_pool2d, for reduce_min"},
     {"least of all", "", "tensor<[], f16>", "%y = reduce_min(%i)", ""},
     {"least of rows, kept", "", "tensor<[2, 16, 1, 9], f16>",
      "%y = reduce_min(%i) {axes = [2], keep_dims = true}", "reduce_min, for the function's result"},
@@ -205,11 +249,12 @@ constexpr Case kCases[] = {
      "  %a = conv3d(%q, %v, %b) {padding = [1, 1, 1]}\n  %c = sign(%a)\n"
      "  %d = conv3d(%c, %u)\n  %e = add(%d, %t)\n"
      "  %m = reduce_max(%e) {axes = [2, 3, 4], keep_dims = true}\n  %y = sub(%e, %m)",
-     "sub, for the function's result"},
-    {"parts of volumes", ", %v: tensor<[16, 6, 3, 3, 3], f16>", "tensor<[2, 17, 2, 4, 12], f16>",
+     ""},
+    {"parts of volumes", ", %v: tensor<[16, 6, 3, 3, 3], f16>, %u: tensor<[16, 1, 1, 1, 1], f16>",
+     "tensor<[2, 17, 2, 4, 12], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n"
-     "  %a = conv3d(%q, %v) {padding = [1, 1, 1]}\n  %c = sign(%a)\n"
-     "  %d = concat(%c, %c) {axis = 1}\n"
+     "  %a = conv3d(%q, %v) {padding = [1, 1, 1]}\n"
+     "  %c = conv3d(%a, %u) {groups = 16}\n  %d = concat(%c, %c) {axis = 1}\n"
      "  %e = slice(%d) {starts = [3], ends = [20], axes = [-4]}\n"
      "  %y = pad(%e) {before = [0, 0, 0, 0, 1], after = [0, 0, 0, 0, 2]}",
      "pad, for the function's result"},
@@ -221,7 +266,7 @@ constexpr Case kCases[] = {
      "tensor<[2, 16, 4, 9], f16>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
      "  %y = reduce_min(%a) {axes = [2]}",
-     "conv3d, for reduce_min"},
+     ""},
     {"the largest of volumes' channels", ", %v: tensor<[16, 6, 1, 1, 1], f16>",
      "tensor<[2, 2, 4, 9], i64>",
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n"
@@ -246,7 +291,7 @@ constexpr Case kCases[] = {
      "%q = reshape(%x) {shape = [2, 6, 2, 4, 9]}\n  %a = conv3d(%q, %v)\n  %c = sign(%a)\n"
      "  %d = conv_transpose(%c, %u) {strides = [2, 2, 2]}\n"
      "  %y = cumsum(%d) {axis = 1}",
-     "cumsum, for the function's result"},
+     ""},
     {"volumes transposed, cut",
      ", %v: tensor<[16, 6, 1, 1, 1], f16>, %u: tensor<[16, 3, 3, 2, 4], f16>, %b: tensor<[3], f16>",
      "tensor<[2, 3, 3, 8, 10], f16>",
@@ -382,7 +427,7 @@ constexpr Case kCases[] = {
     {"taken apart for two", "", "tensor<[2, 2, 8, 8, 9], f16>",
      "%a = reshape(%i) {shape = [2, 2, 8, 8, 9]}\n  %b = transpose(%a) {axes = [0, 2, 1, 3, 4]}\n"
      "  %c = reshape(%b) {shape = [2, 2, 8, 8, 9]}\n  %y = add(%a, %c)",
-     "conv2d, for reshape"},
+     "max_pool2d, for reshape"},
     {"transposed for two", "", "tensor<[2, 9, 16, 8], f16>",
      "%a = transpose(%i) {axes = [0, 2, 3, 1]}\n  %b = transpose(%a) {axes = [0, 3, 1, 2]}\n"
      "  %c = transpose(%b) {axes = [0, 3, 1, 2]}\n  %y = neg(%c)",
@@ -395,7 +440,8 @@ std::string text_of(const Case &c) {
   return std::string("cugrt 1\nfunc @main(%x: tensor<[") + c.x +
          "], f16>, %w: tensor<[16, 6, 3, 3], f16>" + c.params + ") -> (" + c.results +
          ") attributes {num_inputs = 1} {\n" +
-         "  %i = conv2d(%x, %w) {padding = [1, 1]}\n"
+         "  %conv = conv2d(%x, %w) {padding = [1, 1]}\n"
+         "  %i = max_pool2d(%conv) {kernel = [1, 1]}\n"
          "  %p = reduce_max(%i) {axes = [2, 3], keep_dims = true}\n  " +
          c.body + "\n  return %y\n}\n";
 }

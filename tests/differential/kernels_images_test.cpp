@@ -141,6 +141,30 @@ TEST_CASE("convolutions of channels last store them second") {
   }
 }
 
+TEST_CASE("convolutions of channels last read pixels with channels second") {
+  const ir::Attribute last = flag("channels_last", true), x_second = flag("x_second", true),
+                      second = flag("result_second", true);
+  InTurn in_turn;
+  for (bool mma : {true, false}) {
+    auto read = [&](Dims x, Dims w, const char *entry, const char *direct,
+                    int64_t multiprocessors = 1) {
+      for (bool stores_second : {false, true}) {
+        std::vector<ir::Attribute> attributes = {last, x_second};
+        if (stores_second)
+          attributes.push_back(second);
+        convolution(mma ? in_turn.next() : DType::f32, x, w, attributes, mma ? entry : direct,
+                    multiprocessors);
+      }
+    };
+    read({2, 32, 12, 14}, {136, 1, 1, 32}, "matmul_mma_large", "matmul_register_large");
+    read({2, 36, 12, 13}, {136, 1, 1, 36}, "matmul_mma", "matmul_register_large");
+    read({2, 40, 8, 9}, {72, 1, 1, 40}, "matmul_mma_small", "matmul_register", 5);
+    read({1, 512, 8, 8}, {33, 1, 1, 512}, "matmul_mma_least", "matmul_tiled", 132);
+    read({3, 6, 5, 7}, {17, 1, 1, 6}, "matmul_mma_least", "matmul_tiled", 132);
+  }
+  rounded_convolution({2, 32, 8, 9}, {72, 1, 1, 32}, {last, x_second}, "matmul_mma_small", 5);
+}
+
 TEST_CASE("convolutions put phases of channels between one another") {
   const ir::Attribute last = flag("channels_last", true), second = flag("result_second", true);
   InTurn in_turn;

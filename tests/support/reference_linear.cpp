@@ -347,7 +347,8 @@ static Array permuted(const Array &x, const std::array<size_t, 4> &from) {
 // An image, or weights, with channels second.
 static Array as_planes(const Call &call, size_t operand) {
   const Array &x = call.operand(operand);
-  return call.flag("channels_last") ? permuted(x, {0, 3, 1, 2}) : x;
+  const bool is_second = operand == 0 && call.op == Op::conv2d && call.flag("x_second");
+  return call.flag("channels_last") && !is_second ? permuted(x, {0, 3, 1, 2}) : x;
 }
 
 static Array from_planes(const Call &call, Array y) {

@@ -109,6 +109,8 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
 
 Status emit_convolution_last(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
+  if (op.call().op == ir::Op::conv2d && op.flag("x_second"))
+    return emit_pointwise_convolution(op);
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
   const bool is_volume = op.call().op == ir::Op::conv3d;
   const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels

@@ -54,12 +54,22 @@ Types Inference::convolution(size_t axes, DType result) const {
   CUGRT_ASSIGN(const auto padding, paddings(axes));
   CUGRT_ASSIGN(const auto dilation, window_list("dilation", axes, 1));
   int64_t groups = op_integer(op, attributes, "groups");
-  const Dims x = dims(0), w = dims(1);
+  Dims x = dims(0);
+  const Dims w = dims(1);
   const bool last = (op == Op::conv2d || op == Op::conv3d || op == Op::conv_integer) &&
                     op_bool(op, attributes, "channels_last");
   const size_t channels = last ? 1 + axes : 1, first = last ? 1 : 2; // first: of the axes
   if (groups < 1 || groups > kMaxWindow)
     return wrong("attribute 'groups' is at least 1");
+  if (op == Op::conv2d && op_bool(op, attributes, "x_second")) {
+    bool is_point = last && groups == 1;
+    for (size_t i = 0; is_point && i < axes; ++i)
+      is_point =
+          known(w[first + i]) == 1 && strides[i] == 1 && padding[i][0] == 0 && padding[i][1] == 0;
+    if (!is_point)
+      return wrong("attribute 'x_second' is for channels that are last, and a window of one pixel");
+    std::rotate(x.begin() + 1, x.begin() + 2, x.end());
+  }
   if (auto out = known(w[0]); out && *out % groups != 0)
     return wrong("the weight's " + std::to_string(*out) + " output channels do not divide into " +
                  std::to_string(groups) + " groups");
@@ -144,11 +154,18 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   const bool grouped = integer("groups") != 1;
   const bool last =
       (op_ == Op::conv2d || op_ == Op::conv3d || op_ == Op::conv_integer) && flag("channels_last");
-  const size_t channels = last ? rank(0) - 1 : 1, first = last ? 1 : 2; // first: that windows span
-  const bool second =
-      (op_ == Op::conv2d || op_ == Op::conv3d) && flag("result_second"); // of the result's channels
+  const bool x_second = op_ == Op::conv2d && flag("x_second"), x_last = last && !x_second;
+  const bool y_last = last && !((op_ == Op::conv2d || op_ == Op::conv3d) && flag("result_second"));
+  const size_t end = rank(0) - 1;
+  const size_t channels = x_last ? end : 1, first = x_last ? 1 : 2; // first: that windows span
   auto is_spanned = [&](size_t d) { return d >= first && d < first + rank(0) - 2; };
-  auto to = [&](size_t d) { return !second || d == 0 ? d : d == channels ? 1 : d + 1; };
+  // Dimension d of one layout in the other one, where they differ.
+  auto moved = [&](size_t d, bool from_last, bool to_last) {
+    return d == 0 || from_last == to_last ? d
+           : from_last                    ? (d == end ? 1 : d + 1)
+                                          : (d == 1 ? end : d - 1);
+  };
+  auto to = [&](size_t d) { return moved(d, x_last, y_last); };
   CUGRT_TRY(carry(0, 0, 0));
   CUGRT_TRY(take(0, channels, grouped ? Fill::any : harmless));
   CUGRT_TRY(take(1, w_contracted, grouped ? Fill::any : harmless));
@@ -163,7 +180,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   std::vector<bool> alone(rank(0));
   for (size_t d = first; is_spanned(d); ++d) {
     alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer && !spreads &&
-               all_.exprs.as_constant(operands_[1].dims[d]) == 1;
+               (x_second || all_.exprs.as_constant(operands_[1].dims[d]) == 1);
     if (!alone[d])
       CUGRT_TRY(take(0, d, harmless));
     CUGRT_TRY(follow(0, d, to(d)));
@@ -175,7 +192,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
     CUGRT_TRY(carry(3, 0, to(channels)));
   const bool numbers = operands_[0].is_number() && operands_[1].is_number();
   fills([&](size_t result, size_t) {
-    const size_t d = !second || result == 0 ? result : result == 1 ? channels : result - 1;
+    const size_t d = moved(result, y_last, x_last);
     if (is_spanned(d) && !alone[d]) // windows there reach back over what is there
       return numbers && !has(2) ? Fill::finite : Fill::any;
     return has(2) || has(3) ? Fill::any : linear(result);

@@ -414,6 +414,7 @@ struct Factors {
   std::vector<Dimension> batches;
   ir::ExprId batch_count;
   std::string_view bias; // options for operand 2, where it is there
+  bool across = false;   // y[b] is stored transposed
 };
 
 Status emit_product(OpEmitter &op, Factors factors) {
@@ -435,6 +436,7 @@ Status emit_product(OpEmitter &op, Factors factors) {
   }
   launch.option_if(factors.batches.size() > kFewBatches, "-DMANY_BATCHES");
   launch.option_if(factors.transposed, "-DC_COLUMNS");
+  launch.option_if(factors.across, "-DRESULT_ACROSS");
   launch.option_if(tf32, "-DTF32");
   launch.option_if(on_tensor_cores && copied < 16, "-DCOPY_BYTES=" + std::to_string(copied));
   launch.option_if(splits > 1, "-DSPLIT");
@@ -482,15 +484,18 @@ Status emit_matmul(OpEmitter &op) {
   return emit_product(op, {0, 1, transposed, m, n, k, std::move(batches), batch_count, ""});
 }
 
-// An image's pixels are the columns of c, which lie apart by its channels: each an image of y.
+// An image's pixels are the columns of c, which lie apart by its channels: each an image of y,
+// which may have channels last.
 Status emit_pointwise_convolution(OpEmitter &op) {
   CUGRT_TRY(op.require_floating());
   const ir::Type x = op.operand_type(0), w = op.operand_type(1);
   const ir::ExprId pixels = op.count(x, 2);
   std::vector<Dimension> images = {
       {x.dims[0], {op.constant(0), op.exprs().mul(x.dims[1], pixels)}}};
-  return emit_product(op, {1, 0, false, w.dims[0], pixels, x.dims[1], std::move(images), x.dims[0],
-                           "-DBIAS_OF_ROWS"});
+  return emit_product(
+      op,
+      {1, 0, false, w.dims[0], pixels, x.dims[1], std::move(images), x.dims[0], "-DBIAS_OF_ROWS",
+       op.call().op == ir::Op::conv2d && op.flag("channels_last") && !op.flag("result_second")});
 }
 
 } // namespace cugrt::codegen

@@ -11,7 +11,7 @@
 // The transposition goes from one layout to the other as well, so none is added for the layout.
 #pragma once
 
-#include "compiler/passes/layouts/image_values.h"
+#include "compiler/passes/layouts/image_parts.h"
 #include "compiler/passes/layouts/second_results.h"
 #include "compiler/passes/value_uses.h"
 
@@ -19,16 +19,17 @@ namespace cugrt::passes {
 
 constexpr int64_t kMostGroup = 1024; // channels of a group of group_norm
 
-class ImageMoves : public ImageValues {
+class ImageMoves : public ImageParts {
 public:
   ImageMoves(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
              const codegen::KernelChoice &choice)
-      : ImageValues(source_module, source, target, choice), uses_(source), second_(source, uses_),
+      : ImageParts(source_module, source, target, choice), uses_(source),
+        second_(module(), source, uses_, [this](auto... of) { return wish_of(of...); }),
         waits_(source.values.size()), is_made_(source.values.size()) {}
 
 protected:
   /// A reshape that takes apart an image with channels last waits for the transposition that alone
-  /// reads it. One that a transposition was joined with is there.
+  /// reads it, or for products and several. One that a transposition was joined with is there.
   bool lay_out_reshape(const Binding &binding) {
     const ValueId x = source().operands_of(binding)[0].value(), result = binding.result();
     const Binding *cast = only_reader(result, Op::cast);
@@ -36,7 +37,7 @@ protected:
       return lay_out_norm(x, *norm);
     if (lay_out_pools(x, binding) || lay_out_repeats(x, binding))
       return true;
-    if (!is_laid_out(x) || !only_reader(result, Op::transpose) ||
+    if (!is_laid_out(x) || !second_.moves(result) ||
         !common_parts(type_of(x).dims, type_of(result).dims))
       return false;
     return waits_[result.index] = true;
@@ -187,11 +188,12 @@ protected:
     if (!has_convolutions())
       return false;
     const size_t rank = rank_of(x);
-    const std::vector<int64_t> given = list(binding, "axes");
-    std::vector<int64_t> axes;
-    for (size_t d = 0; d < rank; ++d)
-      axes.push_back(
-          int64_t(given.empty() ? rank - 1 - d : ir::normalize_axis(given[d], rank).value_or(0)));
+    const std::vector<int64_t> axes = transposition_axes(binding);
+    if (waits_[x.index] || (is_image(x) && is_laid_out(x))) {
+      const ValueId image = waits_[x.index] ? source().operands_of(*maker_[x.index])[0].value() : x;
+      if (!lies_so(image, x, axes) && is_turned_factor(image, binding))
+        return waits_[result.index] = true;
+    }
     if (is_image(x) && !waits_[x.index]) {
       const bool is_signal = rank == kSignalRank;
       const std::string name = source().value(result).name;
@@ -218,43 +220,68 @@ protected:
     return move(binding, axes);
   }
 
-  using Dims = std::vector<ir::ExprId>;
-
-  /// `whole` by a part of it, where that is a factor of it, whatever the symbols are.
-  std::optional<ir::ExprId> divided(ir::ExprId whole, ir::ExprId part) {
-    ir::ExprPool &exprs = module().exprs;
-    auto [count, symbols] = factors(whole);
-    const auto [divisor, others] = factors(part);
-    if (divisor < 1 || count < 1 || count % divisor != 0)
-      return {};
-    for (ir::ExprId factor : others) {
-      const auto at = std::find(symbols.begin(), symbols.end(), factor);
-      if (at == symbols.end())
-        return {};
-      symbols.erase(at);
+  /// What a transposition or a product wants that reads `from`, the image or what a reshape makes
+  /// of it. With channels last some of what they read takes no time; else both layouts cost the
+  /// same, or images are transposed back first.
+  SecondResults::Wish wish_of(ValueId image, const Binding &reader, ValueId from) {
+    using Wish = SecondResults::Wish;
+    if (ir::op_of(reader) == Op::transpose) {
+      if (lies_so(image, from, transposition_axes(reader)))
+        return is_part(image) && !is_attended(reader.result()) ? Wish::none : Wish::last;
+      return is_turned_factor(image, reader)                         ? Wish::last
+             : common_parts(type_of(image).dims, type_of(from).dims) ? Wish::none
+                                                                     : Wish::second;
     }
-    ir::ExprId rest = exprs.constant(count / divisor);
-    for (ir::ExprId factor : symbols)
-      rest = exprs.mul(rest, factor);
-    return rest;
+    const auto operands = source().operands_of(reader);
+    return lies_so(image, from, columns_first(from)) &&
+                   (operands[0].value() != from || image_behind(reader))
+               ? Wish::none
+               : Wish::second;
   }
-  /// The constant factor of a product, and the others.
-  std::pair<int64_t, Dims> factors(ir::ExprId dim) const {
-    if (const std::optional<int64_t> size = known(dim))
-      return {*size, {}};
-    const ir::ExprNode node = module().exprs[dim];
-    if (node.kind != ir::ExprKind::mul)
-      return {1, {dim}};
-    auto [size, others] = factors(node.a);
-    const auto [more_size, more] = factors(node.b);
-    others.insert(others.end(), more.begin(), more.end());
-    return {size * more_size, others};
+  /// Whether it is some channels of an image, which a kernel takes out in either layout.
+  bool is_part(ValueId image) const {
+    const Binding *maker = maker_[image.index];
+    while (maker && maker->kind == BindingKind::op &&
+           ir::op_info(ir::op_of(*maker)).images == ir::OpImages::keeps &&
+           ir::op_of(*maker) != Op::concat)
+      maker = maker_[source().operands_of(*maker)[0].index];
+    return maker && maker->kind == BindingKind::op &&
+           (ir::op_of(*maker) == Op::split || ir::op_of(*maker) == Op::slice);
+  }
+  /// Whether attention reads the value, perhaps reshaped: rows of it where they lie.
+  bool is_attended(ValueId value) const {
+    const Binding *reader = uses_.only_reader(value);
+    while (reader && reader->kind == BindingKind::op && ir::op_of(*reader) == Op::reshape)
+      reader = uses_.only_reader(reader->result());
+    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == Op::attention;
+  }
+  /// Whether a transposition of the image, or of a reshape of it, is the right factor of products
+  /// alone whose columns lie in the image with channels last.
+  bool is_turned_factor(ValueId image, const Binding &transposition) {
+    const ValueId factor = transposition.result();
+    return !uses_.readers(factor).empty() && !uses_.is_yielded(factor) &&
+           std::ranges::all_of(uses_.readers(factor),
+                               [&](const Binding *reader) {
+                                 return reader->kind == BindingKind::op &&
+                                        ir::op_of(*reader) == Op::matmul &&
+                                        source().operands_of(*reader)[0].value() != factor;
+                               }) &&
+           lies_so(image, factor, columns_first(factor));
+  }
+  /// The reshape that makes the result of a product an image to convolve, of which the transposed
+  /// result has channels last.
+  const Binding *image_behind(const Binding &product) {
+    const Binding *reshape = only_reader(product.result(), Op::reshape);
+    return reshape && source().operands_of(product).size() == 2 &&
+                   is_convolved_[reshape->first_result] &&
+                   lies_so(reshape->result(), product.result(), columns_first(product.result()))
+               ? reshape
+               : nullptr;
   }
 
   const ValueUses uses_;
   const SecondResults second_;
 
-private:
   /// The op of the body that alone reads the value, if it is that one and gives a plain tensor.
   const Binding *only_reader(ValueId value, Op op) const {
     const Binding *reader = uses_.only_reader(value);
@@ -264,62 +291,7 @@ private:
                : nullptr;
   }
 
-  /// The parts that two shapes of the same elements have in common: the finest dimensions, and
-  /// which of them, in order, make each dimension of either. Dimensions of 1 are made of none.
-  struct Parts {
-    Dims dims;
-    std::vector<std::vector<size_t>> of_first, of_second;
-  };
-  std::optional<Parts> common_parts(const Dims &first, const Dims &second) {
-    Parts out{{},
-              std::vector<std::vector<size_t>>(first.size()),
-              std::vector<std::vector<size_t>>(second.size())};
-    size_t a = 0, b = 0;
-    std::optional<ir::ExprId> left, right; // what is left of dimensions a and b
-    while (true) {
-      for (; !left && a < first.size(); ++a)
-        if (!is_one(first[a])) {
-          left = first[a];
-          break;
-        }
-      for (; !right && b < second.size(); ++b)
-        if (!is_one(second[b])) {
-          right = second[b];
-          break;
-        }
-      if (!left || !right)
-        return left || right ? std::nullopt : std::optional(std::move(out));
-      const std::optional<ir::ExprId> of_left = divided(*left, *right),
-                                      of_right = divided(*right, *left);
-      if (!of_left && !of_right)
-        return {};
-      out.of_first[a].push_back(out.dims.size());
-      out.of_second[b].push_back(out.dims.size());
-      out.dims.push_back(of_left ? *right : *left);
-      auto ends = [&](const std::optional<ir::ExprId> &rest) { return !rest || is_one(*rest); };
-      const bool ends_left = ends(of_left), ends_right = ends(of_right);
-      left = ends_left ? std::nullopt : of_left;
-      right = ends_right ? std::nullopt : of_right;
-      a += ends_left, b += ends_right;
-    }
-  }
-
-  static std::vector<std::vector<size_t>> each_alone(size_t count) {
-    std::vector<std::vector<size_t>> out(count);
-    for (size_t i = 0; i < count; ++i)
-      out[i] = {i};
-    return out;
-  }
-
-  template <class Order>
-  static std::vector<size_t> joined(const std::vector<std::vector<size_t>> &lists,
-                                    const Order &order) {
-    std::vector<size_t> out;
-    for (const auto i : order)
-      out.insert(out.end(), lists[size_t(i)].begin(), lists[size_t(i)].end());
-    return out;
-  }
-
+private:
   static Dims chosen(const Dims &dims, const std::vector<size_t> &places) {
     Dims out;
     for (size_t place : places)
@@ -327,6 +299,7 @@ private:
     return out;
   }
 
+protected:
   /// The transposition from x as it lies, where that is with channels last, or to what the reshape
   /// behind it has with channels last, where a convolution reads that.
   bool move(const Binding &binding, const std::vector<int64_t> &axes) {

@@ -2,15 +2,15 @@
 // LayOutImages.
 #pragma once
 
-#include "compiler/passes/layouts/image_moves.h"
+#include "compiler/passes/layouts/image_products.h"
 
 namespace cugrt::passes {
 
-class ImagePhases : public ImageMoves {
+class ImagePhases : public ImageProducts {
 public:
   ImagePhases(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
               const codegen::KernelChoice &choice)
-      : ImageMoves(source_module, source, target, choice), choice_(choice) {}
+      : ImageProducts(source_module, source, target, choice), choice_(choice) {}
 
 protected:
   /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of

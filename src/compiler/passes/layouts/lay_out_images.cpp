@@ -79,7 +79,7 @@ private:
       return true;
     switch (ir::op_info(op).images) {
     case ir::OpImages::second:
-      return false;
+      return op == Op::matmul && lay_out_product(binding);
     case ir::OpImages::keeps:
       return op == Op::concat   ? lay_out_parts(binding)
              : op == Op::resize ? lay_out_resize(binding)
@@ -258,10 +258,14 @@ private:
     }
     if (!channels || (count > 1 && channels != known(type_of(x).dims[1])))
       return false;
+    const ValueId y = binding.result();
+    const bool reads_second = reads_pixels_second(binding);
     const std::optional<ChannelRange> range =
         channels == known(type_of(x).dims[1]) ? channel_range(x) : std::nullopt;
     std::vector<Operand> operands = {
-        Operand::of(range ? last_[range->of.index] : padded(x, *channels, binding.location)),
+        reads_second
+            ? as_rows(x, binding.location)
+            : Operand::of(range ? last_[range->of.index] : padded(x, *channels, binding.location)),
         Operand::of(count > 1 ? joined_groups(w, count, groups, binding.location)
                               : padded(w, *channels / groups, binding.location))};
     if (given.size() > 2)
@@ -275,7 +279,8 @@ private:
       attributes = {{"channels_last", true}};
     if (range)
       attributes.push_back({"first_channel", range->first});
-    const ValueId y = binding.result();
+    if (reads_second)
+      attributes.push_back({"x_second", true});
     const bool is_second = second_[y] && !is_pixel(y) && (rank_of(y) > kSignalRank || gains_row(y));
     if (is_second)
       attributes.push_back({"result_second", true});
