@@ -196,6 +196,9 @@ bool PrecisionChoices::is_image_scale(const Binding &op, ValueId operand) const 
   return true;
 }
 
+/// Whether the op gives the largest or least of the elements that it reads, exactly.
+static bool is_extreme(ir::Op op) { return op == ir::Op::reduce_max || op == ir::Op::reduce_min; }
+
 void PrecisionChoices::choose(uint32_t number) {
   for (const Binding &binding : function_.blocks[number].bindings) {
     for (uint32_t b = binding.blocks.begin; b < binding.blocks.end(); ++b)
@@ -209,7 +212,10 @@ void PrecisionChoices::choose(uint32_t number) {
         constant_[binding.result(r).index] = true;
       continue;
     }
-    const Precision precision = precision_[binding.first_result];
+    Precision precision = precision_[binding.first_result];
+    if (narrows_moves_ && precision == Precision::deny && is_extreme(ir::op_of(binding)) &&
+        is_narrow(function_.operands_of(binding)[0].value()) && can_be_narrow(binding))
+      precision = Precision::follow;
     for (uint32_t r = 0; r < binding.result_count; ++r)
       of_weights_[binding.result(r).index] =
           precision != Precision::allow && is_of_constants(binding, true);
@@ -231,9 +237,7 @@ static bool keeps_state(ir::Op op) {
 
 /// Whether the op gives one of the elements that it reads, which a cast after it or before it makes
 /// the same; or places between them, which resizes compute in f32.
-static bool selects(ir::Op op) {
-  return op == ir::Op::reduce_max || op == ir::Op::reduce_min || op == ir::Op::resize;
-}
+static bool selects(ir::Op op) { return is_extreme(op) || op == ir::Op::resize; }
 
 /// Whether the op gives another shape or order to the elements of its operand, in the operand's
 /// dtype.
@@ -327,7 +331,8 @@ void PrecisionChoices::narrow_moves() {
     }
 }
 
-/// Results of elementwise ops that narrow products and convolutions read, or reshapes of these.
+/// Results of elementwise ops and concatenations that narrow products and convolutions read, or
+/// reshapes of these.
 void PrecisionChoices::find_streams() {
   std::vector<bool> is_multiplied(function_.values.size());
   for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block)
@@ -339,7 +344,8 @@ void PrecisionChoices::find_streams() {
       const bool renames = op == ir::Op::reshape && is_multiplied[b->first_result];
       if ((multiplies && is_narrow_op(*b)) || renames)
         is_multiplied[function_.operands_of(*b)[0].index] = true;
-      if (renames || (is_elementwise(*b) && is_multiplied[b->first_result]))
+      if (renames ||
+          ((is_elementwise(*b) || op == ir::Op::concat) && is_multiplied[b->first_result]))
         rounds_[b->first_result] = true;
     }
 }
@@ -388,6 +394,13 @@ bool PrecisionChoices::is_elementwise(const Binding &binding) {
           ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::broadcast);
 }
 
+/// Whether the op reduces, which what stands before it is computed for where it loads.
+bool PrecisionChoices::is_reduction(const Binding &binding) {
+  return binding.kind == BindingKind::op &&
+         (ir::op_info(ir::op_of(binding)).pattern == ir::OpPattern::reduction ||
+          ir::op_of(binding) == ir::Op::reduce_mean);
+}
+
 bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) const {
   if (binding.kind == BindingKind::op)
     return is_narrow_op(binding) && !stays_f32(binding, operand);
@@ -397,7 +410,8 @@ bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) cons
 void PrecisionChoices::count_uses(uint32_t number) {
   const ir::Block &block = function_.blocks[number];
   for (const Binding &binding : block.bindings) {
-    const bool in_place = is_elementwise(binding);
+    // Reductions widen what they read, too.
+    const bool in_place = is_elementwise(binding) || (narrows_moves_ && is_reduction(binding));
     for_uses(binding, [&](ValueId value, bool narrow) {
       (narrow ? read_narrow_ : read_as_f32_)[value.index] = true;
       if (!narrow && !in_place)

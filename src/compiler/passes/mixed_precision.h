@@ -104,6 +104,7 @@ private:
   void find_streams();
   void move_rounded();
   static bool is_elementwise(const ir::Binding &binding);
+  static bool is_reduction(const ir::Binding &binding);
   void count_uses(uint32_t block);
   bool follows_narrow(const ir::Binding &op) const;
   bool is_of_constants(const ir::Binding &op, bool weights) const;
