@@ -122,6 +122,16 @@ constexpr Case kCases[] = {
      "  %a = matmul(%q, %q) {transpose_b = true}\n  %e = sign(%a)\n  %b = matmul(%e, %q)\n"
      "  %c = reshape(%b) {shape = [2, 16, 8, 9]}\n  %d = add(%c, %s)\n  %y = conv2d(%d, %v)",
      "sign, for matmul"},
+    {"an image in both layouts", ", %v: tensor<[16, 16, 1, 1], f16>", "tensor<[2, 16, 8, 9], f16>",
+     "%s = sign(%i)\n  %q = reshape(%s) {shape = [2, 16, 72]}\n"
+     "  %r = reshape(%q) {shape = [2, 8, 144]}\n  %a = matmul(%r, %r) {transpose_b = true}\n"
+     "  %m = reduce_max(%a)\n  %d = add(%s, %m)\n  %y = conv2d(%d, %v)",
+     "sign, for reshape"},
+    {"a column of pixels", ", %v: tensor<[16, 16, 1, 1], f16>, %u: tensor<[72, 1], f16>",
+     "tensor<[2, 16, 8, 9], f16>",
+     "%s = sign(%i)\n  %q = reshape(%s) {shape = [2, 16, 72]}\n  %a = matmul(%q, %u)\n"
+     "  %b = reshape(%a) {shape = [2, 16, 1, 1]}\n  %d = maximum(%s, %b)\n  %y = conv2d(%d, %v)",
+     ""},
     {"columns of a transposed image", ", %v: tensor<[5, 16], f16>", "tensor<[2, 8, 5, 9], f16>",
      "%s = sign(%i)\n  %a = transpose(%s) {axes = [0, 2, 1, 3]}\n  %y = matmul(%v, %a)", ""},
     {"heads of pixels back",

@@ -227,14 +227,22 @@ protected:
     using Wish = SecondResults::Wish;
     if (ir::op_of(reader) == Op::transpose) {
       if (lies_so(image, from, transposition_axes(reader)))
-        return is_part(image) && !is_attended(reader.result()) ? Wish::none : Wish::last;
-      return is_turned_factor(image, reader)                         ? Wish::last
-             : common_parts(type_of(image).dims, type_of(from).dims) ? Wish::none
-                                                                     : Wish::second;
+        // Attention reads rows where they lie.
+        return is_part(image) && !is_read_by(Op::attention, reader.result()) ? Wish::none
+                                                                             : Wish::last;
+      if (is_turned_factor(image, reader))
+        return Wish::last;
+      const std::optional<Parts> parts = parts_of(image, from);
+      if (!parts)
+        return Wish::second;
+      const std::vector<size_t> moved = joined(parts->of_second, transposition_axes(reader));
+      return std::is_sorted(moved.begin(), moved.end()) && is_read_by(Op::matmul, reader.result())
+                 ? Wish::second
+                 : Wish::none;
     }
     const auto operands = source().operands_of(reader);
     return lies_so(image, from, columns_first(from)) &&
-                   (operands[0].value() != from || image_behind(reader))
+                   (operands[0].value() != from || image_behind(reader) || has_one_column(reader))
                ? Wish::none
                : Wish::second;
   }
@@ -248,12 +256,12 @@ protected:
     return maker && maker->kind == BindingKind::op &&
            (ir::op_of(*maker) == Op::split || ir::op_of(*maker) == Op::slice);
   }
-  /// Whether attention reads the value, perhaps reshaped: rows of it where they lie.
-  bool is_attended(ValueId value) const {
+  /// Whether such an op alone reads the value, perhaps reshaped.
+  bool is_read_by(Op op, ValueId value) const {
     const Binding *reader = uses_.only_reader(value);
     while (reader && reader->kind == BindingKind::op && ir::op_of(*reader) == Op::reshape)
       reader = uses_.only_reader(reader->result());
-    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == Op::attention;
+    return reader && reader->kind == BindingKind::op && ir::op_of(*reader) == op;
   }
   /// Whether a transposition of the image, or of a reshape of it, is the right factor of products
   /// alone whose columns lie in the image with channels last.
@@ -267,6 +275,11 @@ protected:
                                         source().operands_of(*reader)[0].value() != factor;
                                }) &&
            lies_so(image, factor, columns_first(factor));
+  }
+  /// Whether the product is of a matrix and one column: its transposed one has the same elements.
+  bool has_one_column(const Binding &product) const {
+    return is_one(type_of(product.result()).dims.back()) &&
+           source().operands_of(product).size() == 2;
   }
   /// The reshape that makes the result of a product an image to convolve, of which the transposed
   /// result has channels last.

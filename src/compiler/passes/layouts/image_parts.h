@@ -112,6 +112,17 @@ protected:
     return out;
   }
 
+  /// Whether the result of an elementwise op has channels last where its images are there in both
+  /// layouts: a convolution reads it, and nothing else would be transposed.
+  bool follows_both(const Binding &binding) const {
+    return is_convolved_[binding.first_result] &&
+           std::ranges::all_of(source().operands_of(binding), [&](const Operand &operand) {
+             return operand.kind != Operand::Kind::value || is_fixed_[operand.index] ||
+                    last_[operand.index].valid() || !is_image(operand.value()) ||
+                    is_pixel(operand.value());
+           });
+  }
+
 private:
   /// `whole` by a part of it, where that is a factor of it, whatever the symbols are.
   std::optional<ir::ExprId> divided(ir::ExprId whole, ir::ExprId part) {

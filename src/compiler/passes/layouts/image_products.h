@@ -5,7 +5,8 @@
 //   %i = reshape(%y) {shape = [n, m, h, w]}      %i_last = reshape(%y) {shape = [n, h, w, m]}
 //
 // Rows and columns of a factor change where it is an image with channels last, and those of the
-// result where it becomes one, so that no transposition stands before or behind.
+// result where it becomes one, so that no transposition stands before or behind. One column is a
+// row as well.
 #pragma once
 
 #include "compiler/passes/layouts/image_moves.h"
@@ -41,6 +42,17 @@ protected:
           reshape->location);
       is_only_last_[image.index] = is_made_[image.index] = true;
       map(image, last_[image.index]);
+      return true;
+    }
+    if (has_one_column(product) && is_turned_image(a)) {
+      std::vector<ir::ExprId> row = type_of(b).dims;
+      if (!of_columns)
+        std::swap(row.back(), row[row.size() - 2]);
+      const Operand factors[] = {
+          Operand::of(reshaped(as_given(b), row, type_of(b).dtype, name, product.location)),
+          Operand::of(as_turned(a, product.location))};
+      map(y, reshaped(bind_inferred(Op::matmul, factors, {}, name, product.location),
+                      type_of(y).dims, type_of(y).dtype, name, product.location));
       return true;
     }
     const ValueId left = as_given(a);

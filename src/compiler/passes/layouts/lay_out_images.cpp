@@ -175,13 +175,16 @@ private:
     const auto given = source().operands_of(binding);
     const size_t rank = rank_of(binding.result());
     bool any = false;
+    const bool in_both = follows_both(binding);
     for (const Operand &operand : given) {
       if (operand.kind == Operand::Kind::none)
         continue;
       if (operand.kind != Operand::Kind::value || !can_follow(operand.value(), rank))
         return false;
       // A pixel beside images is the same in both layouts.
-      any = any || (is_laid_out(operand.value()) && rank_of(operand.value()) == rank &&
+      any = any || ((is_laid_out(operand.value()) ||
+                     (in_both && last_[operand.index].valid() && !is_fixed_[operand.index])) &&
+                    rank_of(operand.value()) == rank &&
                     (!is_pixel(operand.value()) || is_pixel(binding.result())));
     }
     if (!any)
