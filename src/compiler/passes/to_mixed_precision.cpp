@@ -379,8 +379,7 @@ Result<ir::Module> narrow_module(const ir::Module &module, const PassContext &co
 } // namespace
 
 Result<ir::Module> to_mixed_precision(const ir::Module &module, const PassContext &context) {
-  const std::string_view dtype = context.choice("mixed.dtype");
-  if (dtype == "none" || dtype == "tf32")
+  if (context.choice("mixed.dtype") == "none")
     return narrow_module(module, context, true);
   CUGRT_ASSIGN(std::optional<ir::Module> sliced, slice_sums(module));
   if (sliced) {

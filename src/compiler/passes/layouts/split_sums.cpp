@@ -3,7 +3,8 @@
 //   %v = reshape(%x) {shape = [n, 2, 64, h, w]}     %a = slice(%x) {axes = [1], ..}  %b = ..
 //   %y = reduce_sum(%v) {axes = [1]}                %y = add(%a, %b)
 //
-// which narrow ops compute, of images with channels last as of others.
+// which narrow ops compute, of images with channels last as of others. So are stacks of images:
+// concatenations of [n, 1, 64, h, w].
 #include "compiler/passes/all_passes.h"
 
 #include "compiler/ir_names.h"
@@ -45,13 +46,13 @@ protected:
       return {};
     location_ = binding.location;
     const ValueId x = source().operands_of(sum ? *sum : binding)[0].value();
+    const Dims dims = type_of(x).dims;
     ValueId mean, made;
     if (sum)
       mean = op(Op::reduce_mean, {mapped(image_of(x))},
                 {{"axes", std::vector<int64_t>{2, 3}}, {"keep_dims", true}});
     for (int64_t i = 0; i < (sum ? parts(*sum) : count); ++i) {
-      const ValueId part =
-          sum ? channels_of(mean, type_of(x).dims[2], i) : part_of(x, type_of(x).dims, i);
+      const ValueId part = sum ? channels_of(mean, dims[2], i) : part_of(x, dims, i);
       made = i ? op(Op::add, {made, part}, {}) : part;
     }
     map(binding.result(), reshaped(made, type_of(binding.result()).dims));
@@ -114,6 +115,22 @@ private:
     own[1] = module().exprs.mul(own[1], type_of(value).dims[1]);
     return type_of(x).dims == own && type_of(x).strides.empty() ? x : ValueId();
   }
+  /// The concatenation that the value is, of an image for each part; null where it is none.
+  const Binding *stack_of(ValueId value) const {
+    const Binding *maker = uses_.maker(value);
+    return maker && maker->kind == BindingKind::op && ir::op_of(*maker) == Op::concat &&
+                   ir::normalize_axis(
+                       ir::op_integer(Op::concat, source().attributes_of(*maker), "axis"), 5) ==
+                       1 &&
+                   std::ranges::all_of(source().operands_of(*maker),
+                                       [&](const ir::Operand &image) {
+                                         const ir::Type &type = type_of(image.value());
+                                         return type.known_shape && type.strides.empty() &&
+                                                is_one(type.dims[1]);
+                                       })
+               ? maker
+               : nullptr;
+  }
   /// The product behind which the value's parts are looked for, which nothing else reads.
   const Binding *product_of(ValueId value) const {
     const Binding *maker = uses_.maker(value);
@@ -129,7 +146,7 @@ private:
            type.dims[1] == dims[1] && is_one(type.dims[3]) && is_one(type.dims[4]);
   }
   bool has_parts(ValueId value, const Dims &dims) const {
-    if (type_of(value).dims == dims && image_of(value).valid())
+    if (type_of(value).dims == dims && (image_of(value).valid() || stack_of(value)))
       return true;
     if (const Binding *product = product_of(value); product && type_of(value).dims == dims)
       return std::ranges::all_of(source().operands_of(*product), [&](const ir::Operand &operand) {
@@ -147,6 +164,8 @@ private:
     if (const ValueId x = image_of(value);
         !pixel && x.valid() && module().exprs.as_constant(part[1]))
       return channels_of(mapped(x), part[1], i);
+    if (const Binding *stack = pixel ? nullptr : stack_of(value))
+      return reshaped(mapped(source().operands_of(*stack)[size_t(i)].value()), part);
     if (const Binding *product = pixel ? nullptr : product_of(value)) {
       const auto operands = source().operands_of(*product);
       return op(Op::mul,
