@@ -88,6 +88,8 @@ FileDescriptor::~FileDescriptor() {
 Status RegularFile::failed() const { return file_error("read", path, errno); }
 
 Result<RegularFile> open_regular(const std::string &path) {
+  if (path.find('\0') != path.npos) // as files name others: what stands behind it would be left out
+    return file_error("read", path, ENOENT);
   // Without O_NONBLOCK a pipe without a writer would hold the caller.
   RegularFile opened{path, FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
                      0};

@@ -389,6 +389,7 @@ TEST_CASE("external data: the file must be there, inside of the folder, and long
   check_holds(file("/etc/passwd"), Holds("not inside of the model's folder"));
   std::ofstream(folder.path + "/w.bin", std::ios::binary) << std::string(16, '\1');
   CHECK(file("w.bin").empty());
+  check_holds(file(std::string("w.bin\0x", 7)), Holds("not inside of the model's folder"));
   check_holds(file("w.bin", bytes(13, bytes(1, "offset") + bytes(2, "17"))),
               Holds("behind the end"));
 }

@@ -249,6 +249,10 @@ TEST_CASE("whatever reads files refuses in the same words what is no regular fil
     CHECK(MappedFile::open(path).status().message() == refusal);
     CHECK(first_bytes(path).empty());
   }
+  REQUIRE(write_file(folder.path + "/file", "bytes").ok());
+  const auto cut = read_file(folder.path + "/file" + '\0' + "x", 100);
+  CHECK(cut.status().message() ==
+        "cannot read '" + folder.path + "/file\\x00x': No such file or directory");
   const std::string none = folder.path + "/none";
   const auto file = read_file(none, 100);
   const auto mapped = MappedFile::open(none);

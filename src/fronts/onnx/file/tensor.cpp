@@ -82,7 +82,8 @@ Result<std::string_view> ExternalFiles::read(const TensorView &tensor) {
     const fs::path folder = fs::canonical(folder_, error);
     const fs::path file = error ? fs::path() : fs::weakly_canonical(folder / relative, error);
     const fs::path inside = file.lexically_relative(folder);
-    if (relative.is_absolute() || error || inside.empty() || *inside.begin() == "..")
+    if (relative.is_absolute() || error || inside.empty() || *inside.begin() == ".." ||
+        tensor.location.find('\0') != tensor.location.npos) // where canonical ends
       return wrong(Code::invalid_argument, "file '" + std::string(tensor.location) +
                                                "' is not inside of the model's folder");
     auto mapped = MappedFile::open(file.string());
