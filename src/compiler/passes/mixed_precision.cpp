@@ -247,9 +247,9 @@ bool PrecisionChoices::views(const Binding &binding) const {
          op != ir::Op::concat && precision_[binding.first_result] == Precision::follow;
 }
 
-/// Ops that move or select what is computed in f32, and recurrent layers, where all that read what
-/// they read and what they give take it narrow, in turn behind such ops: the cast then stands where
-/// the value is made.
+/// Ops that move, select or scale what is computed in f32, and recurrent layers, where all that
+/// read what they read and what they give take it narrow, in turn behind such ops: the cast then
+/// stands where the value is made.
 void PrecisionChoices::narrow_moves() {
   const ValueUses uses(function_);
   const size_t count = function_.values.size();
@@ -268,9 +268,16 @@ void PrecisionChoices::narrow_moves() {
           next && next->kind == BindingKind::op && ir::op_of(*next) == ir::Op::resize;
       const bool takes = moved.kind == Operand::Kind::value && is_f32(moved.value()) &&
                          !narrow_[moved.index] && computed[moved.index] && !written_[moved.index];
+      // Weights of a softmax are at most 1: times a constant they are bounded, too.
+      const Binding *maker = takes ? uses.maker(moved.value()) : nullptr;
+      const bool scales =
+          maker && maker->kind == BindingKind::op && ir::op_of(*maker) == ir::Op::softmax &&
+          (op == ir::Op::mul || op == ir::Op::div) &&
+          precision_[binding.first_result] == Precision::follow && constant_[operands[1].index];
       const bool moves =
           !narrow_op_[binding.first_result] &&
-          ((takes && (views(binding) || ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
+          ((takes && (views(binding) || scales ||
+                      ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
            (keeps_state(op) && precision_[binding.first_result] == Precision::follow));
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;
@@ -290,6 +297,8 @@ void PrecisionChoices::narrow_moves() {
           binding.kind == BindingKind::op && move_of[binding.first_result] != nullptr;
       for_uses(binding, [&](ValueId value, bool narrow) {
         is_read[value.index] = true;
+        if (constant_[value.index]) // there in both dtypes
+          return;
         if (moves)
           moves_of[value.index].push_back(&binding);
         else if (!narrow)
