@@ -176,8 +176,11 @@ Opened open_pack(const RunOptions &options) {
 }
 
 void run(const RunOptions &options) {
+  std::error_code error;
   if (!options.output.empty())
-    std::filesystem::create_directories(options.output);
+    std::filesystem::create_directories(options.output, error);
+  if (error)
+    throw UserError("cannot make the folder '" + options.output + "': " + error.message());
   std::vector<std::string> inputs = options.inputs;
   Opened opened = is_pack(options.module) ? open_pack(options) : open_module(options, inputs);
   cugrt::Runtime &runtime = opened.runtime;

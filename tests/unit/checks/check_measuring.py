@@ -135,6 +135,9 @@ def _(tool):
     assert "cannot read '/': not a regular file" in done.stderr, done.stderr
     done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=none.npy", status=1)
     assert "cannot read 'none.npy': No such file" in done.stderr, done.stderr
+    done = tool.run("run", "counted.cugrt", "--input", "k=6", "--input", "x=random", "--output", "counted.cugrt/out",
+                    status=1)
+    assert "error: cannot make the folder 'counted.cugrt/out': Not a directory" in done.stderr, done.stderr
 
 
 SCALED = """cugrt 1
