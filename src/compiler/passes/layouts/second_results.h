@@ -110,7 +110,12 @@ private:
       if (!is_alike(reader.result(i)))
         wish = both(wish,
                     can_be_[reader.result(i).index] ? wishes_[reader.result(i).index] : Wish::last);
-    return wish;
+    // Some of a convolution's channels are a view, or moved as they are taken.
+    const ir::Binding *maker = uses_.maker(value);
+    const bool takes = (is_op(&reader, ir::Op::split) || is_op(&reader, ir::Op::slice)) && maker &&
+                       maker->kind == ir::BindingKind::op && is_convolution(*maker) &&
+                       !uses_.readers(reader.result()).empty();
+    return takes && wish == Wish::none ? Wish::second : wish;
   }
   /// A reshape for what transposes, norms, pools or repeats has a form of its own.
   Wish wish_of_reshape(const ir::Binding &reshape, ir::ValueId image) const {
