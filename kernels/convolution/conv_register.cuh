@@ -5,7 +5,7 @@
 #pragma once
 
 #include "convolution/conv_window.cuh"
-#include "shared/register_tile.cuh"
+#include "convolution/register_tile.cuh"
 #include "shared/vectors.cuh"
 
 template <class Tile>

@@ -11,7 +11,7 @@
 // Needs at most 63 taps, and indices of 32 bits.
 #pragma once
 
-#include "shared/register_tile.cuh"
+#include "convolution/register_tile.cuh"
 #include "convolution/volume.cuh"
 
 // A phase along one dimension: its elements of y are first, first + stride, ..

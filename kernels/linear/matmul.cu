@@ -13,6 +13,8 @@
 //   matmul_gemv            8 x 32     32 x 8   few rows: k is split over the block's 8 warps
 //   matmul_gemv_R          R x 4, 8   32 x 4   C_COLUMNS, f64 and before sm_80, R of 1 to 8 rows
 //   matmul_stream_1, _8    1, 8 x 16  32 x 8   C_COLUMNS, from sm_80 on: blocks that stay
+//   matmul_tiles, _32      128, 32 x  32 x 8,  C_COLUMNS, f32 of many rows, as many as come with
+//                          64         32 x 4   the launch: shared/number_tile.cuh
 //   matmul_tiled           8 x 32     32 x 8   small results: k is split over the block's 8 warps
 //   matmul_register        64 x 64    16 x 16  large ones: matmul_register.cuh
 //   matmul_register_large  128 x 128  16 x 16  larger ones, but of f64
@@ -27,12 +29,14 @@
 // f32, whose factors they round to tf32; COPY_BYTES; SPLIT for the two smaller ones; HAS_BIAS adds
 // the bias parameter, of [m] with BIAS_OF_ROWS; RESULT_ACROSS stores y as [batches, n, m], and the
 // forms for C_COLUMNS know neither of these; WITHOUT_GEMV and the like leave out what no launch
-// takes.
+// takes; HAS_TILES with PLACES and PLACES_32, the blocks of matmul_tiles and its like that the
+// device holds at once, brings these.
 
 #include "linear/matmul_gemv.cuh"
 #include "linear/matmul_mma.cuh"
 #include "linear/matmul_register.cuh"
 #include "linear/matmul_tile.cuh"
+#include "shared/number_tile.cuh"
 
 #define ARGUMENTS                                                                                  \
   a, c, BIAS_ARGUMENT SPLIT_ARGUMENTS y, m, n, k, batch, BATCH_ARGUMENTS FUSED_ARGUMENTS
@@ -194,6 +198,54 @@ STREAM(1)
 STREAM(8)
 #endif
 
+#endif
+
+#ifdef HAS_TILES
+
+// Numbers as they are: a lane has eight neighbours of a step.
+struct PlainNumbers {
+  typedef T Weight;
+  static constexpr bool kHalves = false, kMayEnd = true;
+  static constexpr int kUnit = 1;
+  Acc eight[8];
+
+  __device__ __forceinline__ void read(const T *w, long long row, int b, long long, long long k,
+                                       int q) {
+    const long long begin = b * 32ll + q * 8, left = k - begin;
+    const T *from = w + row * k + begin;
+    Run<8, T> run;
+    if (left >= 8 && Run<8, T>::is_aligned(from))
+      run.load(from);
+    else
+#pragma unroll
+      for (int e = 0; e < 8; ++e)
+        run.element[e] = e < left ? from[e] : T(0.0f);
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      eight[e] = Acc(run.element[e]);
+  }
+  template <int> __device__ __forceinline__ void numbers(int, Acc (&number)[8]) const {
+#pragma unroll
+    for (int e = 0; e < 8; ++e)
+      number[e] = eight[e];
+  }
+};
+
+#define NUMBER_TILES(name, each, warps, blocks, places)                                            \
+  extern "C" __global__ void __launch_bounds__(32 * warps, blocks) name(PARAMETERS) {              \
+    BEGIN_EARLY();                                                                                 \
+    __builtin_assume(ASSUME);                                                                      \
+    extern __shared__ __align__(16) unsigned char shared_bytes[];                                  \
+    multiply_number_tile<PlainNumbers, each, warps>(                                               \
+        a, c, BIAS_ARGUMENT y, parts, counters, places, m, n, k, shared_bytes,                     \
+        k % 4 == 0 && Run<4, T>::is_aligned(a) FUSED_ARGUMENTS);                                   \
+  }
+#ifdef PLACES_32
+NUMBER_TILES(matmul_tiles_32, 4, 4, 3, PLACES_32)
+#endif
+#ifdef PLACES
+NUMBER_TILES(matmul_tiles, 8, 8, 2, PLACES)
+#endif
 #endif
 
 #if defined(DTYPE_F16) || defined(DTYPE_BF16) || defined(TF32)

@@ -2,8 +2,8 @@
 //
 //   x: [rows, k]   w: [n, k], rows of k / 32 units   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// One warp computes a column of y for kRows rows, or SLICES warps do (stored_sums.cuh). Which block
-// has which rows and columns tells strips.cuh.
+// One warp computes a column of y for kRows rows, or SLICES warps do (stored_sums.cuh). Strips of
+// rows follow one another (TilePlace).
 //
 //   entry           block    grid
 //   matmul_blocks   32 x 8   ceil(rows / 4) * ceil(n * SLICES / 8)
@@ -13,10 +13,10 @@
 
 #include "linear/slices.cuh"
 #include "linear/stored_sums.cuh"
-#include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/fusion.cuh"
+#include "shared/join_splits.cuh"
 #include "shared/programmatic.cuh"
 
 constexpr int kRows = 4, kColumns = 8 / SLICES;
@@ -44,10 +44,10 @@ extern "C" __global__ void __launch_bounds__(256, kBlocks)
                   long long k FUSED_PARAMETERS) {
   BEGIN_EARLY();
   __builtin_assume(ASSUME);
-  const StripTile<kRows> own(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
+  TilePlace<kRows, kColumns, 128> own;
+  own.set(blockIdx.x, 1, rows, n);
   const int slice = own_slice();
-  const long long column = (long long)(own.tile) * kColumns + warp_number() / SLICES;
-  const long long first = (long long)(own.strip) * kRows;
+  const long long column = own.column + warp_number() / SLICES, first = own.row;
   const T *row[kRows]; // those beyond the last repeat it; they are not stored
 #pragma unroll
   for (int r = 0; r < kRows; ++r)

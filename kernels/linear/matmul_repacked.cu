@@ -3,23 +3,25 @@
 //
 //   x: [rows, k]   w: [n, k], k / 32 units a row   bias: [n], with HAS_BIAS   y: [rows, n]
 //
-// A block of threads computes 16 columns of y for some rows of x; its warps share the units of k.
-// Which ones tells strips.cuh. From 9 rows on it computes 128 columns (matmul_repacked_tiles.cuh).
+// Few rows take strips: a block of threads computes 16 columns of y for some rows of x; its warps
+// share the units of k. More take tiles.
 //
 // clang-format off
 //   entry                     rows      block    grid                               for
 //   matmul_repacked           8, 4      32 x 8   ceil(rows / 8, 4) * ceil(n / 16)   f16, bf16; f32
-//   matmul_repacked_tiles     16 EACH   32 x 8   tiles                              f16, bf16
-//   matmul_repacked_tiles_32  32        32 x 4   tiles                              likewise
+//   matmul_repacked_tiles     16 EACH   32 x 8   tiles, of 128 columns              f16, bf16
+//   matmul_repacked_tiles_32  32        32 x 4   tiles, of 128 columns              likewise
+//     with IN_REGISTERS       128, 32            tiles, of 64 columns               all
 //   matmul_stream             8         32 x 8   at most n / 16                     few rows
 //   matmul_stream_4           4         32 x 8   at most n / 16                     fewer, of f32
 //   matmul_stream_1           1         32 x 8   at most n / 16                     one row
 // clang-format on
 //
-// Tiles want whole units, or with HALF_UNIT half of one behind them, and words that hold a d of two
-// bytes within w. Their grid is ceil(rows / (16 EACH) or 32) * ceil(n / 128); of it whole waves, as
-// many blocks as PLACES or PLACES_32 says, and the rest times the parts that each of these is cut
-// into (matmul_repacked_tiles.cuh).
+// Tiles on tensor cores (matmul_repacked_tiles.cuh) want whole units, or with HALF_UNIT half of one
+// behind them, and words that hold a d of two bytes within w; those in registers
+// (repacked_registers.cuh) want nothing. Of their grid, ceil(rows / height) * ceil(n / width),
+// whole waves are as many blocks as PLACES or PLACES_32 says, and the rest times the parts that
+// each of these is cut into (TilePlace).
 //
 // Blocks of matmul_stream stay for several tiles (stream.cuh), and want whole units and 16 columns
 // each (repacked_stream.cuh).
@@ -31,16 +33,20 @@
 // without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked;
 // X_ALIGNED: x begins at a multiple of 16 bytes.
 // Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
-// 128 rows two). Those of floating.cuh, fusion.cuh and assume.cuh.
+// 128 rows two), or in registers two stages. Those of floating.cuh, fusion.cuh and assume.cuh.
 
 #include "linear/repacked_stream.cuh"
-#include "linear/strips.cuh"
 #include "shared/assume.cuh"
 #include "shared/bias.cuh"
 #include "shared/fusion.cuh"
 #include "shared/programmatic.cuh"
 #ifdef HAS_TILES
+#include "shared/join_splits.cuh"
+#ifdef IN_REGISTERS
+#include "linear/repacked_registers.cuh"
+#else
 #include "linear/matmul_repacked_tiles.cuh"
+#endif
 #define RESULT_PARAMETERS float *parts, unsigned *__restrict__ counters, OUT *__restrict__ y
 #else
 #define RESULT_PARAMETERS OUT *__restrict__ y
@@ -70,9 +76,9 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
   __builtin_assume(ASSUME);
 #if __CUDA_ARCH__ >= 800
   __shared__ float partial[kWarps][kTall][kColumns + 1];
-  const StripTile<kTall> own_tile(blockIdx.x, rows, unsigned((n + kColumns - 1) / kColumns));
-  const long long column = (long long)(own_tile.tile) * kColumns;
-  const long long row = (long long)(own_tile.strip) * kTall;
+  const unsigned strips = unsigned((rows + kTall - 1) / kTall); // of a tile, one after the other
+  const long long column = (long long)(blockIdx.x / strips) * kColumns;
+  const long long row = (long long)(blockIdx.x % strips) * kTall;
   const int g = threadIdx.x / 4;
   // Columns of y beyond the last repeat it; they are not stored.
   auto inside = [&](long long o) { return o < n ? o : n - 1; };
@@ -102,11 +108,20 @@ __device__ __forceinline__ void multiply_rows(const T *x, const Byte *w, BIAS_PA
 ENTRY(matmul_repacked, kRows, kBlocks)
 #endif
 
-#if defined(MULTIPLIES_BY_MMA) && __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800
+#ifdef IN_REGISTERS
+#define MULTIPLY(each, warps) multiply_number_tile<RepackedNumbers<FORMAT>, each, warps>
+#define ALIGNED_ARGUMENT , is_x_aligned(x)
+#else
+#define MULTIPLY(each, warps) multiply_tile<FORMAT, each, warps>
+#define ALIGNED_ARGUMENT
+#endif
 #define MULTIPLY_TILE(each, warps, places)                                                         \
+  __builtin_assume(ASSUME);                                                                        \
   extern __shared__ __align__(16) Byte shared_bytes[];                                             \
-  multiply_tile<FORMAT, each, warps>(x, w, BIAS_ARGUMENT y, parts, counters, places, rows, n, k,   \
-                                     shared_bytes FUSED_ARGUMENTS)
+  MULTIPLY(each, warps)                                                                            \
+  (x, w, BIAS_ARGUMENT y, parts, counters, places, rows, n, k,                                     \
+   shared_bytes ALIGNED_ARGUMENT FUSED_ARGUMENTS)
 #else
 #define MULTIPLY_TILE(each, warps, places)
 #endif
@@ -118,12 +133,19 @@ ENTRY(matmul_repacked, kRows, kBlocks)
     MULTIPLY_TILE(each, warps, places);                                                            \
   }
 
+#ifdef IN_REGISTERS
+constexpr int kLargeTiles = 2;
+#else
+constexpr int kLargeTiles = 1;
+#endif
 #ifdef PLACES
-TILES(matmul_repacked_tiles, EACH, 8, 1, PLACES)
+TILES(matmul_repacked_tiles, EACH, 8, kLargeTiles, PLACES)
 #endif
 #ifdef PLACES_32
 #ifdef DTYPE_BF16 // scales and leasts beside the numbers
 constexpr int kSmallTiles = 2;
+#elif defined(IN_REGISTERS)
+constexpr int kSmallTiles = 3;
 #else // of q8_0 three would spill, of q4_0 before sm_90
 constexpr int kSmallTiles =
     FORMAT == FORMAT_q8_0 || (FORMAT == FORMAT_q4_0 && __CUDA_ARCH__ < 900) ? 2 : 3;

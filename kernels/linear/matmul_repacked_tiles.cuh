@@ -16,13 +16,12 @@
 #pragma once
 
 #include "linear/repacked_tiles.cuh"
-#include "linear/strips.cuh"
 #include "shared/bias.cuh"
 #include "shared/join_splits.cuh"
 
 #ifdef MULTIPLIES_BY_MMA
 
-constexpr int kTileColumns = 128, kTileTogether = 1024;
+constexpr int kTileColumns = 128;
 constexpr int kStep = 64, kStepBytes = kStep * 2; // of a row
 
 // kEach: rows of a warp, by 8; kWarps: of a block.
@@ -351,41 +350,14 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
   wait_for_copies<0>();
 }
 
-// What a block computes: which part of which tile.
-template <int kRows> struct TilePlace {
-  unsigned cut, part, parts; // which of the tiles that are cut; parts of a tile
-  long long row, column;
-
-  // Of tiles beyond whole waves as many parts each as the grid has blocks for.
-  __device__ __forceinline__ void set(unsigned block, unsigned places, long long rows,
-                                      long long n) {
-    cut = part = 0;
-    parts = 1;
-    const unsigned across = unsigned((n + kTileColumns - 1) / kTileColumns),
-                   tiles = across * unsigned((rows + kRows - 1) / kRows);
-    const unsigned rest = tiles % places, whole = tiles - rest;
-    unsigned tile = block;
-    if (block >= whole) {
-      parts = (gridDim.x - whole) / rest;
-      cut = (block - whole) / parts;
-      part = (block - whole) % parts;
-      tile = whole + cut;
-    }
-    const StripTile<kRows, kTileTogether> own(tile, rows, across);
-    row = (long long)(own.strip) * kRows;
-    column = (long long)(own.tile) * kTileColumns;
-  }
-};
-
 template <int kFormat, int kEach, int kWarps>
 __device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PARAMETER OUT *y,
                                               float *parts, unsigned *counters, unsigned places,
                                               long long rows, long long n, long long k,
                                               Byte *shared FUSED_PARAMETERS) {
-  __builtin_assume(ASSUME);
   typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kRows = Form::kRows, kThreads = Form::kThreads;
-  __shared__ TilePlace<kRows> own; // registers do not keep it beside the sums
+  __shared__ TilePlace<kRows, kTileColumns> own; // registers do not keep it beside the sums
   if (threadIdx.x == 0 && threadIdx.y == 0)
     own.set(blockIdx.x, places, rows, n);
   __syncthreads();

@@ -26,6 +26,9 @@ constexpr bool kColumnsOfC = IS_SET(C_COLUMNS);
 #ifdef SPLIT
 #define SPLIT_PARAMETERS float *parts, unsigned *__restrict__ counters, long long splits,
 #define SPLIT_ARGUMENTS parts, counters, splits,
+#elif defined(HAS_TILES)
+#define SPLIT_PARAMETERS float *parts, unsigned *__restrict__ counters,
+#define SPLIT_ARGUMENTS parts, counters,
 #else
 #define SPLIT_PARAMETERS
 #define SPLIT_ARGUMENTS

@@ -138,7 +138,9 @@ struct NumberUnit {
   static __device__ __forceinline__ void add(const Byte *slot, const LaneRows<kOfX> &x, int inside,
                                              const Kept &, float (&sum)[2 * kOfX]) {
     const unsigned g = threadIdx.x / 4, q = threadIdx.x % 4;
-#pragma unroll
+    // Devices from 10.0 on would spill what both chunks take.
+    constexpr int kAtOnce = __CUDA_ARCH__ >= 1000 && kOfX == 8 ? 1 : 2;
+#pragma unroll(kAtOnce)
     for (unsigned c = 2 * q, i = 0; i < 2; ++i, ++c) {
       const float4 above = *reinterpret_cast<const float4 *>(slot + Slot::at(g, c)),
                    below = *reinterpret_cast<const float4 *>(slot + Slot::at(g + 8, c));

@@ -247,10 +247,11 @@ template <int kFormat, int kShares> struct WeightCopies {
     return {begin, int(last - begin < 31 ? last - begin : 31), kShares == 1 ? 0 : warp / 4};
   }
 
-  // The two blocks behind the last whole unit into a slot: of formats of 32 elements without high
-  // bits. Rows beyond the last repeat it.
+  // The two blocks behind the last whole unit into a slot: of formats of 32 elements. Rows beyond
+  // the last repeat it. High bits, a byte a block, are put where whole units have them.
   __device__ __forceinline__ void copy_half(unsigned slot) const {
-    constexpr int kHalfBytes = Tile::kLowBytes / 2, kScaleBytes = Tile::kScaleBytes / 2;
+    constexpr int kHalfBytes = Tile::kLowBytes / 2, kScaleBytes = Tile::kScaleBytes / 2,
+                  kHighBytes = Tile::kHighBytes;
     const Rows own = rows();
     const int lane = thread_anew();
     const long long b = blocks / Tile::kUnit * Tile::kUnit;
@@ -260,6 +261,15 @@ template <int kFormat, int kShares> struct WeightCopies {
       const int j = own.share * kOwn + i;
       copy_bytes<kHalfBytes>(slot + (j * (Tile::kLowBytes / 16) * 32 + lane) * 16,
                              w + Layout::low_at(row(lane / 4 + 8 * j), b, lane % 4, blocks));
+      if constexpr (kHighBytes > 0) {
+        const unsigned bits = *reinterpret_cast<const unsigned short *>(
+            w + Layout::high_at(row(lane / 4 + 8 * j), b, lane % 4, n, blocks));
+        const unsigned word =
+            bits & 0xf | bits >> 4 & 0xf0 | bits << 12 & 0xf0000 | bits << 8 & 0xf00000;
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(slot + Tile::kHighAt + (j * 32 + lane) * 4),
+                     "r"(word)
+                     : "memory");
+      }
     }
     if (own.share == 0)
       copy_bytes<kScaleBytes>(slot + Tile::kScalesAt + lane * Tile::kScaleBytes,

@@ -5,6 +5,39 @@
 //   parts: [tiles, splits, sums of a thread / 4, threads, 4]   block tile * splits + split
 #pragma once
 
+// Where a block's tile lies, of ceil(rows / kRows) * ceil(n / kColumns), where `places` blocks are
+// resident: whole waves of them have a tile each, and what is left is cut, each into as many parts
+// as the grid has blocks for. Blocks start by their numbers, so tiles of the same columns, of
+// kRowsTogether rows at most, follow one another: the first reads the right matrix from memory, the
+// others from the L2 cache, where the rows stay themselves.
+template <int kRows, int kColumns, int kRowsTogether = 1024> struct TilePlace {
+  static constexpr unsigned kTogether = kRowsTogether / kRows;
+  unsigned cut, part, parts; // which of the tiles that are cut; parts of a tile
+  long long row, column;
+
+  __device__ __forceinline__ void set(unsigned block, unsigned places, long long rows,
+                                      long long n) {
+    cut = part = 0;
+    parts = 1;
+    const unsigned across = unsigned((n + kColumns - 1) / kColumns),
+                   down = unsigned((rows + kRows - 1) / kRows), tiles = across * down;
+    const unsigned rest = tiles % places, whole = tiles - rest;
+    unsigned tile = block;
+    if (block >= whole) {
+      parts = (gridDim.x - whole) / rest;
+      cut = (block - whole) / parts;
+      part = (block - whole) % parts;
+      tile = whole + cut;
+    }
+    const unsigned together = down < kTogether ? down : kTogether;
+    const unsigned first = tile / (across * together) * together;
+    const unsigned within = tile % (across * together), left = down - first;
+    const unsigned tall = left < together ? left : together;
+    row = (long long)(first + within % tall) * kRows;
+    column = (long long)(within / tall) * kColumns;
+  }
+};
+
 // Four sums; of integers they wrap.
 template <class Sum> struct FourSums;
 template <> struct FourSums<float> { typedef float4 Type; };

@@ -41,31 +41,19 @@ struct RepackedCase {
   int64_t behind = 0; // elements of x's tensor: then it may begin anywhere
 };
 
-/// Whether tiles compute more than 8 rows: whole units, of formats of 32 without high bits also
-/// half of one behind them, and whole words of the last d of q3_k and q6_k.
-bool has_tiles(const RepackedCase &c) {
-  const bool is_small = ir::info(c.format).elements_per_block == 32;
-  const int64_t unit = is_small ? 128 : 256;
-  const bool has_short_d = c.format == DType::q3_k || c.format == DType::q6_k;
-  const bool takes_half = is_small && c.format != DType::q5_0 && c.format != DType::q5_1;
-  return c.dtype != DType::f32 && (c.k % unit == 0 || (takes_half && c.k % unit == unit / 2)) &&
-         (!has_short_d || c.n * (c.k / unit) % 2 == 0);
-}
-
 /// Which entry shall compute it. Blocks stay for up to 8 rows of whole groups of 16 columns; of the
 /// formats that have high bits apart, of whole units. Of f32 four rows have a form of their own;
 /// where rows go on beyond eight, it alone, and of others that of eight.
 std::string entry_of(const RepackedCase &c) {
   const bool has_high_bits = c.format == DType::q5_0 || c.format == DType::q5_1;
   const int64_t unit = has_high_bits ? 128 : ir::info(c.format).elements_per_block;
-  if (c.rows > 8 && has_tiles(c))
+  const bool streams = c.n % 16 == 0 && c.k % unit == 0;
+  if (c.rows > 8 || (streams && c.dtype == DType::f32 && c.symbolic && c.rows > 4))
     return c.rows > 64 ? "matmul_repacked_tiles" : "matmul_repacked_tiles_32";
-  if (c.rows <= 8 && c.n % 16 == 0 && c.k % unit == 0)
-    return c.rows == 1 && !c.symbolic             ? "matmul_stream_1"
-           : c.dtype == DType::f32 && c.rows <= 4 ? "matmul_stream_4"
-           : c.dtype == DType::f32 && c.symbolic  ? "matmul_repacked"
-                                                  : "matmul_stream";
-  return "matmul_repacked";
+  return !streams                               ? "matmul_repacked"
+         : c.rows == 1 && !c.symbolic           ? "matmul_stream_1"
+         : c.dtype == DType::f32 && c.rows <= 4 ? "matmul_stream_4"
+                                                : "matmul_stream";
 }
 
 /// The product.
@@ -170,8 +158,6 @@ TEST_CASE("products with repacked blocks agree with the formats' definitions") {
       check_repacked({dtype, format, 2, 3, 416, false});  // an odd number of blocks
       check_repacked({dtype, format, 0, 8, 32, false});
     }
-  for (DType dtype : {DType::f32, DType::f16}) // more strips than go together
-    check_repacked({dtype, DType::q4_0, 301, 40, 64, true});
 }
 
 TEST_CASE("products with repacked blocks of 256 elements agree with the formats' definitions") {
@@ -196,6 +182,7 @@ TEST_CASE("rows of x may begin anywhere") {
   for (int64_t rows : {1, 4})
     check(DType::f32, DType::q4_k, rows, 2304, 3);
   check(DType::f32, DType::q4_1, 9, 576, 1);
+  check(DType::f32, DType::q6_k, 66, 256, 2);
   check(DType::bf16, DType::q5_1, 33, 256, 5);
   check(DType::f16, DType::q8_0, 2, 512, 8); // and so at 16 bytes
 }
@@ -220,6 +207,7 @@ TEST_CASE("tiles that do not fill the device are cut along k") {
   // three tiles of 128 rows for two multiprocessors, of which one is cut.
   for (const auto &[dtype, format] : {std::pair{DType::f16, DType::q4_1},
                                       {DType::bf16, DType::q4_k},
+                                      {DType::f32, DType::q4_k},
                                       {DType::f16, DType::q6_k}}) {
     const int64_t unit = ir::info(format).elements_per_block == 32 ? 128 : 256;
     for (int64_t units : {1, 8, 12, 16})
@@ -231,7 +219,8 @@ TEST_CASE("tiles that do not fill the device are cut along k") {
 }
 
 TEST_CASE("half a unit may be behind the whole ones of a tile") {
-  for (DType format : {DType::q4_0, DType::q4_1, DType::q8_0, DType::iq4_nl})
+  for (DType format :
+       {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl})
     for (DType dtype : {DType::f16, DType::bf16}) {
       check_repacked({dtype, format, 9, 34, 64, true});                           // nothing else
       check_repacked({dtype, format, 66, 131, 576, true, true, 1});               // behind four
@@ -240,27 +229,41 @@ TEST_CASE("half a unit may be behind the whole ones of a tile") {
 }
 
 TEST_CASE("tiles have as many rows as there are") {
-  for (DType format : {DType::q4_0, DType::q4_k})
+  for (const auto &[dtype, format] :
+       {std::pair{DType::f16, DType::q4_0}, {DType::f16, DType::q4_k}, {DType::f32, DType::q4_k}})
     for (int64_t rows : {63, 64, 128, 301, 512, 513})
-      check_repacked({DType::f16, format, rows, 40, 256, false, rows == 301, 1});
+      check_repacked({dtype, format, rows, 40, 256, false, rows == 301, 1});
   check_repacked(
       {DType::f16, DType::q8_0, 1100, 130, 128, true, false, 1}); // more than go together
 }
 
-TEST_CASE("strips compute products that tiles have no form of") {
-  const auto strips = [](DType dtype, DType format, int64_t rows, int64_t n, int64_t k) {
-    check_repacked({dtype, format, rows, n, k, true, false, 1});
-  };
-  strips(DType::f16, DType::q4_0, 8, 34, 128);
-  strips(DType::f16, DType::q4_0, 9, 200, 160); // part of a unit
-  strips(DType::f16, DType::q6_k, 9, 33, 256);  // half a word at the end
-  strips(DType::bf16, DType::q3_k, 9, 33, 256);
-  strips(DType::f32, DType::q4_0, 9, 34, 128);
+TEST_CASE("tiles in registers agree with the formats' definitions") {
+  for (DType format : kFormats) {
+    const bool is_small = ir::info(format).elements_per_block == 32;
+    const int64_t unit = is_small ? 128 : 256;
+    check_repacked({DType::f32, format, 65, 70, 2 * unit, true, true, 1});
+    if (is_small)
+      check_repacked(
+          {DType::f32, format, 31, 65, 480, false, true, 1}); // three blocks behind three
+  }
+  check_repacked({DType::f32, DType::q8_0, 70, 33, 32, true});                  // less than a unit
+  check_repacked({DType::f32, DType::q6_k, 129, 16, 3 * 256, false, false, 4}); // cut in three
+}
+
+TEST_CASE("tiles in registers compute what tensor cores have none of") {
+  for (DType format : kFormats)
+    if (ir::info(format).elements_per_block == 32) // part of a unit
+      check_repacked({format == DType::q4_1 || format == DType::q8_0 ? DType::bf16 : DType::f16,
+                      format, 130, 40, 160, true, true, 1});
+  check_repacked({DType::f16, DType::q4_0, 8, 34, 128, true, false, 1}); // strips
+  check_repacked({DType::f16, DType::q6_k, 9, 33, 256, true, false, 1}); // half a word at the end
+  for (DType dtype : {DType::f16, DType::bf16})
+    check_repacked({dtype, DType::q3_k, 9, 33, 256, true, false, 1});
 }
 
 TEST_CASE("products of few rows go on behind whole units") {
   const auto check = [](DType dtype, DType format, int64_t k) {
-    const Array many = check_repacked({dtype, format, 9, 48, k, true}); // strips
+    const Array many = check_repacked({dtype, format, 8, 48, k, true});
     for (int64_t rows : {1, 4, 7}) {
       const Array few = check_repacked({dtype, format, rows, 48, k, true, false, 1});
       REQUIRE(few.values.size() == size_t(rows * 48));
@@ -281,8 +284,10 @@ TEST_CASE("products of few rows have the bits of eight rows") {
   for (DType dtype : {DType::f16, DType::bf16, DType::f32})
     for (DType format : kFormats) {
       const int64_t k = ir::info(format).elements_per_block == 32 ? 1280 : 2560;
-      // A symbol's kernel has all forms, and takes long to compile.
-      const bool symbolic = format == DType::q5_1 || (format == DType::q2_k && dtype == DType::f16);
+      // A symbol's kernel has all forms, and takes long to compile; more of f32 than four are
+      // tiles.
+      const bool symbolic = (format == DType::q5_1 && dtype != DType::f32) ||
+                            (format == DType::q2_k && dtype == DType::f16);
       const Array many = check_repacked({dtype, format, 8, n, k, true});
       for (int64_t rows : {1, 3, 6}) {
         const Array few = check_repacked({dtype, format, rows, n, k, true, symbolic, 1});

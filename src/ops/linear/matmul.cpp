@@ -1,6 +1,7 @@
 // Matrix multiplication: kernels/linear/matmul.cu.
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
+#include "ops/linear/tile_form.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
@@ -113,7 +114,8 @@ void batch_parameters(OpEmitter &op, KernelLaunch &launch, std::vector<Dimension
 /// What a choice depends on: sizes, as the launch's parameters or over the function's symbols.
 struct Product {
   ir::ExprId rows, columns, batch;
-  bool has_tall = false; // tall tiles may be taken
+  bool has_tall = false;  // tall tiles may be taken
+  bool has_tiles = false; // kernels/shared/number_tile.cuh takes what rows few_rows leaves
 };
 
 /// Where a variant is taken, unless one before it is. The rules are a model of cost with two facts:
@@ -277,7 +279,8 @@ std::vector<const Variant *> reachable_variants(OpEmitter &op, const Product &p,
       continue;
     if (v.where == (rings ? Where::these_rows : Where::stream_rows) ||
         (v.where == Where::tensor_core_large && !(large && copied == 16)) ||
-        (v.where == Where::tensor_core_tall && !p.has_tall))
+        (v.where == Where::tensor_core_tall && !p.has_tall) ||
+        (p.has_tiles && !wants_transposed(v)))
       continue;
     const ir::ExprId when = predicate(exprs, v, p, choice.target);
     const ir::Interval holds = when.valid() ? exprs.range(when, bounds) : ir::Interval{1, 1};
@@ -310,7 +313,8 @@ void add_variants(KernelLaunch &launch, std::span<const Variant *const> variants
                   ir::DType dtype, const Target &target, int64_t splits, int64_t shared_bytes) {
   ir::ExprPool &exprs = launch.exprs();
   for (const Variant *v : variants) {
-    const ir::ExprId when = v == variants.back() ? ir::ExprId() : predicate(exprs, *v, p, target);
+    const bool is_last = v == variants.back() && !p.has_tiles;
+    const ir::ExprId when = is_last ? ir::ExprId() : predicate(exprs, *v, p, target);
     if (v->where == Where::stream_rows) {
       add_stream(launch, *v, when, p, dtype, target);
       continue;
@@ -335,11 +339,13 @@ constexpr int64_t kSplitBytes = 128, kLeastSteps = 3, kMostSplits = 8, kPlacesEa
 /// loops, which have no state.
 int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const Product &p,
                   ir::ExprId k, ir::DType dtype) {
+  if (variants.size() != 1 || p.has_tiles)
+    return 1;
   const Variant &v = *variants.front();
   ir::ExprPool &exprs = op.exprs();
   const auto tiles = exprs.as_constant(tile_count(exprs, p, v.height, v.width));
   const auto depth = exprs.as_constant(k);
-  if (variants.size() > 1 || !is_tensor_core_tile(v) || v.where == Where::tensor_core ||
+  if (!is_tensor_core_tile(v) || v.where == Where::tensor_core ||
       v.where == Where::tensor_core_tall || v.where == Where::tensor_core_large || !tiles ||
       *tiles < 1 || !depth || op.builder().in_nested_block())
     return 1;
@@ -354,28 +360,16 @@ int64_t splits_of(OpEmitter &op, std::span<const Variant *const> variants, const
 int64_t staged_bytes(OpEmitter &op, std::span<const Variant *const> variants, const Product &p,
                      int64_t splits) {
   constexpr int64_t kStages = 4 * (16 << 10), kOfDriver = 1 << 10;
+  if (variants.size() != 1)
+    return 0;
   const Variant &v = *variants.front();
   const auto tiles = op.exprs().as_constant(tile_count(op.exprs(), p, v.height, v.width));
   const Target &target = op.table().choice().target;
   const int64_t places = shared_bytes_of_multiprocessor(target) / (kStages + kOfDriver);
-  return variants.size() == 1 && v.where == Where::tensor_core_small && tiles &&
+  return v.where == Where::tensor_core_small && tiles &&
                  *tiles <= places * target.multiprocessors / splits
              ? kStages
              : 0;
-}
-
-/// Bytes of which rows of both factors are known to be multiples, or may be, up to 16: COPY_BYTES.
-int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n) {
-  const int64_t size = ir::info(dtype).bytes_per_block;
-  auto may_divide = [&](int64_t divisor, ir::ExprId value) {
-    ir::ExprPool &exprs = op.exprs();
-    const ir::ExprId rest = exprs.make(ir::ExprKind::mod, value, exprs.constant(divisor));
-    return exprs.as_constant(rest).value_or(0) == 0;
-  };
-  int64_t bytes = 16;
-  while (bytes > size && !(may_divide(bytes / size, k) && may_divide(bytes / size, n)))
-    bytes /= 2;
-  return bytes;
 }
 
 /// What no launch takes is not compiled: of f16 that is most of the code. Rings, large and tall
@@ -419,8 +413,11 @@ struct Factors {
 
 Status emit_product(OpEmitter &op, Factors factors) {
   const ir::DType dtype = op.operand_type(0).dtype;
-  const Product product{factors.m, factors.n, factors.batch_count,
-                        factors.transposed && !op.exprs().as_constant(factors.m)};
+  const bool has_tall = factors.transposed && !op.exprs().as_constant(factors.m);
+  const std::optional<NumberTiles> tiles =
+      has_tall && factors.batches.empty() ? number_tiles(op, dtype, factors.m, factors.n, factors.k)
+                                          : std::nullopt;
+  const Product product{factors.m, factors.n, factors.batch_count, has_tall, tiles.has_value()};
   const int64_t copied = copied_bytes(op, dtype, factors.k, factors.n);
   const std::vector<const Variant *> variants =
       reachable_variants(op, product, dtype, factors.transposed, copied);
@@ -452,13 +449,17 @@ Status emit_product(OpEmitter &op, Factors factors) {
                      splits * v.height * v.width);
     launch.size("splits", op.constant(splits));
   }
+  if (tiles)
+    add_parts(op, launch, tiles->forms, tiles->n, tiles->rows);
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("m", factors.m), columns = launch.size("n", factors.n);
   launch.size("k", factors.k);
   const ir::ExprId batch = launch.count("batch", factors.batch_count);
   batch_parameters(op, launch, std::move(factors.batches));
-  add_variants(launch, variants, {rows, columns, batch, product.has_tall}, dtype,
+  add_variants(launch, variants, {rows, columns, batch, product.has_tall, product.has_tiles}, dtype,
                op.table().choice().target, splits, staged);
+  if (tiles)
+    add_tiles(launch, tiles->forms, tiles->n, rows, tiles->rows);
   return op.emit(launch);
 }
 

@@ -2,6 +2,7 @@
 // repack_blocks.cu.
 #include "ops/emit/op_emitter.h"
 #include "ops/linear/stream_form.h"
+#include "ops/linear/tile_form.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"
 
@@ -104,14 +105,12 @@ bool has_short_d(ir::DType format) {
   return format == ir::DType::q3_k || format == ir::DType::q6_k;
 }
 
-/// Whether two blocks are behind the last whole unit, of a format that tiles take so.
+/// Whether two blocks are behind the last whole unit, of a format whose units may be less.
 bool has_half_unit(ir::DType format, int64_t depth) {
-  const bool takes = format == ir::DType::q4_0 || format == ir::DType::q4_1 ||
-                     format == ir::DType::q8_0 || format == ir::DType::iq4_nl;
-  return takes && depth % 128 == 64;
+  return ir::info(format).elements_per_block == 32 && depth % 128 == 64;
 }
 
-/// Whether tiles compute x of `dtype` times [n, depth] of `format`.
+/// Whether tiles on tensor cores compute x of `dtype` times [n, depth] of `format`.
 bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
   const int64_t unit = unit_elements(format);
   if (!has_tensor_cores(dtype) || n <= 0 || depth <= 0 ||
@@ -123,33 +122,16 @@ bool has_tiles(ir::DType dtype, ir::DType format, int64_t n, int64_t depth) {
 /// Of matmul_stream_4.
 constexpr int64_t kFewRowsOfF32 = 4;
 
-/// A form of kernels/linear/matmul_repacked_tiles.cuh: its entry, and the option for `places`.
-struct TileForm {
-  std::string_view entry, option;
-  int64_t rows, warps;
-  int64_t most_blocks,
-      most_blocks_high; // of a multiprocessor, by registers; of those that take many
-  // Of a tile that is cut: the last block reads the sums of all parts, 16 and 64 KiB each, so that
-  // parts of less depth would take longer for sums than for products.
-  int64_t most_parts, least_depth;
-};
-constexpr TileForm kTileForms[] = {{"matmul_repacked_tiles_32", "-DPLACES_32", 32, 4, 3, 2, 8, 256},
-                                   {"matmul_repacked_tiles", "-DPLACES", 128, 8, 1, 1, 4, 1024}};
-constexpr int64_t kTileColumns = 128;
-
 /// What the form of tiles depends on.
 struct TiledProduct {
   ir::DType x, w;
   int64_t n, k;
   const Target &target;
+  bool in_registers = !has_tiles(x, w, n, k); // what tensor cores do not take
 };
 
-int64_t most_parts(const TileForm &form, const TiledProduct &product) {
-  return std::clamp<int64_t>(product.k / form.least_depth, 1, form.most_parts);
-}
-
 /// Of a block. The second form has half of its rows where it would take more than 255 registers.
-int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
+int64_t most_tile_rows(const TiledProduct &product) {
   constexpr int64_t kNewCapability = 100, kNewestCapability = 120;
   const bool is_bf16 = product.x == ir::DType::bf16;
   const int64_t capability = product.target.compute_capability;
@@ -158,92 +140,54 @@ int64_t tile_rows(const TileForm &form, const TiledProduct &product) {
       (capability >= kNewCapability && product.w == ir::DType::q4_1 &&
        has_half_unit(product.w, product.k)) ||
       (capability >= kNewestCapability && is_bf16 && product.w == ir::DType::q6_k);
-  return is_high || is_high_there ? std::min<int64_t>(form.rows, 64) : form.rows;
-}
-/// Up to so many rows the first takes fewer instructions than the second.
-constexpr int64_t kMostRowsOfSmallTiles = 64;
-/// Whether some of so many rows take the form.
-bool takes(const TileForm &form, const ir::Interval &rows) {
-  return form.rows < kMostRowsOfSmallTiles ? rows.lower <= kMostRowsOfSmallTiles
-                                           : rows.upper > kMostRowsOfSmallTiles;
+  return is_high || is_high_there ? 64 : 128;
 }
 
 /// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and steps of
 /// 64 elements of x.
-int64_t shared_bytes_of_tiles(const TileForm &form, const TiledProduct &product) {
+int64_t shared_bytes_of_tiles(int64_t rows, const TiledProduct &product) {
   const ir::DType format = product.w;
   const ir::DTypeInfo &info = ir::info(format);
   const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
                       (has_short_d(format) ? 2 : 0);
-  const int64_t rows = tile_rows(form, product);
   const int64_t steps = format == ir::DType::q6_k && rows == 128 ? 2 : 3;
   return 4 * 2 * 32 * row + steps * rows * 64 * 2;
+}
+
+/// kernels/linear/matmul_repacked_tiles.cuh, or what takes the rest.
+TileForms tile_forms(const TiledProduct &product) {
+  const std::string entry = "matmul_repacked_tiles";
+  if (product.in_registers)
+    return register_tiles(entry, product.x, product.k, product.target);
+  const bool is_high = product.x == ir::DType::bf16 || product.w == ir::DType::q8_0 ||
+                       (product.w == ir::DType::q4_0 && product.target.compute_capability < 90);
+  auto form = [&](const char *suffix, const char *option, int64_t rows, int64_t warps,
+                  int64_t most_blocks, int64_t parts) {
+    const int64_t bytes = shared_bytes_of_tiles(rows, product);
+    return TileForm{entry + suffix,
+                    option,
+                    rows,
+                    128,
+                    warps,
+                    bytes,
+                    places_of_tiles(bytes, most_blocks, product.target),
+                    parts};
+  };
+  // Sums of a part are 16 and 64 KiB.
+  return {form("_32", "-DPLACES_32", 32, 4, is_high ? 2 : 3, parts_of_tile(product.k, 256, 8)),
+          form("", "-DPLACES", most_tile_rows(product), 8, 1, parts_of_tile(product.k, 1024, 4))};
 }
 
 /// Whether tiles have registers for sizes that the compiler does not know: their loops are the same
 /// then, and products of all sizes have one code.
 bool tiles_any_size(const TiledProduct &product) {
+  if (product.in_registers)
+    return true;
   return product.x == ir::DType::f16 && product.w != ir::DType::q2_k &&
          product.w != ir::DType::q5_k && product.w != ir::DType::q5_1 &&
          !(product.w == ir::DType::q4_1 &&
            shared_bytes_of_multiprocessor(product.target) < 160 << 10) &&
          !(product.w == ir::DType::q4_0 && has_half_unit(product.w, product.k));
-}
-
-/// The blocks of a form that the device holds at once.
-int64_t places_of_tiles(const TileForm &form, const TiledProduct &product) {
-  constexpr int64_t kOfDriver = 1 << 10;
-  const int64_t room = shared_bytes_of_multiprocessor(product.target) /
-                       (shared_bytes_of_tiles(form, product) + kOfDriver);
-  const bool is_high = product.x == ir::DType::bf16 || product.w == ir::DType::q8_0 ||
-                       (product.w == ir::DType::q4_0 && product.target.compute_capability < 90);
-  const int64_t most = is_high ? form.most_blocks_high : form.most_blocks;
-  return std::clamp<int64_t>(room, 1, most) * product.target.multiprocessors;
-}
-
-/// What a launch of tiles of `form` has.
-struct TileGrid {
-  int64_t places;
-  ir::ExprId blocks;
-};
-TileGrid tile_grid(ir::ExprPool &exprs, const TileForm &form, const TiledProduct &product,
-                   ir::ExprId rows) {
-  const int64_t places = places_of_tiles(form, product);
-  const ir::ExprId tiles = exprs.mul(exprs.ceildiv(rows, exprs.constant(tile_rows(form, product))),
-                                     exprs.constant((product.n + kTileColumns - 1) / kTileColumns));
-  const ir::ExprId rest = exprs.make(ir::ExprKind::mod, tiles, exprs.constant(places));
-  const int64_t most = most_parts(form, product);
-  const ir::ExprId parts =
-      exprs.min(exprs.floordiv(exprs.constant(places), exprs.max(rest, exprs.constant(1))),
-                exprs.constant(most));
-  return {places, exprs.add(exprs.sub(tiles, rest), exprs.mul(rest, parts))};
-}
-
-/// Sums of the tiles that are cut along k, as many as there can be, and a counter for each of them.
-void add_parts(OpEmitter &op, KernelLaunch &launch, const TiledProduct &product,
-               const ir::Interval &rows) {
-  int64_t sums = 1, counters = 1;
-  for (const TileForm &form : kTileForms) {
-    const int64_t parts = most_parts(form, product);
-    if (!takes(form, rows) || parts == 1)
-      continue;
-    const int64_t places = places_of_tiles(form, product);
-    const int64_t most = form.rows < kMostRowsOfSmallTiles
-                             ? std::min(rows.upper, kMostRowsOfSmallTiles)
-                             : rows.upper;
-    const int64_t height = tile_rows(form, product), each = height * kTileColumns;
-    const int64_t strips = std::min(places, most / height + (most % height != 0));
-    const int64_t tiles =
-        std::min(places, strips * ((product.n + kTileColumns - 1) / kTileColumns));
-    sums = std::max(sums, std::min(places, tiles * parts) * each);
-    counters = std::max(counters, places);
-  }
-  const std::vector<ir::ExprId> dims = {op.constant(sums)};
-  launch.option("-DHAS_TILES");
-  launch.option_if(has_half_unit(product.w, product.k), "-DHALF_UNIT");
-  launch.output("parts", op.builder().alloc(
-                             "parts", op.builder().module().types.tensor(ir::DType::f32, dims)));
-  add_counters(op, launch, op.constant(counters));
 }
 
 } // namespace
@@ -285,10 +229,13 @@ Status emit_matmul_blocks(OpEmitter &op) {
   const ir::Interval range =
       op.exprs().range(all_rows, op.builder().function().symbol_domain(op.exprs()));
   const TiledProduct product = {x.dtype, w.dtype, width.value_or(0), depth.value_or(0), target};
-  const bool tiled = repacked && width && depth && range.upper > kMostStreamRows &&
-                     has_tiles(x.dtype, w.dtype, *width, *depth);
-  if (tiled)
-    add_parts(op, launch, product, range);
+  const bool tiled = repacked && width && depth && range.upper > kMostStreamRows;
+  const TileForms forms = tile_forms(product);
+  if (tiled) {
+    add_parts(op, launch, forms, *width, range);
+    launch.option_if(product.in_registers, "-DIN_REGISTERS");
+    launch.option_if(!product.in_registers && has_half_unit(w.dtype, *depth), "-DHALF_UNIT");
+  }
   launch.output("y", op.result());
   const ir::ExprId rows = launch.count("rows", all_rows);
   auto size = [&](const char *name, ir::ExprId dim) {
@@ -331,27 +278,17 @@ Status emit_matmul_blocks(OpEmitter &op) {
     const bool has_eight = streams && !(is_f32 && goes_on);
     if (has_eight && range.lower <= kMostStreamRows && range.upper > fewer)
       stays(kMostStreamRows, "matmul_stream", "-DSLOTS");
-    // As many rows as the forms before leave.
-    const int64_t taken = has_eight ? kMostStreamRows
-                          : streams ? kFewRowsOfF32
-                                    : 0,
-                  lower = taken == 0 ? range.lower : std::max(range.lower, taken + 1);
-    if (tiled ? lower <= kMostStreamRows : lower <= range.upper)
+    // As many rows as the forms before leave; few of them, behind four of f32, are tiles', too.
+    const int64_t taken = has_eight ? kMostStreamRows : streams ? kFewRowsOfF32 : 0;
+    if (tiled ? !streams && range.lower <= kMostStreamRows : taken == 0 || taken < range.upper)
       launch.variant("", tiled ? at_most(kMostStreamRows) : ir::ExprId(), tiles(is_f32 ? 4 : 8, 16),
                      threads);
     else
       launch.option("-DWITHOUT_STRIPS");
-    for (const TileForm &form : kTileForms) {
-      if (!tiled || !takes(form, range))
-        continue;
-      const TileGrid grid = tile_grid(exprs, form, product, rows);
-      launch.option(std::string(form.option) + "=" + std::to_string(grid.places));
-      if (form.rows > kMostRowsOfSmallTiles)
-        launch.option("-DEACH=" + std::to_string(tile_rows(form, product) / 16));
-      launch.variant(std::string(form.entry),
-                     form.rows < kMostRowsOfSmallTiles ? at_most(kMostRowsOfSmallTiles)
-                                                       : ir::ExprId(),
-                     grid.blocks, {32, form.warps, 1}, shared_bytes_of_tiles(form, product));
+    if (tiled) {
+      if (range.upper > kMostRowsOfSmallTiles)
+        launch.option("-DEACH=" + std::to_string(forms[1].rows / 16));
+      add_tiles(launch, forms, *width, rows, range);
     }
   } else {
     launch.variant("", {}, tiles(4, 8 / slices), threads);

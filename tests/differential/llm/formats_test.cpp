@@ -147,18 +147,19 @@ TEST_CASE("products with matrices of every block format are sums of its elements
       }
 }
 
-// Products whose left matrix is cut into strips (kernels/linear/strips.cuh): the strip and the tile
-// that each block has.
+// TilePlace of kernels/shared/join_splits.cuh, without parts: the strip and the tile that each
+// block has.
 TEST_CASE("blocks of a product that follow one another share their weights, 128 rows at a time") {
   constexpr int64_t kTogether = 16; // strips of 8 rows
   const std::string text = R"(cugrt 1
 kernel @numbered {
   inline """
-#include "builtin:strips.cuh"
+#include "builtin:join_splits.cuh"
 extern "C" __global__ void numbered(unsigned *to, long long rows, long long across) {
-  const StripTile<8> own(blockIdx.x, rows, unsigned(across));
-  to[2 * blockIdx.x] = own.strip;
-  to[2 * blockIdx.x + 1] = own.tile;
+  TilePlace<8, 16, 128> own;
+  own.set(blockIdx.x, 1, rows, across * 16 - 15);
+  to[2 * blockIdx.x] = unsigned(own.row / 8);
+  to[2 * blockIdx.x + 1] = unsigned(own.column / 16);
 }
 """
   entry "numbered"

@@ -24,6 +24,7 @@ std::unique_ptr<Engine> opened(SmallLanguageModel small, ir::DType dtype) {
   EngineOptions options = of_places(1);
   options.dtype = dtype;
   auto engine = Engine::open(**model, emulated_runtime().get(), options);
+  INFO((engine.ok() ? "" : engine.status().to_string()));
   REQUIRE(engine.ok());
   return std::move(*engine);
 }
@@ -89,19 +90,23 @@ TEST_CASE("prompts by parts have the logits of their tokens one by one in f16, b
 }
 
 TEST_CASE("prompts of 512 tokens read each of a model's weights at most five times", "[large]") {
-  void *driver = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW | RTLD_NOLOAD);
+  void *driver = dlopen(CUGRT_TEST_EMULATOR, RTLD_NOW);
   REQUIRE(driver);
   using Count = unsigned long long;
   const auto count = reinterpret_cast<int (*)(int)>(dlsym(driver, "cuEmuCountLoads"));
   const auto get =
       reinterpret_cast<int (*)(Count *, Count *, Count *)>(dlsym(driver, "cuEmuGetLoads"));
-  for (const bool is_mixed : {true, false}) { // blocks, or numbers of f16
+  for (const auto &[dtype, is_mixed] : {std::pair{ir::DType::f16, true}, // blocks, or numbers
+                                        {ir::DType::f16, false},
+                                        {ir::DType::f32, true},
+                                        {ir::DType::f32, false}}) {
     SmallLanguageModel small;
     small.is_mixed = is_mixed;
     small.layers = 1;
     small.width = 256;
-    small.inner = is_mixed ? 2048 : 768;
-    const auto engine = opened(small, ir::DType::f16);
+    // Beside norms' scales, which each row reads, and more of f32.
+    small.inner = !is_mixed ? 768 : dtype == ir::DType::f16 ? 2048 : 6144;
+    const auto engine = opened(small, dtype);
     CHECK(count(1) == 0);
     take_in(*engine, 0, prompt_of(512, 3));
     std::vector<float> logits;
@@ -109,7 +114,8 @@ TEST_CASE("prompts of 512 tokens read each of a model's weights at most five tim
     Count loaded = 0, of_weights = 0, weights = 0;
     CHECK(get(&loaded, &of_weights, &weights) == 0);
     CHECK(count(0) == 0);
-    INFO(of_weights << " bytes of " << weights << (is_mixed ? " of blocks" : " of f16"));
+    INFO(of_weights << " bytes of " << weights << (is_mixed ? " of blocks, " : " of numbers, ")
+                    << ir::info(dtype).name);
     CHECK(weights > 900'000); // those of the products, at 4.5 bits and more
     CHECK(of_weights <= 5 * weights);
   }
