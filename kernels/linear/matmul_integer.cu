@@ -214,10 +214,10 @@ add_products(const A *a, const B *b, long long rows, long long columns, long lon
 #endif
 
 // Where a block's tile lies, and which block of it this is.
-template <class Tile> struct PlaceOfTile {
+template <class Tile> struct ByteTilePlace {
   long long image, top, left;
   unsigned tile, own;
-  __device__ __forceinline__ PlaceOfTile(long long rows, long long columns, unsigned blocks) {
+  __device__ __forceinline__ ByteTilePlace(long long rows, long long columns, unsigned blocks) {
     unsigned block; // read each time, so that a place is not kept in registers over the loop
     asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
     tile = block / blocks, own = block % blocks;
@@ -246,7 +246,7 @@ template <int kHigh, int kWide> __device__ __forceinline__ void multiply_byte_ti
     row_sums[i] = 0;
   for (int i = Tile::thread(); i < Tile::kColumns; i += Tile::kThreads)
     column_sums[i] = 0;
-  const PlaceOfTile<Tile> from(rows, columns, blocks);
+  const ByteTilePlace<Tile> from(rows, columns, blocks);
   a += (from.image * rows + from.top) * inner;
   b += from.image * b_batch_stride + from.left * (kColumnsOfB ? inner : 1);
 
@@ -269,7 +269,7 @@ template <int kHigh, int kWide> __device__ __forceinline__ void multiply_byte_ti
                               column_sums);
 #endif
   __syncthreads();
-  const PlaceOfTile<Tile> to(rows, columns, blocks);
+  const ByteTilePlace<Tile> to(rows, columns, blocks);
   Tile::template take_zeros<kHasBZero, kHasAZero>(
       sum, row_sums, column_sums, steps.bytes,
       [&](int r) { return to.top + r < rows ? A_ZERO(to.top + r) : 0; },

@@ -1,9 +1,11 @@
 // Forms of the convolutions' kernels other than an element a thread, and when each is taken:
 //
-//   tensor cores   f16 and bf16, 16 channels of a group or more kernels/convolution/conv2d_mma.cuh
-//   registers      8 channels or more kernels/convolution/register_tile.cuh slices         where
-//   tiles of those would not occupy half of      kernels/convolution/conv_slices.cuh
-//                  the device, or cannot be had
+// clang-format off
+//   tensor cores   f16 and bf16, 16 channels of a group or more   kernels/convolution/conv2d_mma.cuh
+//   registers      8 channels or more                             kernels/convolution/register_tile.cuh
+//   slices         where tiles of those would not occupy half     kernels/convolution/conv_slices.cuh
+//                  of the device, or cannot be had
+// clang-format on
 //
 // All want 16 products a sum or more, tiles 63 taps at most.
 //

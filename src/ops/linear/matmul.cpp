@@ -426,11 +426,8 @@ Status emit_product(OpEmitter &op, Factors factors) {
   const bool tf32 = on_tensor_cores && dtype == ir::DType::f32;
   const int64_t splits = splits_of(op, variants, product, factors.k, dtype);
   KernelLaunch launch = op.floating_launch("matmul.cu", "matmul_register", "matmul");
-  if (op.has_operand(2)) {
-    launch.option("-DHAS_BIAS");
-    if (!factors.bias.empty())
-      launch.option(std::string(factors.bias));
-  }
+  launch.option_if(op.has_operand(2), "-DHAS_BIAS");
+  launch.option_if(op.has_operand(2) && !factors.bias.empty(), std::string(factors.bias));
   launch.option_if(factors.batches.size() > kFewBatches, "-DMANY_BATCHES");
   launch.option_if(factors.transposed, "-DC_COLUMNS");
   launch.option_if(factors.across, "-DRESULT_ACROSS");
