@@ -166,7 +166,7 @@ void TaskBatch::order_early_in_stream(const Stream &stream, const TaskPtr &task,
   if (point_) {
     point_->is_early = true;
     if (before.task->point)
-      join(point_->at_wait, before.task->point->at_start);
+      point_->at_wait.join(before.task->point->at_start);
     point_->at_start = point_->at_wait;
   }
   if (begins)

@@ -7,26 +7,45 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-bool holds(const StreamClock &clock, const StreamPoint &point) {
-  auto it = clock.find(point.stream);
-  return it != clock.end() && it->second >= point.number;
+bool StreamClock::holds(uint64_t stream, uint64_t number) const {
+  auto it =
+      std::lower_bound(latest_.begin(), latest_.end(), stream,
+                       [](const Entry &entry, uint64_t value) { return entry.stream < value; });
+  return it != latest_.end() && it->stream == stream && it->number >= number;
 }
 
-} // namespace
+void StreamClock::add(uint64_t stream, uint64_t number) {
+  auto it =
+      std::lower_bound(latest_.begin(), latest_.end(), stream,
+                       [](const Entry &entry, uint64_t value) { return entry.stream < value; });
+  if (it != latest_.end() && it->stream == stream)
+    it->number = std::max(it->number, number);
+  else
+    latest_.insert(it, {stream, number});
+}
 
-void join(StreamClock &clock, const StreamClock &other) {
-  for (auto [stream, number] : other) {
-    uint64_t &known = clock[stream];
-    known = std::max(known, number);
+void StreamClock::join(const StreamClock &other) {
+  std::vector<Entry> both;
+  both.reserve(latest_.size() + other.latest_.size());
+  auto mine = latest_.begin();
+  for (const Entry &entry : other.latest_) {
+    while (mine != latest_.end() && mine->stream < entry.stream)
+      both.push_back(*mine++);
+    both.push_back(entry);
+    if (mine != latest_.end() && mine->stream == entry.stream)
+      both.back().number = std::max(entry.number, (mine++)->number);
   }
+  both.insert(both.end(), mine, latest_.end());
+  latest_ = std::move(both);
+}
+
+void StreamClock::keep(const std::set<uint64_t> &streams) {
+  std::erase_if(latest_, [&](const Entry &entry) { return !streams.count(entry.stream); });
 }
 
 void add_ended(StreamClock &clock, const StreamPoint &point) {
-  join(clock, point.at_wait);
-  uint64_t &known = clock[point.stream];
-  known = std::max(known, point.number);
+  clock.join(point.at_wait);
+  clock.add(point.stream, point.number);
 }
 
 void StreamWork::touched(const std::string &name, const LaunchAccesses &accesses) {
@@ -34,35 +53,37 @@ void StreamWork::touched(const std::string &name, const LaunchAccesses &accesses
 }
 
 // Streams of which nothing is kept or under way need not be known as ended.
-void StreamOrder::shorten(StreamClock &clock) {
-  constexpr size_t kLong = 64;
-  if (clock.size() <= kLong)
-    return;
-  std::set<uint64_t> needed;
+std::set<uint64_t> StreamOrder::needed() const {
+  std::set<uint64_t> streams;
   for (const Part &part : parts_)
-    needed.insert(part.point->stream);
+    streams.insert(part.point->stream);
   for (const auto &weak : under_way_)
     if (auto work = weak.lock())
-      needed.insert(work->point().stream);
-  std::erase_if(clock, [&](const auto &entry) { return !needed.count(entry.first); });
+      streams.insert(work->point().stream);
+  return streams;
 }
 
 void StreamOrder::submit(StreamPoint &point, const std::shared_ptr<StreamWork> &work) {
   std::lock_guard lock(mutex_);
   point.number = next_++;
-  join(point.at_wait, seen_);
+  if (seen_.size() > shorten_at_) {
+    prune();
+    seen_.keep(needed());
+    shorten_at_ = 2 * seen_.size() + 64;
+  }
+  point.at_wait.join(seen_);
   if (point.is_early)
-    join(point.at_start, seen_);
+    point.at_start.join(seen_);
   else
     point.at_start = point.at_wait;
   under_way_.push_back(work);
+  for (StreamClock *clock : {&point.at_start, &point.at_wait})
+    if (clock->size() > shorten_at_)
+      clock->keep(needed());
   if (under_way_.size() >= prune_at_) {
     prune();
     prune_at_ = 2 * under_way_.size() + 64;
-    shorten(seen_);
   }
-  shorten(point.at_start);
-  shorten(point.at_wait);
 }
 
 void StreamOrder::seen(const StreamPoint &point, bool ended) noexcept {
@@ -71,7 +92,7 @@ void StreamOrder::seen(const StreamPoint &point, bool ended) noexcept {
     if (ended)
       add_ended(seen_, point);
     else
-      join(seen_, point.at_wait);
+      seen_.join(point.at_wait);
   } catch (const std::bad_alloc &) {
     forgotten_ = next_ - 1;
     parts_.clear();
@@ -100,17 +121,16 @@ void StreamOrder::prune() {
   under_way_.erase(std::remove_if(under_way_.begin(), under_way_.end(),
                                   [](const auto &work) { return work.expired(); }),
                    under_way_.end());
-  StreamClock ended = seen_;
-  for (const auto &weak : under_way_)
-    if (auto work = weak.lock())
-      for (auto &[stream, number] : ended) {
-        const StreamClock &start = work->point().at_start;
-        auto it = start.find(stream);
-        number = std::min(number, it == start.end() ? 0 : it->second);
-      }
-  parts_.erase(std::remove_if(parts_.begin(), parts_.end(),
-                              [&](const Part &part) { return holds(ended, *part.point); }),
-               parts_.end());
+  auto has_ended = [&](const Part &part) {
+    auto holds = [&](const StreamClock &clock) {
+      return clock.holds(part.point->stream, part.point->number);
+    };
+    return holds(seen_) && std::all_of(under_way_.begin(), under_way_.end(), [&](const auto &weak) {
+             auto work = weak.lock();
+             return !work || holds(work->point().at_start);
+           });
+  };
+  parts_.erase(std::remove_if(parts_.begin(), parts_.end(), has_ended), parts_.end());
   if (parts_.size() > kMaxKept)
     parts_.erase(parts_.begin(), parts_.begin() + std::ptrdiff_t(parts_.size() - kMaxKept));
 }
@@ -135,7 +155,8 @@ void StreamOrder::compare(Part &before, Part &later) {
   if (before.point->number <= forgotten_)
     return;
   for (bool waited : {false, true}) {
-    if (holds(waited ? later.point->at_wait : later.point->at_start, *before.point))
+    const StreamClock &clock = waited ? later.point->at_wait : later.point->at_start;
+    if (clock.holds(before.point->stream, before.point->number))
       continue;
     AccessSet &mine = waited ? later.accesses.after_wait : later.accesses.before_wait;
     for (AccessSet *other : {&before.accesses.before_wait, &before.accesses.after_wait})
@@ -151,7 +172,7 @@ void StreamOrder::report(const Part &first, const Part &second, const AccessSet:
               b = second.name + " in " + second.point->stream_name;
   if (!reported_.emplace(a, b).second)
     return;
-  if (holds(second.point->at_wait, *first.point))
+  if (second.point->at_wait.holds(first.point->stream, first.point->number))
     findings_.report(Check::programmatic,
                      b + " " + verb(found.second) + " " + bytes_at(found.bytes) +
                          " before its griddepcontrol.wait, and " + first.name +

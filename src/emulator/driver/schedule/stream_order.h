@@ -24,14 +24,28 @@
 #include "emulator/exec/checks/accesses.h"
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
 namespace cugrt::emulator::api {
 
 /// By stream, the number of the latest point that has ended.
-using StreamClock = std::map<uint64_t, uint64_t>;
+class StreamClock {
+public:
+  bool holds(uint64_t stream, uint64_t number) const;
+  void add(uint64_t stream, uint64_t number);
+  void join(const StreamClock &other);
+  size_t size() const { return latest_.size(); } // streams
+  void clear() { latest_.clear(); }
+  void keep(const std::set<uint64_t> &streams); // and no others
+
+private:
+  struct Entry {
+    uint64_t stream, number;
+  };
+  std::vector<Entry> latest_; // by stream, rising
+};
 
 /// Does not change once its work has been submitted.
 struct StreamPoint {
@@ -90,13 +104,14 @@ private:
   void compare(Part &before, Part &later);
   void report(const Part &first, const Part &second, const AccessSet::Conflict &found);
   void prune();
-  void shorten(StreamClock &clock);
+  std::set<uint64_t> needed() const;
 
   Findings &findings_;
   std::mutex mutex_;
   uint64_t next_ = 1, forgotten_ = 0; // points up to there are not compared
   StreamClock seen_;
-  size_t prune_at_ = 64;   // of under_way_
+  size_t prune_at_ = 64;   // points of under_way_
+  size_t shorten_at_ = 64; // streams of a clock
   std::deque<Part> parts_; // of work that has been done
   std::deque<std::weak_ptr<StreamWork>> under_way_;
   std::set<std::pair<std::string, std::string>> reported_;
@@ -104,6 +119,5 @@ private:
 
 /// Adds what has ended once the point has.
 void add_ended(StreamClock &clock, const StreamPoint &point);
-void join(StreamClock &clock, const StreamClock &other);
 
 } // namespace cugrt::emulator::api
