@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs test suites that are already built, and counts their cases.
 
-  run_suites.py [--jobs N] [--timeout SECONDS] [--build FOLDER] [--without TEST|TAG]...
+  run_suites.py [--jobs N] [--timeout SECONDS] [--build FOLDER] [--without TEST|TAG|[TAG]]...
                 [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
@@ -18,7 +18,7 @@ exceeds its time is a failure by its own name, and the cases it finished still c
 
 --build names the folder, in the source tree, in which the plain suites are built: not build.
 --without leaves out a test, by the name that test() gives it, all tests with a tag, which is one more
-name of `suite:`, or a test's Catch2 cases with a tag: TEST[TAG].
+name of `suite:`, or Catch2 cases with a tag: TEST[TAG] of one test, [TAG] of all.
 
 The suites asan and tsan run fast suites in sanitized builds; fuzz gives each libFuzzer target a
 stretch of time on its corpus. OPTIONS after a suite's name go to that suite's scripts (oracle

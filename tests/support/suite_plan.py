@@ -281,11 +281,11 @@ def fuzz_programs(options):
 
 def leave_out(found, name):
     """The programs without the tests of this name or tag, sanitized or not, or, for TEST[TAG], without its cases
-    that Catch2 has under that tag."""
+    that Catch2 has under that tag; for [TAG] without those of every test."""
     test, _, cases = name.partition("[")
     left = []
     for program in found:
-        if program.label.split(" ")[-1] != test and test not in program.tags:
+        if test and program.label.split(" ")[-1] != test and test not in program.tags:
             left.append(program)
         elif cases and program.is_catch:
             left.append(dataclasses.replace(program, command=program.command + [f"~[.]~[{cases}"]))
@@ -298,7 +298,7 @@ def longest_first(found):
 
 
 def programs(suite_requests, timeout_s, without=()):
-    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, or TEST[TAG]. A suite
+    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, TEST[TAG] or [TAG]. A suite
     that was named and is empty is a problem, and so is a name that no test of the build has."""
     found, problems = [], []
     for suite, options in suite_requests:
@@ -314,7 +314,7 @@ def programs(suite_requests, timeout_s, without=()):
     declared = {test["name"] for test in tests}.union(*map(tags, tests))
     for name in without:
         found = leave_out(found, name)
-        if name.partition("[")[0] not in declared:
+        if name.partition("[")[0] not in {"", *declared}:
             problems.append(f"no test in {plain_folder}/ is called {name}")
     for folder in folders(suite_requests):
         if folder == plain_folder:

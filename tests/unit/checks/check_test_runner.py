@@ -111,7 +111,8 @@ class Runner(unittest.TestCase):
 
         found = [program("a", ["unit"]), program("asan b", ["unit", "again"]), program("c", ["unit", "again"])]
         for name, expected in [("a", [["asan b"], ["c"]]), ("b", [["a"], ["c"]]), ("again", [["a"]]),
-                               ("a[slow]", [["a", "~[.]~[slow]"], ["asan b"], ["c"]])]:
+                               ("a[slow]", [["a", "~[.]~[slow]"], ["asan b"], ["c"]]),
+                               ("[slow]", [["a", "~[.]~[slow]"], ["asan b", "~[.]~[slow]"], ["c", "~[.]~[slow]"]])]:
             self.assertEqual([one.command for one in suite_plan.leave_out(found, name)], expected)
 
     def test_a_program_without_cases_is_a_failure(self):
