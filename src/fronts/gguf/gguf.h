@@ -90,6 +90,9 @@ public:
   Result<bool> boolean(std::string_view key, std::optional<bool> absent = {}) const;
   Result<std::string_view> string(std::string_view key,
                                   std::optional<std::string_view> absent = {}) const;
+  /// A string that messages name: one longer than a tensor's name may be is Code::parse_error.
+  Result<std::string_view> choice(std::string_view key,
+                                  std::optional<std::string_view> absent = {}) const;
   /// Lists; an absent one is Code::not_found.
   Result<std::vector<std::string_view>> strings(std::string_view key) const;
   Result<std::vector<int64_t>> integers(std::string_view key) const;

@@ -1,6 +1,8 @@
 // Typed access to a GGUF file's keys.
 #include "fronts/gguf/gguf.h"
 
+#include "fronts/gguf/reader.h"
+
 #include <cstring>
 #include <variant>
 
@@ -129,6 +131,16 @@ Result<bool> File::boolean(std::string_view key, std::optional<bool> absent) con
 Result<std::string_view> File::string(std::string_view key,
                                       std::optional<std::string_view> absent) const {
   return scalar(key, absent, text_at, "a string");
+}
+
+Result<std::string_view> File::choice(std::string_view key,
+                                      std::optional<std::string_view> absent) const {
+  CUGRT_ASSIGN(const std::string_view name, string(key, absent));
+  if (name.size() <= kMaxNameBytes)
+    return name;
+  return Status::error(Code::parse_error, "'" + name_ + "': key '" + std::string(key) + "' has " +
+                                              std::to_string(name.size()) + " bytes, more than " +
+                                              std::to_string(kMaxNameBytes));
 }
 
 Result<std::vector<std::string_view>> File::strings(std::string_view key) const {

@@ -217,6 +217,9 @@ TEST_CASE("what is wrong with a tokenizer is said") {
   made.text("tokenizer.ggml.model", "bert").texts("tokenizer.ggml.tokens", {"a"});
   CHECK(error(made) == "'m.gguf': tokenizer 'bert' is not known; known are gpt2, llama");
   made = GgufBytes();
+  made.text("tokenizer.ggml.model", std::string(300, 'b'));
+  CHECK(error(made) == "'m.gguf': key 'tokenizer.ggml.model' has 300 bytes, more than 256");
+  made = GgufBytes();
   made.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
   made.texts("tokenizer.ggml.tokens", {"a", "b"}).texts("tokenizer.ggml.merges", {"a b"});
   CHECK(error(made) == "'m.gguf': merge 0 is of what the vocabulary does not have");

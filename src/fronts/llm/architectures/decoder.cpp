@@ -399,7 +399,7 @@ Status FunctionWriter::write(const FunctionWriter *other) {
 } // namespace
 
 Result<Decoder> read_decoder(const gguf::File &file) {
-  CUGRT_ASSIGN(const std::string_view name, file.string("general.architecture"));
+  CUGRT_ASSIGN(const std::string_view name, file.choice("general.architecture"));
   for (const Architecture &architecture : kArchitectures)
     if (architecture.name == name)
       return architecture.read(file);

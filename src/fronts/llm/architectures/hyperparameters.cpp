@@ -58,7 +58,7 @@ Result<Rope> read_rope(const Keys &keys, int64_t trained_context) {
   CUGRT_ASSIGN(rope.base, keys.positive("rope.freq_base", rope.base));
   const bool has_factor = keys.file.find(keys.prefix + "rope.scaling.factor") != nullptr;
   CUGRT_ASSIGN(const std::string_view scaling,
-               keys.file.string(keys.prefix + "rope.scaling.type", has_factor ? "linear" : "none"));
+               keys.file.choice(keys.prefix + "rope.scaling.type", has_factor ? "linear" : "none"));
   if (scaling == "none")
     return rope;
   if (scaling != "linear" && scaling != "yarn")

@@ -26,7 +26,7 @@ Digest identity_of(const gguf::File &file, const std::string &architecture) {
 Result<std::shared_ptr<const Model>> Model::open(const std::string &path) {
   CUGRT_ASSIGN(gguf::File file, gguf::File::open(path));
   auto model = std::make_shared<Model>(Model{std::move(file), {}, nullptr, {}});
-  CUGRT_ASSIGN(model->architecture, model->file.string("general.architecture"));
+  CUGRT_ASSIGN(model->architecture, model->file.choice("general.architecture"));
   model->identity = identity_of(model->file, model->architecture);
   CUGRT_ASSIGN(model->tokenizer, Tokenizer::load(model->file));
   return std::shared_ptr<const Model>(std::move(model));

@@ -159,7 +159,7 @@ private:
 
 Result<std::unique_ptr<Encoder>> make_byte_level(const gguf::File &file,
                                                  const Vocabulary &vocabulary) {
-  CUGRT_ASSIGN(const std::string_view name, file.string("tokenizer.ggml.pre"));
+  CUGRT_ASSIGN(const std::string_view name, file.choice("tokenizer.ggml.pre"));
   const std::optional<PreTokenizer> kind = pre_tokenizer_from_name(name);
   if (!kind)
     return Status::error(Code::unsupported, "'" + file.name() + "': pre-tokenizer '" +

@@ -22,7 +22,7 @@ Status Tokenizer::read_special(const gguf::File &file) {
     if (id >= 0 && !std::ranges::count(ends_, id))
       ends_.push_back(id);
   }
-  CUGRT_ASSIGN(const std::string_view model, file.string("tokenizer.ggml.model"));
+  CUGRT_ASSIGN(const std::string_view model, file.choice("tokenizer.ggml.model"));
   CUGRT_ASSIGN(const bool has_begin,
                file.boolean("tokenizer.ggml.add_bos_token", model == "llama"));
   if (has_begin) {
@@ -46,7 +46,7 @@ Status Tokenizer::read_special(const gguf::File &file) {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::load(const gguf::File &file) {
   std::unique_ptr<Tokenizer> tokenizer(new Tokenizer);
-  CUGRT_ASSIGN(const std::string_view model, file.string("tokenizer.ggml.model"));
+  CUGRT_ASSIGN(const std::string_view model, file.choice("tokenizer.ggml.model"));
   CUGRT_ASSIGN(tokenizer->vocabulary_, Vocabulary::read(file));
   if (model == "gpt2") {
     CUGRT_ASSIGN(tokenizer->encoder_, make_byte_level(file, tokenizer->vocabulary_));
