@@ -295,7 +295,7 @@ Status VirtualRange::commit(uint64_t size_bytes) {
 Status copy_async(StreamRef stream, uint64_t destination, uint64_t source, uint64_t size_bytes) {
   if (size_bytes == 0)
     return {};
-  CUGRT_DRIVER(stream.api(), MemcpyAsync, (destination, source, size_bytes, stream.get()),
+  CUGRT_DRIVER(stream.api(), MemcpyDtoDAsync, (destination, source, size_bytes, stream.get()),
                bytes_text(size_bytes));
   return {};
 }

@@ -63,6 +63,16 @@ TEST_CASE("what cannot be allocated or reached is an error with the driver's nam
   CHECK(error_of([&] { copy_to_host(runtime, more, small.address()); }).cuda_error() ==
         "CUDA_ERROR_INVALID_VALUE");
   CHECK(error_of([&] { fill(runtime, 1, 0, 4); }).cuda_error() == "CUDA_ERROR_INVALID_VALUE");
+  // Of the host's memory, which a device that was not told of it does not reach, or of nothing.
+  const uint64_t on_host = reinterpret_cast<uint64_t>(&large), nowhere = 4096;
+  Buffer some(runtime, 8);
+  for (const auto &ends : {std::pair{some.address(), on_host},
+                           {some.address(), nowhere},
+                           {on_host, some.address()},
+                           {nowhere, some.address()}}) {
+    Error error = error_of([&] { copy_on_device(runtime, ends.first, ends.second, 8); });
+    CHECK(error.cuda_error() == "CUDA_ERROR_INVALID_VALUE");
+  }
 }
 
 TEST_CASE("work of a stream is ordered, and an event orders two streams") {
