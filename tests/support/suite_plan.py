@@ -170,6 +170,8 @@ def sanitizer_environment():
         # opened late, as the emulated driver is, for one of glibc 2.19 and reads wild addresses.
         "LSAN_OPTIONS": f"suppressions={supp}/lsan.supp:print_suppressions=0:use_tls=0",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        # Of modules that are drawn few lead through the same code, and each takes fifty times as long.
+        "CUGRT_DIFFERENTIAL_SEEDS": "20",
         # Processes that compile are forked, and their compiler starts threads.
         "TSAN_OPTIONS": f"suppressions={supp}/tsan.supp:halt_on_error=0:second_deadlock_stack=1:"
                         "die_after_fork=0",
