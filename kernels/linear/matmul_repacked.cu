@@ -9,7 +9,7 @@
 // clang-format off
 //   entry                     rows      block    grid                               for
 //   matmul_repacked           8, 4      32 x 8   ceil(rows / 8, 4) * ceil(n / 16)   f16, bf16; f32
-//   matmul_repacked_tiles     16 EACH   32 x 8   tiles, of 128 columns              f16, bf16
+//   matmul_repacked_tiles     128       32 x 8   tiles, of 16 EACH columns          f16, bf16
 //   matmul_repacked_tiles_32  32        32 x 4   tiles, of 128 columns              likewise
 //     with IN_REGISTERS       128, 32            tiles, of 64 columns               all
 //   matmul_stream             8         32 x 8   at most n / 16                     few rows
@@ -28,12 +28,14 @@
 //
 // Options: -DFORMAT, a name of block_formats.cuh or its number; HAS_BIAS; HAS_TILES: kernels have
 // parameters `parts`, a tile's sums for each block that is not of a whole wave, and `counters`, one
-// for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp, by 8, 8 or 4;
-// PLACES and PLACES_32, SLOTS, SLOTS_4 and SLOTS_1 of the rings of matmul_stream and its like,
-// without each of which its entry is left out; WITHOUT_STRIPS, which leaves out matmul_repacked;
-// X_ALIGNED: x begins at a multiple of 16 bytes.
-// Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k and
-// 128 rows two), or in registers two stages. Those of floating.cuh, fusion.cuh and assume.cuh.
+// for each such tile, which are 0 and stay so; HALF_UNIT; EACH: rows of a warp of large tiles, by
+// 8, 8 or 4; PLACES and PLACES_32, SLOTS, SLOTS_4 and SLOTS_1 of the rings of matmul_stream and its
+// like, without each of which its entry is left out; WITHOUT_STRIPS, which leaves out
+// matmul_repacked; X_ALIGNED: x begins at a multiple of 16 bytes; and those of floating.cuh,
+// fusion.cuh and assume.cuh.
+//
+// Dynamic shared memory: of tiles two units of each 32 columns and three steps of x (of q6_k, 128
+// columns and rows, two), or in registers two stages.
 
 #include "linear/repacked_stream.cuh"
 #include "shared/assume.cuh"
@@ -133,13 +135,12 @@ ENTRY(matmul_repacked, kRows, kBlocks)
     MULTIPLY_TILE(each, warps, places);                                                            \
   }
 
-#ifdef IN_REGISTERS
-constexpr int kLargeTiles = 2;
-#else
-constexpr int kLargeTiles = 1;
-#endif
 #ifdef PLACES
-TILES(matmul_repacked_tiles, EACH, 8, kLargeTiles, PLACES)
+#ifdef IN_REGISTERS
+TILES(matmul_repacked_tiles, 8, 8, 2, PLACES)
+#else
+TILES(matmul_repacked_tiles, EACH, 8, 1, PLACES)
+#endif
 #endif
 #ifdef PLACES_32
 #ifdef DTYPE_BF16 // scales and leasts beside the numbers

@@ -1,9 +1,10 @@
 // Tiles of a product with repacked blocks, on tensor cores. Part of matmul_repacked.cu.
 //
 // A block of threads computes 128 columns of y for 32 or 128 rows of x, a warp 32 of the columns
-// for 32 or 64 of the rows: so a weight becomes a number once for these. Weights come into a ring
-// of two units for each 32 columns (repacked_tiles.cuh), x by steps of 64 of k into a ring that all
-// share.
+// for 32 or 64 of the rows: so a weight becomes a number once for these. Where 64 rows would take
+// more registers than there are, a block has 64 columns, and a warp 32 of the 128 rows. Weights
+// come into a ring of two units for each 32 columns (repacked_tiles.cuh), x by steps of 64 of k
+// into a ring that all share.
 //
 //   x in shared memory, a step: rows of 128 bytes, 16-byte chunks exchanged by swizzle()
 //
@@ -21,15 +22,16 @@
 
 #ifdef MULTIPLIES_BY_MMA
 
-constexpr int kTileColumns = 128;
 constexpr int kStep = 64, kStepBytes = kStep * 2; // of a row
 
 // kEach: rows of a warp, by 8; kWarps: of a block.
 template <int kFormat, int kEach, int kWarps> struct TileForm {
-  static constexpr int kRows = kEach * 8 * (kWarps / 4), kThreads = 32 * kWarps;
+  // Warps side by side, with 32 columns each, and those that share these.
+  static constexpr int kGroups = kWarps == 8 && kEach == 4 ? 2 : 4, kShares = kWarps / kGroups;
+  static constexpr int kRows = kEach * 8 * kShares, kColumns = 32 * kGroups, kThreads = 32 * kWarps;
   static constexpr int kSlot = kRows * kStepBytes;
   // Of x. Of q6_k there is no room for three on devices with 100 KiB.
-  static constexpr int kSlots = kFormat == 66 && kRows == 128 ? 2 : 3;
+  static constexpr int kSlots = kFormat == 66 && kEach == 8 ? 2 : 3;
 };
 
 // Which chunks of a row are exchanged: lanes that read together then read other banks.
@@ -261,14 +263,15 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
   typedef WeightTile<kFormat> Tile;
   typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kSteps = Tile::kUnit * kBlock / kStep; // of a unit
-  constexpr int kSlots = Form::kSlots, kSlot = Form::kSlot, kShares = kWarps / 4;
+  constexpr int kSlots = Form::kSlots, kSlot = Form::kSlot, kShares = Form::kShares;
   constexpr bool kHasLeast = BlockFormat<kFormat>::kHasLeast;
-  const int lane = threadIdx.x, warp = threadIdx.y % 4, share = threadIdx.y / 4;
+  const int lane = threadIdx.x, warp = threadIdx.y % Form::kGroups,
+            share = threadIdx.y / Form::kGroups;
   // Units that are whole, and the steps of all.
   const int whole = kHasHalf && first + units > int(k / (Tile::kUnit * kBlock)) ? units - 1 : units,
             steps = kHasHalf ? whole * kSteps + (units - whole) * (kSteps / 2) : units * kSteps;
   Byte *ring = shared + kSlots * kSlot + warp * 2 * Tile::kSlot;
-  const WeightCopies<kFormat, kShares> weights = {w, column, n, k / kBlock};
+  const WeightCopies<kFormat, kShares, Form::kGroups> weights = {w, column, n, k / kBlock};
   RowCopies<Form, kAligned> copies(x, row, rows, k, first * Tile::kUnit * kBlock,
                                    threadIdx.y * 32 + lane);
   const auto copy_unit = [&](int unit) {
@@ -357,7 +360,7 @@ __device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PA
                                               Byte *shared FUSED_PARAMETERS) {
   typedef TileForm<kFormat, kEach, kWarps> Form;
   constexpr int kRows = Form::kRows, kThreads = Form::kThreads;
-  __shared__ TilePlace<kRows, kTileColumns> own; // registers do not keep it beside the sums
+  __shared__ TilePlace<kRows, Form::kColumns> own; // registers do not keep it beside the sums
   if (threadIdx.x == 0 && threadIdx.y == 0)
     own.set(blockIdx.x, places, rows, n);
   __syncthreads();
@@ -380,9 +383,10 @@ __device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PA
 
   // Through shared memory, so that it is stored in runs.
   constexpr float kFactor = Repacked<kFormat>::kIsLarge ? 1.0f : Numbers<kFormat>::kFactor;
-  constexpr int kWidth = kTileColumns + 8;
+  constexpr int kWidth = Form::kColumns + 8;
   T *result = reinterpret_cast<T *>(shared);
-  const int lane = threadIdx.x, warp = threadIdx.y % 4, share = threadIdx.y / 4;
+  const int lane = threadIdx.x, warp = threadIdx.y % Form::kGroups,
+            share = threadIdx.y / Form::kGroups;
   __syncthreads();
 #pragma unroll
   for (int m = 0; m < 2; ++m)
@@ -399,7 +403,7 @@ __device__ __forceinline__ void multiply_tile(const T *x, const Byte *w, BIAS_PA
   const int thread = warp * 32 + lane;
   if (column + thread < n)
 #pragma unroll 4
-    for (int r = share; r < kRows; r += kWarps / 4)
+    for (int r = share; r < kRows; r += Form::kShares)
       if (row + r < rows)
         STORE((row + r) * n + column + thread, result[r * kWidth + thread]);
 }

@@ -224,9 +224,9 @@ template <int kFormat> struct WeightTile {
   }
 };
 
-// What a warp copies of units for the ring of its 32 rows: all of it, or with kShares of 2 half.
+// What a warp copies of units for the ring of its 32 rows, which kShares warps read: its share.
 // Where is computed anew for each unit, by all that is known: registers hold sums meanwhile.
-template <int kFormat, int kShares> struct WeightCopies {
+template <int kFormat, int kShares, int kGroups> struct WeightCopies {
   typedef Repacked<kFormat> Layout;
   typedef WeightTile<kFormat> Tile;
   static constexpr int kOwn = 4 / kShares;
@@ -242,9 +242,9 @@ template <int kFormat, int kShares> struct WeightCopies {
   };
   __device__ __forceinline__ Rows rows() const {
     const int warp = warp_anew();
-    const long long last = n - 1, first = column + warp % 4 * 32;
+    const long long last = n - 1, first = column + warp % kGroups * 32;
     const long long begin = first < last ? first : last;
-    return {begin, int(last - begin < 31 ? last - begin : 31), kShares == 1 ? 0 : warp / 4};
+    return {begin, int(last - begin < 31 ? last - begin : 31), kShares == 1 ? 0 : warp / kGroups};
   }
 
   // The two blocks behind the last whole unit into a slot: of formats of 32 elements. Rows beyond

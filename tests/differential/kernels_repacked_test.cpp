@@ -207,6 +207,7 @@ TEST_CASE("tiles that do not fill the device are cut along k") {
   // three tiles of 128 rows for two multiprocessors, of which one is cut.
   for (const auto &[dtype, format] : {std::pair{DType::f16, DType::q4_1},
                                       {DType::bf16, DType::q4_k},
+                                      {DType::bf16, DType::q5_k}, // of 64 columns
                                       {DType::f32, DType::q4_k},
                                       {DType::f16, DType::q6_k}}) {
     const int64_t unit = ir::info(format).elements_per_block == 32 ? 128 : 256;
@@ -233,6 +234,7 @@ TEST_CASE("tiles have as many rows as there are") {
        {std::pair{DType::f16, DType::q4_0}, {DType::f16, DType::q4_k}, {DType::f32, DType::q4_k}})
     for (int64_t rows : {63, 64, 128, 301, 512, 513})
       check_repacked({dtype, format, rows, 40, 256, false, rows == 301, 1});
+  check_repacked({DType::bf16, DType::q5_k, 140, 150, 512, true, true, 2}); // three of 64 columns
   check_repacked(
       {DType::f16, DType::q8_0, 1100, 130, 128, true, false, 1}); // more than go together
 }

@@ -130,8 +130,9 @@ struct TiledProduct {
   bool in_registers = !has_tiles(x, w, n, k); // what tensor cores do not take
 };
 
-/// Of a block. The second form has half of its rows where it would take more than 255 registers.
-int64_t most_tile_rows(const TiledProduct &product) {
+/// Columns of a block of the second form, whose warps have half of the rows where all would take
+/// more than 255 registers, and are then half as many side by side.
+int64_t large_tile_columns(const TiledProduct &product) {
   constexpr int64_t kNewCapability = 100, kNewestCapability = 120;
   const bool is_bf16 = product.x == ir::DType::bf16;
   const int64_t capability = product.target.compute_capability;
@@ -143,15 +144,15 @@ int64_t most_tile_rows(const TiledProduct &product) {
   return is_high || is_high_there ? 64 : 128;
 }
 
-/// Two units of 32 rows for each of four warps, with a word for d where it lies apart, and steps of
-/// 64 elements of x.
-int64_t shared_bytes_of_tiles(int64_t rows, const TiledProduct &product) {
+/// Two units of 32 columns for each of a row of warps, with a word for d where it lies apart, and
+/// steps of 64 elements of x.
+int64_t shared_bytes_of_tiles(int64_t rows, int64_t columns, const TiledProduct &product) {
   const ir::DType format = product.w;
   const ir::DTypeInfo &info = ir::info(format);
   const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
                       (has_short_d(format) ? 2 : 0);
-  const int64_t steps = format == ir::DType::q6_k && rows == 128 ? 2 : 3;
-  return 4 * 2 * 32 * row + steps * rows * 64 * 2;
+  const int64_t steps = format == ir::DType::q6_k && rows * columns == 128 * 128 ? 2 : 3;
+  return 2 * columns * row + steps * rows * 64 * 2;
 }
 
 /// kernels/linear/matmul_repacked_tiles.cuh, or what takes the rest.
@@ -161,21 +162,22 @@ TileForms tile_forms(const TiledProduct &product) {
     return register_tiles(entry, product.x, product.k, product.target);
   const bool is_high = product.x == ir::DType::bf16 || product.w == ir::DType::q8_0 ||
                        (product.w == ir::DType::q4_0 && product.target.compute_capability < 90);
-  auto form = [&](const char *suffix, const char *option, int64_t rows, int64_t warps,
-                  int64_t most_blocks, int64_t parts) {
-    const int64_t bytes = shared_bytes_of_tiles(rows, product);
+  auto form = [&](const char *suffix, const char *option, int64_t rows, int64_t columns,
+                  int64_t warps, int64_t most_blocks, int64_t parts) {
+    const int64_t bytes = shared_bytes_of_tiles(rows, columns, product);
     return TileForm{entry + suffix,
                     option,
                     rows,
-                    128,
+                    columns,
                     warps,
                     bytes,
                     places_of_tiles(bytes, most_blocks, product.target),
                     parts};
   };
-  // Sums of a part are 16 and 64 KiB.
-  return {form("_32", "-DPLACES_32", 32, 4, is_high ? 2 : 3, parts_of_tile(product.k, 256, 8)),
-          form("", "-DPLACES", most_tile_rows(product), 8, 1, parts_of_tile(product.k, 1024, 4))};
+  // Sums of a part are 16 and up to 64 KiB.
+  return {form("_32", "-DPLACES_32", 32, 128, 4, is_high ? 2 : 3, parts_of_tile(product.k, 256, 8)),
+          form("", "-DPLACES", 128, large_tile_columns(product), 8, 1,
+               parts_of_tile(product.k, 1024, 4))};
 }
 
 /// Whether tiles have registers for sizes that the compiler does not know: their loops are the same
@@ -230,8 +232,11 @@ Status emit_matmul_blocks(OpEmitter &op) {
       op.exprs().range(all_rows, op.builder().function().symbol_domain(op.exprs()));
   const TiledProduct product = {x.dtype, w.dtype, width.value_or(0), depth.value_or(0), target};
   const bool tiled = repacked && width && depth && range.upper > kMostStreamRows;
-  const TileForms forms = tile_forms(product);
+  TileForms forms;
   if (tiled) {
+    forms = tile_forms(product);
+    if (range.lower < range.upper) // fewer rows are cut as they would be
+      bound_sums(forms, x.dtype, *width + *depth, range);
     add_parts(op, launch, forms, *width, range);
     launch.option_if(product.in_registers, "-DIN_REGISTERS");
     launch.option_if(!product.in_registers && has_half_unit(w.dtype, *depth), "-DHALF_UNIT");
@@ -286,8 +291,8 @@ Status emit_matmul_blocks(OpEmitter &op) {
     else
       launch.option("-DWITHOUT_STRIPS");
     if (tiled) {
-      if (range.upper > kMostRowsOfSmallTiles)
-        launch.option("-DEACH=" + std::to_string(forms[1].rows / 16));
+      if (!product.in_registers && range.upper > kMostRowsOfSmallTiles)
+        launch.option("-DEACH=" + std::to_string(forms[1].columns / 16));
       add_tiles(launch, forms, *width, rows, range);
     }
   } else {

@@ -75,6 +75,14 @@ int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n)
   return bytes;
 }
 
+void bound_sums(TileForms &forms, ir::DType dtype, int64_t elements, const ir::Interval &rows) {
+  constexpr int64_t kMostRows = 1 << 20; // beyond any room
+  const int64_t most =
+      2 * std::min(rows.upper, kMostRows) * elements * ir::info(dtype).bytes_per_block;
+  for (TileForm &form : forms)
+    form.room = std::min(form.places, most / (form.rows * form.columns * int64_t(sizeof(float))));
+}
+
 void add_parts(OpEmitter &op, KernelLaunch &launch, const TileForms &forms, int64_t n,
                const ir::Interval &rows) {
   int64_t sums = 1, counters = 1;
@@ -85,7 +93,7 @@ void add_parts(OpEmitter &op, KernelLaunch &launch, const TileForms &forms, int6
     const int64_t most = i == 0 ? std::min(rows.upper, kMostRowsOfSmallTiles) : rows.upper;
     const int64_t strips = std::min(form.places, ceildiv(most, form.rows)),
                   tiles = std::min(form.places, strips * ceildiv(n, form.columns));
-    sums = std::max(sums, std::min(form.places, tiles * form.parts) * form.rows * form.columns);
+    sums = std::max(sums, std::min(form.room, tiles * form.parts) * form.rows * form.columns);
     counters = std::max(counters, form.places);
   }
   const std::vector<ir::ExprId> dims = {op.constant(sums)};
@@ -106,7 +114,10 @@ void add_tiles(KernelLaunch &launch, const TileForms &forms, int64_t n, ir::Expr
                      tiles = exprs.mul(exprs.ceildiv(rows, exprs.constant(form.rows)),
                                        exprs.constant(ceildiv(n, form.columns))),
                      rest = exprs.make(ir::ExprKind::mod, tiles, places),
-                     parts = exprs.min(exprs.floordiv(places, exprs.max(rest, exprs.constant(1))),
+                     room = exprs.floordiv(exprs.constant(form.room),
+                                           exprs.max(rest, exprs.constant(1))),
+                     parts = exprs.min(form.room < form.places ? exprs.max(room, exprs.constant(1))
+                                                               : room,
                                        exprs.constant(form.parts));
     launch.option(form.option + "=" + std::to_string(form.places));
     const ir::ExprId when =

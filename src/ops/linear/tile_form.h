@@ -14,8 +14,9 @@ namespace cugrt::codegen {
 struct TileForm {
   std::string entry, option; // the option says `places`
   int64_t rows, columns, warps, shared_bytes;
-  int64_t places; // blocks that the device holds at once
-  int64_t parts;  // that a tile is cut into at most
+  int64_t places;        // blocks that the device holds at once
+  int64_t parts;         // that a tile is cut into at most
+  int64_t room = places; // for sums of so many parts
 };
 
 /// Up to so many rows the first takes fewer instructions than the second.
@@ -43,6 +44,10 @@ struct NumberTiles {
 };
 std::optional<NumberTiles> number_tiles(OpEmitter &op, ir::DType dtype, ir::ExprId m, ir::ExprId n,
                                         ir::ExprId k);
+
+/// Leaves so much room that sums of parts take at most twice what x and y of the most rows do, of
+/// `dtype` and so many elements together a row.
+void bound_sums(TileForms &forms, ir::DType dtype, int64_t elements, const ir::Interval &rows);
 
 /// Bytes of which rows of both factors are known to be multiples, or may be, up to 16: COPY_BYTES.
 int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n);

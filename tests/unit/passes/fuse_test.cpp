@@ -631,6 +631,65 @@ TEST_CASE(
   CHECK(product("8192", "f32", "").entries == Names{""}); // the declaration's
 }
 
+TEST_CASE("sums of tiles that are cut take at most twice what rows of both factors do") {
+  struct Case {
+    const char *dtype, *format;
+    int64_t bytes, columns_of_32, columns_of_128;
+  };
+  // Sums of each number of rows fit, by the grid that it is launched with.
+  const auto check = [](const Case &c, int64_t n, int64_t k, int64_t most) {
+    const std::string wide = std::to_string(n), deep = std::to_string(k), rows = "tensor<[r, ",
+                      dtype = std::string("], ") + c.dtype + ">";
+    const ir::Module module = run(
+        parse("cugrt 1\nfunc @main(%x: " + rows + deep + dtype + ", %w: tensor<[" + wide + ", " +
+              deep + "], " + c.format + ">) -> (" + rows + wide + dtype +
+              ") attributes {lower_bounds = {r = 1}, upper_bounds = {r = " + std::to_string(most) +
+              "}} {\n  %p = repack_blocks(%w)\n" +
+              "  %y = matmul_blocks(%x, %p) {repacked = true}\n  return %y\n}\n"),
+        {"LegalizeOps"});
+    int64_t sums = 0;
+    for (const ir::Value &value : module.functions[0].values)
+      if (value.name == "parts")
+        sums = *module.exprs.as_constant(module.types[value.type].dims[0]);
+    INFO(c.dtype << ", " << c.format << ", " << n << " x " << k << ", " << most
+                 << " rows: " << sums);
+    CHECK(sums >= 1);
+    CHECK((sums == 1 || sums * 4 <= 2 * most * (n + k) * c.bytes));
+    for (const ir::Kernel &kernel : module.kernels)
+      for (const ir::KernelVariant &variant : kernel.variants) {
+        const bool is_small = variant.entry == "matmul_repacked_tiles_32";
+        if (!is_small && variant.entry != "matmul_repacked_tiles")
+          continue;
+        int64_t places = 0;
+        for (const std::string &option : kernel.options)
+          if (const std::string name = is_small ? "-DPLACES_32=" : "-DPLACES=";
+              option.starts_with(name))
+            places = std::stoll(option.substr(name.size()));
+        REQUIRE(places > 0);
+        const int64_t height = is_small ? 32 : 128,
+                      width = is_small ? c.columns_of_32 : c.columns_of_128;
+        for (int64_t r = is_small ? 9 : 65; r <= (is_small ? std::min<int64_t>(most, 64) : most);
+             r += 8) {
+          std::vector<int64_t> symbols;
+          for (const std::string &symbol : kernel.symbols)
+            symbols.push_back(symbol == "rows" ? r : symbol == "n" ? n : k);
+          const int64_t tiles = (r + height - 1) / height * ((n + width - 1) / width),
+                        rest = tiles % places,
+                        blocks = *module.exprs.evaluate(variant.grid[0], symbols) - (tiles - rest);
+          CHECK(blocks >= rest);
+          CHECK((blocks == rest || blocks * height * width <= sums));
+        }
+      }
+  };
+  for (const Case &c : {Case{"f32", "q4_1", 4, 64, 64}, Case{"f16", "q4_1", 2, 128, 128},
+                        Case{"bf16", "q5_k", 2, 128, 64}})
+    for (const int64_t most : {16, 64, 200, 512}) {
+      check(c, 1536, 512, most);
+      check(c, 512, 1536, most);
+      check(c, 14336, 4096, most);
+    }
+}
+
 TEST_CASE("a preferred variant of matmul is taken by the products that can, and refused by none") {
   // A product of each dtype, with what follows it in one kernel or not.
   auto entries = [](std::string halves, std::string floats, bool fused, const char *wanted,
