@@ -24,7 +24,8 @@
 // is [batch, out_channels, out_height, out_width]; PHASES (last_depth.cuh), likewise: y is
 // [batch, y_h, y_w, out_channels / (phases_h * phases_w)], or has these channels second; SPLIT
 // where blocks share out a tile's steps: parts, [tiles, splits] of a tile's sums each, counters, a
-// tile's each, and splits.
+// tile's each, and splits; X_SECOND (last_depth.cuh), not of volumes and with WITH_MMA for RUN
+// channels; X_F32 with it: x is f32, and rounded.
 
 #include "convolution/last_depth.cuh"
 #include "shared/assume.cuh"
@@ -47,7 +48,7 @@
 #endif
 
 #define PARAMETERS                                                                                 \
-  const T *__restrict__ x, const T *__restrict__ w,                                                \
+  const INPUT *__restrict__ x, const T *__restrict__ w,                                            \
       BIAS_PARAMETER PARTS_PARAMETERS OUT *__restrict__ y, DEPTH_PARAMETERS long long batch,       \
       long long channels, RANGE_PARAMETERS long long height, long long width,                      \
       long long out_channels, long long out_height, long long out_width, long long kernel_h,       \

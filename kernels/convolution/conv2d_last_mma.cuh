@@ -22,6 +22,9 @@
 // which a counter says, adds them up in the blocks' order and goes on alone, so that no block waits
 // and the bits are the same in each run. Counters are 0 before and after a launch.
 //
+// With X_SECOND a run is the channels of one pixel, which lie in as many planes: a thread reads and
+// rounds them, and stores the run.
+//
 // Needs kernels of at most kMostSide in each dimension, and indices of 32 bits. With LARGE an
 // image's may have any size: rows and columns are compared in place of masks. RUN (8, 4 or 2; of
 // f32 4, 2 or 1) divides the channels of x in a group, and PITCH and FIRST_CHANNEL.
@@ -79,12 +82,26 @@ __device__ __forceinline__ void copy_run(T *to, const T *from, int offset, bool 
 #endif
 }
 
+#ifdef X_SECOND
+// The same of a pixel's element in each plane, `apart` from one to the next.
+__device__ __forceinline__ void read_planes(T *to, const INPUT *from, int offset, bool there,
+                                            int count, int apart) {
+  alignas(kRun * sizeof(T)) T run[kRun];
+#pragma unroll
+  for (int i = 0; i < kRun; ++i)
+    run[i] = there && i < count ? T(from[offset + i * apart]) : T(0);
+  typedef typename Chosen<sizeof(run) == 8, uint2, uint4>::type Bytes;
+  *reinterpret_cast<Bytes *>(to) = *reinterpret_cast<const Bytes *>(run);
+}
+#endif
+
 // This thread's part of the copies of a step, which goes from run to run along k.
 template <class M> struct LastCopies {
   static constexpr int kAcross = kMmaDepth / kRun, kStep = M::kThreads / kAcross;
   static constexpr int kPixels = M::kRows / kStep, kFilters = M::kColumns / kStep;
   static_assert(kStep % 8 == 0, "rows so far apart lie alike");
-  const T *x, *w;     // where the runs lie that the offsets below are added to
+  const INPUT *x;     // where the runs lie that the offsets below are added to
+  const T *w;         // likewise
   int pixel[kPixels]; // offsets of the pixels' windows in x
 #ifdef LARGE
   unsigned top[kPixels], first[kPixels];           // rows and columns of the pixels' windows
@@ -105,6 +122,9 @@ template <class M> struct LastCopies {
 #endif
 #ifdef VOLUME
   int to_plane; // elements more to a next plane
+#endif
+#ifdef X_SECOND
+  int planes, plane; // how many, and elements of each
 #endif
 
   // To element `first` of k, plus `own` of this thread's, from the first one on.
@@ -151,7 +171,11 @@ template <class M> struct LastCopies {
   template <bool kAligned> __device__ __forceinline__ void copy(T *stage) {
 #pragma unroll
     for (int j = 0; j < kPixels; ++j)
+#ifdef X_SECOND
+      read_planes(stage + place + j * kStep * kMmaDepth, x, pixel[j], has_tap(j), planes, plane);
+#else
       copy_run<kAligned>(stage + place + j * kStep * kMmaDepth, x, pixel[j], has_tap(j));
+#endif
 #pragma unroll
     for (int j = 0; j < kFilters; ++j)
       copy_run<kAligned>(stage + M::A::kElements + place + j * kStep * kMmaDepth, w, filter[j],
@@ -227,8 +251,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
     const int in_plane = int(plane / unsigned(out_depth)) * int(depth) + front;
     const int top = int(at / unsigned(out_width)) * int(stride_h) - int(pad_h);
     const int left = int(at % unsigned(out_width)) * int(stride_w) - int(pad_w);
-    copies.pixel[j] = ((in_plane * int(height) + top) * int(width) + left) * int(PITCH) +
-                      int(FIRST_CHANNEL) + int(group * in_group);
+    copies.pixel[j] =
+        ((in_plane * int(planes) * int(height) + top) * int(width) + left) * int(PITCH) +
+        int(FIRST_CHANNEL) + int(group * in_group);
 #ifdef LARGE
     copies.top[j] = unsigned(pixel < m ? top : kNowhere), copies.first[j] = unsigned(left);
 #else
@@ -265,6 +290,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
 #else
   copies.tap = Mask(1) | Mask(1) << kRowBit | Mask(1) << kColumnBit;
 #endif
+#ifdef X_SECOND
+  copies.planes = int(planes), copies.plane = int(height) * int(width);
+#endif
   copies.in_group = int(in_group), copies.last_column = int(kernel_w);
   copies.to_column = int(dilation_w) * int(PITCH) - int(in_group);
   copies.to_row = (int(dilation_h) * int(width) - int(kernel_w) * int(dilation_w)) * int(PITCH);
@@ -277,8 +305,9 @@ __device__ __forceinline__ void convolve_last(PARAMETERS) {
 
   float sum[kHigh][kWide][4] = {};
 #if __CUDA_ARCH__ >= 800
-  const bool aligned =
-      (((unsigned long long)(x) | (unsigned long long)(w)) & (kRun * sizeof(T) - 1)) == 0;
+  const unsigned long long begins =
+      (IS_SET(X_SECOND) ? 0 : (unsigned long long)(x)) | (unsigned long long)(w);
+  const bool aligned = (begins & (kRun * sizeof(T) - 1)) == 0;
 #else
   const bool aligned = false;
 #endif

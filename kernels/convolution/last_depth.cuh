@@ -2,8 +2,15 @@
 // [batch, depth, height, width, channels], y and w likewise; without it all depths are 1.
 //
 // With CHANNEL_RANGE pixels of x have PITCH channels, of which `channels` are read, from
-// FIRST_CHANNEL on.
+// FIRST_CHANNEL on. With X_SECOND x is [batch, planes, height, width], of at most `channels`
+// planes: the others are zeros. With X_F32 x is of floats, which are rounded to T.
 #pragma once
+
+#ifdef X_F32
+#define INPUT float
+#else
+#define INPUT T
+#endif
 
 #ifdef VOLUME
 #define DEPTH_PARAMETERS                                                                           \
@@ -43,8 +50,17 @@ constexpr long long phases_d = 1, cut_d = 0, y_d = 1;
 #define PITCH pitch
 #define FIRST_CHANNEL first_channel
 #else
+#ifdef X_SECOND
+#define RANGE_PARAMETERS long long planes,
+#define RANGE_ARGUMENTS planes,
+#define PITCH 1
+#else
 #define RANGE_PARAMETERS
 #define RANGE_ARGUMENTS
 #define PITCH channels
+#endif
 #define FIRST_CHANNEL 0
+#endif
+#ifndef X_SECOND
+constexpr long long planes = 1;
 #endif

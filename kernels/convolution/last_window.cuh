@@ -21,8 +21,9 @@ add_window(Sum &sum, const X *__restrict__ x, const W *__restrict__ w, Index i,
   const long long front = (long long)(plane)*stride_d - pad_d;
   const long long top = (long long)(pixel / Index(out_width)) * stride_h - pad_h;
   const long long left = (long long)(pixel % Index(out_width)) * stride_w - pad_w;
-  const X *in = x + image * (Index(depth) * Index(height) * Index(width) * Index(PITCH)) +
-                FIRST_CHANNEL + channel / out_group * in_group;
+  const Index in_plane = Index(depth) * Index(height) * Index(width);
+  const X *in = x + image * (in_plane * Index(planes) * Index(PITCH)) + FIRST_CHANNEL +
+                channel / out_group * in_group;
   const W *filter = w + channel * (Index(kernel_d) * Index(kernel_h) * Index(kernel_w) * in_group);
   for (int p = 0; p < kernel_d; ++p) {
     const long long within = front + p * dilation_d;
@@ -35,8 +36,13 @@ add_window(Sum &sum, const X *__restrict__ x, const W *__restrict__ w, Index i,
           continue;
         const X *in_tap = in + ((within * height + row) * width + column) * PITCH;
         const W *filter_tap = filter + ((p * kernel_h + r) * kernel_w + q) * (long long)(in_group);
+#ifdef X_SECOND
+        for (Index c = 0; c < Index(planes); ++c)
+          sum.add(in_tap[c * in_plane], filter_tap[c]);
+#else
         for (Index c = 0; c < in_group; ++c)
           sum.add(in_tap[c], filter_tap[c]);
+#endif
       }
     }
   }

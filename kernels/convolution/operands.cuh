@@ -1,6 +1,8 @@
 // What direct convolutions multiply, X and W, and Sum, which adds up the products: floats, or with
 // INTEGERS bytes less their zero points, exactly.
 //
+// With X_F32 X is float, and rounded to W, which is what floating.cuh chooses.
+//
 // Options: INTEGERS with X_UNSIGNED, W_UNSIGNED, HAS_X_ZERO, one for all, and HAS_W_ZERO, one each
 // w_zero_step channels (0: one for all); else those of floating.cuh.
 #pragma once
@@ -17,7 +19,11 @@
 typedef Chosen<IS_SET(X_UNSIGNED), unsigned char, signed char>::type X;
 typedef Chosen<IS_SET(W_UNSIGNED), unsigned char, signed char>::type W;
 #else
+#ifdef X_F32
+typedef float X;
+#else
 typedef T X;
+#endif
 typedef T W;
 #endif
 
@@ -49,7 +55,7 @@ typedef ByteSum<X, W, kHasWZero, kHasXZero> Sum;
 #else
 struct Sum {
   Acc sum;
-  __device__ __forceinline__ void add(X x, W w) { sum = fma(Acc(x), Acc(w), sum); }
+  __device__ __forceinline__ void add(X x, W w) { sum = fma(Acc(W(x)), Acc(w), sum); }
   __device__ __forceinline__ Acc total(Acc, Acc) const { return sum; }
 };
 #endif

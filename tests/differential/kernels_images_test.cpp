@@ -165,6 +165,39 @@ TEST_CASE("convolutions of channels last read pixels with channels second") {
   rounded_convolution({2, 32, 8, 9}, {72, 1, 1, 32}, {last, x_second}, "matmul_mma_small", 5);
 }
 
+TEST_CASE("convolutions of channels last read planes of few channels, and round them") {
+  const ir::Attribute last = flag("channels_last", true), x_second = flag("x_second", true);
+  InTurn in_turn;
+  // Of four planes in tiles, else one by one; x is f32, or of w's dtype.
+  auto read = [&](Dims x, Dims w, std::vector<ir::Attribute> attributes, const char *entry,
+                  bool is_wide, int64_t multiprocessors = 1) {
+    attributes.insert(attributes.end(), {last, x_second});
+    const DType dtype = in_turn.next();
+    OpTest test{.op = Op::conv2d,
+                .dtype = dtype,
+                .operands = {{x, is_wide ? DType::f32 : dtype}, {w}, {{w[0]}}},
+                .attributes = attributes};
+    test.multiprocessors = multiprocessors;
+    check_entry(test, entry);
+  };
+  for (bool is_wide : {true, false}) {
+    read({2, 3, 11, 13}, {24, 3, 3, 4}, {ints("padding", {1, 1}), ints("strides", {2, 2})},
+         "conv2d_last_64x32", is_wide);
+    read({1, 3, 30, 29}, {64, 7, 7, 4}, {ints("padding", {3, 3}), ints("strides", {2, 2})},
+         "conv2d_last_128x64", is_wide);
+    read({1, 1, 1, 90}, {72, 1, 15, 4}, {ints("padding", {0, 7}), ints("dilation", {1, 2})},
+         "conv2d_last_64x64", is_wide);
+    read({1, 4, 30, 17}, {130, 1, 1, 4}, {}, is_wide ? "conv2d_last_128x64" : "matmul_mma",
+         is_wide);
+    read({2, 2, 9, 7}, {8, 3, 2, 3}, {ints("padding", {1, 0, 0, 2})}, "conv2d_last", is_wide);
+  }
+  const std::vector<ir::Attribute> of_stem = {ints("padding", {3, 3}), ints("strides", {2, 2}),
+                                              last, x_second};
+  rounded_convolution({2, 3, 14, 15}, {72, 7, 7, 4}, of_stem, "conv2d_last_128x128");
+  rounded_convolution({2, 3, 14, 15}, {72, 5, 5, 4}, of_stem, "conv2d_last_128x128", 1, 90);
+  convolution(DType::f32, {2, 3, 9, 8}, {16, 3, 3, 4}, of_stem, "conv2d_last");
+}
+
 TEST_CASE("convolutions put phases of channels between one another") {
   const ir::Attribute last = flag("channels_last", true), second = flag("result_second", true);
   InTurn in_turn;

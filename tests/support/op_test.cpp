@@ -287,6 +287,9 @@ std::vector<double> bounds(const OpTest &test, ir::DType dtype, const Array &wan
     if (test.precision == "tf32") // either factor is off by 2^-11 of it
       for (size_t i = 0; i < bound.size(); ++i)
         bound[i] += 0x1.01p-10 * magnitude.values[i];
+    if (test.op == Op::conv2d && test.operands[0].dtype.value_or(test.dtype) != test.dtype)
+      for (size_t i = 0; i < bound.size(); ++i) // x is rounded to w's dtype
+        bound[i] += epsilon_of(test.dtype) * magnitude.values[i];
   } else if (family_of(test.op) == "softmax" || test.op == Op::layer_norm ||
              test.op == Op::rms_norm || test.op == Op::group_norm) {
     factor = 2 * term_count(test) + 64;

@@ -347,8 +347,12 @@ static Array permuted(const Array &x, const std::array<size_t, 4> &from) {
 // An image, or weights, with channels second.
 static Array as_planes(const Call &call, size_t operand) {
   const Array &x = call.operand(operand);
-  const bool is_second = operand == 0 && call.op == Op::conv2d && call.flag("x_second");
-  return call.flag("channels_last") && !is_second ? permuted(x, {0, 3, 1, 2}) : x;
+  if (operand != 0 || call.op != Op::conv2d || !call.flag("x_second"))
+    return call.flag("channels_last") ? permuted(x, {0, 3, 1, 2}) : x;
+  Array wide = Array::of({x.dims[0], call.operand(1).dims[3], x.dims[2], x.dims[3]});
+  for (size_t i = 0; i < x.values.size(); ++i)
+    wide.values[size_t(index_of(coordinates(int64_t(i), x.dims), wide.dims))] = x.values[i];
+  return wide;
 }
 
 static Array from_planes(const Call &call, Array y) {

@@ -56,6 +56,16 @@ int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t
   return 0;
 }
 
+// Whether it is a product of a matrix and pixels.
+bool is_product(OpEmitter &op) {
+  auto are = [&](std::string_view name, int64_t value) {
+    return std::ranges::all_of(op.integers(name), [&](int64_t n) { return n == value; });
+  };
+  const ir::Type w = op.operand_type(1);
+  return op.exprs().as_constant(op.count(w, 1, 3)) == 1 && are("strides", 1) && are("padding", 0) &&
+         w.dims[3] == op.operand_type(0).dims[1];
+}
+
 } // namespace
 
 bool is_laid_out(ir::DType dtype, const KernelChoice &choice) {
@@ -108,10 +118,12 @@ std::optional<int64_t> channels_laid_out(const ir::Module &module, const ir::Typ
 }
 
 Status emit_convolution_last(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
-  if (op.call().op == ir::Op::conv2d && op.flag("x_second"))
-    return emit_pointwise_convolution(op);
+  const bool x_second = op.call().op == ir::Op::conv2d && op.flag("x_second");
   const ir::Type x = op.operand_type(0), w = op.operand_type(1), y = op.result_type();
+  const bool is_wide = x_second && x.dtype != w.dtype;
+  CUGRT_TRY(is_wide ? Status() : op.require_floating());
+  if (x_second && !is_wide && is_product(op))
+    return emit_pointwise_convolution(op);
   const bool is_volume = op.call().op == ir::Op::conv3d;
   const size_t row = is_volume ? 2 : 1, last = row + 2; // dimensions of rows and of channels
   const bool is_second = op.flag("result_second");      // of channels of y
@@ -128,7 +140,10 @@ Status emit_convolution_last(OpEmitter &op) {
   const bool is_large = kernel_d > kMostSide || kernel_h > kMostSide || kernel_w > kMostSide;
   const bool has_sides = !is_large || (!is_volume && kernel_h < INT64_MAX && kernel_w < INT64_MAX);
 
-  KernelLaunch launch = op.floating_launch("conv2d_last.cu", std::string(op.name()) + "_last");
+  KernelLaunch launch =
+      op.floating_launch("conv2d_last.cu", std::string(op.name()) + "_last", "", 1);
+  launch.option_if(x_second, "-DX_SECOND");
+  launch.option_if(is_wide, "-DX_F32");
   launch.option_if(is_volume, "-DVOLUME");
   launch.option_if(op.has_operand(2), "-DHAS_BIAS");
   ConvolutionSizes sizes;
@@ -179,7 +194,10 @@ Status emit_convolution_last(OpEmitter &op) {
     launch.entry("conv2d_last_depthwise");
   }
   std::vector<ConvolutionForm> forms;
-  const int64_t run = in_group ? run_of(*in_group, x.dtype, multiple) : 0;
+  const int64_t run = !in_group               ? 0
+                      : !x_second             ? run_of(*in_group, w.dtype, multiple)
+                      : *in_group == kHalfRun ? kHalfRun
+                                              : 0;
   if (run > 0 && has_sides)
     forms = choose_last_forms(op, sizes, run, is_large);
   const bool is_split = !forms.empty() && forms.front().splits > 1;
@@ -188,10 +206,10 @@ Status emit_convolution_last(OpEmitter &op) {
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);
     launch.option("-DRUN=" + std::to_string(run));
-    launch.option_if(computes_in_tf32(x.dtype, op.table().choice()), "-DTF32");
+    launch.option_if(computes_in_tf32(w.dtype, op.table().choice()), "-DTF32");
     launch.option_if(is_split, "-DSPLIT");
     launch.option_if(is_large, "-DLARGE");
-    launch.option_if(*in_group * bytes_of(x.dtype) % kDepthBytes == 0, "-DWHOLE_STEPS");
+    launch.option_if(*in_group * bytes_of(w.dtype) % kDepthBytes == 0, "-DWHOLE_STEPS");
     launch.entry(forms.back().entry);
   }
   launch.input("x", op.operand(0));
@@ -214,14 +232,17 @@ Status emit_convolution_last(OpEmitter &op) {
     window("dilation_d", "dilation", 0);
   }
   const ir::ExprId batch = launch.count("batch", x.dims[0]);
-  launch.size("channels",
-              first_channel < 0 ? x.dims[last] : exprs.mul(w.dims[last], exprs.constant(groups)));
+  launch.size("channels", first_channel < 0 && !x_second
+                              ? x.dims[last]
+                              : exprs.mul(w.dims[last], exprs.constant(groups)));
+  if (x_second)
+    launch.size("planes", x.dims[1]);
   if (first_channel >= 0) {
     launch.size("pitch", x.dims[last]);
     launch.size("first_channel", op.constant(first_channel));
   }
-  launch.size("height", x.dims[row]);
-  launch.size("width", x.dims[row + 1]);
+  launch.size("height", x.dims[x_second ? 2 : row]);
+  launch.size("width", x.dims[x_second ? 3 : row + 1]);
   const ir::ExprId outputs = launch.size("out_channels", w.dims[0]);
   const ir::ExprId out_height = launch.size("out_height", places[axes - 2]);
   const ir::ExprId out_width = launch.size("out_width", places[axes - 1]);

@@ -62,13 +62,11 @@ Types Inference::convolution(size_t axes, DType result) const {
   if (groups < 1 || groups > kMaxWindow)
     return wrong("attribute 'groups' is at least 1");
   if (op == Op::conv2d && op_bool(op, attributes, "x_second")) {
-    bool is_point = last && groups == 1;
-    for (size_t i = 0; is_point && i < axes; ++i)
-      is_point =
-          known(w[first + i]) == 1 && strides[i] == 1 && padding[i][0] == 0 && padding[i][1] == 0;
-    if (!is_point)
-      return wrong("attribute 'x_second' is for channels that are last, and a window of one pixel");
+    if (!last || groups != 1 || op_integer(op, attributes, "first_channel") >= 0)
+      return wrong("attribute 'x_second' is for channels that are last, and one group of all");
     std::rotate(x.begin() + 1, x.begin() + 2, x.end());
+    if (known(x[channels]) && known(w[channels]) && *known(x[channels]) < *known(w[channels]))
+      x[channels] = w[channels]; // zeros
   }
   if (auto out = known(w[0]); out && *out % groups != 0)
     return wrong("the weight's " + std::to_string(*out) + " output channels do not divide into " +
@@ -86,7 +84,9 @@ Types Inference::convolution(size_t axes, DType result) const {
     CUGRT_TRY(check_zero_point(2, 0, constant(1)));
     CUGRT_TRY(check_zero_point(3, 1, w[0]));
   } else {
-    CUGRT_TRY(check_vector(2, w[0]));
+    CUGRT_TRY(check_vector(2, w[0], result));
+    if (has(2) && type(2).dtype != result)
+      return wrong("a bias has the weight's dtype");
   }
   Dims out = x;
   out[channels] = w[0];
@@ -106,6 +106,10 @@ Types Inference::convolution(size_t axes, DType result) const {
 
 static Types of_floats(const Inference &op, size_t axes) {
   CUGRT_TRY(op.check_float(0));
+  const DType narrow = op.has(1) ? op.type(1).dtype : DType::f32;
+  if (op.op == Op::conv2d && op_bool(op.op, op.attributes, "x_second") &&
+      op.type(0).dtype == DType::f32 && (narrow == DType::f16 || narrow == DType::bf16))
+    return op.convolution(axes, narrow);
   CUGRT_TRY(op.check_same_dtype(1));
   return op.convolution(axes, op.type(0).dtype);
 }
@@ -180,7 +184,7 @@ Status OpPadding::convolution(Fill harmless, size_t w_channels, size_t w_contrac
   std::vector<bool> alone(rank(0));
   for (size_t d = first; is_spanned(d); ++d) {
     alone[d] = op_ != Op::conv_transpose && op_ != Op::conv_integer && !spreads &&
-               (x_second || all_.exprs.as_constant(operands_[1].dims[d]) == 1);
+               all_.exprs.as_constant(operands_[1].dims[x_second ? d - 1 : d]) == 1;
     if (!alone[d])
       CUGRT_TRY(take(0, d, harmless));
     CUGRT_TRY(follow(0, d, to(d)));
@@ -303,9 +307,9 @@ bool is_pointwise(OpEmitter &op) {
 }
 
 Status emit_convolution(OpEmitter &op) {
-  CUGRT_TRY(op.require_floating());
   if (op.call().op == ir::Op::conv2d && op.flag("channels_last"))
     return emit_convolution_last(op);
+  CUGRT_TRY(op.require_floating());
   if (is_pointwise(op))
     return emit_pointwise_convolution(op);
   const ir::Type x = as_image(op, op.operand_type(0)), w = as_image(op, op.operand_type(1));

@@ -75,7 +75,7 @@ std::optional<ConvolutionForm> choose_split(OpEmitter &op, const ConvolutionSize
   const std::optional<int64_t> pixels = op.exprs().as_constant(sizes.pixels);
   if (!pixels || *pixels == 0 || !sizes.products || op.builder().in_nested_block())
     return {};
-  const int64_t size = ir::info(op.operand_type(0).dtype).bytes_per_block;
+  const int64_t size = ir::info(op.operand_type(1).dtype).bytes_per_block;
   const int64_t steps = (*sizes.products * size + kSplitBytes - 1) / kSplitBytes;
   for (size_t i = 2; i-- > 0;) {
     ConvolutionForm form = forms[i];

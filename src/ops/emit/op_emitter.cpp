@@ -193,8 +193,8 @@ KernelLaunch OpEmitter::launch(std::string_view source, std::string entry,
 }
 
 KernelLaunch OpEmitter::floating_launch(std::string_view source, std::string entry,
-                                        std::string_view name) {
-  const ir::DType dtype = operand_type(0).dtype;
+                                        std::string_view name, size_t of_operand) {
+  const ir::DType dtype = operand_type(of_operand).dtype;
   std::string hint(name.empty() ? entry : name);
   hint += "_" + std::string(ir::info(dtype).name);
   KernelLaunch launch(table_, builder_, std::move(hint), source, std::move(entry), call_.fusion);

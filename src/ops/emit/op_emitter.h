@@ -153,10 +153,10 @@ public:
 
   /// A launch to be filled in and emitted; its kernel is named `entry`, or `entry`_`suffix`.
   KernelLaunch launch(std::string_view source, std::string entry, std::string_view suffix = "");
-  /// The same, with the option for the first operand's dtype; named `name`_`dtype`, by default by
-  /// the entry.
+  /// The same, with the option for an operand's dtype; named `name`_`dtype`, by default by the
+  /// entry.
   KernelLaunch floating_launch(std::string_view source, std::string entry,
-                               std::string_view name = "");
+                               std::string_view name = "", size_t of_operand = 0);
   /// The same with the option for `dtype`, of a kernel over any numbers.
   KernelLaunch number_launch(std::string_view source, std::string entry, ir::DType dtype);
   /// A launch of a kernel that moves elements of `dtype`; named by the entry and their bits.

@@ -8,9 +8,7 @@ namespace cugrt::passes {
 
 class ImagePhases : public ImageProducts {
 public:
-  ImagePhases(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
-              const codegen::KernelChoice &choice)
-      : ImageProducts(source_module, source, target, choice), choice_(choice) {}
+  using ImageProducts::ImageProducts;
 
 protected:
   /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of
@@ -117,7 +115,6 @@ protected:
     return true;
   }
 
-  const codegen::KernelChoice choice_;
   size_t laid_out_ = 0; // ops
 };
 

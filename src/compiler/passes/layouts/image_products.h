@@ -91,13 +91,54 @@ protected:
                     ir::op_info(ir::op_of(*reader)).images == ir::OpImages::second;
            });
   }
-  /// The image with channels second, of a signal one of one row.
-  Operand as_rows(ValueId x, SourceLocation location) {
-    return Operand::of(reshaped(mapped(x), as_image(type_of(x).dims, rank_of(x)), type_of(x).dtype,
-                                source().value(x).name, location));
+  /// What a convolution reads with channels second, if it does that: pixels, or the function's own
+  /// image of few channels as it was before casts and reshapes, which its kernel takes out of their
+  /// planes and rounds. Of a signal it is an image of one row.
+  std::optional<Operand> read_second(const Binding &convolution) {
+    ValueId x = source().operands_of(convolution)[0].value();
+    if (!reads_pixels_second(convolution)) {
+      if (last_[x.index].valid() || uses_.is_yielded(x) || is_fixed_[x.index] ||
+          !std::ranges::all_of(uses_.readers(x),
+                               [&](const Binding *reader) { return takes_planes(*reader); }))
+        return {};
+      for (const Binding *maker = maker_[x.index]; maker; maker = maker_[x.index]) {
+        const Op op = maker->kind == BindingKind::op ? ir::op_of(*maker) : Op::range;
+        const bool is_narrow = is_half(type_of(x).dtype);
+        if (op != Op::reshape && (op != Op::cast || !is_narrow))
+          return {};
+        x = source().operands_of(*maker)[0].value();
+        if (op == Op::cast && type_of(x).dtype != ir::DType::f32)
+          return {};
+      }
+      if (!is_plain(x) || type_of(x).dtype != ir::DType::f32)
+        return {};
+    }
+    const Dims dims = type_of(source().operands_of(convolution)[0].value()).dims;
+    return Operand::of(reshaped(mapped(x), as_image(dims, dims.size()), type_of(x).dtype,
+                                source().value(x).name, convolution.location));
   }
 
 private:
+  /// Whether it is a convolution of one group that is laid out where its image of so few channels
+  /// is copied to channels last.
+  bool takes_planes(const Binding &binding) {
+    constexpr int64_t kFew = 4;
+    if (binding.kind != BindingKind::op ||
+        (ir::op_of(binding) != Op::conv1d && ir::op_of(binding) != Op::conv2d) ||
+        integer(binding, "groups") != 1 ||
+        (ir::op_of(binding) == Op::conv2d && flag(binding, "channels_last")))
+      return false;
+    const ValueId x = source().operands_of(binding)[0].value(),
+                  w = source().operands_of(binding)[1].value();
+    ir::Type filter = type_of(w);
+    if (!is_image(x) || is_pixel(x) || !is_image(w) || !is_fixed_[w.index])
+      return false;
+    filter.dims = as_image(filter.dims, rank_of(w));
+    return known(filter.dims[1]).value_or(kFew + 1) <= kFew &&
+           codegen::channels_laid_out(module(), type_of(x), filter, source().attributes_of(binding),
+                                      choice_, true) == kFew;
+  }
+
   ValueId image_of(ValueId factor) const {
     const ValueId x = source().operands_of(*maker_[factor.index])[0].value();
     return waits_[x.index] ? image_of(x) : x;

@@ -42,7 +42,7 @@ class ImageValues : public ir::FunctionCloner {
 public:
   ImageValues(const ir::Module &source_module, const ir::Function &source, ir::Module &target,
               const codegen::KernelChoice &choice)
-      : FunctionCloner(source, target), last_(source.values.size()),
+      : FunctionCloner(source, target), choice_(choice), last_(source.values.size()),
         is_only_last_(source.values.size()), is_fixed_(source.values.size()),
         is_convolved_(source.values.size()), wanted_(source.values.size()),
         maker_(source.values.size()), written_(find_written_values(source_module, source)) {
@@ -475,6 +475,7 @@ protected:
 
   bool is_laid_out(ValueId value) const { return is_only_last_[value.index]; }
 
+  const codegen::KernelChoice choice_;
   std::vector<ValueId> last_; // by value: of the target, with channels last
   struct Wide {
     ValueId made;

@@ -262,12 +262,12 @@ private:
     if (!channels || (count > 1 && channels != known(type_of(x).dims[1])))
       return false;
     const ValueId y = binding.result();
-    const bool reads_second = reads_pixels_second(binding);
+    const std::optional<Operand> second = read_second(binding);
     const std::optional<ChannelRange> range =
         channels == known(type_of(x).dims[1]) ? channel_range(x) : std::nullopt;
     std::vector<Operand> operands = {
-        reads_second
-            ? as_rows(x, binding.location)
+        second
+            ? *second
             : Operand::of(range ? last_[range->of.index] : padded(x, *channels, binding.location)),
         Operand::of(count > 1 ? joined_groups(w, count, groups, binding.location)
                               : padded(w, *channels / groups, binding.location))};
@@ -282,7 +282,7 @@ private:
       attributes = {{"channels_last", true}};
     if (range)
       attributes.push_back({"first_channel", range->first});
-    if (reads_second)
+    if (second)
       attributes.push_back({"x_second", true});
     const bool is_second = second_[y] && !is_pixel(y) && (rank_of(y) > kSignalRank || gains_row(y));
     if (is_second)
