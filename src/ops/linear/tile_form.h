@@ -13,9 +13,9 @@ namespace cugrt::codegen {
 /// A form of tiles for products of one size.
 struct TileForm {
   std::string entry, option; // the option says `places`
-  int64_t rows, columns, warps, shared_bytes;
-  int64_t places;        // blocks that the device holds at once
-  int64_t parts;         // that a tile is cut into at most
+  int64_t rows = 0, columns = 0, warps = 0, shared_bytes = 0;
+  int64_t places = 0;    // blocks that the device holds at once
+  int64_t parts = 0;     // that a tile is cut into at most
   int64_t room = places; // for sums of so many parts
 };
 
