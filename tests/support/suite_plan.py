@@ -300,8 +300,8 @@ def longest_first(found):
 
 
 def programs(suite_requests, timeout_s, without=()):
-    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, TEST[TAG] or [TAG]. A suite
-    that was named and is empty is a problem, and so is a name that no test of the build has."""
+    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, TEST[TAG] or [TAG]. A
+    suite that was named and is empty is a problem, and so is a name that no test of the build has."""
     found, problems = [], []
     for suite, options in suite_requests:
         if suite == "fuzz":

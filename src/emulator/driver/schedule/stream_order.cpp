@@ -7,21 +7,17 @@
 
 namespace cugrt::emulator::api {
 
-bool StreamClock::holds(uint64_t stream, uint64_t number) const {
-  auto it =
-      std::lower_bound(latest_.begin(), latest_.end(), stream,
-                       [](const Entry &entry, uint64_t value) { return entry.stream < value; });
-  return it != latest_.end() && it->stream == stream && it->number >= number;
+bool StreamClock::holds(const StreamPoint &point) const {
+  auto it = std::ranges::lower_bound(latest_, point.stream, {}, &Entry::stream);
+  return it != latest_.end() && it->stream == point.stream && it->number >= point.number;
 }
 
-void StreamClock::add(uint64_t stream, uint64_t number) {
-  auto it =
-      std::lower_bound(latest_.begin(), latest_.end(), stream,
-                       [](const Entry &entry, uint64_t value) { return entry.stream < value; });
-  if (it != latest_.end() && it->stream == stream)
-    it->number = std::max(it->number, number);
+void StreamClock::add(const StreamPoint &point) {
+  auto it = std::ranges::lower_bound(latest_, point.stream, {}, &Entry::stream);
+  if (it != latest_.end() && it->stream == point.stream)
+    it->number = std::max(it->number, point.number);
   else
-    latest_.insert(it, {stream, number});
+    latest_.insert(it, {point.stream, point.number});
 }
 
 void StreamClock::join(const StreamClock &other) {
@@ -45,7 +41,7 @@ void StreamClock::keep(const std::set<uint64_t> &streams) {
 
 void add_ended(StreamClock &clock, const StreamPoint &point) {
   clock.join(point.at_wait);
-  clock.add(point.stream, point.number);
+  clock.add(point);
 }
 
 void StreamWork::touched(const std::string &name, const LaunchAccesses &accesses) {
@@ -122,12 +118,10 @@ void StreamOrder::prune() {
                                   [](const auto &work) { return work.expired(); }),
                    under_way_.end());
   auto has_ended = [&](const Part &part) {
-    auto holds = [&](const StreamClock &clock) {
-      return clock.holds(part.point->stream, part.point->number);
-    };
-    return holds(seen_) && std::all_of(under_way_.begin(), under_way_.end(), [&](const auto &weak) {
+    return seen_.holds(*part.point) &&
+           std::all_of(under_way_.begin(), under_way_.end(), [&](const auto &weak) {
              auto work = weak.lock();
-             return !work || holds(work->point().at_start);
+             return !work || work->point().at_start.holds(*part.point);
            });
   };
   parts_.erase(std::remove_if(parts_.begin(), parts_.end(), has_ended), parts_.end());
@@ -156,7 +150,7 @@ void StreamOrder::compare(Part &before, Part &later) {
     return;
   for (bool waited : {false, true}) {
     const StreamClock &clock = waited ? later.point->at_wait : later.point->at_start;
-    if (clock.holds(before.point->stream, before.point->number))
+    if (clock.holds(*before.point))
       continue;
     AccessSet &mine = waited ? later.accesses.after_wait : later.accesses.before_wait;
     for (AccessSet *other : {&before.accesses.before_wait, &before.accesses.after_wait})
@@ -172,7 +166,7 @@ void StreamOrder::report(const Part &first, const Part &second, const AccessSet:
               b = second.name + " in " + second.point->stream_name;
   if (!reported_.emplace(a, b).second)
     return;
-  if (second.point->at_wait.holds(first.point->stream, first.point->number))
+  if (second.point->at_wait.holds(*first.point))
     findings_.report(Check::programmatic,
                      b + " " + verb(found.second) + " " + bytes_at(found.bytes) +
                          " before its griddepcontrol.wait, and " + first.name +

@@ -30,11 +30,13 @@
 
 namespace cugrt::emulator::api {
 
+struct StreamPoint;
+
 /// By stream, the number of the latest point that has ended.
 class StreamClock {
 public:
-  bool holds(uint64_t stream, uint64_t number) const;
-  void add(uint64_t stream, uint64_t number);
+  bool holds(const StreamPoint &point) const;
+  void add(const StreamPoint &point);
   void join(const StreamClock &other);
   size_t size() const { return latest_.size(); } // streams
   void clear() { latest_.clear(); }
