@@ -500,6 +500,7 @@ std::vector<double> run(ir::Module module, bool lays_out, bool rounds,
 } // namespace
 
 TEST_CASE("Ops on images with channels last give what they give with channels second") {
+  std::vector<double> expected; // the same in f32 and in f16
   for (size_t i = 0; i < 2 * std::size(kCases); ++i) {
     const Case &c = kCases[i / 2];
     const bool rounds = i % 2; // f32, of which tf32 has all numbers here
@@ -510,7 +511,9 @@ TEST_CASE("Ops on images with channels last give what they give with channels se
     INFO((module.ok() ? "" : module.status().to_string()));
     REQUIRE(module.ok());
     std::vector<std::string> notes;
-    CHECK(run(*module, true, rounds, &notes) == run(*module, false, rounds, nullptr));
+    if (!rounds)
+      expected = run(*module, false, rounds, nullptr);
+    CHECK(run(*module, true, rounds, &notes) == expected);
     std::string borders;
     for (const std::string &note : notes)
       if (const size_t at = note.find("transposed back: "); at != std::string::npos)

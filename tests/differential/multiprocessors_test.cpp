@@ -18,7 +18,7 @@ RuntimeOptions part_options(uint32_t multiprocessors) {
   return options;
 }
 
-constexpr int64_t kBlocks = 40;
+constexpr int64_t kBlocksAtOnce = 40;
 
 // Of each block where it ran, 100 * x further; and how many blocks a cooperative grid had, if it
 // fits. The second function launches the first one's kernel in the body of a condition.
@@ -96,7 +96,7 @@ struct Where {
   }
   static std::set<int> places(const Value &value, int x) {
     std::set<int> all;
-    for (int at : download<int>(value.as.tensor.address, size_t(kBlocks)))
+    for (int at : download<int>(value.as.tensor.address, size_t(kBlocksAtOnce)))
       all.insert(at - 100 * x);
     return all;
   }
@@ -131,14 +131,14 @@ TEST_CASE("all that a runtime of some multiprocessors launches runs on these") {
       CHECK(in_part(some.choose(x), few));
       const auto [of_whole, fit] = whole.run(x);
       CHECK_FALSE(in_part(of_whole, few));
-      CHECK(fit == kBlocks);
+      CHECK(fit == kBlocksAtOnce);
     }
     CHECK((some.session.counters().instances > 0) == !eager);
   }
   Runtime more(part_options(24));
   Where fits(more);
   const auto [places, blocks] = fits.run(1);
-  CHECK(blocks == kBlocks);
+  CHECK(blocks == kBlocksAtOnce);
   CHECK(in_part(places, more.info().multiprocessors));
 }
 
