@@ -2,7 +2,7 @@
 """Runs test suites that are already built, and counts their cases.
 
   run_suites.py [--jobs N] [--timeout SECONDS] [--build FOLDER] [--without TEST|TAG|[TAG]]...
-                [SUITE [OPTIONS...]]...
+                [--begin-before TIME] [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
   run_suites.py --targets FOLDER [SUITE] prints what is built in a sanitized folder, which is configured,
@@ -64,11 +64,17 @@ def print_outcome(done, total, program, outcome):
     sys.stdout.flush()
 
 
-def run_all(programs, jobs):
+def run_before(program, begin_before):
+    if time.time() >= begin_before:
+        return catch_report.Outcome(skips=["no time was left to begin it"])
+    return catch_report.run(program)
+
+
+def run_all(programs, jobs, begin_before=float("inf")):
     """Runs the programs, at most `jobs` at once; returns (program, outcome) as they end."""
     results = []
     with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
-        futures = {pool.submit(catch_report.run, program): program for program in programs}
+        futures = {pool.submit(run_before, program, begin_before): program for program in programs}
         for future in concurrent.futures.as_completed(futures):
             program, outcome = futures[future], future.result()
             results.append((program, outcome))
@@ -85,6 +91,7 @@ def parse_arguments(arguments):
     parser.add_argument("--timeout", type=float, default=900.0)
     parser.add_argument("--build", default=suite_plan.PLAIN_FOLDER)
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--begin-before", type=float, default=float("inf"))
     own, rest = parser.parse_known_args(arguments)
     suite_plan.plain_folder = own.build
     asked = suite_plan.requests(rest)
@@ -111,7 +118,7 @@ def main():
 
     started = time.monotonic()
     programs, problems = suite_plan.programs(requests, own.timeout, own.without)
-    results = run_all(programs, max(1, own.jobs))
+    results = run_all(programs, max(1, own.jobs), own.begin_before)
     for problem in problems:
         print(f"{coloured('failed', RED)}: {problem}")
     failures = [f"{program.label}: {title}" for program, outcome in results

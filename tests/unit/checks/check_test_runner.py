@@ -10,6 +10,7 @@ import dataclasses
 import os
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else ".")
@@ -114,6 +115,15 @@ class Runner(unittest.TestCase):
                                ("a[slow]", [["a", "~[.]~[slow]"], ["asan b"], ["c"]]),
                                ("[slow]", [["a", "~[.]~[slow]"], ["asan b", "~[.]~[slow]"], ["c", "~[.]~[slow]"]])]:
             self.assertEqual([one.command for one in suite_plan.leave_out(found, name)], expected)
+
+    def test_a_program_that_would_begin_too_late_is_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            made = os.path.join(folder, "made")
+            program = suite_plan.Program("unit_x", ["touch", made], {}, folder, 20.0, False)
+            late = run_suites.run_before(program, time.time() - 1)
+            self.assertEqual((self.counts(late), os.path.exists(made)), ((0, 0, 1), False))
+            early = run_suites.run_before(program, time.time() + 60)
+            self.assertEqual((self.counts(early), os.path.exists(made)), ((1, 0, 0), True))
 
     def test_a_program_without_cases_is_a_failure(self):
         self.assertEqual(self.counts(self.run_program("<Catch></Catch>", "exit 0")), (0, 1, 0))
