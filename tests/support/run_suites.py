@@ -2,7 +2,7 @@
 """Runs test suites that are already built, and counts their cases.
 
   run_suites.py [--jobs N] [--timeout SECONDS] [--build FOLDER] [--without TEST|TAG|[TAG]]...
-                [--begin-before TIME] [SUITE [OPTIONS...]]...
+                [--begin-before TIME] [--part K/N] [SUITE [OPTIONS...]]...
   run_suites.py --folders [SUITE...]    prints the build folders that these suites need
   run_suites.py --names [SUITE...]      prints their names
   run_suites.py --targets FOLDER [SUITE] prints what is built in a sanitized folder, which is configured,
@@ -91,6 +91,7 @@ def parse_arguments(arguments):
     parser.add_argument("--timeout", type=float, default=900.0)
     parser.add_argument("--build", default=suite_plan.PLAIN_FOLDER)
     parser.add_argument("--without", action="append", default=[])
+    parser.add_argument("--part", default="0/1")
     parser.add_argument("--begin-before", type=float, default=float("inf"))
     own, rest = parser.parse_known_args(arguments)
     suite_plan.plain_folder = own.build
@@ -117,7 +118,7 @@ def main():
         return 0
 
     started = time.monotonic()
-    programs, problems = suite_plan.programs(requests, own.timeout, own.without)
+    programs, problems = suite_plan.programs(requests, own.timeout, own.without, own.part)
     results = run_all(programs, max(1, own.jobs), own.begin_before)
     for problem in problems:
         print(f"{coloured('failed', RED)}: {problem}")

@@ -299,9 +299,16 @@ def longest_first(found):
     return sorted(found, key=lambda program: -program.priority)
 
 
-def programs(suite_requests, timeout_s, without=()):
-    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, TEST[TAG] or [TAG]. A
-    suite that was named and is empty is a problem, and so is a name that no test of the build has."""
+def part_of(found, part):
+    """Of N parts of the programs, "K/N", the one with number K."""
+    number, _, count = part.partition("/")
+    return found[int(number)::int(count)]
+
+
+def programs(suite_requests, timeout_s, without=(), part="0/1"):
+    """(programs, problems) of the requests, less what `without` names: tests, tags of tests, TEST[TAG] or [TAG]; of
+    those of sanitized suites this part. A suite that was named and is empty is a problem, and so is a name that no
+    test of the build has."""
     found, problems = [], []
     for suite, options in suite_requests:
         if suite == "fuzz":
@@ -309,6 +316,8 @@ def programs(suite_requests, timeout_s, without=()):
         else:
             inner = SANITIZED_SUITES[suite][1] if suite in SANITIZED_SUITES else (suite,)
             mine = list(declared_programs((suite, options), inner, timeout_s))
+        if suite in SANITIZED_SUITES:
+            mine = part_of(mine, part)
         if not mine and options is not None:
             problems.append(f"suite {suite} has no tests")
         found += mine

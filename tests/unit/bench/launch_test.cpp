@@ -52,8 +52,8 @@ TEST_CASE("every graph of the launch bench is one region of as many nodes as ask
     }
 }
 
-TEST_CASE(
-    "a transformer of the launch bench has whole layers, at least as many nodes as asked for") {
+TEST_CASE("a transformer of the launch bench has whole layers, at least as many nodes as asked for",
+          "[long]") {
   for (uint32_t nodes : {1u, 7u, 8u, 10'000u}) {
     INFO(nodes);
     plan::Plan plan = planned("transformer", nodes);

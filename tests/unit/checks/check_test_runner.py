@@ -116,6 +116,12 @@ class Runner(unittest.TestCase):
                                ("[slow]", [["a", "~[.]~[slow]"], ["asan b", "~[.]~[slow]"], ["c", "~[.]~[slow]"]])]:
             self.assertEqual([one.command for one in suite_plan.leave_out(found, name)], expected)
 
+    def test_parts_have_each_program_once(self):
+        for count in (1, 2, 3):
+            parts = [suite_plan.part_of(list("abcdefg"), f"{number}/{count}") for number in range(count)]
+            self.assertEqual(sorted(sum(parts, [])), list("abcdefg"))
+        self.assertEqual(suite_plan.part_of(list("abcde"), "1/2"), ["b", "d"])
+
     def test_a_program_that_would_begin_too_late_is_skipped(self):
         with tempfile.TemporaryDirectory() as folder:
             made = os.path.join(folder, "made")

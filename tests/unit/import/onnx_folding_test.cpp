@@ -215,7 +215,7 @@ std::string error_of(const std::string &graph) {
 
 } // namespace
 
-TEST_CASE("what is folded means what the op says, whatever the operands' dtypes are") {
+TEST_CASE("what is folded means what the op says, whatever the operands' dtypes are", "[long]") {
   for (const Folded &one : folded_ops()) {
     bool any = false;
     const size_t count = one.operands.size();

@@ -106,7 +106,7 @@ TEST_CASE("constants that ops make are bounded all together") {
   CHECK(holds(error_of(graph), "constants that follow from others have more than"));
 }
 
-TEST_CASE("the ops that a module's nodes become are bounded") {
+TEST_CASE("the ops that a module's nodes become are bounded", "[long]") {
   std::string graph = kRelu + input("s", kF32, {"1", "64", "4"});
   for (size_t i = 0; i < 2000; ++i) // each of 64 steps
     graph += node("LinearAttention", {"s", "s", "s"}, {name("g", i)},
@@ -128,7 +128,7 @@ TEST_CASE("a body's constants are the same in each turn") {
   CHECK(imported->weights.size() == 1);
 }
 
-TEST_CASE("a body's names count in each turn, a function's in each call") {
+TEST_CASE("a body's names count in each turn, a function's in each call", "[long]") {
   std::string constants;
   for (size_t i = 0; i < 20000; ++i)
     constants += floats(name("w", i), {1});

@@ -244,7 +244,8 @@ TEST_CASE("a chain of many steps that all read the first one's output is a chain
   CHECK(s.edges().size() == 4999);
 }
 
-TEST_CASE("a limit of lanes bounds how many steps run side by side, and keeps the hazards") {
+TEST_CASE("a limit of lanes bounds how many steps run side by side, and keeps the hazards",
+          "[long]") {
   for (uint32_t seed = 0; seed < 100; ++seed)
     for (uint32_t lanes : {1u, 2u, 5u, 32u}) {
       INFO("seed " << seed << " lanes " << lanes);

@@ -206,7 +206,8 @@ double best_fixed_cost(const std::vector<Use> &uses, size_t room, double build) 
 
 } // namespace
 
-TEST_CASE("what instances cost in all is at most twice the best fixed choice, but for the start") {
+TEST_CASE("what instances cost in all is at most twice the best fixed choice, but for the start",
+          "[long]") {
   struct Row {
     const char *name;
     Pattern pattern;

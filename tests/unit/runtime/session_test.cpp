@@ -210,7 +210,8 @@ static plan::Plan chain_of_two_symbols() {
 
 TEST_CASE(
     "instances never exceed the budget under ten thousand random keys of two symbols, most of "
-    "them new, and results are right") {
+    "them new, and results are right",
+    "[long]") {
   SessionOptions options;
   options.cache.policy.budget_bytes = 5 * InstanceCost().bytes(2) + 1;
   FakeDriver::Options driver;
