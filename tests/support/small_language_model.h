@@ -14,6 +14,7 @@ struct SmallLanguageModel {
            context = 96;
   /// Products of q4_k, those of values and down ones of q6_k; widths are multiples of 256 then.
   bool is_mixed = false;
+  bool is_bytes = false; // Products of q8_0; widths are multiples of 32.
   bool has_head = false; // of its own, not the table of tokens
   float spread = 0.7f;   // between the least and the largest of a tensor's numbers
   GgufBytes bytes{};
@@ -74,15 +75,22 @@ private:
   }
 
   void product(const std::string &name, std::vector<uint64_t> dims, bool is_finer = false) {
-    if (!is_mixed)
+    if (!is_mixed && !is_bytes)
       return tensor(name, std::move(dims));
-    const uint64_t blocks = dims[0] / 256 * dims[1];
-    bytes.tensor(name, std::move(dims), is_finer ? 14 : 12, bytes.data.size());
-    const size_t size = is_finer ? 210 : 144, halves = is_finer ? 208 : 0;
+    // GGUF's number of a format, elements and bytes of its blocks, the bytes that are halves.
+    struct Format {
+      uint32_t number;
+      size_t elements, bytes, halves, halves_end;
+    };
+    const Format format = is_bytes   ? Format{8, 32, 34, 0, 2}
+                          : is_finer ? Format{14, 256, 210, 208, 210}
+                                     : Format{12, 256, 144, 0, 4};
+    const uint64_t blocks = dims[0] / format.elements * dims[1];
+    bytes.tensor(name, std::move(dims), format.number, bytes.data.size());
     for (uint64_t b = 0; b < blocks; ++b)
-      for (size_t i = 0; i < size; ++i) {
+      for (size_t i = 0; i < format.bytes; ++i) {
         state_ = state_ * 1664525u + 1013904223u;
-        const bool is_half = i >= halves && i < halves + (is_finer ? 2 : 4);
+        const bool is_half = i >= format.halves && i < format.halves_end;
         bytes.data +=
             static_cast<char>(is_half ? (i % 2 ? 0x08 : 0x40) : state_ >> 24); // 0x1.1p-13
       }
