@@ -12,9 +12,10 @@ struct SmallLanguageModel {
   std::string architecture = "llama";
   uint32_t layers = 2, width = 32, heads = 4, kv_heads = 2, inner = 48, vocabulary = 40,
            context = 96;
-  /// Products of q4_k, those of values and down ones of q6_k; widths are multiples of 256 then.
-  bool is_mixed = false;
-  bool is_bytes = false; // Products of q8_0; widths are multiples of 32.
+  /// What products are of: f32; q8_0, for widths that are multiples of 32; q4_k, but q6_k for those
+  /// of values and down ones, for multiples of 256.
+  enum class Products : uint8_t { numbers, bytes, blocks };
+  Products products = Products::numbers;
   bool has_head = false; // of its own, not the table of tokens
   float spread = 0.7f;   // between the least and the largest of a tensor's numbers
   GgufBytes bytes{};
@@ -75,16 +76,16 @@ private:
   }
 
   void product(const std::string &name, std::vector<uint64_t> dims, bool is_finer = false) {
-    if (!is_mixed && !is_bytes)
+    if (products == Products::numbers)
       return tensor(name, std::move(dims));
     // GGUF's number of a format, elements and bytes of its blocks, the bytes that are halves.
     struct Format {
       uint32_t number;
       size_t elements, bytes, halves, halves_end;
     };
-    const Format format = is_bytes   ? Format{8, 32, 34, 0, 2}
-                          : is_finer ? Format{14, 256, 210, 208, 210}
-                                     : Format{12, 256, 144, 0, 4};
+    const Format format = products == Products::bytes ? Format{8, 32, 34, 0, 2}
+                          : is_finer                  ? Format{14, 256, 210, 208, 210}
+                                                      : Format{12, 256, 144, 0, 4};
     const uint64_t blocks = dims[0] / format.elements * dims[1];
     bytes.tensor(name, std::move(dims), format.number, bytes.data.size());
     for (uint64_t b = 0; b < blocks; ++b)

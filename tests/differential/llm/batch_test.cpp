@@ -92,7 +92,8 @@ TEST_CASE("on request a part of a prompt has the logits of each of its tokens") 
 TEST_CASE("a decode step is five launches a layer and six at most, also of mixed formats") {
   for (const bool is_mixed : {false, true}) {
     SmallLanguageModel small;
-    small.is_mixed = is_mixed;
+    if (is_mixed)
+      small.products = SmallLanguageModel::Products::blocks;
     small.width = is_mixed ? 256 : small.width;
     small.inner = is_mixed ? 512 : small.inner;
     small.layers = 3;

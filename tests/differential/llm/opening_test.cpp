@@ -40,7 +40,7 @@ std::string write_pack(const Model &model, const EngineOptions &options, const s
   return path;
 }
 
-enum class Products : uint8_t { numbers, bytes, blocks };
+using Products = SmallLanguageModel::Products;
 
 struct Opening {
   Products products; // numbers become f16, blocks of 256 and of 32 elements are repacked
@@ -67,8 +67,7 @@ TEST_CASE("opening a model takes at most a fifth more of the device's memory tha
                                  {Products::numbers, false, ir::DType::f32},
                                  {Products::numbers, true, ir::DType::f32, true}}) {
     SmallLanguageModel small;
-    small.is_mixed = opening.products == Products::blocks;
-    small.is_bytes = opening.products == Products::bytes;
+    small.products = opening.products;
     small.has_head = opening.has_head;
     small.layers = 2;
     small.width = 512;

@@ -82,7 +82,7 @@ TEST_CASE("prompts by parts have the logits of their tokens one by one in f32", 
 TEST_CASE("prompts by parts have the logits of their tokens one by one in f16, by tiles",
           "[large]") {
   SmallLanguageModel small;
-  small.is_mixed = true;
+  small.products = SmallLanguageModel::Products::blocks;
   small.layers = 1;
   small.width = 256;
   small.inner = 512;
@@ -101,7 +101,8 @@ TEST_CASE("prompts of 512 tokens read each of a model's weights at most five tim
                                         {ir::DType::f32, true},
                                         {ir::DType::f32, false}}) {
     SmallLanguageModel small;
-    small.is_mixed = is_mixed;
+    if (is_mixed)
+      small.products = SmallLanguageModel::Products::blocks;
     small.layers = 1;
     small.width = 256;
     // Beside norms' scales, which each row reads, and more of f32.
