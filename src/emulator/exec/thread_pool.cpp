@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <unistd.h>
+#include <pthread.h>
 
 namespace cugrt::emulator {
 
@@ -22,26 +22,28 @@ uint32_t configured_width() {
 
 } // namespace
 
-/// The process that made a pool ends its threads. A forked child has none of them: it may use the
-/// pool, whose calling threads work too, but would wait for them for ever at its end.
+/// A pool for each process: a forked child has none of its parent's threads, and a lock that one of
+/// them held stays held there. The child leaves that pool as it is, and gets one of its own.
 class ThreadPool::Shared {
 public:
-  Shared() : owner_(getpid()), pool_(new ThreadPool(configured_width())) {}
-  ~Shared() {
-    if (getpid() == owner_)
-      delete pool_;
+  Shared() {
+    pools_.push_back(new ThreadPool(configured_width()));
+    pthread_atfork(nullptr, nullptr, [] { instance().begin_in_child(); });
   }
-  ThreadPool &pool() { return *pool_; }
+  ~Shared() { delete pools_.back(); }
+  static Shared &instance() {
+    static Shared shared;
+    return shared;
+  }
+  ThreadPool &pool() { return *pools_.back(); }
 
 private:
-  const pid_t owner_;
-  ThreadPool *const pool_;
+  void begin_in_child() { pools_.push_back(new ThreadPool(pools_.back()->width())); }
+
+  std::vector<ThreadPool *> pools_; // the last is this process's, the others its parents'
 };
 
-ThreadPool &ThreadPool::shared() {
-  static Shared shared;
-  return shared.pool();
-}
+ThreadPool &ThreadPool::shared() { return Shared::instance().pool(); }
 
 ThreadPool::ThreadPool(uint32_t width) : width_(width) {}
 

@@ -1,10 +1,12 @@
 // Control flow, barriers, special registers and what a launch hands to its kernels.
+#include "emulator/exec/thread_pool.h"
 #include "support/emulated.h"
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace cugrt;
@@ -64,8 +66,8 @@ TEST_CASE("child: forks after kernels have run", "[.]") {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      const bool good = !launches || launch() == 7;
       alarm(20); // for a child that does not end
+      const bool good = !launches || launch() == 7;
       std::exit(good ? 0 : 1);
     }
     int status = -1;
@@ -80,6 +82,30 @@ TEST_CASE("a forked child of a process that has run kernels runs others, and end
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command = "'" + self + "' 'child: forks after kernels have run' > /dev/null";
   CHECK(std::system(command.c_str()) == 0);
+}
+
+// A thread keeps the helpers at work, so that one of them holds the pool's lock in some of the forks.
+TEST_CASE("a child forked while helpers work has helpers of its own", "[fork]") {
+  std::atomic<bool> ends{false};
+  std::thread launching([&] {
+    while (!ends)
+      emulator::ThreadPool::shared().run(1, [] {});
+  });
+  int stuck = 0;
+  for (int i = 0; i < 100 && !stuck; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5); // ends a child that waits for ever
+      std::atomic<int> ran{0};
+      emulator::ThreadPool::shared().run(1, [&] { ++ran; });
+      _exit(ran >= 1 ? 0 : 1);
+    }
+    int status = -1;
+    stuck = child < 0 || waitpid(child, &status, 0) != child || status != 0;
+  }
+  ends = true;
+  launching.join();
+  CHECK(stuck == 0);
 }
 
 TEST_CASE("breakpoints and traps end the launch with their place") {
