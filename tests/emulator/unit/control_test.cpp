@@ -84,7 +84,8 @@ TEST_CASE("a forked child of a process that has run kernels runs others, and end
   CHECK(std::system(command.c_str()) == 0);
 }
 
-// A thread keeps the helpers at work, so that one of them holds the pool's lock in some of the forks.
+// A thread keeps the helpers at work, so that one of them holds the pool's lock in some of the
+// forks.
 TEST_CASE("a child forked while helpers work has helpers of its own", "[fork]") {
   std::atomic<bool> ends{false};
   std::thread launching([&] {
