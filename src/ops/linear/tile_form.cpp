@@ -50,7 +50,7 @@ TileForms register_tiles(const std::string &entry, ir::DType dtype, int64_t dept
 
 std::optional<NumberTiles> number_tiles(OpEmitter &op, ir::DType dtype, ir::ExprId m, ir::ExprId n,
                                         ir::ExprId k) {
-  // Those of prompts' parts: tiles that are cut have sums in memory, as many as there may be.
+  // Those of prompts' parts.
   constexpr int64_t kMostRows = 1024;
   const KernelChoice &choice = op.table().choice();
   const ir::Interval rows = op.exprs().range(m, op.builder().function().symbol_domain(op.exprs()));
@@ -59,7 +59,9 @@ std::optional<NumberTiles> number_tiles(OpEmitter &op, ir::DType dtype, ir::Expr
   if (dtype != ir::DType::f32 || computes_in_tf32(dtype, choice) || choice.matmul != "auto" ||
       !columns || !depth || rows.upper <= kMostStreamRows || rows.upper > kMostRows)
     return std::nullopt;
-  return NumberTiles{register_tiles("matmul_tiles", dtype, *depth, choice.target), *columns, rows};
+  NumberTiles tiles{register_tiles("matmul_tiles", dtype, *depth, choice.target), *columns, rows};
+  bound_sums(tiles.forms, dtype, *columns + *depth, rows);
+  return tiles;
 }
 
 int64_t copied_bytes(OpEmitter &op, ir::DType dtype, ir::ExprId k, ir::ExprId n) {

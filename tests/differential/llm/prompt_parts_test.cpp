@@ -98,6 +98,7 @@ TEST_CASE("prompts of 512 tokens read each of a model's weights at most five tim
       reinterpret_cast<int (*)(Count *, Count *, Count *)>(dlsym(driver, "cuEmuGetLoads"));
   for (const auto &[dtype, is_mixed] : {std::pair{ir::DType::f16, true}, // blocks, or numbers
                                         {ir::DType::f16, false},
+                                        {ir::DType::bf16, true},
                                         {ir::DType::f32, true},
                                         {ir::DType::f32, false}}) {
     SmallLanguageModel small;
@@ -106,7 +107,7 @@ TEST_CASE("prompts of 512 tokens read each of a model's weights at most five tim
     small.layers = 1;
     small.width = 256;
     // Beside norms' scales, which each row reads, and more of f32.
-    small.inner = !is_mixed ? 768 : dtype == ir::DType::f16 ? 2048 : 6144;
+    small.inner = !is_mixed ? 768 : dtype == ir::DType::f32 ? 6144 : 2048;
     const auto engine = opened(small, dtype);
     CHECK(count(1) == 0);
     take_in(*engine, 0, prompt_of(512, 3));

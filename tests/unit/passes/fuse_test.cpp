@@ -640,12 +640,15 @@ TEST_CASE("sums of tiles that are cut take at most twice what rows of both facto
   const auto check = [](const Case &c, int64_t n, int64_t k, int64_t most) {
     const std::string wide = std::to_string(n), deep = std::to_string(k), rows = "tensor<[r, ",
                       dtype = std::string("], ") + c.dtype + ">";
+    const bool blocks = c.format != std::string("f32");
     const ir::Module module = run(
         parse("cugrt 1\nfunc @main(%x: " + rows + deep + dtype + ", %w: tensor<[" + wide + ", " +
               deep + "], " + c.format + ">) -> (" + rows + wide + dtype +
               ") attributes {lower_bounds = {r = 1}, upper_bounds = {r = " + std::to_string(most) +
-              "}} {\n  %p = repack_blocks(%w)\n" +
-              "  %y = matmul_blocks(%x, %p) {repacked = true}\n  return %y\n}\n"),
+              "}} {\n" +
+              (blocks ? "  %p = repack_blocks(%w)\n  %y = matmul_blocks(%x, %p) {repacked = true}"
+                      : "  %y = matmul(%x, %w) {transpose_b = true}") +
+              "\n  return %y\n}\n"),
         {"LegalizeOps"});
     int64_t sums = 0;
     for (const ir::Value &value : module.functions[0].values)
@@ -655,11 +658,14 @@ TEST_CASE("sums of tiles that are cut take at most twice what rows of both facto
                  << " rows: " << sums);
     CHECK(sums >= 1);
     CHECK((sums == 1 || sums * 4 <= 2 * most * (n + k) * c.bytes));
+    const std::string tall = blocks ? "matmul_repacked_tiles" : "matmul_tiles";
+    bool has_tiles = false;
     for (const ir::Kernel &kernel : module.kernels)
       for (const ir::KernelVariant &variant : kernel.variants) {
-        const bool is_small = variant.entry == "matmul_repacked_tiles_32";
-        if (!is_small && variant.entry != "matmul_repacked_tiles")
+        const bool is_small = variant.entry == tall + "_32";
+        if (!is_small && variant.entry != tall)
           continue;
+        has_tiles = true;
         int64_t places = 0;
         for (const std::string &option : kernel.options)
           if (const std::string name = is_small ? "-DPLACES_32=" : "-DPLACES=";
@@ -672,17 +678,21 @@ TEST_CASE("sums of tiles that are cut take at most twice what rows of both facto
              r += 8) {
           std::vector<int64_t> symbols;
           for (const std::string &symbol : kernel.symbols)
-            symbols.push_back(symbol == "rows" ? r : symbol == "n" ? n : k);
+            symbols.push_back(symbol == "rows" || symbol == "m" ? r
+                              : symbol == "n"                   ? n
+                              : symbol == "batch"               ? 1
+                                                                : k);
           const int64_t tiles = (r + height - 1) / height * ((n + width - 1) / width),
                         rest = tiles % places,
-                        blocks = *module.exprs.evaluate(variant.grid[0], symbols) - (tiles - rest);
-          CHECK(blocks >= rest);
-          CHECK((blocks == rest || blocks * height * width <= sums));
+                        parts = *module.exprs.evaluate(variant.grid[0], symbols) - (tiles - rest);
+          CHECK(parts >= rest);
+          CHECK((parts == rest || parts * height * width <= sums));
         }
       }
+    CHECK(has_tiles);
   };
   for (const Case &c : {Case{"f32", "q4_1", 4, 64, 64}, Case{"f16", "q4_1", 2, 128, 128},
-                        Case{"bf16", "q5_k", 2, 128, 64}})
+                        Case{"bf16", "q5_k", 2, 128, 64}, Case{"f32", "f32", 4, 64, 64}})
     for (const int64_t most : {16, 64, 200, 512}) {
       check(c, 1536, 512, most);
       check(c, 512, 1536, most);
