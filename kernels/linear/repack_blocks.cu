@@ -30,7 +30,7 @@ __device__ __forceinline__ void store(const unsigned (&quants)[Layout::kUnit][2]
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const unsigned bits = quants[b][e / 4] >> (e % 4 * 8 + kFrom) & ((1u << kBits) - 1);
-        words[b * kBits / 4] |= bits << Layout::bit<kBits>(b, e);
+        words[Layout::word<kBits>(b, e)] |= bits << Layout::bit<kBits>(b, e);
       }
     if (kBits == 4 || Layout::kIsLarge)
 #pragma unroll

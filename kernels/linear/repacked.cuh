@@ -26,7 +26,9 @@
 // clang-format on
 //
 // In a word, bits of elements 2 j of a block lie 16 below those of 2 j + 1, as halves of one
-// register: at j * kBits, behind those of the blocks that share the word (kBits < 4). Of 8 bits,
+// register: at j * kBits, behind those of the blocks that share the word (kBits < 4). The four low
+// bits of q4_k, q5_k and q6_k share two words, those of block 2 p at bit 8 (j % 2) of word j / 2,
+// those of block 2 p + 1 four bits above, so that one shift by eight serves both. Of 8 bits,
 // byte e is element e, with 128 added; of iq4_nl, nibble e. High bits of a unit that is not whole
 // are a byte a block: elements 2 j in its low half.
 //
@@ -69,8 +71,13 @@ template <int kFormat> struct Repacked {
   static __device__ __forceinline__ int element(int q, int e) {
     return kHasHalves ? 4 * q + e % 4 + e / 4 * 16 : 8 * q + e;
   }
-  // Of kBits of an element of block `i` of a unit, the place in their word.
+  // Of kBits of an element of block `i` of a unit, their word and the place in it.
+  template <int kBits> static constexpr __device__ __forceinline__ int word(int i, int e) {
+    return kIsLarge && kBits == 4 ? i / 2 * 2 + e / 4 : i * kBits / 4;
+  }
   template <int kBits> static constexpr __device__ __forceinline__ int bit(int i, int e) {
+    if (kIsLarge && kBits == 4)
+      return i % 2 * 4 + e / 2 % 2 * 8 + e % 2 * 16;
     return kFormat == 49 ? 4 * e : i % (4 / kBits) * 4 * kBits + e / 2 * kBits + e % 2 * 16;
   }
   // Of a narrow format: where bit b of element e of block i is, in the lane's low bits and, behind
@@ -178,7 +185,7 @@ template <int kFormat> struct Repacked {
   }
   template <int kBits>
   static __device__ __forceinline__ unsigned bits_at(const Byte *words, int i, int e) {
-    return bits_of<kBits>(words, i * kBits / 4 * 32 + bit<kBits>(i, e));
+    return bits_of<kBits>(words, word<kBits>(i, e) * 32 + bit<kBits>(i, e));
   }
   // Of one byte.
   template <int kBits>

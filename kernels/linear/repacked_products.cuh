@@ -26,9 +26,8 @@
 #endif
 
 // What tensor cores alone do: quants of narrow formats are multiplied by their scales first, since
-// both are so small that products are exact, and all sums of a unit are one. In f16 leasts of other
-// large formats, whole numbers, are multiplied with x as quants are; those of q2_k are times sums
-// of x.
+// both are so small that products are exact, and all sums of a unit are one. Leasts of q2_k, and in
+// f16 those of q4_k and q5_k, are multiplied once a unit, with sums of x over blocks.
 #ifdef DTYPE_F16
 constexpr bool kIsF16 = true;
 #else
@@ -41,9 +40,9 @@ constexpr bool kIsMma = false;
 #endif
 template <int kFormat> constexpr bool kFoldsScales = kIsMma &&Repacked<kFormat>::kIsNarrow;
 template <int kFormat>
-constexpr bool kMultipliesLeasts =
-    kIsF16 &&BlockFormat<kFormat>::kIsLarge &&BlockFormat<kFormat>::kHasLeast &&kFormat != 26;
-template <int kFormat> constexpr bool kSumsRows = kIsMma &&kFormat == 26;
+constexpr bool
+    kSumsRows = kIsMma &&BlockFormat<kFormat>::kIsLarge &&BlockFormat<kFormat>::kHasLeast &&
+                (kIsF16 || kFormat == 26);
 
 __device__ __forceinline__ __half2 halves_of(unsigned pair) {
   return *reinterpret_cast<const __half2 *>(&pair);
@@ -76,12 +75,13 @@ template <int kFormat> struct Numbers {
   static constexpr bool kSubtracts = true;
 #endif
   static constexpr int kOffset = kSubtracts ? 0 : kOff;
-  static constexpr unsigned kLessOffset = kBits | 0x80008000u | kBias * 0x00010001u;
   // Whether sums of x are wanted, in the same steps.
-  static constexpr bool kHasSums =
-      BlockFormat<kFormat>::kHasLeast && !kMultipliesLeasts<kFormat> && !kSumsRows<kFormat>;
+  static constexpr bool kHasSums = BlockFormat<kFormat>::kHasLeast && !kSumsRows<kFormat>;
 
-  // Of numbers whose quants begin at bit kPlace.
+  // How far numbers are off whose quants begin at bit kPlace, below 0.
+  template <int kPlace>
+  static constexpr unsigned kLess = kBits | 0x80008000u | (kBias << kPlace) * 0x00010001u;
+  // Of such numbers.
   template <int kPlace = 0> static __device__ __forceinline__ unsigned subtracted(unsigned pair) {
 #ifdef DTYPE_BF16
     return pair_of(
@@ -136,13 +136,13 @@ __device__ __forceinline__ float byte_less_128(unsigned word, int e) {
   return __uint_as_float(__byte_perm(word, 0x4b000000, 0x7440 + e)) - (8388608.0f + 128.0f);
 }
 
-// Quants of q5_k in f16 begin at bit 4 in odd blocks: their high bits then lie as far from there as
-// those of the block before do from bit 0, and one shift serves both. Quants of narrow formats
-// begin behind those of the block before. The scale makes up for it.
+// In f16 quants of odd blocks begin where they lie, at bit 4; high bits of q5_k then lie as far
+// from there as those of the block before do from bit 0, and one shift serves both. Quants of
+// narrow formats begin behind those of the block before. What multiplies them makes up for it.
 template <int kFormat> constexpr __host__ __device__ int first_bit(int i) {
   return Repacked<kFormat>::kIsNarrow ? i % 2 * (Repacked<kFormat>::kLow + Repacked<kFormat>::kHigh)
-         : kIsF16 && kFormat == 56    ? i % 2 * 4
-                                      : 0;
+         : kIsF16 && BlockFormat<kFormat>::kIsLarge ? i % 2 * 4
+                                                    : 0;
 }
 
 // What a lane has of block i of its unit, all eight elements: pair j is elements 2 j and 2 j + 1.
@@ -171,14 +171,15 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
 #endif
     }
   } else if constexpr (kFormat != 80) {
-    constexpr int kLow = Layout::kLow, kHigh = Layout::kHigh, kWord = i * kLow / 4;
+    constexpr int kLow = Layout::kLow, kHigh = Layout::kHigh;
     constexpr unsigned kBits = Numbers<kFormat>::kBits;
-    constexpr int kPlace = i % (4 / kLow) * 4 * kLow, kFirst = first_bit<kFormat>(i),
-                  kTop = kFirst + kLow;
-    pair[0] = with_bits<kLow, kPlace, kFirst>(low[kWord], kBits);
-    pair[1] = with_bits<kLow, kPlace + kLow, kFirst>(low[kWord], kBits);
-    pair[2] = with_bits<kLow, kPlace + 2 * kLow, kFirst>(low[kWord], kBits);
-    pair[3] = with_bits<kLow, kPlace + 3 * kLow, kFirst>(low[kWord], kBits);
+    constexpr int kFirst = first_bit<kFormat>(i), kTop = kFirst + kLow;
+    const unsigned first = low[Layout::template word<kLow>(i, 0)],
+                   second = low[Layout::template word<kLow>(i, 4)];
+    pair[0] = with_bits<kLow, Layout::template bit<kLow>(i, 0), kFirst>(first, kBits);
+    pair[1] = with_bits<kLow, Layout::template bit<kLow>(i, 2), kFirst>(first, kBits);
+    pair[2] = with_bits<kLow, Layout::template bit<kLow>(i, 4), kFirst>(second, kBits);
+    pair[3] = with_bits<kLow, Layout::template bit<kLow>(i, 6), kFirst>(second, kBits);
     if constexpr (kHigh > 0) {
       const unsigned word = high[i * kHigh / 4];
       pair[0] = with_bits<kHigh, Layout::template bit<kHigh>(i, 0), kTop>(word, pair[0]);
@@ -205,11 +206,36 @@ __device__ __forceinline__ void pairs_of(const unsigned *low, const unsigned *hi
       pair[j] = Numbers<kFormat>::template subtracted<first_bit<kFormat>(i)>(pair[j]);
 }
 
-// What the units of a warp share: of narrow formats on tensor cores constants that numbers are made
-// of, where sums of x are wanted with the columns for them (SumsOfHalves).
-template <int kFormat, bool = kFoldsScales<kFormat>> struct Kept {};
-
 #ifdef MULTIPLIES_BY_MMA
+// What the units of a warp share: where sums of x are wanted the columns for them (SumsOfHalves),
+// of q6_k in f16 offsets of quants that begin at either of two bits, and of narrow formats
+// constants that numbers are made of.
+template <int kFormat, bool = kSumsRows<kFormat>> struct KeptColumns {};
+template <int kFormat, bool = kIsF16 &&kFormat == 66> struct KeptOffsets {
+  // Adds the offset of quants that begin at bit kPlace times elements of x.
+  template <int kPlace>
+  __device__ __forceinline__ void subtract(float (&sum)[4], unsigned c0, unsigned c1) const {
+    constexpr unsigned kLess = Numbers<kFormat>::template kLess<kPlace>;
+    multiply(sum, {kLess, kLess, kLess, kLess}, c0, c1);
+  }
+};
+template <int kFormat> struct KeptOffsets<kFormat, true> {
+  unsigned less[2][4];
+  __device__ __forceinline__ KeptOffsets() {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      less[0][j] = kept(Numbers<kFormat>::template kLess<0>);
+      less[1][j] = kept(Numbers<kFormat>::template kLess<4>);
+    }
+  }
+  template <int kPlace>
+  __device__ __forceinline__ void subtract(float (&sum)[4], unsigned c0, unsigned c1) const {
+    multiply(sum, less[kPlace / 4], c0, c1);
+  }
+};
+template <int kFormat, bool = kFoldsScales<kFormat>>
+struct Kept : KeptColumns<kFormat>, KeptOffsets<kFormat> {};
+
 // Two elements of x, wherever they begin.
 __device__ __forceinline__ unsigned read_pair(const T *from) {
   const unsigned short *bits = reinterpret_cast<const unsigned short *>(from);
@@ -235,7 +261,8 @@ template <int kFormat, bool kAligned> __device__ __forceinline__ Right read_righ
 template <int kFormat, int i, int kRows>
 __device__ __forceinline__ void
 block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Right (&rows)[1],
-               float (&products)[2][2 * kRows], float (&xs)[2][2 * kRows]) {
+               const Kept<kFormat> &kept, float (&products)[2][2 * kRows],
+               float (&xs)[2][2 * kRows]) {
   typedef Numbers<kFormat> Numbers;
   const uint4 x = rows[0];
   constexpr int kSecond = Repacked<kFormat>::kHasHalves ? 1 : 0;
@@ -261,21 +288,13 @@ block_products(const unsigned *(&low)[2], const unsigned *(&high)[2], const Righ
         for (int e = 0; e < 4; ++e)
           products[h][e] = fma(xs[h][e], -float(Numbers::kOffset), products[h][e]);
   } else if constexpr (Numbers::kOffset != 0) {
-    constexpr unsigned kLess = Numbers::kLessOffset;
-    multiply(products[0], {kLess, kLess, kLess, kLess}, x.x, x.y);
-    multiply(products[kSecond], {kLess, kLess, kLess, kLess}, x.z, x.w);
+    constexpr int kPlace = first_bit<kFormat>(i);
+    kept.template subtract<kPlace>(products[0], x.x, x.y);
+    kept.template subtract<kPlace>(products[kSecond], x.z, x.w);
   }
 }
 
 #ifdef DTYPE_F16
-// Adds two elements of x times what all elements of two rows of w are, `up` and `down`.
-__device__ __forceinline__ void multiply_alike(float (&sum)[4], unsigned up, unsigned down,
-                                               unsigned c) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-               "{%0, %1, %2, %3};"
-               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-               : "r"(up), "r"(down), "r"(c));
-}
 typedef __half2 Two;
 __device__ __forceinline__ Two two_of(unsigned pair) { return halves_of(pair); }
 __device__ __forceinline__ Two alike(Two two, bool second) {
@@ -361,11 +380,28 @@ template <int kFormat> struct NarrowFactors {
   }
 };
 
-template <int kFormat> struct Kept<kFormat, true> {
+// Of the halves of blocks i and i + 4, whether the lane is in their column: of q2_k, whose lanes
+// have one half each, both columns are that of the lane's.
+template <int kFormat> struct KeptColumns<kFormat, true> {
+  unsigned one[4][2];
+  __device__ __forceinline__ KeptColumns() {
+    constexpr unsigned kOne = kIsF16 ? 0x3c003c00 : 0x3f803f80;
+    const int column = threadIdx.x / 4, half = threadIdx.x % 4 / 2;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if constexpr (Repacked<kFormat>::kIsNarrow) {
+        one[i][0] = column == 2 * i + half ? kOne : 0;
+        one[i][1] = kept(one[i][0]);
+      } else {
+        one[i][0] = kept(column == 2 * i ? kOne : 0);
+        one[i][1] = kept(column == 2 * i + 1 ? kOne : 0);
+      }
+  }
+};
+template <int kFormat> struct Kept<kFormat, true> : KeptColumns<kFormat>, KeptOffsets<kFormat> {
   // Leasts are in the steps of the other sums.
   static constexpr float kLeastStep = 1 / Numbers<kFormat>::kFactor;
   unsigned base, steps[2], least_base, least_steps;
-  unsigned one[4][2]; // whether the lane is in the column of block i or i + 4, twice
   __device__ __forceinline__ Kept() {
     typedef NarrowFactors<kFormat> Factors;
     base = kept(Factors::kBase);
@@ -373,18 +409,13 @@ template <int kFormat> struct Kept<kFormat, true> {
     steps[1] = kept(pair_of(Factors::template steps<16, (kFormat == 26 ? 4 : 0)>()));
     least_base = kept(0x43004300);
     least_steps = kept(kIsF16 ? 0x33803380 : 0x3f803f80); // kLeastStep
-    const int column = threadIdx.x / 4, half = threadIdx.x % 4 / 2;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      one[i][0] = column == 2 * i + half ? (kIsF16 ? 0x3c003c00u : 0x3f803f80u) : 0;
-      one[i][1] = kept(one[i][0]);
-    }
   }
 };
 
 // Sums of x over halves of the blocks of a unit: on the left of an mma the lane's row is two, for
 // one and the other half of its elements, and on the right a half is one column of two for each
-// block. So lane 4 g + q has of row g the sums of both halves of block q, and of block q + 4.
+// block. So lane 4 g + q has of row g the sums of both halves of block q, and of block q + 4: of
+// q2_k, whose halves have leasts of their own, the block's, else those of the lanes' elements.
 struct SumsOfHalves {
   float sum[2][4] = {};
 
@@ -392,24 +423,36 @@ struct SumsOfHalves {
   __device__ __forceinline__ void add(const Right &x, int i, const Kept<kFormat> &kept) {
     multiply(sum[i / 4], {x.x, x.y, x.z, x.w}, kept.one[i % 4][0], kept.one[i % 4][1]);
   }
-  // Times leasts, as sums of two bf16 each, the second what the first rounds off. least: of blocks
-  // q, and then of blocks q + 4, of both rows of w.
+  // Times leasts of halves: of blocks q, and then of blocks q + 4, of both rows of w.
   __device__ __forceinline__ void multiply_leasts(const unsigned (&least)[4],
                                                   float (&below)[4]) const {
-    unsigned upper[2], lower[2];
-#pragma unroll
-    for (int t = 0; t < 2; ++t) {
-      const float first = sum[t][0] + sum[t][2], second = sum[t][1] + sum[t][3];
-      upper[t] = bf16_pair(first, second);
-      lower[t] = bf16_pair(first - __uint_as_float(upper[t] << 16),
-                           second - __uint_as_float(upper[t] & 0xffff0000u));
-    }
-    multiply_bf16(below, least, upper[0], upper[1]);
-    multiply_bf16(below, least, lower[0], lower[1]);
+    const Parts first(sum[0][0] + sum[0][2], sum[0][1] + sum[0][3]),
+        second(sum[1][0] + sum[1][2], sum[1][1] + sum[1][3]);
+    multiply_bf16(below, least, first.upper, second.upper);
+    multiply_bf16(below, least, first.lower, second.lower);
   }
+  // Times leasts of blocks: a pair is of blocks q and q + 4.
+  __device__ __forceinline__ void multiply_leasts(unsigned up, unsigned down,
+                                                  float (&below)[4]) const {
+    const Parts both((sum[0][0] + sum[0][2]) + (sum[0][1] + sum[0][3]),
+                     (sum[1][0] + sum[1][2]) + (sum[1][1] + sum[1][3]));
+    multiply_bf16(below, {up, down, up, down}, both.upper, both.lower);
+  }
+
+private:
+  // Two sums, of two bf16 each: the second is what the first rounds off.
+  struct Parts {
+    unsigned upper, lower;
+    __device__ __forceinline__ Parts(float first, float second)
+        : upper(bf16_pair(first, second)),
+          lower(bf16_pair(first - __uint_as_float(upper << 16),
+                          second - __uint_as_float(upper & 0xffff0000u))) {}
+  };
 };
 
 #else
+
+template <int kFormat> struct Kept {}; // of f32 units share nothing
 
 // A lane's elements of a block of a row of x, of which `from` is the first.
 struct Right {

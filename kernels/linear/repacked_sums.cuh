@@ -70,11 +70,12 @@ template <int kFormat, int kRows, bool kAligned> struct Lane { // what a lane re
   }
   // kIsWhole: the unit.
   template <int i, bool kIsWhole>
-  __device__ __forceinline__ void products_of(float (&products)[2][2 * kRows],
+  __device__ __forceinline__ void products_of(const Kept<kFormat> &kept,
+                                              float (&products)[2][2 * kRows],
                                               float (&xs)[2][2 * kRows]) const {
     const unsigned *lows[2] = {low[0], low[1]}, *highs[2] = {high[0], high[1]};
 #ifdef MULTIPLIES_BY_MMA
-    block_products<kFormat, i, kRows>(lows, highs, ahead[i], products, xs);
+    block_products<kFormat, i, kRows>(lows, highs, ahead[i], kept, products, xs);
 #else
     Right right[kRows];
     read_right_of(i, right);
@@ -161,9 +162,10 @@ template <int kFormat> struct UnitScales {
   }
 #endif
 #ifdef DTYPE_F16
-  // A least as two numbers, times 2^-24.
-  __device__ __forceinline__ unsigned least_alike(int part) const {
-    return __byte_perm(least[part / 4], 0, 0x4040 + part % 4 * 0x0101);
+  // Leasts of blocks q and q + 4 in bf16, of whole numbers below 64.
+  __device__ __forceinline__ unsigned least_of_blocks(int q) const {
+    const unsigned bytes = chosen(least[0], least[1], 0x0400 + q * 0x0101) & 0x00ff00ffu;
+    return pair_of(__hsub2(bfloats_of(bytes | 0x43004300u), __float2bfloat162_rn(128)));
   }
 #endif
   // Both by kFactor.
@@ -188,7 +190,7 @@ __device__ __forceinline__ void add_block(const Lane<kFormat, kRows, kAligned> &
                                           const float (&scale)[2], const float (&least)[2],
                                           float (&sum)[2 * kRows]) {
   float products[2][2 * kRows], xs[2][2 * kRows];
-  lane.template products_of<i, kIsWhole>(products, xs);
+  lane.template products_of<i, kIsWhole>(Kept<kFormat>(), products, xs);
 #pragma unroll
   for (int e = 0; e < 2 * kRows; ++e) {
     sum[e] = fma(products[0][e], scale[e / kRows], sum[e]);
@@ -259,19 +261,6 @@ template <int kFormat, int kRows> struct WholeUnits {
   }
 };
 
-#ifdef DTYPE_F16
-// Adds the leasts of block i of a unit of a large format times x.
-template <int kFormat>
-__device__ __forceinline__ void add_leasts(const Right &x, const UnitScales<kFormat> (&scales)[2],
-                                           int i, float (&below)[4]) {
-  const unsigned least[2] = {scales[0].least_alike(i), scales[1].least_alike(i)};
-  multiply_alike(below, least[0], least[1], x.x);
-  multiply_alike(below, least[0], least[1], x.y);
-  multiply_alike(below, least[0], least[1], x.z);
-  multiply_alike(below, least[0], least[1], x.w);
-}
-#endif
-
 #ifdef MULTIPLIES_BY_MMA
 // Adds blocks 2 p and 2 p + 1 of a unit where scales are folded, and those behind them.
 template <int p, int kFormat, int kRows, bool kAligned>
@@ -302,30 +291,34 @@ add_folded(const Lane<kFormat, kRows, kAligned> &lane, const UnitScales<kFormat>
 }
 #endif
 
-// Adds block i of a unit of a large format, and those behind it.
+// Adds block i of a unit of a large format, and those behind it. odd: on tensor cores sums of odd
+// blocks whose quants begin at a higher bit.
 template <int i, int kFormat, int kRows, bool kAligned>
 __device__ __forceinline__ void add_parts(const Lane<kFormat, kRows, kAligned> &lane,
                                           const UnitScales<kFormat> (&scales)[2],
-                                          float (&sum)[2 * kRows], float (&below)[2 * kRows]) {
+                                          const Kept<kFormat> &kept, float (&sum)[2 * kRows],
+                                          float (&odd)[2 * kRows], float (&below)[2 * kRows]) {
   constexpr int kParts = Repacked<kFormat>::kHasHalves ? 2 : 1;
   float products[2][2 * kRows], xs[2][2 * kRows];
-  lane.template products_of<i, true>(products, xs);
+  lane.template products_of<i, true>(kept, products, xs);
 #pragma unroll
   for (int h = 0; h < kParts; ++h)
 #pragma unroll
     for (int e = 0; e < 2 * kRows; ++e) {
-      constexpr float kBy = 1.0f / (1 << first_bit<kFormat>(i));
-      sum[e] = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h) * kBy, sum[e]);
+      constexpr float kBy = kIsMma ? 1 : 1.0f / (1 << first_bit<kFormat>(i));
+      float &to = kIsMma && first_bit<kFormat>(i) > 0 ? odd[e] : sum[e];
+      to = fma(products[h][e], scales[e / kRows].scale_of(i * kParts + h) * kBy, to);
       if constexpr (Numbers<kFormat>::kHasSums)
         below[e] = fma(xs[h][e], scales[e / kRows].least_of(i * kParts + h), below[e]);
     }
-#ifdef DTYPE_F16
-  if constexpr (kMultipliesLeasts<kFormat>)
-    add_leasts(lane.ahead[i][0], scales, i, below);
-#endif
   if constexpr (i + 1 < Repacked<kFormat>::kUnit)
-    add_parts<i + 1>(lane, scales, sum, below);
+    add_parts<i + 1>(lane, scales, kept, sum, odd, below);
 }
+
+// What sums are multiples of, as add_read leaves them.
+template <int kFormat>
+constexpr float kStepOfSums = Numbers<kFormat>::kFactor *(
+    !Repacked<kFormat>::kIsLarge || kFoldsScales<kFormat> ? 1.0f : UnitScales<kFormat>::kFactor);
 
 // All of a whole unit that the lane has read.
 template <int kFormat, int kRows, bool kAligned>
@@ -336,8 +329,9 @@ __device__ __forceinline__ void add_read(const Lane<kFormat, kRows, kAligned> &l
     const int q = threadIdx.x % 4;
     const UnitScales<kFormat> scales[2] = {UnitScales<kFormat>(lane.scales[0], q),
                                            UnitScales<kFormat>(lane.scales[1], q)};
-    // In the steps of the other sums, where leasts are in coarser ones.
-    constexpr float kLeast = kMultipliesLeasts<kFormat> ? 1 / UnitScales<kFormat>::kFactor : 1;
+    // In the steps of the other sums, where leasts are whole numbers.
+    constexpr float kLeast =
+        kSumsRows<kFormat> && !kFoldsScales<kFormat> ? 1 / kStepOfSums<kFormat> : 1;
     float parts[2 * kRows] = {}, below[2 * kRows] = {};
 #ifdef MULTIPLIES_BY_MMA
     if constexpr (kFoldsScales<kFormat>) {
@@ -349,7 +343,23 @@ __device__ __forceinline__ void add_read(const Lane<kFormat, kRows, kAligned> &l
                                below);
     } else
 #endif
-      add_parts<0>(lane, scales, parts, below);
+    {
+      float odd[2 * kRows] = {};
+      add_parts<0>(lane, scales, kept, parts, odd, below);
+#ifdef DTYPE_F16
+      if constexpr (kSumsRows<kFormat>) {
+        SumsOfHalves halves;
+#pragma unroll
+        for (int i = 0; i < Layout::kUnit; ++i)
+          halves.add(lane.ahead[i][0], i, kept);
+        halves.multiply_leasts(scales[0].least_of_blocks(q), scales[1].least_of_blocks(q), below);
+      }
+#endif
+      if constexpr (kIsMma && first_bit<kFormat>(1) > 0)
+#pragma unroll
+        for (int e = 0; e < 2 * kRows; ++e)
+          parts[e] = fma(odd[e], 1.0f / (1 << first_bit<kFormat>(1)), parts[e]);
+    }
 #pragma unroll
     for (int e = 0; e < 2 * kRows; ++e) {
       const unsigned d = Layout::kTailBytes > 0 ? lane.tail[e / kRows] : lane.scales[e / kRows][0];
@@ -393,11 +403,6 @@ __device__ __forceinline__ void add_unit(const WholeUnits<kFormat, kRows> &at,
   lane.read_ahead();
   add_read(lane, kept, sum);
 }
-
-// What sums are multiples of, as add_read leaves them.
-template <int kFormat>
-constexpr float kStepOfSums = Numbers<kFormat>::kFactor *(
-    !Repacked<kFormat>::kIsLarge || kFoldsScales<kFormat> ? 1.0f : UnitScales<kFormat>::kFactor);
 
 // Block i of a unit of whatever size of a small format.
 template <int kFormat, int kRows> struct LoneBlock {

@@ -189,8 +189,12 @@ template <int kFormat> struct WeightTile {
   template <int b>
   static __device__ __forceinline__ void scaled_numbers(const Words &own, const Factors &factors,
                                                         unsigned (&pair)[kNumbers][4]) {
-    const unsigned word = own.low[b], upper = word >> 8, high = own.high[0];
-    const __half2 scale = factors.of[b], sixteenth = __hmul2(scale, __float2half2_rn(0.0625f));
+    constexpr unsigned kFour = 0x000f000fu << 4 * b; // quants of the odd block are 16 times as much
+    const unsigned quants[4] = {own.low[0] & kFour, own.low[0] >> 8 & kFour, own.low[1] & kFour,
+                                own.low[1] >> 8 & kFour},
+                   high = own.high[0];
+    const __half2 scale = factors.of[b],
+                  factor = b == 0 ? scale : __hmul2(scale, __float2half2_rn(0.0625f));
     if constexpr (kFormat == 66) {
       constexpr float kStep = 1.0f / 16777216;
       const unsigned bits = b == 0 ? high : high >> 8;
@@ -204,22 +208,20 @@ template <int kFormat> struct WeightTile {
         const auto part = [&](__half2 both) {
           return j < 2 ? __low2half2(both) : __high2half2(both);
         };
-        const __half2 low = masked(j < 2 ? word : upper, j % 2 ? 0x00f000f0u : 0x000f000fu);
-        pair[0][j] = pair_of(__hfma2(low, part(j % 2 ? sixteenth : scale), part(eight)));
+        pair[0][j] = pair_of(__hfma2(halves_of(quants[j]), part(factor), part(eight)));
         pair[1][j] = pair_of(__hfma2(masked(bits, 0x00030003u << 2 * j), part(by[j]), part(many)));
       }
     } else {
-      unsigned bits[4] = {word & 0x000f000fu, word & 0x00f000f0u, upper & 0x000f000fu,
-                          upper & 0x00f000f0u};
+      unsigned bits[4] = {quants[0], quants[1], quants[2], quants[3]};
       if constexpr (Layout::kHigh == 1) {
-        bits[0] = with_bits<1, 4 * b, 4>(high, bits[0]);
-        bits[1] = with_bits<1, 4 * b + 1, 8>(high, bits[1]);
-        bits[2] = with_bits<1, 4 * b + 2, 4>(high, bits[2]);
-        bits[3] = with_bits<1, 4 * b + 3, 8>(high, bits[3]);
+        bits[0] = with_bits<1, 4 * b, 4 * b + 4>(high, bits[0]);
+        bits[1] = with_bits<1, 4 * b + 1, 4 * b + 4>(high, bits[1]);
+        bits[2] = with_bits<1, 4 * b + 2, 4 * b + 4>(high, bits[2]);
+        bits[3] = with_bits<1, 4 * b + 3, 4 * b + 4>(high, bits[3]);
       }
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        pair[0][j] = pair_of(__hmul2(halves_of(bits[j]), j % 2 ? sixteenth : scale));
+        pair[0][j] = pair_of(__hmul2(halves_of(bits[j]), factor));
     }
   }
 };

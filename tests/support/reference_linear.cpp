@@ -270,8 +270,10 @@ std::vector<Array> reference_repack_blocks(const Call &call) {
             set(((lane + own * 1) + i) * 8 + e, 0, quant);
             continue;
           }
-          // Words of 4 / bits blocks.
+          // Words of 4 / bits blocks; of large formats two words of low bits have two blocks.
           auto place = [&](int64_t bits) {
+            if (each > 1 && bits == 4)
+              return (i - i % 2 + e / 4) * 32 + e / 2 % 2 * 8 + i % 2 * 4 + e % 2 * 16;
             const int64_t in_half = i % (4 / bits) * 4 * bits + e / 2 * bits;
             return i / (4 / bits) * 32 +
                    (format == ir::DType::iq4_nl ? 4 * e : in_half + e % 2 * 16);
