@@ -2,6 +2,7 @@
 // leaks.
 #include "support/alloc_fault.h"
 #include "support/catch.h"
+#include "support/describe_plan.h"
 
 #include "base/file.h"
 #include "compiler/planner/lower/planner.h"

@@ -1,6 +1,6 @@
 // Reads arbitrary bytes as a plan; what is read writes back and reads again as the same.
-#include "compiler/planner/lower/planner.h"
 #include "plan/bytes/serialize.h"
+#include "support/describe_plan.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -2,6 +2,7 @@
 // with options as NAME=VALUE. `plan` runs them likewise and describes the plan that policy seed
 // makes of the result.
 #include "support/catch.h"
+#include "support/describe_plan.h"
 #include "support/golden.h"
 
 #include "compiler/passes/pass.h"

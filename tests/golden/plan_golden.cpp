@@ -11,6 +11,7 @@
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"
+#include "support/describe_plan.h"
 #include "support/golden.h"
 #include "support/published_text.h"
 

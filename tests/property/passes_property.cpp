@@ -9,6 +9,7 @@
 #include "compiler/planner/storage/memory_plan.h"
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
+#include "support/describe_plan.h"
 
 #include <cstdlib>
 

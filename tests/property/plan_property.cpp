@@ -9,6 +9,7 @@
 #include "ir/text/text.h"
 #include "plan/bytes/serialize.h"
 #include "plan/validate/validate.h"
+#include "support/describe_plan.h"
 
 #include <cstdlib>
 #include <map>

@@ -8,6 +8,7 @@
 
 #include "plan/validate/validate.h"
 #include "support/catch.h"
+#include "support/describe_plan.h"
 
 #include <functional>
 

@@ -5,6 +5,7 @@
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
 #include "support/catch.h"
+#include "support/describe_plan.h"
 
 #include <random>
 

@@ -83,7 +83,4 @@ struct PlanReport {
 Result<Plan> make_plan(const ir::Module &module, const PlannerOptions &options,
                        PlanReport *report = nullptr);
 
-/// The plan for people and golden files: arenas, functions, items, regions with nodes and edges.
-std::string describe(const Plan &plan);
-
 } // namespace cugrt::plan

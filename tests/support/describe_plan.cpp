@@ -1,5 +1,6 @@
 // A plan as text, for people and golden files. One line a thing; nested blocks are indented.
-#include "compiler/planner/lower/planner.h"
+#include "support/describe_plan.h"
+
 #include "ir/module/names.h"
 #include "plan/edges/hazards.h"
 
