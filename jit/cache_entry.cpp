@@ -9,14 +9,10 @@ namespace cugrt::jit {
 
 using namespace little_endian;
 
-namespace {
-
 constexpr std::string_view kMagic = "cugrtjit";
 constexpr uint32_t kFormatVersion = 1;
 constexpr size_t kArchitectureBytes = 16;
 constexpr size_t kChecksumOffset = 112, kPayloadOffset = 144;
-
-} // namespace
 
 std::string write_entry(const CacheKey &key, const CompilerIdentity &compiler, OutputKind kind,
                         std::string_view architecture, std::string_view payload) {

@@ -15,15 +15,13 @@
 
 namespace cugrt::jit {
 
-namespace {
-
 constexpr size_t kMaxThreads = 64;
 // A process takes as long to start as two kernels to compile: by default it is given at least two.
 constexpr size_t kKernelsPerProcess = 2;
 constexpr size_t kMaxFailuresBytes = 64 << 10;
 
 /// All failures in one status, in the order of the requests.
-Status join_failures(std::vector<Status> failures) {
+static Status join_failures(std::vector<Status> failures) {
   if (failures.size() == 1)
     return std::move(failures.front());
   std::string message = std::to_string(failures.size()) + " kernels do not compile";
@@ -40,8 +38,6 @@ Status join_failures(std::vector<Status> failures) {
   }
   return Status::error(failures.front().code(), std::move(message));
 }
-
-} // namespace
 
 class Batch {
 public:

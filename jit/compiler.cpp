@@ -20,16 +20,12 @@
 
 namespace cugrt::jit {
 
-namespace {
-
 constexpr std::string_view kNoteHeader = "cugrt compiler 1\n";
 
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
+static double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }
-
-} // namespace
 
 struct Compiler::State {
   CompilerConfig config;

@@ -192,10 +192,8 @@ void stamp_file(std::string &text, const std::string &path) {
 
 } // namespace
 
-namespace {
-
 /// Where nobody has named a place.
-std::optional<NvrtcLocation> find_usual(int newest_major) {
+static std::optional<NvrtcLocation> find_usual(int newest_major) {
   if (std::string library = loaded_library(newest_major); !library.empty())
     return location_of(library, "this process");
   const std::pair<std::string, const char *> usual[] = {
@@ -216,8 +214,6 @@ std::optional<NvrtcLocation> find_usual(int newest_major) {
         return location_of(library, "the loader's path");
   return std::nullopt;
 }
-
-} // namespace
 
 Result<NvrtcLocation> find_nvrtc(const std::string &explicit_path, int newest_major) {
   const std::pair<std::string, const char *> named[] = {

@@ -13,11 +13,9 @@
 
 namespace cugrt::jit {
 
-namespace {
-
 constexpr int kKeyVersion = 2; // raise when what is done to the source or the options changes
 
-bool mentions_place(std::string_view text) {
+static bool mentions_place(std::string_view text) {
   for (const char *word : {"__FILE__", "__LINE__", "assert"})
     if (text.find(word) != text.npos)
       return true;
@@ -25,15 +23,13 @@ bool mentions_place(std::string_view text) {
 }
 
 /// True when the place of the source shows in the output.
-bool place_matters(const CompileRequest &request) {
+static bool place_matters(const CompileRequest &request) {
   for (const std::string &option : request.options)
     if (option.find("lineinfo") != std::string::npos || option == "-G" || option == "-lineinfo" ||
         option.find("device-debug") != std::string::npos)
       return true;
   return mentions_place(request.source);
 }
-
-} // namespace
 
 /// What the options say about included files, in the spellings that NVRTC takes.
 struct IncludeOptions {

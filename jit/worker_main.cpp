@@ -15,12 +15,10 @@
 #include <unistd.h>
 
 namespace cugrt::jit {
-namespace {
-
 constexpr int kSocket = STDIN_FILENO;
 
 /// Descriptors that the application had opened without O_CLOEXEC are none of ours to keep open.
-void close_inherited() {
+static void close_inherited() {
   DIR *listing = ::opendir("/proc/self/fd");
   if (!listing)
     return;
@@ -34,7 +32,7 @@ void close_inherited() {
 }
 
 /// A compilation may take long; the process must not outlive its parent meanwhile.
-void end_with_the_parent() {
+static void end_with_the_parent() {
   for (;;) {
     pollfd entry{kSocket, POLLRDHUP, 0};
     if (::poll(&entry, 1, -1) > 0 && entry.revents)
@@ -42,7 +40,7 @@ void end_with_the_parent() {
   }
 }
 
-Status answer_open(std::string_view message, std::unique_ptr<Nvrtc> &nvrtc) {
+static Status answer_open(std::string_view message, std::unique_ptr<Nvrtc> &nvrtc) {
   CUGRT_ASSIGN(OpenMessage open, decode_open(message));
   if (open.protocol != kWorkerProtocol)
     return Status::error(Code::unsupported, "the compiling process is of another version");
@@ -52,7 +50,7 @@ Status answer_open(std::string_view message, std::unique_ptr<Nvrtc> &nvrtc) {
   return send_message(kSocket, encode(identity), {});
 }
 
-Status answer_compile(std::string_view message, const Nvrtc *nvrtc) {
+static Status answer_compile(std::string_view message, const Nvrtc *nvrtc) {
   if (!nvrtc)
     return Status::error(Code::invalid_argument, "NVRTC is not open");
   CUGRT_ASSIGN(CompileMessage compile, decode_compile(message));
@@ -62,19 +60,17 @@ Status answer_compile(std::string_view message, const Nvrtc *nvrtc) {
 }
 
 /// One message and its answer; an error is the end of the conversation.
-Status serve(std::unique_ptr<Nvrtc> &nvrtc) {
+static Status serve(std::unique_ptr<Nvrtc> &nvrtc) {
   CUGRT_ASSIGN(std::string message, receive_message(kSocket, {}));
   bool open = kind_of(message) == MessageKind::open;
   Status status = open ? answer_open(message, nvrtc) : answer_compile(message, nvrtc.get());
   return status.ok() ? Status() : send_message(kSocket, encode(status), {});
 }
 
-bool is_socket(int descriptor) {
+static bool is_socket(int descriptor) {
   struct stat info;
   return ::fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode);
 }
-
-} // namespace
 } // namespace cugrt::jit
 
 int main() {

@@ -20,13 +20,11 @@
 
 namespace cugrt::jit {
 
-namespace {
-
 constexpr const char *kProgram = "cugrt-compile";
 constexpr int kAnswerLimitMs = 10 * 60 * 1000; // the slowest kernels take seconds
 
 /// The folder of the file that this code was linked into, with a slash; empty when unknown.
-std::string own_folder() {
+static std::string own_folder() {
   Dl_info info;
   static const char anchor = 0;
   char resolved[PATH_MAX];
@@ -36,9 +34,7 @@ std::string own_folder() {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-bool is_program(const std::string &path) { return ::access(path.c_str(), X_OK) == 0; }
-
-} // namespace
+static bool is_program(const std::string &path) { return ::access(path.c_str(), X_OK) == 0; }
 
 std::string find_worker(const std::string &configured) {
   std::string chosen = configured;

@@ -9,8 +9,6 @@
 
 namespace cugrt {
 
-namespace {
-
 /// Section 4.2.2: of the cube roots of the first 64 primes, the first 32 bits behind the point.
 constexpr uint32_t kRounds[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -22,11 +20,9 @@ constexpr uint32_t kRounds[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-uint32_t big_endian(const uint8_t *bytes) {
+static uint32_t big_endian(const uint8_t *bytes) {
   return uint32_t(bytes[0]) << 24 | uint32_t(bytes[1]) << 16 | uint32_t(bytes[2]) << 8 | bytes[3];
 }
-
-} // namespace
 
 void Sha256::block(const uint8_t *bytes) {
   uint32_t w[64];

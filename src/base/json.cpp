@@ -7,11 +7,9 @@
 
 namespace cugrt {
 
-namespace {
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-void append_utf8(std::string &to, uint32_t code) {
+static void append_utf8(std::string &to, uint32_t code) {
   if (code < 0x80) {
     to += char(code);
     return;
@@ -22,8 +20,6 @@ void append_utf8(std::string &to, uint32_t code) {
   for (int i = more - 1; i >= 0; --i)
     to += char(0x80 | (code >> (6 * i) & 0x3f));
 }
-
-} // namespace
 
 // The Unicode Standard, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
 size_t utf8_length(std::string_view text) {

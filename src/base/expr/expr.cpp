@@ -26,9 +26,7 @@
 
 namespace cugrt::ir {
 
-namespace {
-
-size_t hash_of(const ExprNode &n) {
+static size_t hash_of(const ExprNode &n) {
   uint64_t h = static_cast<uint64_t>(n.value) * 0x9e3779b97f4a7c15u;
   h ^= (uint64_t(n.a.index) << 32 | n.b.index) + (uint64_t(n.kind) << 56);
   h *= 0xff51afd7ed558ccdu;
@@ -38,9 +36,11 @@ size_t hash_of(const ExprNode &n) {
   return h ^ (h >> 29);
 }
 
-uint32_t saturating_add(uint32_t a, uint32_t b) { return a > UINT32_MAX - b ? UINT32_MAX : a + b; }
+static uint32_t saturating_add(uint32_t a, uint32_t b) {
+  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
 
-bool is_commutative(ExprKind kind) {
+static bool is_commutative(ExprKind kind) {
   switch (kind) {
   case ExprKind::add:
   case ExprKind::mul:
@@ -54,9 +54,7 @@ bool is_commutative(ExprKind kind) {
   }
 }
 
-bool is_sum(const ExprNode &n) { return n.kind == ExprKind::add || n.kind == ExprKind::sub; }
-
-} // namespace
+static bool is_sum(const ExprNode &n) { return n.kind == ExprKind::add || n.kind == ExprKind::sub; }
 
 // --- The table of nodes --------------------------------------------------------------------------
 

@@ -21,12 +21,10 @@
 
 namespace cugrt::ir {
 
-namespace {
-
 constexpr size_t kMostTerms = 24;
 
 /// Of a number that is not negative: the largest one whose power is at most it.
-int64_t root(int64_t of, size_t power) {
+static int64_t root(int64_t of, size_t power) {
   if (power == 1 || of < 2)
     return of;
   auto fits = [&](int64_t base) {
@@ -43,15 +41,13 @@ int64_t root(int64_t of, size_t power) {
   return low;
 }
 
-Wide sum_bound(Wide a, Wide b) {
+static Wide sum_bound(Wide a, Wide b) {
   if (infinite(a) || infinite(b))
     return a >= kInfinity || b >= kInfinity ? kInfinity : -kInfinity;
   return clamp(a + b);
 }
 
-bool is_small(Wide coefficient) { return !infinite(clamp(coefficient)); }
-
-} // namespace
+static bool is_small(Wide coefficient) { return !infinite(clamp(coefficient)); }
 
 // --- Boxes ---------------------------------------------------------------------------------------
 

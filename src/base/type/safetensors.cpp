@@ -24,23 +24,19 @@ std::optional<ir::DType> safetensors_dtype(std::string_view name) {
   return dtype && safetensors_name(*dtype) == name ? dtype : std::nullopt;
 }
 
-namespace {
-
 // The format has no gaps. With large tensors of round sizes first, most begin at multiples of this,
 // where a device can read them in the file's pages.
 constexpr size_t kAlignment = 64;
 
-size_t alignment_behind(const StoredTensor &tensor) {
+static size_t alignment_behind(const StoredTensor &tensor) {
   const size_t bytes = tensor.bytes.size();
   return std::min(kAlignment, bytes & (~bytes + 1));
 }
 
-bool needs_no_escape(char c) {
+static bool needs_no_escape(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.';
 }
-
-} // namespace
 
 Status write_safetensors(const std::string &path, std::span<const StoredTensor> tensors) {
   std::vector<const StoredTensor *> order;

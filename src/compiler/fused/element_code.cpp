@@ -19,15 +19,11 @@ void ElementParameters::add(const ElementParameters &more) {
   uses_words |= more.uses_words;
 }
 
-namespace {
-
 /// What is read at several indices is computed at each of them, what that reads likewise, and so
 /// on: with every op the number may double. More than this many times an op's share is no gain.
 constexpr size_t kRepeats = 4, kFreeRepeats = 16;
 
-Status cannot(std::string what) { return Status::error(Code::unsupported, std::move(what)); }
-
-} // namespace
+static Status cannot(std::string what) { return Status::error(Code::unsupported, std::move(what)); }
 
 ElementCode::ElementCode(ir::Module &module, const FusedGroup &group, std::span<const uint32_t> ops,
                          Names names)

@@ -5,17 +5,15 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 /// The type that elements are computed in (Acc of kernels/shared/floating.cuh).
-ir::DType arithmetic_type(ir::DType dtype) {
+static ir::DType arithmetic_type(ir::DType dtype) {
   return ir::info(dtype).kind == ir::DTypeKind::floating && dtype != ir::DType::f64 ? ir::DType::f32
                                                                                     : dtype;
 }
 
-bool is_short_float(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
-
-} // namespace
+static bool is_short_float(ir::DType dtype) {
+  return dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+}
 
 std::string ElementCode::unique(const std::string &hint) {
   if (names_.insert({hint, 1}).second)

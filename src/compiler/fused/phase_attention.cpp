@@ -9,12 +9,8 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 /// In the table: larger than every position.
-int64_t window_or_all(int64_t window) { return window > 0 ? window : INT32_MAX; }
-
-} // namespace
+static int64_t window_or_all(int64_t window) { return window > 0 ? window : INT32_MAX; }
 
 std::optional<GroupedForm> AttentionPhases::form_of(const AttentionPhase &phase) {
   const ir::Type y = type_of(phase.result), keys = type_of(phase.keys);

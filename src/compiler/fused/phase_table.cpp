@@ -7,12 +7,10 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 constexpr size_t kWriters = 8; // of the table: each warp's first thread
 const std::string kFunction = "__device__ __forceinline__ ";
 
-std::string key_of(const Phase &phase) {
+static std::string key_of(const Phase &phase) {
   std::string key =
       phase.functions + phase.constants + phase.kept + phase.tile + phase.before + phase.after;
   for (const PhaseEntry &entry : phase.entries)
@@ -22,9 +20,7 @@ std::string key_of(const Phase &phase) {
   return key;
 }
 
-bool is_of_launch(const std::string &word) { return word.starts_with("(u64)"); }
-
-} // namespace
+static bool is_of_launch(const std::string &word) { return word.starts_with("(u64)"); }
 
 /// The number that `text` has in a list, where it is put if it is new.
 size_t number_of(std::vector<std::string> &list, const std::string &text) {

@@ -6,9 +6,7 @@
 
 namespace cugrt::passes {
 
-namespace {
-
-bool is_launch_of(const ir::Module &module, const std::string &entry) {
+static bool is_launch_of(const ir::Module &module, const std::string &entry) {
   for (const ir::Kernel &kernel : module.kernels)
     for (const ir::KernelVariant &variant : kernel.variants)
       if (variant.entry == entry)
@@ -16,7 +14,7 @@ bool is_launch_of(const ir::Module &module, const std::string &entry) {
   return false;
 }
 
-Status check_matmul(const ir::Module &module, const std::string &wanted, bool tf32) {
+static Status check_matmul(const ir::Module &module, const std::string &wanted, bool tf32) {
   Status refused; // for the first product
   for (const ir::Function &function : module.functions)
     for (const ir::Block &block : function.blocks)
@@ -39,8 +37,6 @@ Status check_matmul(const ir::Module &module, const std::string &wanted, bool tf
     return {};
   return refused;
 }
-
-} // namespace
 
 Result<codegen::KernelChoice> kernel_choice(const ir::Module &module, const PassContext &context) {
   codegen::KernelChoice choice;

@@ -9,8 +9,6 @@
 
 namespace cugrt::passes {
 
-namespace {
-
 constexpr OptionInfo kOptions[] = {
 #define CUGRT_PASS_OPTION(name, type, default_value, description, choices)                         \
   {name, OptionType::type, default_value, description, choices},
@@ -18,7 +16,7 @@ constexpr OptionInfo kOptions[] = {
 #undef CUGRT_PASS_OPTION
 };
 
-const OptionInfo *find_option(std::string_view name) {
+static const OptionInfo *find_option(std::string_view name) {
   for (const OptionInfo &option : kOptions)
     if (option.name == name)
       return &option;
@@ -26,7 +24,7 @@ const OptionInfo *find_option(std::string_view name) {
 }
 
 /// The parts of `list` between `separator`s; one, empty, of an empty list.
-std::vector<std::string_view> split(std::string_view list, char separator) {
+static std::vector<std::string_view> split(std::string_view list, char separator) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(separator, begin), list.size());
@@ -37,14 +35,14 @@ std::vector<std::string_view> split(std::string_view list, char separator) {
 }
 
 /// "a or b" of "a|b".
-std::string listed(std::string_view choices) {
+static std::string listed(std::string_view choices) {
   std::string list;
   for (char c : choices)
     c == '|' ? list += " or " : list += c;
   return list;
 }
 
-Status check_value(const OptionInfo &option, std::string_view value) {
+static Status check_value(const OptionInfo &option, std::string_view value) {
   const std::string named = "pass option " + std::string(option.name);
   if (option.type == OptionType::ops) {
     if (!value.empty())
@@ -71,8 +69,6 @@ Status check_value(const OptionInfo &option, std::string_view value) {
                                                      "', but must be " + listed(option.choices));
   return {};
 }
-
-} // namespace
 
 std::span<const OptionInfo> known_options() { return kOptions; }
 

@@ -5,8 +5,6 @@
 
 namespace cugrt::passes {
 
-namespace {
-
 constexpr Pass kPasses[] = {
     {"PadToBuckets",
      "let functions whose symbols have buckets run at the least bucket that holds the value",
@@ -45,8 +43,6 @@ constexpr Pass kPasses[] = {
      "lift static regions into functions that run as one graph, and share storage among functions",
      rewrite_cuda_graph},
 };
-
-} // namespace
 
 std::span<const Pass> all_passes() { return kPasses; }
 

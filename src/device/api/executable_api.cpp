@@ -7,13 +7,11 @@
 
 namespace cugrt::runtime::api {
 
-namespace {
-
 constexpr size_t kParamInfoBytes = CUGRT_SIZE_THROUGH(cugrt_param_info, dim_names);
 
 /// "n * 2" for each dimension, as infos show them.
-std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function &function,
-                                   const std::vector<ExprId> &dims) {
+static std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function &function,
+                                          const std::vector<ExprId> &dims) {
   const std::vector<std::string> names = function.symbol_names();
   std::vector<std::string> texts;
   for (ExprId dim : dims)
@@ -21,13 +19,11 @@ std::vector<std::string> dim_texts(const plan::Plan &plan, const plan::Function 
   return texts;
 }
 
-const std::vector<ExprId> &result_dims(const plan::Function &function, size_t index) {
+static const std::vector<ExprId> &result_dims(const plan::Function &function, size_t index) {
   static const std::vector<ExprId> none;
   uint32_t buffer = function.results[index].buffer;
   return buffer == kNone ? none : function.buffers[buffer].dims;
 }
-
-} // namespace
 
 std::shared_ptr<const cugrt_executable_data>
 make_executable_data(std::shared_ptr<const Executable> executable) {

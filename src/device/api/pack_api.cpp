@@ -8,22 +8,21 @@
 
 namespace cugrt::runtime::api {
 
-namespace {
-
-Status make_pack(SharedBytes bytes, std::string name, std::string base_folder, cugrt_pack **pack) {
+static Status make_pack(SharedBytes bytes, std::string name, std::string base_folder,
+                        cugrt_pack **pack) {
   CUGRT_ASSIGN(Pack read, read_pack(std::move(bytes), std::move(name)));
   *pack = new cugrt_pack{std::move(read), std::move(base_folder)};
   return {};
 }
 
-Status pack_load(const char *path, cugrt_pack **pack) {
+static Status pack_load(const char *path, cugrt_pack **pack) {
   CUGRT_REQUIRE(path, pack);
   CUGRT_ASSIGN(MappedFile file, MappedFile::open(path));
   return make_pack(std::move(file), path, std::filesystem::path(path).parent_path().string(), pack);
 }
 
-Status pack_parse(const void *bytes, size_t size, const char *name, const char *base_folder,
-                  cugrt_pack **pack) {
+static Status pack_parse(const void *bytes, size_t size, const char *name, const char *base_folder,
+                         cugrt_pack **pack) {
   CUGRT_REQUIRE(bytes || !size, pack);
   if (size > kMaxPackBytes)
     return Status::error(Code::invalid_argument, "the pack is larger than 1 TiB");
@@ -31,24 +30,22 @@ Status pack_parse(const void *bytes, size_t size, const char *name, const char *
                    name ? name : "in memory", base_folder ? base_folder : "", pack);
 }
 
-void pack_free(cugrt_pack *pack) { delete pack; }
+static void pack_free(cugrt_pack *pack) { delete pack; }
 
-Status pack_weights(const cugrt_pack *pack, cugrt_weights **weights) {
+static Status pack_weights(const cugrt_pack *pack, cugrt_weights **weights) {
   CUGRT_REQUIRE(pack, weights);
   CUGRT_ASSIGN(std::optional<WeightSet> set, runtime::pack_weights(pack->pack, pack->base_folder));
   *weights = set ? new cugrt_weights{std::move(*set)} : nullptr;
   return {};
 }
 
-Status executable_from_pack(cugrt_runtime *runtime, const cugrt_pack *pack,
-                            cugrt_executable **executable) {
+static Status executable_from_pack(cugrt_runtime *runtime, const cugrt_pack *pack,
+                                   cugrt_executable **executable) {
   CUGRT_REQUIRE(runtime, pack, executable);
   CUGRT_ASSIGN(std::shared_ptr<const Executable> made, open_pack(*runtime->device, pack->pack));
   *executable = new cugrt_executable{make_executable_data(std::move(made))};
   return {};
 }
-
-} // namespace
 
 void add_pack_entries(cugrt_api &table) {
   set_entry<pack_load>(table.pack_load);

@@ -11,16 +11,12 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-bool takes_weights_only(const plan::Function &function) {
+static bool takes_weights_only(const plan::Function &function) {
   return !function.is_private &&
          std::all_of(function.params.begin(), function.params.end(), [](const plan::Param &param) {
            return param.kind == plan::ParamKind::weight;
          });
 }
-
-} // namespace
 
 std::optional<ComputedWeight> computed_weight(const plan::Plan &plan, const plan::Param &param) {
   const std::string_view name = param.name;

@@ -25,14 +25,10 @@ void GroupWeights::add(const Executable &executable,
   known_.push_back({&executable, weights});
 }
 
-namespace {
-
-bool are_alike(const HostTensor &a, const HostTensor &b) {
+static bool are_alike(const HostTensor &a, const HostTensor &b) {
   return a.size_bytes == b.size_bytes &&
          (a.data() == b.data() || std::memcmp(a.data(), b.data(), a.size_bytes) == 0);
 }
-
-} // namespace
 
 /// Where they have those bytes, in memory of their own that always lies at its addresses, or in
 /// pages of the host.

@@ -9,10 +9,8 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// "sm_90a" is for the device that "sm_90" is for.
-bool runs_cubins_of(std::string_view architecture, std::string_view device) {
+static bool runs_cubins_of(std::string_view architecture, std::string_view device) {
   if (architecture.ends_with('a') || architecture.ends_with('f'))
     architecture.remove_suffix(1);
   return architecture == device;
@@ -20,15 +18,13 @@ bool runs_cubins_of(std::string_view architecture, std::string_view device) {
 
 /// The major version of CUDA whose compiler made a cubin; 0: not known. Theirs differ in the ABI
 /// that the ELF header names.
-int cubin_major(std::string_view image) {
+static int cubin_major(std::string_view image) {
   constexpr size_t kAbi = 7; // EI_OSABI
   if (image.size() <= kAbi || !image.starts_with("\x7f"
                                                  "ELF"))
     return 0;
   return image[kAbi] == 0x41 ? 13 : image[kAbi] == 0x33 ? 12 : 0;
 }
-
-} // namespace
 
 Result<std::shared_ptr<LoadedCode>> LoadedCode::load(std::shared_ptr<const Executable> executable,
                                                      std::shared_ptr<Device> device) {

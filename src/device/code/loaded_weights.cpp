@@ -8,15 +8,13 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// Whether it is a weight that the caller's set has, and no function computes.
-bool is_given(const plan::Plan &plan, const plan::Param &param) {
+static bool is_given(const plan::Plan &plan, const plan::Param &param) {
   return param.kind == plan::ParamKind::weight && !computed_weight(plan, param);
 }
 
-Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const WeightSet &set,
-                    const Device &device, uint64_t address) {
+static Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const WeightSet &set,
+                           const Device &device, uint64_t address) {
   for (const auto &[name, offset] : offsets)
     if (const HostTensor &tensor = *set.find(name); tensor.size_bytes != 0)
       CUGRT_TRY(driver::copy_to_device(device.context(), address + offset, tensor.data(),
@@ -25,7 +23,7 @@ Status copy_tensors(const std::map<std::string, uint64_t> &offsets, const Weight
 }
 
 /// What the device has there, in memory of the host.
-Result<std::vector<char>> read_back(const Device &device, uint64_t address, uint64_t size) {
+static Result<std::vector<char>> read_back(const Device &device, uint64_t address, uint64_t size) {
   std::vector<char> bytes;
   if (size != 0) {
     try {
@@ -39,18 +37,16 @@ Result<std::vector<char>> read_back(const Device &device, uint64_t address, uint
   return bytes;
 }
 
-Result<std::vector<char>> read_back(const Device &device, const WeightMemory &memory) {
+static Result<std::vector<char>> read_back(const Device &device, const WeightMemory &memory) {
   return read_back(device, memory.address(), memory.size_bytes());
 }
 
 /// Of a weight that no run reads: aligned, and not null.
 constexpr uint64_t kNowhere = kUploadAlignment;
 
-bool is_away(const cugrt_value &weight) {
+static bool is_away(const cugrt_value &weight) {
   return weight.kind == CUGRT_VALUE_TENSOR && weight.as.tensor.address == kNowhere;
 }
-
-} // namespace
 
 Status WeightLayout::add(const std::string &name, uint64_t size_bytes) {
   if (offsets.contains(name))

@@ -6,11 +6,9 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// Rows of bytes as rows of blocks. The last dimension is the declared one where that is constant,
 /// since blocks may have more elements than a row; else it is a whole number of blocks.
-Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugrt_tensor &tensor) {
+static Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugrt_tensor &tensor) {
   const ir::DTypeInfo &info = ir::info(param.dtype);
   const std::string format(info.name),
       blocks = " (" + std::to_string(info.bytes_per_block) + " bytes for " +
@@ -43,8 +41,8 @@ Status take_blocks(const plan::Plan &plan, const plan::Param &param, cugrt_tenso
 }
 
 /// Error unless the dimensions that are constant agree; a run compares the others.
-Status check_constant_dims(const plan::Plan &plan, const plan::Function &function, uint32_t param,
-                           const cugrt_value &value) {
+static Status check_constant_dims(const plan::Plan &plan, const plan::Function &function,
+                                  uint32_t param, const cugrt_value &value) {
   const std::vector<ExprId> &dims = function.params[param].dims;
   for (size_t i = 0; function.params[param].known_shape && i < dims.size(); ++i)
     if (auto wanted = plan.exprs.as_constant(dims[i]); wanted && *wanted != value.as.tensor.dims[i])
@@ -53,8 +51,6 @@ Status check_constant_dims(const plan::Plan &plan, const plan::Function &functio
                                " is " + std::to_string(*wanted) + ", got " + value_text(value));
   return {};
 }
-
-} // namespace
 
 Result<WeightArgument> weight_argument(const plan::Plan &plan, const plan::Function &function,
                                        uint32_t param, const WeightSet &set) {

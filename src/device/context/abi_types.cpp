@@ -5,13 +5,9 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// Made when the library is loaded, so that reporting a failed allocation allocates nothing.
-cugrt_status g_out_of_memory{
+static cugrt_status g_out_of_memory{
     Status::error(Code::out_of_host_memory, "host memory ran out; free some and try again")};
-
-} // namespace
 
 cugrt_status *out_of_memory_status() noexcept { return &g_out_of_memory; }
 

@@ -8,11 +8,9 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// host "cugrt.count": reads a number of the device.
-Status count(const Device &device, std::span<const cugrt_value> arguments,
-             std::span<cugrt_value> results, CUstream stream) {
+static Status count(const Device &device, std::span<const cugrt_value> arguments,
+                    std::span<cugrt_value> results, CUstream stream) {
   if (arguments.size() != 1 || results.size() != 1 || arguments[0].kind != CUGRT_VALUE_TENSOR ||
       results[0].kind != CUGRT_VALUE_TENSOR || arguments[0].as.tensor.dtype != CUGRT_I64)
     return Status::error(Code::invalid_argument, "it takes a tensor of i64 and gives one of u8");
@@ -29,13 +27,11 @@ Status count(const Device &device, std::span<const cugrt_value> arguments,
   return {};
 }
 
-cugrt_status *count_entry(void *user, const cugrt_value *arguments, size_t argument_count,
-                          cugrt_value *results, size_t result_count, void *stream) {
+static cugrt_status *count_entry(void *user, const cugrt_value *arguments, size_t argument_count,
+                                 cugrt_value *results, size_t result_count, void *stream) {
   return give_status(count(*static_cast<const Device *>(user), {arguments, argument_count},
                            {results, result_count}, static_cast<CUstream>(stream)));
 }
-
-} // namespace
 
 void HostFunctions::add_builtins(Device &device) {
   add(std::string(ir::kCountBuiltin), {count_entry, &device});

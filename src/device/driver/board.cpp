@@ -8,12 +8,10 @@
 
 namespace cugrt::driver {
 
-namespace {
-
 constexpr size_t kMostBytes = 64 << 10;
 
 /// As much as there is, up to the bound; empty where there is no such file.
-std::string read(const std::string &path) {
+static std::string read(const std::string &path) {
   std::string text;
   const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"),
                                                               &std::fclose);
@@ -28,7 +26,7 @@ std::string read(const std::string &path) {
 }
 
 /// The number behind `before`, the first one.
-std::optional<int> number_behind(std::string_view text, std::string_view before) {
+static std::optional<int> number_behind(std::string_view text, std::string_view before) {
   const size_t at = text.find(before);
   if (at == std::string_view::npos)
     return std::nullopt;
@@ -38,7 +36,7 @@ std::optional<int> number_behind(std::string_view text, std::string_view before)
 }
 
 /// Of "< POWER_MODEL ID=2 NAME=15W >".
-std::string name_of_mode(std::string_view configuration, int mode) {
+static std::string name_of_mode(std::string_view configuration, int mode) {
   const std::string model = "POWER_MODEL ID=" + std::to_string(mode) + " NAME=";
   const size_t at = configuration.find(model);
   if (at == std::string_view::npos)
@@ -46,8 +44,6 @@ std::string name_of_mode(std::string_view configuration, int mode) {
   const std::string_view rest = configuration.substr(at + model.size());
   return std::string(rest.substr(0, rest.find_first_of(" >\n")));
 }
-
-} // namespace
 
 std::string Board::jetpack() const {
   switch (l4t) {

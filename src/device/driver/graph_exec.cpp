@@ -6,9 +6,7 @@
 
 namespace cugrt::driver {
 
-namespace {
-
-const char *reason_text(CUgraphInstantiateResult reason) {
+static const char *reason_text(CUgraphInstantiateResult reason) {
   switch (reason) {
   case CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE:
     return "the graph's structure is invalid";
@@ -24,8 +22,6 @@ const char *reason_text(CUgraphInstantiateResult reason) {
   }
   return nullptr;
 }
-
-} // namespace
 
 KernelNodeParams::KernelNodeParams(const LaunchParams &launch)
     : params_(kernel_params<CUDA_KERNEL_NODE_PARAMS_v2>(launch)) {}

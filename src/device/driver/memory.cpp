@@ -6,12 +6,11 @@
 
 namespace cugrt::driver {
 
-namespace {
-
-std::string bytes_text(uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+static std::string bytes_text(uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 /// The error of a failed device allocation, with the figures that tell whether it could ever fit.
-Status allocation_error(const DriverApi &api, CUresult result, const char *call, uint64_t bytes) {
+static Status allocation_error(const DriverApi &api, CUresult result, const char *call,
+                               uint64_t bytes) {
   std::string object = bytes_text(bytes);
   size_t free_bytes = 0, total_bytes = 0;
   if (classify(result) == ErrorClass::out_of_memory &&
@@ -20,7 +19,7 @@ Status allocation_error(const DriverApi &api, CUresult result, const char *call,
   return driver_error(api, result, call, object);
 }
 
-CUmemAllocationProp pinned_on(CUdevice device) {
+static CUmemAllocationProp pinned_on(CUdevice device) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -28,20 +27,18 @@ CUmemAllocationProp pinned_on(CUdevice device) {
   return prop;
 }
 
-bool has_virtual_memory(const DriverApi &api) {
+static bool has_virtual_memory(const DriverApi &api) {
   return api.MemAddressReserve && api.MemAddressFree && api.MemCreate && api.MemRelease &&
          api.MemMap && api.MemUnmap && api.MemSetAccess && api.MemGetAllocationGranularity;
 }
 
 /// Rounds up to a multiple of any unit; empty on overflow.
-std::optional<uint64_t> round_up(uint64_t value, uint64_t unit) {
+static std::optional<uint64_t> round_up(uint64_t value, uint64_t unit) {
   uint64_t sum;
   if (__builtin_add_overflow(value, unit - 1, &sum) || sum > INT64_MAX)
     return std::nullopt;
   return sum / unit * unit;
 }
-
-} // namespace
 
 Result<DeviceBuffer> DeviceBuffer::allocate(const Context &context, uint64_t size_bytes) {
   if (size_bytes == 0)

@@ -5,18 +5,14 @@
 
 namespace cugrt::driver {
 
-namespace {
-
 /// Success and "not ready" are both answers.
-Result<bool> finished(const DriverApi &api, CUresult result, std::string_view call) {
+static Result<bool> finished(const DriverApi &api, CUresult result, std::string_view call) {
   if (result == CUDA_SUCCESS)
     return true;
   if (classify(result) == ErrorClass::not_ready)
     return false;
   return driver_error(api, result, call, "");
 }
-
-} // namespace
 
 Status StreamRef::synchronize() const {
   CUGRT_DRIVER(*api_, StreamSynchronize, (stream_), "");

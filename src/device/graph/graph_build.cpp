@@ -7,13 +7,10 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-const std::string &name_of(const RunBinding &run, const TopologyClass &topology, uint32_t node) {
+static const std::string &name_of(const RunBinding &run, const TopologyClass &topology,
+                                  uint32_t node) {
   return run.function.steps[run.program.variants[topology.variants[node]].step].name;
 }
-
-} // namespace
 
 Result<std::unique_ptr<GraphInstance>>
 GraphInstance::build(const RunBinding &run, const LoadedCode &code,
@@ -97,14 +94,10 @@ std::optional<uint64_t> GraphInstance::tools_id(uint32_t node) const {
   return id;
 }
 
-namespace {
-
 /// It says nothing about setters and may be gone the next time.
-bool is_transient(CUresult result) {
+static bool is_transient(CUresult result) {
   return result == CUDA_ERROR_OUT_OF_MEMORY || driver::is_sticky(result);
 }
-
-} // namespace
 
 bool GraphInstance::probes_bodies(const RunBinding &run, uint32_t node) const {
   const StepVariant &variant = run.program.variants[topology_->variants[node]];

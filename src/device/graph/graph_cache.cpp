@@ -7,9 +7,7 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-bool has_cooperative_bodies(const RunBinding &run, const plan::Region &region) {
+static bool has_cooperative_bodies(const RunBinding &run, const plan::Region &region) {
   if (!plan::has_conditionals(run.function, region))
     return false;
   const auto levels = plan::find_region_levels(run.function, region.steps);
@@ -23,13 +21,11 @@ bool has_cooperative_bodies(const RunBinding &run, const plan::Region &region) {
 }
 
 /// In strict mode being eager is an error.
-PolicyOptions policy_options(const GraphCache::Options &options) {
+static PolicyOptions policy_options(const GraphCache::Options &options) {
   PolicyOptions policy = options.policy;
   policy.at_any_price = policy.at_any_price || options.strict;
   return policy;
 }
-
-} // namespace
 
 GraphCache::GraphCache(const LoadedCode &code, Options options, Counters &counters, LaunchLog &log,
                        GiveUp give_up)

@@ -10,11 +10,9 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// "n from 5 to 40", "%x from 0x7f00 to 0x8000"; without `before`: "n = 5".
-std::string input_change_text(const RunBinding &run, RunInput input, std::optional<uint64_t> before,
-                              uint64_t after) {
+static std::string input_change_text(const RunBinding &run, RunInput input,
+                                     std::optional<uint64_t> before, uint64_t after) {
   using Kind = RunInput::Kind;
   const plan::Function &function = run.function;
   auto number = [](uint64_t bits) { return std::to_string(static_cast<int64_t>(bits)); };
@@ -39,12 +37,10 @@ std::string input_change_text(const RunBinding &run, RunInput input, std::option
 }
 
 /// A change to what the input is in the run; every value that changes has been evaluated.
-std::string change_text(const RunBinding &run, const InputChange &change) {
+static std::string change_text(const RunBinding &run, const InputChange &change) {
   const uint64_t now = *run.value(change.input);
   return input_change_text(run, change.input, now - change.by, now);
 }
-
-} // namespace
 
 const plan::Step &GraphInstance::step_of(const RunBinding &run, uint32_t node) const {
   return run.function.steps[run.program.variants[topology_->variants[node]].step];

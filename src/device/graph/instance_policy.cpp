@@ -5,21 +5,18 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 // After this many uses of a key that has no instance, the key takes over one of its class that was
 // not used once in that time. A smaller number would let a key take the instance of one that is
 // used as often as itself.
 constexpr uint32_t kTurnUses = 4;
 
 /// At the last of `length` uses of a key: when the first one was, and the next ones begin.
-std::optional<uint64_t> ends_span(uint32_t uses, uint64_t length, uint64_t &begin, uint64_t now) {
+static std::optional<uint64_t> ends_span(uint32_t uses, uint64_t length, uint64_t &begin,
+                                         uint64_t now) {
   if (uses % std::max<uint64_t>(length, 1) != 0)
     return std::nullopt;
   return std::exchange(begin, now);
 }
-
-} // namespace
 
 size_t InstancePolicy::KeyHash::operator()(const Key &key) const {
   uint64_t hash = key.size();

@@ -10,28 +10,24 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-bool has_cubin(const Pack &pack, const PackTarget &target) {
+static bool has_cubin(const Pack &pack, const PackTarget &target) {
   std::set<uint32_t> images = images_of(target);
   return std::any_of(images.begin(), images.end(),
                      [&](uint32_t image) { return pack.contents.images[image].cubin; });
 }
 
-jit::Architecture architecture_of(const PackTarget &target) {
+static jit::Architecture architecture_of(const PackTarget &target) {
   auto architecture = jit::parse_architecture(target.architecture);
   CUGRT_CHECK(architecture.ok()); // the pack was checked
   return *architecture;
 }
 
-std::string targets_text(const Pack &pack) {
+static std::string targets_text(const Pack &pack) {
   std::string text;
   for (const PackTarget &target : pack.contents.targets)
     text += (text.empty() ? "" : ", ") + std::string(target.architecture);
   return text;
 }
-
-} // namespace
 
 std::set<uint32_t> images_of(const PackTarget &target) {
   std::set<uint32_t> images(target.kernel_images.begin(), target.kernel_images.end());

@@ -5,16 +5,12 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 constexpr Legality kTable[] = {
 #define CUGRT_LEGALITY(node, change, verdict, why)                                                 \
   {NodeKind::node, Change::change, Verdict::verdict, why},
 #include "device/program/legality.def"
 #undef CUGRT_LEGALITY
 };
-
-} // namespace
 
 std::span<const Legality> legality_table() { return kTable; }
 

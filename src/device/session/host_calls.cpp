@@ -10,15 +10,13 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 // Calls nest as deep as functions call each other; the planner refuses recursion, this a deep
 // chain.
 constexpr uint32_t kMaxCallDepth = 200;
 
 /// A destination that the callee was to fill must still be there.
-Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &given,
-                    const cugrt_tensor &returned) {
+static Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &given,
+                           const cugrt_tensor &returned) {
   const bool same = returned.address == given.address && returned.dtype == given.dtype &&
                     returned.rank == given.rank &&
                     std::equal(given.dims, given.dims + given.rank, returned.dims);
@@ -36,8 +34,6 @@ Status check_filled(const plan::Item &item, size_t index, const cugrt_tensor &gi
                            "function must write the " + text(given) +
                            " that the result describes, and leave the description as it is");
 }
-
-} // namespace
 
 Result<cugrt_value> HostProgram::value_of(const FunctionState &state,
                                           const plan::OperandRef &operand) const {

@@ -12,17 +12,13 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 // Names of ranges beyond the slots, in BoundRange::name.
 constexpr uint32_t kWeightsRange = UINT32_MAX, kConstantsRange = UINT32_MAX - 1,
                    kFirstArenaRange = UINT32_MAX - 4096;
 
-std::string range_text(const BoundRange &range) {
+static std::string range_text(const BoundRange &range) {
   return "[" + hex_text(range.begin) + ", " + hex_text(range.begin + range.bytes) + ")";
 }
-
-} // namespace
 
 Status Session::check_counts(const FunctionState &state, const RunRequest &request) const {
   const plan::Function &function = state.run.function;

@@ -5,13 +5,9 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
-Status earlier_failed(Device &device, Status status) {
+static Status earlier_failed(Device &device, Status status) {
   return device.note(std::move(status).in("work that was queued earlier failed"));
 }
-
-} // namespace
 
 /// State (base/type/state_scope.h) becomes zeros, behind all work so far.
 Status Session::clear_state() {

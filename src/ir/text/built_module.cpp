@@ -7,10 +7,8 @@
 
 namespace cugrt::ir {
 
-namespace {
-
 /// Equal in libraries whose modules have the same layout.
-const char *own_build() {
+static const char *own_build() {
   static const std::string build = [] {
     std::string text = CUGRT_VERSION " " __VERSION__;
     for (const size_t bytes :
@@ -21,8 +19,6 @@ const char *own_build() {
   }();
   return build.c_str();
 }
-
-} // namespace
 
 Result<cugrt_built_module> make_built(Module module) {
   CUGRT_TRY(check_text_limits(module));

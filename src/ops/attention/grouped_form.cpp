@@ -8,8 +8,6 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 constexpr int64_t kTile = 16, kMostGroupedWidth = 256;
 // Of wider heads registers hold fewer rows, and rings fewer warps.
 constexpr int64_t kNarrowHead = 128, kRowsOfNarrow = 16, kRowsOfWide = 8;
@@ -19,17 +17,15 @@ constexpr int64_t kGroupedRing = 96 << 10, kMostStages = 4, kResidentBlocks = 2;
 constexpr int64_t kMostChunks = 64; // what joins them goes over all
 
 /// Bytes of a warp's tile of keys and its values as they are multiplied.
-int64_t tile_bytes(int64_t width) {
+static int64_t tile_bytes(int64_t width) {
   const int64_t chunks = width / 8;
   return 2 * kTile * 16 * (chunks % 8 == 0 ? chunks : chunks + 1);
 }
 
 /// A cache of the dtype that is computed, or of blocks whose rows begin at multiples of a copy.
-bool comes_in_copies(ir::DType cache, ir::DType dtype, int64_t width) {
+static bool comes_in_copies(ir::DType cache, ir::DType dtype, int64_t width) {
   return cache == dtype || (cache == ir::DType::q8_0 && width % 64 == 0);
 }
-
-} // namespace
 
 std::optional<GroupedForm> grouped_form(const GroupedCall &call, const KernelChoice &choice) {
   const int64_t group = call.heads / call.kv_heads;

@@ -6,8 +6,6 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 // kernels/convolution/conv2d_last_mma.cuh: most bytes of a copy and least ones, kMostSide, and
 // bytes of a step of k.
 constexpr int64_t kRunBytes = 16, kLeastRunBytes = 4, kMostSide = 12, kDepthBytes = 64;
@@ -24,11 +22,11 @@ constexpr int64_t kFewestToLayOut = 16, kMostGroupsJoined = 16;
 constexpr int64_t kMostChannels = 8, kHigh = 4, kMostRows = 17, kMostTapBytes = 484,
                   kDepthwiseThreads = 128;
 
-int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
+static int64_t bytes_of(ir::DType dtype) { return ir::info(dtype).bytes_per_block; }
 
 // Elements of a copy where a group of x has so many channels, and places in x that multiple: a
 // divisor of both; 0 where there is none, or no channel.
-int64_t run_of(int64_t in_group, ir::DType dtype, int64_t multiple = 0) {
+static int64_t run_of(int64_t in_group, ir::DType dtype, int64_t multiple = 0) {
   const int64_t size = bytes_of(dtype);
   for (int64_t run = kRunBytes / size; run * size >= kLeastRunBytes; run /= 2)
     if (in_group > 0 && in_group % run == 0 && multiple % run == 0)
@@ -36,16 +34,16 @@ int64_t run_of(int64_t in_group, ir::DType dtype, int64_t multiple = 0) {
   return 0;
 }
 
-bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
-                  std::optional<int64_t> out_channels) {
+static bool is_depthwise(int64_t groups, std::optional<int64_t> in_group,
+                         std::optional<int64_t> out_channels) {
   return groups > 1 && in_group == 1 && out_channels == groups;
 }
 
 // Channels that a thread takes of a convolution with a channel of x and one of y a group, of which
 // `channels` is a multiple: eight, or fewer of which registers hold the taps; 0 where it has no
 // such form.
-int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
-                      int64_t stride, int64_t dilation) {
+static int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t width,
+                             int64_t stride, int64_t dilation) {
   const int64_t rows = (kHigh - 1) * stride + (height - 1) * dilation + 1;
   if (height < 1 || width < 1 || height > kMostSide || width > kMostSide || rows > kMostRows)
     return 0;
@@ -57,7 +55,7 @@ int64_t depthwise_run(ir::DType dtype, int64_t channels, int64_t height, int64_t
 }
 
 // Whether it is a product of a matrix and pixels.
-bool is_product(OpEmitter &op) {
+static bool is_product(OpEmitter &op) {
   auto are = [&](std::string_view name, int64_t value) {
     return std::ranges::all_of(op.integers(name), [&](int64_t n) { return n == value; });
   };
@@ -65,8 +63,6 @@ bool is_product(OpEmitter &op) {
   return op.exprs().as_constant(op.count(w, 1, 3)) == 1 && are("strides", 1) && are("padding", 0) &&
          w.dims[3] == op.operand_type(0).dims[1];
 }
-
-} // namespace
 
 bool is_laid_out(ir::DType dtype, const KernelChoice &choice) {
   return has_tensor_cores(dtype, choice.target) || computes_in_tf32(dtype, choice);

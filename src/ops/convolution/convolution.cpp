@@ -232,20 +232,18 @@ Status OpPadding::pool2d() {
 
 namespace cugrt::codegen {
 
-namespace {
-
 constexpr std::string_view kSides[] = {"_h", "_w"};
 
 // A [height, width] attribute as two parameters, NAME_h and NAME_w. Of padding on four sides these
 // are the first two; what lies beyond the other ones mostly follows from the result's size.
-void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
-           const std::vector<int64_t> &values) {
+static void sides(OpEmitter &op, KernelLaunch &launch, std::string_view name,
+                  const std::vector<int64_t> &values) {
   for (size_t i = 0; i < 2; ++i)
     launch.size(std::string(name) + std::string(kSides[i]), op.constant(values[i]));
 }
 
 // Images of one row stand for what has one dimension less.
-ir::Type as_image(OpEmitter &op, ir::Type type) {
+static ir::Type as_image(OpEmitter &op, ir::Type type) {
   if (type.dims.size() == 3)
     type.dims.insert(type.dims.begin() + 2, op.constant(1));
   return type;
@@ -260,8 +258,8 @@ constexpr int64_t kFewestPointwise = 64;
 constexpr int64_t kDepthwiseHigh = 4, kMostDepthwiseRows = 16, kMostDepthwiseTaps = 25;
 
 // The options of the depthwise form; none where it is not taken.
-std::vector<std::string> depthwise_options(OpEmitter &op, const ir::Type &x, const ir::Type &w,
-                                           const ir::Type &y) {
+static std::vector<std::string> depthwise_options(OpEmitter &op, const ir::Type &x,
+                                                  const ir::Type &w, const ir::Type &y) {
   ir::ExprPool &exprs = op.exprs();
   const std::optional<int64_t> height = exprs.as_constant(w.dims[2]),
                                width = exprs.as_constant(w.dims[3]);
@@ -286,7 +284,7 @@ std::vector<std::string> depthwise_options(OpEmitter &op, const ir::Type &x, con
 
 // Whether the convolution is a product of w and each image, and one whose tiles it fills: of f16
 // and bf16 with rows of which all begin at multiples of 16 bytes.
-bool is_pointwise(OpEmitter &op) {
+static bool is_pointwise(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), w = op.operand_type(1);
   ir::ExprPool &exprs = op.exprs();
   auto all = [&](std::string_view name, int64_t value) {
@@ -306,7 +304,7 @@ bool is_pointwise(OpEmitter &op) {
          (in % kRun == 0 && exprs.as_constant(pixels).value_or(1) % kRun == 0);
 }
 
-Status emit_convolution(OpEmitter &op) {
+static Status emit_convolution(OpEmitter &op) {
   if (op.call().op == ir::Op::conv2d && op.flag("channels_last"))
     return emit_convolution_last(op);
   CUGRT_TRY(op.require_floating());
@@ -365,8 +363,6 @@ Status emit_convolution(OpEmitter &op) {
     launch.loop_variant(exprs.mul(pixels, exprs.floordiv(outputs, exprs.constant(four ? 4 : 1))));
   return op.emit(launch);
 }
-
-} // namespace
 
 Status emit_conv1d(OpEmitter &op) { return emit_convolution(op); }
 Status emit_conv2d(OpEmitter &op) { return emit_convolution(op); }

@@ -10,10 +10,8 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 /// The shortest text that reads back as the same float or double.
-template <class T> std::string number_text(T value, std::string_view suffix) {
+template <class T> static std::string number_text(T value, std::string_view suffix) {
   const std::string point(suffix);
   if (std::isnan(value))
     return "(0.0" + point + " / 0.0" + point + ")";
@@ -27,14 +25,12 @@ template <class T> std::string number_text(T value, std::string_view suffix) {
   return number + point;
 }
 
-std::string integer_text(int64_t value) {
+static std::string integer_text(int64_t value) {
   if (value == INT64_MIN)
     return "(-9223372036854775807ll - 1)";
   const bool is_short = value >= -INT32_MAX && value <= INT32_MAX;
   return std::to_string(value) + (is_short ? "" : "ll");
 }
-
-} // namespace
 
 std::string_view element_type(ir::DType dtype) {
   using enum ir::DType;

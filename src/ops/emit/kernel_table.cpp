@@ -13,22 +13,20 @@ int64_t shared_bytes_of_multiprocessor(const Target &target) {
   return kibibytes << 10;
 }
 
-namespace {
-
-void append(std::string &key, std::string_view text) {
+static void append(std::string &key, std::string_view text) {
   key += std::to_string(text.size());
   key += ':';
   key += text;
 }
 
-void append(std::string &key, uint64_t number) {
+static void append(std::string &key, uint64_t number) {
   key += std::to_string(number);
   key += ' ';
 }
 
 // Everything of the declaration that decides what is compiled and how it is launched. Expression
 // ids stand for expressions: the module has one pool.
-std::string key_of(const ir::Kernel &kernel) {
+static std::string key_of(const ir::Kernel &kernel) {
   std::string key;
   append(key, uint64_t(kernel.code_kind));
   append(key, kernel.code);
@@ -61,7 +59,7 @@ std::string key_of(const ir::Kernel &kernel) {
 }
 
 // What specialisations are counted by: code_summary.cpp counts alike from a plan.
-std::string function_key(const ir::Kernel &kernel) {
+static std::string function_key(const ir::Kernel &kernel) {
   std::string key;
   append(key, uint64_t(kernel.code_kind));
   append(key, kernel.code);
@@ -72,8 +70,6 @@ std::string function_key(const ir::Kernel &kernel) {
     append(key, variant.entry);
   return key;
 }
-
-} // namespace
 
 KernelTable::KernelTable(ir::Module &module, std::span<const ir::Function> functions,
                          bool programmatic, KernelChoice choice)

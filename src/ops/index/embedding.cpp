@@ -41,10 +41,8 @@ Status OpPadding::embedding_blocks() { return gather(); }
 
 namespace cugrt::codegen {
 
-namespace {
-
 /// Rows of a table by their ids, whatever the table's elements are.
-void emit_rows(OpEmitter &op, KernelLaunch &launch) {
+static void emit_rows(OpEmitter &op, KernelLaunch &launch) {
   const ir::Type table = op.operand_type(0);
   launch.input("table", op.operand(0));
   launch.input("ids", op.operand(1));
@@ -55,8 +53,6 @@ void emit_rows(OpEmitter &op, KernelLaunch &launch) {
   launch.loop_variant(op.exprs().mul(count, width));
   launch.emit(op.call().location);
 }
-
-} // namespace
 
 Status emit_embedding(OpEmitter &op) {
   const ir::Type table = op.operand_type(0), ids = op.operand_type(1);

@@ -93,9 +93,7 @@ void option_for_ids(KernelLaunch &launch, ir::DType ids) {
   launch.option_if(ids == ir::DType::i64, "-DWIDE_IDS");
 }
 
-namespace {
-
-Status emit_gather_along(OpEmitter &op, std::string entry) {
+static Status emit_gather_along(OpEmitter &op, std::string entry) {
   const ir::Type x = op.operand_type(0), ids = op.operand_type(1);
   const size_t axis = op.axis(x.dims.size());
   const bool elements = op.call().op == ir::Op::gather_elements;
@@ -118,8 +116,6 @@ Status emit_gather_along(OpEmitter &op, std::string entry) {
   launch.loop_variant(op.exprs().mul(outer, op.exprs().mul(length, inner)));
   return op.emit(launch);
 }
-
-} // namespace
 
 Status emit_gather(OpEmitter &op) { return emit_gather_along(op, "gather"); }
 

@@ -116,20 +116,19 @@ Status OpPadding::scatter_nd() {
 
 namespace cugrt::codegen {
 
-namespace {
-
-size_t max_rank(size_t rank) { return rank <= 4 ? 4 : 8; }
+static size_t max_rank(size_t rank) { return rank <= 4 ? 4 : 8; }
 
 // The ids' option, as kernels/index/gather.cu has it.
 // The first `count` of these, and `rest` up to the kernel's dimensions.
-std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t count, ir::ExprId rest) {
+static std::vector<ir::ExprId> first(std::span<const ir::ExprId> values, size_t count,
+                                     ir::ExprId rest) {
   std::vector<ir::ExprId> result(values.begin(), values.begin() + static_cast<ptrdiff_t>(count));
   result.resize(max_rank(count), rest);
   return result;
 }
 
 // A launch that adds the updates to what the result holds, with the operands that all have.
-KernelLaunch scatter_launch(OpEmitter &op) {
+static KernelLaunch scatter_launch(OpEmitter &op) {
   const ir::DType dtype = op.operand_type(0).dtype;
   const std::string reduction = ir::op_string(op.call().op, op.call().attributes, "reduction");
   const std::string entry(op.name());
@@ -144,14 +143,12 @@ KernelLaunch scatter_launch(OpEmitter &op) {
   return launch;
 }
 
-void scatter_operands(OpEmitter &op, KernelLaunch &launch) {
+static void scatter_operands(OpEmitter &op, KernelLaunch &launch) {
   launch.index_type({op.count(op.operand_type(2))});
   launch.input("indices", op.operand(1));
   launch.input("updates", op.operand(2));
   launch.inout("y", op.result());
 }
-
-} // namespace
 
 Status emit_scatter_elements(OpEmitter &op) {
   const ir::Type x = op.operand_type(0), updates = op.operand_type(2);

@@ -11,11 +11,9 @@
 
 namespace cugrt::ir {
 
-namespace {
-
 /// One bound of a slice as a position of a dimension `d`, within [low, high]: by Python's rule it
 /// counts from the end when it is negative.
-ExprId position(ExprPool &exprs, int64_t bound, ExprId d, ExprId low, ExprId high) {
+static ExprId position(ExprPool &exprs, int64_t bound, ExprId d, ExprId low, ExprId high) {
   if (bound == std::numeric_limits<int64_t>::max())
     return high;
   if (bound == std::numeric_limits<int64_t>::min())
@@ -26,8 +24,8 @@ ExprId position(ExprPool &exprs, int64_t bound, ExprId d, ExprId low, ExprId hig
                    : exprs.min(exprs.constant(bound), high);
 }
 
-SliceDimension slice_dimension(ExprPool &exprs, ExprId d, int64_t start, int64_t end,
-                               int64_t step) {
+static SliceDimension slice_dimension(ExprPool &exprs, ExprId d, int64_t start, int64_t end,
+                                      int64_t step) {
   const ExprId zero = exprs.constant(0);
   if (step < 0) {
     const ExprId low = exprs.constant(-1), high = exprs.add(d, low);
@@ -49,8 +47,6 @@ SliceDimension slice_dimension(ExprPool &exprs, ExprId d, int64_t start, int64_t
   const ExprId length = exprs.ceildiv(exprs.sub(stop, begin), exprs.constant(step));
   return {begin, exprs.max(length, zero), step};
 }
-
-} // namespace
 
 Result<std::vector<SliceDimension>> slice_dimensions(ExprPool &exprs, std::span<const ExprId> dims,
                                                      std::span<const Attribute> attributes) {

@@ -11,21 +11,19 @@ bool compares(Op op) {
          op == Op::greater_equal;
 }
 
-namespace {
-
-double rounded_to(DType dtype, double value) {
+static double rounded_to(DType dtype, double value) {
   std::string bytes;
   append_float(dtype, value, bytes);
   return float_at(dtype, bytes.data());
 }
 
-int64_t wrapped_to(DType dtype, int64_t value) {
+static int64_t wrapped_to(DType dtype, int64_t value) {
   std::string bytes;
   append_integer(dtype, value, bytes);
   return integer_at(dtype, bytes.data());
 }
 
-std::optional<double> real_op(Op op, double a, double b) {
+static std::optional<double> real_op(Op op, double a, double b) {
   if (op == Op::add)
     return a + b;
   if (op == Op::sub)
@@ -55,7 +53,7 @@ std::optional<double> real_op(Op op, double a, double b) {
   return std::nullopt;
 }
 
-std::optional<double> real_op(Op op, DType dtype, double x) {
+static std::optional<double> real_op(Op op, DType dtype, double x) {
   if (op == Op::neg)
     return -x;
   if (op == Op::abs)
@@ -77,12 +75,10 @@ std::optional<double> real_op(Op op, DType dtype, double x) {
   return std::nullopt;
 }
 
-bool is_too_large(std::span<const int64_t> dims) {
+static bool is_too_large(std::span<const int64_t> dims) {
   const auto count = element_count(dims);
   return !count || *count > kMostKnownElements;
 }
-
-} // namespace
 
 std::optional<int64_t> element_count(std::span<const int64_t> dims) {
   int64_t count = 1;

@@ -13,16 +13,12 @@
 
 namespace cugrt::ir {
 
-namespace {
-
 constexpr int64_t kMostBelow = 1 << 10;
 constexpr size_t kMostFractions = 64;
 
-bool is_exact(const KnownFractions &f) { return std::has_single_bit(uint64_t(f.below)); }
+static bool is_exact(const KnownFractions &f) { return std::has_single_bit(uint64_t(f.below)); }
 
-bool takes_fractions(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
-
-} // namespace
+static bool takes_fractions(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 
 bool KnownOps::fits(const Fractions &f) {
   const int64_t most = f.dtype == DType::f64 ? int64_t(1) << 53 : int64_t(1) << 24;

@@ -7,27 +7,23 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 constexpr int64_t kWarps = 8, kMostSlots = 4;
 
 /// Elements of a row of w in a slot; of numbers 128 bytes of them.
-int64_t slot_elements(ir::DType format) {
+static int64_t slot_elements(ir::DType format) {
   const ir::DTypeInfo &info = ir::info(format);
   return info.kind != ir::DTypeKind::block ? 128 / info.bytes_per_block
          : info.elements_per_block == 32   ? 128
                                            : 256;
 }
 /// Between rows of x in a slot.
-int64_t padding(ir::DType format) {
+static int64_t padding(ir::DType format) {
   return ir::info(format).kind == ir::DTypeKind::block ? 64 : 16;
 }
-int64_t row_bytes(ir::DType format, int64_t elements) {
+static int64_t row_bytes(ir::DType format, int64_t elements) {
   const ir::DTypeInfo &info = ir::info(format);
   return elements / info.elements_per_block * info.bytes_per_block;
 }
-
-} // namespace
 
 bool has_rings(ir::DType dtype, const Target &target) {
   return (has_tensor_cores(dtype) || dtype == ir::DType::f32) &&

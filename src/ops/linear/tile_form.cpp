@@ -6,16 +6,12 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
 /// Whether some of so many rows take form `number`.
-bool takes(size_t number, const ir::Interval &rows) {
+static bool takes(size_t number, const ir::Interval &rows) {
   return number == 0 ? rows.lower <= kMostRowsOfSmallTiles : rows.upper > kMostRowsOfSmallTiles;
 }
 
-int64_t ceildiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
-} // namespace
+static int64_t ceildiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 int64_t parts_of_tile(int64_t depth, int64_t least, int64_t most) {
   return std::clamp<int64_t>(depth / least, 1, most);

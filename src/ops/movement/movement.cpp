@@ -114,15 +114,14 @@ Status OpPadding::split() {
 
 namespace cugrt::codegen {
 
-namespace {
-
-std::string bytes_suffix(ir::DType dtype) {
+static std::string bytes_suffix(ir::DType dtype) {
   return "b" + std::to_string(8 * ir::info(dtype).bytes_per_block); // "b32"
 }
 
 // `rows` rows of `length` elements, whose starts lie `x_pitch` and `y_pitch` elements apart.
-void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype, ir::ExprId rows,
-                    ir::ExprId length, ir::ExprId x_pitch, ir::ExprId y_pitch) {
+static void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype,
+                           ir::ExprId rows, ir::ExprId length, ir::ExprId x_pitch,
+                           ir::ExprId y_pitch) {
   KernelLaunch launch = op.launch("copy.cu", "copy_rows", bytes_suffix(dtype));
   const uint32_t bytes = ir::info(dtype).bytes_per_block;
   launch.element_bytes(bytes);
@@ -143,8 +142,8 @@ void emit_copy_rows(OpEmitter &op, ir::ValueId x, ir::ValueId y, ir::DType dtype
 constexpr size_t kMostJoined = 8;
 
 // Rows of tensors, those behind `axis`, one after the other, into rows `pitch` elements apart.
-void emit_join_rows(OpEmitter &op, std::span<const ir::ValueId> parts, ir::ValueId y, size_t axis,
-                    ir::ExprId pitch) {
+static void emit_join_rows(OpEmitter &op, std::span<const ir::ValueId> parts, ir::ValueId y,
+                           size_t axis, ir::ExprId pitch) {
   const ir::Type type = op.result_type();
   const ir::ExprId rows = op.count(type, 0, axis);
   std::vector<ir::ExprId> lengths;
@@ -175,8 +174,8 @@ void emit_join_rows(OpEmitter &op, std::span<const ir::ValueId> parts, ir::Value
 
 // The part of contiguous `whole` that `part`'s type describes along `axis`, from element `begin`
 // on.
-ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::ExprId begin,
-                            ir::ExprId size) {
+static ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::ExprId begin,
+                                   ir::ExprId size) {
   ir::Type type = op.type(whole);
   const std::vector<ir::ExprId> strides = contiguous_strides(op.exprs(), type.dims);
   const ir::ExprId bytes = op.constant(ir::info(type.dtype).bytes_per_block);
@@ -191,8 +190,6 @@ ir::ValueId view_along_axis(OpEmitter &op, ir::ValueId whole, size_t axis, ir::E
     type.strides = strides;
   return op.builder().view("part", whole, offset, op.builder().module().types.intern(type));
 }
-
-} // namespace
 
 void emit_permutation(KernelTable &table, ir::FunctionBuilder &builder, ir::ValueId x,
                       ir::ValueId y, ir::DType dtype, std::vector<Dimension> walk,

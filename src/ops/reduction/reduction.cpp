@@ -136,12 +136,10 @@ Status OpPadding::top_k() {
 
 namespace cugrt::codegen {
 
-namespace {
-
 // Parameters PREFIX_size1.. and PREFIX_stride0.. of kernels/reduction/reduce.cu for at most four
 // dimensions.
-void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &prefix,
-                     std::vector<Dimension> walk) {
+static void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &prefix,
+                            std::vector<Dimension> walk) {
   CUGRT_CHECK(walk.size() <= 4);
   walk.resize(4, {op.constant(1), {op.constant(0)}});
   for (size_t d = 1; d < 4; ++d)
@@ -149,8 +147,6 @@ void walk_parameters(OpEmitter &op, KernelLaunch &launch, const std::string &pre
   for (size_t d = 0; d < 4; ++d)
     launch.size(prefix + "_stride" + std::to_string(d), walk[d].strides[0]);
 }
-
-} // namespace
 
 namespace {
 

@@ -53,9 +53,7 @@ Status Inference::check_operands() const {
   return {};
 }
 
-namespace {
-
-bool fits(const AttributeValue &value, AttributeKind kind) {
+static bool fits(const AttributeValue &value, AttributeKind kind) {
   switch (kind) {
   case AttributeKind::boolean:
     return std::holds_alternative<bool>(value);
@@ -73,22 +71,20 @@ bool fits(const AttributeValue &value, AttributeKind kind) {
   return false;
 }
 
-const char *kind_name(AttributeKind kind) {
+static const char *kind_name(AttributeKind kind) {
   static constexpr const char *kNames[] = {"true or false", "an integer", "a float",
                                            "a string",      "a dtype",    "a list of integers"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 /// "a", "b" or "c".
-std::string listed(std::string_view words) {
+static std::string listed(std::string_view words) {
   std::string list = "\"" + std::string(words) + "\"";
   for (size_t at = list.rfind(' '), last = at; at != std::string::npos;
        at = list.rfind(' ', at - 1))
     list.replace(at, 1, at == last ? "\" or \"" : "\", \"");
   return list;
 }
-
-} // namespace
 
 std::string Inference::known_names() const {
   const std::string names = joined(op_attributes(op), &OpAttribute::name);

@@ -6,10 +6,8 @@
 #include <set>
 
 namespace cugrt::plan {
-namespace {
-
 /// Their bounds hold whatever values a run brings: storage relies on them.
-Status check_buckets(const Function &f) {
+static Status check_buckets(const Function &f) {
   std::set<SymbolId> seen;
   for (const Bucket &bucket : f.buckets) {
     if (bucket.symbol.index >= f.symbols.size() || bucket.of.index >= f.symbols.size())
@@ -32,7 +30,7 @@ Status check_buckets(const Function &f) {
 }
 
 /// Whether a constraint on them is checked before any of them is used.
-bool are_defined_together(const Function &f, std::span<const SymbolId> symbols) {
+static bool are_defined_together(const Function &f, std::span<const SymbolId> symbols) {
   auto is_matched = [&](SymbolId symbol) {
     return f.symbols[symbol.index].source == ir::SymbolSource::match;
   };
@@ -50,7 +48,7 @@ bool are_defined_together(const Function &f, std::span<const SymbolId> symbols) 
 }
 
 /// They can be kept, and they are of the kind that sizes may rely on.
-Status check_constraints(const Plan &plan, const Function &f) {
+static Status check_constraints(const Plan &plan, const Function &f) {
   if (f.constraints.size() > ir::kMaxConstraints)
     return plan_error(f, "has too many constraints");
   std::vector<int64_t> lowest;
@@ -74,8 +72,6 @@ Status check_constraints(const Plan &plan, const Function &f) {
   }
   return {};
 }
-
-} // namespace
 
 Status validate_symbols(const Plan &plan, const Function &function) {
   CUGRT_TRY(check_buckets(function));

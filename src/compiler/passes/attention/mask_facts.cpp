@@ -10,18 +10,16 @@
 
 namespace cugrt::passes {
 
-namespace {
 constexpr int kDeepest = 16; // ops that are looked through
 constexpr int kMostSums = 4; // of sums in sums, whose terms are each looked at
 constexpr double kHidden = std::numeric_limits<double>::infinity();
 
 /// Whether a cast makes no large number infinite; f32's least is -infinity in bf16, too.
-bool keeps_finite(ir::DType from, ir::DType to) {
+static bool keeps_finite(ir::DType from, ir::DType to) {
   const bool is_floating = ir::info(from).kind == ir::info(to).kind;
   return !is_floating || from == to ||
          ir::info(from).bytes_per_block < ir::info(to).bytes_per_block;
 }
-} // namespace
 
 bool MaskFacts::may_hide(const MaskPart &part) {
   return part.is_condition ? !std::isfinite(part.fill) : !is_finite(part.value, kDeepest);

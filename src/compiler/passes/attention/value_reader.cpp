@@ -10,9 +10,7 @@
 
 namespace cugrt::passes {
 
-namespace {
 constexpr int kMostPeeled = 64;
-} // namespace
 
 void ValueReader::enter(uint32_t block) {
   here_.clear();

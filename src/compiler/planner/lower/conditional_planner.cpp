@@ -25,10 +25,9 @@
 
 namespace cugrt::plan {
 
-namespace {
-
 /// A step that holds nothing yet.
-Step blank_step(const Function &f, StepKind kind, std::string name, SourceLocation location) {
+static Step blank_step(const Function &f, StepKind kind, std::string name,
+                       SourceLocation location) {
   Step step;
   step.kind = kind;
   step.name = std::move(name);
@@ -40,7 +39,7 @@ Step blank_step(const Function &f, StepKind kind, std::string name, SourceLocati
 }
 
 /// Not 0 where `condition` is not 0, or where it is.
-ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) {
+static ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) {
   using ir::ExprKind;
   const ir::ExprNode node = exprs[condition];
   switch (node.kind) {
@@ -59,7 +58,7 @@ ExprId condition_expr(ir::ExprPool &exprs, ExprId condition, bool holds) {
 
 /// Gives the conditional's step, `own`, what the steps after it touch. Whether they run is not
 /// known, so what they write keeps its bytes where they do not.
-void touch_as_bodies(Function &f, uint32_t own) {
+static void touch_as_bodies(Function &f, uint32_t own) {
   std::vector<BufferAccess> touched{f.accesses[f.steps[own].accesses.begin]};
   std::unordered_map<uint32_t, uint32_t> place{{touched[0].buffer, 0}};
   for (uint32_t a = f.steps[own].accesses.end(); a < f.accesses.size(); ++a) {
@@ -78,8 +77,6 @@ void touch_as_bodies(Function &f, uint32_t own) {
   for (size_t s = own + 1; s < f.steps.size(); ++s)
     f.steps[s].accesses.begin += more;
 }
-
-} // namespace
 
 /// An if or while binding that joins the region; nothing in it needs the host.
 Status FunctionPlanner::conditional(const Binding &b) {

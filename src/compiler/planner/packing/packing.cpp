@@ -10,8 +10,6 @@
 #include <algorithm>
 
 namespace cugrt::plan {
-namespace {
-
 // More items are searched only where the greedy packing is highest.
 constexpr size_t kSearchedWhole = 5000;
 // Greedy placement is quadratic where many are alive: tens of milliseconds, and seconds.
@@ -19,7 +17,7 @@ constexpr size_t kGreedyAtLoad = 4096, kGreedyAtBuild = 32768;
 
 /// The largest sum of bytes alive at a time: by step where steps are about as many as items, else
 /// by event.
-int64_t largest_load(const PackingInput &input) {
+static int64_t largest_load(const PackingInput &input) {
   const std::span<const PackingItem> items = input.items;
   uint32_t end = 0;
   for (const PackingItem &item : items)
@@ -47,7 +45,7 @@ int64_t largest_load(const PackingInput &input) {
   return largest;
 }
 
-int64_t bound_of(const PackingInput &input) {
+static int64_t bound_of(const PackingInput &input) {
   int64_t bound = largest_load(input);
   if (input.fixed.empty())
     return bound;
@@ -63,20 +61,20 @@ int64_t bound_of(const PackingInput &input) {
 }
 
 /// The rest of the granule that the bound ends in costs nothing.
-int64_t goal_of(int64_t bound, int64_t granule_bytes) {
+static int64_t goal_of(int64_t bound, int64_t granule_bytes) {
   auto end = checked_add(bound, granule_bytes - 1);
   return end ? *end - *end % granule_bytes : bound;
 }
 
-int64_t node_budget(const PackingOptions &options, size_t item_count) {
+static int64_t node_budget(const PackingOptions &options, size_t item_count) {
   if (options.node_budget > 0)
     return options.node_budget;
   return options.effort == Effort::build ? kBuildNodes : kLoadNodes + 4 * int64_t(item_count);
 }
 
 /// Replaces the packing by what the search finds, if it is smaller.
-void search(const CanonicalItems &canonical, const PackingOptions &options, int64_t goal_bytes,
-            Packing &packing) {
+static void search(const CanonicalItems &canonical, const PackingOptions &options,
+                   int64_t goal_bytes, Packing &packing) {
   const std::vector<PackingItem> &items = canonical.items;
   auto problem = PackingProblem::make(canonical);
   if (!problem)
@@ -95,8 +93,8 @@ void search(const CanonicalItems &canonical, const PackingOptions &options, int6
     packing = std::move(found);
 }
 
-Packing canonical_packing(const CanonicalItems &items, const PackingOptions &options,
-                          int64_t goal) {
+static Packing canonical_packing(const CanonicalItems &items, const PackingOptions &options,
+                                 int64_t goal) {
   switch (options.policy) {
   case PackingPolicy::greedy:
     return greedy_packing(items);
@@ -113,8 +111,6 @@ Packing canonical_packing(const CanonicalItems &items, const PackingOptions &opt
     lower_peaks(items, goal, node_budget(options, items.items.size()), packing);
   return packing;
 }
-
-} // namespace
 
 PackingOptions planner_packing_options(size_t item_count, Effort effort) {
   constexpr size_t kToTheByte = 1024;
