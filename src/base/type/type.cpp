@@ -63,20 +63,12 @@ uint32_t TypePool::scope(std::string_view name) {
 }
 
 TypeId TypePool::tensor(DType dtype, std::vector<ExprId> dims, uint32_t scope) {
-  Type type;
-  type.kind = TypeKind::tensor;
-  type.dtype = dtype;
-  type.scope = scope;
-  type.dims = std::move(dims);
-  return intern(std::move(type));
+  return intern(
+      Type{.kind = TypeKind::tensor, .dtype = dtype, .scope = scope, .dims = std::move(dims)});
 }
 
 TypeId TypePool::storage(uint32_t scope, ExprId bytes) {
-  Type type;
-  type.kind = TypeKind::storage;
-  type.scope = scope;
-  type.dims = {bytes};
-  return intern(std::move(type));
+  return intern({.kind = TypeKind::storage, .scope = scope, .dims = {bytes}});
 }
 
 TypeId TypePool::scalar(ScalarKind kind, ExprId value) {
@@ -89,17 +81,11 @@ TypeId TypePool::scalar(ScalarKind kind, ExprId value) {
 }
 
 TypeId TypePool::shape(std::vector<ExprId> dims) {
-  Type type;
-  type.kind = TypeKind::shape;
-  type.dims = std::move(dims);
-  return intern(std::move(type));
+  return intern({.kind = TypeKind::shape, .dims = std::move(dims)});
 }
 
 TypeId TypePool::tuple(std::vector<TypeId> fields) {
-  Type type;
-  type.kind = TypeKind::tuple;
-  type.fields = std::move(fields);
-  return intern(std::move(type));
+  return intern({.kind = TypeKind::tuple, .fields = std::move(fields)});
 }
 
 TypeId TypePool::simple(TypeKind kind) {

@@ -40,9 +40,9 @@ struct Type {
   ScalarKind scalar = ScalarKind::integer; // of a scalar
   bool known_shape = true;                 // of a tensor or shape
   uint32_t scope = 0;                      // of a tensor or storage: TypePool::scope_name()
-  std::vector<ExprId> dims;
-  std::vector<ExprId> strides; // in elements; empty: contiguous
-  std::vector<TypeId> fields;  // of a tuple
+  std::vector<ExprId> dims{};
+  std::vector<ExprId> strides{}; // in elements; empty: contiguous
+  std::vector<TypeId> fields{};  // of a tuple
   friend bool operator==(const Type &, const Type &) = default;
 };
 

@@ -62,7 +62,7 @@ struct KernelParam {
   Access access = Access::in; // of tensors
   DType dtype = DType::f32;
   bool any_dtype = false; // of tensors: the kernel takes the address whatever the dtype
-  SymbolId symbol;        // of symbols: its number within the kernel declaration
+  SymbolId symbol{};      // of symbols: its number within the kernel declaration
   /// Of tensors that are written: parameters that are read and may be the same bytes. Each element
   /// is read by the thread that writes it, before it does.
   std::vector<uint32_t> over{};

@@ -54,7 +54,7 @@ private:
     uint32_t first_child = UINT32_MAX, next_sibling = UINT32_MAX;
     bool dead = false, writable = true, killable = false;
     uint32_t loop_depth = 0; // loops around the definition
-    Range fields;            // of a tuple made here: Function::operands
+    Range fields{};          // of a tuple made here: Function::operands
     bool is_tuple = false;
   };
   uint32_t add_node(bool writable, bool killable);

@@ -139,11 +139,7 @@ bool FunctionVerifier::check_type(TypeId id, SourceLocation location) {
 // --- Memory --------------------------------------------------------------------------------------
 
 uint32_t FunctionVerifier::add_node(bool writable, bool killable) {
-  Node n;
-  n.writable = writable;
-  n.killable = killable;
-  n.loop_depth = loop_depth_;
-  nodes_.push_back(n);
+  nodes_.push_back({.writable = writable, .killable = killable, .loop_depth = loop_depth_});
   return static_cast<uint32_t>(nodes_.size() - 1);
 }
 

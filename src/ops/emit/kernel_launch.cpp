@@ -124,12 +124,10 @@ void KernelLaunch::over_inputs() {
 ir::ExprId KernelLaunch::count(std::string name, ir::ExprId argument) {
   const ir::SymbolId symbol{static_cast<uint32_t>(kernel_.symbols.size())};
   kernel_.symbols.push_back(name);
-  ir::KernelParam param;
-  param.name = std::move(name);
-  param.kind = ir::KernelParamKind::symbol;
-  param.dtype = ir::DType::i64;
-  param.symbol = symbol;
-  kernel_.params.push_back(std::move(param));
+  kernel_.params.push_back({.name = std::move(name),
+                            .kind = ir::KernelParamKind::symbol,
+                            .dtype = ir::DType::i64,
+                            .symbol = symbol});
   arguments_.push_back(ir::Operand::of(argument));
   return exprs().symbol(symbol);
 }
@@ -162,20 +160,14 @@ ir::ExprId checked_element(KernelTable &table, ir::FunctionBuilder &builder, ir:
 }
 
 void KernelLaunch::checked_symbol(std::string name, ir::DType dtype, ir::ExprId symbol) {
-  ir::KernelParam param;
-  param.name = std::move(name);
-  param.kind = ir::KernelParamKind::checked_symbol;
-  param.dtype = dtype;
-  kernel_.params.push_back(std::move(param));
+  kernel_.params.push_back(
+      {.name = std::move(name), .kind = ir::KernelParamKind::checked_symbol, .dtype = dtype});
   arguments_.push_back(ir::Operand::of(symbol));
 }
 
 void KernelLaunch::scalar(std::string name, ir::DType dtype, double argument) {
-  ir::KernelParam param;
-  param.name = std::move(name);
-  param.kind = ir::KernelParamKind::scalar;
-  param.dtype = dtype;
-  kernel_.params.push_back(std::move(param));
+  kernel_.params.push_back(
+      {.name = std::move(name), .kind = ir::KernelParamKind::scalar, .dtype = dtype});
   arguments_.push_back(builder_.literal(argument));
 }
 

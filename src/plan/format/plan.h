@@ -321,12 +321,12 @@ struct OperandRef {
 struct Item {
   ItemKind kind = ItemKind::region;
   uint32_t index = 0;
-  std::string name;
-  std::vector<OperandRef> operands, results;
-  std::vector<ExprId> dims;
-  std::vector<SymbolId> defines; // of match: its bare symbols that are set here, each time it runs
-  Range blocks;                  // Function::blocks
-  SourceLocation location;
+  std::string name{};
+  std::vector<OperandRef> operands{}, results{};
+  std::vector<ExprId> dims{};
+  std::vector<SymbolId> defines{}; // of match: its bare symbols that each run sets here
+  Range blocks{};                  // Function::blocks
+  SourceLocation location{};
   friend bool operator==(const Item &, const Item &) = default;
 };
 

@@ -41,12 +41,9 @@ public:
 private:
   ExprId bytes_of(ir::DType dtype, const std::vector<ExprId> &dims,
                   const std::vector<ExprId> &strides = {}) {
-    ir::Type type;
-    type.kind = ir::TypeKind::tensor;
-    type.dtype = dtype;
-    type.dims = dims;
-    type.strides = strides;
-    return ir::tensor_bytes(exprs_, type);
+    return ir::tensor_bytes(
+        exprs_,
+        ir::Type{.kind = ir::TypeKind::tensor, .dtype = dtype, .dims = dims, .strides = strides});
   }
   /// Invalid where the shape is not known.
   ExprId bytes_of(const Param &param) {

@@ -401,11 +401,7 @@ void FunctionPlanner::push_step(uint32_t step, bool joins) {
   out_.steps[step].when = when_;
   if (!joins || !context_.options.regions) {
     close_region();
-    Item item;
-    item.kind = ItemKind::step;
-    item.index = step;
-    item.location = out_.steps[step].location;
-    push_item(std::move(item));
+    push_item({.kind = ItemKind::step, .index = step, .location = out_.steps[step].location});
     return;
   }
   if (open_region_ == kNone) {
@@ -415,11 +411,8 @@ void FunctionPlanner::push_step(uint32_t step, bool joins) {
     region.name = function_.name + "_region" + std::to_string(open_region_);
     region.steps = {step, 0};
     out_.regions.push_back(std::move(region));
-    Item item;
-    item.kind = ItemKind::region;
-    item.index = open_region_;
-    item.location = out_.steps[step].location;
-    push_item(std::move(item));
+    push_item(
+        {.kind = ItemKind::region, .index = open_region_, .location = out_.steps[step].location});
   }
   ++out_.regions[open_region_].steps.count;
 }
@@ -436,11 +429,7 @@ Status FunctionPlanner::allocate(ir::ValueId value, uint32_t ir_block, SourceLoc
     dynamic_.push_back({ir_block, o.end, buffer});
   if (!out_.buffers[buffer].bytes.valid())
     return {}; // the host call that returns it makes it
-  Item item;
-  item.kind = ItemKind::allocate;
-  item.index = buffer;
-  item.location = location;
-  push_item(std::move(item));
+  push_item({.kind = ItemKind::allocate, .index = buffer, .location = location});
   return {};
 }
 
@@ -451,10 +440,7 @@ void FunctionPlanner::release(uint32_t ir_block, uint32_t until_time) {
       dynamic_[kept++] = dynamic;
       continue;
     }
-    Item item;
-    item.kind = ItemKind::release;
-    item.index = dynamic.buffer;
-    push_item(std::move(item));
+    push_item({.kind = ItemKind::release, .index = dynamic.buffer});
   }
   dynamic_.resize(kept);
 }
