@@ -7,6 +7,7 @@
 namespace cugrt::passes {
 using ir::Binding;
 using ir::BindingKind;
+using ir::BindingWork;
 using ir::DType;
 using ir::ExprId;
 using ir::Op;
@@ -18,6 +19,7 @@ using ir::ValueId;
 namespace cugrt::plan {
 using ir::Binding;
 using ir::BindingKind;
+using ir::BindingWork;
 using ir::ExprId;
 using ir::Operand;
 using ir::TypeId;

@@ -10,7 +10,7 @@ namespace cugrt::passes {
 namespace {
 
 bool is_pure(const ir::Binding &binding) {
-  return ir::names_alone(binding.kind) ||
+  return binding.work() == ir::BindingWork::names ||
          (binding.kind == ir::BindingKind::op && !ir::writes_operand(binding));
 }
 

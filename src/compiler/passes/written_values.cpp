@@ -52,52 +52,41 @@ private:
 
   void visit(const ir::Binding &binding) {
     const auto operands = function_.operands_of(binding);
-    switch (binding.kind) {
-    case BindingKind::launch:
+    switch (binding.work()) {
+    case BindingWork::launches:
       for (size_t i = 0; i < operands.size(); ++i)
         if (ir::writes(module_.kernels[binding.callee].params[i].access))
           write(operands[i]);
       return;
-    case BindingKind::call:
+    case BindingWork::calls:
       for (size_t i = 0; i < operands.size(); ++i) {
         if (ir::writes(module_.functions[binding.callee].params[i].access))
           write(operands[i]);
         join_results(binding, operands[i]); // it may return what it was given
       }
       return;
-    case BindingKind::host_call:
-    case BindingKind::extern_call:
+    case BindingWork::calls_host:
       for (const Operand &operand : operands) {
         write(operand);
         join_results(binding, operand);
       }
       return;
-    case BindingKind::alias:
-    case BindingKind::view:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element:
-    case BindingKind::match_shape:
-    case BindingKind::alloc_tensor:
+    case BindingWork::names:
+    case BindingWork::matches:
       for (const Operand &operand : operands)
         join_results(binding, operand);
       return;
-    case BindingKind::op:
+    case BindingWork::computes:
       if (ir::writes_operand(binding))
         write(operands[0]);
       if (ir::op_info(ir::op_of(binding)).storage != ir::OpStorage::fresh)
         join_results(binding, operands[0]);
       return;
-    case BindingKind::if_:
-    case BindingKind::while_:
+    case BindingWork::controls:
       flow(binding, operands);
       return;
-    case BindingKind::alloc_storage:
-    case BindingKind::alloc:
-    case BindingKind::kill:
-    case BindingKind::constant:
-    case BindingKind::shape:
-    case BindingKind::literal:
-    case BindingKind::read_symbol:
+    case BindingWork::kills:
+    case BindingWork::reads:
       return;
     }
   }

@@ -5,6 +5,7 @@ namespace cugrt::ir {
 
 const BindingInfo &binding_info(BindingKind kind) {
   using enum CalleeKind;
+  using enum BindingWork;
   constexpr uint32_t many = BindingInfo::kMany;
   constexpr uint8_t values = kTakesValues, captured = kMayBeCaptured;
   static constexpr BindingInfo kRows[] = {

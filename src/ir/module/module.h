@@ -155,6 +155,19 @@ enum class CalleeKind : uint8_t { none, kernel, function, name, constant, op };
 
 enum BindingFlags : uint8_t { kTakesValues = 1, kMayBeCaptured = 2 };
 
+/// What a binding does.
+enum class BindingWork : uint8_t {
+  names, // or makes storage, tensors and host values: nothing runs, is read, checked or ended
+  kills,
+  launches,
+  calls,
+  calls_host, // builtins and externs
+  matches,
+  reads, // a symbol
+  controls,
+  computes, // a tensor-level op
+};
+
 /// A row of bindings.def.
 struct BindingInfo {
   static constexpr uint32_t kMany = UINT32_MAX;
@@ -162,6 +175,7 @@ struct BindingInfo {
   CalleeKind callee;
   uint32_t operands, exprs, results, blocks; // how many, or kMany
   uint8_t flags;                             // of BindingFlags
+  BindingWork work;
 };
 const BindingInfo &binding_info(BindingKind kind);
 
@@ -180,6 +194,7 @@ struct Binding {
   SourceLocation location{};
 
   ValueId result(uint32_t i = 0) const { return {first_result + i}; }
+  BindingWork work() const { return binding_info(kind).work; }
 };
 
 /// A block's bindings run in order; its results are what it yields or returns.

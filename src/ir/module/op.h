@@ -129,42 +129,12 @@ inline bool writes_operand(const Binding &binding) {
   return binding.kind == BindingKind::op && writes_operand(op_of(binding));
 }
 
-/// Whether a binding only names or makes storage, tensors and host values: nothing runs, is read,
-/// checked or ended.
-inline bool names_alone(BindingKind kind) {
-  using enum BindingKind;
-  switch (kind) {
-  case alloc_storage:
-  case alloc_tensor:
-  case alloc:
-  case alias:
-  case view:
-  case tuple:
-  case tuple_element:
-  case constant:
-  case shape:
-  case literal:
-    return true;
-  case kill:
-  case launch:
-  case call:
-  case host_call:
-  case extern_call:
-  case match_shape:
-  case read_symbol:
-  case if_:
-  case while_:
-  case op:
-    break;
-  }
-  return false;
-}
 /// Whether memory that others read may be other behind the binding; what is killed is gone, too.
 inline bool may_write(const Binding &binding) {
   if (binding.kind == BindingKind::op)
     return writes_operand(binding);
-  return !names_alone(binding.kind) && binding.kind != BindingKind::match_shape &&
-         binding.kind != BindingKind::read_symbol;
+  const BindingWork work = binding.work();
+  return work != BindingWork::names && work != BindingWork::matches && work != BindingWork::reads;
 }
 
 /// Whether operand i of `op` is a shape; others are tensors.

@@ -75,36 +75,26 @@ private:
   }
 
   void binding(const Binding &b, uint64_t times) {
-    switch (b.kind) {
-    case BindingKind::launch:
+    switch (b.work()) {
+    case BindingWork::launches:
       return launch(b, times);
-    case BindingKind::if_:
-    case BindingKind::while_:
+    case BindingWork::controls:
       return construct(b, times);
-    case BindingKind::call:
+    case BindingWork::calls:
       return refuse("@" + context_.module.functions[b.callee].name + " is called in it");
-    case BindingKind::host_call:
-    case BindingKind::extern_call:
+    case BindingWork::calls_host:
       return refuse("\"" + context_.module.callee_names[b.callee] + "\" runs on the host");
-    case BindingKind::match_shape:
+    case BindingWork::matches:
       return refuse("a shape is matched in it, which the host does");
-    case BindingKind::op:
+    case BindingWork::computes:
       return refuse("a tensor-level op");
-    case BindingKind::alloc:
-    case BindingKind::alloc_tensor:
-      if (values_.is_dynamic(b.result()))
+    case BindingWork::names:
+      if ((b.kind == BindingKind::alloc || b.kind == BindingKind::alloc_tensor) &&
+          values_.is_dynamic(b.result()))
         refuse("%" + function_.value(b.result()).name + " is unplanned");
       return;
-    case BindingKind::alloc_storage:
-    case BindingKind::kill:
-    case BindingKind::alias:
-    case BindingKind::view:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element:
-    case BindingKind::constant:
-    case BindingKind::shape:
-    case BindingKind::literal:
-    case BindingKind::read_symbol:
+    case BindingWork::kills:
+    case BindingWork::reads:
       return;
     }
   }

@@ -20,43 +20,35 @@ public:
   bool copies_join() const override { return true; }
 
   Decision decide(const ir::Binding &b) override {
-    switch (b.kind) {
-    case BindingKind::launch:
+    switch (b.work()) {
+    case BindingWork::launches:
       return launch(b);
-    case BindingKind::call:
+    case BindingWork::calls:
       return {Verdict::closes, "a call of @" + module_.functions[b.callee].name +
                                    ", whose regions are its own: " + why_it_stays()};
-    case BindingKind::host_call:
+    case BindingWork::calls_host:
+      if (b.kind == BindingKind::extern_call)
+        return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
+                                     "\" is taken for a host function until it is resolved"};
       return {Verdict::closes, "host builtin \"" + module_.callee_names[b.callee] +
                                    "\" runs on the host, and everything before it must have ended"};
-    case BindingKind::extern_call:
-      return {Verdict::closes, "extern \"" + module_.callee_names[b.callee] +
-                                   "\" is taken for a host function until it is resolved"};
-    case BindingKind::if_:
-    case BindingKind::while_:
+    case BindingWork::controls:
       return control(b);
-    case BindingKind::alloc:
+    case BindingWork::matches:
+      return {Verdict::stays, "shapes are matched on the host before the region is launched"};
+    case BindingWork::reads:
+      return {Verdict::joins_open, "kernels read the symbol from device memory"};
+    case BindingWork::computes:
+      return {Verdict::closes, "a tensor-level op"};
+    case BindingWork::names:
+      if (b.kind != BindingKind::alloc)
+        break;
       if (!values_.is_dynamic(b.result()))
         return {Verdict::stays, "a function result: its storage is a slot"};
       return {Verdict::stays,
               "unplanned storage: its address is known only during the run" +
                   unbounded_reason(module_, function_, b.result(), values_.bounds())};
-    case BindingKind::match_shape:
-      return {Verdict::stays, "shapes are matched on the host before the region is launched"};
-    case BindingKind::read_symbol:
-      return {Verdict::joins_open, "kernels read the symbol from device memory"};
-    case BindingKind::op:
-      return {Verdict::closes, "a tensor-level op"};
-    case BindingKind::alloc_storage:
-    case BindingKind::alloc_tensor:
-    case BindingKind::kill:
-    case BindingKind::alias:
-    case BindingKind::view:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element:
-    case BindingKind::constant:
-    case BindingKind::shape:
-    case BindingKind::literal:
+    case BindingWork::kills:
       break;
     }
     return {Verdict::joins_open, "names storage or host values, runs nothing"};

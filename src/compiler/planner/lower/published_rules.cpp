@@ -42,32 +42,21 @@ public:
 private:
   Decision captured(const ir::Binding &b, bool first) {
     fresh_ = fresh_ || first;
-    switch (b.kind) {
-    case ir::BindingKind::launch:
+    switch (b.work()) {
+    case ir::BindingWork::launches:
       return {std::exchange(fresh_, false) ? Verdict::opens : Verdict::joins,
               "in a function that is run as one graph"};
-    case ir::BindingKind::extern_call:
+    case ir::BindingWork::calls_host: // an extern: functions that are captured call no builtins
       return {Verdict::closes, "in a function that is run as one graph, but a host function: it "
                                "splits the graph"};
-    case ir::BindingKind::op:
+    case ir::BindingWork::computes:
       return {Verdict::closes, "a tensor-level op"};
-    case ir::BindingKind::alloc_storage:
-    case ir::BindingKind::alloc_tensor:
-    case ir::BindingKind::alloc:
-    case ir::BindingKind::kill:
-    case ir::BindingKind::call:
-    case ir::BindingKind::host_call:
-    case ir::BindingKind::alias:
-    case ir::BindingKind::view:
-    case ir::BindingKind::tuple:
-    case ir::BindingKind::tuple_element:
-    case ir::BindingKind::constant:
-    case ir::BindingKind::shape:
-    case ir::BindingKind::literal:
-    case ir::BindingKind::match_shape:
-    case ir::BindingKind::read_symbol:
-    case ir::BindingKind::if_:
-    case ir::BindingKind::while_:
+    case ir::BindingWork::names:
+    case ir::BindingWork::kills:
+    case ir::BindingWork::calls:
+    case ir::BindingWork::matches:
+    case ir::BindingWork::reads:
+    case ir::BindingWork::controls:
       break;
     }
     return {fresh_ ? Verdict::stays : Verdict::joins_open,

@@ -10,24 +10,13 @@
 
 namespace cugrt::plan {
 
-/// By function: whether a builtin of lifted regions names it.
-static std::vector<bool> captured_functions(const ir::Module &module) {
-  std::vector<bool> captured(module.functions.size());
-  for (const ir::Function &function : module.functions)
-    for (const ir::Block &block : function.blocks)
-      for (const ir::Binding &b : block.bindings)
-        if (ir::graph_builtin(module, b) != ir::GraphBuiltin::none)
-          captured[ir::graph_function(function, b)] = true;
-  return captured;
-}
-
 PublishedAnalysis analyze_published_regions(const ir::Module &module) {
   Result<std::vector<uint32_t>> order = callees_first(module);
   CUGRT_CHECK(order.ok()); // the verifier refuses recursion
   PublishedAnalysis analysis;
   analysis.functions.resize(module.functions.size());
   std::vector<ResultParameters> parameters(module.functions.size());
-  const std::vector<bool> captured = captured_functions(module);
+  const std::vector<bool> captured = ir::functions_run_as_graphs(module);
   for (uint32_t f : *order) {
     const ir::Function &function = module.functions[f];
     if (captured[f]) {

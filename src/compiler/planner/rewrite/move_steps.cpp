@@ -80,37 +80,26 @@ private:
   }
 
   Role role(const Binding &b) const {
-    switch (b.kind) {
-    case BindingKind::launch:
+    switch (b.work()) {
+    case BindingWork::launches:
       for (const Operand &operand : f_.operands_of(b))
         if (operand.kind == Operand::Kind::value)
           if (uint32_t origin = live_.origin(operand.value());
               origin != kNoOrigin && is_dynamic(origin))
             return Role::ends;
       return Role::step;
-    case BindingKind::call:
+    case BindingWork::calls:
       return runs_host_[b.callee] ? Role::barrier : Role::ends;
-    case BindingKind::if_:
-    case BindingKind::while_:
+    case BindingWork::controls:
       return has_barrier(b) ? Role::barrier : Role::ends;
-    case BindingKind::host_call:
-    case BindingKind::extern_call:
-    case BindingKind::op:
+    case BindingWork::calls_host:
+    case BindingWork::computes:
       return Role::barrier;
-    case BindingKind::match_shape:
-    case BindingKind::read_symbol:
-    case BindingKind::kill:
+    case BindingWork::matches:
+    case BindingWork::reads:
+    case BindingWork::kills:
       return Role::fixed;
-    case BindingKind::alloc_storage:
-    case BindingKind::alloc_tensor:
-    case BindingKind::alloc:
-    case BindingKind::alias:
-    case BindingKind::view:
-    case BindingKind::tuple:
-    case BindingKind::tuple_element:
-    case BindingKind::constant:
-    case BindingKind::shape:
-    case BindingKind::literal:
+    case BindingWork::names:
       break;
     }
     return Role::names;

@@ -45,7 +45,7 @@ SideBySide::SideBySide(const ir::Module &module, const ir::Function &function, c
 }
 
 SideBySide::Role SideBySide::role_of(const Binding &b) const {
-  if (ir::names_alone(b.kind))
+  if (b.work() == ir::BindingWork::names)
     return Role::name;
   // Launches on memory that is allocated during the run end regions.
   if (b.kind == BindingKind::launch && !any_dynamic(f_.operands_of(b)))
