@@ -157,30 +157,6 @@ Status OpPadding::elementwise() {
   return {};
 }
 
-Status OpPadding::unary() { return elementwise(); }
-
-Status OpPadding::unary_number() { return elementwise(); }
-
-Status OpPadding::test() { return elementwise(); }
-
-Status OpPadding::logical_not() { return elementwise(); }
-
-Status OpPadding::binary() { return elementwise(); }
-
-Status OpPadding::binary_float() { return elementwise(); }
-
-Status OpPadding::compare() { return elementwise(); }
-
-Status OpPadding::logical() { return elementwise(); }
-
-Status OpPadding::bitwise_not() { return elementwise(); }
-
-Status OpPadding::bitwise() { return elementwise(); }
-
-Status OpPadding::where() { return elementwise(); }
-
-Status OpPadding::cast() { return elementwise(); }
-
 } // namespace cugrt::padding
 
 namespace cugrt::codegen {

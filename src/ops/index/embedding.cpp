@@ -2,7 +2,6 @@
 #include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
-#include "ops/table/op_padding.h"
 
 namespace cugrt::ir {
 
@@ -30,14 +29,6 @@ Types Inference::embedding_blocks() const {
 }
 
 } // namespace cugrt::ir
-
-namespace cugrt::padding {
-
-Status OpPadding::embedding() { return gather(); }
-
-Status OpPadding::embedding_blocks() { return gather(); }
-
-} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

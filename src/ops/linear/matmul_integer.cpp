@@ -1,7 +1,6 @@
 // Products of bytes: kernels/linear/matmul_integer.cu.
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
-#include "ops/table/op_padding.h"
 
 #include <algorithm>
 #include <string>
@@ -50,12 +49,6 @@ Types Inference::matmul_integer() const {
 }
 
 } // namespace cugrt::ir
-
-namespace cugrt::padding {
-
-Status OpPadding::matmul_integer() { return matmul(); }
-
-} // namespace cugrt::padding
 
 namespace cugrt::codegen {
 

@@ -130,6 +130,8 @@ private:
 
   // The rules, by families.
 #define CUGRT_FAMILY(name) Status name();
+#define CUGRT_PADDED_AS(name, rule)                                                                \
+  Status name() { return rule(); }
 #include "ops/table/families.def"
 
   PaddedSymbols &all_;
