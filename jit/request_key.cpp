@@ -6,7 +6,6 @@
 #include "base/path.h"
 #include "jit/nvrtc_compile.h"
 
-#include <cstdlib>
 #include <deque>
 #include <set>
 #include <sys/stat.h>

@@ -9,7 +9,6 @@
 
 #include "device/code/ptx_version.h"
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <string>
 #include <vector>

@@ -13,7 +13,6 @@
 
 #include <cstring>
 #include <map>
-#include <set>
 
 namespace cugrt::runtime {
 

@@ -7,7 +7,6 @@
 #include "plan/bytes/serialize.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace cugrt::runtime {
 

@@ -8,7 +8,6 @@
 #include "plan/symbols/bucket_boxes.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace cugrt::runtime {
 

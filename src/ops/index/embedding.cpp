@@ -1,5 +1,4 @@
 // Rows of a table by their ids: kernels/index/embedding.cu, embedding_blocks.cu.
-#include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 

@@ -1,6 +1,5 @@
 // Elements and slices by their positions along an axis, and one-hot rows: kernels/index/gather.cu,
 // one_hot.cu.
-#include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"

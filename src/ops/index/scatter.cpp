@@ -1,5 +1,4 @@
 // Elements and slices at places that are read: kernels/index/scatter.cu, gather_nd.cu.
-#include "base/check.h"
 #include "ops/emit/op_emitter.h"
 #include "ops/table/infer_op.h"
 #include "ops/table/op_padding.h"

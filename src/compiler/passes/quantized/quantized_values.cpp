@@ -6,7 +6,6 @@
 #include "compiler/passes/mixed_precision.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace cugrt::passes {
