@@ -13,25 +13,10 @@ bool Parser::right_side(Draft &d) {
     bool (Parser::*parse)(Draft &);
   };
   static constexpr Row kRows[] = {
-      {"launch", BindingKind::launch, &Parser::launch},
-      {"alloc_tensor", BindingKind::alloc_tensor, &Parser::alloc_tensor},
-      {"kill", BindingKind::kill, &Parser::kill},
-      {"alloc_storage", BindingKind::alloc_storage, &Parser::alloc_storage},
-      {"alloc", BindingKind::alloc, &Parser::alloc},
-      {"view", BindingKind::view, &Parser::view},
-      {"call", BindingKind::call, &Parser::call},
-      {"read", BindingKind::read_symbol, &Parser::read},
-      {"host", BindingKind::host_call, &Parser::host_or_extern},
-      {"extern", BindingKind::extern_call, &Parser::host_or_extern},
-      {"alias", BindingKind::alias, &Parser::alias},
-      {"tuple", BindingKind::tuple, &Parser::tuple},
-      {"get", BindingKind::tuple_element, &Parser::get},
-      {"constant", BindingKind::constant, &Parser::constant_use},
-      {"shape", BindingKind::shape, &Parser::shape},
-      {"literal", BindingKind::literal, &Parser::literal},
-      {"match", BindingKind::match_shape, &Parser::match},
-      {"if", BindingKind::if_, &Parser::if_},
-      {"while", BindingKind::while_, &Parser::while_}};
+#define CUGRT_BINDING(name, word, ...) {word, BindingKind::name, &Parser::parse_##name},
+#include "ir/module/bindings.def"
+#undef CUGRT_BINDING
+  };
   if (token_.kind != TokenKind::word)
     return fail_here(d.names.empty() ? "a binding, return or yield" : "an op or another binding");
   for (const Row &row : kRows)
@@ -41,7 +26,7 @@ bool Parser::right_side(Draft &d) {
       return (this->*row.parse)(d);
     }
   d.binding.kind = BindingKind::op;
-  return op(d);
+  return parse_op(d);
 }
 
 // --- Values and operands -------------------------------------------------------------------------
@@ -202,14 +187,14 @@ bool Parser::global_use(const std::unordered_map<std::string_view, uint32_t> &na
   return true;
 }
 
-bool Parser::launch(Draft &d) {
+bool Parser::parse_launch(Draft &d) {
   return global_use(kernel_names_, "kernel", d.binding.callee) && operands(d.operands) &&
          attributes(d.attributes);
 }
 
-bool Parser::kill(Draft &d) { return value_operand(d); }
+bool Parser::parse_kill(Draft &d) { return value_operand(d); }
 
-bool Parser::read(Draft &d) {
+bool Parser::parse_read_symbol(Draft &d) {
   std::string_view name = token_.text;
   SourceLocation location = token_.location;
   if (token_.kind != TokenKind::word || is_reserved(name))
@@ -242,7 +227,7 @@ bool Parser::read(Draft &d) {
   return true;
 }
 
-bool Parser::alloc_storage(Draft &d) {
+bool Parser::parse_alloc_storage(Draft &d) {
   uint32_t in_scope = 0;
   ExprId bytes;
   if (!scope(in_scope) || !expect_sign(",", "after the scope") || !expr(bytes))
@@ -253,7 +238,7 @@ bool Parser::alloc_storage(Draft &d) {
 }
 
 /// %base, offset : TYPE - where the type names no scope, it has the base's.
-bool Parser::alloc_tensor(Draft &d) {
+bool Parser::parse_alloc_tensor(Draft &d) {
   ExprId offset;
   TypeId t;
   if (!value_operand(d) || !expect_sign(",", "and the byte offset") || !expr(offset) ||
@@ -272,9 +257,9 @@ bool Parser::alloc_tensor(Draft &d) {
   return true;
 }
 
-bool Parser::view(Draft &d) { return alloc_tensor(d); }
+bool Parser::parse_view(Draft &d) { return parse_alloc_tensor(d); }
 
-bool Parser::alloc(Draft &d) {
+bool Parser::parse_alloc(Draft &d) {
   TypeId t;
   if (!expect_sign(":", "and the tensor's type") || !type(t))
     return false;
@@ -284,14 +269,14 @@ bool Parser::alloc(Draft &d) {
 
 // --- Values --------------------------------------------------------------------------------------
 
-bool Parser::alias(Draft &d) {
+bool Parser::parse_alias(Draft &d) {
   if (!value_operand(d))
     return false;
   d.types = {current_function().value(d.operands[0].value()).type};
   return true;
 }
 
-bool Parser::tuple(Draft &d) {
+bool Parser::parse_tuple(Draft &d) {
   if (!operands(d.operands))
     return false;
   note_poison(d);
@@ -310,7 +295,7 @@ bool Parser::tuple(Draft &d) {
   return true;
 }
 
-bool Parser::get(Draft &d) {
+bool Parser::parse_tuple_element(Draft &d) {
   int64_t index = 0;
   SourceLocation location = token_.location;
   if (!value_operand(d) || !expect_sign(",", "and the number of the field") ||
@@ -329,21 +314,21 @@ bool Parser::get(Draft &d) {
   return true;
 }
 
-bool Parser::constant_use(Draft &d) {
+bool Parser::parse_constant(Draft &d) {
   if (!global_use(constant_names_, "constant", d.binding.callee))
     return false;
   d.types = {module_.constants[d.binding.callee].type};
   return true;
 }
 
-bool Parser::shape(Draft &d) {
+bool Parser::parse_shape(Draft &d) {
   if (!dims(d.exprs, kMaxRank, "dimensions"))
     return false;
   d.types = {module_.types.shape(d.exprs)};
   return true;
 }
 
-bool Parser::literal(Draft &d) {
+bool Parser::parse_literal(Draft &d) {
   SourceLocation location = token_.location;
   Operand o;
   if (!operand(o))
@@ -355,7 +340,7 @@ bool Parser::literal(Draft &d) {
   return true;
 }
 
-bool Parser::match(Draft &d) {
+bool Parser::parse_match_shape(Draft &d) {
   if (!value_operand(d) || !expect_sign(":", "and the type to match"))
     return false;
   SourceLocation location = token_.location;

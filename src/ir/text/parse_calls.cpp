@@ -8,7 +8,7 @@ namespace cugrt::ir {
 
 // --- Calls ---------------------------------------------------------------------------------------
 
-bool Parser::call(Draft &d) {
+bool Parser::parse_call(Draft &d) {
   if (!global_use(function_names_, "function", d.binding.callee) || !operands(d.operands) ||
       !attributes(d.attributes))
     return false;
@@ -33,6 +33,9 @@ bool Parser::call(Draft &d) {
   return true;
 }
 
+bool Parser::parse_host_call(Draft &d) { return host_or_extern(d); }
+bool Parser::parse_extern_call(Draft &d) { return host_or_extern(d); }
+
 bool Parser::host_or_extern(Draft &d) {
   std::string_view key = token_.text;
   bool plain = token_.kind == TokenKind::string && key.find('\\') == std::string_view::npos;
@@ -51,7 +54,7 @@ bool Parser::host_or_extern(Draft &d) {
          (!accept_sign(":") || type_list(d.types));
 }
 
-bool Parser::op(Draft &d) {
+bool Parser::parse_op(Draft &d) {
   SourceLocation location = token_.location;
   std::string name(token_.text);
   auto op = op_from_name(name);
@@ -122,7 +125,7 @@ uint32_t Parser::nested_block(std::span<const TypeId> types, const std::vector<N
   return number;
 }
 
-bool Parser::if_(Draft &d) {
+bool Parser::parse_if_(Draft &d) {
   Operand condition;
   if (!operand(condition))
     return false;
@@ -195,7 +198,7 @@ bool Parser::body_names(size_t count, std::vector<Name> &names) {
                             std::to_string(count) + " carried values");
 }
 
-bool Parser::while_(Draft &d) {
+bool Parser::parse_while_(Draft &d) {
   std::vector<Name> names;
   std::vector<TypeId> types;
   if (!carried(d, names, types))

@@ -191,27 +191,13 @@ private:
   const Type *operand_value_type(const Draft &d, size_t i);
   bool global_use(const std::unordered_map<std::string_view, uint32_t> &names,
                   const std::string &what, uint32_t &number);
-  bool launch(Draft &d);
-  bool kill(Draft &d);
-  bool read(Draft &d);
-  bool alloc_storage(Draft &d);
-  bool alloc_tensor(Draft &d);
-  bool alloc(Draft &d);
-  bool view(Draft &d);
-  bool alias(Draft &d);
-  bool tuple(Draft &d);
-  bool get(Draft &d);
-  bool constant_use(Draft &d);
-  bool shape(Draft &d);
-  bool literal(Draft &d);
-  bool match(Draft &d);
+  // What follows a kind's word; calls, ops, if and while in parse_calls.cpp.
+#define CUGRT_BINDING(name, ...) bool parse_##name(Draft &d);
+#include "ir/module/bindings.def"
+#undef CUGRT_BINDING
 
   // --- parse_calls.cpp ---
-  bool call(Draft &d);
   bool host_or_extern(Draft &d);
-  bool op(Draft &d);
-  bool if_(Draft &d);
-  bool while_(Draft &d);
   bool captures(Draft &d);
   bool carried(Draft &d, std::vector<Name> &names, std::vector<TypeId> &types);
   uint32_t nested_block(std::span<const TypeId> types, const std::vector<Name> &names,

@@ -74,22 +74,10 @@ private:
   // --- verify_binding.cpp ---
   bool counts(const Binding &b);
   bool rules(const Binding &b);
-  bool alloc_storage(const Binding &b);
-  bool alloc_tensor(const Binding &b);
-  bool alloc(const Binding &b);
-  bool kill(const Binding &b);
-  bool view(const Binding &b);
-  bool alias(const Binding &b);
-  bool tuple(const Binding &b);
-  bool tuple_element(const Binding &b);
-  bool constant(const Binding &b);
-  bool shape(const Binding &b);
-  bool literal(const Binding &b);
-  bool match_shape(const Binding &b);
-  bool read_symbol(const Binding &b);
-  bool op(const Binding &b);
-  bool if_(const Binding &b) { return control_flow(b); }
-  bool while_(const Binding &b) { return control_flow(b); }
+  // A kind's rule; of launches and calls in verify_call.cpp, of host calls in verify_graph.cpp.
+#define CUGRT_BINDING(name, ...) bool name(const Binding &b);
+#include "ir/module/bindings.def"
+#undef CUGRT_BINDING
   bool control_flow(const Binding &b);
   bool condition(const Binding &b, const Operand &operand, SourceLocation location);
   bool within(const Binding &b, ExprId begin, ExprId bytes, ExprId whole, const char *what,
@@ -101,12 +89,10 @@ private:
   bool attributes(const Binding &b);
 
   // --- verify_call.cpp ---
-  bool launch(const Binding &b);
   bool launch_operand(const Binding &b, const Kernel &k, size_t i);
   bool tensor_operand(const Binding &b, const KernelParam &p, const Operand &o);
   bool scalar_operand(const Binding &b, const KernelParam &p, const Operand &o);
   bool device_symbol_operand(const Binding &b, const KernelParam &p, const Operand &o);
-  bool call(const Binding &b);
   bool call_operand(const Binding &b, const Function &callee, size_t i,
                     std::span<const ExprId> symbols);
   bool argument_fits(TypeId given, TypeId parameter, std::span<const ExprId> symbols);
@@ -114,11 +100,9 @@ private:
                    std::span<const ExprId> symbols);
   bool may_be_within(const Binding &b, const Function &callee, size_t symbol, ExprId given);
   bool callee_results(const Binding &b, const Function &callee, std::span<const ExprId> symbols);
-  bool extern_call(const Binding &b) { return host_or_extern(b); }
   bool host_or_extern(const Binding &b);
 
   // --- verify_graph.cpp ---
-  bool host_call(const Binding &b);
   bool no_functions(const Binding &b, size_t from);
   bool graph_operands(const Binding &b, size_t index);
   bool graph_key(const Binding &b, const Function &callee, std::span<const TypeId> arguments);

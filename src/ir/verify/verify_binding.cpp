@@ -350,6 +350,9 @@ bool FunctionVerifier::condition(const Binding &b, const Operand &o, SourceLocat
          fail(location, "a condition on the device is one element of bool, i32 or u32");
 }
 
+bool FunctionVerifier::if_(const Binding &b) { return control_flow(b); }
+bool FunctionVerifier::while_(const Binding &b) { return control_flow(b); }
+
 bool FunctionVerifier::control_flow(const Binding &b) {
   bool is_if = b.kind == BindingKind::if_;
   std::span<const Operand> operands = f_.operands_of(b);

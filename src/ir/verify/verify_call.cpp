@@ -257,6 +257,8 @@ bool FunctionVerifier::callee_results(const Binding &b, const Function &callee,
   return true;
 }
 
+bool FunctionVerifier::extern_call(const Binding &b) { return host_or_extern(b); }
+
 bool FunctionVerifier::host_or_extern(const Binding &b) {
   if (b.callee >= module_.callee_names.size() || module_.callee_names[b.callee].empty())
     return fail(b, "a host or extern call needs the name of a function");
