@@ -7,30 +7,19 @@
 
 namespace cugrt::codegen {
 
-namespace {
-
-using Family = Status (*)(OpEmitter &);
-
-Family family_of(ir::Op op) {
-  switch (op) {
+/// By op.
+constexpr Status (*kFamilies[])(OpEmitter &) = {
 #define rule(family) emit_##family
-#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
-  case ir::Op::name:                                                                               \
-    return RULE;
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 #undef rule
-  }
-  return nullptr;
-}
-
-} // namespace
+};
 
 Status emit_op(KernelTable &table, ir::FunctionBuilder &builder, const OpCall &call) {
   OpEmitter emitter(table, builder, call);
-  const Family family = family_of(call.op);
-  CUGRT_CHECK(family);
-  return family(emitter);
+  CUGRT_CHECK(static_cast<size_t>(call.op) < std::size(kFamilies));
+  return kFamilies[static_cast<size_t>(call.op)](emitter);
 }
 
 static ir::ValueId alloc_counters(OpEmitter &op, ir::TypeId type, ir::ExprId count) {

@@ -114,24 +114,14 @@ Status Inference::check_attributes() const {
   return {};
 }
 
-namespace {
-
-using Rule = Types (Inference::*)() const;
-
-Rule rule_of(Op op) {
-  switch (op) {
+/// By op.
+constexpr Types (Inference::*kInferenceRules[])() const = {
 #define rule(family) &Inference::family
-#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
-  case Op::name:                                                                                   \
-    return RULE;
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 #undef rule
-  }
-  return nullptr;
-}
-
-} // namespace
+};
 
 Op meant_op(const Module &module, Op op, std::span<const TypeId> operands,
             std::vector<Attribute> &attributes) {
@@ -152,7 +142,7 @@ Result<std::vector<TypeId>> infer_op(Module &module, Op op, std::span<const Type
   Inference inference{module, op, operands, attributes, function};
   CUGRT_TRY(inference.check_operands());
   CUGRT_TRY(inference.check_attributes());
-  return (inference.*rule_of(op))();
+  return (inference.*kInferenceRules[static_cast<size_t>(op)])();
 }
 
 } // namespace cugrt::ir

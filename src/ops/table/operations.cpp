@@ -157,18 +157,14 @@ Count Counting::recurrent() const { return recurrence(); }
 
 using CountingRule = Count (Counting::*)() const;
 
-CountingRule counting_of(Op op) {
-  switch (op) {
+/// By op.
+constexpr CountingRule kCountingRules[] = {
 #define rule(family) &Counting::family
-#define CUGRT_OP(name, operands, results, RULE, ...)                                               \
-  case Op::name:                                                                                   \
-    return RULE;
+#define CUGRT_OP(name, operands, results, RULE, ...) RULE,
 #include "ops/table/ops.def"
 #undef CUGRT_OP
 #undef rule
-  }
-  return nullptr;
-}
+};
 
 /// Whether tensor cores may take the op: rules of products, and the weights' place among operands.
 struct Products {
@@ -177,7 +173,7 @@ struct Products {
 };
 
 Products products_of(Op op) {
-  const CountingRule rule = counting_of(op);
+  const CountingRule rule = kCountingRules[static_cast<size_t>(op)];
   const CountingRule by_first[] = {
       &Counting::matmul,       &Counting::matmul_blocks,  &Counting::matmul_integer,
       &Counting::conv1d,       &Counting::conv2d,         &Counting::conv3d,
@@ -209,7 +205,8 @@ Operations count_operations(Op op, std::span<const SizedTensor> operands,
                             std::span<const Attribute> attributes) {
   CUGRT_CHECK(static_cast<size_t>(op) < op_count());
   const Counting counting{op, operands, results, attributes};
-  return {kind_of(op, operands, results), (counting.*counting_of(op))().terms};
+  return {kind_of(op, operands, results),
+          (counting.*kCountingRules[static_cast<size_t>(op)])().terms};
 }
 
 } // namespace cugrt::ir
