@@ -2,45 +2,30 @@
 #include "base/status.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cugrt {
 
 const char *code_name(Code code) {
-  switch (code) {
-  case Code::ok:
-    return "ok";
-  case Code::invalid_argument:
-    return "invalid argument";
-  case Code::parse_error:
-    return "parse error";
-  case Code::verify_error:
-    return "verify error";
-  case Code::not_found:
-    return "not found";
-  case Code::unsupported:
-    return "unsupported";
-  case Code::out_of_range:
-    return "out of range";
-  case Code::out_of_host_memory:
-    return "out of host memory";
-  case Code::out_of_device_memory:
-    return "out of device memory";
-  case Code::io_error:
-    return "i/o error";
-  case Code::compile_error:
-    return "compile error";
-  case Code::driver_error:
-    return "driver error";
-  case Code::device_lost:
-    return "device lost";
-  case Code::busy:
-    return "busy";
-  case Code::cancelled:
-    return "cancelled";
-  case Code::internal:
-    return "internal error";
-  }
-  return "unknown error";
+  static constexpr const char *kNames[] = {"ok",
+                                           "invalid argument",
+                                           "parse error",
+                                           "verify error",
+                                           "not found",
+                                           "unsupported",
+                                           "out of range",
+                                           "out of host memory",
+                                           "out of device memory",
+                                           "i/o error",
+                                           "compile error",
+                                           "driver error",
+                                           "device lost",
+                                           "busy",
+                                           "cancelled",
+                                           "internal error"};
+  static_assert(std::size(kNames) == static_cast<size_t>(Code::internal) + 1);
+  const auto number = static_cast<size_t>(code);
+  return number < std::size(kNames) ? kNames[number] : "unknown error";
 }
 
 static const std::string kEmpty;
