@@ -45,9 +45,7 @@ CUuuid device_uuid(const DeviceProfile &p) {
   return uuid;
 }
 
-namespace {
-
-CUresult copy_text(const std::string &text, char *out, int bytes) {
+static CUresult copy_text(const std::string &text, char *out, int bytes) {
   if (!out || bytes <= 0)
     return CUDA_ERROR_INVALID_VALUE;
   size_t length = std::min(text.size(), size_t(bytes) - 1);
@@ -57,8 +55,6 @@ CUresult copy_text(const std::string &text, char *out, int bytes) {
 }
 
 constexpr char kBusId[] = "0000:00:01.0";
-
-} // namespace
 
 // cudaProfiler.h declares these, which not every installation of the headers has.
 #define TYPED_cuProfilerStart() void

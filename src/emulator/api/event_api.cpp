@@ -6,13 +6,11 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 constexpr unsigned kEventFlags =
     CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 // Streams join a capture by waiting for an event that was recorded in it.
-CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
+static CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
   if (event.capture->invalidated)
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (stream->capture && stream->capture != event.capture) {
@@ -37,7 +35,7 @@ CUresult wait_captured(const Ref<Stream> &stream, const Event &event) {
 }
 
 // The event, which must not stand for captured work.
-CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
+static CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
   *out = driver.events.find(handle);
   if (!*out)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -47,8 +45,6 @@ CUresult find_event(Driver &driver, CUevent handle, Ref<Event> *out) {
   }
   return CUDA_SUCCESS;
 }
-
-} // namespace
 
 CALL(cuEventCreate, out, flags) {
   // "CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING."

@@ -234,20 +234,16 @@ EXEC_NODE_CALL(cuGraphExecNodeSetParams, exec_handle, handle, params) {
   return set_in_exec(driver, exec, node, std::move(work));
 }
 
-namespace {
-
-bool has_large_cluster(const ExecNode &node) {
+static bool has_large_cluster(const ExecNode &node) {
   const auto *kernel = std::get_if<KernelWork>(&node.work);
   const auto cluster = kernel ? cluster_of(*kernel) : std::array<uint32_t, 3>{};
   return uint64_t(cluster[0]) * cluster[1] * cluster[2] > kPortableClusterBlocks;
 }
 
-bool can_disable(const ExecNode &node) {
+static bool can_disable(const ExecNode &node) {
   return node.type == CU_GRAPH_NODE_TYPE_KERNEL || node.type == CU_GRAPH_NODE_TYPE_MEMSET ||
          node.type == CU_GRAPH_NODE_TYPE_MEMCPY || node.type == kBatchCopyNode;
 }
-
-} // namespace
 
 EXEC_NODE_CALL(cuGraphNodeSetEnabled, exec_handle, handle, enabled) {
   // "The following node types are currently supported: Kernel, Memset, Memcpy, Batch memcpy"

@@ -105,10 +105,8 @@ CUresult get_param_info(const Function &function, size_t index, size_t *offset, 
   return CUDA_SUCCESS;
 }
 
-namespace {
-
 // A CUkernel may stand for a function, in the current context.
-CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
+static CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
   *out = driver.functions.find(handle);
   if (*out)
     return CUDA_SUCCESS;
@@ -119,7 +117,7 @@ CUresult find(Driver &driver, CUfunction handle, Ref<Function> *out) {
 }
 
 // Body gets the driver and the function, with the lock held.
-template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
+template <class Body> static CUresult function_call(CUfunction handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_FIND(Function, function, find, driver, handle);
     return body(driver, function);
@@ -130,8 +128,8 @@ template <class Body> CUresult function_call(CUfunction handle, Body &&body) {
           __VA_ARGS__)
 
 // Tries every block size, largest first: the smallest count of calls is not worth cleverness.
-CUresult best_block(Driver &driver, const Function &function, int *grid, int *block,
-                    CUoccupancyB2DSize shared_of, size_t shared_bytes, int limit) {
+static CUresult best_block(Driver &driver, const Function &function, int *grid, int *block,
+                           CUoccupancyB2DSize shared_of, size_t shared_bytes, int limit) {
   if (!grid || !block)
     return CUDA_ERROR_INVALID_VALUE;
   const DeviceProfile &profile = *driver.config.profile;
@@ -152,8 +150,6 @@ CUresult best_block(Driver &driver, const Function &function, int *grid, int *bl
   }
   return *block ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-} // namespace
 
 FUNCTION_CALL(cuFuncGetAttribute, value, attribute, handle) {
   return get_function_attribute(driver, *function, attribute, value);
@@ -221,10 +217,9 @@ FUNCTION_CALL(cuOccupancyAvailableDynamicSMemPerBlock, bytes, handle, blocks, bl
   return CUDA_SUCCESS;
 }
 
-namespace {
-
 /// What a launch of `config` would be, as far as occupancy asks.
-CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config, KernelWork *out) {
+static CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config,
+                        KernelWork *out) {
   CUGRT_EMU_TRY(find(driver, handle, &out->function));
   if (config.numAttrs && !config.attrs)
     return CUDA_ERROR_INVALID_VALUE;
@@ -239,7 +234,7 @@ CUresult work_of(Driver &driver, CUfunction handle, const CUlaunchConfig &config
 }
 
 /// Blocks of the launch that the device holds at a time.
-uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
+static uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
   const uint64_t threads = uint64_t(work.block[0]) * work.block[1] * work.block[2];
   const DeviceProfile &profile = *driver.config.profile;
   if (threads == 0 || threads > kMaxThreadsPerBlock)
@@ -248,8 +243,6 @@ uint64_t resident_blocks(const Driver &driver, const KernelWork &work) {
              max_active_blocks(profile, *work.function, int(threads), work.dynamic_shared_bytes)) *
          multiprocessors(driver, work.green.get());
 }
-
-} // namespace
 
 // Of which multiprocessors share clusters nothing is known here: as many as fit on the device.
 LOCKED_CALL(cuOccupancyMaxActiveClusters, clusters, handle, config) {

@@ -231,9 +231,8 @@ CALL(cuUserObjectCreate, out, pointer, destroy, references, flags) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-template <class Body> CUresult user_object_call(CUuserObject handle, unsigned count, Body &&body) {
+template <class Body>
+static CUresult user_object_call(CUuserObject handle, unsigned count, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
     Ref<UserObject> object = driver.user_objects.find(handle);
     if (!object || !count || count > INT_MAX) // "Must be nonzero and not larger than INT_MAX."
@@ -244,8 +243,6 @@ template <class Body> CUresult user_object_call(CUuserObject handle, unsigned co
 #define USER_OBJECT_CALL(...)                                                                      \
   GUARDED(user_object_call(handle, count, body), (Driver & driver, const Ref<UserObject> &object), \
           __VA_ARGS__)
-
-} // namespace
 
 USER_OBJECT_CALL(cuUserObjectRetain, handle, count) {
   object->references += count;

@@ -30,16 +30,12 @@ CUresult launch(Driver &driver, LaunchRequest request, CUstream handle,
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUlaunchAttribute cooperative() {
+static CUlaunchAttribute cooperative() {
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   attribute.value.cooperative = 1;
   return attribute;
 }
-
-} // namespace
 
 CALL(cuLaunchKernel, f, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
      params, extra) {

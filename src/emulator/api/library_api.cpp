@@ -5,10 +5,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // The kernels' names are found by loading the text once, for no context.
-CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
+static CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
   std::unique_ptr<Program> program;
   CUGRT_EMU_TRY(parse_program(driver, library->ptx, {}, &program));
   for (const KernelInfo *info : program->kernels()) {
@@ -21,14 +19,14 @@ CUresult list_kernels(Driver &driver, const Ref<Library> &library) {
   return CUDA_SUCCESS;
 }
 
-void forget_kernels(Driver &driver, const Library &library) {
+static void forget_kernels(Driver &driver, const Library &library) {
   for (auto &[name, kernel] : library.kernels)
     driver.kernels.erase(kernel);
 }
 
 // `bytes`: at most so many of the image are there to read.
-CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes,
-              const JitOptions &jit) {
+static CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes,
+                     const JitOptions &jit) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   std::string_view ptx;
@@ -47,8 +45,8 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes,
   return CUDA_SUCCESS;
 }
 
-CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, unsigned count,
-              CUjit_option *options, void **values) {
+static CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, unsigned count,
+                     CUjit_option *options, void **values) {
   JitOptions jit;
   CUGRT_EMU_TRY(read_options(count, options, values, &jit));
   CUresult result = load(driver, out, code, bytes, jit);
@@ -57,7 +55,7 @@ CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t bytes, un
 }
 
 // Body gets the driver and the kernel's function in the current context, with the lock held.
-template <class Body> CUresult kernel_call(CUkernel handle, CUdevice device, Body &&body) {
+template <class Body> static CUresult kernel_call(CUkernel handle, CUdevice device, Body &&body) {
   return device_call(device, [&](Driver &driver) -> CUresult {
     Lock lock(driver.mutex);
     CUGRT_EMU_NEED(Kernel, kernel, driver.kernels.find(handle), CUDA_ERROR_INVALID_HANDLE);
@@ -70,8 +68,6 @@ constexpr CUdevice device = 0; // of calls that name none
 #define KERNEL_CALL(...)                                                                           \
   GUARDED(kernel_call(handle, device, body), (Driver & driver, const Ref<Function> &function),     \
           __VA_ARGS__)
-
-} // namespace
 
 CALL(cuLibraryLoadData, out, code, jit_options, jit_values, jit_count, options, values, count) {
   if (count && !options)
@@ -146,10 +142,8 @@ CALL(cuLibraryGetModule, out, handle) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const char *name,
-                    bool managed_only) {
+static CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const char *name,
+                           bool managed_only) {
   return call([&](Driver &driver) -> CUresult {
     if (!name || (!out && !bytes))
       return CUDA_ERROR_INVALID_VALUE;
@@ -167,8 +161,6 @@ CUresult get_global(CUdeviceptr *out, size_t *bytes, CUlibrary handle, const cha
     return CUDA_SUCCESS;
   });
 }
-
-} // namespace
 
 ENTRY(cuLibraryGetGlobal, out, bytes, library, name) {
   return get_global(out, bytes, library, name, false);

@@ -7,10 +7,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 /// Body gets the driver and the live state, with the lock. What it answers is told in the log.
-template <class Body> CUresult link_call(CUlinkState handle, Body &&body) {
+template <class Body> static CUresult link_call(CUlinkState handle, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
     Ref<LinkState> state = driver.links.find(handle);
     return state ? body(driver, *state) : CUDA_ERROR_INVALID_HANDLE;
@@ -19,7 +17,7 @@ template <class Body> CUresult link_call(CUlinkState handle, Body &&body) {
 #define LINK_CALL(...)                                                                             \
   GUARDED(link_call(handle, body), (Driver & driver, LinkState & state), __VA_ARGS__)
 
-CUresult refuse(Driver &driver, LinkState &state, std::string why, CUresult result) {
+static CUresult refuse(Driver &driver, LinkState &state, std::string why, CUresult result) {
   state.log += why + "\n";
   write_logs(state.options, state.log);
   driver.report(Check::refused, why);
@@ -27,7 +25,7 @@ CUresult refuse(Driver &driver, LinkState &state, std::string why, CUresult resu
 }
 
 // "This method accepts only compiler options".
-CUresult check_input_options(unsigned count, CUjit_option *options, void **values) {
+static CUresult check_input_options(unsigned count, CUjit_option *options, void **values) {
   JitOptions ignored;
   CUGRT_EMU_TRY(read_options(count, options, values, &ignored));
   for (unsigned i = 0; i < count; ++i)
@@ -40,8 +38,8 @@ CUresult check_input_options(unsigned count, CUjit_option *options, void **value
   return CUDA_SUCCESS;
 }
 
-CUresult add(Driver &driver, LinkState &state, CUjitInputType type, std::string_view data,
-             std::string name) {
+static CUresult add(Driver &driver, LinkState &state, CUjitInputType type, std::string_view data,
+                    std::string name) {
   if (state.completed || type < 0 || type >= CU_JIT_NUM_INPUT_TYPES ||
       state.texts.size() >= kMaxLinkedTexts)
     return CUDA_ERROR_INVALID_VALUE;
@@ -61,7 +59,7 @@ CUresult add(Driver &driver, LinkState &state, CUjitInputType type, std::string_
   return CUDA_SUCCESS;
 }
 
-CUresult complete(Driver &driver, LinkState &state) {
+static CUresult complete(Driver &driver, LinkState &state) {
   if (state.texts.empty())
     return refuse(driver, state, "a link without inputs", CUDA_ERROR_INVALID_IMAGE);
   std::vector<std::unique_ptr<ptx::Module>> parts;
@@ -82,8 +80,6 @@ CUresult complete(Driver &driver, LinkState &state) {
   state.completed = true;
   return CUDA_SUCCESS;
 }
-
-} // namespace
 
 LOCKED_CALL(cuLinkCreate_v2, count, options, values, out) {
   CUGRT_EMU_FIND(Context, context, current_context, driver);

@@ -5,11 +5,9 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // Body gets the driver and the current context, with the lock held. For calls that a capture
 // forbids as potentially unsafe.
-template <class Body> CUresult memory_call(Body &&body) {
+template <class Body> static CUresult memory_call(Body &&body) {
   return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Context, context, current_context, driver);
     CUGRT_EMU_TRY(refuse_unsafe(driver));
@@ -20,7 +18,8 @@ template <class Body> CUresult memory_call(Body &&body) {
   GUARDED(memory_call(body), (Driver & driver, const Ref<Context> &context, Lock &lock),           \
           __VA_ARGS__)
 
-CUresult allocate(Driver &driver, const Ref<Context> &context, size_t bytes, CUdeviceptr *out) {
+static CUresult allocate(Driver &driver, const Ref<Context> &context, size_t bytes,
+                         CUdeviceptr *out) {
   MemoryRange range;
   CUGRT_EMU_TRY(driver.allocations->allocate(*driver.memory, bytes, MemoryKind::device,
                                              context.get(), 0, &range));
@@ -28,7 +27,7 @@ CUresult allocate(Driver &driver, const Ref<Context> &context, size_t bytes, CUd
   return CUDA_SUCCESS;
 }
 
-CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
+static CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
   constexpr unsigned kFlags =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   return memory_call([&](Driver &driver, const Ref<Context> &context, Lock &) -> CUresult {
@@ -45,7 +44,7 @@ CUresult allocate_host(void **out, size_t bytes, unsigned flags) {
   });
 }
 
-void free_in_stream(Driver &driver, const Ref<Stream> &stream, CUdeviceptr address) {
+static void free_in_stream(Driver &driver, const Ref<Stream> &stream, CUdeviceptr address) {
   auto task = std::make_shared<Task>();
   task->kind = TaskKind::device;
   task->run_always = true; // memory comes back even after a fault
@@ -58,9 +57,7 @@ void free_in_stream(Driver &driver, const Ref<Stream> &stream, CUdeviceptr addre
   enqueue(driver, stream, task);
 }
 
-uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-} // namespace
+static uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 LOCKED_CALL(cuMemGetInfo_v2, free_bytes, total_bytes) {
   CUGRT_EMU_FIND(Context, context, current_context, driver);

@@ -6,10 +6,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
-                     unsigned flags) {
+static CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
+                            unsigned flags) {
   return locked_call([&](Driver &driver) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
     Work work;
@@ -19,8 +17,8 @@ CUresult enqueue_ops(CUstream handle, unsigned count, CUstreamBatchMemOpParams *
   });
 }
 
-CUresult enqueue_op(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
-                    CUstreamBatchMemOpType operation) {
+static CUresult enqueue_op(CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags,
+                           CUstreamBatchMemOpType operation) {
   // A wait and a write lie alike in the union.
   using Op = CUstreamBatchMemOpParams;
   static_assert(sizeof(Op::waitValue) == sizeof(Op::writeValue));
@@ -31,8 +29,6 @@ CUresult enqueue_op(CUstream stream, CUdeviceptr address, uint64_t value, unsign
   op.waitValue.flags = flags;
   return enqueue_ops(stream, 1, &op, 0);
 }
-
-} // namespace
 
 ENTRY(cuStreamWaitValue32_v2, stream, address, value, flags) {
   return enqueue_op(stream, address, value, flags, CU_STREAM_MEM_OP_WAIT_VALUE_32);

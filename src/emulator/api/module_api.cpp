@@ -7,9 +7,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx, const JitOptions &jit) {
+static CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx,
+                          const JitOptions &jit) {
   Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Context, context, current_context, driver);
   CUGRT_EMU_TRY(refuse_unsafe(driver));
@@ -20,8 +19,8 @@ CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx, const Ji
   return CUDA_SUCCESS;
 }
 
-CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
-              CUjit_option *options, void **values) {
+static CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
+                     CUjit_option *options, void **values) {
   JitOptions jit;
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
@@ -33,8 +32,6 @@ CUresult load(Driver &driver, CUmodule *out, const void *image, unsigned count,
   write_logs(jit, result == CUDA_SUCCESS ? std::string() : driver.message());
   return result;
 }
-
-} // namespace
 
 CALL(cuModuleLoadDataEx, out, image, count, options, values) {
   return load(driver, out, image, count, options, values);

@@ -7,21 +7,19 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // The most that the arguments of a kernel may take, on any device.
 constexpr uint64_t kMaxParamBytes = 32764;
 
 // Body gets the function's state, with the lock held. `unknown` is what cuda.h lists for a function
 // that is none: cuParamSet* and cuLaunch do not have CUDA_ERROR_INVALID_HANDLE.
-template <class Body> CUresult state_call(CUfunction handle, CUresult unknown, Body &&body) {
+template <class Body> static CUresult state_call(CUfunction handle, CUresult unknown, Body &&body) {
   return locked_call([&](Driver &driver) -> CUresult {
     Ref<Function> function = driver.functions.find(handle);
     return function ? body(function->launch_state) : unknown;
   });
 }
 
-CUresult set_params(CUfunction handle, int offset, const void *bytes, uint64_t count) {
+static CUresult set_params(CUfunction handle, int offset, const void *bytes, uint64_t count) {
   return state_call(handle, CUDA_ERROR_INVALID_VALUE, [&](LaunchState &state) -> CUresult {
     if (offset < 0 || uint64_t(offset) + count > kMaxParamBytes || (count && !bytes))
       return CUDA_ERROR_INVALID_VALUE;
@@ -34,8 +32,8 @@ CUresult set_params(CUfunction handle, int offset, const void *bytes, uint64_t c
   });
 }
 
-CUresult launch_by_state(CUfunction handle, int width, int height, CUstream stream,
-                         CUresult unknown) {
+static CUresult launch_by_state(CUfunction handle, int width, int height, CUstream stream,
+                                CUresult unknown) {
   return call([&](Driver &driver) -> CUresult {
     if (width <= 0 || height <= 0)
       return CUDA_ERROR_INVALID_VALUE;
@@ -67,8 +65,6 @@ CUresult launch_by_state(CUfunction handle, int width, int height, CUstream stre
     return launch(driver, request, stream, nullptr, 0);
   });
 }
-
-} // namespace
 
 // What the device or the kernel has no room for is refused by the launch.
 ENTRY(cuFuncSetBlockShape, handle, x, y, z) {

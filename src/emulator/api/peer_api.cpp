@@ -4,17 +4,13 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-CUresult check_contexts(CUcontext destination, CUcontext source) {
+static CUresult check_contexts(CUcontext destination, CUcontext source) {
   return call([&](Driver &driver) -> CUresult {
     return driver.contexts.find(destination) && driver.contexts.find(source)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_CONTEXT;
   });
 }
-
-} // namespace
 
 CALL(cuCtxEnablePeerAccess, peer, flags) {
   if (flags)

@@ -5,15 +5,13 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-template <class T> CUresult put(void *out, T value) {
+template <class T> static CUresult put(void *out, T value) {
   std::memcpy(out, &value, sizeof value);
   return CUDA_SUCCESS;
 }
 
-CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute, CUdeviceptr address,
-                       void *out) {
+static CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute,
+                              CUdeviceptr address, void *out) {
   bool host = range.kind == MemoryKind::pinned || range.kind == MemoryKind::registered;
   bool managed = range.kind == MemoryKind::managed;
   uint64_t begin = range.begin;
@@ -65,7 +63,7 @@ CUresult put_attribute(const MemoryRange &range, CUpointer_attribute attribute, 
 }
 
 // The bytes of an attribute's value, for answers about pointers that CUDA does not know.
-size_t attribute_bytes(CUpointer_attribute attribute) {
+static size_t attribute_bytes(CUpointer_attribute attribute) {
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
   case CU_POINTER_ATTRIBUTE_MAPPED:
@@ -83,8 +81,6 @@ size_t attribute_bytes(CUpointer_attribute attribute) {
     return 8;
   }
 }
-
-} // namespace
 
 CALL(cuPointerGetAttribute, out, attribute, address) {
   if (!out)

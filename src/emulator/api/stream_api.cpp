@@ -6,9 +6,7 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
+static CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
   if (!out || (flags & ~unsigned(CU_STREAM_NON_BLOCKING)))
     return CUDA_ERROR_INVALID_VALUE;
   Lock lock(driver.mutex);
@@ -17,7 +15,7 @@ CUresult create(Driver &driver, CUstream *out, unsigned flags, int priority) {
 }
 
 // Body gets the driver, the stream and the lock, which is held.
-template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
+template <class Body> static CUresult stream_call(CUstream handle, Body &&body) {
   return locked_call([&](Driver &driver, Lock &lock) -> CUresult {
     CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
     return body(driver, stream, lock);
@@ -27,15 +25,13 @@ template <class Body> CUresult stream_call(CUstream handle, Body &&body) {
   GUARDED(stream_call(handle, body), (Driver & driver, Ref<Stream> & stream, Lock & lock),         \
           __VA_ARGS__)
 
-bool settable(CUstreamAttrID attribute) {
+static bool settable(CUstreamAttrID attribute) {
   return attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
          attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
          attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY ||
          attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
          attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
 }
-
-} // namespace
 
 CUresult make_stream(Driver &driver, const Ref<Context> &context, const Ref<GreenContext> &green,
                      unsigned flags, int priority, CUstream *out) {

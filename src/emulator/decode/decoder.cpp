@@ -7,14 +7,10 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint32_t kMaxRegisterBytes = 256u << 20;
 constexpr uint32_t kMaxLocalBytes = 512u << 10; // of one thread: the limit of the architecture
 constexpr uint32_t kMaxSharedBytes = 16u << 20;
 constexpr uint64_t kMaxSwitchTargets = 1u << 20;
-
-} // namespace
 
 Lowering::Lowering(const ptx::Module &module, const Placement &placement, Decoded &out,
                    uint32_t function)

@@ -6,18 +6,16 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint32_t kNowhere = UINT32_MAX;
 constexpr uint64_t kMaxSteps = 50'000'000;
 
-std::string_view mnemonic(const ptx::Instruction &instruction) {
+static std::string_view mnemonic(const ptx::Instruction &instruction) {
   return instruction.opcode.substr(0, instruction.opcode.find('.'));
 }
 
 /// Labels that an instruction can branch to.
-void add_targets(const ptx::Function &function, const ptx::Instruction &instruction,
-                 std::vector<uint32_t> &labels) {
+static void add_targets(const ptx::Function &function, const ptx::Instruction &instruction,
+                        std::vector<uint32_t> &labels) {
   for (uint32_t i = 0; i < instruction.operand_count; ++i) {
     const ptx::Operand &operand = function.operands[instruction.first_operand + i];
     if (operand.kind != ptx::Operand::Kind::label)
@@ -32,7 +30,8 @@ void add_targets(const ptx::Function &function, const ptx::Instruction &instruct
 
 /// Depth-first post-order; successors in the order of `before`.
 template <class Order>
-std::vector<uint32_t> reverse_post_order(const std::vector<BasicBlock> &blocks, Order order) {
+static std::vector<uint32_t> reverse_post_order(const std::vector<BasicBlock> &blocks,
+                                                Order order) {
   std::vector<uint32_t> result;
   std::vector<bool> seen(blocks.size());
   struct Visit {
@@ -61,9 +60,9 @@ std::vector<uint32_t> reverse_post_order(const std::vector<BasicBlock> &blocks, 
 }
 
 /// Immediate dominators (Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm).
-std::vector<uint32_t> dominators(const std::vector<std::vector<uint32_t>> &predecessors,
-                                 const std::vector<uint32_t> &order,
-                                 const std::vector<uint32_t> &number, uint64_t &steps) {
+static std::vector<uint32_t> dominators(const std::vector<std::vector<uint32_t>> &predecessors,
+                                        const std::vector<uint32_t> &order,
+                                        const std::vector<uint32_t> &number, uint64_t &steps) {
   std::vector<uint32_t> idom(predecessors.size(), kNowhere);
   idom[0] = 0;
   for (bool changed = true; changed && steps < kMaxSteps;) {
@@ -92,7 +91,7 @@ std::vector<uint32_t> dominators(const std::vector<std::vector<uint32_t>> &prede
   return idom;
 }
 
-std::vector<uint32_t> loop_depths(const std::vector<BasicBlock> &blocks) {
+static std::vector<uint32_t> loop_depths(const std::vector<BasicBlock> &blocks) {
   auto plain = [&](uint32_t block) { return blocks[block].successors; };
   std::vector<uint32_t> order = reverse_post_order(blocks, plain);
   std::vector<uint32_t> number(blocks.size(), kNowhere);
@@ -131,8 +130,6 @@ std::vector<uint32_t> loop_depths(const std::vector<BasicBlock> &blocks) {
   }
   return depth;
 }
-
-} // namespace
 
 bool is_branch(const ptx::Instruction &instruction) {
   std::string_view name = mnemonic(instruction);

@@ -223,24 +223,20 @@ Result<std::unique_ptr<ptx::Module>> link(std::vector<std::unique_ptr<ptx::Modul
   return Linker(std::move(parts), names).run();
 }
 
-namespace {
-
 constexpr size_t kWord = sizeof(uint64_t), kHeadWords = 4; // before the lengths
 
-void put(std::string &out, uint64_t value) {
+static void put(std::string &out, uint64_t value) {
   char bytes[kWord];
   std::memcpy(bytes, &value, kWord);
   out.append(bytes, kWord);
 }
 
-uint64_t word(std::string_view image, size_t index) {
+static uint64_t word(std::string_view image, size_t index) {
   uint64_t value = 0;
   if (image.size() / kWord > index)
     std::memcpy(&value, image.data() + index * kWord, kWord);
   return value;
 }
-
-} // namespace
 
 std::string linked_image(std::span<const std::string> texts, uint32_t max_registers) {
   uint64_t bytes = (kHeadWords + texts.size()) * kWord;

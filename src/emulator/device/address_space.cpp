@@ -14,8 +14,6 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint64_t kGranule = uint64_t(2) << 20; // both mappings are whole granules
 constexpr uint64_t kMaxBytes = uint64_t(1) << 44;
 
@@ -28,22 +26,20 @@ constexpr uint64_t kLargeBytes = 1 << 20, kLargeAlignment = 4096;
 // longer ones would thin small allocations out over many pages.
 constexpr uint64_t kMaxGuardBytes = 4096;
 
-uint64_t guard_of(uint64_t bytes) {
+static uint64_t guard_of(uint64_t bytes) {
   return std::min(round_up(bytes, AddressSpace::kAlignment), kMaxGuardBytes);
 }
 
-uint64_t page_bytes() {
+static uint64_t page_bytes() {
   static const uint64_t bytes = uint64_t(sysconf(_SC_PAGESIZE)); // 4, 16 or 64 KiB on aarch64
   return bytes;
 }
 
-void *map(uint64_t bytes, int protection) {
+static void *map(uint64_t bytes, int protection) {
   void *address =
       mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return address == MAP_FAILED ? nullptr : address;
 }
-
-} // namespace
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 

@@ -10,18 +10,14 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint64_t kMaxHeapBytes = uint64_t(1) << 44;
 
-uint64_t whole_units(uint64_t bytes) { return round_up(bytes, DeviceHeap::kUnit); }
+static uint64_t whole_units(uint64_t bytes) { return round_up(bytes, DeviceHeap::kUnit); }
 
-uint64_t with_gap(uint64_t bytes) {
+static uint64_t with_gap(uint64_t bytes) {
   constexpr uint64_t kLongestGap = 4096;
   return whole_units(bytes) + std::min(whole_units(bytes), kLongestGap);
 }
-
-} // namespace
 
 bool DeviceHeap::open(uint64_t bytes) {
   close();

@@ -3,15 +3,11 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr DeviceProfile kProfiles[] = {
 #define PROFILE(name, ...) {#name, __VA_ARGS__},
 #include "emulator/device/profiles.def"
 #undef PROFILE
 };
-
-} // namespace
 
 const DeviceProfile *find_profile(std::string_view name) {
   for (const DeviceProfile &profile : kProfiles)

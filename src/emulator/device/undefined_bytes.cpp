@@ -7,15 +7,11 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint64_t kWordBytes = 64; // of memory that a word of bits stands for
 
-uint64_t low_bits(uint64_t count) {
+static uint64_t low_bits(uint64_t count) {
   return count >= 64 ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
 }
-
-} // namespace
 
 std::unique_ptr<UndefinedBytes> UndefinedBytes::create(uint64_t base, uint64_t bytes) {
   // One word more than needed, so that reading across two never leaves the mapping.

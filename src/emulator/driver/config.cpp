@@ -12,14 +12,12 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 constexpr std::string_view kVersions[] = {"12.2", "12.3", "12.4", "12.6", "12.8", "13.0",
                                           "13.1", "13.2", "13.3", "13.4", "13.5"};
 constexpr int kVersionNumbers[] = {12020, 12030, 12040, 12060, 12080, 13000,
                                    13010, 13020, 13030, 13040, 13050};
 
-std::optional<uint64_t> bytes(std::string_view text) {
+static std::optional<uint64_t> bytes(std::string_view text) {
   unsigned shift = 0;
   if (!text.empty() && (text.back() == 'M' || text.back() == 'G')) {
     shift = text.back() == 'M' ? 20 : 30;
@@ -33,7 +31,7 @@ std::optional<uint64_t> bytes(std::string_view text) {
 }
 
 // N:CODE, the code as a number or by name.
-bool read_fault(std::string_view text, Config &config) {
+static bool read_fault(std::string_view text, Config &config) {
   size_t colon = text.find(':');
   if (colon == std::string_view::npos)
     return false;
@@ -49,7 +47,7 @@ bool read_fault(std::string_view text, Config &config) {
   return true;
 }
 
-bool read_quirks(std::string_view text, Config &config) {
+static bool read_quirks(std::string_view text, Config &config) {
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     const std::string_view name = text.substr(0, comma);
@@ -64,7 +62,7 @@ bool read_quirks(std::string_view text, Config &config) {
   return true;
 }
 
-bool read_version(std::string_view text, Config &config) {
+static bool read_version(std::string_view text, Config &config) {
   for (size_t i = 0; i < std::size(kVersions); ++i)
     if (kVersions[i] == text) {
       config.driver_version = kVersionNumbers[i];
@@ -73,16 +71,16 @@ bool read_version(std::string_view text, Config &config) {
   return false;
 }
 
-uint64_t mix_seeds(uint64_t seed, uint64_t order) { return Draws(seed + (order << 32)).next(); }
+static uint64_t mix_seeds(uint64_t seed, uint64_t order) {
+  return Draws(seed + (order << 32)).next();
+}
 
 template <class Read>
-void variable(Config &config, const char *name, const char *values, Read &&read) {
+static void variable(Config &config, const char *name, const char *values, Read &&read) {
   const char *value = std::getenv(name);
   if (value && *value && config.problem.empty() && !read(std::string_view(value)))
     config.problem = std::string(name) + "=" + value + " is not understood: give " + values;
 }
-
-} // namespace
 
 Config Config::from_environment() {
   Config config;

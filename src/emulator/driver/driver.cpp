@@ -109,9 +109,7 @@ std::string Driver::message() {
   return message_;
 }
 
-namespace {
-
-CUemuStatistics statistics_now(Driver &driver) {
+static CUemuStatistics statistics_now(Driver &driver) {
   CUemuStatistics s{};
   const auto usage = driver.allocations ? driver.allocations->count() : MemoryTable::Usage();
   ExecutionCounters executed = execution_counters();
@@ -140,8 +138,6 @@ CUemuStatistics statistics_now(Driver &driver) {
   s.most_used_bytes = driver.allocations ? driver.allocations->most_used_bytes() : 0;
   return s;
 }
-
-} // namespace
 
 } // namespace cugrt::emulator::api
 

@@ -17,13 +17,11 @@ int unsupported_call(const char *symbol) {
   });
 }
 
-namespace {
-
 constexpr cuuint64_t kFlags =
     CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
-CUresult look_up(Driver &driver, const char *symbol, void **out, int version, cuuint64_t flags,
-                 CUdriverProcAddressQueryResult *status) {
+static CUresult look_up(Driver &driver, const char *symbol, void **out, int version,
+                        cuuint64_t flags, CUdriverProcAddressQueryResult *status) {
   if (!symbol || !out || (flags & ~kFlags) || flags == kFlags)
     return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
@@ -44,8 +42,6 @@ CUresult look_up(Driver &driver, const char *symbol, void **out, int version, cu
                                       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return CUDA_SUCCESS;
 }
-
-} // namespace
 
 ENTRY(cuGetProcAddress_v2, symbol, out, version, flags, status) {
   return call([&](Driver &driver) { return look_up(driver, symbol, out, version, flags, status); },

@@ -19,8 +19,6 @@ OWN_ENTRY_POINTS(DECLARED)
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 constexpr bool any = false, per_thread = true; // as the table writes them
 
 const EntryPoint kEntryPoints[] = {
@@ -29,8 +27,6 @@ const EntryPoint kEntryPoints[] = {
 #include "emulator/driver/entry_points.def"
 #define ROW(symbol) {#symbol, "", reinterpret_cast<void *>(&symbol), 0, any},
     OWN_ENTRY_POINTS(ROW)};
-
-} // namespace
 
 // The newest ABI that is not newer than asked for; of two that are equally new the per-thread one,
 // when per-thread forms are searched at all.

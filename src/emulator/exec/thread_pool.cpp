@@ -7,9 +7,7 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
-uint32_t configured_width() {
+static uint32_t configured_width() {
   constexpr long kMaxThreads = 256;
   if (const char *text = std::getenv("CUGRT_EMU_THREADS")) {
     char *end = nullptr;
@@ -19,8 +17,6 @@ uint32_t configured_width() {
   }
   return std::clamp(std::thread::hardware_concurrency(), 1u, uint32_t(kMaxThreads));
 }
-
-} // namespace
 
 /// A pool for each process: a forked child has none of its parent's threads, and a lock that one of
 /// them held stays held there. The child leaves that pool as it is, and gets one of its own.

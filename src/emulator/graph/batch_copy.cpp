@@ -10,9 +10,7 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-CopyWork copy_of(const BatchCopyWork &work, size_t i) {
+static CopyWork copy_of(const BatchCopyWork &work, size_t i) {
   return {linear_copy(work.destinations[i], work.sources[i], work.sizes[i]), work.context,
           work.green, nullptr};
 }
@@ -20,7 +18,7 @@ CopyWork copy_of(const BatchCopyWork &work, size_t i) {
 // "the first entry in attrsIdxs must always be 0. Also, each entry must be greater than the
 // previous entry and the last entry should be less than count. Furthermore, numAttrs must be lesser
 // than or equal to count."
-CUresult check_attributes(Driver &driver, const BatchCopyParams &params) {
+static CUresult check_attributes(Driver &driver, const BatchCopyParams &params) {
   if (!params.attribute_count || params.attribute_count > params.count || !params.attributes ||
       !params.attribute_starts || params.attribute_starts[0])
     return CUDA_ERROR_INVALID_VALUE;
@@ -42,8 +40,6 @@ CUresult check_attributes(Driver &driver, const BatchCopyParams &params) {
   }
   return CUDA_SUCCESS;
 }
-
-} // namespace
 
 CUresult batch_copy_to_work(Driver &driver, const CUgraphNodeParams &generic, Work *out) {
   BatchCopyParams params;

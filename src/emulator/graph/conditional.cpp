@@ -10,20 +10,18 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // Driver versions.
 constexpr int kElseAndSwitch = 12080, kCooperativeInBodies = 12060, kEmptyInBodies = 12040;
 constexpr unsigned kMaxBodies = 1 << 16;
 
-CUresult context_or_current(Driver &driver, CUcontext handle, Ref<Context> *out) {
+static CUresult context_or_current(Driver &driver, CUcontext handle, Ref<Context> *out) {
   if (!handle)
     return current_context(driver, out);
   *out = driver.contexts.find(handle);
   return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &params) {
+static CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &params) {
   bool newer = driver.config.driver_version >= kElseAndSwitch;
   switch (params.type) {
   case CU_GRAPH_COND_TYPE_IF:
@@ -42,14 +40,12 @@ CUresult check_shape(const Driver &driver, const CUDA_CONDITIONAL_NODE_PARAMS &p
 
 // "The conditional handle must be associated with a conditional node in this graph or one of its
 // children."
-bool belongs_to(const Conditional &conditional, const Graph &graph) {
+static bool belongs_to(const Conditional &conditional, const Graph &graph) {
   for (const Graph *g = &graph; g; g = g->parent)
     if (g->id == conditional.graph_id)
       return true;
   return false;
 }
-
-} // namespace
 
 CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE_PARAMS &params,
                              Work *out) {
@@ -145,11 +141,9 @@ void arm(const std::vector<Ref<Conditional>> &conditionals, uint64_t seed) {
   }
 }
 
-namespace {
-
 // All nodes, one after the other, each drawn by the seed from those that are ready.
-CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<OrderCheck> &check,
-                  uint64_t seed, uint32_t launch) {
+static CUresult run_body(Driver &driver, const ExecGraph &graph,
+                         const std::shared_ptr<OrderCheck> &check, uint64_t seed, uint32_t launch) {
   std::vector<std::shared_ptr<NodeRun>> runs = make_runs(driver, graph, check, launch);
   std::vector<uint32_t> ready, pending(graph.nodes.size());
   std::vector<std::vector<uint32_t>> dependents(graph.nodes.size());
@@ -180,15 +174,13 @@ CUresult run_body(Driver &driver, const ExecGraph &graph, const std::shared_ptr<
   return CUDA_SUCCESS;
 }
 
-bool does_work(const ExecGraph &graph) {
+static bool does_work(const ExecGraph &graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ExecNode &node) {
     if (node.body)
       return does_work(*node.body);
     return node.enabled && !std::holds_alternative<EmptyWork>(node.work);
   });
 }
-
-} // namespace
 
 CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
                          const std::shared_ptr<OrderCheck> &check, uint64_t seed, uint32_t launch) {

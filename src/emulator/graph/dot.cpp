@@ -6,9 +6,7 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-const char *type_name(CUgraphNodeType type) {
+static const char *type_name(CUgraphNodeType type) {
   switch (int(type)) {
   case CU_GRAPH_NODE_TYPE_KERNEL:
     return "KERNEL";
@@ -35,17 +33,17 @@ const char *type_name(CUgraphNodeType type) {
   }
 }
 
-const char *condition_name(CUgraphConditionalNodeType type) {
+static const char *condition_name(CUgraphConditionalNodeType type) {
   return type == CU_GRAPH_COND_TYPE_IF      ? "IF"
          : type == CU_GRAPH_COND_TYPE_WHILE ? "WHILE"
                                             : "SWITCH";
 }
 
-std::string dims(const std::array<uint32_t, 3> &d) {
+static std::string dims(const std::array<uint32_t, 3> &d) {
   return std::to_string(d[0]) + "," + std::to_string(d[1]) + "," + std::to_string(d[2]);
 }
 
-std::string describe(const Work &work, bool verbose) {
+static std::string describe(const Work &work, bool verbose) {
   std::string text = type_name(work_type(work));
   if (auto *kernel = std::get_if<KernelWork>(&work)) {
     text += "\\n" + kernel->function->info->name;
@@ -74,12 +72,12 @@ std::string describe(const Work &work, bool verbose) {
   return text;
 }
 
-std::string name(const GraphNode &node) {
+static std::string name(const GraphNode &node) {
   std::string graph = "graph_" + std::to_string(node.graph->id);
   return "\"" + graph + "_node_" + std::to_string(node.local_id) + "\"";
 }
 
-void print(const Graph &graph, bool verbose, std::string &out) {
+static void print(const Graph &graph, bool verbose, std::string &out) {
   out += "subgraph cluster_" + std::to_string(graph.id) + " {\n";
   out += "label=\"graph_" + std::to_string(graph.id) + "\";\n";
   for (const auto &node : graph.nodes) {
@@ -92,8 +90,6 @@ void print(const Graph &graph, bool verbose, std::string &out) {
       out += name(*node) + " -> " + name(*edge.node) + ";\n";
   out += "}\n";
 }
-
-} // namespace
 
 GRAPH_CALL(cuGraphDebugDotPrint, handle, path, flags) {
   if (!path)

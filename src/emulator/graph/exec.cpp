@@ -303,9 +303,7 @@ CUresult instantiate(Driver &driver, const Graph &graph, uint64_t flags, GraphEx
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-ExecNode *find_in(ExecGraph &graph, uint64_t source_id) {
+static ExecNode *find_in(ExecGraph &graph, uint64_t source_id) {
   auto found = graph.by_source.find(source_id);
   if (found != graph.by_source.end())
     return &graph.nodes[found->second];
@@ -316,23 +314,17 @@ ExecNode *find_in(ExecGraph &graph, uint64_t source_id) {
   return nullptr;
 }
 
-} // namespace
-
 ExecNode *find_exec_node(GraphExec &exec, const GraphNode &node) {
   return find_in(exec.body, node.id);
 }
 
-namespace {
-
-bool any_enabled(const ExecGraph &graph, bool (*is)(const Work &)) {
+static bool any_enabled(const ExecGraph &graph, bool (*is)(const Work &)) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [is](const ExecNode &node) {
     const auto inner = [is](const auto &body) { return any_enabled(*body, is); };
     return (node.enabled && is(node.work)) || (node.body && inner(node.body)) ||
            std::any_of(node.branches.begin(), node.branches.end(), inner);
   });
 }
-
-} // namespace
 
 CUresult launch_exec(Driver &driver, const std::shared_ptr<GraphExec> &exec,
                      const std::shared_ptr<Stream> &stream) {

@@ -59,19 +59,17 @@ void count_references(const UserReferences &references) {
     object->references += count;
 }
 
-namespace {
-
-void destroy_nodes(Driver &driver, Graph &graph);
+static void destroy_nodes(Driver &driver, Graph &graph);
 
 // The node's handle may be given to another node.
-void destroy_embedded(Driver &driver, const Work &work) {
+static void destroy_embedded(Driver &driver, const Work &work) {
   if (auto *conditional = std::get_if<ConditionalWork>(&work))
     conditional->conditional->used = false;
   for (const auto &graph : embedded_graphs(work))
     destroy_nodes(driver, *graph);
 }
 
-void destroy_nodes(Driver &driver, Graph &graph) {
+static void destroy_nodes(Driver &driver, Graph &graph) {
   driver.graphs.erase(graph.handle);
   for (const auto &node : graph.nodes) {
     driver.nodes.erase(node->handle);
@@ -82,8 +80,6 @@ void destroy_nodes(Driver &driver, Graph &graph) {
   graph.user_objects.clear();
   graph.parent = nullptr;
 }
-
-} // namespace
 
 std::shared_ptr<Graph> make_graph(Driver &driver) {
   auto graph = std::make_shared<Graph>();
@@ -99,20 +95,18 @@ void destroy_graph(Driver &driver, const std::shared_ptr<Graph> &graph) {
   destroy_nodes(driver, *graph);
 }
 
-namespace {
-
 // So that the next push_back cannot fail.
-void reserve_one(std::vector<GraphEdge> &edges) {
+static void reserve_one(std::vector<GraphEdge> &edges) {
   if (edges.size() == edges.capacity())
     edges.reserve(std::max<size_t>(4, 2 * edges.size()));
 }
 
-bool reserved_zero(const CUgraphEdgeData &data) {
+static bool reserved_zero(const CUgraphEdgeData &data) {
   return std::all_of(std::begin(data.reserved), std::end(data.reserved),
                      [](unsigned char byte) { return byte == 0; });
 }
 
-bool has_edge(const GraphNode &from, const GraphNode &to) {
+static bool has_edge(const GraphNode &from, const GraphNode &to) {
   // The shorter list decides: both hold the edge.
   const auto &ahead = from.dependents;
   const auto &behind = to.dependencies;
@@ -120,8 +114,6 @@ bool has_edge(const GraphNode &from, const GraphNode &to) {
     return std::any_of(ahead.begin(), ahead.end(), [&](auto &edge) { return edge.node == &to; });
   return std::any_of(behind.begin(), behind.end(), [&](auto &edge) { return edge.node == &from; });
 }
-
-} // namespace
 
 bool is_default(const CUgraphEdgeData &data) {
   return !data.from_port && !data.to_port && !data.type && reserved_zero(data);
@@ -219,9 +211,7 @@ void destroy_node(Driver &driver, const std::shared_ptr<GraphNode> &node) {
   std::erase(graph.nodes, node);
 }
 
-namespace {
-
-void clone_nodes(Driver &driver, const Graph &graph, const std::shared_ptr<Graph> &clone) {
+static void clone_nodes(Driver &driver, const Graph &graph, const std::shared_ptr<Graph> &clone) {
   clone->clone_of = graph.id;
   clone->next_local_id = graph.next_local_id;
   clone->nodes.reserve(graph.nodes.size());
@@ -249,8 +239,6 @@ void clone_nodes(Driver &driver, const Graph &graph, const std::shared_ptr<Graph
       copies[node.get()]->dependents.push_back({copies[edge.node], edge.data});
   }
 }
-
-} // namespace
 
 std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
   auto clone = make_graph(driver);

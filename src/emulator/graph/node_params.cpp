@@ -100,9 +100,8 @@ CUresult event_to_work(Driver &driver, CUevent handle, bool record, Work *out) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &params, Work *out) {
+static CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &params,
+                              Work *out) {
   if (params.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
     return params.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE
                ? driver.refuse("moving a child graph into its node is")
@@ -122,12 +121,10 @@ CUresult child_to_work(Driver &driver, const CUDA_CHILD_GRAPH_NODE_PARAMS &param
 
 constexpr int kHostSyncMode = 13020, kSyncModeWord = 2; // of the union: behind fn and userData
 
-unsigned sync_mode(const Driver &driver, const CUgraphNodeParams &params) {
+static unsigned sync_mode(const Driver &driver, const CUgraphNodeParams &params) {
   return driver.config.driver_version < kHostSyncMode ? 0
                                                       : unsigned(params.reserved1[kSyncModeWord]);
 }
-
-} // namespace
 
 bool reserved_zero(const CUgraphNodeParams &params) {
   return !params.reserved0[0] && !params.reserved0[1] && !params.reserved0[2] && !params.reserved2;

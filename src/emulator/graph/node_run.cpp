@@ -7,14 +7,10 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // Findings have names; others do without the string.
-bool has_checks(const Driver &driver) {
+static bool has_checks(const Driver &driver) {
   return driver.stream_order.enabled() || driver.findings.enabled(Check::nodes);
 }
-
-} // namespace
 
 NodeRun::NodeRun(Driver &driver, const ExecNode &node, uint32_t index,
                  std::shared_ptr<OrderCheck> check, uint32_t launch)

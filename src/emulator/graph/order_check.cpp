@@ -8,10 +8,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 // Every node behind all that it depends on. The graph has no cycles.
-std::vector<uint32_t> sorted_nodes(const ExecGraph &graph) {
+static std::vector<uint32_t> sorted_nodes(const ExecGraph &graph) {
   size_t count = graph.nodes.size();
   std::vector<std::vector<uint32_t>> dependents(count);
   std::vector<size_t> pending(count);
@@ -30,8 +28,6 @@ std::vector<uint32_t> sorted_nodes(const ExecGraph &graph) {
         order.push_back(i);
   return order;
 }
-
-} // namespace
 
 NodeOrder::NodeOrder(const ExecGraph &graph)
     : words_((graph.nodes.size() + 63) / 64), start_(graph.nodes.size() * words_),

@@ -7,9 +7,7 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-Ref<Stream> per_thread_stream(Driver &driver, const Ref<Context> &context) {
+static Ref<Stream> per_thread_stream(Driver &driver, const Ref<Context> &context) {
   auto known = context->per_thread_streams.find(std::this_thread::get_id());
   if (known != context->per_thread_streams.end())
     return known->second;
@@ -21,15 +19,13 @@ Ref<Stream> per_thread_stream(Driver &driver, const Ref<Context> &context) {
   return stream;
 }
 
-template <class Visit> void for_blocking_streams(Context &context, Visit &&visit) {
+template <class Visit> static void for_blocking_streams(Context &context, Visit &&visit) {
   for (const Ref<Stream> &stream : context.streams)
     if (stream->blocking())
       visit(*stream);
   for (auto &[thread, stream] : context.per_thread_streams)
     visit(*stream);
 }
-
-} // namespace
 
 CUresult find_stream_any(Driver &driver, CUstream handle, Ref<Stream> *out) {
   if (handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
@@ -68,16 +64,14 @@ CUresult find_stream(Driver &driver, CUstream handle, Ref<Stream> *out) {
   return driver.scheduler->poison();
 }
 
-namespace {
-
-TaskPtr device_task(std::function<CUresult(CUresult)> action) {
+static TaskPtr device_task(std::function<CUresult(CUresult)> action) {
   auto task = std::make_shared<Task>();
   task->kind = TaskKind::device;
   task->action = std::move(action);
   return task;
 }
 
-TaskPtr host_task(const HostWork &work) {
+static TaskPtr host_task(const HostWork &work) {
   auto task = std::make_shared<Task>();
   task->kind = TaskKind::host;
   task->action = [work](CUresult) {
@@ -86,8 +80,6 @@ TaskPtr host_task(const HostWork &work) {
   };
   return task;
 }
-
-} // namespace
 
 TaskBatch::TaskBatch(Driver &driver) : driver_(driver) {
   if (!driver.stream_order.enabled())
@@ -249,10 +241,8 @@ CUresult capture_state(const Stream &stream) {
                                                        : CUDA_SUCCESS;
 }
 
-namespace {
-
 // "any blocking stream being captured": use of the legacy stream would order itself after it.
-CUresult refuse_implicit(const Ref<Stream> &stream) {
+static CUresult refuse_implicit(const Ref<Stream> &stream) {
   if (!stream->legacy)
     return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
@@ -265,8 +255,6 @@ CUresult refuse_implicit(const Ref<Stream> &stream) {
   return result;
 }
 
-} // namespace
-
 CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream) {
   CUGRT_EMU_TRY(refuse_implicit(stream));
   if (!stream->capture)
@@ -275,9 +263,7 @@ CUresult refuse_capture(Driver &driver, const Ref<Stream> &stream) {
   return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-namespace {
-
-bool is_serialized_programmatically(const Driver &driver, const Work &work) {
+static bool is_serialized_programmatically(const Driver &driver, const Work &work) {
   auto *kernel = std::get_if<KernelWork>(&work);
   if (!kernel || driver.config.profile->capability() < kProgrammaticCapability)
     return false;
@@ -286,7 +272,7 @@ bool is_serialized_programmatically(const Driver &driver, const Work &work) {
 }
 
 // Captured behind a kernel, such a launch is a node behind a programmatic edge.
-bool captures_early(Driver &driver, const Stream &stream, const Work &work) {
+static bool captures_early(Driver &driver, const Stream &stream, const Work &work) {
   const auto &before = stream.capture_dependencies;
   if (before.size() != 1 || driver.config.driver_version < kEdgeData ||
       !is_serialized_programmatically(driver, work))
@@ -294,8 +280,6 @@ bool captures_early(Driver &driver, const Stream &stream, const Work &work) {
   Ref<GraphNode> node = driver.nodes.find(before.front());
   return node && node->type() == CU_GRAPH_NODE_TYPE_KERNEL;
 }
-
-} // namespace
 
 CUresult run_in_stream(Driver &driver, const Ref<Stream> &stream, Work work, TaskPtr *out,
                        bool caller_waits) {

@@ -247,12 +247,10 @@ CUgraphExecUpdateResult check_change(Driver &driver, const GraphExec &exec, cons
       from);
 }
 
-namespace {
-
 // "The references in the new source graph are cloned and replace the references in the target
 // graph [...] any references which would be released are held until the launches have finished."
-void take_references(Driver &driver, const ExecGraph &exec, const Graph &graph,
-                     const TaskPtr &last_launch) {
+static void take_references(Driver &driver, const ExecGraph &exec, const Graph &graph,
+                            const TaskPtr &last_launch) {
   UserReferences old, fresh;
   gather_references(exec, old);
   gather_references(graph, fresh);
@@ -265,8 +263,6 @@ void take_references(Driver &driver, const ExecGraph &exec, const Graph &graph,
     throw;
   }
 }
-
-} // namespace
 
 CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,
                       CUgraphExecUpdateResultInfo *info) {

@@ -7,14 +7,12 @@
 
 namespace cugrt::emulator::ptx {
 
-namespace {
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static bool is_word_start(char c) { return is_letter(c) || c == '_' || c == '$' || c == '%'; }
+static bool is_word_part(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '$'; }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_word_start(char c) { return is_letter(c) || c == '_' || c == '$' || c == '%'; }
-bool is_word_part(char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '$'; }
-
-int digit_value(char c) {
+static int digit_value(char c) {
   if (is_digit(c))
     return c - '0';
   if (c >= 'a' && c <= 'f')
@@ -23,8 +21,6 @@ int digit_value(char c) {
     return c - 'A' + 10;
   return 99;
 }
-
-} // namespace
 
 Status Lexer::error(const std::string &message) const {
   return Status::error(Code::parse_error, message).at("ptx line " + std::to_string(line_));

@@ -3,11 +3,7 @@
 
 namespace cugrt::emulator::ptx {
 
-namespace {
-
 constexpr uint32_t kUnresolved = UINT32_MAX;
-
-} // namespace
 
 Status Parser::body() {
   CUGRT_TRY(expect('{'));

@@ -4,17 +4,13 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 /// The boolean operation among the modifiers, taken out; empty when there is none.
-std::string_view take_boolean(Opcode &opcode) {
+static std::string_view take_boolean(Opcode &opcode) {
   for (std::string_view name : {"and", "or", "xor"})
     if (opcode.take(name))
       return name;
   return {};
 }
-
-} // namespace
 
 /// d = (compared, or its negation) boolean predicate.
 Status Lowering::combine(std::string_view boolean, uint32_t d, uint32_t compared, bool negated,

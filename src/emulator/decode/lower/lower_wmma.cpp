@@ -4,10 +4,8 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 /// Bytes of an element of a, b, c or d, as PTX names its type; 0 for those there are none of.
-uint32_t element_bytes(std::string_view type) {
+static uint32_t element_bytes(std::string_view type) {
   return type == "s8" || type == "u8"                       ? 1
          : type == "f16" || type == "bf16"                  ? 2
          : type == "tf32" || type == "f32" || type == "s32" ? 4
@@ -15,7 +13,7 @@ uint32_t element_bytes(std::string_view type) {
 }
 
 /// Takes the shape out; none where there is no such one for the multiplicands' type.
-std::optional<TileShape> take_shape(Opcode &opcode) {
+static std::optional<TileShape> take_shape(Opcode &opcode) {
   struct Row {
     std::string_view name;
     TileShape shape;
@@ -31,25 +29,23 @@ std::optional<TileShape> take_shape(Opcode &opcode) {
 }
 
 /// tf32 is multiplied 8 deep, everything else 16; accumulators are of either.
-bool fits(const TileShape &shape, std::string_view multiplicand) {
+static bool fits(const TileShape &shape, std::string_view multiplicand) {
   return (shape.k == 8) == (multiplicand == "tf32");
 }
 
 /// Of a register that holds elements of that type.
-ptx::Type register_type(std::string_view element) {
+static ptx::Type register_type(std::string_view element) {
   return element == "f16"                     ? ptx::Type::f16x2
          : element == "bf16"                  ? ptx::Type::bf16x2
          : element == "s8" || element == "u8" ? ptx::Type::s32
                                               : ptx::parse_type(element);
 }
 
-uint32_t registers_of(const Tile &tile, std::string_view type) {
+static uint32_t registers_of(const Tile &tile, std::string_view type) {
   if (tile.matrix == TileMatrix::c)
     return type == "f16" ? 4 : 8;
   return type == "f16" ? 8 : tile.distinct();
 }
-
-} // namespace
 
 /// The registers of a fragment, as many as its type has.
 Status Lowering::tile(const Operand &operand, bool written, std::string_view type, Tile &out) {

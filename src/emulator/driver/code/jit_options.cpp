@@ -44,9 +44,7 @@ CUresult read_options(unsigned count, CUjit_option *options, void **values, JitO
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-void write_log(char *buffer, size_t bytes, void **bytes_out, const std::string &text) {
+static void write_log(char *buffer, size_t bytes, void **bytes_out, const std::string &text) {
   size_t length = buffer && bytes ? std::min(text.size(), bytes - 1) : 0;
   if (buffer && bytes) {
     std::memcpy(buffer, text.data(), length);
@@ -55,8 +53,6 @@ void write_log(char *buffer, size_t bytes, void **bytes_out, const std::string &
   if (bytes_out)
     *bytes_out = reinterpret_cast<void *>(uintptr_t(length));
 }
-
-} // namespace
 
 void write_logs(const JitOptions &logs, const std::string &error) {
   write_log(logs.error, logs.error_bytes, logs.error_bytes_out, error);

@@ -150,10 +150,8 @@ CUresult check_attributes(Driver &driver, const KernelWork &work) {
   return check_cluster(driver, work);
 }
 
-namespace {
-
 // A list of name and value, ended by CU_LAUNCH_PARAM_END.
-CUresult copy_extra(const KernelInfo &info, void **extra, std::vector<std::byte> *out) {
+static CUresult copy_extra(const KernelInfo &info, void **extra, std::vector<std::byte> *out) {
   const std::byte *buffer = nullptr;
   const size_t *bytes = nullptr;
   for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
@@ -176,8 +174,6 @@ CUresult copy_extra(const KernelInfo &info, void **extra, std::vector<std::byte>
     std::memcpy(out->data(), buffer, info.param_bytes);
   return CUDA_SUCCESS;
 }
-
-} // namespace
 
 CUresult copy_params(const KernelInfo &info, void **params, void **extra,
                      std::vector<std::byte> *out) {
@@ -220,9 +216,7 @@ CUresult prepare_launch(Driver &driver, const LaunchRequest &request, const Ref<
   return copy_params(*out->function->info, request.params, request.extra, &out->params);
 }
 
-namespace {
-
-CUresult fault_code(FaultKind kind) {
+static CUresult fault_code(FaultKind kind) {
   switch (kind) {
   case FaultKind::illegal_address:
     return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -240,8 +234,6 @@ CUresult fault_code(FaultKind kind) {
     return CUDA_ERROR_LAUNCH_FAILED;
   }
 }
-
-} // namespace
 
 bool is_cooperative(const KernelWork &work) {
   auto it = work.attributes.find(CU_LAUNCH_ATTRIBUTE_COOPERATIVE);

@@ -9,11 +9,9 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 constexpr size_t kMaxImageBytes = size_t(1) << 30;
 
-CUresult load_error(Code code) {
+static CUresult load_error(Code code) {
   switch (code) {
   case Code::out_of_device_memory:
   case Code::out_of_host_memory:
@@ -24,8 +22,6 @@ CUresult load_error(Code code) {
     return CUDA_ERROR_INVALID_PTX;
   }
 }
-
-} // namespace
 
 // PTX is text that ends with a NUL. Other images are told by their first bytes.
 CUresult image_text(Driver &driver, const void *image, std::string_view *out) {
@@ -79,18 +75,14 @@ CUresult parse_program(Driver &driver, std::string_view ptx, const LoadOptions &
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
-                       const Ref<Context> &context) {
+static Ref<Module> add_module(Driver &driver, std::unique_ptr<Program> program,
+                              const Ref<Context> &context) {
   auto module = std::make_shared<Module>();
   module->program = std::move(program);
   module->context = context;
   driver.modules.insert(module, [&] { context->modules.push_back(module); });
   return module;
 }
-
-} // namespace
 
 CUresult load_module(Driver &driver, std::string_view ptx, const LoadOptions &options,
                      const Ref<Context> &context, Lock &lock, Ref<Module> *out) {

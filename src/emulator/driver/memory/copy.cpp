@@ -133,12 +133,10 @@ CUresult check_copy(Driver &driver, const CUDA_MEMCPY3D &copy) {
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-namespace {
-
 /// The host is not watched, so that a copy to it is the last place to ask; it may take padding
 /// along, but something should be there.
-void check_download(Driver &driver, const UndefinedBytes &undefined, const Operand &source,
-                    const Extent &extent) {
+static void check_download(Driver &driver, const UndefinedBytes &undefined, const Operand &source,
+                           const Extent &extent) {
   constexpr uint64_t kStep = 64;
   for (uint64_t z = 0; z < extent.depth; ++z)
     for (uint64_t y = 0; y < extent.height; ++y)
@@ -156,8 +154,8 @@ void check_download(Driver &driver, const UndefinedBytes &undefined, const Opera
 }
 
 /// The copy of bytes that nothing has written is as undefined as they are.
-void carry_undefined(Driver &driver, const CopyWork &work, const Operand &source,
-                     const Operand &destination, const Extent &extent) {
+static void carry_undefined(Driver &driver, const CopyWork &work, const Operand &source,
+                            const Operand &destination, const Extent &extent) {
   UndefinedBytes *undefined = driver.memory->undefined();
   if (!undefined)
     return;
@@ -177,8 +175,6 @@ void carry_undefined(Driver &driver, const CopyWork &work, const Operand &source
         undefined->mark_defined(to, extent.width);
     }
 }
-
-} // namespace
 
 CUresult run_copy(Driver &driver, const CopyWork &work) {
   Operand source, destination;
@@ -202,9 +198,7 @@ CUresult run_copy(Driver &driver, const CopyWork &work) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUresult fill_operand(const CUDA_MEMSET_NODE_PARAMS &fill, Operand *out, Extent *extent) {
+static CUresult fill_operand(const CUDA_MEMSET_NODE_PARAMS &fill, Operand *out, Extent *extent) {
   if (fill.elementSize != 1 && fill.elementSize != 2 && fill.elementSize != 4)
     return CUDA_ERROR_INVALID_VALUE; // "Must be 1, 2, or 4."
   if (fill.width > kMaxField / 4)
@@ -216,8 +210,6 @@ CUresult fill_operand(const CUDA_MEMSET_NODE_PARAMS &fill, Operand *out, Extent 
     return CUDA_ERROR_INVALID_VALUE;
   return make_operand(fill.dst, 0, 0, 0, pitch, 0, *extent, out);
 }
-
-} // namespace
 
 CUresult check_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
   Operand operand;
@@ -256,16 +248,13 @@ CUresult run_fill(Driver &driver, const CUDA_MEMSET_NODE_PARAMS &fill) {
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-void add_rows(AccessKind kind, const Operand &operand, const Extent &extent, AccessSet &out) {
+static void add_rows(AccessKind kind, const Operand &operand, const Extent &extent,
+                     AccessSet &out) {
   for (uint64_t z = 0; z < extent.depth; ++z)
     for (uint64_t y = 0; y < extent.height; ++y)
       out.add(kind, operand.address + z * operand.slice_pitch + y * operand.row_pitch,
               extent.width);
 }
-
-} // namespace
 
 void copy_accesses(const CopyWork &work, AccessSet &out) {
   Operand source, destination;

@@ -5,10 +5,8 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 /// False when the device has not so much left.
-bool open_heap(Driver &driver, Context &context, uint64_t bytes) {
+static bool open_heap(Driver &driver, Context &context, uint64_t bytes) {
   if (!driver.allocations->take(bytes))
     return false;
   if (bytes == 0 || context.heap.open(bytes))
@@ -16,8 +14,6 @@ bool open_heap(Driver &driver, Context &context, uint64_t bytes) {
   driver.allocations->give_back(bytes);
   return false;
 }
-
-} // namespace
 
 CUresult open_heap_for(Driver &driver, Context &context, const Program &program) {
   const auto kernels = program.kernels();

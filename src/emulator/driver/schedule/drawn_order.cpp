@@ -8,22 +8,18 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
 constexpr auto kIdle = std::chrono::milliseconds(250);    // nobody called for so long
 constexpr auto kPatience = std::chrono::milliseconds(50); // with a task that may wait for the host
 constexpr size_t kMaxKept = 4096;                         // tasks that have not ended
 constexpr uint32_t kMaxDepth = 3;                         // of tasks in others' midst
 
-thread_local uint32_t t_depth = 0;
+static thread_local uint32_t t_depth = 0;
 
-TaskPtr take(std::vector<TaskPtr> &tasks, size_t i) {
+static TaskPtr take(std::vector<TaskPtr> &tasks, size_t i) {
   TaskPtr task = std::move(tasks[i]);
   tasks.erase(tasks.begin() + ptrdiff_t(i));
   return task;
 }
-
-} // namespace
 
 uint64_t Scheduler::draw() {
   std::lock_guard lock(mutex_);

@@ -8,17 +8,13 @@
 
 namespace cugrt::emulator::api {
 
-namespace {
-
-thread_local bool t_in_host_callback = false;
+static thread_local bool t_in_host_callback = false;
 
 // For std::push_heap and its like, whose front is the largest.
-bool later(const TaskPtr &a, const TaskPtr &b) {
+static bool later(const TaskPtr &a, const TaskPtr &b) {
   return std::tuple(a->priority, a->order_major, a->order_minor, a.get()) >
          std::tuple(b->priority, b->order_major, b->order_minor, b.get());
 }
-
-} // namespace
 
 bool in_host_callback() { return t_in_host_callback; }
 

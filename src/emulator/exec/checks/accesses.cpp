@@ -78,15 +78,13 @@ bool AccessSet::empty() const {
                      [](const List &list) { return list.ranges.empty(); });
 }
 
-namespace {
-
-bool needs_order(AccessKind a, AccessKind b) {
+static bool needs_order(AccessKind a, AccessKind b) {
   bool strong = a >= AccessKind::strong_read && b >= AccessKind::strong_read;
   return (is_write(a) || is_write(b)) && !strong;
 }
 
-std::optional<AccessSet::Range> first_overlap(const std::vector<AccessSet::Range> &a,
-                                              const std::vector<AccessSet::Range> &b) {
+static std::optional<AccessSet::Range> first_overlap(const std::vector<AccessSet::Range> &a,
+                                                     const std::vector<AccessSet::Range> &b) {
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
     uint64_t begin = std::max(a[i].begin, b[j].begin), end = std::min(a[i].end, b[j].end);
     if (begin < end)
@@ -95,8 +93,6 @@ std::optional<AccessSet::Range> first_overlap(const std::vector<AccessSet::Range
   }
   return std::nullopt;
 }
-
-} // namespace
 
 std::optional<AccessSet::Conflict> AccessSet::conflict(AccessSet &other) {
   std::optional<Conflict> found;

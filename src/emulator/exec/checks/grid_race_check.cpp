@@ -7,15 +7,11 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint64_t kWordBytes = 8;
 
-bool is_strong(AccessKind kind) {
+static bool is_strong(AccessKind kind) {
   return kind == AccessKind::strong_read || kind == AccessKind::strong_write;
 }
-
-} // namespace
 
 void GridRaceCheck::began(const Cluster &cluster) {
   Own &own = all_[active_[&cluster] = begun_++];

@@ -7,13 +7,9 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
-uint64_t element_bits(const Tile &tile, uint32_t e) {
+static uint64_t element_bits(const Tile &tile, uint32_t e) {
   return (~uint64_t(0) >> (64 - 8 * tile.element_bytes)) << (8 * tile.element_bytes * e);
 }
-
-} // namespace
 
 void InitCheck::tile_load(Warp &w, const Op *op, uint32_t lanes) {
   const auto &access = *static_cast<const TileAccess *>(op->extra);

@@ -7,11 +7,7 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
 constexpr uint32_t kPatience = 16; // turns
-
-} // namespace
 
 bool PollCheck::may_begin() const {
   return std::all_of(active_.begin(), active_.end(),

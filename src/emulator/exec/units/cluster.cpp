@@ -7,12 +7,10 @@
 
 namespace cugrt::emulator {
 
-namespace {
-
-bool has_ended(const Block &block) { return block.live_threads == 0; }
+static bool has_ended(const Block &block) { return block.live_threads == 0; }
 
 /// All threads that are left have arrived: the phase is complete, and the next one begins.
-void complete_phase(Cluster &cluster) {
+static void complete_phase(Cluster &cluster) {
   cluster.arrived = 0;
   for (const auto &block : cluster.blocks) {
     if (block->races)
@@ -27,7 +25,7 @@ void complete_phase(Cluster &cluster) {
   }
 }
 
-void complete_if_all_arrived(Cluster &cluster) {
+static void complete_if_all_arrived(Cluster &cluster) {
   uint32_t live = 0;
   for (const auto &block : cluster.blocks)
     live += block->live_threads;
@@ -35,14 +33,12 @@ void complete_if_all_arrived(Cluster &cluster) {
     complete_phase(cluster);
 }
 
-std::array<uint32_t, 3> coordinates(uint64_t number, const std::array<uint32_t, 3> &extent) {
+static std::array<uint32_t, 3> coordinates(uint64_t number, const std::array<uint32_t, 3> &extent) {
   if (number < extent[0])
     return {uint32_t(number), 0, 0};
   return {uint32_t(number % extent[0]), uint32_t(number / extent[0] % extent[1]),
           uint32_t(number / extent[0] / extent[1])};
 }
-
-} // namespace
 
 std::unique_ptr<Cluster> make_cluster(const Launch &launch, AddressRange *ranges) {
   auto cluster = std::make_unique<Cluster>();
@@ -150,13 +146,11 @@ bool waits_for_cluster(const Block &block) {
   });
 }
 
-namespace {
-
-const Op *misused(const Op *op, Warp &w, u32 lanes, const char *what) {
+static const Op *misused(const Op *op, Warp &w, u32 lanes, const char *what) {
   return raise_fault(w, op, FaultKind::illegal_instruction, u32(__builtin_ctz(lanes)), what);
 }
 
-const Op *cluster_arrive(const Op *op, Warp &w) {
+static const Op *cluster_arrive(const Op *op, Warp &w) {
   if (u32 again = w.mask & (w.cluster_arrived | w.cluster_done))
     return misused(op, w, again, "barrier.cluster.arrive again, without a wait between");
   if (w.block->races)
@@ -167,7 +161,7 @@ const Op *cluster_arrive(const Op *op, Warp &w) {
   return op + 1;
 }
 
-const Op *cluster_wait(const Op *op, Warp &w) {
+static const Op *cluster_wait(const Op *op, Warp &w) {
   if (u32 early = w.mask & ~(w.cluster_arrived | w.cluster_done))
     return misused(op, w, early, "barrier.cluster.wait without an arrival before it");
   const u32 passing = w.mask & w.cluster_done, waiting = w.mask & ~passing;
@@ -184,7 +178,7 @@ const Op *cluster_wait(const Op *op, Warp &w) {
 
 /// Op::a an address of shared memory, generic or not, and Op::b a rank: the same place in the
 /// shared memory of that block.
-template <class T> const Op *map_address(const Op *op, Warp &w) {
+template <class T> static const Op *map_address(const Op *op, Warp &w) {
   constexpr T kOffset = (T(1) << kRankShift) - 1;
   constexpr T kRank = T(0xffffffff) & ~kOffset;
   const T *a = w.lane<T>(op->a);
@@ -198,7 +192,7 @@ template <class T> const Op *map_address(const Op *op, Warp &w) {
   return op + 1;
 }
 
-template <class T> const Op *rank_of_address(const Op *op, Warp &w) {
+template <class T> static const Op *rank_of_address(const Op *op, Warp &w) {
   const T *a = w.lane<T>(op->a);
   u32 *d = w.lane<u32>(op->d);
   for (u32 i : lanes_of(w.mask)) {
@@ -207,8 +201,6 @@ template <class T> const Op *rank_of_address(const Op *op, Warp &w) {
   }
   return op + 1;
 }
-
-} // namespace
 
 void fill_clusters(HandlerTable &table) {
 #define CLUSTER(id, names, cls, cells, ...) table[size_t(OpId::id)] = {__VA_ARGS__, __VA_ARGS__};
