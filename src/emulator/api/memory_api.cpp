@@ -1,8 +1,6 @@
 // Allocations: device, pinned, registered, stream-ordered; and questions about pointers.
 #include "emulator/graph/stream.h"
 
-#include <cstring>
-
 namespace cugrt::emulator::api {
 
 // Body gets the driver and the current context, with the lock held. For calls that a capture

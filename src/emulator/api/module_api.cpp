@@ -3,8 +3,6 @@
 #include "emulator/driver/code/module.h"
 #include "emulator/graph/stream.h"
 
-#include <cstring>
-
 namespace cugrt::emulator::api {
 
 static CUresult load_text(Driver &driver, CUmodule *out, std::string_view ptx,

@@ -6,8 +6,6 @@
 #include "emulator/exec/checks/access_rows.h"
 #include "emulator/exec/units/cluster.h"
 
-#include <cstring>
-
 namespace cugrt::emulator {
 
 ptx::Space resolve(ptx::Space space, uint64_t &address) {

@@ -15,8 +15,6 @@
 
 #include "emulator/exec/isa/vectors.h"
 
-#include <cstring>
-
 namespace cugrt::emulator::CUGRT_ISA {
 
 namespace {
