@@ -8,17 +8,7 @@ namespace {
 
 inline u32 truth(bool value) { return 0u - u32(value); }
 
-/// What .ftz and .sat do around an operation; `plain` when neither is there.
-struct Modifiers {
-  bool ftz, sat;
-  explicit Modifiers(const Op *op) : ftz(op->flags & kFlagFtz), sat(op->flags & kFlagSat) {}
-  f32 in(f32 a) const { return ftz ? flushed(a) : a; }
-  f32 out(f32 r) const {
-    r = ftz ? flushed(r) : r;
-    return sat ? saturated(r) : canonical(r);
-  }
-};
-
+/// Neither .ftz nor .sat is there.
 inline bool plain(const Op *op) { return !(op->flags & (kFlagFtz | kFlagSat)); }
 
 #define F32_1(id, names, cls, ...)                                                                 \

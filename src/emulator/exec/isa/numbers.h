@@ -17,6 +17,19 @@ CUGRT_INLINE f32 flushed(f32 a) {
 /// .sat: NaN becomes +0.
 CUGRT_INLINE f32 saturated(f32 a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
+/// What .ftz and .sat do around an operation.
+struct Modifiers {
+  bool ftz, sat;
+  explicit Modifiers(const Op *op) : ftz(op->flags & kFlagFtz), sat(op->flags & kFlagSat) {}
+  f32 in(f32 a) const { return ftz ? flushed(a) : a; }
+  f32 out(f32 r) const {
+    r = ftz ? flushed(r) : r;
+    return sat ? saturated(r) : canonical(r);
+  }
+  f64 in(f64 a) const { return a; }
+  f64 out(f64 r) const { return r; }
+};
+
 CUGRT_INLINE f32 magnitude(f32 a) { return float_of(bits_of(a) & 0x7fffffff); }
 CUGRT_INLINE f32 with_sign(f32 value, f32 a, f32 b) {
   return float_of((bits_of(value) & 0x7fffffff) | ((bits_of(a) ^ bits_of(b)) & 0x80000000));

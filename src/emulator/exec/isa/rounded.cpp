@@ -31,18 +31,6 @@ template <bool Full, int Mode> inline const Op *fused_embedded(const Op *op, War
 inline f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 inline f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 
-struct Modifiers {
-  bool ftz, sat;
-  explicit Modifiers(const Op *op) : ftz(op->flags & kFlagFtz), sat(op->flags & kFlagSat) {}
-  f32 in(f32 a) const { return ftz ? flushed(a) : a; }
-  f32 out(f32 r) const {
-    r = ftz ? flushed(r) : r;
-    return sat ? saturated(r) : canonical(r);
-  }
-  f64 in(f64 a) const { return a; }
-  f64 out(f64 r) const { return r; }
-};
-
 #define ROUNDED_1(id, names, T, cls, ...)                                                          \
   template <bool Full> const Op *id(const Op *op, Warp &w) {                                       \
     RoundingScope scope(op->rounding());                                                           \
