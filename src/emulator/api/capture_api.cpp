@@ -154,10 +154,9 @@ LOCKED_CALL(cuStreamBeginCaptureToGraph, stream, handle, dependencies, data, cou
   return begin(driver, stream, mode, graph, std::move(read));
 }
 
-CALL(cuStreamEndCapture, handle, out) {
+LOCKED_CALL(cuStreamEndCapture, handle, out) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   Ref<Capture> capture = stream->capture;
   if (!capture)
@@ -194,10 +193,9 @@ CALL(cuStreamEndCapture, handle, out) {
   return result;
 }
 
-CALL(cuStreamIsCapturing, handle, status) {
+LOCKED_CALL(cuStreamIsCapturing, handle, status) {
   if (!status)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
   // "If called on CU_STREAM_LEGACY (the null stream) while a stream in the same context is
   // capturing, it will return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT". That stream is unaffected.
@@ -209,11 +207,10 @@ CALL(cuStreamIsCapturing, handle, status) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuStreamGetCaptureInfo_v3, handle, status, id, graph, nodes, data, count) {
+LOCKED_CALL(cuStreamGetCaptureInfo_v3, handle, status, id, graph, nodes, data, count) {
   // "If edgeData_out is non-NULL then dependencies_out must be as well."
   if (!status || (data && !nodes))
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, handle);
   *status = status_of(*stream);
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -233,10 +230,9 @@ CALL(cuStreamGetCaptureInfo_v3, handle, status, id, graph, nodes, data, count) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuStreamUpdateCaptureDependencies_v2, handle, nodes, data, count, flags) {
+LOCKED_CALL(cuStreamUpdateCaptureDependencies_v2, handle, nodes, data, count, flags) {
   if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES && flags != CU_STREAM_SET_CAPTURE_DEPENDENCIES)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   if (!stream->capture) // "Returns CUDA_ERROR_ILLEGAL_STATE if the stream is not capturing."
     return CUDA_ERROR_ILLEGAL_STATE;

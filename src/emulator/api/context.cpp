@@ -257,12 +257,11 @@ void destroy_context_contents(Driver &driver, Context &context) {
   driver.allocations->free_context(*driver.memory, &context);
 }
 
-CALL(cuDevicePrimaryCtxRetain, out, device) {
+LOCKED_CALL(cuDevicePrimaryCtxRetain, out, device) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
   if (device != 0)
     return CUDA_ERROR_INVALID_DEVICE;
-  Lock lock(driver.mutex);
   retain_primary(driver);
   *out = driver.primary->handle;
   return CUDA_SUCCESS;
@@ -335,10 +334,9 @@ LOCKED_CALL(cuCtxDestroy_v2, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuCtxAttach, out, flags) {
+LOCKED_CALL(cuCtxAttach, out, flags) {
   if (!out || flags) // "Currently, the flags parameter must be 0."
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Context, context, current_context_any, driver);
   ++context->attached;
   if (context->primary) // whose usage count is that of its retains

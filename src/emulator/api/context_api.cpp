@@ -82,19 +82,17 @@ LOCKED_CALL(cuCtxSynchronize_v2, handle) {
 
 CONTEXT_CALL(cuCtxGetDevice, device) { return give(device, 0); }
 
-CALL(cuCtxGetDevice_v2, device, handle) {
+LOCKED_CALL(cuCtxGetDevice_v2, device, handle) {
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Context, context, named_context, driver, handle);
   *device = 0;
   return CUDA_SUCCESS;
 }
 
-CALL(cuCtxGetId, handle, id) {
+LOCKED_CALL(cuCtxGetId, handle, id) {
   if (!id)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   Ref<Context> context = driver.contexts.find(handle);
   if (!handle) { // "If the ctx is NULL, the context current to the calling CPU thread is used."
     CUGRT_EMU_TRY(current_context_any(driver, &context));
@@ -109,10 +107,9 @@ CALL(cuCtxGetId, handle, id) {
 
 CONTEXT_CALL(cuCtxGetFlags, flags) { return give(flags, context->flags); }
 
-CALL(cuCtxGetApiVersion, handle, version) {
+LOCKED_CALL(cuCtxGetApiVersion, handle, version) {
   if (!version)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   Ref<Context> context = driver.contexts.find(handle);
   if (!handle)
     CUGRT_EMU_TRY(current_context_any(driver, &context));

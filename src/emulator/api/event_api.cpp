@@ -67,10 +67,9 @@ LOCKED_CALL(cuEventDestroy_v2, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuEventRecordWithFlags, handle, stream_handle, flags) {
+LOCKED_CALL(cuEventRecordWithFlags, handle, stream_handle, flags) {
   if (flags & ~unsigned(CU_EVENT_RECORD_EXTERNAL))
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_HANDLE);
   // With handles of both no context need be current.
   CUGRT_EMU_FIND(Stream, stream, find_stream_any, driver, stream_handle);
@@ -89,10 +88,9 @@ CALL(cuEventRecordWithFlags, handle, stream_handle, flags) {
   return run_in_stream(driver, stream, EventRecordWork{event});
 }
 
-CALL(cuStreamWaitEvent, stream_handle, handle, flags) {
+LOCKED_CALL(cuStreamWaitEvent, stream_handle, handle, flags) {
   if (flags & ~unsigned(CU_EVENT_WAIT_EXTERNAL))
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Event, event, driver.events.find(handle), CUDA_ERROR_INVALID_HANDLE);
   CUGRT_EMU_FIND(Stream, stream, find_stream, driver, stream_handle);
   CUGRT_EMU_TRY(capture_state(*stream));
@@ -123,10 +121,9 @@ LOCKED_CALL(cuEventSynchronize, handle) {
   return driver.scheduler->poison();
 }
 
-CALL(cuEventElapsedTime_v2, out, start, end) {
+LOCKED_CALL(cuEventElapsedTime_v2, out, start, end) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   Ref<Event> first, second;
   CUGRT_EMU_TRY(find_event(driver, start, &first));
   CUGRT_EMU_TRY(find_event(driver, end, &second));

@@ -124,10 +124,9 @@ ENTRY(cuGraphInstantiate_v2, out, graph, error_node, log, log_bytes) {
   return instantiate_with_flags(out, graph, 0, error_node, log, log_bytes);
 }
 
-CALL(cuGraphInstantiateWithParams, out, graph, params) {
+LOCKED_CALL(cuGraphInstantiateWithParams, out, graph, params) {
   if (!params)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   InstantiateError error{CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
   CUresult result = CUDA_SUCCESS;
   Ref<Stream> upload;

@@ -72,10 +72,9 @@ void erase_edge(std::vector<GraphEdge> &edges, const GraphNode *node) {
 
 } // namespace
 
-CALL(cuGraphCreate, out, flags) {
+LOCKED_CALL(cuGraphCreate, out, flags) {
   if (!out || flags) // "flags - Graph creation flags, must be 0"
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   *out = make_graph(driver)->handle;
   return CUDA_SUCCESS;
 }
@@ -217,12 +216,11 @@ LOCKED_CALL(cuGraphDestroyNode, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuUserObjectCreate, out, pointer, destroy, references, flags) {
+LOCKED_CALL(cuUserObjectCreate, out, pointer, destroy, references, flags) {
   // "Currently it is required to pass CU_USER_OBJECT_NO_DESTRUCTOR_SYNC".
   if (!out || !destroy || !references || references > INT_MAX ||
       flags != CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   auto object = std::make_shared<UserObject>();
   object->pointer = pointer;
   object->destroy = destroy;

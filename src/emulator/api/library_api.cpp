@@ -103,10 +103,9 @@ LOCKED_CALL(cuLibraryUnload, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuLibraryGetKernel, out, handle, name) {
+LOCKED_CALL(cuLibraryGetKernel, out, handle, name) {
   if (!out || !name)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
   auto kernel = library->kernels.find(name);
   if (kernel == library->kernels.end())
@@ -131,10 +130,9 @@ LOCKED_CALL(cuLibraryEnumerateKernels, out, count, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuLibraryGetModule, out, handle) {
+LOCKED_CALL(cuLibraryGetModule, out, handle) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Library, library, driver.libraries.find(handle), CUDA_ERROR_INVALID_HANDLE);
   CUGRT_EMU_FIND(Context, context, current_context, driver);
   CUGRT_EMU_FIND(Module, module, load_library, driver, *library, context);

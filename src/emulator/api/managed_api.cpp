@@ -70,11 +70,10 @@ CUresult prefetch(CUdeviceptr address, size_t bytes, const CUmemLocation &locati
 
 } // namespace
 
-CALL(cuMemAllocManaged, out, bytes, flags) {
+LOCKED_CALL(cuMemAllocManaged, out, bytes, flags) {
   // "Must be one of CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST"
   if (!out || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Context, context, current_context, driver);
   CUGRT_EMU_TRY(refuse_unsafe(driver));
   MemoryRange range;

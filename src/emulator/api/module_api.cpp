@@ -64,10 +64,9 @@ LOCKED_CALL(cuModuleUnload, handle) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuModuleGetFunction, out, handle, name) {
+LOCKED_CALL(cuModuleGetFunction, out, handle, name) {
   if (!out || !name)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Module, module, driver.modules.find(handle), CUDA_ERROR_INVALID_HANDLE);
   CUGRT_EMU_FIND(Function, function, find_function, driver, module, name);
   *out = function->handle;

@@ -12,10 +12,9 @@ static CUresult check_contexts(CUcontext destination, CUcontext source) {
   });
 }
 
-CALL(cuCtxEnablePeerAccess, peer, flags) {
+LOCKED_CALL(cuCtxEnablePeerAccess, peer, flags) {
   if (flags)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Context, context, current_context, driver);
   // "peerContext is not a valid context, or if the current context is peerContext"
   if (!driver.contexts.find(peer) || peer == context->handle)

@@ -82,20 +82,18 @@ static size_t attribute_bytes(CUpointer_attribute attribute) {
   }
 }
 
-CALL(cuPointerGetAttribute, out, attribute, address) {
+LOCKED_CALL(cuPointerGetAttribute, out, attribute, address) {
   if (!out)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   std::optional<MemoryRange> range = driver.allocations->find(address);
   // "CUDA_ERROR_INVALID_VALUE will be returned" for pointers that CUDA neither allocated nor
   // registered.
   return range ? put_attribute(*range, attribute, address, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CALL(cuPointerGetAttributes, count, attributes, out, address) {
+LOCKED_CALL(cuPointerGetAttributes, count, attributes, out, address) {
   if (!count || !attributes || !out)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   std::optional<MemoryRange> range = driver.allocations->find(address);
   for (unsigned i = 0; i < count; ++i) {
     if (!out[i])

@@ -145,10 +145,9 @@ CALL(cuLaunchHostFunc_v2, handle, function, user, sync_mode) {
   return run_in_stream(driver, stream, std::move(work));
 }
 
-CALL(cuStreamAddCallback, handle, callback, user, flags) {
+LOCKED_CALL(cuStreamAddCallback, handle, callback, user, flags) {
   if (!callback || flags) // "Reserved for future use, must be 0"
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   CUGRT_EMU_FIND(Stream, stream, find_stream, driver, handle);
   // "Note this function is slated for eventual deprecation": it cannot be captured.
   CUGRT_EMU_TRY(refuse_capture(driver, stream));

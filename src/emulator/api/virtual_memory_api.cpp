@@ -232,10 +232,9 @@ LOCKED_CALL(cuMemUnmap, address, bytes) {
   return CUDA_SUCCESS;
 }
 
-CALL(cuMemSetAccess, address, bytes, desc, count) {
+LOCKED_CALL(cuMemSetAccess, address, bytes, desc, count) {
   if (!desc || !count)
     return CUDA_ERROR_INVALID_VALUE;
-  Lock lock(driver.mutex);
   std::vector<uint64_t> found = covering(driver, address, bytes);
   if (found.empty())
     return CUDA_ERROR_INVALID_VALUE;

@@ -216,13 +216,13 @@ CUresult run_conditional(Driver &driver, const ExecNode &node, uint32_t index,
   }
 }
 
-CALL(cuGraphConditionalHandleCreate, out, graph_handle, context_handle, default_value, flags) {
+LOCKED_CALL(cuGraphConditionalHandleCreate, out, graph_handle, context_handle, default_value,
+            flags) {
   // "Currently must be CU_GRAPH_COND_ASSIGN_DEFAULT or 0."
   if (!out || (flags & ~unsigned(CU_GRAPH_COND_ASSIGN_DEFAULT)))
     return CUDA_ERROR_INVALID_VALUE;
   if (driver.config.driver_version < kConditionalNodes)
     return CUDA_ERROR_NOT_SUPPORTED;
-  Lock lock(driver.mutex);
   CUGRT_EMU_NEED(Graph, graph, driver.graphs.find(graph_handle), CUDA_ERROR_INVALID_VALUE);
   CUGRT_EMU_FIND(Context, context, context_or_current, driver, context_handle);
   auto conditional = std::make_shared<Conditional>();
