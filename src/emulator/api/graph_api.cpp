@@ -1,4 +1,5 @@
 // Graphs: creation, edges, enumeration, clones, user objects.
+#include "base/on_throw.h"
 #include "emulator/graph/graph_call.h"
 
 #include <algorithm>
@@ -170,21 +171,17 @@ GRAPH_CALL(cuGraphAddDependencies_v2, handle, from, to, data, count) {
       list.edges[added].second->dependencies.pop_back();
     }
   };
-  try {
-    for (; added < count; ++added) {
-      auto &[a, b] = list.edges[added];
-      CUgraphEdgeData edge =
-          data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
-      CUresult result = check_edge(driver, *a, *b, edge);
-      if (result != CUDA_SUCCESS) {
-        take_back();
-        return result;
-      }
-      add_edge(*a, *b, edge);
+  const OnThrow undo([&] { take_back(); });
+  for (; added < count; ++added) {
+    auto &[a, b] = list.edges[added];
+    CUgraphEdgeData edge =
+        data ? data[driver.config.first_edge_data ? 0 : added] : CUgraphEdgeData{};
+    CUresult result = check_edge(driver, *a, *b, edge);
+    if (result != CUDA_SUCCESS) {
+      take_back();
+      return result;
     }
-  } catch (...) {
-    take_back();
-    throw;
+    add_edge(*a, *b, edge);
   }
   return CUDA_SUCCESS;
 }

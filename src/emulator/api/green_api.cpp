@@ -2,6 +2,7 @@
 //
 // What a multiprocessor's number is belongs to nobody in cuda.h: which ones a resource stands for
 // is kept in the padding that it calls internal.
+#include "base/on_throw.h"
 #include "emulator/driver/code/launch.h"
 #include "emulator/graph/stream.h"
 
@@ -175,13 +176,11 @@ CUresult create(Driver &driver, CUgreenCtx *out, CUdevResourceDesc handle, CUdev
   green->id = driver.next_id++;
   driver.contexts.views.insert(view, [&] { driver.greens.insert(green); });
   green->as_context = view->handle;
-  try {
-    retain_primary(driver);
-  } catch (...) {
+  const OnThrow undo([&] {
     driver.contexts.views.erase(view->handle);
     driver.greens.erase(green->handle);
-    throw;
-  }
+  });
+  retain_primary(driver);
   green->context = driver.primary;
   *out = green->handle;
   return CUDA_SUCCESS;

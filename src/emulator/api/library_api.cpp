@@ -1,4 +1,5 @@
 // Libraries and kernels: code that belongs to no context until it is used in one.
+#include "base/on_throw.h"
 #include "emulator/driver/code/jit_options.h"
 #include "emulator/driver/code/launch.h"
 #include "emulator/driver/code/module.h"
@@ -35,13 +36,9 @@ static CUresult load(Driver &driver, CUlibrary *out, const void *code, size_t by
   library->ptx = ptx.substr(0, bytes); // the caller may free its copy
   library->max_registers = jit.max_registers;
   Lock lock(driver.mutex);
-  try {
-    CUGRT_EMU_TRY(list_kernels(driver, library));
-    *out = driver.libraries.insert(library);
-  } catch (...) {
-    forget_kernels(driver, *library);
-    throw;
-  }
+  const OnThrow undo([&] { forget_kernels(driver, *library); });
+  CUGRT_EMU_TRY(list_kernels(driver, library));
+  *out = driver.libraries.insert(library);
   return CUDA_SUCCESS;
 }
 

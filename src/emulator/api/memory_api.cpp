@@ -1,4 +1,5 @@
 // Allocations: device, pinned, registered, stream-ordered; and questions about pointers.
+#include "base/on_throw.h"
 #include "emulator/graph/stream.h"
 
 namespace cugrt::emulator::api {
@@ -177,12 +178,8 @@ LOCKED_CALL(cuMemFreeAsync, address, handle) {
   CUGRT_EMU_TRY(refuse_capture(driver, stream));
   CUGRT_EMU_TRY(refuse_unsafe(driver));
   CUGRT_EMU_TRY(driver.allocations->begin_free(address));
-  try {
-    free_in_stream(driver, stream, address);
-  } catch (...) {
-    driver.allocations->cancel_free(address);
-    throw;
-  }
+  const OnThrow undo([&] { driver.allocations->cancel_free(address); });
+  free_in_stream(driver, stream, address);
   return CUDA_SUCCESS;
 }
 

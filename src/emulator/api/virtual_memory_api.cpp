@@ -2,6 +2,7 @@
 //
 // Physical memory is an anonymous file; mapping it twice shows the same bytes twice. What is mapped
 // can be used only after cuMemSetAccess, as documented; until then kernels and copies fault.
+#include "base/on_throw.h"
 #include "emulator/device/undefined_bytes.h"
 #include "emulator/driver/driver.h"
 
@@ -84,14 +85,10 @@ void set_access(Driver &driver, uint64_t address, Driver::Mapping &mapping, bool
     return;
   if (on) {
     on = driver.memory->map_file(address, mapping.bytes, mapping.memory->file, mapping.offset);
-    try {
-      if (on) {
-        driver.allocations->add_mapped(address, mapping.bytes);
-        note_mapping(driver, address, mapping);
-      }
-    } catch (...) {
-      driver.memory->unmap_file(address);
-      throw;
+    const OnThrow undo([&] { driver.memory->unmap_file(address); });
+    if (on) {
+      driver.allocations->add_mapped(address, mapping.bytes);
+      note_mapping(driver, address, mapping);
     }
   } else {
     driver.memory->unmap_file(address);
@@ -135,12 +132,8 @@ CALL(cuMemAddressReserve, out, bytes, alignment, hint, flags) {
   auto address = driver.memory->reserve(bytes, std::max<uint64_t>(alignment, kGranularity));
   if (!address.ok())
     return CUDA_ERROR_OUT_OF_MEMORY;
-  try {
-    driver.reservations.emplace(*address, bytes);
-  } catch (...) {
-    driver.memory->release(*address, bytes);
-    throw;
-  }
+  const OnThrow undo([&] { driver.memory->release(*address, bytes); });
+  driver.reservations.emplace(*address, bytes);
   *out = *address;
   return CUDA_SUCCESS;
 }
@@ -168,15 +161,11 @@ CALL(cuMemCreate, out, bytes, prop, flags) {
   if (!driver.allocations->take(bytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
   memory->file = make_file(bytes);
-  try {
-    if (memory->file < 0)
-      throw std::bad_alloc();
-    Lock lock(driver.mutex);
-    *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
-  } catch (...) {
-    driver.allocations->give_back(bytes);
-    throw;
-  }
+  const OnThrow undo([&] { driver.allocations->give_back(bytes); });
+  if (memory->file < 0)
+    throw std::bad_alloc();
+  Lock lock(driver.mutex);
+  *out = reinterpret_cast<uintptr_t>(driver.physical.insert(memory));
   return CUDA_SUCCESS;
 }
 

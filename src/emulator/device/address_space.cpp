@@ -3,6 +3,7 @@
 #include "emulator/device/address_space.h"
 
 #include "base/checked_math.h"
+#include "base/on_throw.h"
 #include "emulator/device/host_file.h"
 #include "emulator/device/undefined_bytes.h"
 
@@ -146,12 +147,8 @@ Result<uint64_t> AddressSpace::allocate(uint64_t bytes) {
 Result<uint64_t> AddressSpace::place_shared(uint64_t bytes) {
   CUGRT_ASSIGN(uint64_t address, place(bytes, page_bytes()));
   auto live = live_.emplace(address, bytes).first;
-  try {
-    shared_.insert(address);
-  } catch (...) {
-    live_.erase(live);
-    throw;
-  }
+  const OnThrow undo([&] { live_.erase(live); });
+  shared_.insert(address);
   return address;
 }
 

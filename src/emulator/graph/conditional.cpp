@@ -2,6 +2,7 @@
 // conditional.h.
 #include "emulator/graph/conditional.h"
 
+#include "base/on_throw.h"
 #include "emulator/driver/code/launch.h"
 #include "emulator/driver/driver.h"
 #include "emulator/graph/node_run.h"
@@ -63,17 +64,15 @@ CUresult conditional_to_work(Driver &driver, Graph &graph, CUDA_CONDITIONAL_NODE
   work.body_handles = std::make_shared<std::vector<CUgraph>>();
   work.body_handles->reserve(params.size);
   work.bodies.reserve(params.size);
-  try {
-    while (work.bodies.size() < params.size) {
-      work.bodies.push_back(make_graph(driver));
-      work.bodies.back()->embedded = work.bodies.back()->is_body = true;
-      work.bodies.back()->parent = &graph;
-      work.body_handles->push_back(work.bodies.back()->handle);
-    }
-  } catch (...) {
+  const OnThrow undo([&] {
     for (const auto &body : work.bodies)
       destroy_graph(driver, body);
-    throw;
+  });
+  while (work.bodies.size() < params.size) {
+    work.bodies.push_back(make_graph(driver));
+    work.bodies.back()->embedded = work.bodies.back()->is_body = true;
+    work.bodies.back()->parent = &graph;
+    work.body_handles->push_back(work.bodies.back()->handle);
   }
   *out = std::move(work);
   return CUDA_SUCCESS;
@@ -231,12 +230,8 @@ LOCKED_CALL(cuGraphConditionalHandleCreate, out, graph_handle, context_handle, d
   conditional->default_value = default_value;
   conditional->flags = flags;
   graph->conditionals.push_back(conditional);
-  try {
-    driver.conditionals.insert(conditional, driver.next_id++);
-  } catch (...) {
-    graph->conditionals.pop_back();
-    throw;
-  }
+  const OnThrow undo([&] { graph->conditionals.pop_back(); });
+  driver.conditionals.insert(conditional, driver.next_id++);
   *out = conditional->handle;
   return CUDA_SUCCESS;
 }

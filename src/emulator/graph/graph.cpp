@@ -1,4 +1,5 @@
 // Building graphs: nodes, edges, clones; see graph.h.
+#include "base/on_throw.h"
 #include "emulator/driver/driver.h"
 #include "emulator/graph/batch_copy.h"
 
@@ -242,13 +243,9 @@ static void clone_nodes(Driver &driver, const Graph &graph, const std::shared_pt
 
 std::shared_ptr<Graph> clone_graph(Driver &driver, const Graph &graph) {
   auto clone = make_graph(driver);
-  try {
-    clone_nodes(driver, graph, clone);
-    clone->user_objects = graph.user_objects;
-  } catch (...) {
-    destroy_graph(driver, clone);
-    throw;
-  }
+  const OnThrow undo([&] { destroy_graph(driver, clone); });
+  clone_nodes(driver, graph, clone);
+  clone->user_objects = graph.user_objects;
   // "graph execution or cloning" takes its own references to the user objects.
   count_references(clone->user_objects);
   return clone;

@@ -5,6 +5,7 @@
 #include "emulator/graph/batch_copy.h"
 #include "emulator/graph/graph.h"
 
+#include "base/on_throw.h"
 #include "emulator/driver/memory/copy.h"
 #include "emulator/graph/memory_ops.h"
 
@@ -255,13 +256,11 @@ static void take_references(Driver &driver, const ExecGraph &exec, const Graph &
   gather_references(exec, old);
   gather_references(graph, fresh);
   count_references(fresh); // first: what both hold is not destroyed between
-  try {
-    release_user_objects(driver, old, last_launch);
-  } catch (...) {
+  const OnThrow undo([&] {
     for (auto &[object, count] : fresh)
       object->references -= count;
-    throw;
-  }
+  });
+  release_user_objects(driver, old, last_launch);
 }
 
 CUresult update_graph(Driver &driver, const GraphExec &whole, ExecGraph &exec, const Graph &graph,

@@ -2,6 +2,7 @@
 #include "emulator/driver/code/module.h"
 
 #include "base/file.h"
+#include "base/on_throw.h"
 #include "emulator/decode/link.h"
 #include "emulator/driver/memory/heap.h"
 
@@ -116,12 +117,8 @@ CUresult find_function(Driver &driver, const Ref<Module> &module, const std::str
   int limit = driver.config.profile->max_shared_bytes_per_block;
   function->max_dynamic_shared_bytes = std::max(0, limit - int(info->static_shared_bytes));
   auto entry = module->functions.try_emplace(name, nullptr).first;
-  try {
-    entry->second = driver.functions.insert(function);
-  } catch (...) {
-    module->functions.erase(entry);
-    throw;
-  }
+  const OnThrow undo([&] { module->functions.erase(entry); });
+  entry->second = driver.functions.insert(function);
   *out = function;
   return CUDA_SUCCESS;
 }
@@ -138,12 +135,8 @@ CUresult load_library(Driver &driver, Library &library, const Ref<Context> &cont
       parse_program(driver, library.ptx, {.max_registers = library.max_registers}, &program));
   CUGRT_EMU_TRY(open_heap_for(driver, *context, *program));
   auto entry = library.modules.try_emplace(context.get()).first;
-  try {
-    entry->second = add_module(driver, std::move(program), context);
-  } catch (...) {
-    library.modules.erase(entry);
-    throw;
-  }
+  const OnThrow undo([&] { library.modules.erase(entry); });
+  entry->second = add_module(driver, std::move(program), context);
   *out = entry->second;
   (*out)->of_library = true;
   return CUDA_SUCCESS;

@@ -1,6 +1,7 @@
 // Bookkeeping of allocations; see memory_table.h.
 #include "emulator/driver/memory/memory_table.h"
 
+#include "base/on_throw.h"
 #include "emulator/device/undefined_bytes.h"
 
 #include <algorithm>
@@ -22,16 +23,14 @@ CUresult MemoryTable::allocate(AddressSpace &memory, uint64_t bytes, MemoryKind 
     return CUDA_ERROR_OUT_OF_MEMORY;
   MemoryRange range{*address, bytes,      kind,  context,        *address,
                     flags,    next_id_++, false, std::move(pool)};
-  try {
-    if (UndefinedBytes *undefined = memory.undefined(); undefined && shared)
-      undefined->exempt(*address, bytes); // the host writes to it unseen
-    (pinned ? host_ : device_).emplace(range.begin, range);
-  } catch (...) {
+  const OnThrow undo([&] {
     if (UndefinedBytes *undefined = memory.undefined())
       undefined->end_exemption(*address);
     memory.free(*address);
-    throw;
-  }
+  });
+  if (UndefinedBytes *undefined = memory.undefined(); undefined && shared)
+    undefined->exempt(*address, bytes); // the host writes to it unseen
+  (pinned ? host_ : device_).emplace(range.begin, range);
   if (!pinned)
     used_ += bytes;
   most_used_ = std::max(most_used_, used_);
@@ -58,24 +57,20 @@ CUresult MemoryTable::register_host(AddressSpace &memory, uint64_t address, uint
   range = {address, bytes, MemoryKind::registered, context, 0, flags, next_id_++, false, nullptr};
   if (!(flags & CU_MEMHOSTREGISTER_DEVICEMAP))
     return CUDA_SUCCESS;
-  try {
-    const bool only_read = flags & CU_MEMHOSTREGISTER_READ_ONLY;
-    auto seen = memory.map_host_pages(reinterpret_cast<const void *>(address), bytes, only_read);
-    if (!seen.ok() && seen.status().code() == Code::unsupported) {
-      seen = memory.lend(address, bytes, only_read);
-    }
-    if (!seen.ok()) {
-      host_.erase(made);
-      return seen.status().code() == Code::invalid_argument ? CUDA_ERROR_INVALID_VALUE
-                                                            : CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    range.device_address = *seen;
-    if (UndefinedBytes *undefined = memory.undefined(); undefined && memory.owns(*seen))
-      undefined->exempt(range.device_address, bytes);
-  } catch (...) {
-    release(memory, made, host_);
-    throw;
+  const OnThrow undo([&] { release(memory, made, host_); });
+  const bool only_read = flags & CU_MEMHOSTREGISTER_READ_ONLY;
+  auto seen = memory.map_host_pages(reinterpret_cast<const void *>(address), bytes, only_read);
+  if (!seen.ok() && seen.status().code() == Code::unsupported) {
+    seen = memory.lend(address, bytes, only_read);
   }
+  if (!seen.ok()) {
+    host_.erase(made);
+    return seen.status().code() == Code::invalid_argument ? CUDA_ERROR_INVALID_VALUE
+                                                          : CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  range.device_address = *seen;
+  if (UndefinedBytes *undefined = memory.undefined(); undefined && memory.owns(*seen))
+    undefined->exempt(range.device_address, bytes);
   return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 // Implementation of the task scheduler; see scheduler.h.
 #include "emulator/driver/schedule/scheduler.h"
 
+#include "base/on_throw.h"
 #include "emulator/driver/schedule/stream_order.h"
 
 #include <algorithm>
@@ -66,20 +67,18 @@ void Scheduler::make_room(size_t tasks) {
 void Scheduler::link(const Submission &submission) {
   const auto &edges = submission.edges_;
   size_t linked = 0;
-  try {
-    for (; linked < edges.size(); ++linked)
-      if (!edges[linked].before->done) {
-        edges[linked].before->dependents.push_back(edges[linked].task);
-        ++edges[linked].task->pending;
-      }
-  } catch (...) {
+  const OnThrow undo([&] {
     while (linked--)
       if (!edges[linked].before->done) {
         edges[linked].before->dependents.pop_back();
         --edges[linked].task->pending;
       }
-    throw;
-  }
+  });
+  for (; linked < edges.size(); ++linked)
+    if (!edges[linked].before->done) {
+      edges[linked].before->dependents.push_back(edges[linked].task);
+      ++edges[linked].task->pending;
+    }
 }
 
 void Scheduler::submit(const Submission &submission, bool caller_waits) {
