@@ -2,13 +2,13 @@
 // LayOutImages.
 #pragma once
 
-#include "compiler/passes/layouts/image_products.h"
+#include "compiler/passes/layouts/image_rows.h"
 
 namespace cugrt::passes {
 
-class ImagePhases : public ImageProducts {
+class ImagePhases : public ImageRows {
 public:
-  using ImageProducts::ImageProducts;
+  using ImageRows::ImageRows;
 
 protected:
   /// A transposed convolution of strides s is a convolution to s x s times the channels, a phase of

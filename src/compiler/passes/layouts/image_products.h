@@ -118,6 +118,22 @@ protected:
                                 source().value(x).name, convolution.location));
   }
 
+  /// The factor as it is written.
+  ValueId as_given(ValueId factor) {
+    if (waits_[factor.index] && given_.insert(factor.index).second) {
+      const Binding &maker = *maker_[factor.index];
+      if (ir::op_of(maker) == Op::transpose) {
+        move(maker, transposition_axes(maker));
+        return mapped(factor);
+      }
+      const ValueId image = image_of(factor);
+      to_first(image, "matmul");
+      map(factor, reshaped(mapped(image), type_of(factor).dims, type_of(factor).dtype,
+                           source().value(factor).name, source().value(factor).location));
+    }
+    return mapped(factor);
+  }
+
 private:
   /// Whether it is a convolution of one group that is laid out where its image of so few channels
   /// is copied to channels last.
@@ -152,22 +168,6 @@ private:
                     permuted(type_of(factor).dims, columns_first(factor)), type_of(factor).dtype,
                     source().value(factor).name, location);
   }
-  /// The factor as it is written.
-  ValueId as_given(ValueId factor) {
-    if (waits_[factor.index] && given_.insert(factor.index).second) {
-      const Binding &maker = *maker_[factor.index];
-      if (ir::op_of(maker) == Op::transpose) {
-        move(maker, transposition_axes(maker));
-        return mapped(factor);
-      }
-      const ValueId image = image_of(factor);
-      to_first(image, "matmul");
-      map(factor, reshaped(mapped(image), type_of(factor).dims, type_of(factor).dtype,
-                           source().value(factor).name, source().value(factor).location));
-    }
-    return mapped(factor);
-  }
-
   std::set<uint32_t> given_; // factors that waited and are there
 };
 

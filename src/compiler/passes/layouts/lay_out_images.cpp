@@ -75,7 +75,7 @@ private:
     for (uint32_t i = 0; i < binding.result_count; ++i)
       if (!is_plain(binding.result(i)))
         return false;
-    if (is_made(binding))
+    if (is_made(binding) || lay_out_row(binding))
       return true;
     switch (ir::op_info(op).images) {
     case ir::OpImages::second:
