@@ -13,6 +13,7 @@
 #include "compiler/ir_names.h"
 #include "compiler/passes/all_passes.h"
 #include "compiler/passes/op_groups.h"
+#include "compiler/passes/spread_values.h"
 #include "ir/module/function_cloner.h"
 #include "ir/module/infer.h"
 #include "ir/module/names.h"
@@ -37,7 +38,7 @@ constexpr uint32_t kNoValue = UINT32_MAX;
 class Groups {
 public:
   Groups(const ir::Module &module, const ir::Function &function, const GroupOptions &options)
-      : module_(module), function_(function), options_(options),
+      : module_(module), function_(function), options_(options), spread_(module, function),
         node_of_(function.values.size(), kNoValue) {
     number(0);
     use_block(0);
@@ -118,6 +119,8 @@ private:
       return options_.after_reductions ? ir::OpPattern::injective : ir::OpPattern::opaque;
     if (keeps_axes(binding) || keeps_all(binding))
       return ir::OpPattern::elementwise;
+    if (options_.after_reductions && spread_.only_chooses(binding))
+      return ir::OpPattern::broadcast;
     const bool counts_as_reduction =
         op == ir::Op::reduce_mean || op == ir::Op::argmax || op == ir::Op::argmin;
     if (counts_as_reduction && options_.after_reductions)
@@ -160,6 +163,7 @@ private:
   const ir::Module &module_;
   const ir::Function &function_;
   const GroupOptions &options_;
+  const SpreadValues spread_;
   OpGraph graph_;
   std::vector<uint32_t> node_of_;         // by value: the op that makes it
   std::vector<const Binding *> bindings_; // by node, as the two below

@@ -196,6 +196,10 @@ bool PrecisionChoices::is_image_scale(const Binding &op, ValueId operand) const 
   return true;
 }
 
+static bool is_concat(const Binding &binding) {
+  return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::concat;
+}
+
 /// Whether the op gives the largest or least of the elements that it reads, exactly.
 static bool is_extreme(ir::Op op) { return op == ir::Op::reduce_max || op == ir::Op::reduce_min; }
 
@@ -371,14 +375,21 @@ void PrecisionChoices::move_rounded() {
     return views(binding) || op == ir::Op::gather || op == ir::Op::gather_elements ||
            op == ir::Op::gather_nd;
   };
+  const auto reads_so = [&](const Binding &reader, ValueId value) {
+    const auto operands = function_.operands_of(reader);
+    return reads_narrow(reader,
+                        size_t(std::ranges::find(operands, Operand::of(value)) - operands.begin()));
+  };
   const auto is_stored_narrow = [&](ValueId value) {
     bool any = false;
     for (const Binding *reader : uses.readers(value)) {
-      const auto operands = function_.operands_of(*reader);
-      const size_t i = size_t(std::ranges::find(operands, Operand::of(value)) - operands.begin());
-      const bool narrow = reads_narrow(*reader, i);
-      any = any || narrow;
-      if (!narrow && !is_elementwise(*reader) && !(moves(*reader) && i == 0))
+      const bool moved = moves(*reader) && function_.operands_of(*reader)[0] == Operand::of(value);
+      any = any || reads_so(*reader, value) ||
+            (moved && !uses.readers(reader->result()).empty() &&
+             std::ranges::all_of(uses.readers(reader->result()), [&](const Binding *next) {
+               return reads_so(*next, reader->result());
+             }));
+      if (!reads_so(*reader, value) && !is_elementwise(*reader) && !moved)
         return false;
     }
     return any && rounds_[value.index] && !uses.is_yielded(value);
@@ -419,8 +430,9 @@ bool PrecisionChoices::reads_narrow(const Binding &binding, size_t operand) cons
 void PrecisionChoices::count_uses(uint32_t number) {
   const ir::Block &block = function_.blocks[number];
   for (const Binding &binding : block.bindings) {
-    // Reductions widen what they read, too.
-    const bool in_place = is_elementwise(binding) || (narrows_moves_ && is_reduction(binding));
+    // Reductions and concatenations widen what they read, too.
+    const bool in_place = is_elementwise(binding) ||
+                          (narrows_moves_ && (is_reduction(binding) || is_concat(binding)));
     for_uses(binding, [&](ValueId value, bool narrow) {
       (narrow ? read_narrow_ : read_as_f32_)[value.index] = true;
       if (!narrow && !in_place)

@@ -2,13 +2,15 @@
 // f32 as before, so that the result is the same number, and no cast stands around it. A norm's
 // scale and bias stay f32. And a cast behind a reshape stands before it, where what is reshaped can
 // cast as it stores, and what reads the cast cannot as it reads. A cast that no kernel makes as it
-// stores, and all that read it make as they read, is one for each of these, beside it.
+// stores, and all that read it make as they read, is one for each of these, beside it. And casts of
+// several inputs that none of these make are one.
 //
 //   %x_f32 = cast(%x) {dtype = f32}        %m = reduce_mean(%x) {axes = [1, 2]}
 //   %m = reduce_mean(%x_f32) {..}          %r = reshape(%m) {shape = [1, 512]}
 //   %r = reshape(%m) {..}                  %y = matmul(%r, %w)
 //   %r_f16 = cast(%r) {dtype = f16}
 //   %y = matmul(%r_f16, %w)
+#include "base/check.h"
 #include "compiler/passes/all_passes.h"
 
 #include "compiler/fused/element_code.h"
@@ -206,13 +208,39 @@ private:
   std::map<const Binding *, const Binding *> cast_behind_; // by the first reshape before it
 };
 
+/// What is asked of casts and of what reads them.
+class CastCloner : public ir::FunctionCloner {
+protected:
+  CastCloner(const ir::Module &module, const ir::Function &source, ir::Module &target)
+      : FunctionCloner(source, target), uses_(source),
+        written_(find_written_values(module, source)) {}
+
+  /// Whether kernels of the op compute what they read; of views, those of all that read them.
+  bool computes_what_it_reads(const Binding *op, const ir::Block &block) const {
+    if (op->kind != BindingKind::op || op->result_count != 1 || op < block.bindings.data() ||
+        op >= block.bindings.data() + block.bindings.size() || !type_of(op->result()).known_shape)
+      return false;
+    const Op number = ir::op_of(*op);
+    if (number == Op::reshape) {
+      const auto &readers = uses_.readers(op->result());
+      return !readers.empty() && !uses_.is_yielded(op->result()) &&
+             std::all_of(readers.begin(), readers.end(),
+                         [&](const Binding *b) { return computes_what_it_reads(b, block); });
+    }
+    return ir::op_info(number).pattern < ir::OpPattern::out_fusable ||
+           codegen::computes_what_it_loads(number);
+  }
+
+  const ValueUses uses_;
+  const std::vector<bool> written_; // by value
+};
+
 /// Gives each op that reads a cast one of its own, where no kernel would make that as it stores,
 /// and all of them as they read.
-class CastSpreader : public ir::FunctionCloner {
+class CastSpreader : public CastCloner {
 public:
   CastSpreader(const ir::Module &module, const ir::Function &source, ir::Module &target)
-      : FunctionCloner(source, target), uses_(source), spread_(source.values.size()),
-        written_(find_written_values(module, source)) {
+      : CastCloner(module, source, target), spread_(source.values.size()) {
     for (const ir::Block &block : source.blocks)
       for (const Binding &binding : block.bindings)
         if (const bool goes_on = is_op(&binding, Op::reshape) && is_spread(binding);
@@ -242,22 +270,6 @@ private:
     return copy(binding);
   }
 
-  /// Whether kernels of the op compute what they read; of views, those of all that read them.
-  bool computes_what_it_reads(const Binding *op, const ir::Block &block) const {
-    if (op->kind != BindingKind::op || op->result_count != 1 || op < block.bindings.data() ||
-        op >= block.bindings.data() + block.bindings.size() || !type_of(op->result()).known_shape)
-      return false;
-    const Op number = ir::op_of(*op);
-    if (number == Op::reshape) {
-      const auto &readers = uses_.readers(op->result());
-      return !readers.empty() && !uses_.is_yielded(op->result()) &&
-             std::all_of(readers.begin(), readers.end(),
-                         [&](const Binding *b) { return computes_what_it_reads(b, block); });
-    }
-    return ir::op_info(number).pattern < ir::OpPattern::out_fusable ||
-           codegen::computes_what_it_loads(number);
-  }
-
   bool spreads(const Binding &cast, const ir::Block &block) const {
     const ValueId x = source().operands_of(cast)[0].value(), y = cast.result();
     const auto &readers = uses_.readers(y);
@@ -275,10 +287,114 @@ private:
     return binding && binding->kind == BindingKind::op;
   }
 
-  const ValueUses uses_;
   std::vector<const Binding *> spread_; // by value
-  const std::vector<bool> written_;     // likewise
   bool finds_any_ = false;
+};
+
+/// Casts of a function's own inputs, or of views of these, that no kernel makes as it reads are one
+/// launch: of all the inputs' elements in a row, of which each is a part.
+class CastJoiner : public CastCloner {
+public:
+  CastJoiner(const ir::Module &module, const ir::Function &source, ir::Module &target)
+      : CastCloner(module, source, target) {
+    for (const Binding &binding : source.body().bindings)
+      if (is_op(&binding, Op::cast) && !source.is_private &&
+          (casts_.empty() || type_of(binding.result()).dtype == dtype_))
+        if (const ValueId input = input_of(binding); input.valid() && is_alone(binding)) {
+          casts_[&binding] = input;
+          dtype_ = type_of(binding.result()).dtype;
+        }
+  }
+
+  bool finds_any() const { return casts_.size() > 1; }
+
+protected:
+  Status visit(const Binding &binding) override {
+    const auto cast = casts_.find(&binding);
+    if (cast == casts_.end())
+      return copy(binding);
+    if (!all_.valid())
+      join(binding);
+    const ir::Value &value = source().value(binding.result());
+    const ir::ExprId offset = module().exprs.constant(offsets_.at(cast->second.index));
+    map(binding.result(), bind_value(BindingKind::view, value.name, all_, std::span(&offset, 1),
+                                     value.type, binding.location));
+    return {};
+  }
+
+private:
+  static constexpr int64_t kNarrow = 2, kAligned = 16; // bytes
+
+  /// Elements, where their number is known; else 0.
+  int64_t count(ValueId value) const {
+    int64_t elements = 1;
+    for (ir::ExprId dim : type_of(value).dims)
+      elements *= module().exprs.as_constant(dim).value_or(0);
+    return elements;
+  }
+
+  /// The f32 input whose elements the cast rounds, all in their order, if it does that, and ends at
+  /// whole vectors.
+  ValueId input_of(const Binding &cast) const {
+    ValueId x = source().operands_of(cast)[0].value();
+    for (const Binding *maker = uses_.maker(x); maker; maker = uses_.maker(x)) {
+      if (!is_op(maker, Op::reshape) && !is_op(maker, Op::transpose))
+        return {};
+      const TypeId from = source().value(source().operands_of(*maker)[0].value()).type,
+                   to = source().value(maker->result()).type;
+      const auto view = codegen::op_view(module(), ir::op_of(*maker), std::span(&from, 1),
+                                         std::span(&to, 1), source().attributes_of(*maker));
+      if (!view.ok() || !*view)
+        return {};
+      x = source().operands_of(*maker)[0].value();
+    }
+    for (size_t p = 0; p < source().params.size(); ++p)
+      if (source().params[p].value == x && source().is_weight(p))
+        return {};
+    const bool is_plain = type_of(x).dtype == DType::f32 && type_of(x).strides.empty() &&
+                          type_of(x).scope == 0 && !written_[x.index] &&
+                          !written_[cast.first_result];
+    return is_plain && is_narrow(type_of(cast.result()).dtype) && count(x) > 0 &&
+                   count(x) * kNarrow % kAligned == 0
+               ? x
+               : ValueId();
+  }
+
+  bool is_alone(const Binding &cast) const {
+    return !uses_.readers(cast.result()).empty() &&
+           std::ranges::none_of(uses_.readers(cast.result()), [&](const Binding *reader) {
+             return computes_what_it_reads(reader, source().body());
+           });
+  }
+
+  void join(const Binding &first) {
+    int64_t elements = 0;
+    std::vector<Operand> rows;
+    for (const Binding &binding : source().body().bindings) {
+      const auto cast = casts_.find(&binding);
+      if (cast == casts_.end() ||
+          !offsets_.try_emplace(cast->second.index, elements * kNarrow).second)
+        continue;
+      const int64_t own = count(cast->second);
+      rows.push_back(Operand::of(made(Op::reshape, {mapped(Operand::of(cast->second))},
+                                      {"shape", std::vector<int64_t>{own}}, first)));
+      elements += own;
+    }
+    const ValueId row =
+        rows.size() == 1 ? rows[0].value() : made(Op::concat, rows, {"axis", int64_t(0)}, first);
+    all_ = made(Op::cast, {Operand::of(row)}, {"dtype", ir::DTypeLiteral(dtype_)}, first);
+  }
+  ValueId made(Op op, const std::vector<Operand> &operands, const ir::Attribute &attribute,
+               const Binding &first) {
+    const auto value = bind_op(op, operands, std::span(&attribute, 1), "inputs", first.location);
+    CUGRT_CHECK(value.ok());
+    return *value;
+  }
+
+  std::map<const Binding *, ValueId> casts_; // and the inputs that they are of
+  std::map<uint32_t, int64_t> offsets_;      // by input, in bytes
+  DType dtype_ = DType::f16;
+  ValueId all_;
 };
 
 /// The module as a cloner makes it of each function in which that finds anything.
@@ -298,7 +414,8 @@ template <class Cloner> Result<ir::Module> cloned(const ir::Module &module) {
 
 Result<ir::Module> narrow_reductions(const ir::Module &module) {
   CUGRT_ASSIGN(const ir::Module spread, cloned<CastSpreader>(module));
-  return cloned<ReductionNarrower>(spread);
+  CUGRT_ASSIGN(const ir::Module joined, cloned<CastJoiner>(spread));
+  return cloned<ReductionNarrower>(joined);
 }
 
 } // namespace cugrt::passes

@@ -39,9 +39,8 @@ protected:
         return true;
       }
       const ir::Attribute columns{"transpose_b", true};
-      map(binding.result(),
-          bind_inferred(Op::matmul, operands, std::span(&columns, 1),
-                        source().value(binding.result()).name, binding.location));
+      map(binding.result(), bind_inferred(Op::matmul, operands, std::span(&columns, 1),
+                                          source().value(binding.result()).name, binding.location));
       return true;
     }
     if (ir::op_of(binding) != Op::reshape || !is_moved(given[0].value()))
@@ -69,12 +68,12 @@ private:
     const Binding *op = &product;
     for (; op && op->kind == BindingKind::op && op->result_count == 1 &&
            maker_[op->first_result] == op && is_plain(op->result()) &&
-           (op == &product ||
-            (ir::op_info(ir::op_of(*op)).images == ir::OpImages::keeps &&
-             type_of(op->result()).dims == type_of(product.result()).dims));
+           (op == &product || (ir::op_info(ir::op_of(*op)).images == ir::OpImages::keeps &&
+                               type_of(op->result()).dims == type_of(product.result()).dims));
          op = uses_.only_reader(op->result())) {
       for (const Operand &operand : source().operands_of(*op).subspan(op == &product ? 2 : 0))
-        if (operand.kind == Operand::Kind::value && operand.value() != (rows.empty() ? x : rows.back()) &&
+        if (operand.kind == Operand::Kind::value &&
+            operand.value() != (rows.empty() ? x : rows.back()) &&
             !has_fixed_columns(operand.value(), type_of(product.result()).dims.back()))
           return;
       rows.push_back(op->result());

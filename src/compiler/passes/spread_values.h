@@ -1,0 +1,72 @@
+// Values that ops spread over more elements: scales of channels, beside images. Private to FuseOps.
+#pragma once
+
+#include "compiler/passes/value_uses.h"
+#include "ops/table/ops.h"
+
+#include <algorithm>
+
+namespace cugrt::passes {
+
+class SpreadValues {
+public:
+  SpreadValues(const ir::Module &module, const ir::Function &function)
+      : module_(module), function_(function), is_spread_(function.values.size()) {
+    const ValueUses uses(function);
+    for (auto block = function.blocks.rbegin(); block != function.blocks.rend(); ++block)
+      for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b)
+        if (b->result_count == 1 && !uses.is_yielded(b->result()))
+          is_spread_[b->first_result] =
+              !uses.readers(b->result()).empty() &&
+              std::ranges::all_of(uses.readers(b->result()), [&](const ir::Binding *reader) {
+                return spreads(*reader, b->result());
+              });
+  }
+
+  /// Whether the op only names or chooses elements, of one operand, that all that read its result
+  /// spread, in turn behind elementwise ops or such ones.
+  bool only_chooses(const ir::Binding &binding) const {
+    return is_spread_[binding.first_result] && chooses(binding);
+  }
+
+private:
+  const std::vector<ir::ExprId> &dims(ir::ValueId value) const {
+    return module_.types[function_.value(value).type].dims;
+  }
+  bool is_one(ir::ExprId dim) const { return module_.exprs.as_constant(dim) == 1; }
+
+  bool chooses(const ir::Binding &binding) const {
+    const ir::Op op = ir::op_of(binding);
+    return op == ir::Op::slice || op == ir::Op::gather ||
+           (op == ir::Op::reshape && without_ones(function_.operands_of(binding)[0].value()) ==
+                                         without_ones(binding.result()));
+  }
+  std::vector<ir::ExprId> without_ones(ir::ValueId value) const {
+    std::vector<ir::ExprId> out = dims(value);
+    std::erase_if(out, [&](ir::ExprId dim) { return is_one(dim); });
+    return out;
+  }
+
+  bool spreads(const ir::Binding &reader, ir::ValueId value) const {
+    if (reader.kind != ir::BindingKind::op || reader.result_count != 1)
+      return false;
+    const ir::OpPattern pattern = ir::op_info(ir::op_of(reader)).pattern;
+    const bool is_elementwise =
+        pattern == ir::OpPattern::elementwise || pattern == ir::OpPattern::broadcast;
+    if (!is_elementwise)
+      return is_spread_[reader.first_result] && chooses(reader) &&
+             function_.operands_of(reader)[0] == ir::Operand::of(value);
+    const std::vector<ir::ExprId> &own = dims(value), &wide = dims(reader.result());
+    for (size_t d = 0; d < wide.size(); ++d)
+      if (!is_one(wide[d]) && (d + own.size() < wide.size() ||
+                               is_one(own[d + own.size() - wide.size()])))
+        return true;
+    return is_spread_[reader.first_result];
+  }
+
+  const ir::Module &module_;
+  const ir::Function &function_;
+  std::vector<bool> is_spread_; // by value
+};
+
+} // namespace cugrt::passes
