@@ -58,8 +58,8 @@ private:
              function_.operands_of(reader)[0] == ir::Operand::of(value);
     const std::vector<ir::ExprId> &own = dims(value), &wide = dims(reader.result());
     for (size_t d = 0; d < wide.size(); ++d)
-      if (!is_one(wide[d]) && (d + own.size() < wide.size() ||
-                               is_one(own[d + own.size() - wide.size()])))
+      if (!is_one(wide[d]) &&
+          (d + own.size() < wide.size() || is_one(own[d + own.size() - wide.size()])))
         return true;
     return is_spread_[reader.first_result];
   }

@@ -7,7 +7,8 @@
 //                                                  %i_last = reshape(%z) {shape = [n, h, w, c]}
 //
 // What is fixed changes the order of its columns once, so that the row is an image with channels
-// last: the first layers of decoders.
+// last: the first layers of decoders. Weights of products that read such an image as a row change
+// that of their rows: behind pools.
 #pragma once
 
 #include "compiler/passes/layouts/image_products.h"
@@ -23,6 +24,8 @@ protected:
   /// reshape behind it.
   bool lay_out_row(const Binding &binding) {
     const auto given = source().operands_of(binding);
+    if (ir::op_of(binding) == Op::matmul && read_row(binding))
+      return true;
     if (ir::op_of(binding) == Op::matmul)
       find_row(binding);
     if (const auto row = image_of_row_.find(binding.first_result); row != image_of_row_.end()) {
@@ -43,8 +46,10 @@ protected:
                                           source().value(binding.result()).name, binding.location));
       return true;
     }
-    if (ir::op_of(binding) != Op::reshape || !is_moved(given[0].value()))
+    if (ir::op_of(binding) != Op::reshape)
       return false;
+    if (!is_moved(given[0].value()))
+      return flatten(binding);
     const ValueId image = binding.result();
     last_[image.index] =
         reshaped(mapped(given[0].value()), dims_last(type_of(image).dims), type_of(image).dtype,
@@ -56,6 +61,64 @@ protected:
 
 private:
   bool is_moved(ValueId value) const { return image_of_row_.contains(value.index); }
+
+  /// A reshape of an image that is laid out to a row, which products by fixed weights alone read.
+  bool flatten(const Binding &reshape) {
+    const ValueId image = source().operands_of(reshape)[0].value(), row = reshape.result();
+    const Dims dims = type_of(image).dims;
+    if (!is_image(image) || !is_laid_out(image) || is_pixel(image) || rank_of(row) != 2 ||
+        type_of(row).dims[0] != dims[0] || uses_.is_yielded(row) || uses_.readers(row).empty() ||
+        !std::all_of(dims.begin() + 1, dims.end(), [&](ir::ExprId dim) { return known(dim); }) ||
+        !std::ranges::all_of(uses_.readers(row), [&](const Binding *reader) {
+          if (reader->kind != BindingKind::op || ir::op_of(*reader) != Op::matmul ||
+              maker_[reader->first_result] != reader || !is_plain(reader->result()))
+            return false;
+          const ValueId w = source().operands_of(*reader)[1].value();
+          return w != row && rank_of(w) == 2 && is_plain(w) && is_fixed_[w.index];
+        }))
+      return false;
+    flat_[row.index] = image;
+    map(row, reshaped(last_[image.index], type_of(row).dims, type_of(row).dtype,
+                      source().value(row).name, reshape.location));
+    return true;
+  }
+
+  /// A product that reads such a row, by weights whose rows have its order.
+  bool read_row(const Binding &product) {
+    const auto given = source().operands_of(product);
+    const auto flat = flat_.find(given[0].index);
+    if (flat == flat_.end())
+      return false;
+    const ValueId w = given[1].value();
+    const bool by_rows = flag(product, "transpose_b");
+    const Dims dims = type_of(flat->second).dims;
+    const int64_t parts = int64_t(dims.size()) - 1; // of a row
+    Dims apart(dims.begin() + 1, dims.end());
+    apart.insert(by_rows ? apart.begin() : apart.end(), type_of(w).dims[!by_rows]);
+    std::vector<int64_t> order = {by_rows ? 0 : parts};
+    for (int64_t d = 1; d < parts; ++d)
+      order.push_back(by_rows + d);
+    order.push_back(by_rows);
+    std::vector<Operand> operands = mapped(given);
+    operands[1] = Operand::of(arranged(
+        w, apart, order, {type_of(w).dims[!by_rows], type_of(w).dims[by_rows]}, product.location));
+    const ir::Attribute columns{"transpose_b", true};
+    map(product.result(), bind_inferred(Op::matmul, operands, std::span(&columns, 1),
+                                        source().value(product.result()).name, product.location));
+    return true;
+  }
+
+  /// What is fixed, taken apart, in another order, and joined.
+  ValueId arranged(ValueId value, const Dims &apart, const std::vector<int64_t> &order,
+                   const Dims &dims, SourceLocation location) {
+    const std::string name = source().value(value).name + "_last";
+    const ir::DType dtype = type_of(value).dtype;
+    const ir::Attribute axes{"axes", order};
+    const ValueId made = bind(Op::transpose, reshaped(mapped(value), apart, dtype, name, location),
+                              std::span(&axes, 1), name,
+                              module().types.tensor(dtype, permuted(apart, order)), location);
+    return reshaped(made, dims, dtype, name, location);
+  }
 
   /// Notes what the product gives and elementwise ops with fixed columns make of it, where that is
   /// a row for each of the images that a reshape makes, which convolutions alone read.
@@ -122,17 +185,12 @@ private:
     order.push_back(first);
     if (is_weight)
       order.push_back(is_by_rows ? int64_t(dims.size()) - 1 : 0);
-    const std::string name = source().value(value).name + "_last";
-    const ir::DType dtype = type_of(value).dtype;
-    const ir::Attribute axes{"axes", order};
-    ValueId made = reshaped(mapped(value), apart, dtype, name, op.location);
-    made = bind(Op::transpose, made, std::span(&axes, 1), name,
-                module().types.tensor(dtype, permuted(apart, order)), op.location);
-    return reshaped(made, is_weight ? Dims{own[!is_by_rows], own[is_by_rows]} : own, dtype, name,
+    return arranged(value, apart, order, is_weight ? Dims{own[!is_by_rows], own[is_by_rows]} : own,
                     op.location);
   }
 
   std::map<uint32_t, ValueId> image_of_row_; // by value: what lies so
+  std::map<uint32_t, ValueId> flat_;         // by row: the image with channels last that it is
 };
 
 } // namespace cugrt::passes

@@ -174,8 +174,9 @@ private:
       return false;
     const auto given = source().operands_of(binding);
     const size_t rank = rank_of(binding.result());
-    bool any = false;
     const bool in_both = follows_both(binding);
+    // What is fixed, beside pixels, lies as convolutions want it.
+    bool any = in_both && !is_fixed_[binding.first_result] && !is_pixel(binding.result());
     for (const Operand &operand : given) {
       if (operand.kind == Operand::Kind::none)
         continue;
