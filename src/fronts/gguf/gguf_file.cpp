@@ -6,12 +6,10 @@
 
 namespace cugrt::gguf {
 
-namespace {
-
 // "-00001-of-00003.gguf", as the names of parts end.
 constexpr size_t kSuffixBytes = 20;
 
-std::string part_suffix(int64_t number, int64_t count) {
+static std::string part_suffix(int64_t number, int64_t count) {
   std::array<char, 64> text;
   std::snprintf(text.data(), text.size(), "-%05lld-of-%05lld.gguf", (long long)number,
                 (long long)count);
@@ -19,8 +17,6 @@ std::string part_suffix(int64_t number, int64_t count) {
 }
 
 constexpr int64_t kMaxParts = 99999; // five digits
-
-} // namespace
 
 Result<File> File::parse(std::string_view bytes, std::string name) {
   File file, unused;

@@ -9,14 +9,12 @@
 
 namespace cugrt::gguf {
 
-namespace {
-
 // Loads go by memcpy: nothing in the file is aligned.
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr uint32_t kLastValueType = static_cast<uint32_t>(ValueType::f64);
 
-uint64_t bytes_of(ValueType type) {
+static uint64_t bytes_of(ValueType type) {
   switch (type) {
   case ValueType::u8:
   case ValueType::i8:
@@ -40,9 +38,7 @@ uint64_t bytes_of(ValueType type) {
   return 0; // no fixed size
 }
 
-std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
-
-} // namespace
+static std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
 std::optional<TensorTypeInfo> type_info(TensorType type) {
   switch (type) {

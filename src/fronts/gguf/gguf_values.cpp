@@ -8,16 +8,15 @@
 
 namespace cugrt::gguf {
 
-namespace {
-
-template <class Number> Number load(std::string_view bytes, size_t i) {
+template <class Number> static Number load(std::string_view bytes, size_t i) {
   Number value;
   std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
   return value;
 }
 
 /// Element i as what it is; a string or a bool is none.
-std::variant<std::monostate, int64_t, uint64_t, double> element(const Value &value, size_t i) {
+static std::variant<std::monostate, int64_t, uint64_t, double> element(const Value &value,
+                                                                       size_t i) {
   switch (value.type) {
   case ValueType::u8:
     return int64_t(load<uint8_t>(value.bytes, i));
@@ -47,7 +46,7 @@ std::variant<std::monostate, int64_t, uint64_t, double> element(const Value &val
   return {};
 }
 
-std::optional<int64_t> integer_at(const Value &value, size_t i) {
+static std::optional<int64_t> integer_at(const Value &value, size_t i) {
   const auto any = element(value, i);
   if (const auto *narrow = std::get_if<int64_t>(&any))
     return *narrow;
@@ -56,7 +55,7 @@ std::optional<int64_t> integer_at(const Value &value, size_t i) {
   return std::nullopt;
 }
 
-std::optional<double> number_at(const Value &value, size_t i) {
+static std::optional<double> number_at(const Value &value, size_t i) {
   const auto any = element(value, i);
   if (const auto *floating = std::get_if<double>(&any))
     return *floating;
@@ -67,15 +66,13 @@ std::optional<double> number_at(const Value &value, size_t i) {
   return std::nullopt;
 }
 
-std::optional<bool> bool_at(const Value &value, size_t) {
+static std::optional<bool> bool_at(const Value &value, size_t) {
   return value.type == ValueType::boolean ? std::optional(value.bytes[0] != 0) : std::nullopt;
 }
 
-std::optional<std::string_view> text_at(const Value &value, size_t) {
+static std::optional<std::string_view> text_at(const Value &value, size_t) {
   return value.type == ValueType::string ? std::optional(value.bytes) : std::nullopt;
 }
-
-} // namespace
 
 const Value *File::find(std::string_view key) const {
   const auto at = values_.find(key);

@@ -228,9 +228,8 @@ CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_write_weights(cugrt_onnx_model *model, c
   return guarded(model, [&] { return onnx::write_weights(path, model->imported); });
 }
 
-namespace {
-
-Status write_export(std::string_view text, const cugrt_onnx_model *imported, const char *path) {
+static Status write_export(std::string_view text, const cugrt_onnx_model *imported,
+                           const char *path) {
   CUGRT_ASSIGN(const cugrt::ir::Module module, cugrt::ir::parse_and_verify(text, "the module"));
   onnx::ExportOptions options;
   if (imported) {
@@ -245,8 +244,6 @@ Status write_export(std::string_view text, const cugrt_onnx_model *imported, con
   CUGRT_ASSIGN(const onnx::ExportedFile file, onnx::export_module(module, options));
   return cugrt::write_file(path, file.parts);
 }
-
-} // namespace
 
 CUGRT_ONNX_EXPORT cugrt_code cugrt_onnx_export(const char *text, size_t size,
                                                const cugrt_onnx_model *imported, const char *path,

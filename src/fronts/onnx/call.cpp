@@ -7,14 +7,10 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// The largest number that a handler reckons with: products of two and sums of those do not
 /// overflow. What is farther from 0 stands for "all" or "to the end", which this says, too.
 constexpr int64_t kMostNumber = INT32_MAX;
-int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostNumber); }
-
-} // namespace
+static int64_t bounded(int64_t number) { return std::clamp(number, -kMostNumber, kMostNumber); }
 
 // --- Attributes
 
@@ -293,10 +289,8 @@ V Call::op(std::string_view name, std::vector<V> operands, std::vector<ir::Attri
   return ops(name, operands, std::move(attributes)).front();
 }
 
-namespace {
-
 /// Of two that may differ, the number is what they are; a symbol that is 1 then is refused.
-Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
+static Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
   Dims out = a.size() < b.size() ? b : a;
   for (size_t i = 1; i <= std::min(a.size(), b.size()); ++i) {
     const E x = a[a.size() - i], y = b[b.size() - i];
@@ -306,15 +300,13 @@ Dims equal_dims(Importer &w, const Dims &a, const Dims &b) {
 }
 
 /// What an operand of those result dimensions must have.
-Dims wanted_dims(Importer &w, const Dims &have, const Dims &all) {
+static Dims wanted_dims(Importer &w, const Dims &have, const Dims &all) {
   Dims out = have;
   for (size_t i = 0; i < have.size(); ++i)
     if (w.known(have[i]) != 1)
       out[i] = all[all.size() - have.size() + i];
   return out;
 }
-
-} // namespace
 
 V Call::binary(Op which, V a, V b) {
   if (failed())

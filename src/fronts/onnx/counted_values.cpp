@@ -13,17 +13,15 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// Where an axis of x is behind an op that takes `axes` away from it.
-std::optional<size_t> squeezed(const Ints &axes, size_t axis) {
+static std::optional<size_t> squeezed(const Ints &axes, size_t axis) {
   const std::set<int64_t> gone(axes.begin(), axes.end());
   if (gone.count(int64_t(axis)))
     return std::nullopt;
   return axis - size_t(std::distance(gone.begin(), gone.lower_bound(int64_t(axis))));
 }
 
-std::optional<size_t> unsqueezed(Ints axes, size_t axis) {
+static std::optional<size_t> unsqueezed(Ints axes, size_t axis) {
   std::sort(axes.begin(), axes.end());
   for (int64_t added : axes)
     axis += added <= int64_t(axis);
@@ -32,7 +30,7 @@ std::optional<size_t> unsqueezed(Ints axes, size_t axis) {
 
 /// Axis of the result that `axis` of an input becomes, where the op computes each row along it from
 /// that row alone, whatever it holds.
-std::optional<size_t> axis_behind(Call &c, size_t input, size_t axis) {
+static std::optional<size_t> axis_behind(Call &c, size_t input, size_t axis) {
   const std::string_view op = c.node.op;
   if (op == "Identity" || op == "Cast")
     return axis;
@@ -62,8 +60,6 @@ std::optional<size_t> axis_behind(Call &c, size_t input, size_t axis) {
   }
   return std::nullopt;
 }
-
-} // namespace
 
 bool Importer::may_stay_counted(const Node &node) const {
   const std::vector<Node> &own = model_.graph.nodes;

@@ -6,8 +6,6 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// Smaller constants stand in the module's text, larger ones are weights.
 constexpr size_t kMostTextBytes = 1024;
 /// Constants of more elements are not looked into on the host.
@@ -21,15 +19,13 @@ constexpr size_t kMostBindings = size_t(1) << 18;
 /// Of such an input on the host.
 constexpr int64_t kMostInputInteger = INT32_MAX - 1;
 
-std::string interval_text(ir::Interval range) {
+static std::string interval_text(ir::Interval range) {
   if (range.lower == range.upper)
     return std::to_string(range.lower);
   if (range.upper == INT64_MAX)
     return std::to_string(range.lower) + " or more";
   return std::to_string(range.lower) + " to " + std::to_string(range.upper);
 }
-
-} // namespace
 
 bool Importer::takes_bindings() {
   if (builder_.function().values.size() >= kMostBindings)

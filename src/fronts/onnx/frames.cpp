@@ -7,12 +7,10 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// What a side of a frame may be where neither a run nor --bounds says.
 constexpr int64_t kMostSide = 8192;
 
-bool read_numbers(const std::string &text, std::vector<double> &out) {
+static bool read_numbers(const std::string &text, std::vector<double> &out) {
   out.clear();
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(':', begin), text.size());
@@ -26,7 +24,7 @@ bool read_numbers(const std::string &text, std::vector<double> &out) {
   return true;
 }
 
-bool read_size(const std::string &text, Frames &out) {
+static bool read_size(const std::string &text, Frames &out) {
   int64_t rows = 0, columns = 0;
   const char *begin = text.data(), *end = begin + text.size();
   auto [by, first] = std::from_chars(begin, end, rows);
@@ -37,8 +35,6 @@ bool read_size(const std::string &text, Frames &out) {
   return second == std::errc() && stop == end && rows > 0 && columns > 0 && rows <= 1 << 16 &&
          columns <= 1 << 16;
 }
-
-} // namespace
 
 Result<Frames> parse_frames(const std::string &text) {
   Frames out;

@@ -8,9 +8,7 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
-Status verified(const ir::Module &module) {
+static Status verified(const ir::Module &module) {
   Diagnostics diagnostics;
   ir::verify(module, diagnostics);
   if (diagnostics.empty())
@@ -19,12 +17,13 @@ Status verified(const ir::Module &module) {
 }
 
 /// Whether the model may be taken in another way.
-bool is_limit(const Result<Imported> &imported) {
+static bool is_limit(const Result<Imported> &imported) {
   return !imported.ok() && (imported.status().code() == Code::unsupported ||
                             imported.status().code() == Code::verify_error);
 }
 
-Result<Imported> import_model(const Model &model, ExternalFiles &files, const Options &options) {
+static Result<Imported> import_model(const Model &model, ExternalFiles &files,
+                                     const Options &options) {
   Learnt learnt;
   // Each turn raises an input's mode, of which there are three, fixes a dimension, or has the host
   // wait for a node. What cannot be imported with integers that a run gives is tried with those
@@ -41,8 +40,6 @@ Result<Imported> import_model(const Model &model, ExternalFiles &files, const Op
       return imported;
   }
 }
-
-} // namespace
 
 Result<Imported> import_bytes(std::string_view bytes, const std::string &folder,
                               const Options &options) {

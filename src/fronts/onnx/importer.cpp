@@ -10,8 +10,6 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// Nodes of a model, with those of loops and functions as often as they are written out.
 constexpr size_t kMostNodes = 1 << 16;
 /// Nodes that are looked at, where what is learnt of inputs starts the import anew.
@@ -25,15 +23,13 @@ constexpr size_t kMostProblems = 100;
 constexpr size_t kNumbersOfPart = 16, kBytesOfPart = 64;
 
 /// Names, attributes, and what these hold.
-size_t parts_of(const Node &node) {
+static size_t parts_of(const Node &node) {
   size_t parts = node.inputs.size() + node.outputs.size() + node.attributes.size();
   for (const AttributeView &one : node.attributes)
     parts += (one.integers.size() + one.numbers.size() + one.texts.size()) / kNumbersOfPart +
              one.text.size() / kBytesOfPart;
   return parts;
 }
-
-} // namespace
 
 // --- Scopes
 

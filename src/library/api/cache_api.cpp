@@ -7,10 +7,8 @@
 
 namespace cugrt::runtime::api {
 
-namespace {
-
 /// The cache that the options name, or why there is none to work on.
-Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *given) {
+static Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *given) {
   CUGRT_ASSIGN(
       cugrt_runtime_options options,
       read_struct(given, "cugrt_runtime_options", kRuntimeOptionsBytes, cugrt_runtime_options{}));
@@ -24,8 +22,8 @@ Result<std::unique_ptr<jit::CodeCache>> open_cache(const cugrt_runtime_options *
   return cache;
 }
 
-Status cache_list(const cugrt_runtime_options *options, cugrt_report_format format,
-                  cugrt_text **report, uint64_t *broken) {
+static Status cache_list(const cugrt_runtime_options *options, cugrt_report_format format,
+                         cugrt_text **report, uint64_t *broken) {
   CUGRT_REQUIRE(report);
   if (format != CUGRT_REPORT_TEXT && format != CUGRT_REPORT_JSON)
     return Status::error(Code::unsupported, "the code cache is listed as text or JSON");
@@ -43,12 +41,12 @@ Status cache_list(const cugrt_runtime_options *options, cugrt_report_format form
 }
 
 /// Whoever asks for a change is told that there can be none.
-Status require_writable(const jit::CodeCache &cache) {
+static Status require_writable(const jit::CodeCache &cache) {
   jit::CacheReport report = cache.report();
   return report.writable ? Status() : Status::error(Code::io_error, report.problem);
 }
 
-Status cache_remove_broken(const cugrt_runtime_options *options, uint64_t *removed) {
+static Status cache_remove_broken(const cugrt_runtime_options *options, uint64_t *removed) {
   CUGRT_REQUIRE(removed);
   CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
   CUGRT_TRY(require_writable(*cache));
@@ -56,7 +54,8 @@ Status cache_remove_broken(const cugrt_runtime_options *options, uint64_t *remov
   return {};
 }
 
-Status cache_prune(const cugrt_runtime_options *options, uint64_t limit_bytes, uint64_t *removed) {
+static Status cache_prune(const cugrt_runtime_options *options, uint64_t limit_bytes,
+                          uint64_t *removed) {
   CUGRT_REQUIRE(removed);
   CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
   CUGRT_TRY(require_writable(*cache));
@@ -64,14 +63,13 @@ Status cache_prune(const cugrt_runtime_options *options, uint64_t limit_bytes, u
   return {};
 }
 
-Status cache_export(const cugrt_runtime_options *options, const char *folder, uint64_t *copied) {
+static Status cache_export(const cugrt_runtime_options *options, const char *folder,
+                           uint64_t *copied) {
   CUGRT_REQUIRE(folder, copied);
   CUGRT_ASSIGN(std::unique_ptr<jit::CodeCache> cache, open_cache(options));
   CUGRT_ASSIGN(*copied, cache->export_to(folder));
   return {};
 }
-
-} // namespace
 
 void add_cache_entries(cugrt_api &table) {
   set_entry<cache_list>(table.cache_list);

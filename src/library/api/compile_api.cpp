@@ -7,12 +7,10 @@
 
 namespace cugrt::runtime::api {
 
-namespace {
-
 constexpr size_t kCompileOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_compile_options, code_count);
 constexpr size_t kPackOptionsBytes = CUGRT_SIZE_THROUGH(cugrt_pack_options, full_edges);
 
-Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
+static Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
   CompileOptions result;
   result.architecture = options.architecture ? options.architecture : "";
   result.threads = options.threads;
@@ -44,8 +42,9 @@ Result<CompileOptions> compile_options(const cugrt_compile_options &options) {
   return result;
 }
 
-Status executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
-                          const cugrt_compile_options *given, cugrt_executable **executable) {
+static Status executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
+                                 const cugrt_compile_options *given,
+                                 cugrt_executable **executable) {
   CUGRT_REQUIRE(runtime, module, executable);
   CUGRT_ASSIGN(
       cugrt_compile_options options,
@@ -61,7 +60,7 @@ Status executable_compile(cugrt_runtime *runtime, const cugrt_module *module,
   return {};
 }
 
-Result<PackOptions> pack_options(const cugrt_pack_options &options) {
+static Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   PackOptions result;
   CUGRT_ASSIGN(result.planning, planning_options(options));
   if (options.architecture_count && !options.architectures)
@@ -86,8 +85,8 @@ Result<PackOptions> pack_options(const cugrt_pack_options &options) {
   return result;
 }
 
-Status pack_write(cugrt_runtime *runtime, const cugrt_module *module,
-                  const cugrt_pack_options *given, const char *path) {
+static Status pack_write(cugrt_runtime *runtime, const cugrt_module *module,
+                         const cugrt_pack_options *given, const char *path) {
   CUGRT_REQUIRE(runtime, module, path);
   CUGRT_ASSIGN(cugrt_pack_options read,
                read_struct(given, "cugrt_pack_options", kPackOptionsBytes, cugrt_pack_options{}));
@@ -99,12 +98,10 @@ Status pack_write(cugrt_runtime *runtime, const cugrt_module *module,
                     path);
 }
 
-cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format format,
-                     cugrt_text **report, int32_t *usable) {
+static cugrt_status *doctor(const cugrt_runtime_options *options, cugrt_report_format format,
+                            cugrt_text **report, int32_t *usable) {
   return report_doctor(options, format, report, usable, examine);
 }
-
-} // namespace
 
 void add_compile_entries(cugrt_api &table) {
   set_entry<executable_compile>(table.executable_compile);

@@ -6,9 +6,8 @@
 
 namespace cugrt::runtime::api {
 
-namespace {
-
-Status pack_report(const cugrt_pack *pack, const cugrt_plan_options *given, cugrt_text **report) {
+static Status pack_report(const cugrt_pack *pack, const cugrt_plan_options *given,
+                          cugrt_text **report) {
   CUGRT_REQUIRE(pack, report);
   CUGRT_ASSIGN(cugrt_plan_options options,
                read_struct(given, "cugrt_plan_options", kPlanOptionsBytes, cugrt_plan_options{}));
@@ -21,8 +20,8 @@ Status pack_report(const cugrt_pack *pack, const cugrt_plan_options *given, cugr
   return {};
 }
 
-Status session_graph_report(cugrt_session *session, cugrt_report_format format,
-                            cugrt_text **report) {
+static Status session_graph_report(cugrt_session *session, cugrt_report_format format,
+                                   cugrt_text **report) {
   CUGRT_REQUIRE(session, report);
   Result<std::string> text = std::string();
   auto write = [&](const std::vector<GraphCache::View> &views) {
@@ -35,17 +34,16 @@ Status session_graph_report(cugrt_session *session, cugrt_report_format format,
   return {};
 }
 
-Status function_key_difference(const cugrt_function *function, const cugrt_symbol_value *from,
-                               size_t from_count, const cugrt_symbol_value *to, size_t to_count,
-                               cugrt_report_format format, cugrt_text **report) {
+static Status function_key_difference(const cugrt_function *function,
+                                      const cugrt_symbol_value *from, size_t from_count,
+                                      const cugrt_symbol_value *to, size_t to_count,
+                                      cugrt_report_format format, cugrt_text **report) {
   CUGRT_REQUIRE(function, from || !from_count, to || !to_count, report);
   CUGRT_ASSIGN(std::string text, key_difference(*function->executable, function->index,
                                                 {from, from_count}, {to, to_count}, format));
   *report = new cugrt_text{std::move(text)};
   return {};
 }
-
-} // namespace
 
 void add_report_entries(cugrt_api &table) {
   set_entry<pack_report>(table.pack_report);

@@ -1,9 +1,7 @@
 // The library's one exported function; that of the library for devices is in core_table.cpp.
 #include "device/api/entries.h"
 
-namespace {
-
-cugrt_api make_table() {
+static cugrt_api make_table() {
   using namespace cugrt::runtime::api;
   cugrt_api table = make_device_table(CUGRT_VERSION);
   add_module_entries(table);
@@ -13,8 +11,6 @@ cugrt_api make_table() {
   add_report_entries(table);
   return table;
 }
-
-} // namespace
 
 const cugrt_api *cugrt_get_api(uint32_t version) {
   // Made on the first call; C++ makes that safe for several threads.

@@ -6,10 +6,8 @@
 
 namespace cugrt::runtime {
 
-namespace {
-
 /// The options of passes, with what the planner's imply.
-Result<passes::PassContext> context_of(const PlanningOptions &options) {
+static Result<passes::PassContext> context_of(const PlanningOptions &options) {
   passes::PassContext context = options.passes;
   const plan::PlannerOptions &planner = options.planner;
   if (planner.policy == plan::Policy::published || planner.max_lanes == 1)
@@ -23,17 +21,15 @@ Result<passes::PassContext> context_of(const PlanningOptions &options) {
   return context;
 }
 
-Result<ir::Module> run_pipeline(const ir::Module &module, const std::string &name,
-                                const PlanningOptions &options,
-                                std::span<const passes::Pass *const> pipeline,
-                                const passes::PassContext &context) {
+static Result<ir::Module> run_pipeline(const ir::Module &module, const std::string &name,
+                                       const PlanningOptions &options,
+                                       std::span<const passes::Pass *const> pipeline,
+                                       const passes::PassContext &context) {
   auto lowered = passes::run_passes(module, pipeline, context);
   if (!lowered.ok())
     return in_source(lowered.take_status(), name, options.source);
   return lowered;
 }
-
-} // namespace
 
 Result<ir::Module> lower(const ir::Module &module, const std::string &name,
                          const PlanningOptions &options, bool only_count,

@@ -119,10 +119,8 @@ std::vector<int64_t> integers_of(const HostTensor &tensor) {
   return all;
 }
 
-namespace {
-
 /// Values that stand in typed fields: floats and doubles in place, others as varints.
-Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_t wanted) {
+static Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_t wanted) {
   std::string bytes;
   bytes.reserve(std::min<size_t>(wanted, tensor.message.size() * 8));
   auto malformed = [] { return Status::error(Code::parse_error, "its list of values is cut off"); };
@@ -166,7 +164,7 @@ Result<std::string> typed_bytes(const TensorView &tensor, ir::DType dtype, size_
 }
 
 /// Elements of a narrow dtype as what they are held as; the low half of a byte is the first of two.
-std::string widened(Narrow narrow, std::string_view bytes, size_t count) {
+static std::string widened(Narrow narrow, std::string_view bytes, size_t count) {
   std::string out;
   const ir::DType to = held_as(narrow);
   for (size_t i = 0; i < count; ++i) {
@@ -198,8 +196,6 @@ std::string widened(Narrow narrow, std::string_view bytes, size_t count) {
   }
   return out;
 }
-
-} // namespace
 
 Result<HostTensor> load_tensor(const TensorView &tensor, ExternalFiles &files) {
   const std::string who = "tensor '" + std::string(tensor.name) + "'";

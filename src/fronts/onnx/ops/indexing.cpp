@@ -8,14 +8,12 @@ V positions(Call &c, size_t i) {
   return c.dtype(ids) == DType::i32 ? ids : c.cast(ids, DType::i64);
 }
 
-namespace {
-
-void gather(Call &c) {
+static void gather(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
   c.result(c.gather(x, ids, c.axis(c.integer("axis", 0), c.rank(x))));
 }
 
-void gather_elements(Call &c) {
+static void gather_elements(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
   if (c.failed())
     return;
@@ -30,7 +28,7 @@ void gather_elements(Call &c) {
   c.result(c.op(Op::gather_elements, {x, ids}, {attr("axis", static_cast<int64_t>(axis))}));
 }
 
-void gather_nd(Call &c) {
+static void gather_nd(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
   const int64_t batch = c.integer("batch_dims", 0);
   if (c.failed())
@@ -41,7 +39,7 @@ void gather_nd(Call &c) {
   c.result(c.op(Op::gather_nd, {x, c.w.match(ids, wanted)}, {attr("batch_dims", batch)}));
 }
 
-void one_hot(Call &c) {
+static void one_hot(Call &c) {
   V ids = c.value(0);
   const std::vector<double> depth = c.reals(1);
   V values = c.value(2);
@@ -61,7 +59,7 @@ void one_hot(Call &c) {
 }
 
 /// Rows of a batch, reversed up to their length.
-void reverse_sequence(Call &c) {
+static void reverse_sequence(Call &c) {
   V x = c.value(0), lengths = c.cast(c.value(1), DType::i64);
   if (c.failed())
     return;
@@ -83,7 +81,7 @@ void reverse_sequence(Call &c) {
                 {attr("axis", static_cast<int64_t>(time))}));
 }
 
-void scatter(Call &c) {
+static void scatter(Call &c) {
   V x = c.value(0), ids = positions(c, 1), updates = c.value(2);
   if (c.failed())
     return;
@@ -115,8 +113,6 @@ void scatter(Call &c) {
                        {x, ids, updates}, attributes),
                   dtype));
 }
-
-} // namespace
 
 void add_indexing(HandlerTable &table) {
   table["Gather"] = gather;

@@ -4,19 +4,17 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 // More samples along a side of a bin than any detector takes; each is a turn of the kernel's loop.
 constexpr int64_t kMaxSamples = 1 << 12;
 
-std::string list_text(const Ints &list) {
+static std::string list_text(const Ints &list) {
   std::string text;
   for (int64_t number : list)
     text += (text.empty() ? "" : ",") + std::to_string(number);
   return text;
 }
 
-void roi_align(Call &c) {
+static void roi_align(Call &c) {
   V x = c.value(0), regions = c.value(1), images = c.value(2);
   c.required(1), c.required(2);
   if (c.failed())
@@ -54,7 +52,7 @@ void roi_align(Call &c) {
   c.result(c.cast(c.w.launch(call)[0], dtype));
 }
 
-void deformable_convolution(Call &c) {
+static void deformable_convolution(Call &c) {
   V x = c.value(0), w = c.value(1), offsets = c.value(2), mask = c.value(4);
   c.required(1), c.required(2);
   if (c.failed())
@@ -107,7 +105,7 @@ void deformable_convolution(Call &c) {
   c.result(product);
 }
 
-void max_unpool(Call &c) {
+static void max_unpool(Call &c) {
   V x = c.value(0), positions = c.value(1);
   c.required(1);
   const Ints kernel = c.integers("kernel_shape", {});
@@ -136,8 +134,6 @@ void max_unpool(Call &c) {
       c.op(Op::scatter_elements, {zeros, ids, c.reshape(x, {flat})}, {attr("axis", int64_t(0))}),
       y));
 }
-
-} // namespace
 
 V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window) {
   if (c.failed())

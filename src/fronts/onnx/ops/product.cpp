@@ -14,34 +14,32 @@ namespace cugrt::onnx {
 
 // --- Shared; see integers.h
 
-namespace {
-
-std::pair<double, double> limits(DType dtype) {
+static std::pair<double, double> limits(DType dtype) {
   const ir::DTypeInfo &row = ir::info(dtype);
   const double values = std::ldexp(1.0, int(8 * row.bytes_per_block / row.elements_per_block));
   return row.kind == ir::DTypeKind::signed_integer ? std::pair(-values / 2, values / 2 - 1)
                                                    : std::pair(0.0, values - 1);
 }
 
-V limited(Call &c, V x, double least, double most) {
+static V limited(Call &c, V x, double least, double most) {
   return c.op(Op::clip, {x}, {attr("min", least), attr("max", most)});
 }
 
-V saturated(Call &c, V x, DType to) {
+static V saturated(Call &c, V x, DType to) {
   const auto [least, most] = limits(to);
   return c.cast(limited(c, x, least, most), to);
 }
 
 /// x rounded, and the zero point, which may be absent, added.
-V shifted(Call &c, V x, V zero) {
+static V shifted(Call &c, V x, V zero) {
   V y = c.op(Op::round, {x});
   return zero.valid() ? c.binary(Op::add, y, c.stretch(c.cast(zero, c.dtype(y)), c.dims(y))) : y;
 }
 
-V rounded(Call &c, V x, V zero, DType to) { return saturated(c, shifted(c, x, zero), to); }
+static V rounded(Call &c, V x, V zero, DType to) { return saturated(c, shifted(c, x, zero), to); }
 
 /// x less its zero point, which may be one a row or one a column.
-V centered(Call &c, V x, V zero, bool rows) {
+static V centered(Call &c, V x, V zero, bool rows) {
   x = c.cast(x, DType::f64);
   if (!zero.valid())
     return x;
@@ -50,8 +48,6 @@ V centered(Call &c, V x, V zero, bool rows) {
     zero = c.reshape(zero, {c.dims(zero)[0], c.constant(1)});
   return c.binary(Op::sub, x, c.stretch(zero, c.dims(x)));
 }
-
-} // namespace
 
 V quantize(Call &c, V x, V scale, V zero, DType to) {
   return rounded(c, c.binary(Op::div, x, c.stretch(scale, c.dims(x))), zero, to);

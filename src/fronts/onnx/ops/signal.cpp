@@ -7,11 +7,9 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 constexpr int64_t kMostSamples = 4096;
 
-void window(Call &c) {
+static void window(Call &c) {
   const Ints size = c.constants(0);
   const std::optional<DType> dtype =
       dtype_of(static_cast<int32_t>(c.integer("output_datatype", 1)));
@@ -35,7 +33,8 @@ void window(Call &c) {
 }
 
 /// [n, m] of cosines and sines of 2 pi i j / length.
-V waves(Call &c, DType dtype, int64_t n, int64_t m, int64_t length, bool sines, double factor) {
+static V waves(Call &c, DType dtype, int64_t n, int64_t m, int64_t length, bool sines,
+               double factor) {
   Host out{dtype, {n, m}, {}, {}};
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < m; ++j) {
@@ -45,7 +44,7 @@ V waves(Call &c, DType dtype, int64_t n, int64_t m, int64_t length, bool sines, 
   return c.w.materialize(out);
 }
 
-void fourier(Call &c) {
+static void fourier(Call &c) {
   V x = c.value(0);
   if (c.failed() || c.rank(x) < 2)
     return;
@@ -120,7 +119,7 @@ void fourier(Call &c) {
 }
 
 /// Frames of a real signal, each times the window, transformed: [batch, frames, bins, 2].
-void short_time_fourier(Call &c) {
+static void short_time_fourier(Call &c) {
   V x = c.value(0), window = c.value(2);
   const Ints step = c.constants(1);
   if (c.failed())
@@ -161,7 +160,7 @@ void short_time_fourier(Call &c) {
 }
 
 /// [bins, mel bins]: triangles over the bins of a spectrum, their corners even on the mel scale.
-void mel_weights(Call &c) {
+static void mel_weights(Call &c) {
   const double mels = c.real(0, 0), length = c.real(1, 0), rate = c.real(2, 0), low = c.real(3, 0),
                high = c.real(4, 0);
   const std::optional<DType> dtype =
@@ -193,7 +192,7 @@ void mel_weights(Call &c) {
   c.result(std::move(out));
 }
 
-void center_crop_pad(Call &c) {
+static void center_crop_pad(Call &c) {
   V x = c.value(0);
   const Ints shape = c.constants(1);
   Ints axes = c.integers("axes", {});
@@ -214,8 +213,6 @@ void center_crop_pad(Call &c) {
   }
   c.result(c.op(Op::pad, {x}, {attr("before", before), attr("after", after)}));
 }
-
-} // namespace
 
 void add_signals(HandlerTable &table) {
   table["HannWindow"] = table["HammingWindow"] = table["BlackmanWindow"] = window;

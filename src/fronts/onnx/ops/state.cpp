@@ -4,10 +4,8 @@
 
 namespace cugrt::onnx {
 
-namespace {
-
 /// past_cache with the updates from each sequence's place on along an axis.
-void tensor_scatter(Call &c) {
+static void tensor_scatter(Call &c) {
   V past = c.value(0), update = c.value(1), places = c.value(2);
   if (c.failed() || c.rank(past) < 2)
     return c.unsupported("a cache without sequences");
@@ -37,7 +35,7 @@ void tensor_scatter(Call &c) {
 }
 
 /// Channel by channel, each result of the elements up to its own; the last ones are the state.
-void causal_convolution(Call &c) {
+static void causal_convolution(Call &c) {
   V x = c.value(0), w = c.value(1), bias = c.value(2), past = c.value(3);
   if (c.failed() || c.rank(x) != 3 || c.rank(w) != 3)
     return c.unsupported("a convolution of other than one dimension");
@@ -62,7 +60,7 @@ void causal_convolution(Call &c) {
 }
 
 /// A state [batch, heads, key, value] that each step decays, corrects, writes and reads.
-void linear_attention(Call &c) {
+static void linear_attention(Call &c) {
   const std::string rule = c.text("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta",
              corrects = rule == "delta" || rule == "gated_delta";
@@ -120,8 +118,6 @@ void linear_attention(Call &c) {
   c.result(c.cast(c.concat(outputs, 1), dtype), 0);
   c.result(c.cast(state, state_dtype), 1);
 }
-
-} // namespace
 
 void add_states(HandlerTable &table) {
   table["TensorScatter"] = tensor_scatter;
