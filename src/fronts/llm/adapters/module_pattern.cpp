@@ -9,12 +9,8 @@
 
 namespace cugrt::llm {
 
-namespace {
-
 constexpr size_t kMaxPattern = 1024, kMaxSteps = 2048;
 constexpr int kMaxNesting = 32, kMaxRepeats = 256;
-
-} // namespace
 
 // pattern := sequence { "|" sequence }     sequence := { piece [ repeat ] }
 class ModulePattern::Parser {

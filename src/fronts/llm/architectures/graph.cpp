@@ -5,16 +5,12 @@
 
 namespace cugrt::llm {
 
-namespace {
-
-std::string dims_text(std::span<const int64_t> dims) {
+static std::string dims_text(std::span<const int64_t> dims) {
   std::string text;
   for (int64_t dim : dims)
     text += (text.empty() ? "[" : ", ") + std::to_string(dim);
   return text.empty() ? "[]" : text + "]";
 }
-
-} // namespace
 
 Result<const Weight *> WeightList::tensor(const std::string &name,
                                           const std::vector<int64_t> &dims) {

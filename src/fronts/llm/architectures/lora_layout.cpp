@@ -5,13 +5,11 @@
 
 namespace cugrt::llm {
 
-namespace {
-
 constexpr uint64_t kAlignment = 256;
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-} // namespace
+static uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 Result<LoraTargets> parse_lora_targets(std::string_view text) {
   LoraTargets targets = text.empty() ? kLayerLoraTargets : 0;

@@ -11,17 +11,13 @@
 
 namespace cugrt::llm {
 
-namespace {
-
-int32_t word_of(double value) { return std::bit_cast<int32_t>(static_cast<float>(value)); }
+static int32_t word_of(double value) { return std::bit_cast<int32_t>(static_cast<float>(value)); }
 
 /// A fraction of 1 in units of 2^-bits, within [0, 1].
-int32_t fraction_of(double value, int bits) {
+static int32_t fraction_of(double value, int bits) {
   return std::bit_cast<int32_t>(
       static_cast<uint32_t>(std::ceil(std::ldexp(std::clamp(value, 0.0, 1.0), bits))));
 }
-
-} // namespace
 
 std::array<int32_t, 8> sampler_words(const Sampling &sampling) {
   std::array<int32_t, 8> words{};

@@ -7,11 +7,7 @@
 
 namespace cugrt::llm::jinja {
 
-namespace {
-
 constexpr int64_t kMaxRange = 100000; // as Jinja's sandbox has it
-
-} // namespace
 
 Result<Given> Evaluator::arguments(const std::vector<Argument> &arguments) {
   Given given;

@@ -7,15 +7,11 @@
 
 namespace cugrt::llm::jinja {
 
-namespace {
-
-template <class... Pointers> std::vector<ExpressionPtr> operands_of(Pointers... pointers) {
+template <class... Pointers> static std::vector<ExpressionPtr> operands_of(Pointers... pointers) {
   std::vector<ExpressionPtr> list;
   (list.push_back(std::move(pointers)), ...);
   return list;
 }
-
-} // namespace
 
 bool Parser::take_sign(TextView sign) {
   const bool found = is_sign(sign);

@@ -6,13 +6,9 @@
 
 namespace cugrt::llm::jinja {
 
-namespace {
-
 /// The tags that statements begin with, and those that are known and not taken.
 constexpr std::string_view kForeignTags[] = {"include", "import", "from",       "extends", "block",
                                              "call",    "do",     "autoescape", "trans"};
-
-} // namespace
 
 Status Parser::want_tag_end() {
   if (!is(Token::Kind::tag_end))

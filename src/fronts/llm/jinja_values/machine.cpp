@@ -50,10 +50,8 @@ Value Machine::dict(Dict::Entries entries) {
   return made;
 }
 
-namespace {
-
 /// As str.isprintable has it, but for characters that no Unicode version has assigned.
-bool is_printable(char32_t code) {
+static bool is_printable(char32_t code) {
   constexpr std::pair<char32_t, char32_t> kControls[] = {
       {0, 0x1f},          {0x7f, 0xa0},       {0xad, 0xad},       {0x600, 0x605},
       {0x61c, 0x61c},     {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x890, 0x891},
@@ -66,7 +64,7 @@ bool is_printable(char32_t code) {
   return !is_control && (code == ' ' || class_of(code) != CharClass::space);
 }
 
-void add_escape(TextBuilder &out, char32_t c) {
+static void add_escape(TextBuilder &out, char32_t c) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   const char32_t code = code_of(c), mark = c & kUntrusted;
   const int digits = code < 0x100 ? 2 : code < 0x10000 ? 4 : 8;
@@ -76,7 +74,7 @@ void add_escape(TextBuilder &out, char32_t c) {
   out.add(text);
 }
 
-void print_text(TextBuilder &out, const Text &text) {
+static void print_text(TextBuilder &out, const Text &text) {
   const bool has_single = text.find(U'\'') != text.npos;
   const char32_t quote = has_single && text.find(U'"') == text.npos ? U'"' : U'\'';
   out.add(quote);
@@ -95,7 +93,7 @@ void print_text(TextBuilder &out, const Text &text) {
   out.add(quote);
 }
 
-void print_list(TextBuilder &out, const List &list) {
+static void print_list(TextBuilder &out, const List &list) {
   const bool is_tuple = list.kind == ListKind::tuple;
   out.add(is_tuple ? U'(' : U'[');
   bool is_first = true;
@@ -111,7 +109,7 @@ void print_list(TextBuilder &out, const List &list) {
   out.add(is_tuple ? U')' : U']');
 }
 
-void print_dict(TextBuilder &out, const Dict &dict) {
+static void print_dict(TextBuilder &out, const Dict &dict) {
   out.add(U'{');
   bool is_first = true;
   for (const auto &[key, value] : dict.entries) {
@@ -125,8 +123,6 @@ void print_dict(TextBuilder &out, const Dict &dict) {
   }
   out.add(U'}');
 }
-
-} // namespace
 
 void print_repr(TextBuilder &out, const Value &value) {
   out.work();

@@ -78,16 +78,12 @@ Value loop_attribute(const LoopState &loop, std::string_view name) {
   return undefined("there is no " + std::string(name) + " of the loop");
 }
 
-namespace {
-
 /// Whether the text's character at `at` is a sigma that ends a word, which has a form of its own.
-bool is_last_sigma(const Text &text, size_t at) {
+static bool is_last_sigma(const Text &text, size_t at) {
   if (code_of(text[at]) != 0x3a3 || at == 0 || !is_cased(code_of(text[at - 1])))
     return false;
   return at + 1 == text.size() || !is_cased(code_of(text[at + 1]));
 }
-
-} // namespace
 
 std::vector<TextView> lines_of(TextView text, bool keeps_ends) {
   constexpr TextView kEnds = U"\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029";

@@ -7,9 +7,7 @@
 
 namespace cugrt::llm::jinja {
 
-namespace {
-
-Status types_wrong(std::string_view sign, const Value &a, const Value &b) {
+static Status types_wrong(std::string_view sign, const Value &a, const Value &b) {
   for (const Value *one : {&a, &b})
     if (const Undefined *none = one->get<Undefined>())
       return wrong(none->what ? *none->what : "a value is undefined");
@@ -17,7 +15,7 @@ Status types_wrong(std::string_view sign, const Value &a, const Value &b) {
                " and " + type_name(b));
 }
 
-Result<Value> whole(std::string_view sign, int64_t a, int64_t b) {
+static Result<Value> whole(std::string_view sign, int64_t a, int64_t b) {
   int64_t made = 0;
   bool is_over = false;
   if (sign == "+") {
@@ -47,7 +45,7 @@ Result<Value> whole(std::string_view sign, int64_t a, int64_t b) {
   return Value(made);
 }
 
-Result<Value> real(std::string_view sign, double a, double b) {
+static Result<Value> real(std::string_view sign, double a, double b) {
   if ((sign == "/" || sign == "//" || sign == "%") && b == 0)
     return wrong("a division by zero");
   if (sign == "+")
@@ -66,7 +64,7 @@ Result<Value> real(std::string_view sign, double a, double b) {
   return Value(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
 }
 
-Result<Value> repeat(Machine &machine, const Value &value, int64_t times) {
+static Result<Value> repeat(Machine &machine, const Value &value, int64_t times) {
   const Text *text = value.text();
   const size_t size = text ? text->size() : value.list()->values.size();
   size_t all = 0;
@@ -88,12 +86,10 @@ Result<Value> repeat(Machine &machine, const Value &value, int64_t times) {
   return machine.list(list.kind, std::move(values));
 }
 
-bool is_sequence(const Value &value) {
+static bool is_sequence(const Value &value) {
   const List *list = value.list();
   return value.text() || (list && (list->kind == ListKind::list || list->kind == ListKind::tuple));
 }
-
-} // namespace
 
 Result<Value> binary(Machine &machine, std::string_view sign, const Value &a, const Value &b) {
   int64_t room_a = 0, room_b = 0;

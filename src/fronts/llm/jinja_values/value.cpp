@@ -7,9 +7,7 @@
 
 namespace cugrt::llm::jinja {
 
-namespace {
-
-size_t depth_of(const Value &value) {
+static size_t depth_of(const Value &value) {
   if (const List *list = value.list())
     return list->depth;
   const Dict *dict = value.dict();
@@ -17,21 +15,19 @@ size_t depth_of(const Value &value) {
 }
 
 /// With a limit, since elements may be shared.
-size_t sum(size_t a, size_t b) { return std::min(a + b, SIZE_MAX / 4); }
+static size_t sum(size_t a, size_t b) { return std::min(a + b, SIZE_MAX / 4); }
 
-bool is_equal_list(const List &a, const List &b) {
+static bool is_equal_list(const List &a, const List &b) {
   return a.kind == b.kind && std::ranges::equal(a.values, b.values, is_equal);
 }
 
-bool is_equal_dict(const Dict &a, const Dict &b) {
+static bool is_equal_dict(const Dict &a, const Dict &b) {
   return a.entries.size() == b.entries.size() &&
          std::ranges::all_of(a.entries, [&](const auto &entry) {
            const Value *other = find(b, entry.first);
            return other && is_equal(entry.second, *other);
          });
 }
-
-} // namespace
 
 List::List(Meter *meter, ListKind list_kind, std::vector<Value> list)
     : Metered(meter, sizeof(List) + list.size() * sizeof(Value)), kind(list_kind),
