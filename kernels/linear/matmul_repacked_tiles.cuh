@@ -10,7 +10,8 @@
 //
 // What a format's leasts are times are sums of x: of eight blocks, or parts, of a unit they are one
 // mma with the leasts, in bf16, on its left. There the sums are two bf16 numbers each, the second
-// what the first rounded off, and so are leasts that are no whole numbers.
+// what the first rounded off, and so are leasts that are no whole numbers. Warps side by side want
+// the same: each adds up those of 16 rows, and they exchange them behind the unit.
 //
 // Tiles beyond whole waves of `kPlaces` blocks are cut along k, so that their wave is full, too:
 // blocks write their sums to `parts`, and the last to come adds all of a tile in the order of k.
@@ -88,33 +89,57 @@ __device__ __forceinline__ Right right_of(const Byte *slot, int j, int b, int la
   return {first.x, first.y, second.x, second.y};
 }
 
-// Sums of a warp: of columns 16 m + g and + 8, rows 8 j + 2 q and + 1; and of x, of rows 16 j + g
-// and + 8 and blocks, or parts, 2 q and 2 q + 1.
+// Sums of a warp: of columns 16 m + g and + 8, rows 8 j + 2 q and + 1.
 template <int kEach> using TileSums = float[2][kEach][4];
-template <int kEach> using RowSums = float[kEach / 2][4];
 
-// Adds a block of x to its sums. Those of what leasts_of() gives are in columns of the mma.
-template <int kFormat>
-__device__ __forceinline__ void add_to_sums(const Right (&x)[2], int block, int lane,
-                                            float (&xs)[4]) {
-#ifdef DTYPE_F16
-  constexpr unsigned kOne = 0x3c003c00;
-#else
-  constexpr unsigned kOne = 0x3f803f80;
-#endif
-  constexpr int kColumns = Repacked<kFormat>::kIsLarge ? 8 : 4;
-  const int column = lane / 4 % kColumns,
-            part = kFormat == 26 ? block * 2 % 8 + lane % 4 / 2 : block % kColumns;
-  const unsigned one = column == part ? kOne : 0;
-  multiply(xs, {x[0].x, x[1].x, x[0].y, x[1].y}, one, one);
-  multiply(xs, {x[0].z, x[1].z, x[0].w, x[1].w}, one, one);
-}
+// Sums of x that a warp adds up, of 16 of its rows: of rows 8 j + g, and of blocks, or parts, 2 q
+// and 2 q + 1, over the first elements of a lane and the next ones, each by itself.
+template <int kFormat, int kEach, int kWarps> struct RowSums {
+  typedef TileForm<kFormat, kEach, kWarps> Form;
+  static constexpr int kOwners = kEach / 2; // of the warps side by side, the others have the same
+  const int first, lane;                    // of the warp's rows, by 8
+  const bool owns;
+  uint2 *const of_rows; // in shared memory, as two bf16 each: what all of its rows have
+  float sum[2][4] = {};
+
+  __device__ __forceinline__ RowSums(Byte *shared, int warp, int share)
+      : first(warp % kOwners * 2), lane(threadIdx.x), owns(warp < kOwners),
+        of_rows(reinterpret_cast<uint2 *>(shared) + share * kEach * 32) {}
+  // Adds block `block` of a unit, block b of a step. Those of what leasts_of() gives are in columns
+  // of the mma.
+  __device__ __forceinline__ void add(const Byte *step, int b, int block) {
+    constexpr unsigned kOne = kIsF16 ? 0x3c003c00 : 0x3f803f80;
+    constexpr int kColumns = Repacked<kFormat>::kIsLarge ? 8 : 4;
+    const int column = lane / 4 % kColumns,
+              part = kFormat == 26 ? block * 2 % 8 + lane % 4 / 2 : block % kColumns;
+    const unsigned one = column == part ? kOne : 0;
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const Right x = right_of<kFormat>(step, first + j, b, lane);
+      multiply(sum[j], {x.x, x.y, x.z, x.w}, one, one);
+    }
+  }
+  // Gives them to all, `times` as much; they begin anew.
+  __device__ __forceinline__ void exchange(float times) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const float one = (sum[j][0] + sum[j][2]) * times, two = (sum[j][1] + sum[j][3]) * times;
+      if (owns)
+        of_rows[(first + j) * 32 + lane] = {bf16_pair(one, two),
+                                            bf16_pair(less_bf16(one), less_bf16(two))};
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        sum[j][e] = 0;
+    }
+    __syncthreads();
+  }
+};
 
 // Adds block 2 p + b of unit `unit`, times its scales: those of its parts, of four rows of w.
 template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *step, int p,
                                                   int lane, int unit, long long n,
-                                                  TileSums<kEach> &sum, RowSums<kEach> &xs) {
+                                                  TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
   unsigned number[4][4];
   float scale[4][Tile::kParts];
@@ -138,8 +163,6 @@ __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *
   for (int i = 0; i < kEach; i += 2) {
     const Right x[2] = {right_of<kFormat>(step, i, b, lane),
                         right_of<kFormat>(step, i + 1, b, lane)};
-    if constexpr (BlockFormat<kFormat>::kHasLeast)
-      add_to_sums<kFormat>(x, 2 * p + b, lane, xs[i / 2]);
 #pragma unroll
     for (int c = 0; c < 2; ++c)
 #pragma unroll
@@ -167,7 +190,7 @@ __device__ __forceinline__ void add_block_of_tile(const Byte *slot, const Byte *
 template <int kFormat, int b, int kEach>
 __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *step, int p,
                                                  int lane, const unsigned (&scales)[4],
-                                                 TileSums<kEach> &part, RowSums<kEach> &xs) {
+                                                 TileSums<kEach> &part) {
   typedef WeightTile<kFormat> Tile;
   unsigned number[4][Tile::kNumbers][4];
 #pragma unroll
@@ -184,8 +207,6 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
   for (int i = 0; i < kEach; i += 2) {
     const Right x[2] = {right_of<kFormat>(step, i, b, lane),
                         right_of<kFormat>(step, i + 1, b, lane)};
-    if constexpr (BlockFormat<kFormat>::kHasLeast)
-      add_to_sums<kFormat>(x, 2 * p + b, lane, xs[i / 2]);
 #pragma unroll
     for (int s = 0; s < Tile::kNumbers; ++s)
 #pragma unroll
@@ -202,37 +223,33 @@ __device__ __forceinline__ void add_scaled_block(const Byte *slot, const Byte *s
 }
 
 // Adds leasts times sums of x, which begin anew: of a unit, or of q2_k of half of one.
-template <int kFormat, int kEach>
-__device__ __forceinline__ void add_leasts(const Byte *slot, int later, bool half,
-                                           const unsigned (&d)[4], int lane, RowSums<kEach> &xs,
-                                           TileSums<kEach> &sum) {
+template <int kFormat, int kEach, int kWarps>
+__device__ __forceinline__ void
+add_leasts(const Byte *slot, int later, bool half, const unsigned (&d)[4], int lane,
+           RowSums<kFormat, kEach, kWarps> &xs, TileSums<kEach> &sum) {
   typedef WeightTile<kFormat> Tile;
   constexpr bool kIsLarge = Repacked<kFormat>::kIsLarge;
   constexpr float kStep = kIsLarge ? 1 : 1 / Numbers<kFormat>::kFactor; // of `sum`
+  xs.exchange(kStep);
   unsigned least[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j)
     least[j] = Tile::leasts_of(slot, j, later, half, lane);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    float(&two)[4] = xs[i / 2];
-    const int at = i % 2 * 2;
-    const float first = two[at] * kStep, second = two[at + 1] * kStep;
-    const unsigned c0 = bf16_pair(first, second),
-                   c1 = bf16_pair(less_bf16(first), less_bf16(second));
-    two[at] = two[at + 1] = 0;
+    const uint2 c = xs.of_rows[i * 32 + lane];
 #pragma unroll
     for (int m = 0; m < 2; ++m)
       if constexpr (kIsLarge) {
         float below[4] = {};
-        multiply_bf16(below, {least[2 * m], least[2 * m + 1], least[2 * m], least[2 * m + 1]}, c0,
-                      c1);
+        multiply_bf16(below, {least[2 * m], least[2 * m + 1], least[2 * m], least[2 * m + 1]}, c.x,
+                      c.y);
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           sum[m][i][e] = fma(below[e], -half_of(d[2 * m + e / 2], 1), sum[m][i][e]);
       } else {
         multiply_bf16(sum[m][i], {least[2 * m], least[2 * m + 1], least[2 * m], least[2 * m + 1]},
-                      c0, c1);
+                      c.x, c.y);
       }
   }
 }
@@ -291,7 +308,8 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
   int now = 0, next = (kSlots - 1) * kSlot, step = 0;
   const Byte *const own_rows = shared + share * kEach * 8 * kStepBytes;
   TileSums<kEach> part = {};
-  RowSums<kEach> xs = {};
+  RowSums<kFormat, kEach, kWarps> xs(shared + kSlots * kSlot + Form::kGroups * 2 * Tile::kSlot,
+                                     warp, share);
 #pragma unroll 1
   for (int unit = 0; unit < units; ++unit) {
     const Byte *slot = ring + unit % 2 * Tile::kSlot;
@@ -308,18 +326,22 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
       end_copies();
       ++step;
       const Byte *own = own_rows + now;
+      if constexpr (kHasLeast) {
+        xs.add(own, 0, 2 * p);
+        xs.add(own, 1, 2 * p + 1);
+      }
       if constexpr (Tile::kFolds) {
         unsigned scales[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j)
           scales[j] = Tile::scales_of(slot, j, p, lane);
-        add_scaled_block<kFormat, 0, kEach>(slot, own, p, lane, scales, part, xs);
-        add_scaled_block<kFormat, 1, kEach>(slot, own, p, lane, scales, part, xs);
+        add_scaled_block<kFormat, 0, kEach>(slot, own, p, lane, scales, part);
+        add_scaled_block<kFormat, 1, kEach>(slot, own, p, lane, scales, part);
       } else {
-        add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, n, sum, xs);
+        add_block_of_tile<kFormat, 0, kEach>(slot, own, p, lane, first + unit, n, sum);
         if constexpr (kBeginsBoth && (Repacked<kFormat>::kIsLarge || Repacked<kFormat>::kHigh > 0))
           __syncwarp();
-        add_block_of_tile<kFormat, 1, kEach>(slot, own, p, lane, first + unit, n, sum, xs);
+        add_block_of_tile<kFormat, 1, kEach>(slot, own, p, lane, first + unit, n, sum);
       }
       now = now == (kSlots - 1) * kSlot ? 0 : now + kSlot;
       next = next == (kSlots - 1) * kSlot ? 0 : next + kSlot;
@@ -328,7 +350,7 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
 #pragma unroll
           for (int j = 0; j < 4; ++j)
             d[j] = Tile::d_of(slot, j, first + unit, n, lane);
-          add_leasts<kFormat, kEach>(slot, 0, false, d, lane, xs, sum);
+          add_leasts(slot, 0, false, d, lane, xs, sum);
         }
     }
     if constexpr (Repacked<kFormat>::kIsLarge)
@@ -348,7 +370,7 @@ add_tile(const T *x, const Byte *w, long long row, const long long &column, long
             part[m][i][e] = 0;
           }
     if constexpr (kHasLeast)
-      add_leasts<kFormat, kEach>(slot, 1, unit == whole, d, lane, xs, sum);
+      add_leasts(slot, 1, unit == whole, d, lane, xs, sum);
   }
   wait_for_copies<0>();
 }

@@ -105,6 +105,12 @@ bool has_short_d(ir::DType format) {
   return format == ir::DType::q3_k || format == ir::DType::q6_k;
 }
 
+/// Whether elements are a scale times a quant, and a least.
+bool has_least(ir::DType format) {
+  return format == ir::DType::q4_1 || format == ir::DType::q5_1 || format == ir::DType::q2_k ||
+         format == ir::DType::q4_k || format == ir::DType::q5_k;
+}
+
 /// Whether two blocks are behind the last whole unit, of a format whose units may be less.
 bool has_half_unit(ir::DType format, int64_t depth) {
   return ir::info(format).elements_per_block == 32 && depth % 128 == 64;
@@ -144,15 +150,15 @@ int64_t large_tile_columns(const TiledProduct &product) {
   return is_high || is_high_there ? 64 : 128;
 }
 
-/// Two units of 32 columns for each of a row of warps, with a word for d where it lies apart, and
-/// steps of 64 elements of x.
+/// Two units of 32 columns for each of a row of warps, with a word for d where it lies apart, steps
+/// of 64 elements of x, and sums of x that warps exchange, eight words a row.
 int64_t shared_bytes_of_tiles(int64_t rows, int64_t columns, const TiledProduct &product) {
   const ir::DType format = product.w;
   const ir::DTypeInfo &info = ir::info(format);
   const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
                       (has_short_d(format) ? 2 : 0);
   const int64_t steps = format == ir::DType::q6_k && rows * columns == 128 * 128 ? 2 : 3;
-  return 2 * columns * row + steps * rows * 64 * 2;
+  return 2 * columns * row + steps * rows * 64 * 2 + (has_least(format) ? rows * 8 * 4 : 0);
 }
 
 /// kernels/linear/matmul_repacked_tiles.cuh, or what takes the rest.
