@@ -11,7 +11,7 @@
 // What a format's leasts are times are sums of x: of eight blocks, or parts, of a unit they are one
 // mma with the leasts, in bf16, on its left. There the sums are two bf16 numbers each, the second
 // what the first rounded off, and so are leasts that are no whole numbers. Warps side by side want
-// the same: each adds up those of 16 rows, and they exchange them behind the unit.
+// the same: of 128 rows each adds up those of 16, and they exchange them behind the unit.
 //
 // Tiles beyond whole waves of `kPlaces` blocks are cut along k, so that their wave is full, too:
 // blocks write their sums to `parts`, and the last to come adds all of a tile in the order of k.
@@ -92,18 +92,20 @@ __device__ __forceinline__ Right right_of(const Byte *slot, int j, int b, int la
 // Sums of a warp: of columns 16 m + g and + 8, rows 8 j + 2 q and + 1.
 template <int kEach> using TileSums = float[2][kEach][4];
 
-// Sums of x that a warp adds up, of 16 of its rows: of rows 8 j + g, and of blocks, or parts, 2 q
-// and 2 q + 1, over the first elements of a lane and the next ones, each by itself.
+// Sums of x that a warp adds up, of all its rows, or of 16 of them: of rows 8 j + g, and of blocks,
+// or parts, 2 q and 2 q + 1, over the first elements of a lane and the next ones, each by itself.
 template <int kFormat, int kEach, int kWarps> struct RowSums {
   typedef TileForm<kFormat, kEach, kWarps> Form;
-  static constexpr int kOwners = kEach / 2; // of the warps side by side, the others have the same
-  const int first, lane;                    // of the warp's rows, by 8
-  const bool owns;
-  uint2 *const of_rows; // in shared memory, as two bf16 each: what all of its rows have
-  float sum[2][4] = {};
+  static constexpr bool kExchanges = Form::kShares > 1;
+  static constexpr int kOwn = kExchanges ? 2 : kEach;
+  static_assert(!kExchanges || kOwn * Form::kGroups == kEach, "all rows of a share are somebody's");
+  const int first, lane; // of the warp's rows, by 8
+  uint2 *const of_rows;  // in shared memory, as two bf16 each: what all of its rows have
+  float sum[kOwn][4] = {};
+  uint2 ended[kOwn]; // where they are not exchanged
 
   __device__ __forceinline__ RowSums(Byte *shared, int warp, int share)
-      : first(warp % kOwners * 2), lane(threadIdx.x), owns(warp < kOwners),
+      : first(kExchanges ? warp * kOwn : 0), lane(threadIdx.x),
         of_rows(reinterpret_cast<uint2 *>(shared) + share * kEach * 32) {}
   // Adds block `block` of a unit, block b of a step. Those of what leasts_of() gives are in columns
   // of the mma.
@@ -114,24 +116,34 @@ template <int kFormat, int kEach, int kWarps> struct RowSums {
               part = kFormat == 26 ? block * 2 % 8 + lane % 4 / 2 : block % kColumns;
     const unsigned one = column == part ? kOne : 0;
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
+    for (int j = 0; j < kOwn; ++j) {
       const Right x = right_of<kFormat>(step, first + j, b, lane);
       multiply(sum[j], {x.x, x.y, x.z, x.w}, one, one);
     }
   }
-  // Gives them to all, `times` as much; they begin anew.
-  __device__ __forceinline__ void exchange(float times) {
+  // They are `times` as much, all rows' are there, and they begin anew.
+  __device__ __forceinline__ void end(float times) {
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
+    for (int j = 0; j < kOwn; ++j) {
       const float one = (sum[j][0] + sum[j][2]) * times, two = (sum[j][1] + sum[j][3]) * times;
-      if (owns)
-        of_rows[(first + j) * 32 + lane] = {bf16_pair(one, two),
-                                            bf16_pair(less_bf16(one), less_bf16(two))};
+      const uint2 own = {bf16_pair(one, two), bf16_pair(less_bf16(one), less_bf16(two))};
+      if constexpr (kExchanges)
+        of_rows[(first + j) * 32 + lane] = own;
+      else
+        ended[j] = own;
 #pragma unroll
       for (int e = 0; e < 4; ++e)
         sum[j][e] = 0;
     }
-    __syncthreads();
+    if constexpr (kExchanges)
+      __syncthreads();
+  }
+  // What ended, of row 8 j + g.
+  __device__ __forceinline__ uint2 of(int j) const {
+    if constexpr (kExchanges)
+      return of_rows[j * 32 + lane];
+    else
+      return ended[j];
   }
 };
 
@@ -230,14 +242,14 @@ add_leasts(const Byte *slot, int later, bool half, const unsigned (&d)[4], int l
   typedef WeightTile<kFormat> Tile;
   constexpr bool kIsLarge = Repacked<kFormat>::kIsLarge;
   constexpr float kStep = kIsLarge ? 1 : 1 / Numbers<kFormat>::kFactor; // of `sum`
-  xs.exchange(kStep);
+  xs.end(kStep);
   unsigned least[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j)
     least[j] = Tile::leasts_of(slot, j, later, half, lane);
 #pragma unroll
   for (int i = 0; i < kEach; ++i) {
-    const uint2 c = xs.of_rows[i * 32 + lane];
+    const uint2 c = xs.of(i);
 #pragma unroll
     for (int m = 0; m < 2; ++m)
       if constexpr (kIsLarge) {

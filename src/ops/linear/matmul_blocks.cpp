@@ -151,14 +151,15 @@ int64_t large_tile_columns(const TiledProduct &product) {
 }
 
 /// Two units of 32 columns for each of a row of warps, with a word for d where it lies apart, steps
-/// of 64 elements of x, and sums of x that warps exchange, eight words a row.
+/// of 64 elements of x, and of 128 rows sums of x that warps exchange, eight words a row.
 int64_t shared_bytes_of_tiles(int64_t rows, int64_t columns, const TiledProduct &product) {
   const ir::DType format = product.w;
   const ir::DTypeInfo &info = ir::info(format);
   const int64_t row = unit_elements(format) / info.elements_per_block * info.bytes_per_block +
                       (has_short_d(format) ? 2 : 0);
   const int64_t steps = format == ir::DType::q6_k && rows * columns == 128 * 128 ? 2 : 3;
-  return 2 * columns * row + steps * rows * 64 * 2 + (has_least(format) ? rows * 8 * 4 : 0);
+  return 2 * columns * row + steps * rows * 64 * 2 +
+         (rows == 128 && has_least(format) ? rows * 8 * 4 : 0);
 }
 
 /// kernels/linear/matmul_repacked_tiles.cuh, or what takes the rest.
