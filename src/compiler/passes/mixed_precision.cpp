@@ -383,13 +383,14 @@ void PrecisionChoices::move_rounded() {
   const auto is_stored_narrow = [&](ValueId value) {
     bool any = false;
     for (const Binding *reader : uses.readers(value)) {
-      const bool moved = moves(*reader) && function_.operands_of(*reader)[0] == Operand::of(value);
-      any = any || reads_so(*reader, value) ||
+      const bool narrow = reads_so(*reader, value),
+                 moved = moves(*reader) && function_.operands_of(*reader)[0] == Operand::of(value);
+      any = any || narrow ||
             (moved && !uses.readers(reader->result()).empty() &&
              std::ranges::all_of(uses.readers(reader->result()), [&](const Binding *next) {
                return reads_so(*next, reader->result());
              }));
-      if (!reads_so(*reader, value) && !is_elementwise(*reader) && !moved)
+      if (!narrow && !is_elementwise(*reader) && !moved)
         return false;
     }
     return any && rounds_[value.index] && !uses.is_yielded(value);
