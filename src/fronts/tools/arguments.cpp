@@ -15,9 +15,7 @@
 
 namespace tool {
 
-namespace {
-
-std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &inputs) {
+static std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &inputs) {
   std::map<std::string, std::string> by_name;
   for (const std::string &input : inputs) {
     size_t equals = input.find('=');
@@ -31,7 +29,8 @@ std::map<std::string, std::string> parse_inputs(const std::vector<std::string> &
 }
 
 template <class Number>
-[[noreturn]] void fail_range(const Argument &argument, const std::string &text, const char *dtype) {
+[[noreturn]] static void fail_range(const Argument &argument, const std::string &text,
+                                    const char *dtype) {
   std::ostringstream range;
   range.precision(std::numeric_limits<Number>::max_digits10);
   range << std::numeric_limits<Number>::lowest() << " to " << std::numeric_limits<Number>::max();
@@ -40,7 +39,7 @@ template <class Number>
 }
 
 /// The whole number that `at` begins with, and where it ends.
-int64_t parse_integer(const Argument &argument, const char *at, char *&end) {
+static int64_t parse_integer(const Argument &argument, const char *at, char *&end) {
   errno = 0;
   const long long number = std::strtoll(at, &end, 10);
   if (errno == ERANGE)
@@ -48,7 +47,7 @@ int64_t parse_integer(const Argument &argument, const char *at, char *&end) {
   return number;
 }
 
-cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
+static cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
   char *end = nullptr;
   switch (argument.info.kind) {
   case CUGRT_VALUE_INT: {
@@ -88,8 +87,6 @@ cugrt::Value parse_scalar(const Argument &argument, const std::string &text) {
   throw UserError("--input " + std::string(argument.info.name) + ": '" + text +
                   "' is not a value of its type");
 }
-
-} // namespace
 
 Array random_array(int32_t dtype, const std::vector<int64_t> &dims, std::mt19937 &engine) {
   const cugrt::ir::DType type = own_dtype(dtype);

@@ -7,12 +7,10 @@
 #include <cstdio>
 #include <iostream>
 
-namespace {
-
 constexpr int kUsageStatus = 2; // as getopt programs have it
 
 /// What was typed wrong, in one line, and where help is. Returns the exit status.
-int report_usage(const CLI::App &app, const CLI::ParseError &error) {
+static int report_usage(const CLI::App &app, const CLI::ParseError &error) {
   const CLI::App *command = &app;
   std::string path = "cugrt";
   while (!command->get_subcommands().empty()) {
@@ -31,15 +29,13 @@ int report_usage(const CLI::App &app, const CLI::ParseError &error) {
 }
 
 /// The status of a command whose output may not have been written.
-int finish(int status) {
+static int finish(int status) {
   std::cout.flush();
   if (std::cout)
     return status;
   std::fputs("cugrt: cannot write to standard output\n", stderr);
   return 1;
 }
-
-} // namespace
 
 int main(int argc, char **argv) try {
   CLI::App app("cugrt runs, plans and transforms modules on CUDA graphs built node by node.");

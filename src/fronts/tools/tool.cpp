@@ -11,15 +11,13 @@
 
 namespace tool {
 
-namespace {
-
-void print_log(void *, cugrt_log_level level, const char *message) {
+static void print_log(void *, cugrt_log_level level, const char *message) {
   static constexpr const char *kNames[] = {"error", "warning", "info", "debug"};
   std::fprintf(stderr, "cugrt: %s: %s\n", kNames[level], message);
 }
 
 // CUGRT_LOG: error, warning (the default), info or debug.
-cugrt_log_level log_level_from_environment() {
+static cugrt_log_level log_level_from_environment() {
   const char *text = std::getenv("CUGRT_LOG");
   std::string_view level = text ? text : "warning";
   if (level == "error")
@@ -33,8 +31,6 @@ cugrt_log_level log_level_from_environment() {
   throw UserError("CUGRT_LOG is '" + std::string(level) +
                   "'; it may be error, warning, info or debug");
 }
-
-} // namespace
 
 CLI::Option *repeatable(CLI::Option *option) {
   return option->expected(1)->allow_extra_args(false)->multi_option_policy(

@@ -7,11 +7,7 @@
 
 namespace cugrt::llm {
 
-namespace {
-
 constexpr int64_t kMaxContext = int64_t(1) << 24, kMaxContextUnasked = int64_t(1) << 17;
-
-} // namespace
 
 Result<EngineMemory> memory_of(const Model &model, const Decoder &decoder,
                                const EngineOptions &options) {

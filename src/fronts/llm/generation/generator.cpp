@@ -9,13 +9,9 @@
 
 namespace cugrt::llm {
 
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
+static double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
-
-} // namespace
 
 Result<std::unique_ptr<Generator>> Generator::open(std::shared_ptr<const Model> model,
                                                    cugrt_runtime *runtime,

@@ -3,9 +3,7 @@
 
 namespace cugrt::llm {
 
-namespace {
-
-Digest identity_of(const gguf::File &file, const std::string &architecture) {
+static Digest identity_of(const gguf::File &file, const std::string &architecture) {
   constexpr size_t kFirstBytes = 4096;
   Digester digester;
   digester.field(architecture);
@@ -20,8 +18,6 @@ Digest identity_of(const gguf::File &file, const std::string &architecture) {
   }
   return digester.finish();
 }
-
-} // namespace
 
 Result<std::shared_ptr<const Model>> Model::open(const std::string &path) {
   CUGRT_ASSIGN(gguf::File file, gguf::File::open(path));

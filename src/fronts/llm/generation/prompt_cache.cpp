@@ -7,22 +7,20 @@
 
 namespace cugrt::llm {
 
-namespace {
-
 constexpr std::string_view kMagic = "cugrtkvc";
 constexpr uint32_t kVersion = 1;
 constexpr uint64_t kLimitBytes = uint64_t(1) << 40;
 
-template <class Number> void put(std::string &to, Number value) {
+template <class Number> static void put(std::string &to, Number value) {
   to.append(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
-std::string_view as_text(const Digest &digest) {
+static std::string_view as_text(const Digest &digest) {
   return {reinterpret_cast<const char *>(digest.data()), digest.size()};
 }
 
 /// Takes from the beginning of `left`; false where it has less.
-bool take(std::string_view &left, void *to, size_t size) {
+static bool take(std::string_view &left, void *to, size_t size) {
   if (left.size() < size)
     return false;
   if (size > 0)
@@ -30,8 +28,6 @@ bool take(std::string_view &left, void *to, size_t size) {
   left.remove_prefix(size);
   return true;
 }
-
-} // namespace
 
 Status PromptCache::write(const std::string &path) const {
   std::string file(kMagic);

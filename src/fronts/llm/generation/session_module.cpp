@@ -13,8 +13,6 @@
 
 namespace cugrt::llm {
 
-namespace {
-
 constexpr std::string_view kPrefix = "llm_", kLora = "lora";
 
 /// The caches' dtypes, as fields that a mark is made of.
@@ -25,7 +23,7 @@ constexpr std::pair<ir::DType, std::string_view> kCaches[] = {{ir::DType::f32, "
 
 // llm_f32_f16_4096_1_host_0123456789abcdef: dtype, that of the caches, context, places, loop,
 // digest; before that one "ngram", with drafts, and of adapters lora, their rank and targets.
-std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
+static std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
   const Digest digest = Digester().field(ir::print(module.module)).finish();
   std::string mark(kPrefix);
   const auto *const cache = std::ranges::find(kCaches, options.cache_dtype(),
@@ -42,7 +40,7 @@ std::string mark_of(const DecoderModule &module, const EngineOptions &options) {
 }
 
 /// "" where the executable has none.
-std::string_view mark_of(const cugrt_executable *executable) {
+static std::string_view mark_of(const cugrt_executable *executable) {
   for (size_t i = 0; i < api().executable_function_count(executable); ++i)
     if (const std::string_view name =
             api().function_name(api().executable_function_at(executable, i));
@@ -51,21 +49,21 @@ std::string_view mark_of(const cugrt_executable *executable) {
   return {};
 }
 
-std::string_view next_field(std::string_view &left) {
+static std::string_view next_field(std::string_view &left) {
   const size_t end = std::min(left.find('_'), left.size());
   const std::string_view field = left.substr(0, end);
   left.remove_prefix(std::min(end + 1, left.size()));
   return field;
 }
 
-bool read_number(std::string_view text, int64_t &number) {
+static bool read_number(std::string_view text, int64_t &number) {
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
   return read.ec == std::errc() && read.ptr == text.data() + text.size() && number > 0;
 }
 
 /// Lines go by the first tensor of the file that they read, as it is or converted, else by the
 /// layer of the last one that a line above read: "blk.0".
-void name_lines(const ir::Function &function, std::map<uint32_t, std::string> &names) {
+static void name_lines(const ir::Function &function, std::map<uint32_t, std::string> &names) {
   std::map<std::string_view, std::string_view> tensors; // by value
   for (const ir::Block &block : function.blocks) {
     std::string_view layer;
@@ -92,8 +90,6 @@ void name_lines(const ir::Function &function, std::map<uint32_t, std::string> &n
     }
   }
 }
-
-} // namespace
 
 Result<DecoderModule> module_of(const Model &model, const Decoder &decoder,
                                 const EngineOptions &options) {

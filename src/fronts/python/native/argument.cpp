@@ -9,20 +9,18 @@
 
 namespace cugrt::python {
 
-namespace {
-
-std::string type_name(PyObject *object) {
+static std::string type_name(PyObject *object) {
   return nb::cast<std::string>(
       nb::object(nb::handle(reinterpret_cast<PyObject *>(Py_TYPE(object))).attr("__name__")));
 }
 
 /// What Python's current error says; it is no longer current then.
-std::string take_python_error() {
+static std::string take_python_error() {
   nb::python_error error;
   return text_of(error.value());
 }
 
-void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims) {
+static void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims) {
   if (rank < 0 || rank > CUGRT_MAX_RANK)
     fail(CUGRT_INVALID_ARGUMENT,
          std::string(what) + " has " + std::to_string(rank) + " dimensions; at most 8 are taken");
@@ -37,7 +35,7 @@ void set_dims(cugrt_tensor &tensor, Subject what, int rank, const int64_t *dims)
   }
 }
 
-bool is_contiguous(const DlTensor &tensor) {
+static bool is_contiguous(const DlTensor &tensor) {
   if (!tensor.strides || std::count(tensor.shape, tensor.shape + tensor.rank, 0))
     return true;
   int64_t expected = 1;
@@ -49,12 +47,10 @@ bool is_contiguous(const DlTensor &tensor) {
   return true;
 }
 
-[[noreturn]] void fail_strided(Subject what) {
+[[noreturn]] static void fail_strided(Subject what) {
   fail(CUGRT_INVALID_ARGUMENT,
        std::string(what) + " is not contiguous; numpy.ascontiguousarray makes a copy that is");
 }
-
-} // namespace
 
 GivenArray::GivenArray(GivenArray &&other) noexcept { *this = std::move(other); }
 
@@ -168,13 +164,11 @@ void GivenArray::check_address(const void *data, Subject what) const {
     fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " has elements and no address");
 }
 
-namespace {
-
-bool is_host(int32_t kind) { return kind == kDlCpu || kind == kDlCudaHost; }
+static bool is_host(int32_t kind) { return kind == kDlCpu || kind == kDlCudaHost; }
 
 /// What `__dlpack__` gives, of the newest form that its owner knows. The older one cannot say that
 /// memory is read-only, so owners of such memory give the newer one alone.
-nb::object capsule_of(nb::handle array, nb::dict arguments) {
+static nb::object capsule_of(nb::handle array, nb::dict arguments) {
   nb::dict newest;
   newest.update(arguments);
   newest["max_version"] = nb::make_tuple(kDlMajor, kDlMinor);
@@ -187,8 +181,6 @@ nb::object capsule_of(nb::handle array, nb::dict arguments) {
   }
   return give(**arguments);
 }
-
-} // namespace
 
 /// Takes what the capsule owns, and returns its tensor, which lives as long.
 const DlTensor &GivenArray::take_capsule(nb::handle capsule, Subject what, bool writable) {
@@ -284,20 +276,16 @@ std::string declared_text(const cugrt_param_info &declared) {
   return text + "]";
 }
 
-namespace {
-
-bool is_number(const char *text) {
+static bool is_number(const char *text) {
   return *text && std::strspn(text, "0123456789") == std::strlen(text);
 }
 
-[[noreturn]] void fail_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
-                                Subject what, const std::string &why) {
+[[noreturn]] static void fail_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared,
+                                       Subject what, const std::string &why) {
   fail(CUGRT_INVALID_ARGUMENT, std::string(what) + " is " + dtype_name(tensor.dtype) +
                                    shape_text(tensor.rank, tensor.dims) + " where " +
                                    declared_text(declared) + " is declared: " + why);
 }
-
-} // namespace
 
 void check_declared(const cugrt_tensor &tensor, const cugrt_param_info &declared, Subject what) {
   if (tensor.dtype != declared.dtype)

@@ -249,14 +249,11 @@ nb::object DeviceArray::to_dlpack(int64_t stream, bool versioned) const {
   return made;
 }
 
-namespace {
-
 /// A keyword's value, None at its default.
-template <class T> T given(nb::handle value, const char *name, const char *kind, T fallback) {
+template <class T>
+static T given(nb::handle value, const char *name, const char *kind, T fallback) {
   return value.is_none() ? fallback : argument<T>(value, name, kind);
 }
-
-} // namespace
 
 nb::dict described_memory(const cugrt_memory &memory) {
   nb::dict all;

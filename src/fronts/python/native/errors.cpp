@@ -34,16 +34,12 @@ std::string text_of(nb::handle object) {
   }
 }
 
-namespace {
-
-void raise(const Error &error) {
+static void raise(const Error &error) {
   nb::object kind = nb::module_::import_("cugrt._errors").attr("Error");
   nb::object value = kind(shown(error.what()), static_cast<int>(error.code()),
                           shown(error.location()), error.cuda_error());
   PyErr_SetObject(kind.ptr(), value.ptr());
 }
-
-} // namespace
 
 void set_python_error() noexcept {
   try {

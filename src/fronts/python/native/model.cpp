@@ -6,9 +6,7 @@
 
 namespace cugrt::python {
 
-namespace {
-
-Slot slot_of(const cugrt_param_info &declared, std::string name, size_t index) {
+static Slot slot_of(const cugrt_param_info &declared, std::string name, size_t index) {
   nb::object key = nb::steal(PyUnicode_InternFromString(name.c_str()));
   if (!key.is_valid()) {
     PyErr_Clear();
@@ -18,8 +16,8 @@ Slot slot_of(const cugrt_param_info &declared, std::string name, size_t index) {
   return {std::move(name), std::move(key), declared, index};
 }
 
-FunctionInfo describe(Function function, const std::vector<std::string> &input_names,
-                      const std::vector<std::string> &result_names) {
+static FunctionInfo describe(Function function, const std::vector<std::string> &input_names,
+                             const std::vector<std::string> &result_names) {
   FunctionInfo info;
   info.function = function.get();
   info.name = function.name();
@@ -44,8 +42,6 @@ FunctionInfo describe(Function function, const std::vector<std::string> &input_n
   }
   return info;
 }
-
-} // namespace
 
 Model::Model(Source source, Executable executable)
     : source_(std::move(source)), executable_(std::move(executable)) {
@@ -199,118 +195,86 @@ cugrt_prepare_report Model::prepare(size_t function,
   return lease->session.prepare(Function(functions_[function].function), symbols);
 }
 
-/// The sessions, which stay until end_lending().
-std::vector<OpenSession *> Model::keep_all() {
-  std::vector<OpenSession *> all;
-  std::lock_guard lock(mutex_);
-  if (closed_)
+Model::Kept::Kept(Model &model) : model_(model) {
+  std::lock_guard lock(model.mutex_);
+  if (model.closed_)
     fail(CUGRT_INVALID_ARGUMENT, "the model is closed");
-  for (auto &session : sessions_)
+  for (auto &session : model.sessions_)
     all.push_back(session.get());
-  ++lent_;
-  return all;
+  ++model.lent_;
 }
 
 void Model::update_weights(const Weights &changes, bool in_place) {
   std::lock_guard one(updating_);
-  const std::vector<OpenSession *> all = keep_all();
-  try {
-    std::shared_ptr<const Weights> weights;
-    {
-      std::lock_guard lock(mutex_);
-      weights = source_.weights;
-    }
-    weights = std::make_shared<const Weights>(weights->replaced(changes));
-    // The first session shows whether they can be had; from then on they are the model's.
-    {
-      std::lock_guard lock(all.front()->busy);
-      Session &first = all.front()->session;
-      in_place ? first.update_weights_in_place(*weights) : first.update_weights(*weights);
-      all.front()->weights = weights;
-      std::lock_guard publish(mutex_);
-      source_.weights = weights;
-    }
-    for (OpenSession *session : all) {
-      std::lock_guard lock(session->busy);
-      refresh(*session);
-    }
-  } catch (...) {
-    end_lending();
-    throw;
+  const Kept kept(*this);
+  std::shared_ptr<const Weights> weights;
+  {
+    std::lock_guard lock(mutex_);
+    weights = source_.weights;
   }
-  end_lending();
+  weights = std::make_shared<const Weights>(weights->replaced(changes));
+  // The first session shows whether they can be had; from then on they are the model's.
+  {
+    std::lock_guard lock(kept.all.front()->busy);
+    Session &first = kept.all.front()->session;
+    in_place ? first.update_weights_in_place(*weights) : first.update_weights(*weights);
+    kept.all.front()->weights = weights;
+    std::lock_guard publish(mutex_);
+    source_.weights = weights;
+  }
+  for (OpenSession *session : kept.all) {
+    std::lock_guard lock(session->busy);
+    refresh(*session);
+  }
 }
 
 cugrt_counters Model::counters() {
-  const std::vector<OpenSession *> all = keep_all();
+  const Kept kept(*this);
   // All fields behind struct_size are counts of 64 bits.
   constexpr size_t kFirst = offsetof(cugrt_counters, runs),
                    kFields = (sizeof(cugrt_counters) - kFirst) / 8;
   constexpr size_t kNodes = (offsetof(cugrt_counters, largest_nodes) - kFirst) / 8,
                    kEdges = kNodes + 1;
   auto sum = detail::sized<cugrt_counters>();
-  try {
-    for (OpenSession *session : all) {
-      std::lock_guard lock(session->busy);
-      const cugrt_counters one = session->session.counters();
-      const auto *from = &one.runs;
-      auto *to = &sum.runs;
-      for (size_t i = 0; i < kFields; ++i)
-        to[i] = i == kNodes || i == kEdges ? std::max(to[i], from[i]) : to[i] + from[i];
-      sum.weight_bytes = one.weight_bytes; // shared
-      sum.weight_bytes_in_place = one.weight_bytes_in_place;
-    }
-  } catch (...) {
-    end_lending();
-    throw;
+  for (OpenSession *session : kept.all) {
+    std::lock_guard lock(session->busy);
+    const cugrt_counters one = session->session.counters();
+    const auto *from = &one.runs;
+    auto *to = &sum.runs;
+    for (size_t i = 0; i < kFields; ++i)
+      to[i] = i == kNodes || i == kEdges ? std::max(to[i], from[i]) : to[i] + from[i];
+    sum.weight_bytes = one.weight_bytes; // shared
+    sum.weight_bytes_in_place = one.weight_bytes_in_place;
   }
-  end_lending();
   return sum;
 }
 
 cugrt_memory Model::memory() {
-  const std::vector<OpenSession *> all = keep_all();
+  const Kept kept(*this);
   auto sum = detail::sized<cugrt_memory>();
-  try {
-    for (OpenSession *session : all) {
-      std::lock_guard lock(session->busy);
-      const cugrt_memory one = session->session.memory();
-      sum.arena_bytes = source_.exclusive.empty() ? sum.arena_bytes + one.arena_bytes
-                                                  : std::max(sum.arena_bytes, one.arena_bytes);
-      sum.weight_bytes = one.weight_bytes;
-      sum.result_bytes += one.result_bytes;
-      sum.instance_bytes += one.instance_bytes;
-    }
-  } catch (...) {
-    end_lending();
-    throw;
+  for (OpenSession *session : kept.all) {
+    std::lock_guard lock(session->busy);
+    const cugrt_memory one = session->session.memory();
+    sum.arena_bytes = source_.exclusive.empty() ? sum.arena_bytes + one.arena_bytes
+                                                : std::max(sum.arena_bytes, one.arena_bytes);
+    sum.weight_bytes = one.weight_bytes;
+    sum.result_bytes += one.result_bytes;
+    sum.instance_bytes += one.instance_bytes;
   }
-  end_lending();
   sum.device_bytes = sum.arena_bytes + sum.weight_bytes + sum.result_bytes;
   return sum;
 }
 
 void Model::evict() {
   std::lock_guard one(updating_);
-  const std::vector<OpenSession *> all = keep_all();
-  try {
-    std::vector<std::unique_lock<std::mutex>> between_calls;
-    for (OpenSession *session : all)
-      between_calls.emplace_back(session->busy);
-    all.front()->session.evict();
-  } catch (...) {
-    end_lending();
-    throw;
-  }
-  end_lending();
+  const Kept kept(*this);
+  std::vector<std::unique_lock<std::mutex>> between_calls;
+  for (OpenSession *session : kept.all)
+    between_calls.emplace_back(session->busy);
+  kept.all.front()->session.evict();
 }
 
-bool Model::is_resident() {
-  const std::vector<OpenSession *> all = keep_all();
-  const bool resident = all.front()->session.is_resident();
-  end_lending();
-  return resident;
-}
+bool Model::is_resident() { return Kept(*this).all.front()->session.is_resident(); }
 
 void Model::seal() {
   std::lock_guard one(updating_);
@@ -320,38 +284,26 @@ void Model::seal() {
       fail(CUGRT_BUSY, "a model that is being traced cannot be sealed");
     sealed_ = true; // no session comes any more
   }
-  const std::vector<OpenSession *> all = keep_all();
-  try {
-    for (OpenSession *session : all) {
-      std::lock_guard lock(session->busy);
-      session->session.seal();
-    }
-  } catch (...) {
-    end_lending();
-    throw;
+  const Kept kept(*this);
+  for (OpenSession *session : kept.all) {
+    std::lock_guard lock(session->busy);
+    session->session.seal();
   }
-  end_lending();
 }
 
 Model::Latency Model::latency() {
-  const std::vector<OpenSession *> all = keep_all();
+  const Kept kept(*this);
   Latency times;
-  try {
-    std::vector<std::unique_lock<std::mutex>> between_calls;
-    std::vector<cugrt_session *> sessions;
-    for (OpenSession *session : all) {
-      between_calls.emplace_back(session->busy);
-      sessions.push_back(session->session.get());
-    }
-    check(api().sessions_get_latency(sessions.data(), sessions.size(), &times.host, &times.device));
-    if (has_deadline())
-      check(api().sessions_get_deadlines(sessions.data(), sessions.size(), &times.whole,
-                                         &times.missed));
-  } catch (...) {
-    end_lending();
-    throw;
+  std::vector<std::unique_lock<std::mutex>> between_calls;
+  std::vector<cugrt_session *> sessions;
+  for (OpenSession *session : kept.all) {
+    between_calls.emplace_back(session->busy);
+    sessions.push_back(session->session.get());
   }
-  end_lending();
+  check(api().sessions_get_latency(sessions.data(), sessions.size(), &times.host, &times.device));
+  if (has_deadline())
+    check(api().sessions_get_deadlines(sessions.data(), sessions.size(), &times.whole,
+                                       &times.missed));
   return times;
 }
 

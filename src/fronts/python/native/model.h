@@ -158,7 +158,17 @@ private:
                        bool device, bool unwrap);
   OpenSession *take();
   void refresh(OpenSession &session);
-  std::vector<OpenSession *> keep_all();
+  /// The sessions, which stay as long as it lives.
+  class Kept {
+  public:
+    explicit Kept(Model &model);
+    Kept(const Kept &) = delete;
+    ~Kept() { model_.end_lending(); }
+    std::vector<OpenSession *> all;
+
+  private:
+    Model &model_;
+  };
   void give_back(OpenSession *session);
   void end_lending();
 

@@ -7,9 +7,7 @@
 
 namespace tool {
 
-namespace {
-
-std::string text_of(const std::string &line, size_t number) {
+static std::string text_of(const std::string &line, size_t number) {
   const auto wrong = [&] {
     return UserError("line " + std::to_string(number) + " of the input is no JSON string");
   };
@@ -19,14 +17,12 @@ std::string text_of(const std::string &line, size_t number) {
   return value.get<std::string>();
 }
 
-void run_tokenize(const std::string &path) {
+static void run_tokenize(const std::string &path) {
   const LlmModel model = open_model(path);
   std::string line;
   for (size_t number = 1; std::getline(std::cin, line); ++number)
     std::cout << nlohmann::json(tokenize(model, text_of(line, number))).dump() << '\n';
 }
-
-} // namespace
 
 void add_tokenize(CLI::App &app) {
   auto model = std::make_shared<std::string>();

@@ -43,19 +43,18 @@ std::string op_of_step(const std::string &step, const std::map<std::string, std:
   return name;
 }
 
-namespace {
-
-void sort_by_end(TimedGraph &graph) {
+static void sort_by_end(TimedGraph &graph) {
   std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
                    [](const TimedNode &a, const TimedNode &b) { return a.end_us < b.end_us; });
 }
 
-TimedGraph graph_of_instance(const Json &instance) {
+static TimedGraph graph_of_instance(const Json &instance) {
   return {instance["function"], instance["region"], instance["key"], {}};
 }
 
 /// Nodes are the steps of a region in order, but for those that are left out. Returns how many are.
-size_t find_steps(const nlohmann::json &region, const Json &nodes, std::vector<StepOfNode> &all) {
+static size_t find_steps(const nlohmann::json &region, const Json &nodes,
+                         std::vector<StepOfNode> &all) {
   const std::vector<std::string> steps = region["steps"];
   std::vector<std::string> ops(steps.size()), places(steps.size());
   if (region.contains("places"))
@@ -79,13 +78,9 @@ size_t find_steps(const nlohmann::json &region, const Json &nodes, std::vector<S
   return found;
 }
 
-} // namespace
-
-namespace {
-
 /// visit(line, value, op, operands) of each binding of an op in the module's text: "  %x, %y =
 /// op(...)"; without a value of a launch of a kernel, and without an op where a function begins.
-template <class Visit> void each_op(const cugrt::Module &module, Visit visit) {
+template <class Visit> static void each_op(const cugrt::Module &module, Visit visit) {
   std::istringstream lines(module.print());
   uint32_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -106,7 +101,7 @@ template <class Visit> void each_op(const cugrt::Module &module, Visit visit) {
 
 /// Of "(%v1, %blk.0.attn_q.weight, none)": the first operand that is a tensor of a file; "" where
 /// there is none.
-std::string tensor_in(const std::string &operands) {
+static std::string tensor_in(const std::string &operands) {
   for (size_t at = operands.find('%'); at != std::string::npos; at = operands.find('%', at + 1)) {
     const std::string name = operands.substr(at + 1, operands.find_first_of(",) ", at) - at - 1);
     if (name.ends_with(".weight") || name.ends_with(".bias"))
@@ -114,8 +109,6 @@ std::string tensor_in(const std::string &operands) {
   }
   return "";
 }
-
-} // namespace
 
 NodeNames names_of(const Model &model) {
   NodeNames names{model.source(), {}, model.onnx_inputs().nodes, {}, {}, {}};

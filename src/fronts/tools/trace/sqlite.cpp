@@ -22,11 +22,9 @@ struct SqliteLibrary {
   const char *(*message)(void *database) = nullptr;
 };
 
-namespace {
-
 constexpr int kOk = 0, kRow = 100, kDone = 101, kReadOnly = 1;
 
-const SqliteLibrary &sqlite() {
+static const SqliteLibrary &sqlite() {
   static const SqliteLibrary library = [] {
     void *handle = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!handle)
@@ -50,8 +48,6 @@ const SqliteLibrary &sqlite() {
   }();
   return library;
 }
-
-} // namespace
 
 int64_t SqliteRow::integer(int column) const { return library_.column_integer(statement_, column); }
 
