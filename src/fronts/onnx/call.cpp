@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 
 namespace cugrt::onnx {
 
@@ -36,7 +35,7 @@ void Call::expect(std::string_view name, int64_t only) {
 
 void Call::expect_dims(std::string_view name, V tensor, size_t first) {
   const AttributeView *one = attribute(name);
-  if (!one || failed())
+  if (!one)
     return;
   const Ints given =
       one->type == int32_t(AttributeKind::integer) ? Ints{one->integer} : one->integers;
@@ -64,7 +63,6 @@ const AttributeView *Call::attribute(std::string_view name, AttributeKind kind) 
   if (!one || one->type == 0 || one->type == int32_t(kind))
     return one;
   w.fail(Code::parse_error, "attribute '" + std::string(name) + "' is of another type");
-  return nullptr;
 }
 
 int64_t Call::integer(std::string_view name, int64_t otherwise) const {
@@ -107,7 +105,6 @@ EntryPtr Call::required(size_t i) {
   if (one)
     return one;
   w.fail(Code::parse_error, "input " + std::to_string(i) + " is missing");
-  return std::make_shared<Entry>();
 }
 
 V Call::value(size_t i) {
@@ -128,11 +125,11 @@ std::vector<E> Call::exprs(size_t i, bool may_read) {
   if (!known)
     w.fail(Code::unsupported, "input " + std::to_string(i) +
                                   " is only known on the device, and decides sizes or axes");
-  else if (is_real(known->dtype))
+  if (is_real(known->dtype))
     w.fail(Code::parse_error, "input " + std::to_string(i) + " has dtype " +
                                   std::string(ir::info(known->dtype).name) +
                                   ", integers are wanted");
-  return known ? known->ints : std::vector<E>();
+  return known->ints;
 }
 
 Ints Call::constants(size_t i) {
@@ -145,7 +142,7 @@ Ints Call::constants(size_t i) {
                                     " must be a constant and depends on a dimension; fix it with "
                                     "--dim NAME=NUMBER");
     }
-    out.push_back(bounded(number.value_or(0)));
+    out.push_back(bounded(*number));
   }
   return out;
 }
@@ -156,13 +153,13 @@ std::vector<double> Call::reals(size_t i) {
   if (!known)
     w.fail(Code::unsupported,
            "input " + std::to_string(i) + " must be a constant and is computed on the device");
-  if (known && !is_real(known->dtype)) {
+  if (!is_real(known->dtype)) {
     std::vector<double> out;
     for (int64_t number : constants(i))
       out.push_back(static_cast<double>(number));
     return out;
   }
-  return known ? known->reals : std::vector<double>();
+  return known->reals;
 }
 
 double Call::real(size_t i, double otherwise) {
@@ -179,7 +176,7 @@ uint32_t Call::origin() {
 }
 
 void Call::result(V v, size_t i) {
-  if (!wants(i) || failed())
+  if (!wants(i))
     return;
   auto made = std::make_shared<Entry>();
   made->name = node.outputs[i];
@@ -189,7 +186,7 @@ void Call::result(V v, size_t i) {
 }
 
 void Call::result(Host host, size_t i) {
-  if (!wants(i) || failed())
+  if (!wants(i))
     return;
   if (host.dims.size() > ir::kMaxRank)
     return unsupported("more than " + std::to_string(ir::kMaxRank) + " dimensions");
@@ -206,7 +203,7 @@ void Call::result(Host host, size_t i) {
 
 void Call::result(Fractions fractions, size_t i) {
   result(fractions.above, i); // is what it must be
-  if (!wants(i) || failed())
+  if (!wants(i))
     return;
   Entry &made = *w.find(node.outputs[i]);
   made.host.reset();
@@ -217,19 +214,19 @@ void Call::result(Fractions fractions, size_t i) {
 void Call::result(EntryPtr entry, size_t i) {
   if (!entry)
     w.fail(Code::parse_error, "input 0 is missing");
-  if (wants(i) && !failed())
+  if (wants(i))
     w.define(node.outputs[i], std::move(entry));
 }
 
 void Call::result(V v, size_t i, size_t axis, V count) {
   result(v, i);
-  if (wants(i) && !failed() && count.valid())
+  if (wants(i) && count.valid())
     w.set_counted(node.outputs[i], {count, axis, &node});
 }
 
 void Call::result(V v, Narrow narrow) {
   result(v);
-  if (wants(0) && !failed())
+  if (wants(0))
     w.find(node.outputs[0])->narrow = narrow;
 }
 
@@ -246,15 +243,12 @@ int64_t Call::number_of(E e, const char *what) {
   const auto number = known(e);
   if (number && *number <= kMostNumber / 2)
     return *number;
-  if (number) {
+  if (number)
     w.fail(Code::unsupported, std::string(what) + " is " + std::to_string(*number));
-    return 1;
-  }
   if (e.valid())
     w.need_constant(e);
   w.fail(Code::unsupported,
          std::string(what) + " must be a number; fix its dimension with --dim NAME=NUMBER");
-  return 1;
 }
 
 size_t Call::axis(int64_t axis, size_t rank) {
@@ -262,7 +256,6 @@ size_t Call::axis(int64_t axis, size_t rank) {
     return *one;
   w.fail(Code::parse_error,
          "axis " + std::to_string(axis) + " is outside of rank " + std::to_string(rank));
-  throw std::out_of_range("axis"); // as an axis that is not there: nothing can be done with it
 }
 
 Ints Call::axes(Ints axes, size_t rank) {
@@ -282,7 +275,6 @@ std::vector<V> Call::ops(std::string_view name, const std::vector<V> &operands,
   if (const std::optional<Op> found = ir::op_from_name(name))
     return w.emit(*found, operands, std::move(attributes));
   w.fail(Code::unsupported, "there is no op " + std::string(name) + " here");
-  return std::vector<V>(8);
 }
 
 V Call::op(std::string_view name, std::vector<V> operands, std::vector<ir::Attribute> attributes) {
@@ -309,8 +301,6 @@ static Dims wanted_dims(Importer &w, const Dims &have, const Dims &all) {
 }
 
 V Call::binary(Op which, V a, V b) {
-  if (failed())
-    return {};
   if (dtype(a) != dtype(b))
     b = cast(b, dtype(a));
   const Dims all = equal_dims(w, dims(a), dims(b));
@@ -333,7 +323,7 @@ V Call::scalar(DType dtype, double value) {
 }
 
 V Call::reshape(V x, const Dims &to) {
-  if (failed() || dims(x) == to)
+  if (dims(x) == to)
     return x;
   const E have = product(dims(x)), want = product(to);
   if (have != want) { // the run sees whether they are equal
@@ -346,7 +336,7 @@ V Call::reshape(V x, const Dims &to) {
 }
 
 V Call::broadcast(V x, const Dims &to) {
-  if (failed() || dims(x) == to)
+  if (dims(x) == to)
     return x;
   x = w.match(x, wanted_dims(w, dims(x), to));
   return dims(x) == to ? x : op(Op::broadcast_to, {x, w.shape(to)});
@@ -368,8 +358,6 @@ V Call::reduce(Op which, V x, const Ints &axes, bool keep) {
 }
 
 V Call::slice(V x, size_t axis, E begin, E size) {
-  if (failed())
-    return {};
   const Dims all = dims(x);
   if (size == all[axis] && known(begin) == 0)
     return x;
@@ -393,8 +381,6 @@ V Call::gather(V x, V ids, size_t axis) {
 V Call::matmul(V a, V b) {
   if (ir::info(dtype(b)).kind == ir::DTypeKind::block)
     return op(Op::matmul_blocks, {a, b});
-  if (failed())
-    return {};
   if (rank(a) == 0 || rank(b) == 0)
     w.fail(Code::parse_error, "a product of a scalar");
   const bool row = rank(a) == 1, column = rank(b) == 1;
@@ -402,8 +388,6 @@ V Call::matmul(V a, V b) {
     a = reshape(a, {constant(1), dims(a)[0]});
   if (column)
     b = reshape(b, {dims(b)[0], constant(1)});
-  if (failed())
-    return {};
   Dims left = dims(a), right = dims(b);
   const E rows = left[left.size() - 2], columns = right.back();
   const E inner = known(right[right.size() - 2]) ? right[right.size() - 2] : left.back();
@@ -417,7 +401,7 @@ V Call::matmul(V a, V b) {
   };
   a = stretch(a, behind_outer(rows, inner)), b = stretch(b, behind_outer(inner, columns));
   V y = op(Op::matmul, {a, b});
-  if (failed() || (!row && !column))
+  if (!row && !column)
     return y;
   Dims out = outer;
   if (!row)
@@ -428,8 +412,6 @@ V Call::matmul(V a, V b) {
 }
 
 E Call::quotient(const Dims &total, const Dims &rest) {
-  if (failed())
-    return {};
   Dims above, divisors, below;
   for (E e : total)
     w.add_factors(e, above);

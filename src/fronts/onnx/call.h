@@ -1,7 +1,7 @@
 // One node as its handler sees it: inputs, attributes, and short names for what is emitted often.
 //
-// Handlers read straight through: after the first error everything is invalid and nothing is
-// emitted, and the importer reports the error with the node's name.
+// Handlers read straight through: the first error ends them, and the importer reports it with the
+// node's name.
 //
 // A call remembers which attributes and inputs were read. What a handler has not read would have
 // no effect on the results, so the importer refuses the node: the op may mean more than we know.
@@ -55,12 +55,12 @@ public:
   EntryPtr entry(size_t i);
   /// An input that means nothing for this node's results, by the op's document.
   void ignore_input(size_t i) { static_cast<void>(entry(i)); }
-  /// Never null: an input that is not there is an error, and gives an entry of nothing.
+  /// Never null: an input that is not there is an error.
   EntryPtr required(size_t i);
   V value(size_t i);
   /// Null where the elements are not known.
   const Host *host(size_t i);
-  /// Elements of an integer input, which must be known, or may be read by the host; empty on error.
+  /// Elements of an integer input, which must be known, or may be read by the host.
   std::vector<E> exprs(size_t i, bool may_read = true);
   /// Likewise as numbers.
   Ints constants(size_t i);
@@ -77,8 +77,7 @@ public:
   void result(V v, size_t i, size_t axis, V count);
   /// Of a dtype that is held as another one; `none` is every other.
   void result(V v, Narrow narrow);
-  void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
-  bool failed() const { return w.failed(); }
+  [[noreturn]] void unsupported(const std::string &what) { w.fail(Code::unsupported, what); }
 
   // --- Types ---
   DType dtype(V v) { return v.valid() ? w.type(v).dtype : DType::f32; }

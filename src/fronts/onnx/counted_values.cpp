@@ -100,18 +100,14 @@ bool Importer::node_with_counted(const Node &node, Handler handler) {
   const std::optional<size_t> axis = axis_behind(call, *input, counted.axis);
   if (!axis)
     wait_for(counted);
-  if (failed())
-    return true;
   handle(node, handler);
-  if (!failed() && call.wants(0) && find(node.outputs[0])->device.valid())
+  if (call.wants(0) && find(node.outputs[0])->device.valid())
     set_counted(node.outputs[0], {counted.count, *axis, counted.node});
   return true;
 }
 
 /// The elements that are there one after another, at the beginning.
 V Importer::dense(V x, const Counted &counted) {
-  if (failed())
-    return {};
   static const Node none{};
   Call c(*this, none);
   const Dims dims = c.dims(x);
@@ -132,7 +128,7 @@ V Importer::dense(V x, const Counted &counted) {
 }
 
 /// Behind all others, each count once.
-Status Importer::count_results() {
+void Importer::count_results() {
   std::vector<std::pair<V, uint32_t>> counts;
   for (const auto &[result, counted] : counted_results_) {
     const V count = counted.count;
@@ -145,7 +141,6 @@ Status Importer::count_results() {
     }
     builder_.function().counted_dims.push_back({result, uint32_t(counted.axis), found->second});
   }
-  return failed() ? take_error() : Status();
 }
 
 } // namespace cugrt::onnx

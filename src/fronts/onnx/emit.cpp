@@ -27,11 +27,10 @@ static std::string interval_text(ir::Interval range) {
   return std::to_string(range.lower) + " to " + std::to_string(range.upper);
 }
 
-bool Importer::takes_bindings() {
+void Importer::take_binding() {
   if (builder_.function().values.size() >= kMostBindings)
     refuse("written as ops of the module its nodes have more than " +
            std::to_string(kMostBindings) + " values");
-  return !failed();
 }
 
 V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
@@ -40,14 +39,11 @@ V Importer::append(ir::BindingKind kind, std::vector<ir::Operand> operands,
   for (const ir::Operand &operand : operands) {
     if (operand.kind != ir::Operand::Kind::value)
       continue;
-    if (!operand.value().valid()) {
+    if (!operand.value().valid())
       fail(Code::parse_error, "an input that the op needs is missing");
-      return {};
-    }
     capture(operand.value());
   }
-  if (!takes_bindings())
-    return {};
+  take_binding();
   ir::Binding binding{};
   binding.kind = kind;
   binding.blocks = blocks;
@@ -66,20 +62,15 @@ std::vector<V> Importer::emit(Op op, const std::vector<V> &operands,
     types.push_back(v.valid() ? builder_.function().value(v).type : ir::TypeId());
     given.push_back(v.valid() ? ir::Operand::of(v) : ir::Operand());
   }
-  if (!takes_bindings())
-    return std::vector<V>(8);
+  take_binding();
   auto results = ir::infer_op(result_.module, op, types, attributes, &builder_.function());
-  if (!results.ok()) {
+  if (!results.ok())
     fail(Code::unsupported, std::string(ir::op_info(op).name) + ": " + results.status().message());
-    return std::vector<V>(8);
-  }
   for (ir::TypeId result : *results)
     for (E d : result_.module.types[result].dims)
-      if (exprs().depth(d) > kMostDepth) {
+      if (exprs().depth(d) > kMostDepth)
         fail(Code::unsupported, "dimensions follow from one another in more than " +
                                     std::to_string(kMostDepth) + " steps");
-        return std::vector<V>(8);
-      }
   while (!given.empty() && given.back().kind == ir::Operand::Kind::none)
     given.pop_back();
   for (V v : operands)
@@ -98,8 +89,6 @@ std::vector<V> Importer::emit(Op op, const std::vector<V> &operands,
 }
 
 V Importer::shape(const Dims &dims) {
-  if (failed())
-    return {};
   const std::string node = std::exchange(hint, "dims"); // the node's name is its op's
   const V made = append(ir::BindingKind::shape, {}, dims, {result_.module.types.shape(dims)});
   hint = node;
@@ -124,36 +113,28 @@ std::string Importer::operand_text(V x) {
 }
 
 V Importer::match(V x, const Dims &dims) {
-  if (failed() || !x.valid())
+  if (!x.valid())
     return {};
   const ir::Type from = type(x);
   if (from.dims == dims)
     return x;
-  if (from.dims.size() != dims.size()) {
+  if (from.dims.size() != dims.size())
     fail(Code::unsupported, operand_text(x) + " has rank " + std::to_string(from.dims.size()) +
                                 ", where " + std::to_string(dims.size()) + " is wanted");
-    return {};
-  }
   for (size_t i = 0; i < dims.size(); ++i) {
     const ir::Interval a = range(from.dims[i]), b = range(dims[i]);
-    if (a.lower > b.upper || b.lower > a.upper) {
+    if (a.lower > b.upper || b.lower > a.upper)
       fail(Code::unsupported, operand_text(x) + " has " + interval_text(a) + " in dimension " +
                                   std::to_string(i) + ", where " + interval_text(b) + " is wanted");
-      return {};
-    }
   }
   for (size_t i = 0; i < dims.size() && blocks_.empty(); ++i) // within a branch it may not be so
     if (from.dims[i] != dims[i])
       settle(from.dims[i], dims[i]);
-  if (failed())
-    return {};
   return append(ir::BindingKind::match_shape, {ir::Operand::of(x)}, dims,
                 {result_.module.types.tensor(from.dtype, dims)});
 }
 
 V Importer::constant_tensor(const std::string &name, const HostTensor &tensor) {
-  if (failed())
-    return {};
   Dims dims;
   for (int64_t dim : tensor.dims)
     dims.push_back(constant(dim));
@@ -165,8 +146,7 @@ V Importer::constant_tensor(const std::string &name, const HostTensor &tensor) {
     result_.weights.push_back({builder_.function().value(param).name, tensor});
     return param;
   }
-  if (!takes_bindings())
-    return {};
+  take_binding();
   ir::Module &module = result_.module;
   const auto [known, added] =
       constants_.try_emplace({type.index, std::string(tensor.bytes)}, module.constants.size());
@@ -233,8 +213,6 @@ V Importer::launch_integers(const std::vector<E> &values, size_t begin, size_t c
 
 V Importer::materialize(const Host &host) {
   take_elements(host.size());
-  if (failed())
-    return {};
   HostTensor tensor{host.dtype, host.dims, {}, {}};
   std::string bytes;
   bool all_known = true;
@@ -277,7 +255,7 @@ V Importer::materialize_fractions(const Fractions &fractions) {
 V Importer::device(Entry &entry) {
   if (entry.counted && !takes_counted_)
     wait_for(*entry.counted);
-  if (entry.device.valid() || failed())
+  if (entry.device.valid())
     return entry.device;
   if (entry.constant)
     entry.device = constant_tensor(entry.name, *entry.constant);
@@ -319,6 +297,7 @@ const Host *Importer::host(Entry &entry, Need need) {
     size_t left = kMostSources;
     if (entry.origin != kNoOrigin)
       raise_origin(entry.origin, need, left);
+    end_if_failed();
   }
   return nullptr;
 }

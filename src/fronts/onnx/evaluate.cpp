@@ -224,7 +224,7 @@ std::optional<Host> Evaluation::one_hot() {
                 inner = ir::element_count(std::span(dims).subspan(size_t(axis))).value_or(0);
   dims.insert(dims.begin() + axis, n);
   const auto count = ir::element_count(dims);
-  if (c_.failed() || !count || *count > kMostKnownElements)
+  if (!count || *count > kMostKnownElements)
     return std::nullopt;
   for (int64_t i = 0; i < *count; ++i) {
     const int64_t id = (*ids)[size_t(i / inner / n * inner + i % inner)];
@@ -304,11 +304,11 @@ std::optional<Host> Evaluation::slice(const std::vector<const Host *> &in) {
   for (size_t i = 0; i < starts->size(); ++i)
     slices.push_back({c_.axis(i < axes->size() ? (*axes)[i] : int64_t(i), in[0]->dims.size()),
                       (*starts)[i], (*ends)[i], i < steps->size() ? (*steps)[i] : 1});
-  return c_.failed() ? std::nullopt : known_.slice(*in[0], slices);
+  return known_.slice(*in[0], slices);
 }
 
 std::optional<Host> Evaluation::concat(const std::vector<const Host *> &in) {
-  if (c_.axis(c_.integer("axis", 0), in[0]->dims.size()) != 0 || c_.failed() ||
+  if (c_.axis(c_.integer("axis", 0), in[0]->dims.size()) != 0 ||
       std::count(in.begin(), in.end(), nullptr))
     return std::nullopt;
   return known_.concat(in);
@@ -325,7 +325,7 @@ std::optional<Host> Evaluation::reshaped(const std::vector<const Host *> &in) {
     to = c_.integers("axes", {});
   }
   const auto dims = dims_of_reshape(in[0]->dims, in[0]->size(), std::move(to));
-  return dims && !c_.failed() ? known_.reshape(*in[0], *dims) : std::nullopt;
+  return dims ? known_.reshape(*in[0], *dims) : std::nullopt;
 }
 
 /// `to` is a list of axes, or of dimensions where the op is Reshape.
@@ -456,8 +456,6 @@ bool Evaluation::moved_fractions() {
 }
 
 bool Evaluation::fractions() {
-  if (c_.failed())
-    return false;
   const std::string_view op = c_.node.op;
   if (op == "Cast")
     return cast_fractions();

@@ -33,12 +33,17 @@ static size_t parts_of(const Node &node) {
 
 // --- Scopes
 
-EntryPtr Importer::find(std::string_view name) {
+EntryPtr Importer::find_if_defined(std::string_view name) const {
   for (size_t i = scopes_.size(); i-- > 0;)
     if (auto found = scopes_[i].find(name); found != scopes_[i].end() && found->second)
       return found->second;
+  return nullptr;
+}
+
+EntryPtr Importer::find(std::string_view name) {
+  if (EntryPtr found = find_if_defined(name))
+    return found;
   fail(Code::parse_error, "value '" + std::string(name) + "' is not defined");
-  return std::make_shared<Entry>();
 }
 
 void Importer::define(std::string_view name, EntryPtr entry) {
@@ -46,9 +51,14 @@ void Importer::define(std::string_view name, EntryPtr entry) {
     scopes_.back()[name] = std::move(entry);
 }
 
-void Importer::fail(Code code, std::string message) {
+void Importer::note_error(Code code, std::string message) {
   if (error_.ok())
     error_ = Status::error(code, std::move(message));
+}
+
+void Importer::fail(Code code, std::string message) {
+  note_error(code, std::move(message));
+  throw Failed();
 }
 
 void Importer::refuse(std::string message) {
@@ -73,7 +83,7 @@ void Importer::raise(const std::string &input, InputMode mode) {
     now = mode;
     restart_ = true;
   }
-  fail(Code::busy, "input '" + input + "' is to be known here");
+  note_error(Code::busy, "input '" + input + "' is to be known here");
 }
 
 /// What follows where two dimensions are equal: a dimension of the file that then can be one number
@@ -116,6 +126,7 @@ void Importer::need_constant(E e) {
   for (ir::SymbolId s : symbols)
     if (s.index < symbol_inputs_.size() && !symbol_inputs_[s.index].name.empty())
       raise(symbol_inputs_[s.index].name, InputMode::bound);
+  end_if_failed();
 }
 
 void Importer::need_constant_or_positive(E e) {
@@ -123,7 +134,8 @@ void Importer::need_constant_or_positive(E e) {
   if (!input)
     return;
   if (input->given == 0)
-    return raise(input->name, InputMode::bound);
+    raise(input->name, InputMode::bound);
+  end_if_failed();
   ir::Interval &bounds = builder_.function().symbols[size_t(exprs()[e].value)].bounds;
   bounds.lower = std::max<int64_t>(bounds.lower, 1);
 }
@@ -258,13 +270,10 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
   for (const AttributeView &declared : function.defaults)
     call.ignore({declared.name});
   require_all_read(call);
-  if (failed())
-    return;
   if (++depth > kMaxDepth || nested >= kMostNested) {
+    --depth;
     fail(Code::unsupported,
          "local functions call one another more than " + std::to_string(kMaxDepth) + " deep");
-    --depth;
-    return;
   }
   ++nested;
   auto outer = std::move(scopes_);
@@ -278,8 +287,6 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
       actual.try_emplace(one.name, &one);
   const int64_t opset = std::exchange(opset_, function.opset ? function.opset : opset_);
   for (const Node &inner : function.nodes) {
-    if (failed())
-      break;
     Node own = inner;
     std::erase_if(own.attributes, [&](AttributeView &one) {
       if (one.reference.empty())
@@ -296,22 +303,22 @@ void Importer::call_function(const Node &node, const LocalFunction &function) {
       if (auto found = scopes_.back().find(name); found != scopes_.back().end() && !found->second)
         name = {};
     this->node(own);
-    if (failed() || restart_)
-      break;
   }
   std::vector<EntryPtr> results;
-  if (!failed() && !restart_)
-    for (std::string_view name : function.outputs)
-      results.push_back(find(name));
+  for (std::string_view name : function.outputs)
+    results.push_back(find_if_defined(name));
   opset_ = opset;
   scopes_ = std::move(outer);
   --depth, --nested;
-  for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
-    define(node.outputs[i], results[i]);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!results[i])
+      fail(Code::parse_error, "value '" + std::string(function.outputs[i]) + "' is not defined");
+    else if (i < node.outputs.size())
+      define(node.outputs[i], results[i]);
 }
 
 void Importer::require_all_read(const Call &call) {
-  if (const std::string unread = call.unread(); !failed() && !unread.empty())
+  if (const std::string unread = call.unread(); !unread.empty())
     fail(Code::unsupported, unread + " is not known here, and might change the results");
 }
 
@@ -321,7 +328,7 @@ void Importer::handle(const Node &node, Handler handler) {
   require_all_read(call);
 }
 
-void Importer::node(const Node &node) {
+bool Importer::results_of(const Node &node) {
   if (++turns > kMostNodes)
     refuse("loops and functions written out are more than " + std::to_string(kMostNodes) +
            " nodes");
@@ -331,57 +338,58 @@ void Importer::node(const Node &node) {
   if (nested > 0)
     take_parts(parts_of(node));
   const size_t first_value = builder_.function().values.size();
-  bool missing = false;
   for (std::string_view name : node.inputs)
     if (!name.empty() && find(name)->missing)
-      missing = true;
-  if (!missing && !failed()) {
-    hint = (node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name)
-               .substr(0, ir::kMaxNameBytes);
-    if (const auto function = functions_.find({node.domain, node.op});
-        function != functions_.end()) {
-      call_function(node, *function->second);
-    } else if (Handler handler = find_handler(node.domain, node.op)) {
-      const Node *outer = std::exchange(node_, &node);
-      try {
-        Call typed(*this, node), known(*this, node);
-        check_dtypes(typed);
-        if (failed() || node_with_counted(node, handler)) {
-        } else if (evaluate(known)) {
-          require_all_read(known);
-        } else if (!failed()) {
-          handle(node, handler);
-        }
-      } catch (const std::out_of_range &) {
-        fail(Code::parse_error, "an input or a list has fewer axes or elements than the op takes");
-      }
-      node_ = outer;
+      return false;
+  hint = (node.name.empty() && !node.outputs.empty() ? node.outputs.front() : node.name)
+             .substr(0, ir::kMaxNameBytes);
+  if (const auto function = functions_.find({node.domain, node.op}); function != functions_.end()) {
+    call_function(node, *function->second);
+  } else if (Handler handler = find_handler(node.domain, node.op)) {
+    node_ = &node;
+    Call typed(*this, node), known(*this, node);
+    check_dtypes(typed);
+    if (node_with_counted(node, handler)) {
+    } else if (evaluate(known)) {
+      require_all_read(known);
     } else {
-      fail(Code::unsupported, "there is no such op here");
+      handle(node, handler);
     }
+  } else {
+    fail(Code::unsupported, "there is no such op here");
   }
+  Call call(*this, node);
+  keep_narrow(call);
+  note_node(node, first_value);
+  return true; // outputs that the handler leaves out are found when used
+}
+
+void Importer::node(const Node &node) {
+  const Node *const outer = node_;
+  const size_t scopes = scopes_.size(), blocks = blocks_.size();
+  const unsigned inside = nested;
+  bool made = false;
+  try {
+    made = results_of(node);
+  } catch (const Failed &) { // which `error_` tells
+  } catch (const std::out_of_range &) {
+    note_error(Code::parse_error,
+               "an input or a list has fewer axes or elements than the op takes");
+  }
+  node_ = outer;
   if (restart_)
+    throw Failed();
+  if (made)
     return;
-  if (!missing && !failed()) {
-    Call call(*this, node);
-    keep_narrow(call);
-    note_node(node, first_value);
-    return; // outputs that the handler leaves out are found when used
-  }
   if (failed())
     report(node, take_error());
+  scopes_.resize(scopes), nested = inside;
+  for (uint32_t number = 0; blocks_.size() > blocks;)
+    end_block({}, &number);
   for (std::string_view name : node.outputs) {
     auto entry = std::make_shared<Entry>();
     entry->missing = true;
     define(name, std::move(entry));
-  }
-}
-
-void Importer::nodes(const std::vector<Node> &nodes) {
-  for (const Node &one : nodes) {
-    node(one);
-    if (restart_)
-      return;
   }
 }
 
@@ -398,7 +406,6 @@ EntryPtr Importer::constant_entry(const TensorView &tensor, std::string_view nam
   auto loaded = load_tensor(tensor, files_);
   if (!loaded.ok()) {
     fail(loaded.status().code(), loaded.status().message());
-    return nullptr;
   }
   entry = std::make_shared<Entry>();
   entry->name = name;
@@ -411,12 +418,10 @@ void Importer::graph_body(const Graph &graph) {
   for (const TensorView &tensor : graph.initializers) {
     if (scopes_.back().count(tensor.name))
       continue; // an input with a default, which is given
-    EntryPtr entry = constant_entry(tensor, tensor.name);
-    if (!entry)
-      return;
-    define(tensor.name, std::move(entry));
+    define(tensor.name, constant_entry(tensor, tensor.name));
   }
-  nodes(graph.nodes);
+  for (const Node &one : graph.nodes)
+    node(one);
 }
 
 std::vector<EntryPtr> Importer::inlined(const Graph &graph, const std::vector<EntryPtr> &inputs) {
@@ -425,15 +430,13 @@ std::vector<EntryPtr> Importer::inlined(const Graph &graph, const std::vector<En
     fail(Code::unsupported, "functions and subgraphs are more than " + std::to_string(kMostNested) +
                                 " deep in one another");
   take_parts(graph.inputs.size() + graph.outputs.size() + graph.initializers.size());
-  if (failed())
-    return std::vector<EntryPtr>(graph.outputs.size(), std::make_shared<Entry>());
   ++nested;
   push_scope();
   for (size_t i = 0; i < graph.inputs.size() && i < inputs.size(); ++i)
     define(graph.inputs[i].name, inputs[i]);
   graph_body(graph);
   for (const ValueInfo &info : graph.outputs) {
-    results.push_back(failed() ? std::make_shared<Entry>() : find(info.name));
+    results.push_back(find(info.name));
     if (results.back()->missing)
       fail(Code::unsupported, "its subgraph has nodes that cannot be imported");
   }
@@ -444,35 +447,37 @@ std::vector<EntryPtr> Importer::inlined(const Graph &graph, const std::vector<En
 
 // --- All of it
 
+Status Importer::all() {
+  CUGRT_TRY(inputs());
+  builder_.function().num_inputs = static_cast<uint32_t>(builder_.function().params.size());
+  graph_body(model_.graph);
+  if (problems_.empty()) {
+    CUGRT_TRY(known_bounds());
+    return results();
+  }
+  size_t count = 0;
+  for (const Problem &problem : problems_)
+    count += problem.count;
+  std::string text =
+      std::to_string(count) + (count == 1 ? " node" : " nodes") + " cannot be imported:";
+  for (const Problem &p : std::span(problems_).first(std::min(problems_.size(), kMostProblems)))
+    text += (problems_.size() > 1 ? "\n  " : " ") + p.op + ", " + std::to_string(p.count) +
+            (p.count == 1 ? " time ('" : " times (first '") + p.first + "'): " + p.why;
+  if (problems_.size() > kMostProblems)
+    text += "\n  and " + std::to_string(problems_.size() - kMostProblems) + " other reasons";
+  return Status::error(Code::unsupported, text);
+}
+
 Result<Imported> Importer::run() {
   opset_ = model_.opset;
   push_scope();
   learnt_.nodes += model_.graph.inputs.size();
-  if (Status status = inputs(); !status.ok())
-    return status;
-  builder_.function().num_inputs = static_cast<uint32_t>(builder_.function().params.size());
-  graph_body(model_.graph);
-  if (!refused_.ok())
-    return std::move(refused_);
-  if (restart_)
-    return Status::error(Code::busy, "again");
-  if (failed())
-    return take_error();
-  if (!problems_.empty()) {
-    size_t count = 0;
-    for (const Problem &problem : problems_)
-      count += problem.count;
-    std::string text =
-        std::to_string(count) + (count == 1 ? " node" : " nodes") + " cannot be imported:";
-    for (const Problem &p : std::span(problems_).first(std::min(problems_.size(), kMostProblems)))
-      text += (problems_.size() > 1 ? "\n  " : " ") + p.op + ", " + std::to_string(p.count) +
-              (p.count == 1 ? " time ('" : " times (first '") + p.first + "'): " + p.why;
-    if (problems_.size() > kMostProblems)
-      text += "\n  and " + std::to_string(problems_.size() - kMostProblems) + " other reasons";
-    return Status::error(Code::unsupported, text);
+  Status status;
+  try {
+    status = all();
+  } catch (const Failed &) {
+    status = take_error();
   }
-  CUGRT_TRY(known_bounds());
-  Status status = results();
   if (!refused_.ok())
     return std::move(refused_);
   if (restart_)

@@ -4,9 +4,9 @@
 //                                 ├─ host(i)    elements that are known now: constants, expressions
 //                                 └─ value(i)   the value on the device, made when first asked for
 //
-// The first error of a node is kept and what would follow is skipped: handlers read straight
-// through, and an invalid value gives invalid ones. What a node cannot have because of an *input*
-// that only the caller knows (a shape, an axis) starts the import anew with that input on the host.
+// The first error of a node ends its handler, which reads straight through. What a node cannot have
+// because of an *input* that only the caller knows (a shape, an axis) starts the import anew with
+// that input on the host.
 #pragma once
 
 #include "fronts/onnx/file/model.h"
@@ -228,6 +228,7 @@ public:
   /// error.
   EntryPtr constant_entry(const TensorView &tensor, std::string_view name);
   EntryPtr find(std::string_view name);
+  EntryPtr find_if_defined(std::string_view name) const;
   /// The node of the model's graph that alone reads a value of that graph, which is no result.
   const Node *only_reader(std::string_view name);
   /// A constant of the model that is defined so far; else null.
@@ -238,7 +239,6 @@ public:
   /// long as what is known of them by their address.
   std::map<std::pair<const Graph *, std::vector<size_t>>, Graph> collecting;
   void define(std::string_view name, EntryPtr entry);
-  void nodes(const std::vector<Node> &nodes);
   /// The results of a subgraph with these inputs.
   std::vector<EntryPtr> inlined(const Graph &graph, const std::vector<EntryPtr> &inputs);
 
@@ -249,11 +249,10 @@ public:
            const std::vector<ir::TypeId> &types, ir::Range blocks = {}, uint32_t carried = 0);
   void capture(V v);
 
-  void fail(Code code, std::string message);
+  struct Failed {}; // what ends a node that cannot be imported: `error_` says why
+  [[noreturn]] void fail(Code code, std::string message);
   /// Ends the import: the model asks for more than any does.
-  void refuse(std::string message);
-  bool failed() const { return !error_.ok(); }
-  Status take_error() { return std::exchange(error_, Status()); }
+  [[noreturn]] void refuse(std::string message);
 
   int64_t opset() const { return opset_; }
   ExternalFiles &files() { return files_; }
@@ -276,16 +275,19 @@ private:
   Status frames(const ValueInfo &info, const Frames &wanted, const HostTensor *given);
   Status known_dims() const;
   Status known_bounds();
+  Status all();
   Status results();
   Status result(std::string_view name, std::set<uint32_t> &returned);
   Status every_value(std::set<uint32_t> &returned);
   ir::TypeId declared_type(ir::TypeId id);
   void count_readers(const Graph &graph);
   bool node_with_counted(const Node &node, Handler handler);
-  void wait_for(const Counted &counted);
+  [[noreturn]] void wait_for(const Counted &counted);
   V dense(V x, const Counted &counted);
-  Status count_results();
+  void count_results();
   void node(const Node &node);
+  /// Whether its results are there, by the op's handler; not where an input is missing.
+  bool results_of(const Node &node);
   void handle(const Node &node, Handler handler);
   /// What is left unread of a node is an error.
   void require_all_read(const Call &call);
@@ -295,11 +297,19 @@ private:
                 std::optional<int64_t> given);
   Status host_input(const std::string &name, DType dtype, const Dims &dims, const HostTensor *given,
                     Entry &entry);
+  bool failed() const { return !error_.ok(); }
+  Status take_error() { return std::exchange(error_, Status()); }
+  void note_error(Code code, std::string message);
+  void end_if_failed() const {
+    if (failed())
+      throw Failed();
+  }
+  /// Notes the error, which is that the input's mode is less.
   void raise(const std::string &input, InputMode mode);
   void settle(E a, E b);
   void raise_input(const Entry &entry, Need need);
   void raise_origin(uint32_t origin, Need need, size_t &left);
-  bool takes_bindings();
+  void take_binding();
   V launch_integers(const std::vector<E> &values, size_t begin, size_t count);
   void call_function(const Node &node, const LocalFunction &function);
 

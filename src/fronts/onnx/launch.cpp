@@ -15,8 +15,6 @@ std::string float_text(double number) {
 
 std::vector<V> Importer::launch(const KernelCall &call) {
   std::vector<V> results(call.outputs.size());
-  if (failed())
-    return results;
   ir::Module &module = result_.module;
   std::string key = call.source + "." + call.entry;
   for (const std::string &option : call.options)
@@ -80,8 +78,6 @@ E Importer::count_on_host(V count, std::optional<E> most) {
   const int64_t upper = most ? range(*most).upper : kMostDimension;
   if (upper < 0 || upper > INT32_MAX)
     fail(Code::unsupported, "a size that the data decides without a bound of its own");
-  if (failed())
-    return constant(1);
   ir::Type told;
   told.kind = ir::TypeKind::tensor, told.dtype = DType::u8, told.known_shape = false;
   capture(count);
@@ -109,7 +105,7 @@ E Importer::count_on_host(V count, std::optional<E> most) {
 }
 
 const Host *Importer::read_sizes(Entry &entry) {
-  if (failed() || restart_ || !entry.device.valid())
+  if (!entry.device.valid())
     return nullptr;
   static const Node none{};
   Call c(*this, none);
@@ -139,8 +135,6 @@ const Host *Importer::read_sizes(Entry &entry) {
     all = c.reshape(c.cast(entry.device, DType::i64), {constant(count)});
   for (int64_t i = 0; all.valid() && i < count; ++i)
     host.ints.push_back(count_on_host(c.slice(all, 0, constant(i), constant(1)), {}));
-  if (failed())
-    return nullptr;
   Entry &held = blocks_.empty() ? entry : read_.emplace_back(); // a block's symbols are its own
   held.host = std::move(host);
   return &*held.host;

@@ -60,7 +60,7 @@ ir::TypeId Importer::declared_type(ir::TypeId id) {
   return result_.module.types.intern(type);
 }
 
-Status Importer::result(std::string_view name, std::set<uint32_t> &returned) {
+Status Importer::result(std::string_view name, std::set<uint32_t> &returned) try {
   hint = "result";
   EntryPtr entry = find(name);
   takes_counted_ = true;
@@ -72,12 +72,10 @@ Status Importer::result(std::string_view name, std::set<uint32_t> &returned) {
     value = dense(value, *entry->counted);
     counted_results_.emplace_back(uint32_t(result_operands_.size()), *entry->counted);
   }
-  const bool own = value.valid() && !entry->is_input && !entry->constant && !entry->host &&
-                   returned.insert(value.index).second;
-  if (value.valid() && !own)
+  const bool own =
+      !entry->is_input && !entry->constant && !entry->host && returned.insert(value.index).second;
+  if (!own)
     value = emit(Op::cast, {value}, {{"dtype", ir::DTypeLiteral(type(value).dtype)}})[0];
-  if (failed())
-    return take_error().in("result '" + std::string(name) + "'");
   result_operands_.push_back(ir::Operand::of(value));
   builder_.function().result_types.push_back(declared_type(builder_.function().value(value).type));
   Imported::Output output{std::string(name), {}, {}, 0};
@@ -87,6 +85,8 @@ Status Importer::result(std::string_view name, std::set<uint32_t> &returned) {
   }
   result_.outputs.push_back(std::move(output));
   return {};
+} catch (const Failed &) {
+  return take_error().in("result '" + std::string(name) + "'");
 }
 
 Status Importer::every_value(std::set<uint32_t> &returned) {
@@ -130,7 +130,7 @@ Status Importer::results() {
   }
   if (options_.every_value)
     CUGRT_TRY(every_value(returned));
-  CUGRT_TRY(count_results());
+  count_results();
   result_.module.functions.push_back(builder_.finish(result_operands_));
   const std::vector<ir::Value> &values = result_.module.functions.back().values;
   for (size_t i = 0; i < std::min(values.size(), node_of_value_.size()); ++i)

@@ -193,7 +193,7 @@ private:
 
   std::optional<E> integer(const EntryPtr &entry) { return entry ? integer(*entry) : std::nullopt; }
   std::optional<E> integer(Entry &entry) {
-    const Host *host = c_.failed() ? nullptr : c_.w.host(entry, Importer::Need::no);
+    const Host *host = c_.w.host(entry, Importer::Need::no);
     return host && host->ints.size() == 1 ? std::optional(host->ints[0]) : std::nullopt;
   }
 
@@ -213,12 +213,12 @@ std::optional<E> turns_of(Call &c, const Graph &body, const std::vector<EntryPtr
   if (body.outputs.empty() || (starts && (!first || first->ints.size() != 1)))
     return std::nullopt;
   const Host *given = most ? c.w.host(*most, Importer::Need::condition) : nullptr;
-  if (c.failed() || (most && (!given || given->ints.size() != 1)))
+  if (most && (!given || given->ints.size() != 1))
     return std::nullopt;
   std::optional<std::vector<E>> limits = std::vector<E>{};
   if (starts || !most)
     limits = Turns(c, body, carried).limits(body.outputs[0].name);
-  if (!limits || c.failed())
+  if (!limits)
     return std::nullopt;
   if (given && (limits->empty() || c.known(given->ints[0]).value_or(0) < INT32_MAX))
     limits->push_back(c.w.range(given->ints[0]).lower < 0 ? exprs.max(given->ints[0], c.constant(0))

@@ -32,19 +32,17 @@ private:
 };
 
 V Attention::split_heads(V x, int64_t heads) {
-  if (c.failed() || c.rank(x) == 4)
+  if (c.rank(x) == 4)
     return x;
   const Dims d = c.dims(x);
-  if (d.size() != 3 || heads < 1) {
+  if (d.size() != 3 || heads < 1)
     c.w.fail(Code::parse_error, "inputs of rank 3 need q_num_heads and kv_num_heads");
-    return {};
-  }
   const E size = c.w.exprs().floordiv(d[2], c.constant(heads));
   return c.transpose(c.reshape(x, {d[0], d[1], c.constant(heads), size}), {0, 2, 1, 3});
 }
 
 V Attention::repeated(V x, int64_t times) {
-  if (times == 1 || c.failed())
+  if (times == 1)
     return x;
   const Dims d = c.dims(x);
   const E n = c.constant(times);
@@ -93,7 +91,7 @@ V Attention::bias(V mask) {
     if (c.dtype(mask) == DType::boolean)
       mask = c.op(Op::where, {mask, c.scalar(dtype, 0), c.scalar(dtype, kMinusInfinity)});
     const Dims d = c.dims(mask);
-    if (!c.failed() && d.back() != keys_) { // shorter: what is behind it is not seen
+    if (d.back() != keys_) { // shorter: what is behind it is not seen
       const int64_t more = c.number_of(c.w.exprs().sub(keys_, d.back()), "the length of a mask");
       if (more > 0 && c.known(d.back()) != 1) {
         Ints before(d.size(), 0), after(d.size(), 0);
@@ -112,8 +110,6 @@ V Attention::bias(V mask) {
 
 void Attention::run() {
   q_ = c.value(0), k_ = c.value(1), v_ = c.value(2);
-  if (c.failed())
-    return;
   const bool flat = c.rank(q_) == 3;
   const int64_t q_heads = c.integer("q_num_heads", 0), kv_heads = c.integer("kv_num_heads", 0);
   q_ = split_heads(q_, q_heads), k_ = split_heads(k_, kv_heads), v_ = split_heads(v_, kv_heads);
@@ -126,12 +122,12 @@ void Attention::run() {
     v_ = c.concat({past_v_, v_}, 2);
   c.result(k_, 1);
   c.result(v_, 2);
-  if (c.failed() || c.rank(q_) != 4)
+  if (c.rank(q_) != 4)
     return;
   queries_ = c.dims(q_)[2], keys_ = c.dims(k_)[2];
   const int64_t heads = c.number_of(c.dims(q_)[1], "the number of heads"),
                 groups = c.number_of(c.dims(k_)[1], "the number of heads");
-  if (c.failed() || groups < 1 || heads % groups)
+  if (groups < 1 || heads % groups)
     return c.w.fail(Code::parse_error, "heads are no multiple of those of the keys");
   masks();
   V mask = bias(c.value(3));
@@ -153,7 +149,7 @@ void Attention::run() {
   if (const auto precision = dtype_of(static_cast<int32_t>(c.integer("softmax_precision", 0))))
     softmax = c.cast(softmax, *precision);
   softmax = c.cast(c.op(Op::softmax, {softmax}, {attr("axis", int64_t(-1))}), dtype);
-  if (mask.valid() && !c.failed()) {
+  if (mask.valid()) {
     V most =
         c.rank(mask) ? c.reduce(Op::reduce_max, mask, {int64_t(c.rank(mask)) - 1}, true) : mask;
     softmax = c.op(Op::where, {c.binary(Op::equal, most, c.like(most, kMinusInfinity)),
@@ -164,7 +160,7 @@ void Attention::run() {
     return c.w.fail(Code::parse_error, "qk_matmul_output_mode is none of 0 to 3");
   c.result(mode == 3 ? softmax : mode == 2 ? biased : mode == 1 ? scores : product, 3);
   V y = c.matmul(softmax, repeated(v_, heads / groups));
-  if (flat && !c.failed()) {
+  if (flat) {
     const Dims d = c.dims(y);
     y = c.reshape(c.transpose(y, {0, 2, 1, 3}), {d[0], d[2], c.w.exprs().mul(d[1], d[3])});
   }
@@ -175,8 +171,6 @@ void attention(Call &c) { Attention(c).run(); }
 
 void rotary(Call &c) {
   V x = c.value(0), cosines = c.value(1), sines = c.value(2);
-  if (c.failed())
-    return;
   const Dims original = c.dims(x);
   const bool flat = original.size() == 3;
   const int64_t heads = c.integer("num_heads", 0);
@@ -188,8 +182,6 @@ void rotary(Call &c) {
   } else {
     x = c.transpose(x, {0, 2, 1, 3}); // [batch, length, heads, size]
   }
-  if (c.failed())
-    return;
   const Dims d = c.dims(x);
   const int64_t size = c.number_of(d[3], "the size of a head"),
                 given = c.integer("rotary_embedding_dim", 0);
@@ -216,8 +208,6 @@ void swiglu(Call &c) {
 } // namespace
 
 V rotated(Call &c, V x, V cosines, V sines, bool interleaved) {
-  if (c.failed())
-    return {};
   const Dims d = c.dims(x);
   const E half = c.dims(cosines).back();
   const int64_t size = c.number_of(d[3], "the size of a head"),

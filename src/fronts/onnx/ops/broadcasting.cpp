@@ -81,13 +81,11 @@ Dims Call::expanded_dims(const Dims &have, const Dims &wanted) {
 }
 
 V Call::stretch(V x, const Dims &to) {
-  if (failed())
-    return {};
   Dims wanted = dims(x);
   std::vector<size_t> stretched;
   if (wanted.size() > to.size())
     w.fail(Code::parse_error, "an operand has more dimensions than what it is to stretch to");
-  for (size_t i = 0; i < wanted.size() && !failed(); ++i) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
     const E have = wanted[i], all = to[to.size() - wanted.size() + i];
     if (have == all || known(have) == 1)
       continue;

@@ -29,7 +29,6 @@ const Graph *graph_of(Call &c, std::string_view name) {
   if (one && one->graph)
     return one->graph.get();
   c.w.fail(Code::parse_error, "there is no subgraph '" + std::string(name) + "'");
-  return nullptr;
 }
 
 struct Branch {
@@ -42,8 +41,8 @@ Branch branch(Call &c, const Graph &graph) {
   std::vector<V> none;
   c.w.begin_block({}, none);
   for (const EntryPtr &entry : c.w.inlined(graph, {})) {
-    V v = c.failed() ? V() : wide(c, *entry);
-    if (v.valid() && !c.failed()) // a value of its own
+    V v = wide(c, *entry);
+    if (v.valid()) // a value of its own
       v = c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))});
     out.results.push_back(v);
   }
@@ -54,12 +53,8 @@ Branch branch(Call &c, const Graph &graph) {
 /// yes where the condition, an expression, is not 0, else no: both are there, one behind the other,
 /// and the elements of one are gathered.
 V chosen(Call &c, E condition, V yes, V no) {
-  if (c.failed())
-    return {};
-  if (c.dtype(yes) != c.dtype(no) || c.rank(yes) != c.rank(no)) {
+  if (c.dtype(yes) != c.dtype(no) || c.rank(yes) != c.rank(no))
     c.unsupported("branches whose results have different ranks or dtypes");
-    return {};
-  }
   auto select = [&](E a, E b) {
     return a == b ? a : c.w.exprs().make(ir::ExprKind::select, condition, a, b);
   };
@@ -78,11 +73,7 @@ V chosen(Call &c, E condition, V yes, V no) {
 void if_(Call &c) {
   const Graph *yes = graph_of(c, "then_branch"), *no = graph_of(c, "else_branch");
   const EntryPtr condition = c.required(0);
-  if (c.failed() || !yes || !no)
-    return;
   const Host *host = c.w.host(*condition, Importer::Need::condition);
-  if (c.failed())
-    return;
   if (host && host->ints.size() == 1)
     if (const auto known = c.known(host->ints[0])) {
       const std::vector<EntryPtr> results = c.w.inlined(*known ? *yes : *no, {});
@@ -104,25 +95,22 @@ void if_(Call &c) {
             : c.w.count_on_host(c.reshape(c.cast(c.value(0), DType::i64), {c.constant(1)}),
                                 c.constant(1));
     const auto first = c.w.inlined(*yes, {}), second = c.w.inlined(*no, {});
-    for (size_t i = 0; i < first.size() && i < second.size() && !c.failed(); ++i)
+    for (size_t i = 0; i < first.size() && i < second.size(); ++i)
       c.result(chosen(c, which, wide(c, *first[i]), wide(c, *second[i])), i);
     return;
   }
   const Branch first = branch(c, *yes), second = branch(c, *no);
   std::vector<ir::TypeId> types;
   bool alike = first.results.size() == second.results.size();
-  for (size_t i = 0; alike && i < first.results.size() && !c.failed(); ++i) {
+  for (size_t i = 0; alike && i < first.results.size(); ++i) {
     types.push_back(c.w.builder().function().value(first.results[i]).type);
     alike = types.back() == c.w.builder().function().value(second.results[i]).type;
   }
-  if (!c.failed() && !alike) {
+  if (!alike) {
     if (operand.kind == ir::Operand::Kind::expr)
       c.w.need_constant(operand.expr());
-    if (!c.failed())
-      c.w.take_both(*yes);
+    c.w.take_both(*yes);
   }
-  if (c.failed())
-    return;
   std::vector<ir::Operand> operands = {operand};
   std::set<V> captured;
   for (const Branch *one : {&first, &second})
@@ -170,17 +158,15 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   const size_t values = loop.initial.size(), before = loop.has_condition;
   const Dims one = {c.constant(1)};
   auto own = [&](V v) {
-    return v.valid() && !c.failed()
-               ? c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))})
-               : V();
+    return v.valid() ? c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))}) : V();
   };
   std::vector<V> begin = {c.broadcast(c.scalar(DType::i64, 0), one),
                           loop.go_on.valid() ? loop.go_on
                                              : c.broadcast(c.scalar(DType::boolean, 1), one)};
   begin.insert(begin.end(), loop.initial.begin(), loop.initial.end());
-  if (!loop.backwards.empty() && !c.failed()) { // a turn beforehand tells the types of rows
+  if (!loop.backwards.empty()) { // a turn beforehand tells the types of rows
     const auto results = c.w.inlined(body, loop.inputs(c.reshape(begin[0], {}), loop.initial));
-    for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
+    for (size_t i = 0; i < loop.backwards.size(); ++i) {
       V row = wide(c, *results.at(before + values + i));
       Dims d = c.dims(row);
       d.insert(d.begin(), loop.count);
@@ -190,11 +176,8 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   std::vector<ir::TypeId> types;
   for (V &v : begin) {
     v = own(v);
-    if (c.failed())
-      return {};
     types.push_back(c.w.builder().function().value(v).type);
   }
-  // Both blocks are opened whatever happens in them: the builder numbers them together.
   std::vector<V> params;
   uint32_t first = 0, second = 0;
   c.w.begin_block(types, params);
@@ -207,20 +190,18 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   const std::vector<V> now(params.begin() + 2, params.begin() + 2 + ptrdiff_t(values));
   V number = c.reshape(params[0], {});
   std::vector<V> next = {c.binary(Op::add, params[0], c.like(params[0], 1)), params[1]};
-  std::vector<EntryPtr> results;
-  if (!c.failed())
-    results = c.w.inlined(body, loop.inputs(number, now));
-  if (!c.failed() && results.size() < before + values + loop.backwards.size())
+  const std::vector<EntryPtr> results = c.w.inlined(body, loop.inputs(number, now));
+  if (results.size() < before + values + loop.backwards.size())
     c.w.fail(Code::parse_error, "its subgraph has too few results");
-  if (loop.has_condition && !loop.goes_on && !c.failed())
+  if (loop.has_condition && !loop.goes_on)
     next[1] = c.reshape(c.cast(wide(c, *results[0]), DType::boolean), one);
-  for (size_t i = 0; i < values && !c.failed(); ++i) {
+  for (size_t i = 0; i < values; ++i) {
     V v = wide(c, *results[before + i]);
     if (c.rank(v) != c.rank(now[i]) || c.dtype(v) != c.dtype(now[i]))
       c.unsupported("a loop whose values change their rank or dtype");
     next.push_back(c.w.match(v, c.dims(now[i])));
   }
-  for (size_t i = 0; i < loop.backwards.size() && !c.failed(); ++i) {
+  for (size_t i = 0; i < loop.backwards.size(); ++i) {
     V row = wide(c, *results[before + values + i]), all = params[2 + values + i];
     Dims column(c.rank(all), c.constant(1));
     column[0] = loop.count;
@@ -239,8 +220,6 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   for (V v : c.w.end_block(next, &second))
     if (known.insert(v).second)
       captured.push_back(v);
-  if (c.failed())
-    return {};
   std::vector<ir::Operand> operands;
   for (const auto *list : {&begin, &captured})
     for (V v : *list)
@@ -293,7 +272,7 @@ void loop_on_device(Call &c, const Graph &given, std::optional<E> most, bool all
     places.push_back(i);
   for (size_t i = 0; i < places.size() && i < made.size(); ++i)
     c.result(made[i], places[i]);
-  for (size_t i = 0; i < appended.size() && !c.failed(); ++i) {
+  for (size_t i = 0; i < appended.size(); ++i) {
     auto sequence = std::make_shared<Entry>();
     sequence->sequence = Sequence{{}, made.at(made.size() - appended.size() + i)};
     c.result(std::move(sequence), appended[i].place);
@@ -305,8 +284,6 @@ V no_rows(Call &c, const Graph &body, const std::vector<EntryPtr> &carried, size
   std::vector<EntryPtr> inputs = {number_of_turn(c, 0), goes_on(c)};
   inputs.insert(inputs.end(), carried.begin(), carried.end());
   const std::vector<EntryPtr> results = c.w.inlined(body, inputs);
-  if (c.failed())
-    return {};
   V row = wide(c, *results.at(1 + carried.size() + which));
   Dims dims = c.dims(row);
   dims.insert(dims.begin(), c.constant(0));
@@ -315,19 +292,13 @@ V no_rows(Call &c, const Graph &body, const std::vector<EntryPtr> &carried, size
 
 void loop(Call &c) {
   const Graph *body = graph_of(c, "body");
-  if (!body)
-    return;
   EntryPtr condition = c.entry(1);
   std::vector<EntryPtr> carried;
   for (size_t i = 2; i < c.input_count(); ++i)
     carried.push_back(c.required(i));
   const EntryPtr given = c.entry(0);
   const Host *most = given ? c.w.host(*given, Importer::Need::condition) : nullptr;
-  if (c.failed())
-    return;
   const std::optional<E> all = turns_of(c, *body, carried);
-  if (c.failed())
-    return;
   const std::optional<E> limit = all ? all : most ? std::optional(most->ints.at(0)) : std::nullopt;
   const auto known = limit ? c.known(*limit) : std::nullopt;
   if (all ? !known || *known > kMostSteps : given && !known)
@@ -335,11 +306,9 @@ void loop(Call &c) {
   const int64_t turns = known.value_or(kMostSteps + 1);
   std::vector<std::vector<V>> scans(
       body->outputs.size() > carried.size() + 1 ? body->outputs.size() - 1 - carried.size() : 0);
-  for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
+  for (int64_t turn = 0; turn < turns; ++turn) {
     if (condition) {
       const Host *runs = c.w.host(*condition, Importer::Need::condition);
-      if (c.failed())
-        return;
       if (!runs || runs->ints.size() != 1 || !c.known(runs->ints[0]))
         return loop_on_device(c, *body, limit, false); // of what is written out nothing is used
       if (!*c.known(runs->ints[0]))
@@ -350,7 +319,7 @@ void loop(Call &c) {
     std::vector<EntryPtr> inputs = {number_of_turn(c, turn), goes_on(c)};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
-    if (c.failed() || results.size() < carried.size() + 1)
+    if (results.size() < carried.size() + 1)
       return;
     condition = c.has(1) || !c.has(0) ? results[0] : nullptr;
     carried.assign(results.begin() + 1, results.begin() + 1 + ptrdiff_t(carried.size()));
@@ -359,7 +328,7 @@ void loop(Call &c) {
   }
   for (size_t i = 0; i < carried.size(); ++i)
     c.result(carried[i], i);
-  for (size_t i = 0; i < scans.size() && !c.failed(); ++i)
+  for (size_t i = 0; i < scans.size(); ++i)
     if (c.wants(carried.size() + i)) {
       c.result(scans[i].empty() ? no_rows(c, *body, carried, i) : stacked(c, scans[i], 0),
                carried.size() + i);
@@ -368,7 +337,7 @@ void loop(Call &c) {
 
 void scan(Call &c) {
   const Graph *body = graph_of(c, "body");
-  if (!body || c.w.opset() < 9)
+  if (c.w.opset() < 9)
     return c.unsupported("Scan before opset 9");
   const auto count =
       static_cast<size_t>(std::clamp<int64_t>(c.integer("num_scan_inputs", 0), 0, 1 << 16));
@@ -387,8 +356,8 @@ void scan(Call &c) {
   E length{};
   for (size_t i = 0; i < count; ++i) {
     sources.push_back(c.value(states + i));
-    if (c.failed() || in_axes.size() != count || backwards.size() != count ||
-        out_axes.size() != outs || out_backwards.size() != outs)
+    if (in_axes.size() != count || backwards.size() != count || out_axes.size() != outs ||
+        out_backwards.size() != outs)
       return c.w.fail(Code::parse_error, "axes or directions are not one for each scanned value");
     const E have = c.dims(sources[i])[c.axis(in_axes[i], c.rank(sources[i]))];
     length = length.valid() && c.known(length) ? length : have;
@@ -419,7 +388,7 @@ void scan(Call &c) {
       return inputs;
     };
     const std::vector<V> made = on_device(c, *body, loop);
-    for (size_t i = 0; i < made.size() && !c.failed(); ++i) {
+    for (size_t i = 0; i < made.size(); ++i) {
       V v = made[i];
       if (i >= states) { // what was collected goes to its axis
         Ints order;
@@ -434,7 +403,7 @@ void scan(Call &c) {
     return;
   }
   std::vector<std::vector<V>> scans(outs);
-  for (int64_t turn = 0; turn < turns && !c.failed(); ++turn) {
+  for (int64_t turn = 0; turn < turns; ++turn) {
     std::vector<EntryPtr> inputs = carried;
     for (size_t i = 0; i < count; ++i) {
       const size_t axis = c.axis(in_axes[i], c.rank(sources[i]));
@@ -447,7 +416,7 @@ void scan(Call &c) {
       inputs.push_back(std::move(entry));
     }
     const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
-    if (c.failed() || results.size() < states + outs)
+    if (results.size() < states + outs)
       return;
     carried.assign(results.begin(), results.begin() + ptrdiff_t(states));
     for (size_t i = 0; i < outs; ++i)
@@ -455,7 +424,7 @@ void scan(Call &c) {
   }
   for (size_t i = 0; i < states; ++i)
     c.result(carried[i], i);
-  for (size_t i = 0; i < outs && !c.failed(); ++i) {
+  for (size_t i = 0; i < outs; ++i) {
     if (out_backwards[i])
       std::reverse(scans[i].begin(), scans[i].end());
     c.result(stacked(c, scans[i], c.axis(out_axes[i], c.rank(scans[i][0]) + 1)), states + i);

@@ -16,8 +16,6 @@ V whole(Call &c, int64_t value) { return c.scalar(DType::i64, double(value)); }
 
 /// start, start + 1, ... of that many.
 V counting(Call &c, E count, int64_t start = 0) {
-  if (c.failed())
-    return {};
   return c.op(Op::range, {c.w.shape({count})},
               {attr("start", double(start)), attr("dtype", ir::DTypeLiteral(DType::i64))});
 }
@@ -38,8 +36,6 @@ struct Kept {
 
 /// Of flags [n], bool.
 Kept kept(Call &c, V flags) {
-  if (c.failed())
-    return {};
   const E n = c.dims(flags)[0];
   V set = c.cast(flags, DType::i64), sums = running(c, set);
   V last = c.w.range(n).lower < 1 // a dimension that may be 0 has no last element
@@ -67,19 +63,17 @@ V coordinate(Call &c, V positions, E stride, std::optional<E> size) {
 
 void nonzero(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   Dims d = c.dims(x);
   if (d.empty())
     d = {c.constant(1)};
   const Kept found = kept(c, c.reshape(flags_of(c, x), {c.product(d)}));
   std::vector<V> rows;
-  for (size_t i = 0; i < d.size() && !c.failed(); ++i) {
+  for (size_t i = 0; i < d.size(); ++i) {
     const E stride = c.product(d.from(i + 1));
     V row = coordinate(c, found.positions, stride, i ? std::optional(d[i]) : std::nullopt);
     rows.push_back(c.reshape(row, {c.constant(1), found.size}));
   }
-  c.result(c.failed() ? V() : c.concat(rows, 0), 0, 1, found.count);
+  c.result(c.concat(rows, 0), 0, 1, found.count);
 }
 
 /// The axis; without one x becomes a list.
@@ -93,8 +87,6 @@ size_t axis_or_flat(Call &c, V &x) {
 void compress(Call &c) {
   V x = c.value(0);
   c.required(1);
-  if (c.failed())
-    return;
   const size_t axis = axis_or_flat(c, x);
   const Host *known = c.host(1);
   if (known && known->dims.size() == 1 &&
@@ -130,8 +122,6 @@ Sorted sorted_elements(Call &c, V x, int64_t n) {
   const auto both = c.ops("top_k", {c.dtype(x) == DType::boolean ? c.cast(x, DType::u8) : x},
                           {attr("k", n), attr("axis", int64_t(0)), attr("largest", false)});
   V values = both[0], at = counting(c, c.constant(n));
-  if (c.failed())
-    return {};
   V before = c.gather(values, earlier(c, at), 0);
   V is_new = c.op(Op::logical_or,
                   {c.op(Op::not_equal, {values, before}), c.binary(Op::equal, at, whole(c, 0))});
@@ -167,12 +157,8 @@ Sorted sorted_rows(Call &c, V x, E rows, int64_t m) {
 void unique(Call &c) {
   constexpr int64_t kMostCompared = int64_t(1) << 22;
   V x = c.value(0);
-  if (c.failed())
-    return;
   const bool flat = !c.attribute("axis");
   const size_t axis = axis_or_flat(c, x);
-  if (c.failed())
-    return;
   const Dims d = c.dims(x);
   const E size = d[axis];
   const auto number = c.known(size);
@@ -182,8 +168,6 @@ void unique(Call &c) {
     if (i != axis)
       m = std::min(m * std::min(c.number_of(d[i], "the size of what is compared"), kMostCompared),
                    kMostCompared + 1);
-  if (c.failed())
-    return;
   if (number == 0) {
     c.result(x);
     for (size_t i = 1; i < 4; ++i)
@@ -226,7 +210,7 @@ void unique(Call &c) {
     c.result(c.binary(Op::add, firsts.positions, whole(c, 0)), 1, 0, firsts.count);
   if (c.wants(2))
     c.result(placed(c, size, sorted.positions, group), 2);
-  if (c.wants(3) && !c.failed())
+  if (c.wants(3))
     c.result(c.gather(placed(c, size, group, c.broadcast(whole(c, 1), {size}), "add"),
                       counting(c, firsts.size), 0),
              3, 0, firsts.count);
@@ -236,16 +220,12 @@ void unique(Call &c) {
 
 void non_max_suppression(Call &c) {
   V boxes = c.value(0), scores = c.value(1);
-  if (c.failed())
-    return;
   if (c.rank(boxes) != 3 || c.rank(scores) != 3 || c.known(c.dims(boxes)[2]) != 4)
     return c.w.fail(Code::parse_error, "boxes are [images, n, 4], scores [images, classes, n]");
   const Ints limit = c.has(2) ? c.constants(2) : Ints{0};
   const double overlap = c.real(3, 0);
   const bool centres = c.integer("center_point_box", 0) != 0;
   const std::vector<double> least = c.has(4) ? c.reals(4) : std::vector<double>();
-  if (c.failed())
-    return;
   const Dims d = c.dims(scores);
   boxes = c.w.match(boxes, {d[0], d[2], c.constant(4)});
   if (limit.empty() || limit[0] <= 0)
@@ -264,16 +244,14 @@ void non_max_suppression(Call &c) {
   call.sizes = {d[1], d[2], most, lists};
   call.grid[0] = 3, call.each[0] = 1, call.block[0] = 256;
   V selected = c.w.launch(call)[0];
-  if (c.failed())
-    return;
   const Kept found = kept(c, c.binary(Op::greater_equal, selected, whole(c, 0)));
   const E one = c.constant(1);
   std::vector<V> columns = {
       coordinate(c, found.positions, c.w.exprs().mul(d[1], most), std::nullopt),
       coordinate(c, found.positions, most, d[1]), c.gather(selected, found.positions, 0)};
   for (V &column : columns)
-    column = c.failed() ? V() : c.reshape(column, {found.size, one});
-  c.result(c.failed() ? V() : c.concat(columns, 1), 0, 0, found.count);
+    column = c.reshape(column, {found.size, one});
+  c.result(c.concat(columns, 1), 0, 0, found.count);
 }
 
 } // namespace

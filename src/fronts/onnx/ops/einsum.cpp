@@ -149,21 +149,19 @@ Equation read_equation(Call &c) {
   }
   const auto wrong = [&](const char *why) { c.w.fail(Code::parse_error, why); };
   if (equation.terms.size() != c.input_count())
-    return wrong("the equation has not one term for each input"), equation;
+    wrong("the equation has not one term for each input");
   for (size_t i = 0; i < equation.terms.size(); ++i) {
     auto &[value, letters] = equation.terms[i];
     value = c.value(i);
-    if (c.failed())
-      return equation;
     if (letters.find("...") != std::string::npos) {
       const size_t named = letters.size() - 3, rank = c.rank(value);
       if (rank < named || rank - named > 8)
-        return wrong("a term has more letters than its input has axes"), equation;
+        wrong("a term has more letters than its input has axes");
       dots = std::max(dots, rank - named);
       replace_dots(letters, rank - named);
     }
     if (c.rank(value) != letters.size())
-      return wrong("a term has not one letter for each axis of its input"), equation;
+      wrong("a term has not one letter for each axis of its input");
   }
   equation.out =
       arrow == std::string::npos ? implied_result(equation.terms, dots) : text.substr(arrow + 2);
@@ -172,7 +170,7 @@ Equation read_equation(Call &c) {
     if (std::count(equation.out.begin(), equation.out.end(), letter) != 1 ||
         std::none_of(equation.terms.begin(), equation.terms.end(),
                      [&](const Term &term) { return has(term.letters, letter); }))
-      return wrong("the result has not each of its letters once, and from a term"), equation;
+      wrong("the result has not each of its letters once, and from a term");
   return equation;
 }
 
@@ -186,7 +184,7 @@ void take_diagonals(Call &c, Term &term) {
       continue;
     }
     const int64_t n = c.number_of(c.dims(term.value)[p], "an axis of a diagonal");
-    if (c.failed() || n >= 256)
+    if (n >= 256)
       return c.unsupported("a diagonal of so many elements");
     Host eye{c.dtype(term.value), std::vector<int64_t>(term.letters.size(), 1), {}, {}};
     eye.dims[p] = eye.dims[q] = n;
@@ -207,7 +205,7 @@ V multiply_and_sum(Call &c, const Equation &equation) {
       if (!has(letters, letter))
         letters += letter;
   if (letters.size() > ir::kMaxRank)
-    return c.unsupported("an equation of more than 8 letters"), V();
+    c.unsupported("an equation of more than 8 letters");
   V all;
   for (const Term &term : equation.terms) {
     Ints order;
@@ -233,9 +231,8 @@ void einsum(Call &c) {
   Equation equation = read_equation(c);
   std::vector<Term> &terms = equation.terms;
   for (Term &term : terms)
-    if (!c.failed())
-      take_diagonals(c, term);
-  while (terms.size() > 1 && !c.failed()) {
+    take_diagonals(c, term);
+  while (terms.size() > 1) {
     std::string later = equation.out;
     for (size_t i = 2; i < terms.size(); ++i)
       later += terms[i].letters;
@@ -243,8 +240,7 @@ void einsum(Call &c) {
       break;
     terms.erase(terms.begin());
   }
-  if (!c.failed())
-    c.result(multiply_and_sum(c, equation));
+  c.result(multiply_and_sum(c, equation));
 }
 
 } // namespace

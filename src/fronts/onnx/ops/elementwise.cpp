@@ -85,8 +85,6 @@ void cast(Call &c) {
     if (!to && narrow == Narrow::none)
       return c.unsupported("a cast to " + dtype_name(number));
   }
-  if (c.failed())
-    return;
   if (narrow != Narrow::none)
     return c.result(narrowed(c, x, narrow), narrow);
   ignore_rounding(c, *to);
@@ -107,8 +105,6 @@ void parametric_relu(Call &c) {
 
 void power(Call &c) {
   V a = c.value(0), b = c.value(1);
-  if (c.failed())
-    return;
   if (!is_real(c.dtype(a)) && is_real(c.dtype(b)))
     c.result( // in f64, which holds more integers than the exponent's dtype
         c.cast(c.broadcasting(Op::pow, c.cast(a, DType::f64), c.cast(b, DType::f64)), c.dtype(a)));
@@ -144,8 +140,6 @@ void where(Call &c) {
 /// wins.
 void clip(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const double inf = std::numeric_limits<double>::infinity();
   const bool real = is_real(c.dtype(x));
   auto number = [](double bound, double none) { return std::isnan(bound) ? none : bound; };
@@ -167,7 +161,7 @@ void clip(Call &c) {
     if (!c.has(input))
       return;
     V bound = c.value(input);
-    if (!c.failed() && c.rank(bound) != 0) // one element, as a list
+    if (c.rank(bound) != 0) // one element, as a list
       bound = c.reshape(bound, {});
     x = real ? c.op(Op::where, {c.binary(compare, x, bound), bound, x})
              : c.binary(integers, x, bound);
@@ -229,8 +223,6 @@ void thresholded_relu(Call &c) {
 
 void shrink(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const DType dtype = c.dtype(x);
   const double bias = c.number("bias", 0), lambda = c.number("lambd", 0.5);
   V y = is_real(dtype) ? x : c.cast(x, DType::f32);
@@ -323,7 +315,7 @@ void bitwise(Call &c) {
 void bit_cast(Call &c) {
   V x = c.value(0);
   const std::optional<DType> to = dtype_of(static_cast<int32_t>(c.integer("to", 0)));
-  if (c.failed() || !to || ir::info(*to).bytes_per_block != ir::info(c.dtype(x)).bytes_per_block)
+  if (!to || ir::info(*to).bytes_per_block != ir::info(c.dtype(x)).bytes_per_block)
     return c.unsupported("another dtype's bits of another size");
   const V view = c.w.append(ir::BindingKind::view, {ir::Operand::of(x)}, {c.constant(0)},
                             {c.w.builder().module().types.tensor(*to, c.dims(x))});

@@ -15,8 +15,6 @@ static void gather(Call &c) {
 
 static void gather_elements(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
-  if (c.failed())
-    return;
   const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
   Dims wanted = c.dims(ids);
   for (size_t i = 0; i < c.rank(x) && i < wanted.size(); ++i) // positions for a part of the tensor
@@ -31,8 +29,6 @@ static void gather_elements(Call &c) {
 static void gather_nd(Call &c) {
   V x = c.value(0), ids = positions(c, 1);
   const int64_t batch = c.integer("batch_dims", 0);
-  if (c.failed())
-    return;
   Dims wanted = c.dims(ids); // a batch is the same of both
   for (size_t i = 0; batch > 0 && i < size_t(batch); ++i)
     wanted[i] = c.dims(x)[i];
@@ -43,8 +39,6 @@ static void one_hot(Call &c) {
   V ids = c.value(0);
   const std::vector<double> depth = c.reals(1);
   V values = c.value(2);
-  if (c.failed())
-    return;
   if (depth.size() != 1 || !(depth[0] >= 0 && depth[0] < 1e9))
     return c.unsupported("a depth of " + std::to_string(depth.empty() ? 0 : depth[0]));
   const auto count = static_cast<int64_t>(depth[0]);
@@ -61,8 +55,6 @@ static void one_hot(Call &c) {
 /// Rows of a batch, reversed up to their length.
 static void reverse_sequence(Call &c) {
   V x = c.value(0), lengths = c.cast(c.value(1), DType::i64);
-  if (c.failed())
-    return;
   const auto batch = static_cast<size_t>(c.integer("batch_axis", 1)),
              time = static_cast<size_t>(c.integer("time_axis", 0));
   if (c.rank(x) < 2 || batch > 1 || time > 1 || batch == time)
@@ -83,8 +75,6 @@ static void reverse_sequence(Call &c) {
 
 static void scatter(Call &c) {
   V x = c.value(0), ids = positions(c, 1), updates = c.value(2);
-  if (c.failed())
-    return;
   const std::string reduction = c.text("reduction", "none");
   const DType dtype = c.dtype(x);
   if (reduction != "none" && (dtype == DType::u8 || dtype == DType::i8)) // reduced as words

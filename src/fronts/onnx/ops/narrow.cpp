@@ -51,8 +51,6 @@ const NarrowOp *narrow_op(std::string_view op) {
 /// To the nearest float of 8 bits.
 V rounded_to_float8(Call &c, V x, Narrow to, bool saturate) {
   x = c.cast(x, DType::f32);
-  if (c.failed())
-    return {};
   const bool wide_exponent = to == Narrow::float8e5m2;
   const char *beyond = saturate        ? "-DBEYOND=LARGEST"
                        : wide_exponent ? "-DBEYOND=__uint_as_float(0x7f800000u)"
@@ -104,8 +102,8 @@ bool is_right_operand(Call &c, std::string_view value, bool turned) {
 EntryPtr blocks_for_product(Call &c) {
   const int64_t block = c.integer("block_size", 0), of_axis = c.integer("axis", 1);
   const EntryPtr w = c.entry(0), scale = c.entry(1), zero = c.entry(2);
-  if (block < 1 || c.failed() || !w || !w->constant || !scale || !scale->constant ||
-      (zero && !zero->constant) || c.integer("output_dtype", 0) || c.node.outputs.size() != 1)
+  if (block < 1 || !w || !w->constant || !scale || !scale->constant || (zero && !zero->constant) ||
+      c.integer("output_dtype", 0) || c.node.outputs.size() != 1)
     return nullptr;
   const HostTensor &quants = *w->constant, &scales = *scale->constant;
   const std::optional<size_t> axis = ir::normalize_axis(of_axis, 2);

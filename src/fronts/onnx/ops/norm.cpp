@@ -55,11 +55,11 @@ void batch_norm(Call &c) {
     auto running = [&](V given, V own, size_t result) {
       V sum = c.binary(Op::add, c.binary(Op::mul, given, c.like(given, momentum)),
                        c.binary(Op::mul, own, c.like(own, 1 - momentum)));
-      c.result(c.failed() ? V() : c.reshape(sum, c.dims(c.value(3))), result);
+      c.result(c.reshape(sum, c.dims(c.value(3))), result);
     };
     auto mean_of = [&](V v) {
       V kept = c.reduce(Op::reduce_mean, v, axes, true);
-      return c.failed() ? V() : c.reshape(kept, c.dims(mean));
+      return c.reshape(kept, c.dims(mean));
     };
     V own_mean = mean_of(x), off = c.binary(Op::sub, x, own_mean);
     V own_variance = mean_of(c.binary(Op::mul, off, off));
@@ -90,7 +90,7 @@ bool is_all(Call &c, size_t i, float number) {
 
 void instance_norm(Call &c) {
   V x = c.value(0);
-  if (c.failed() || c.rank(x) < 3)
+  if (c.rank(x) < 3)
     return c.unsupported("an image without axes");
   const Dims d = c.dims(x);
   V y = normalized(c, c.reshape(x, {d[0], d[1], c.product(d.from(2))}), c.number("epsilon", 1e-5));
@@ -108,7 +108,7 @@ void group_norm(Call &c) {
   V x = c.value(0), scale = c.value(1), bias = c.value(2);
   const int64_t groups = c.integer("num_groups", 1);
   c.expect("stash_type", 1);
-  if (c.failed() || c.rank(x) < 3)
+  if (c.rank(x) < 3)
     return c.unsupported("an image without axes");
   const Dims d = c.dims(x);
   const E g = c.constant(groups), inner = c.w.exprs().floordiv(d[1], g);
@@ -127,8 +127,6 @@ void group_norm(Call &c) {
 
 void layer_norm(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const Dims d = c.dims(x);
   const size_t axis = c.axis(c.integer("axis", -1), d.size());
   const double epsilon = c.number("epsilon", 1e-5);
@@ -146,7 +144,7 @@ void layer_norm(Call &c) {
                        [&](E e) { return c.known(e) == 1; });
   };
   auto flattened = [&](V v) {
-    if (!v.valid() || c.failed())
+    if (!v.valid())
       return v;
     const Dims have = c.dims(v);
     if (have.size() > own.size())
@@ -196,7 +194,7 @@ void mean_variance(Call &c) {
 
 void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transposed) {
   const Node *norm = c.node.outputs.empty() ? nullptr : c.w.only_reader(c.node.outputs[0]);
-  if (c.failed() || !norm || norm->op != "BatchNormalization" || !norm->domain.empty() ||
+  if (!norm || norm->op != "BatchNormalization" || !norm->domain.empty() ||
       norm->inputs.size() != 5 || norm->inputs[0] != c.node.outputs[0] || !c.node.domain.empty())
     return; // convolutions of other domains do more before their result
   Call other(c.w, *norm);
@@ -236,8 +234,7 @@ void fold_batch_norm(Call &c, V &weights, V &bias, int64_t groups, bool transpos
                                   norm_of.shift)
                        : norm_of.shift;
   bias = c.cast(own, dtype);
-  if (!c.failed())
-    c.w.folded.insert(norm);
+  c.w.folded.insert(norm);
 }
 
 void add_norms(HandlerTable &table) {

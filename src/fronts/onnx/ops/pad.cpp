@@ -15,8 +15,6 @@ struct Padding {
 /// Element i of the result is element i - before of x where there is one; else, by the mode,
 /// another one or `fill` (a scalar).
 V chosen(Call &c, V x, size_t axis, const Padding &padding, const std::string &mode, V fill) {
-  if (c.failed())
-    return {};
   ir::ExprPool &exprs = c.w.exprs();
   const E size = c.dims(x)[axis];
   c.w.require_at_least(size, 1);
@@ -71,8 +69,6 @@ V by_numbers(Call &c, V x, const Ints &before, const Ints &after, const std::str
 
 void pad(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const size_t rank = c.rank(x);
   std::vector<E> given;
   if (c.attribute("pads"))
@@ -86,14 +82,12 @@ void pad(Call &c) {
   else
     for (size_t i = 0; i < rank; ++i)
       axes.push_back(int64_t(i));
-  if (c.failed())
-    return;
   if (given.size() != 2 * axes.size())
     return c.w.fail(Code::parse_error, "pads are not two for each axis");
   const std::string mode = c.text("mode", "constant");
   c.ignore({"value"}), c.ignore_input(2); // read where there is something to fill with it
   Ints before(rank, 0), after(rank, 0);
-  for (size_t i = 0; i < axes.size() && !c.failed(); ++i) {
+  for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = size_t(axes[i]);
     Padding padding = {given[i], given[axes.size() + i]};
     const auto first = c.known(padding.before), last = c.known(padding.after);
@@ -125,11 +119,9 @@ void pad(Call &c) {
       x = chosen(c, x, axis, padding, mode, fill);
       continue;
     }
-    if (mode == "reflect" && !c.failed())
+    if (mode == "reflect")
       c.w.require_at_least(c.dims(x)[axis], std::max(before[axis], after[axis]) + 1);
   }
-  if (c.failed())
-    return;
   const auto is_nothing = [](int64_t one) { return one == 0; };
   if (std::all_of(before.begin(), before.end(), is_nothing) &&
       std::all_of(after.begin(), after.end(), is_nothing))

@@ -17,8 +17,6 @@ static std::string list_text(const Ints &list) {
 static void roi_align(Call &c) {
   V x = c.value(0), regions = c.value(1), images = c.value(2);
   c.required(1), c.required(2);
-  if (c.failed())
-    return;
   if (c.rank(x) != 4 || c.rank(regions) != 2 || c.rank(images) != 1)
     return c.w.fail(Code::parse_error,
                     "the image has not four dimensions, or a region not its row");
@@ -55,8 +53,6 @@ static void roi_align(Call &c) {
 static void deformable_convolution(Call &c) {
   V x = c.value(0), w = c.value(1), offsets = c.value(2), mask = c.value(4);
   c.required(1), c.required(2);
-  if (c.failed())
-    return;
   if (c.rank(x) != 4 || c.rank(w) != 4 || c.rank(offsets) != 4 || (c.has(4) && c.rank(mask) != 4))
     return c.unsupported("a deformable convolution of other than two dimensions");
   const Dims d = c.dims(x), k = c.dims(w);
@@ -66,8 +62,6 @@ static void deformable_convolution(Call &c) {
              pads = c.integers("pads", {0, 0, 0, 0});
   const int64_t groups = c.integer("group", 1), of_offsets = c.integer("offset_group", 1);
   const int64_t channels = c.number_of(d[1], "the number of channels");
-  if (c.failed())
-    return;
   if (strides.size() != 2 || dilation.size() != 2 || pads.size() != 4 || groups < 1 ||
       of_offsets < 1 || channels % of_offsets || channels % groups || strides[0] < 1 ||
       strides[1] < 1 || kernel[0] < 1 || kernel[1] < 1 || kernel[0] > 1 << 12 ||
@@ -112,8 +106,6 @@ static void max_unpool(Call &c) {
   const size_t axes = kernel.size();
   const Ints strides = c.integers("strides", Ints(axes, 1)),
              pads = c.integers("pads", Ints(2 * axes, 0));
-  if (c.failed())
-    return;
   const Dims d = c.dims(x);
   if (d.size() != axes + 2 || strides.size() != axes || pads.size() != 2 * axes)
     return c.w.fail(Code::parse_error,
@@ -136,8 +128,6 @@ static void max_unpool(Call &c) {
 }
 
 V pool_positions(Call &c, V x, const Dims &y, const PoolWindow &window) {
-  if (c.failed())
-    return {};
   const Dims d = c.dims(x);
   const size_t axes = d.size() - 2;
   auto three = [&](const Ints &list, int64_t otherwise) {

@@ -60,16 +60,14 @@ V requantize(Call &c, V sums, V a_scale, V b_scale, V scale, V zero, DType to) {
 }
 
 V along(Call &c, V q, V x, int64_t axis_number, int64_t block) {
-  if (c.failed() || c.rank(q) == 0)
+  if (c.rank(q) == 0)
     return q;
   if (c.rank(q) == 1 && c.known(c.dims(q)[0]) == 1 && !block)
     return c.reshape(q, {});
   const size_t axis = c.axis(axis_number, c.rank(x));
   if (block) {
-    if (c.rank(q) != c.rank(x)) {
+    if (c.rank(q) != c.rank(x))
       c.w.fail(Code::parse_error, "scales of blocks have another rank");
-      return {};
-    }
     Dims one = c.dims(q), all = c.dims(q), out = c.dims(q);
     one.insert_at(size_t(axis) + 1, c.constant(1));
     all.insert_at(size_t(axis) + 1, c.constant(block));
@@ -107,7 +105,7 @@ Bytes dynamically_quantized(Call &c, V x) {
 }
 
 V matmul_bytes(Call &c, V a, V b, V a_zero, V b_zero) {
-  if (c.failed() || c.rank(a) < 2 || c.rank(b) < 2)
+  if (c.rank(a) < 2 || c.rank(b) < 2)
     return c.cast(c.matmul(centered(c, a, a_zero, true), centered(c, b, b_zero, false)),
                   DType::i32);
   const Dims left = c.dims(a), right = c.dims(b);
@@ -130,7 +128,7 @@ namespace {
 /// Of integers, as numbers of 32 and 64 bits wrap.
 V integer_matmul(Call &c, V a, V b) {
   const DType dtype = c.dtype(a);
-  if (c.failed() || ir::info(dtype).bytes_per_block < 4)
+  if (ir::info(dtype).bytes_per_block < 4)
     return c.cast(c.matmul(c.cast(a, DType::f64), c.cast(b, DType::f64)), dtype);
   // Such products do not fit into a double: one by one, then summed.
   const bool of_vector = c.rank(b) == 1; // then b's last axis is the one that is summed
@@ -146,14 +144,11 @@ V integer_matmul(Call &c, V a, V b) {
 
 void matmul(Call &c) {
   V a = c.value(0), b = c.value(1);
-  if (!c.failed())
-    c.result(is_real(c.dtype(a)) ? c.matmul(a, b) : integer_matmul(c, a, b));
+  c.result(is_real(c.dtype(a)) ? c.matmul(a, b) : integer_matmul(c, a, b));
 }
 
 void gemm(Call &c) {
   V a = c.value(0), b = c.value(1);
-  if (c.failed())
-    return;
   const DType dtype = c.dtype(a);
   const double alpha = c.number("alpha", 1), beta = c.number("beta", 1);
   if (!is_real(dtype) && (alpha != std::floor(alpha) || beta != std::floor(beta)))
@@ -246,8 +241,6 @@ V quantize_narrow(Call &c, V x, V scale, V zero, Narrow to) {
 
 void quantize_linear(Call &c) {
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
-  if (c.failed())
-    return;
   std::optional<DType> to = zero.valid() ? c.dtype(zero) : DType::u8;
   Narrow narrow = zero.valid() ? c.entry(2)->narrow : Narrow::none;
   if (const auto number = static_cast<int32_t>(c.integer("output_dtype", 0))) {
@@ -281,8 +274,6 @@ void dequantize_linear(Call &c) {
   if (const EntryPtr blocks = blocks_for_product(c))
     return c.result(blocks);
   V x = c.value(0), scale = c.value(1), zero = c.value(2);
-  if (c.failed())
-    return;
   if (zero.valid() && input_dtype(c, 2) != input_dtype(c, 0))
     return c.w.fail(Code::parse_error, "its zero point has dtype " + input_dtype(c, 2) +
                                            ", its input " + input_dtype(c, 0));
@@ -300,8 +291,6 @@ void dequantize_linear(Call &c) {
 
 void dynamic_quantize(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const Bytes made = dynamically_quantized(c, x);
   c.result(made.values, 0);
   c.result(made.scale, 1);
@@ -314,8 +303,6 @@ void matmul_integer(Call &c) {
 
 void qlinear_matmul(Call &c) {
   V a = c.value(0), b = c.value(3), zero = c.value(7);
-  if (c.failed())
-    return;
   c.result(requantize(c, matmul_bytes(c, a, b, c.value(2), c.value(5)),
                       c.cast(c.value(1), DType::f32), c.cast(c.value(4), DType::f32),
                       c.cast(c.value(6), DType::f32), zero, c.dtype(zero)));
@@ -323,7 +310,7 @@ void qlinear_matmul(Call &c) {
 
 void determinant(Call &c) {
   V x = c.value(0);
-  if (c.failed() || c.rank(x) < 2)
+  if (c.rank(x) < 2)
     return;
   const Dims d = c.dims(x);
   const size_t r = d.size();

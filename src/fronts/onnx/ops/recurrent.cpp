@@ -154,7 +154,7 @@ void Recurrent::direction(size_t d) {
   if (bias_x_.valid())
     inputs = c.binary(Op::add, inputs, bias_x_);
   std::vector<V> outputs(static_cast<size_t>(steps_));
-  for (int64_t i = 0; i < steps_ && !c.failed(); ++i) {
+  for (int64_t i = 0; i < steps_; ++i) {
     const int64_t t = backwards ? steps_ - 1 - i : i;
     V x = c.reshape(c.slice(inputs, 0, c.constant(t), c.constant(1)), {batch_, wide});
     V next_h = h, next_c = cell;
@@ -241,7 +241,7 @@ bool Recurrent::one_launch() {
   if (!is_lstm && !is_gru)
     attributes.push_back(attr("activation", activation));
   const std::vector<V> made = c.ops(name, operands, attributes);
-  for (size_t i = 0; i < (is_lstm ? 3 : 2) && !c.failed(); ++i)
+  for (size_t i = 0; i < (is_lstm ? 3 : 2); ++i)
     if (c.wants(i))
       c.result(batch_first ? c.transpose(made[i], i ? Ints{1, 0, 2} : Ints{2, 0, 1, 3}) : made[i],
                i);
@@ -250,7 +250,7 @@ bool Recurrent::one_launch() {
 
 void Recurrent::run() {
   x_ = c.value(0);
-  if (c.failed() || c.rank(x_) != 3)
+  if (c.rank(x_) != 3)
     return;
   const bool batch_first = c.integer("layout", 0) != 0;
   if (batch_first)
@@ -266,14 +266,12 @@ void Recurrent::run() {
   if (one_launch())
     return;
   steps_ = c.number_of(d[0], "the number of steps");
-  if (c.failed() || steps_ > kMostSteps)
+  if (steps_ > kMostSteps)
     return c.unsupported("more than " + std::to_string(kMostSteps) + " steps");
   directions_ = c.text("direction", "forward") == "bidirectional" ? 2 : 1;
   read_activations();
-  for (size_t i = 0; i < directions_ && !c.failed(); ++i)
+  for (size_t i = 0; i < directions_; ++i)
     direction(i);
-  if (c.failed())
-    return;
   const Dims one = {c.constant(1), c.constant(1), batch_, hidden_};
   if (c.wants(0)) { // [steps, directions, batch, hidden]
     std::vector<V> times;

@@ -21,8 +21,6 @@ Ints all_axes(size_t rank) {
 
 void reduce(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const std::string_view kind = c.node.op.substr(6);
   const DType dtype = c.dtype(x);
   Ints axes = given_axes(c, 1, c.rank(x));
@@ -103,8 +101,6 @@ void top_k(Call &c) {
   V x = c.value(0);
   const std::vector<E> given =
       c.has(1) ? c.exprs(1) : std::vector<E>{c.constant(c.integer("k", 0))};
-  if (c.failed())
-    return;
   if (given.size() != 1)
     return c.w.fail(Code::parse_error, "k has " + std::to_string(given.size()) + " elements");
   const E k = given[0];
@@ -142,8 +138,6 @@ void top_k(Call &c) {
 
 void softmax(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const Op op = c.node.op == "Softmax" ? Op::softmax : Op::log_softmax;
   if (c.w.opset() >= 13)
     return c.result(c.op(op, {x}, {attr("axis", c.integer("axis", -1))}));
@@ -157,8 +151,6 @@ void softmax(Call &c) {
 
 void hardmax(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const bool old = c.w.opset() < 13;
   const Dims dims = c.dims(x);
   size_t axis = c.axis(c.integer("axis", old ? 1 : -1), c.rank(x));
@@ -190,10 +182,8 @@ void lp_norm(Call &c) {
 
 /// -weight[t] input[t] over the class axis, then summed or averaged by weight.
 V nll(Call &c, V x, V target, V weight, bool has_weight) {
-  if (c.rank(x) < 2 || c.rank(target) + 1 != c.rank(x)) {
+  if (c.rank(x) < 2 || c.rank(target) + 1 != c.rank(x))
     c.w.fail(Code::parse_error, "scores have a class axis more than targets");
-    return {};
-  }
   const DType dtype = c.dtype(x);
   if (c.dtype(target) != DType::i32)
     target = c.cast(target, DType::i64);

@@ -195,7 +195,7 @@ void affine_grid(Call &c) {
   V theta = c.value(0);
   const Ints size = c.constants(1);
   const size_t axes = size.size() < 2 ? 0 : size.size() - 2;
-  if (c.failed() || axes < 2 || axes > 3 || c.rank(theta) != 3)
+  if (axes < 2 || axes > 3 || c.rank(theta) != 3)
     return c.unsupported("a grid of other than two or three dimensions");
   constexpr int64_t kMost = 1 << 22;
   int64_t count = 1;
@@ -219,8 +219,6 @@ void affine_grid(Call &c) {
   }
   places.reals.insert(places.reals.end(), size_t(count), 1.0);
   V grid = c.transpose(c.matmul(theta, c.w.materialize(places)), {0, 2, 1});
-  if (c.failed())
-    return;
   Dims out = {c.dims(theta)[0]};
   for (size_t i = 0; i < axes; ++i)
     out.push_back(c.constant(size[2 + i]));
@@ -232,8 +230,6 @@ void grid_sample(Call &c) {
   std::string mode = c.text("mode", "linear");
   mode = mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode;
   V x = c.value(0), grid = c.value(1);
-  if (c.failed())
-    return;
   Dims wanted = c.dims(grid);
   if (c.rank(x) > 2 && !wanted.empty()) // places of each image of the batch
     wanted.front() = c.dims(x)[0], wanted.back() = c.constant(int64_t(c.rank(x)) - 2);
@@ -248,15 +244,13 @@ public:
   explicit Resizing(Call &call) : c(call) {}
 
   void run() {
-    if (!read_mode() || !read_sizes() || !keep_aspect_ratio())
-      return;
+    read_mode();
+    read_sizes();
+    keep_aspect_ratio();
     dtype_ = c.dtype(x_);
     if (mode_.kind != "nearest" && !is_real(dtype_))
       x_ = c.cast(x_, DType::f32);
-    const std::optional<bool> on_device = choose_device();
-    if (!on_device)
-      return;
-    if (!*on_device)
+    if (!choose_device())
       by_axis();
     else if (old_ && mode_.kind == "nearest")
       by_old_nearest();
@@ -266,10 +260,8 @@ public:
   }
 
 private:
-  bool read_mode() {
+  void read_mode() {
     x_ = c.value(0);
-    if (c.failed())
-      return false;
     mode_.kind = c.text("mode", "nearest");
     old_ = c.node.op == "Upsample" || c.w.opset() < 11;
     mode_.coordinates =
@@ -283,11 +275,10 @@ private:
     c.ignore({"extrapolation_value"}); // of tf_crop_and_resize, which reads it, and the region
     if (!old_)
       c.ignore_input(1);
-    return true;
   }
 
   /// Axes, and for each its scale or its size.
-  bool read_sizes() {
+  void read_sizes() {
     const size_t scales_at = old_ ? 1 : 2;
     if (const AttributeView *given = c.attribute("scales"))
       scales_.assign(given->numbers.begin(), given->numbers.end());
@@ -299,34 +290,30 @@ private:
       axes_.push_back(int64_t(i));
     if (c.attribute("axes"))
       axes_ = c.axes(c.integers("axes", {}), c.rank(x_));
-    if (c.failed() || std::max(scales_.size(), sizes_.size()) != axes_.size())
-      return refuse("scales or sizes are not one for each axis");
+    if (std::max(scales_.size(), sizes_.size()) != axes_.size())
+      c.w.fail(Code::parse_error, "scales or sizes are not one for each axis");
     constexpr double kMostScale = 1 << 20;
     for (double s : scales_)
       if (!(s >= 1 / kMostScale && s <= kMostScale))
-        return refuse("a scale that is no scale of an image");
-    return true;
+        c.w.fail(Code::parse_error, "a scale that is no scale of an image");
   }
 
-  bool keep_aspect_ratio() {
+  void keep_aspect_ratio() {
     const std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
     if (sizes_.empty() || policy == "stretch")
-      return true;
+      return;
     for (size_t i = 0; i < axes_.size(); ++i) {
       const int64_t to = c.number_of(sizes_[i], "a size"), from = c.number_of(size_of(i), "a size");
-      if (c.failed() || to < 0 || from < 1) {
+      if (to < 0 || from < 1)
         c.unsupported("an aspect ratio of an image of no element");
-        return false;
-      }
       const double s = double(to) / double(from);
       kept_ = i == 0 ? s : policy == "not_larger" ? std::min(kept_, s) : std::max(kept_, s);
     }
-    return true;
   }
 
   /// Whether the device's op does it: what it alone can do, and weighted sums, of which each
-  /// element has few. Then only axes that change are left. None: the node is refused.
-  std::optional<bool> choose_device() {
+  /// element has few. Then only axes that change are left.
+  bool choose_device() {
     constexpr size_t kMostAxes = 4; // of the op
     const bool cropped = mode_.coordinates == "tf_crop_and_resize";
     bool on_device = cropped, all_known = true;
@@ -335,10 +322,8 @@ private:
       if (stays(i))
         continue;
       changed.push_back(i);
-      if (size_of(i) == c.constant(0)) {
+      if (size_of(i) == c.constant(0))
         c.unsupported("an axis of no element");
-        return std::nullopt;
-      }
       const bool known = c.known(size_of(i)) && (sizes_.empty() || c.known(sizes_[i]));
       all_known &= known;
       on_device |= !mode_.antialias && kept_ == 0 &&
@@ -391,7 +376,7 @@ private:
       std::sort(order.begin(), order.end(),
                 [&](size_t a, size_t b) { return axes_[a] > axes_[b]; });
     for (size_t i : order)
-      if (!c.failed() && !(stays(i) && kept_ == 0))
+      if (!(stays(i) && kept_ == 0))
         one_axis(i, rounds);
   }
 
@@ -409,7 +394,7 @@ private:
     }
     Axis a;
     a.in = c.number_of(d, "an axis that is resized");
-    if (c.failed() || a.in < 1)
+    if (a.in < 1)
       return c.unsupported("an axis of no element");
     if (kept_ != 0)
       a.out = int64_t(std::floor(kept_ * double(a.in) + 0.5)), a.scale = kept_;
@@ -417,16 +402,11 @@ private:
       a.out = c.number_of(sizes_[i], "a size"), a.scale = double(a.out) / double(a.in);
     else
       a.out = int64_t(std::floor(double(a.in) * scales_[i])), a.scale = scales_[i];
-    if (c.failed() || a.out < 0 || a.out > (1 << 22) / a.in)
+    if (a.out < 0 || a.out > (1 << 22) / a.in)
       return c.unsupported("sizes of so many elements");
     x_ = resize_axis(c, x_, axis, a, mode_of(a.scale < 1));
     if (rounds)
       x_ = whole_numbers(c, x_, dtype_);
-  }
-
-  bool refuse(const char *why) {
-    c.w.fail(Code::parse_error, why);
-    return false;
   }
 
   E size_of(size_t i) { return c.dims(x_)[size_t(axes_[i])]; }

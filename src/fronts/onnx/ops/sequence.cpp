@@ -13,7 +13,7 @@ V stacked(Call &c, const std::vector<V> &parts, size_t axis) {
     d.insert(d.begin() + ptrdiff_t(std::min(axis, d.size())), c.constant(1));
     wide.push_back(c.reshape(v, d));
   }
-  return c.failed() || wide.empty() ? V() : c.concat(wide, axis);
+  return wide.empty() ? V() : c.concat(wide, axis);
 }
 
 namespace {
@@ -21,12 +21,11 @@ namespace {
 /// Each node that changes a sequence makes another list.
 constexpr int64_t kMostTensors = 512;
 
-/// Of an input; null, and an error, where it is none.
-const Sequence *sequence_of(Call &c, size_t i) {
+const Sequence &sequence_of(Call &c, size_t i) {
   const EntryPtr entry = c.required(i);
-  if (!c.failed() && !entry->sequence)
+  if (!entry->sequence)
     c.w.fail(Code::parse_error, "input " + std::to_string(i) + " is no sequence of tensors");
-  return c.failed() ? nullptr : &*entry->sequence;
+  return *entry->sequence;
 }
 
 void sequence_result(Call &c, std::vector<EntryPtr> parts) {
@@ -43,18 +42,18 @@ void sequence_result(Call &c, std::vector<EntryPtr> parts) {
 size_t place_of(Call &c, size_t i, size_t size) {
   const Ints given = c.constants(i);
   const int64_t all = int64_t(size), at = given.empty() ? 0 : given[0] + (given[0] < 0 ? all : 0);
-  if (!c.failed() && (at < 0 || at >= all))
+  if (at < 0 || at >= all)
     c.w.fail(Code::parse_error, "place " + std::to_string(given.empty() ? 0 : given[0]) +
                                     " of a sequence that has " + std::to_string(all));
-  return c.failed() ? 0 : size_t(at);
+  return size_t(at);
 }
 
 /// A sequence whose tensors are changed by place, which one that a loop made is not.
-const Sequence *list_of(Call &c) {
-  const Sequence *from = sequence_of(c, 0);
-  if (from && from->stacked.valid())
+std::vector<EntryPtr> list_of(Call &c) {
+  const Sequence &from = sequence_of(c, 0);
+  if (from.stacked.valid())
     c.unsupported("a sequence that a loop on the device made, changed behind the loop");
-  return c.failed() ? nullptr : from;
+  return from.parts;
 }
 
 void sequence_empty(Call &c) {
@@ -70,21 +69,15 @@ void sequence_construct(Call &c) {
 }
 
 void sequence_insert(Call &c) {
-  const Sequence *from = list_of(c);
+  std::vector<EntryPtr> parts = list_of(c);
   const EntryPtr part = c.required(1);
-  if (!from)
-    return;
-  std::vector<EntryPtr> parts = from->parts;
   const size_t at = c.has(2) ? place_of(c, 2, parts.size() + 1) : parts.size();
-  parts.insert(parts.begin() + ptrdiff_t(c.failed() ? 0 : at), part);
+  parts.insert(parts.begin() + ptrdiff_t(at), part);
   sequence_result(c, std::move(parts));
 }
 
 void sequence_erase(Call &c) {
-  const Sequence *from = list_of(c);
-  if (!from)
-    return;
-  std::vector<EntryPtr> parts = from->parts;
+  std::vector<EntryPtr> parts = list_of(c);
   if (parts.empty())
     return c.w.fail(Code::parse_error, "a sequence without tensors has none to take away");
   const size_t at = c.has(1) ? place_of(c, 1, parts.size()) : parts.size() - 1;
@@ -103,52 +96,43 @@ V stacked_of(Call &c, const Sequence &sequence) {
 }
 
 void sequence_at(Call &c) {
-  const Sequence *from = sequence_of(c, 0);
+  const Sequence &from = sequence_of(c, 0);
   const EntryPtr place = c.required(1);
-  if (!from)
-    return;
   const Host *known = c.w.host(*place, Importer::Need::no);
   const bool is_number = known && known->ints.size() == 1 && c.known(known->ints[0]);
-  if (is_number && !from->stacked.valid())
-    return c.result(from->parts.at(place_of(c, 1, from->parts.size())));
+  if (is_number && !from.stacked.valid())
+    return c.result(from.parts.at(place_of(c, 1, from.parts.size())));
   V position = c.value(1);
-  c.result(
-      c.gather(stacked_of(c, *from), c.rank(position) ? c.reshape(position, {}) : position, 0));
+  c.result(c.gather(stacked_of(c, from), c.rank(position) ? c.reshape(position, {}) : position, 0));
 }
 
 void sequence_length(Call &c) {
-  const Sequence *from = sequence_of(c, 0);
-  if (!from)
-    return;
+  const Sequence &from = sequence_of(c, 0);
   const E count =
-      from->stacked.valid() ? c.dims(from->stacked)[0] : c.constant(int64_t(from->parts.size()));
+      from.stacked.valid() ? c.dims(from.stacked)[0] : c.constant(int64_t(from.parts.size()));
   c.result(Host{DType::i64, {}, {count}, {}});
 }
 
 void concat_from_sequence(Call &c) {
-  const Sequence *from = sequence_of(c, 0);
-  if (!from)
-    return;
-  if (!from->stacked.valid() && from->parts.empty())
+  const Sequence &from = sequence_of(c, 0);
+  if (!from.stacked.valid() && from.parts.empty())
     return c.unsupported("a sequence without tensors that are to be joined");
   const bool is_new = c.integer("new_axis", 0) != 0;
   std::vector<V> parts;
-  if (from->stacked.valid())
-    parts.push_back(from->stacked);
-  for (const EntryPtr &part : from->parts)
+  if (from.stacked.valid())
+    parts.push_back(from.stacked);
+  for (const EntryPtr &part : from.parts)
     parts.push_back(wide(c, *part));
-  if (c.failed())
-    return;
-  const size_t rank = c.rank(parts[0]) - from->stacked.valid();
+  const size_t rank = c.rank(parts[0]) - from.stacked.valid();
   const size_t axis = c.axis(c.integer("axis", 0), rank + is_new);
-  if (!from->stacked.valid())
+  if (!from.stacked.valid())
     return c.result(is_new ? stacked(c, parts, axis) : c.concat(parts, axis));
   Ints order; // the first axis goes before the one that it is joined with
   for (size_t i = 1; i <= rank; ++i)
     order.push_back(int64_t(i));
   order.insert(order.begin() + ptrdiff_t(axis), 0);
-  V all = c.transpose(from->stacked, order);
-  if (is_new || c.failed())
+  V all = c.transpose(from.stacked, order);
+  if (is_new)
     return c.result(all);
   Dims joined = c.dims(all);
   joined[axis] = c.w.exprs().mul(joined[axis], joined[axis + 1]);
@@ -158,14 +142,10 @@ void concat_from_sequence(Call &c) {
 
 void split_to_sequence(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const size_t axis = c.axis(c.integer("axis", 0), c.rank(x));
   const int64_t size = c.number_of(c.dims(x)[axis], "the size of what is split");
   const EntryPtr given = c.entry(1);
   Ints sizes = given ? c.constants(1) : Ints{1};
-  if (c.failed())
-    return;
   const Host *list = given ? c.host(1) : nullptr;
   if (!list || list->dims.empty()) { // all of one size, but for the last
     const int64_t each = sizes.at(0);
@@ -184,7 +164,7 @@ void split_to_sequence(Call &c) {
                                              " elements of the axis");
     V part = c.slice(x, axis, c.constant(begin), c.constant(one));
     Dims dims = c.dims(part);
-    if (!keeps && !c.failed())
+    if (!keeps)
       dims.erase(dims.begin() + ptrdiff_t(axis));
     auto entry = std::make_shared<Entry>();
     entry->device = c.reshape(part, dims);
@@ -229,8 +209,6 @@ std::vector<Appended> appended_in(Call &loop, const Graph &body) {
         begins->sequence->stacked.valid())
       continue;
     loop.w.take_parts(body.nodes.size());
-    if (loop.failed())
-      break;
     const std::string_view before = body.inputs[i + 2].name, after = body.outputs[i + 1].name;
     const Node *maker = maker_of(body, after);
     if (maker && maker->domain.empty() && maker->op == "SequenceInsert" &&

@@ -24,8 +24,6 @@ void reshape(Call &c) {
       list.push_back(c.constant(d));
     return list;
   }();
-  if (c.failed())
-    return;
   const Dims have = c.dims(x);
   const bool zero_copies = !c.integer("allowzero", 0);
   Dims dims, rest;
@@ -66,8 +64,6 @@ void reshape(Call &c) {
 
 void flatten(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const Dims dims = c.dims(x);
   const int64_t given = c.integer("axis", 1);
   const size_t axis = given == int64_t(dims.size()) ? dims.size() : c.axis(given, dims.size());
@@ -76,8 +72,6 @@ void flatten(Call &c) {
 
 void squeeze(Call &c) {
   V x = c.value(0);
-  if (c.failed())
-    return;
   const Dims dims = c.dims(x);
   std::vector<bool> gone(dims.size(), false);
   if (c.attribute("axes") || c.has(1)) {
@@ -105,8 +99,6 @@ void squeeze(Call &c) {
 void unsqueeze(Call &c) {
   V x = c.value(0);
   Ints axes = c.attribute("axes") ? c.integers("axes", {}) : c.constants(1);
-  if (c.failed())
-    return;
   Dims dims = c.dims(x);
   if (dims.size() + axes.size() > ir::kMaxRank)
     return c.unsupported("more than " + std::to_string(ir::kMaxRank) + " dimensions");
@@ -136,7 +128,7 @@ void concat(Call &c) {
   std::vector<V> parts;
   for (size_t i = 0; i < c.input_count(); ++i)
     parts.push_back(c.value(i));
-  if (c.failed() || parts.empty())
+  if (parts.empty())
     return;
   const size_t axis = c.axis(c.integer("axis", 1), c.rank(parts[0]));
   Dims wanted = c.dims(parts[0]);
@@ -146,14 +138,14 @@ void concat(Call &c) {
         wanted[i] = c.dims(part)[i];
   for (V &part : parts) {
     Dims own = wanted;
-    if (c.failed() || c.rank(part) != own.size())
+    if (c.rank(part) != own.size())
       break;
     own[axis] = c.dims(part)[axis];
     part = c.w.match(part, own);
   }
   c.result(c.concat(parts, axis));
   std::vector<EntryPtr> joined;
-  for (size_t i = 0; !c.failed() && wanted.size() == 1 && i < c.input_count(); ++i) {
+  for (size_t i = 0; wanted.size() == 1 && i < c.input_count(); ++i) {
     const EntryPtr one = c.entry(i);
     one->joined.empty() ? joined.push_back(one)
                         : void(joined.insert(joined.end(), one->joined.begin(), one->joined.end()));
@@ -179,8 +171,6 @@ void slice(Call &c) {
       ends.push_back(c.constant(v));
     axes = c.integers("axes", {});
   }
-  if (c.failed())
-    return;
   if (axes.empty())
     for (size_t i = 0; i < starts.size(); ++i)
       axes.push_back(int64_t(i));
@@ -230,18 +220,17 @@ void slice(Call &c) {
     E size = exprs.sub(last, first);
     if (!never_negative(c, size))
       size = exprs.max(size, c.constant(0));
-    x = c.slice(x, size_t(axes[i]), first, size);
-    if (c.failed()) {
+    try {
+      x = c.slice(x, size_t(axes[i]), first, size);
+    } catch (const Importer::Failed &) {
       c.w.need_constant(starts[i]);
       c.w.need_constant(ends[i]);
-      return;
+      throw;
     }
   }
   if (!begin.empty())
     x = c.op(Op::slice, {x},
              {attr("starts", begin), attr("ends", end), attr("axes", of), attr("steps", by)});
-  if (c.failed())
-    return;
   Dims dims = c.dims(x); // min(n, 1) is 1 where n is at least that: no broadcast asks for it
   for (size_t i = 0; i < dims.size(); ++i)
     if (const ir::Interval range = c.w.range(dims[i]);
@@ -253,8 +242,6 @@ void slice(Call &c) {
 void expand(Call &c) {
   V x = c.value(0);
   const std::vector<E> wanted = c.exprs(1);
-  if (c.failed())
-    return;
   for (E e : wanted)
     if (!never_negative(c, e)) {
       c.w.need_constant(e);
@@ -267,7 +254,7 @@ void expand(Call &c) {
 void tile(Call &c) {
   V x = c.value(0);
   const std::vector<E> repeats = c.exprs(1);
-  if (c.failed() || repeats.size() != c.rank(x))
+  if (repeats.size() != c.rank(x))
     return c.w.fail(Code::parse_error, "repeats are not one for each axis");
   const Dims dims = c.dims(x);
   Dims one, all, out;
@@ -317,7 +304,7 @@ void constant_of_shape(Call &c) {
 void range_of_floats(Call &c, Fractions from, const Fractions &to) {
   const auto start = c.known(from.above.ints[0]);
   const double by = c.real(2, 1);
-  if (c.failed() || !start || !(std::fabs(by) >= 1 && std::fabs(by) < 1e6 && by == std::floor(by)))
+  if (!start || !(std::fabs(by) >= 1 && std::fabs(by) < 1e6 && by == std::floor(by)))
     return c.unsupported("a range of floats that does not begin at a number, or whose step is none "
                          "of whole numbers");
   ir::ExprPool &exprs = c.w.exprs();
@@ -341,7 +328,7 @@ void range_to_computed(Call &c, double from) {
   V steps = c.op(Op::ceil, {c.binary(Op::div, distance, c.like(to, by))});
   Entry count;
   count.device = c.cast(c.binary(Op::maximum, steps, c.like(to, 0)), DType::i64);
-  const Host *read = c.failed() ? nullptr : c.w.read_sizes(count);
+  const Host *read = c.w.read_sizes(count);
   if (!read || by == 0)
     return c.unsupported("a range that is computed on the device");
   c.result(
@@ -360,12 +347,11 @@ void range(Call &c) {
   const Host *start = first ? c.w.host(*first, Importer::Need::value) : nullptr;
   if (start && is_real(start->dtype)) {
     const double from = c.real(0, 0);
-    if (const EntryPtr limit = c.entry(1);
-        limit && !c.failed() && !c.w.host(*limit, Importer::Need::value))
+    if (const EntryPtr limit = c.entry(1); limit && !c.w.host(*limit, Importer::Need::value))
       return range_to_computed(c, from);
     const double to = c.real(1, 0), by = c.real(2, 1);
     const double count = std::max(0.0, std::ceil((to - from) / by));
-    if (c.failed() || !(count < 1e9))
+    if (!(count < 1e9))
       return c.unsupported("a range that is computed on the device");
     return c.result(c.op(Op::range, {},
                          {attr("length", static_cast<int64_t>(count)), attr("start", from),
@@ -375,7 +361,7 @@ void range(Call &c) {
   const Ints by = c.constants(2);
   if (!by.empty() && std::abs(by[0]) == INT32_MAX)
     return c.unsupported("a range of so large a step");
-  if (c.failed() || from.size() != 1 || to.size() != 1 || by.size() != 1 || by[0] == 0)
+  if (from.size() != 1 || to.size() != 1 || by.size() != 1 || by[0] == 0)
     return c.unsupported("a range that is computed on the device");
   ir::ExprPool &exprs = c.w.exprs();
   const E distance = by[0] > 0 ? exprs.sub(to[0], from[0]) : exprs.sub(from[0], to[0]);
@@ -396,7 +382,7 @@ void range(Call &c) {
 void depth_to_space(Call &c) {
   V x = c.value(0);
   const int64_t block = c.integer("blocksize", 1);
-  if (c.failed() || c.rank(x) != 4 || block < 1)
+  if (c.rank(x) != 4 || block < 1)
     return c.unsupported("images that are not two-dimensional");
   const Dims d = c.dims(x);
   const E b = c.constant(block);
@@ -419,7 +405,7 @@ void depth_to_space(Call &c) {
 void eye_like(Call &c) {
   const EntryPtr x = c.entry(0);
   V v = c.value(0);
-  if (c.failed() || c.rank(v) != 2)
+  if (c.rank(v) != 2)
     return;
   const std::optional<DType> to =
       c.attribute("dtype") ? dtype_of(static_cast<int32_t>(c.integer("dtype", 1))) : c.dtype(v);
@@ -437,7 +423,7 @@ void eye_like(Call &c) {
 void triangle(Call &c) {
   V x = c.value(0);
   const Ints k = c.has(1) ? c.constants(1) : Ints{0};
-  if (c.failed() || c.rank(x) < 2)
+  if (c.rank(x) < 2)
     return;
   const Dims d = c.dims(x);
   auto axis = [&](E size, double start) {

@@ -13,7 +13,7 @@ static void window(Call &c) {
   const Ints size = c.constants(0);
   const std::optional<DType> dtype =
       dtype_of(static_cast<int32_t>(c.integer("output_datatype", 1)));
-  if (c.failed() || !dtype || size.at(0) < 0 || size[0] > kMostSamples)
+  if (!dtype || size.at(0) < 0 || size[0] > kMostSamples)
     return c.unsupported("a window that is computed on the device, or larger than " +
                          std::to_string(kMostSamples));
   const double n = c.integer("periodic", 1) ? double(size[0]) : double(size[0] - 1);
@@ -46,7 +46,7 @@ static V waves(Call &c, DType dtype, int64_t n, int64_t m, int64_t length, bool 
 
 static void fourier(Call &c) {
   V x = c.value(0);
-  if (c.failed() || c.rank(x) < 2)
+  if (c.rank(x) < 2)
     return;
   const size_t rank = c.rank(x);
   const bool inverse = c.integer("inverse", 0) != 0, onesided = c.integer("onesided", 0) != 0;
@@ -60,8 +60,7 @@ static void fourier(Call &c) {
                 parts = c.number_of(c.dims(x)[rank - 1], "a complex number");
   Ints given = c.has(1) ? c.constants(1) : Ints();
   const int64_t length = given.empty() ? (inverse && onesided ? 2 * (have - 1) : have) : given[0];
-  if (c.failed() || axis + 1 == rank || length < 1 || length > kMostSamples || parts < 1 ||
-      parts > 2)
+  if (axis + 1 == rank || length < 1 || length > kMostSamples || parts < 1 || parts > 2)
     return c.unsupported("a transform of so many samples, or along the complex axis");
   // The axis goes last; [.., length] products with [length, bins].
   const DType dtype = c.dtype(x);
@@ -122,8 +121,6 @@ static void fourier(Call &c) {
 static void short_time_fourier(Call &c) {
   V x = c.value(0), window = c.value(2);
   const Ints step = c.constants(1);
-  if (c.failed())
-    return;
   if (c.rank(x) == 3 && c.known(c.dims(x)[2]) == 1)
     x = c.reshape(x, {c.dims(x)[0], c.dims(x)[1]});
   if (c.rank(x) != 2)
@@ -136,7 +133,7 @@ static void short_time_fourier(Call &c) {
     const Ints given = c.constants(3);
     length = given.empty() ? length : given[0];
   }
-  if (c.failed() || step.at(0) < 1 || length < 1 || length > kMostSamples || length > have)
+  if (step.at(0) < 1 || length < 1 || length > kMostSamples || length > have)
     return c.unsupported("frames of so many samples");
   const int64_t frames = (have - length) / step[0] + 1;
   if (frames * length > 1 << 20)
@@ -154,7 +151,7 @@ static void short_time_fourier(Call &c) {
     V y = c.matmul(framed, waves(c, dtype, length, bins, length, sines, sines ? -1 : 1));
     Dims d = c.dims(y);
     d.push_back(c.constant(1));
-    return c.failed() ? V() : c.reshape(y, d);
+    return c.reshape(y, d);
   };
   c.result(c.concat({part(false), part(true)}, 3));
 }
@@ -165,7 +162,7 @@ static void mel_weights(Call &c) {
                high = c.real(4, 0);
   const std::optional<DType> dtype =
       dtype_of(static_cast<int32_t>(c.integer("output_datatype", 1)));
-  if (c.failed() || !dtype || !is_real(*dtype) || !(mels >= 1 && mels <= kMostSamples) ||
+  if (!dtype || !is_real(*dtype) || !(mels >= 1 && mels <= kMostSamples) ||
       !(length >= 1 && length <= kMostSamples) || !(rate > 0) || !(low >= 0) || !(high >= low) ||
       !(high < rate))
     return c.unsupported("weights of mel bins of such numbers");
@@ -200,7 +197,7 @@ static void center_crop_pad(Call &c) {
     for (size_t i = 0; i < c.rank(x); ++i)
       axes.push_back(int64_t(i));
   axes = c.axes(axes, c.rank(x));
-  if (c.failed() || axes.size() != shape.size())
+  if (axes.size() != shape.size())
     return c.w.fail(Code::parse_error, "the shape has not one size for each axis");
   Ints before(c.rank(x), 0), after(c.rank(x), 0);
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -7,7 +7,7 @@ namespace cugrt::onnx {
 /// past_cache with the updates from each sequence's place on along an axis.
 static void tensor_scatter(Call &c) {
   V past = c.value(0), update = c.value(1), places = c.value(2);
-  if (c.failed() || c.rank(past) < 2)
+  if (c.rank(past) < 2)
     return c.unsupported("a cache without sequences");
   const Dims d = c.dims(past);
   const size_t axis = c.axis(c.integer("axis", -2), d.size());
@@ -37,7 +37,7 @@ static void tensor_scatter(Call &c) {
 /// Channel by channel, each result of the elements up to its own; the last ones are the state.
 static void causal_convolution(Call &c) {
   V x = c.value(0), w = c.value(1), bias = c.value(2), past = c.value(3);
-  if (c.failed() || c.rank(x) != 3 || c.rank(w) != 3)
+  if (c.rank(x) != 3 || c.rank(w) != 3)
     return c.unsupported("a convolution of other than one dimension");
   const int64_t before = c.number_of(c.dims(w)[2], "the size of a kernel") - 1,
                 channels = c.number_of(c.dims(x)[1], "the number of channels");
@@ -53,7 +53,7 @@ static void causal_convolution(Call &c) {
   else if (activation != "none")
     return c.unsupported("activation " + activation);
   c.result(y, 0);
-  if (c.wants(1) && !c.failed())
+  if (c.wants(1))
     c.result(c.slice(padded, 2, c.w.exprs().sub(c.dims(padded)[2], c.constant(before)),
                      c.constant(before)),
              1);
@@ -71,8 +71,8 @@ static void linear_attention(Call &c) {
       corrects != beta.valid())
     return c.w.fail(Code::parse_error, "update rule '" + rule + "' without what it needs");
   const int64_t q_heads = c.integer("q_num_heads", 0), heads = c.integer("kv_num_heads", 0);
-  if (c.failed() || c.rank(q) != 3 || c.rank(k) != 3 || c.rank(v) != 3 || heads < 1 ||
-      q_heads < 1 || q_heads % heads)
+  if (c.rank(q) != 3 || c.rank(k) != 3 || c.rank(v) != 3 || heads < 1 || q_heads < 1 ||
+      q_heads % heads)
     return c.w.fail(Code::parse_error, "queries, keys and values are of rank 3, and heads of the "
                                        "queries a multiple of those of the keys");
   const DType dtype = c.dtype(q), state_dtype = past.valid() ? c.dtype(past) : dtype;
@@ -81,7 +81,7 @@ static void linear_attention(Call &c) {
   const E d_k = c.w.exprs().floordiv(c.dims(q)[2], c.constant(q_heads)),
           d_v = c.w.exprs().floordiv(c.dims(v)[2], h);
   const int64_t size = c.number_of(d_k, "the size of a head");
-  if (c.failed() || steps < 1 || steps > kMostSteps)
+  if (steps < 1 || steps > kMostSteps)
     return c.unsupported("a linear attention of more than " + std::to_string(kMostSteps) +
                          " steps");
   // [batch, steps, n * size]: step i as [batch, groups.., size].
@@ -98,7 +98,7 @@ static void linear_attention(Call &c) {
   V state = past.valid() ? c.cast(past, DType::f32)
                          : c.broadcast(c.scalar(DType::f32, 0), {batch, h, d_k, d_v});
   std::vector<V> outputs;
-  for (int64_t i = 0; i < steps && !c.failed(); ++i) {
+  for (int64_t i = 0; i < steps; ++i) {
     V key = step(k, i, {batch, h, one, d_k}), value = step(v, i, {batch, h, one, d_v});
     if (decay.valid()) {
       const E each = c.w.exprs().floordiv(c.dims(decay)[2], h); // 1, or one for each of the key
@@ -113,8 +113,6 @@ static void linear_attention(Call &c) {
     outputs.push_back(
         c.reshape(c.matmul(query, state), {batch, one, c.w.exprs().mul(c.constant(q_heads), d_v)}));
   }
-  if (c.failed())
-    return;
   c.result(c.cast(c.concat(outputs, 1), dtype), 0);
   c.result(c.cast(state, state_dtype), 1);
 }

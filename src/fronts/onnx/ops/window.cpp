@@ -49,15 +49,11 @@ Window window_of(Call &c, V &x, const Ints &kernel, V fill) {
   Ints pads = c.integers("pads", Ints(2 * axes, 0));
   const std::string automatic = auto_pad_of(c);
   if (out.strides.size() != axes || out.dilation.size() != axes || pads.size() != 2 * axes ||
-      kernel.size() != axes) {
+      kernel.size() != axes)
     c.w.fail(Code::parse_error, "strides, pads or dilations are not as many as the image's axes");
-    return out;
-  }
   if (!of_a_window(out.strides, 1) || !of_a_window(out.dilation, 1) || !of_a_window(pads, 0) ||
-      !of_a_window(kernel, 0)) {
+      !of_a_window(kernel, 0))
     c.w.fail(Code::parse_error, "strides, pads, dilations or a kernel that no window has");
-    return out;
-  }
   for (size_t i = 0; i < axes; ++i) {
     if (automatic == "VALID")
       pads[i] = pads[axes + i] = 0;
@@ -83,7 +79,7 @@ Window window_of(Call &c, V &x, const Ints &kernel, V fill) {
   out.before.assign(pads.begin(), pads.begin() + ptrdiff_t(axes));
   out.after.assign(pads.begin() + ptrdiff_t(axes), pads.end());
   out.ceil = c.integer("ceil_mode", 0) != 0;
-  if (const Dims all = image_of(c, x); !out.ceil && !c.failed()) // then windows may reach beyond
+  if (const Dims all = image_of(c, x); !out.ceil) // then windows may reach beyond
     for (size_t i = 0; i < axes; ++i)
       c.w.require_at_least(all[i],
                            (kernel[i] - 1) * out.dilation[i] + 1 - pads[i] - pads[axes + i]);
@@ -104,8 +100,6 @@ std::vector<ir::Attribute> attributes_of(const Window &win, int64_t groups) {
 /// A convolution of one to three dimensions with an optional bias.
 V convolve(Call &c, V x, V w, V bias, const Window &win, int64_t groups) {
   const size_t axes = win.strides.size();
-  if (c.failed())
-    return {};
   return c.op(axes == 1   ? Op::conv1d
               : axes == 2 ? Op::conv2d
                           : Op::conv3d,
@@ -121,8 +115,6 @@ Ints kernel_of(Call &c, V w) {
 
 void convolution(Call &c) {
   V x = c.value(0), w = c.value(1), bias = c.value(2);
-  if (c.failed())
-    return;
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
   c.expect_dims("kernel_shape", w, 2);
@@ -140,8 +132,6 @@ V convolve_bytes(Call &c, V x, V w, V x_zero, V w_zero, const Window &win) {
 
 void convolution_integer(Call &c) {
   V x = c.value(0), w = c.value(1);
-  if (c.failed())
-    return;
   c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.has(2) ? c.value(2) : c.like(x, 0));
   c.result(convolve_bytes(c, x, w, c.value(2), c.value(3), win));
@@ -149,8 +139,6 @@ void convolution_integer(Call &c) {
 
 void qlinear_convolution(Call &c) {
   V x = c.value(0), w = c.value(3), out_zero = c.value(7);
-  if (c.failed())
-    return;
   c.expect_dims("kernel_shape", w, 2);
   const Window win = window_of(c, x, kernel_of(c, w), c.value(2));
   Dims channel(c.rank(x), c.constant(1));
@@ -169,8 +157,6 @@ void qlinear_convolution(Call &c) {
 
 void transposed_convolution(Call &c) {
   V x = c.value(0), w = c.value(1), bias = c.value(2);
-  if (c.failed())
-    return;
   if (c.rank(x) < 3 || c.rank(x) > 5)
     return c.unsupported("a convolution of other than one to three dimensions");
   const Dims image = image_of(c, x);
@@ -184,7 +170,7 @@ void transposed_convolution(Call &c) {
   Ints pads = c.integers("pads", Ints(2 * axes, 0));
   const std::string automatic = auto_pad_of(c);
   const int64_t groups = c.integer("group", 1);
-  if (c.failed() || kernel.size() != axes || strides.size() != axes || dilation.size() != axes ||
+  if (kernel.size() != axes || strides.size() != axes || dilation.size() != axes ||
       more.size() != axes || pads.size() != 2 * axes || groups < 1)
     return c.w.fail(Code::parse_error,
                     "strides, pads or dilations are not as many as the image's axes");
@@ -241,7 +227,7 @@ void col_to_image(Call &c) {
   V x = c.value(0);
   const Ints image = c.constants(1), block = c.constants(2);
   const size_t axes = image.size();
-  if (c.failed() || c.rank(x) != 3 || axes < 1 || axes > 3 || block.size() != axes)
+  if (c.rank(x) != 3 || axes < 1 || axes > 3 || block.size() != axes)
     return c.unsupported("blocks of other than one to three dimensions");
   Window win;
   win.strides = c.integers("strides", Ints(axes, 1));
@@ -303,31 +289,27 @@ V pool_plane(Call &c, Op op, V image, const Ints &kernel, const Window &win, siz
 
 V pool(Call &c, Op op, V x, const Ints &kernel, const Window &win, bool count_pad) {
   const Dims d = c.dims(x);
-  if (c.failed())
-    return {};
   const size_t none = SIZE_MAX;
   if (kernel.size() == 1) {
     V y = pool_plane(c, op, c.reshape(x, {d[0], d[1], c.constant(1), d[2]}), kernel, win, none, 0,
                      count_pad);
-    return c.failed() ? V() : c.reshape(y, {d[0], d[1], c.dims(y)[3]});
+    return c.reshape(y, {d[0], d[1], c.dims(y)[3]});
   }
   if (kernel.size() == 2)
     return pool_plane(c, op, x, kernel, win, 0, 1, count_pad);
   const E planes = c.w.exprs().mul(d[1], d[2]);
   V slabs =
       pool_plane(c, op, c.reshape(x, {d[0], planes, d[3], d[4]}), kernel, win, 1, 2, count_pad);
-  if (c.failed())
-    return {};
   const Dims s = c.dims(slabs);
   V columns = pool_plane(c, op, c.reshape(slabs, {d[0], d[1], d[2], c.w.exprs().mul(s[2], s[3])}),
                          kernel, win, 0, none, count_pad);
-  return c.failed() ? V() : c.reshape(columns, {d[0], d[1], c.dims(columns)[2], s[2], s[3]});
+  return c.reshape(columns, {d[0], d[1], c.dims(columns)[2], s[2], s[3]});
 }
 
 /// Of a pool over x.
 Ints pool_kernel(Call &c, V x) {
   const Ints kernel = c.integers("kernel_shape", {});
-  if (!c.failed() && (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2))
+  if (kernel.empty() || kernel.size() > 3 || c.rank(x) != kernel.size() + 2)
     c.unsupported("a pool of other than one to three dimensions");
   return kernel;
 }
@@ -343,8 +325,6 @@ Window pool_window(Call &c, V &x, const Ints &kernel, V fill) {
 void max_pool(Call &c) {
   V x = c.value(0);
   const Ints kernel = pool_kernel(c, x);
-  if (c.failed())
-    return;
   c.ignore({"storage_order"}); // of the positions, whose maker reads it
   V fill;                      // beside the image; positions are those of an image without it
   if (!c.wants(1))
@@ -362,8 +342,6 @@ void average_pool(Call &c) { c.result(averages(c, c.value(0))); }
 void lp_pool(Call &c) {
   V x = c.value(0);
   const Ints kernel = pool_kernel(c, x);
-  if (c.failed())
-    return;
   const int64_t p = c.integer("p", 2);
   double size = 1;
   for (int64_t k : kernel)
@@ -399,7 +377,7 @@ void global_pool(Call &c) {
 void local_response(Call &c) {
   V x = c.value(0);
   const int64_t size = c.integer("size", 1);
-  if (c.failed() || c.rank(x) < 3)
+  if (c.rank(x) < 3)
     return c.unsupported("an image without axes");
   if (size < 1)
     return c.w.fail(Code::parse_error, "a neighbourhood of no channel");
@@ -419,13 +397,11 @@ void local_response(Call &c) {
 
 V averages(Call &c, V image) {
   const Ints kernel = pool_kernel(c, image);
-  if (c.failed())
-    return {};
   V x = image, fill = c.like(x, 0);
   Window win = pool_window(c, x, kernel, fill);
   const bool padded_here = x != image, count_pad = c.integer("count_include_pad", 0) != 0;
   V y = pool(c, Op::avg_pool2d, x, kernel, win, count_pad || padded_here);
-  if (!padded_here || count_pad || c.failed())
+  if (!padded_here || count_pad)
     return y;
   Dims one = c.dims(image); // by how much of each window is the image's
   one[0] = one[1] = c.constant(1);

@@ -54,8 +54,7 @@ void GroupQuery::check_attributes() {
 void GroupQuery::projections() {
   q_ = c.value(0), k_ = c.value(1), v_ = c.value(2);
   past_k_ = c.value(3), past_v_ = c.value(4);
-  if (c.failed() || heads_ < 1 || groups_ < 1 || c.rank(q_) != 3 ||
-      past_k_.valid() != past_v_.valid())
+  if (heads_ < 1 || groups_ < 1 || c.rank(q_) != 3 || past_k_.valid() != past_v_.valid())
     return c.w.fail(Code::parse_error, "num_heads, kv_num_heads, queries of rank 3, and both or "
                                        "none of the caches are needed");
   if (!k_.valid()) { // packed: heads of queries, of keys, of values
@@ -79,8 +78,6 @@ void GroupQuery::projections() {
 
 /// seqlens_k is the number of keys behind the step, less 1.
 void GroupQuery::places() {
-  if (c.failed())
-    return;
   batch_ = c.dims(q_)[0], queries_ = c.dims(q_)[1];
   before_ = past_k_.valid() ? c.dims(past_k_)[2] : c.constant(0);
   total_ = c.reshape(c.cast(c.value(5), DType::i64), {batch_, c.constant(1)});
@@ -97,7 +94,7 @@ void GroupQuery::places() {
 void GroupQuery::turn() {
   const bool interleaved = c.integer("rotary_interleaved", 0) != 0;
   c.ignore_input(7), c.ignore_input(8), c.ignore_input(9);
-  if (!c.integer("do_rotary", 0) || c.failed())
+  if (!c.integer("do_rotary", 0))
     return;
   V places = at_;
   if (c.has(9)) {
@@ -123,11 +120,9 @@ E GroupQuery::rows_of_cache() {
   if (!past_k_.valid() || c.known(before_) == 0)
     return queries_;
   const EntryPtr total = c.required(6);
-  const Host *known = c.failed() ? nullptr : c.w.host(*total, Importer::Need::condition);
-  if (!known || known->ints.size() != 1) {
+  const Host *known = c.w.host(*total, Importer::Need::condition);
+  if (!known || known->ints.size() != 1)
     c.unsupported("total_sequence_length is only known on the device, and decides sizes");
-    return queries_;
-  }
   ir::ExprPool &exprs = c.w.exprs();
   const E more = exprs.max(exprs.sub(known->ints[0], before_), c.constant(0));
   // Of padded queries the total is a bound, else they and the cache are all that there is.
@@ -136,8 +131,6 @@ E GroupQuery::rows_of_cache() {
 
 void GroupQuery::in_cache() {
   const E rows = rows_of_cache(), one = c.constant(1), new_rows = c.dims(k_)[2];
-  if (c.failed())
-    return;
   const bool has_past = past_k_.valid() && c.known(before_) != 0;
   auto all = [&](V past, V fresh) {
     if (!has_past)
@@ -150,8 +143,6 @@ void GroupQuery::in_cache() {
   keys_ = all(past_k_, k_), values_ = all(past_v_, v_);
   c.result(keys_, 1);
   c.result(values_, 2);
-  if (c.failed())
-    return;
   const E keys = c.dims(keys_)[2];
   if (c.integer("causal", 1)) {
     V difference =
@@ -201,7 +192,7 @@ void GroupQuery::in_window() {
   seen_ = c.binary(Op::logical_and, c.binary(Op::greater_equal, difference, c.like(at, 0)),
                    c.binary(Op::less, difference, c.like(at, double(window_))));
   seen_ = c.binary(Op::logical_and, seen_, c.reshape(there, {batch_, one, one, rows}));
-  if (c.has(10) && !c.failed()) { // a column for each place since the beginning
+  if (c.has(10)) { // a column for each place since the beginning
     V bias = c.value(10);
     const Dims d = c.dims(bias);
     const Dims all = {batch_, d.at(1), d.at(2), d.at(3)}, wanted = {batch_, d[1], d[2], rows};
@@ -218,8 +209,6 @@ void GroupQuery::in_window() {
                             c.binary(Op::sub, wanted, gone)});
   from = c.op(Op::where, {c.binary(Op::less, to, keep), from, c.broadcast(to, {batch_, before_})});
   auto left = [&](V all) {
-    if (c.failed())
-      return V();
     const Dims d = c.dims(all);
     V ids =
         c.broadcast(c.reshape(from, {batch_, one, before_, one}), {batch_, d[1], before_, d[3]});
@@ -235,14 +224,10 @@ void GroupQuery::run() {
   places();
   turn();
   q_ = swapped(c, q_), k_ = swapped(c, k_), v_ = swapped(c, v_);
-  if (c.failed())
-    return;
   if (c.integer("sliding_window_cache", 0))
     in_window();
   else
     in_cache();
-  if (c.failed())
-    return;
   V bias = summed(c, bias_where(c, seen_, c.dtype(q_), kMinusInfinity), bias_);
   V sink = c.value(11);
   if (c.integer("smooth_softmax", 0) == 1 && !sink.valid()) // as by a key whose score is 0

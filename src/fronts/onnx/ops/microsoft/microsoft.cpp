@@ -13,9 +13,9 @@ namespace {
 
 /// What the op of ONNX makes of the node.
 V by_standard(Call &c, std::string_view op) {
-  if (Handler handler = find_handler("", op); handler && !c.failed() && c.wants(0))
+  if (Handler handler = find_handler("", op); handler && c.wants(0))
     handler(c);
-  const EntryPtr made = c.failed() || !c.wants(0) ? nullptr : c.w.find(c.node.outputs[0]);
+  const EntryPtr made = c.wants(0) ? c.w.find(c.node.outputs[0]) : nullptr;
   return made ? c.w.device(*made) : V();
 }
 
@@ -40,10 +40,8 @@ V with_activation(Call &c, V y, std::optional<double> alpha, std::optional<doubl
     made.alpha = alpha;
   if (beta)
     made.beta = beta;
-  if (!known || (made.parameters > 0 && !made.alpha) || (made.parameters > 1 && !made.beta)) {
+  if (!known || (made.parameters > 0 && !made.alpha) || (made.parameters > 1 && !made.beta))
     c.unsupported("activation " + name + (known ? " without its parameters" : ""));
-    return {};
-  }
   return activated(c, made, y);
 }
 
@@ -119,7 +117,7 @@ void skip_norm(Call &c) {
 /// Sums of rows of two or three tables, and their norm.
 void embedding_norm(Call &c) {
   V ids = c.value(0), words = c.value(2), places = c.value(3);
-  if (c.failed() || c.rank(ids) != 2)
+  if (c.rank(ids) != 2)
     return c.unsupported("ids of other than two dimensions");
   if (c.wants(1) && c.has(7))
     return c.unsupported("lengths made of a mask");
@@ -210,7 +208,7 @@ std::optional<HostTensor> packed_n_bits(Call &c, int64_t n, int64_t k, int64_t b
 void matmul_n_bits(Call &c) {
   const int64_t n = c.integer("N", 0), k = c.integer("K", 0), bits = c.integer("bits", 4),
                 block = c.integer("block_size", 0);
-  if (c.failed() || n < 1 || k < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
+  if (n < 1 || k < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8))
     return c.unsupported("weights of other than 2, 4 or 8 bits");
   V a = c.value(0);
   c.ignore({"accuracy_level"}); // how far A may be rounded: it is not
@@ -249,13 +247,11 @@ void matmul_n_bits(Call &c) {
 void gather_blocks(Call &c) {
   const int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
   V x = c.value(0), ids = positions(c, 1), scales = c.value(2), zero = c.value(3);
-  if (c.failed() || block < 1 || block > INT32_MAX || is_real(c.dtype(x)))
+  if (block < 1 || block > INT32_MAX || is_real(c.dtype(x)))
     return c.unsupported("blocks of " + std::to_string(block) + ", or numbers that are floats");
   const bool packed = c.dtype(x) == DType::u8 && c.entry(0)->narrow == Narrow::none;
   const size_t rank = c.rank(x), from = c.axis(c.integer("gather_axis", 0), rank);
   size_t along_axis = c.axis(c.integer("quantize_axis", 1), rank);
-  if (c.failed())
-    return;
   if (packed && ((bits != 2 && bits != 4 && bits != 8) || from != 0 || along_axis + 1 != rank ||
                  from == along_axis))
     return c.unsupported("a table of bytes that is not gathered by rows, in blocks within them");
@@ -273,8 +269,6 @@ void gather_blocks(Call &c) {
     x = part(x), scales = part(scales), zero = part(zero);
     along_axis = along_axis > from ? along_axis - 1 + c.rank(ids) : along_axis;
   }
-  if (c.failed())
-    return;
   if (packed) {
     const E bytes = c.dims(x)[along_axis];
     x = spread_bits(x, c.w.exprs().mul(bytes, c.constant(8 / bits)));

@@ -12,25 +12,22 @@ V numbers_to(Call &c, E size) {
 }
 
 V in_heads(Call &c, V x, int64_t heads) {
-  if (c.failed() || c.rank(x) != 3 || heads < 1)
-    return c.w.fail(Code::parse_error, "inputs of rank 3 and their number of heads are needed"),
-           V();
+  if (c.rank(x) != 3 || heads < 1)
+    c.w.fail(Code::parse_error, "inputs of rank 3 and their number of heads are needed");
   const Dims d = c.dims(x);
   return c.reshape(x,
                    {d[0], d[1], c.constant(heads), c.w.exprs().floordiv(d[2], c.constant(heads))});
 }
 
-V swapped(Call &c, V x) { return c.failed() ? V() : c.transpose(x, {0, 2, 1, 3}); }
+V swapped(Call &c, V x) { return c.transpose(x, {0, 2, 1, 3}); }
 
 V attend(Call &c, V q, V k, V v, V bias, double scale, double cap, V sink) {
-  if (c.failed())
-    return {};
   const Dims d = c.dims(q), of_k = c.dims(k), of_v = c.dims(v);
   const int64_t heads = c.number_of(d[1], "the number of heads"),
                 groups = c.number_of(of_k[1], "the number of heads"),
                 size = c.number_of(d[3], "the size of a head");
-  if (c.failed() || groups < 1 || heads % groups)
-    return c.w.fail(Code::parse_error, "heads are no multiple of those of the keys"), V();
+  if (groups < 1 || heads % groups)
+    c.w.fail(Code::parse_error, "heads are no multiple of those of the keys");
   const E rows = c.w.exprs().mul(c.constant(heads / groups), d[2]); // of one group
   q = c.binary(Op::mul, q, c.like(q, scale != 0 ? scale : 1 / std::sqrt(double(size))));
   V scores = c.matmul(c.reshape(q, {d[0], of_k[1], rows, d[3]}), c.transpose(k, {0, 1, 3, 2}));
@@ -49,10 +46,8 @@ V attend(Call &c, V q, V k, V v, V bias, double scale, double cap, V sink) {
   if (sink.valid())
     weights = c.slice(weights, 3, c.constant(0), of_k[2]);
   V y = c.matmul(c.reshape(weights, {d[0], of_k[1], rows, of_k[2]}), v);
-  if (c.failed())
-    return {};
   y = swapped(c, c.reshape(y, {d[0], d[1], d[2], of_v[3]}));
-  return c.failed() ? V() : c.reshape(y, {d[0], d[2], c.w.exprs().mul(d[1], of_v[3])});
+  return c.reshape(y, {d[0], d[2], c.w.exprs().mul(d[1], of_v[3])});
 }
 
 V bias_where(Call &c, V holds, DType dtype, double masked) {
@@ -64,7 +59,7 @@ V summed(Call &c, V a, V b) {
 }
 
 V stretched(Call &c, V x, E keys) {
-  if (!x.valid() || c.failed())
+  if (!x.valid())
     return {};
   const size_t last = c.rank(x) - 1;
   const E n = c.dims(x)[last];
@@ -76,8 +71,6 @@ V stretched(Call &c, V x, E keys) {
 }
 
 V written(Call &c, V cache, V fresh, V place, V count, E more) {
-  if (c.failed())
-    return {};
   const Dims d = c.dims(cache), of_fresh = c.dims(fresh);
   const E batch = of_fresh[0], one = c.constant(1), rows = c.w.exprs().add(d[2], more);
   if (c.known(more) != 0)
@@ -95,8 +88,6 @@ V written(Call &c, V cache, V fresh, V place, V count, E more) {
 
 V angles(Call &c, V table, V positions) {
   V y = c.gather(table, positions, 0);
-  if (c.failed())
-    return {};
   const Dims d = c.dims(y);
   return c.reshape(y, {d[0], d[1], c.constant(1), d[2]});
 }
@@ -105,7 +96,7 @@ namespace {
 
 /// Of a mask of keys: [batch] lengths, [batch, keys] or [batch, queries, keys] of 0 and 1.
 V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
-  if (!mask.valid() || c.failed())
+  if (!mask.valid())
     return {};
   const Dims d = c.dims(mask);
   const E one = c.constant(1);
@@ -117,7 +108,7 @@ V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
         dtype, masked);
   }
   if (d.size() != 2 && d.size() != 3)
-    return c.unsupported("a mask that is neither lengths nor one number for each key"), V();
+    c.unsupported("a mask that is neither lengths nor one number for each key");
   mask = c.reshape(mask, d.size() == 2 ? Dims{d[0], one, one, d[1]} : Dims{d[0], one, d[1], d[2]});
   return bias_where(c, c.binary(Op::not_equal, mask, c.like(mask, 0)), dtype, masked);
 }
@@ -137,8 +128,6 @@ struct Heads {
 
 /// Where keys stand in the room of a cache, the place [1, 1] of the first new one is given.
 void finish(Call &c, Heads x, V place, V mask, V bias) {
-  if (c.failed())
-    return;
   c.ignore({"mask_filter_value"}); // of a mask, which reads it
   ir::ExprPool &exprs = c.w.exprs();
   const E batch = c.dims(x.q)[0], queries = c.dims(x.q)[2], keys = c.dims(x.k)[2];
@@ -162,20 +151,20 @@ void finish(Call &c, Heads x, V place, V mask, V bias) {
 /// Input `i`: how many keys a cache has in its room; [1, 1].
 V place_of(Call &c, size_t i) {
   V place = c.cast(c.value(i), DType::i64);
-  return c.failed() ? V() : c.reshape(place, {c.constant(1), c.constant(1)});
+  return c.reshape(place, {c.constant(1), c.constant(1)});
 }
 
 void multi_head_attention(Call &c) {
   const int64_t heads = c.integer("num_heads", 0);
   V q = c.value(0), k = c.value(1), v = c.value(2);
-  if (c.failed() || c.rank(q) != 3 || !k.valid())
+  if (c.rank(q) != 3 || !k.valid())
     return c.unsupported("queries, keys and values packed in one tensor");
   if (c.wants(3))
     return c.unsupported("scores as a result");
   V bias = c.value(3);
   E at = c.constant(0);
   auto biased = [&](V x) { // its part of [hidden of q, of k, of v]
-    if (!bias.valid() || c.failed() || c.rank(x) != 3)
+    if (!bias.valid() || c.rank(x) != 3)
       return x;
     const E size = c.dims(x)[2];
     V part = c.slice(bias, 0, at, size);
@@ -210,7 +199,7 @@ void multi_head_attention(Call &c) {
 void microsoft_attention(Call &c) {
   const int64_t heads = c.integer("num_heads", 0);
   V x = c.value(0), w = c.value(1);
-  if (c.failed() || heads < 1 || c.rank(w) != 2)
+  if (heads < 1 || c.rank(w) != 2)
     return c.w.fail(Code::parse_error, "num_heads and weights of rank 2 are needed");
   if (c.integer("do_rotary", 0))
     return c.unsupported("rotary embeddings");
@@ -218,8 +207,6 @@ void microsoft_attention(Call &c) {
   V projected = c.matmul(x, w);
   if (c.has(2))
     projected = c.binary(Op::add, projected, c.value(2));
-  if (c.failed())
-    return;
   const int64_t wide = c.number_of(c.dims(w)[1], "the columns of the weights");
   Ints sizes = c.integers("qkv_hidden_sizes", Ints(3, wide / 3));
   if (sizes.size() != 3)
@@ -232,7 +219,7 @@ void microsoft_attention(Call &c) {
     at += sizes[i];
   }
   V past = c.value(4), past_k, past_v;
-  if (past.valid() && !c.failed()) {
+  if (past.valid()) {
     Dims d = c.dims(past);
     d.erase(d.begin());
     past_k = c.reshape(c.slice(past, 0, c.constant(0), c.constant(1)), d);
@@ -241,7 +228,7 @@ void microsoft_attention(Call &c) {
   c.ignore_input(6); // read where the cache has room
   V place = c.integer("past_present_share_buffer", 0) && past.valid() ? place_of(c, 6) : V();
   V k = joined(c, past_k, parts[1], place), v = joined(c, past_v, parts[2], place);
-  if (c.wants(1) && !c.failed()) {
+  if (c.wants(1)) {
     Dims d = c.dims(k);
     d.insert(d.begin(), c.constant(1));
     c.result(c.concat({c.reshape(k, d), c.reshape(v, d)}, 0), 1);
@@ -251,7 +238,7 @@ void microsoft_attention(Call &c) {
 
 void microsoft_rotary(Call &c) {
   V x = c.value(0), ids = c.value(1), cosines = c.value(2), sines = c.value(3);
-  if (c.failed() || c.integer("is_packed_batching", 0))
+  if (c.integer("is_packed_batching", 0))
     return c.unsupported("sequences packed in one");
   const bool flat = c.rank(x) == 3;
   const Dims original = c.dims(x);
@@ -269,8 +256,6 @@ void microsoft_rotary(Call &c) {
   } else {
     x = swapped(c, x);
   }
-  if (c.failed())
-    return;
   const E one = c.constant(1), length = c.dims(x)[1];
   ids = c.cast(ids, DType::i64);
   if (c.rank(ids) == 1) // where the first is

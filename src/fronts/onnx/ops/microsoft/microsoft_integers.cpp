@@ -71,8 +71,6 @@ void leaky_relu(Call &c) {
 void qlinear_softmax(Call &c) {
   const bool of_all = c.integer("opset", 13) < 13; // over all axes from the one on
   V x = dequantized(c, 0);
-  if (c.failed())
-    return;
   const Dims d = c.dims(x);
   const size_t axis = c.axis(c.integer("axis", -1), d.size());
   if (of_all)
@@ -93,7 +91,7 @@ void global_average(Call &c) {
 void qlinear_average(Call &c) {
   V x = dequantized(c, 0);
   const bool last = c.integer("channels_last", 0) != 0;
-  if (c.failed() || c.rank(x) < 3)
+  if (c.rank(x) < 3)
     return c.unsupported("an image without axes");
   Ints first = {0, int64_t(c.rank(x)) - 1}, back = {0};
   for (size_t i = 1; i + 1 < c.rank(x); ++i)
@@ -116,7 +114,7 @@ void qlinear_concat(Call &c) {
   std::vector<V> parts;
   for (size_t i = 2; i + 2 < c.input_count(); i += 3)
     parts.push_back(dequantized(c, i));
-  if (c.failed() || parts.empty())
+  if (parts.empty())
     return c.w.fail(Code::parse_error, "there is nothing to join");
   output(c, c.concat(parts, c.axis(c.integer("axis", 1), c.rank(parts[0]))), 0, 2);
 }
@@ -124,7 +122,7 @@ void qlinear_concat(Call &c) {
 /// Of weights of bytes: the inputs once, the state in each step made bytes.
 void lstm(Call &c) {
   V x = c.value(0), w = c.value(1), r = c.value(2);
-  if (c.failed() || c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
+  if (c.rank(x) != 3 || c.rank(w) != 3 || c.rank(r) != 3)
     return c.w.fail(Code::parse_error, "inputs and weights are of rank 3");
   static constexpr std::string_view kActivations[] = {"Sigmoid", "Tanh", "Tanh"};
   bool usual = !(c.number("clip", 0) > 0) && !c.integer("input_forget", 0);
@@ -138,19 +136,19 @@ void lstm(Call &c) {
   const Dims d = c.dims(x), of_w = c.dims(w), of_r = c.dims(r);
   const int64_t directions = c.number_of(of_w[0], "the number of directions");
   const E wide = of_w[2], hidden = of_r[1];
-  if (c.failed() || directions < 1 || directions > 2)
+  if (directions < 1 || directions > 2)
     return c.w.fail(Code::parse_error, "there are one or two directions");
   const Bytes bytes = dynamically_quantized(c, x);
   /// Of one direction: one number, or one a column.
   auto of = [&](size_t input, int64_t i) {
     V v = c.value(input);
-    if (!v.valid() || c.failed())
+    if (!v.valid())
       return v;
     V part = c.slice(v, 0, c.constant(i), c.constant(1));
     return c.reshape(part, c.rank(v) == 1 ? Dims{} : Dims{c.dims(v)[1]});
   };
   std::vector<V> gates;
-  for (int64_t i = 0; i < directions && !c.failed(); ++i) {
+  for (int64_t i = 0; i < directions; ++i) {
     V weight = c.reshape(c.slice(w, 0, c.constant(i), c.constant(1)), {of_w[1], of_w[2]});
     V y = scaled(c, matmul_bytes(c, bytes.values, weight, bytes.zero, of(9, i)), bytes.scale,
                  of(8, i), {});
@@ -162,8 +160,6 @@ void lstm(Call &c) {
     }
     gates.push_back(c.reshape(y, {d[0], d[1], c.constant(1), wide}));
   }
-  if (c.failed())
-    return;
   V peepholes = c.has(7) ? c.reshape(c.value(7), {of_w[0], c.constant(3), hidden}) : V();
   auto initial = [&](size_t i) { return c.w.match(c.value(i), {of_w[0], d[1], hidden}); };
   const std::vector<V> made =
@@ -171,7 +167,7 @@ void lstm(Call &c) {
                {c.concat(gates, 2), r, c.value(10), c.value(11), initial(5), initial(6), peepholes,
                 c.has(4) ? c.w.match(c.value(4), {d[1]}) : V()},
                {attr("reverse", c.text("direction", "forward") == "reverse")});
-  for (size_t i = 0; i < 3 && !c.failed(); ++i)
+  for (size_t i = 0; i < 3; ++i)
     c.result(made[i], i);
 }
 
