@@ -7,59 +7,51 @@ namespace cugrt::ir {
 
 // --- Signatures ----------------------------------------------------------------------------------
 
-bool Parser::function(bool is_private) {
+void Parser::function(bool is_private) {
   SourceLocation location = token_.location;
-  std::string_view name;
   auto number = static_cast<uint32_t>(pending_.size());
-  if (!global_name(name, function_names_, number, "function"))
-    return false;
+  const std::string_view name = global_name(function_names_, number, "function");
   Pending &f = pending_.emplace_back(FunctionBuilder(module_, std::string(name)));
   f.builder.function().is_private = is_private;
   f.builder.function().location = location;
   f.failed = true;
   current_ = &f;
-  if (!signature(f) || !skip_body())
-    return false;
+  signature(f);
+  skip_body();
   f.failed = false;
-  return true;
 }
 
-bool Parser::signature(Pending &f) {
+void Parser::signature(Pending &f) {
   symbols_ = Symbols::signature;
-  if (accept_sign("<") && !symbol_order(f))
-    return false;
-  if (!expect_sign("(", "before the parameters") ||
-      !list(")", "parameters", [&] { return param(f); }))
-    return false;
+  if (accept_sign("<"))
+    symbol_order(f);
+  expect_sign("(", "before the parameters");
+  list(")", "parameters", [&] { param(f); });
   symbols_ = Symbols::body;
-  if (accept_sign("->") && !type_list(f.builder.function().result_types))
-    return false;
-  if (accept_word("attributes") && !function_attributes(f))
-    return false;
+  if (accept_sign("->"))
+    f.builder.function().result_types = type_list();
+  if (accept_word("attributes")) {
+    expect_sign("{", "after 'attributes'");
+    list("}", "attributes", [&] { function_attribute(f); });
+  }
   f.body = lexer_.position();
-  return at_sign("{") || fail_here("'{' and the function's body");
+  if (!at_sign("{"))
+    fail_here("'{' and the function's body");
 }
 
 /// <n, m>: the order of symbols where the text does not give it, written by the printer.
-bool Parser::symbol_order(Pending &f) {
-  return list(">", "symbols", [&] {
-    ExprId ignored;
-    SourceLocation location = token_.location;
-    if (token_.kind != TokenKind::word)
-      return fail_here("a symbol");
-    if (f.symbols.count(token_.text))
-      return fail(location, "symbol '" + std::string(token_.text) + "' is already listed");
-    return symbol(ignored);
+void Parser::symbol_order(Pending &f) {
+  list(">", "symbols", [&] {
+    if (token_.kind == TokenKind::word && f.symbols.count(token_.text))
+      fail(token_.location, "symbol '" + std::string(token_.text) + "' is already listed");
+    symbol();
   });
 }
 
-bool Parser::param(Pending &f) {
-  Name name{token_.text, token_.location};
-  if (token_.kind != TokenKind::value)
-    return fail_here("a parameter's name with %");
-  advance();
-  if (!expect_sign(":", "after the parameter's name"))
-    return false;
+void Parser::param(Pending &f) {
+  const SourceLocation at = token_.location;
+  const std::string_view name = take(TokenKind::value, "a parameter's name with %");
+  expect_sign(":", "after the parameter's name");
   Access access = Access::in;
   for (auto [word, a] : {std::pair{"in", Access::in}, std::pair{"out", Access::out},
                          std::pair{"inout", Access::inout}})
@@ -67,43 +59,29 @@ bool Parser::param(Pending &f) {
       access = a;
       break;
     }
-  TypeId t;
-  if (!type(t))
-    return false;
-  int64_t alignment = 0;
+  const TypeId t = type();
   SourceLocation location = token_.location;
-  if (accept_word("align") && !integer(alignment, "an alignment in bytes"))
-    return false;
+  const int64_t alignment = accept_word("align") ? integer("an alignment in bytes") : 0;
   if (alignment < 0 || alignment > (1 << 30) || (alignment & (alignment - 1)) != 0)
-    return fail(location, "an alignment is a power of two, at most 2^30");
-  if (f.values.count(name.text))
-    return fail(name.location, "value %" + std::string(name.text) + " is already defined");
-  ValueId id = f.builder.param(std::string(name.text), t, access, static_cast<uint32_t>(alignment),
-                               name.location);
-  f.values.emplace(name.text, id);
+    fail(location, "an alignment is a power of two, at most 2^30");
+  if (f.values.count(name))
+    fail(at, "value %" + std::string(name) + " is already defined");
+  ValueId id = f.builder.param(std::string(name), t, access, static_cast<uint32_t>(alignment), at);
+  f.values.emplace(name, id);
   f.poisoned.resize(id.index + 1, false);
-  return true;
 }
 
-bool Parser::function_attributes(Pending &f) {
-  return expect_sign("{", "after 'attributes'") &&
-         list("}", "attributes", [&] { return function_attribute(f); });
-}
-
-bool Parser::function_attribute(Pending &f) {
+void Parser::function_attribute(Pending &f) {
   SourceLocation location = token_.location;
   Attribute a;
-  if (!bare_name(a.name, "the name of an attribute") ||
-      !expect_sign("=", "after the name of an attribute"))
-    return false;
+  a.name = take(TokenKind::word, "the name of an attribute");
+  expect_sign("=", "after the name of an attribute");
   if (a.name == "num_inputs") {
-    int64_t count = 0;
-    if (!integer(count, "a number of parameters"))
-      return false;
+    const int64_t count = integer("a number of parameters");
     if (count < 0 || count > int64_t(f.builder.function().params.size()))
-      return fail(location, "num_inputs is from 0 to the number of parameters");
+      fail(location, "num_inputs is from 0 to the number of parameters");
     f.builder.function().num_inputs = static_cast<uint32_t>(count);
-    return true;
+    return;
   }
   if (a.name == "lower_bounds")
     return bounds(f, Bound::Kind::lower);
@@ -111,52 +89,46 @@ bool Parser::function_attribute(Pending &f) {
     return bounds(f, Bound::Kind::upper);
   if (a.name == "constraints")
     return skip_constraints(f);
-  if (a.name == "counted_dims")
-    return expect_sign("[", "before counted dimensions") &&
-           list("]", "counted dimensions", [&] { return counted_dim(f); });
+  if (a.name == "counted_dims") {
+    expect_sign("[", "before counted dimensions");
+    return list("]", "counted dimensions", [&] { counted_dim(f); });
+  }
   if (a.name == "buckets")
     return buckets(f);
   if (a.name == "bucket_symbols")
     return bucket_symbols(f);
-  if (a.name == "capture_symbols")
-    return expect_sign("[", "before symbols") && list("]", "symbols", [&] {
-             if (token_.kind != TokenKind::word)
-               return fail_here("a symbol");
-             f.bounds.push_back({token_.text, token_.location, Bound::Kind::capture, 0});
-             advance();
-             return true;
-           });
+  if (a.name == "capture_symbols") {
+    expect_sign("[", "before symbols");
+    return list("]", "symbols", [&] {
+      f.bounds.push_back({{}, token_.location, Bound::Kind::capture, 0});
+      f.bounds.back().symbol = take(TokenKind::word, "a symbol");
+    });
+  }
   for (const Attribute &other : f.builder.function().extra_attributes)
     if (other.name == a.name)
-      return fail(location, "attribute '" + a.name + "' is given twice");
-  if (!attribute_value(a.value))
-    return false;
+      fail(location, "attribute '" + a.name + "' is given twice");
+  a.value = attribute_value();
   f.builder.function().extra_attributes.push_back(std::move(a));
-  return true;
 }
 
-bool Parser::bounds(Pending &f, Bound::Kind kind) {
-  return expect_sign("{", "before bounds") && list("}", "bounds", [&] {
-           Bound b{token_.text, token_.location, kind, 0};
-           if (token_.kind != TokenKind::word)
-             return fail_here("a symbol");
-           advance();
-           if (!expect_sign("=", "after the symbol") || !integer(b.value, "an integer bound"))
-             return false;
-           for (const Bound &other : f.bounds)
-             if (other.kind == kind && other.symbol == b.symbol)
-               return fail(b.location, "symbol " + std::string(b.symbol) + " has two " +
-                                           (kind == Bound::Kind::lower ? "lower" : "upper") +
-                                           " bounds");
-           f.bounds.push_back(b);
-           return true;
-         });
+void Parser::bounds(Pending &f, Bound::Kind kind) {
+  expect_sign("{", "before bounds");
+  list("}", "bounds", [&] {
+    Bound b{{}, token_.location, kind, 0};
+    b.symbol = take(TokenKind::word, "a symbol");
+    expect_sign("=", "after the symbol");
+    b.value = integer("an integer bound");
+    for (const Bound &other : f.bounds)
+      if (other.kind == kind && other.symbol == b.symbol)
+        fail(b.location, "symbol " + std::string(b.symbol) + " has two " +
+                             (kind == Bound::Kind::lower ? "lower" : "upper") + " bounds");
+    f.bounds.push_back(b);
+  });
 }
 
 /// They may name symbols that only the body defines.
-bool Parser::skip_constraints(Pending &f) {
-  if (!expect_sign("[", "before constraints"))
-    return false;
+void Parser::skip_constraints(Pending &f) {
+  expect_sign("[", "before constraints");
   f.constraints.push_back({lexer_.position(), token_});
   lexer_.report_errors(false);
   bool begins = true;
@@ -169,79 +141,71 @@ bool Parser::skip_constraints(Pending &f) {
     advance();
   }
   lexer_.report_errors(true);
-  return expect_sign("]", "after constraints");
+  expect_sign("]", "after constraints");
 }
 
 /// SUM <= INT
-bool Parser::constraint(Pending &f) {
+void Parser::constraint(Pending &f) {
   Constraint c;
   c.location = token_.location;
-  if (!sum(c.expr) || !expect_sign("<=", "after the sum that a constraint limits") ||
-      !integer(c.most, "an integer limit"))
-    return false;
+  c.expr = sum();
+  expect_sign("<=", "after the sum that a constraint limits");
+  c.most = integer("an integer limit");
   f.builder.function().constraints.push_back(c);
-  return true;
 }
 
 /// RESULT[DIM] = COUNT
-bool Parser::counted_dim(Pending &f) {
-  auto number = [&](uint32_t &out, const char *what) {
-    int64_t value = 0;
+void Parser::counted_dim(Pending &f) {
+  auto number = [&](const char *what) {
     const SourceLocation location = token_.location;
-    if (!integer(value, what))
-      return false;
+    const int64_t value = integer(what);
     if (value < 0 || value >= int64_t(kMaxOperands))
-      return fail(location,
-                  std::string(what) + " is a number from 0 to " + std::to_string(kMaxOperands - 1));
-    out = static_cast<uint32_t>(value);
-    return true;
+      fail(location,
+           std::string(what) + " is a number from 0 to " + std::to_string(kMaxOperands - 1));
+    return static_cast<uint32_t>(value);
   };
-  CountedDim &c = f.builder.function().counted_dims.emplace_back();
-  return number(c.result, "a result") && expect_sign("[", "before the counted dimension") &&
-         number(c.dim, "a dimension") && expect_sign("]", "after the counted dimension") &&
-         expect_sign("=", "before the result that counts") && number(c.count, "a result");
+  CountedDim c;
+  c.result = number("a result");
+  expect_sign("[", "before the counted dimension");
+  c.dim = number("a dimension");
+  expect_sign("]", "after the counted dimension");
+  expect_sign("=", "before the result that counts");
+  c.count = number("a result");
+  f.builder.function().counted_dims.push_back(c);
 }
 
-bool Parser::buckets(Pending &f) {
-  return expect_sign("{", "before buckets") && list("}", "buckets", [&] {
-           BucketAttribute b{token_.text, {}, token_.location, {}};
-           if (token_.kind != TokenKind::word)
-             return fail_here("a symbol");
-           advance();
-           if (!expect_sign("=", "after the symbol") || !expect_sign("[", "before the buckets") ||
-               !list("]", "buckets",
-                     [&] { return integer(b.values.emplace_back(), "the size of a bucket"); }))
-             return false;
-           f.buckets.push_back(std::move(b));
-           return true;
-         });
+void Parser::buckets(Pending &f) {
+  expect_sign("{", "before buckets");
+  list("}", "buckets", [&] {
+    BucketAttribute b{{}, {}, token_.location, {}};
+    b.symbol = take(TokenKind::word, "a symbol");
+    expect_sign("=", "after the symbol");
+    expect_sign("[", "before the buckets");
+    list("]", "buckets", [&] { b.values.push_back(integer("the size of a bucket")); });
+    f.buckets.push_back(std::move(b));
+  });
 }
 
 /// Defines the symbols on the left.
-bool Parser::bucket_symbols(Pending &f) {
-  return expect_sign("{", "before symbols") && list("}", "symbols", [&] {
-           BucketAttribute b{token_.text, {}, token_.location, {}};
-           ExprId ignored;
-           symbols_ = Symbols::signature;
-           bool ok = token_.kind == TokenKind::word ? symbol(ignored) : fail_here("a symbol");
-           symbols_ = Symbols::body;
-           if (!ok || !expect_sign("=", "after the symbol"))
-             return false;
-           b.of = token_.text;
-           if (token_.kind != TokenKind::word)
-             return fail_here("the symbol that has the buckets");
-           advance();
-           const uint32_t number = f.symbols.at(b.symbol);
-           if (f.symbol_defined[number])
-             return fail(b.location, "symbol '" + std::string(b.symbol) + "' is defined twice");
-           f.symbol_defined[number] = true;
-           f.buckets.push_back(std::move(b));
-           return true;
-         });
+void Parser::bucket_symbols(Pending &f) {
+  expect_sign("{", "before symbols");
+  list("}", "symbols", [&] {
+    BucketAttribute b{token_.text, {}, token_.location, {}};
+    symbols_ = Symbols::signature;
+    symbol();
+    symbols_ = Symbols::body;
+    expect_sign("=", "after the symbol");
+    b.of = take(TokenKind::word, "the symbol that has the buckets");
+    const uint32_t number = f.symbols.at(b.symbol);
+    if (f.symbol_defined[number])
+      fail(b.location, "symbol '" + std::string(b.symbol) + "' is defined twice");
+    f.symbol_defined[number] = true;
+    f.buckets.push_back(std::move(b));
+  });
 }
 
 /// Steps over "{ ... }". A body whose "}" is missing ends before the next item.
-bool Parser::skip_body() {
+void Parser::skip_body() {
   lexer_.report_errors(false);
   uint32_t depth = 0;
   do {
@@ -254,7 +218,6 @@ bool Parser::skip_body() {
       break;
   } while (depth > 0 && token_.kind != TokenKind::end);
   lexer_.report_errors(true);
-  return true;
 }
 
 // --- Bodies --------------------------------------------------------------------------------------
@@ -276,7 +239,10 @@ void Parser::body(Pending &f) {
   for (const Saved &saved : f.constraints) {
     lexer_.reset(saved.position);
     token_ = saved.token;
-    list("]", "constraints", [&] { return constraint(f); });
+    try {
+      list("]", "constraints", [&] { constraint(f); });
+    } catch (const Failed &) { // what is behind it is not read
+    }
   }
   f.values = {};
   f.symbols = {};
@@ -289,11 +255,11 @@ void Parser::apply_bounds(Pending &f, bool all) {
   for (const Bound &b : f.bounds) {
     if (!f.symbols.count(b.symbol)) {
       if (all)
-        fail(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
+        report(b.location, "unknown symbol '" + std::string(b.symbol) + "'");
     } else if (!apply_bound(f, b) && all) {
-      fail(b.location,
-           "symbol '" + std::string(b.symbol) + "' is read from the device; " +
-               (b.kind == Bound::Kind::capture ? "no key holds it" : "its bounds stand there"));
+      report(b.location,
+             "symbol '" + std::string(b.symbol) + "' is read from the device; " +
+                 (b.kind == Bound::Kind::capture ? "no key holds it" : "its bounds stand there"));
     }
   }
 }
@@ -347,7 +313,10 @@ void Parser::learn(const Saved &at) {
   lexer_.reset(at.position);
   token_ = at.token;
   symbols_ = Symbols::body;
-  constraint(*current_);
+  try {
+    constraint(*current_);
+  } catch (const Failed &) {
+  }
   symbols_ = symbols;
   token_ = here.token;
   lexer_.reset(here.position);
@@ -362,7 +331,7 @@ void Parser::apply_buckets(Pending &f, bool all) {
   for (const BucketAttribute &b : f.buckets) {
     for (std::string_view name : {b.symbol, b.of})
       if (all && !name.empty() && !f.symbols.count(name))
-        fail(b.location, "unknown symbol '" + std::string(name) + "'");
+        report(b.location, "unknown symbol '" + std::string(name) + "'");
     if (!f.symbols.count(b.symbol) || !b.of.empty())
       continue;
     Symbol &s = symbols[f.symbols.at(b.symbol)];
@@ -381,45 +350,42 @@ void Parser::apply_buckets(Pending &f, bool all) {
   }
 }
 
+/// The results of a block, behind "return" or "yield", and "}".
+void Parser::block_results(std::vector<Operand> &results) {
+  if (!at_sign("}"))
+    do {
+      results.push_back(operand());
+      if (results.size() > kMaxOperands)
+        fail(token_.location, "more than " + std::to_string(kMaxOperands) + " results");
+    } while (accept_sign(","));
+  if (!accept_sign("}"))
+    fail_here("'}' after the results of the block");
+}
+
 /// Statements up to return or yield and "}"; goes on after errors, so that one run reports all.
 void Parser::block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location) {
   const char *last = end == BlockEnd::body ? "return" : "yield";
   for (;;) {
     end_location = token_.location;
     if (token_.kind == TokenKind::end ||
-        (at_item() && token_.first_on_line && token_.location.column == 1)) {
-      fail_here("'}' at the end of the block");
-      return;
-    }
+        (at_item() && token_.first_on_line && token_.location.column == 1))
+      return report_here("'}' at the end of the block");
     if (at_sign("}")) {
-      fail_here("'" + std::string(last) + "' before the end of the block");
-      advance();
-      return;
+      report_here("'" + std::string(last) + "' before the end of the block");
+      return advance();
     }
     size_t start = lexer_.position().offset;
-    if (accept_word(last)) {
-      bool ok = at_sign("}") || [&] {
-        do {
-          Operand o;
-          if (!operand(o))
-            return false;
-          results.push_back(o);
-          if (results.size() > kMaxOperands)
-            return fail(token_.location, "more than " + std::to_string(kMaxOperands) + " results");
-        } while (accept_sign(","));
-        return true;
-      }();
-      if (ok && accept_sign("}"))
-        return;
-      if (ok)
-        fail_here("'}' after the results of the block");
+    const bool ends = accept_word(last);
+    try {
+      if (ends)
+        return block_results(results);
+      statement();
+    } catch (const Failed &) {
+      symbols_ = Symbols::body;
       skip_statement(start);
-      if (accept_sign("}") || token_.kind == TokenKind::end)
+      if (ends && (accept_sign("}") || token_.kind == TokenKind::end))
         return;
-      continue;
     }
-    if (!statement())
-      skip_statement(start);
   }
 }
 
@@ -449,27 +415,25 @@ void Parser::skip_statement(size_t start) {
   lexer_.report_errors(true);
 }
 
-bool Parser::statement() {
+void Parser::statement() {
   Draft d;
   d.binding.location = token_.location;
-  if (token_.kind == TokenKind::value) {
+  if (token_.kind == TokenKind::value)
     do {
-      if (token_.kind != TokenKind::value)
-        return fail_here("a value's name with %");
-      if (d.names.size() == kMaxOperands)
-        return fail(token_.location, "more than " + std::to_string(kMaxOperands) + " results");
-      d.names.push_back({token_.text, token_.location});
-      advance();
+      const SourceLocation location = token_.location;
+      if (d.names.size() == kMaxOperands && token_.kind == TokenKind::value)
+        fail(location, "more than " + std::to_string(kMaxOperands) + " results");
+      d.names.push_back({take(TokenKind::value, "a value's name with %"), location});
     } while (accept_sign(","));
-    if (!expect_sign("=", "after the names of the results")) {
-      poison(d.names);
-      return false;
-    }
-  }
-  bool read = right_side(d);
-  if (!read || !finish(d))
+  try {
+    if (!d.names.empty())
+      expect_sign("=", "after the names of the results");
+    right_side(d);
+  } catch (const Failed &) {
     poison(d.names);
-  return read; // what finish() reports is no reason to skip anything
+    throw;
+  }
+  finish(d);
 }
 
 } // namespace cugrt::ir

@@ -31,43 +31,36 @@ constexpr size_t kMaxVariants = 256;
 
 // --- Kernels -------------------------------------------------------------------------------------
 
-bool Parser::kernel() {
+void Parser::kernel() {
   symbols_ = Symbols::kernel;
   kernel_symbols_.clear();
   Kernel k;
   k.location = token_.location;
-  std::string_view name;
   // Declared before its body is read, so that an error in there is the only one.
   auto number = static_cast<uint32_t>(module_.kernels.size());
-  if (!global_name(name, kernel_names_, number, "kernel"))
-    return false;
-  k.name = name;
+  k.name = global_name(kernel_names_, number, "kernel");
   module_.kernels.push_back(k);
-  if (!expect_sign("{", "after the kernel's name"))
-    return false;
+  expect_sign("{", "after the kernel's name");
   uint32_t seen = 0;
-  while (!at_sign("}")) {
-    if (!kernel_field(k, seen))
-      return false;
-  }
+  while (!at_sign("}"))
+    kernel_field(k, seen);
   SourceLocation end = token_.location;
   advance();
   for (auto [field, what] : {std::pair{kCode, "source, inline, ptx or cubin"},
                              std::pair{kEntry, "entry"}, std::pair{kParams, "params"}})
     if (!(seen & field))
-      return fail(end, "kernel @" + k.name + " has no " + what);
+      fail(end, "kernel @" + k.name + " has no " + what);
   if (k.variants.empty())
-    return fail(end, "kernel @" + k.name + " has no launch");
+    fail(end, "kernel @" + k.name + " has no launch");
   module_.kernels[number] = std::move(k);
-  return true;
 }
 
-bool Parser::kernel_field(Kernel &k, uint32_t &seen) {
+void Parser::kernel_field(Kernel &k, uint32_t &seen) {
   SourceLocation location = token_.location;
   auto once = [&](uint32_t field) {
-    bool again = seen & field;
+    if (seen & field)
+      fail(location, "this is given twice for kernel @" + k.name);
     seen |= field;
-    return !again || fail(location, "this is given twice for kernel @" + k.name);
   };
   static constexpr std::pair<std::string_view, CodeKind> kCodes[] = {
       {"source", CodeKind::source_file},
@@ -76,58 +69,61 @@ bool Parser::kernel_field(Kernel &k, uint32_t &seen) {
       {"cubin", CodeKind::cubin_file}};
   for (const auto &[word, kind] : kCodes)
     if (accept_word(word)) {
+      once(kCode);
       k.code_kind = kind;
-      return once(kCode) && string(k.code, "a string with the code or its path");
+      k.code = string("a string with the code or its path");
+      return;
     }
-  if (accept_word("entry"))
-    return once(kEntry) && string(k.entry, "a string with the function's name");
-  if (accept_word("options"))
-    return once(kOptions) && expect_sign("[", "before options") && list("]", "options", [&] {
-             k.options.emplace_back();
-             return string(k.options.back(), "a compiler option as a string");
-           });
-  if (accept_word("params"))
-    return once(kParams) && kernel_params(k);
-  if (accept_word("launch"))
-    return kernel_launch(k);
-  return fail_here("source, inline, ptx, cubin, entry, options, params, launch or '}'");
+  if (accept_word("entry")) {
+    once(kEntry);
+    k.entry = string("a string with the function's name");
+  } else if (accept_word("options")) {
+    once(kOptions);
+    expect_sign("[", "before options");
+    list("]", "options", [&] { k.options.push_back(string("a compiler option as a string")); });
+  } else if (accept_word("params")) {
+    once(kParams);
+    kernel_params(k);
+  } else if (accept_word("launch")) {
+    kernel_launch(k);
+  } else {
+    fail_here("source, inline, ptx, cubin, entry, options, params, launch or '}'");
+  }
 }
 
-bool Parser::kernel_params(Kernel &k) {
+void Parser::kernel_params(Kernel &k) {
   std::vector<OverName> over; // may name parameters that follow
-  if (!expect_sign("(", "before parameters") ||
-      !list(")", "parameters", [&] { return kernel_param(k, over); }))
-    return false;
+  expect_sign("(", "before parameters");
+  list(")", "parameters", [&] { kernel_param(k, over); });
   for (const OverName &named : over) {
     uint32_t other = 0;
     while (other < k.params.size() && k.params[other].name != named.name)
       ++other;
     if (other == k.params.size())
-      return fail(named.location, "kernel @" + k.name + " has no parameter '" + named.name + "'");
+      fail(named.location, "kernel @" + k.name + " has no parameter '" + named.name + "'");
     k.params[named.param].over.push_back(other);
   }
-  return true;
 }
 
 // What follows 'over': a name, or several in parentheses.
-bool Parser::over_names(size_t param, std::vector<OverName> &over) {
+void Parser::over_names(size_t param, std::vector<OverName> &over) {
   auto name = [&] {
-    over.push_back({param, "", token_.location});
-    return bare_name(over.back().name, "the name of a parameter that is read");
+    const SourceLocation location = token_.location;
+    const auto text = take(TokenKind::word, "the name of a parameter that is read");
+    over.push_back({param, std::string(text), location});
   };
-  return accept_sign("(") ? list(")", "parameters that are read", name) : name();
+  accept_sign("(") ? list(")", "parameters that are read", name) : name();
 }
 
-bool Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
+void Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
   KernelParam p;
   SourceLocation location = token_.location;
-  std::string_view name = token_.text;
-  if (!bare_name(p.name, "the name of a parameter") ||
-      !expect_sign(":", "after the name of a parameter"))
-    return false;
+  const std::string_view name = take(TokenKind::word, "the name of a parameter");
+  expect_sign(":", "after the name of a parameter");
+  p.name = name;
   for (const KernelParam &other : k.params)
     if (other.name == p.name)
-      return fail(location, "parameter '" + p.name + "' is already defined");
+      fail(location, "parameter '" + p.name + "' is already defined");
   static constexpr std::pair<std::string_view, Access> kAccess[] = {
       {"in", Access::in}, {"out", Access::out}, {"inout", Access::inout}};
   static constexpr std::pair<std::string_view, KernelParamKind> kKinds[] = {
@@ -143,188 +139,166 @@ bool Parser::kernel_param(Kernel &k, std::vector<OverName> &over) {
     if (at_word(word))
       known = true, p.kind = kind;
   if (!known)
-    return fail_here("in, out, inout, scalar, symbol, device_symbol or checked_symbol");
+    fail_here("in, out, inout, scalar, symbol, device_symbol or checked_symbol");
   advance();
-  if (p.kind == KernelParamKind::tensor && accept_word("any")) {
-    p.any_dtype = true;
-  } else {
-    auto dtype = token_.kind == TokenKind::word ? dtype_from_name(token_.text) : std::nullopt;
-    if (!dtype)
-      return fail_here("a dtype");
-    p.dtype = *dtype;
-    advance();
-  }
+  p.any_dtype = p.kind == KernelParamKind::tensor && accept_word("any");
+  if (!p.any_dtype)
+    p.dtype = dtype();
   if (p.kind == KernelParamKind::symbol) {
     if (is_reserved(p.name))
-      return fail(location, "'" + p.name + "' is a word of the language, no symbol can have it");
+      fail(location, "'" + p.name + "' is a word of the language, no symbol can have it");
     p.symbol = {static_cast<uint32_t>(k.symbols.size())};
     kernel_symbols_.emplace(name, p.symbol.index);
     k.symbols.push_back(p.name);
   }
   k.params.push_back(std::move(p));
-  return !accept_word("over") || over_names(k.params.size() - 1, over);
+  if (accept_word("over"))
+    over_names(k.params.size() - 1, over);
 }
 
-bool Parser::launch_dims(std::array<ExprId, 3> &out) {
-  out.fill(module_.exprs.constant(1));
+std::array<ExprId, 3> Parser::launch_dims() {
+  std::array<ExprId, 3> all;
+  all.fill(module_.exprs.constant(1));
   size_t count = 0;
-  return expect_sign("(", "before launch dimensions") && list(")", "launch dimensions", [&] {
-           if (count == out.size())
-             return fail(token_.location, "more than three launch dimensions");
-           return expr(out[count++]);
-         });
+  expect_sign("(", "before launch dimensions");
+  list(")", "launch dimensions", [&] {
+    if (count == all.size())
+      fail(token_.location, "more than three launch dimensions");
+    all[count++] = expr();
+  });
+  return all;
 }
 
-bool Parser::launch_field(KernelVariant &v, uint32_t &seen) {
+void Parser::launch_field(KernelVariant &v, uint32_t &seen) {
   SourceLocation location = token_.location;
   auto is = [&](const char *word, uint32_t field) {
     if (!at_word(word))
       return false;
     if (seen & field)
-      fail(location, "'" + std::string(word) + "' is given twice");
+      report(location, "'" + std::string(word) + "' is given twice");
     seen |= field;
     advance();
     return true;
   };
-  if (is("when", kWhen))
-    return expr(v.predicate);
-  if (is("entry", kLaunchEntry))
-    return string(v.entry, "a string with the function's name");
-  if (is("grid", kGrid))
-    return launch_dims(v.grid);
-  if (is("block", kBlock))
-    return launch_dims(v.block);
-  if (is("shared", kShared))
-    return expr(v.shared_bytes);
-  if (is("workspace", kWorkspace))
-    return expr(v.workspace_bytes);
-  if (is("cooperative", kCooperative))
-    return v.cooperative = true;
-  if (is("programmatic", kProgrammatic))
-    return v.programmatic = true;
-  if (is("cluster", kCluster)) {
+  if (is("when", kWhen)) {
+    v.predicate = expr();
+  } else if (is("entry", kLaunchEntry)) {
+    v.entry = string("a string with the function's name");
+  } else if (is("grid", kGrid)) {
+    v.grid = launch_dims();
+  } else if (is("block", kBlock)) {
+    v.block = launch_dims();
+  } else if (is("shared", kShared)) {
+    v.shared_bytes = expr();
+  } else if (is("workspace", kWorkspace)) {
+    v.workspace_bytes = expr();
+  } else if (is("cooperative", kCooperative)) {
+    v.cooperative = true;
+  } else if (is("programmatic", kProgrammatic)) {
+    v.programmatic = true;
+  } else if (is("cluster", kCluster)) {
     v.cluster.fill(1);
     size_t count = 0;
-    return expect_sign("(", "before the cluster's dimensions") && list(")", "dimensions", [&] {
-             int64_t size = 0;
-             SourceLocation at = token_.location;
-             if (!integer(size, "a constant"))
-               return false;
-             if (count == v.cluster.size() || size < 1 || size > 1024)
-               return fail(at, "a cluster has up to three dimensions from 1 to 1024");
-             v.cluster[count++] = static_cast<uint32_t>(size);
-             return true;
-           });
+    expect_sign("(", "before the cluster's dimensions");
+    list(")", "dimensions", [&] {
+      SourceLocation at = token_.location;
+      const int64_t size = integer("a constant");
+      if (count == v.cluster.size() || size < 1 || size > 1024)
+        fail(at, "a cluster has up to three dimensions from 1 to 1024");
+      v.cluster[count++] = static_cast<uint32_t>(size);
+    });
+  } else {
+    fail_here("when, entry, grid, block, shared, workspace, cluster, cooperative, "
+              "programmatic or '}'");
   }
-  return fail_here("when, entry, grid, block, shared, workspace, cluster, cooperative, "
-                   "programmatic or '}'");
 }
 
-bool Parser::kernel_launch(Kernel &k) {
+void Parser::kernel_launch(Kernel &k) {
   SourceLocation location = token_.location;
   if (k.variants.size() == kMaxVariants)
-    return fail(location, "more than " + std::to_string(kMaxVariants) + " launches");
+    fail(location, "more than " + std::to_string(kMaxVariants) + " launches");
   KernelVariant v;
   uint32_t seen = 0;
-  if (!expect_sign("{", "after 'launch'"))
-    return false;
-  while (!at_sign("}"))
-    if (!launch_field(v, seen))
-      return false;
-  advance();
+  expect_sign("{", "after 'launch'");
+  while (!accept_sign("}"))
+    launch_field(v, seen);
   if (!(seen & kGrid) || !(seen & kBlock))
-    return fail(location, "a launch needs grid and block");
+    fail(location, "a launch needs grid and block");
   k.variants.push_back(std::move(v));
-  return true;
 }
 
 // --- Constants -----------------------------------------------------------------------------------
 
-bool Parser::constant() {
+void Parser::constant() {
   symbols_ = Symbols::kernel; // without a name in it: dimensions are constants
   kernel_symbols_.clear();
   Constant c;
   c.location = token_.location;
-  std::string_view name;
   auto number = static_cast<uint32_t>(module_.constants.size());
-  if (!global_name(name, constant_names_, number, "constant"))
-    return false;
-  c.name = name;
+  c.name = global_name(constant_names_, number, "constant");
   c.type = module_.types.simple(TypeKind::object);
   module_.constants.push_back(c);
-  SourceLocation type_location;
-  if (!expect_sign(":", "after the constant's name"))
-    return false;
-  type_location = token_.location;
-  if (!type(c.type))
-    return false;
+  expect_sign(":", "after the constant's name");
+  const SourceLocation type_location = token_.location;
+  c.type = type();
   const Type &t = module_.types[c.type];
   if (t.kind != TypeKind::tensor || !t.known_shape || !t.strides.empty())
-    return fail(type_location, "a constant is a contiguous tensor with constant dimensions");
+    fail(type_location, "a constant is a contiguous tensor with constant dimensions");
   module_.constants[number].type = c.type;
-  if (!expect_sign("=", "after the constant's type") || !constant_bytes(c))
-    return false;
+  expect_sign("=", "after the constant's type");
+  constant_bytes(c);
   module_.constants[number] = std::move(c);
-  return true;
 }
 
-bool Parser::constant_bytes(Constant &c) {
+void Parser::constant_bytes(Constant &c) {
   SourceLocation location = token_.location;
   const Type t = module_.types[c.type];
   auto bytes = module_.exprs.as_constant(tensor_bytes(module_.exprs, t));
   if (!bytes)
-    return fail(location, "the size of this constant does not fit into 64 bits");
+    fail(location, "the size of this constant does not fit into 64 bits");
   if (token_.kind == TokenKind::hex) {
-    if (!constant_hex(c))
-      return false;
+    constant_hex(c);
   } else {
-    if (!expect_sign("[", "or x\"...\" with the constant's elements"))
-      return false;
+    expect_sign("[", "or x\"...\" with the constant's elements");
     int64_t count = 1, row = 1; // fit, since the bytes do, or there are 0 of them
     for (ExprId d : t.dims) {
       row = *module_.exprs.as_constant(d);
       count = *bytes == 0 ? 0 : count * row;
     }
-    if (!constant_elements(c, count, row))
-      return false;
+    constant_elements(c, count, row);
   }
   if (static_cast<uint64_t>(*bytes) != c.bytes.size())
-    return fail(location, "this constant has " + std::to_string(c.bytes.size()) +
-                              " bytes, its type has " + std::to_string(*bytes));
-  return true;
+    fail(location, "this constant has " + std::to_string(c.bytes.size()) + " bytes, its type has " +
+                       std::to_string(*bytes));
 }
 
-bool Parser::constant_elements(Constant &c, int64_t count, int64_t row) {
+void Parser::constant_elements(Constant &c, int64_t count, int64_t row) {
   SourceLocation location = token_.location;
   DType dtype = module_.types[c.type].dtype;
   if (!has_number_elements(dtype))
-    return fail(location, "elements of block dtypes are written as x\"...\"");
+    fail(location, "elements of block dtypes are written as x\"...\"");
   int64_t given = 0;
   int nibbles = 0; // of the byte that 4-bit elements are filling
-  if (!accept_sign("]"))
-    for (;;) {
-      if (!constant_element(dtype, c.bytes, nibbles))
-        return false;
-      ++given;
-      if (nibbles != 0 && row > 0 && given % row == 0)
-        nibbles = 0; // rows begin at whole bytes
-      if (accept_sign("]"))
-        break;
-      if (!expect_sign(",", "or ']' after an element"))
-        return false;
-    }
-  return given == count || fail(location, "this constant has " + std::to_string(given) +
-                                              " elements, its type has " + std::to_string(count));
+  while (!accept_sign("]")) {
+    if (given > 0)
+      expect_sign(",", "or ']' after an element");
+    constant_element(dtype, c.bytes, nibbles);
+    ++given;
+    if (nibbles != 0 && row > 0 && given % row == 0)
+      nibbles = 0; // rows begin at whole bytes
+  }
+  if (given != count)
+    fail(location, "this constant has " + std::to_string(given) + " elements, its type has " +
+                       std::to_string(count));
 }
 
-bool Parser::constant_element(DType dtype, std::string &bytes, int &nibbles) {
+void Parser::constant_element(DType dtype, std::string &bytes, int &nibbles) {
   SourceLocation location = token_.location;
   const DTypeInfo &d = info(dtype);
   std::string misfit = "this element does not fit into " + std::string(d.name);
   if (d.kind == DTypeKind::boolean && (at_word("true") || at_word("false"))) {
     append_integer(dtype, at_word("true"), bytes);
-    advance();
-    return true;
+    return advance();
   }
   bool negative = accept_sign("-");
   if (d.kind == DTypeKind::floating) {
@@ -335,27 +309,29 @@ bool Parser::constant_element(DType dtype, std::string &bytes, int &nibbles) {
     else if (at_word("nan"))
       real = std::numeric_limits<double>::quiet_NaN();
     else if (token_.kind != TokenKind::integer && token_.kind != TokenKind::floating)
-      return fail_here("a number");
+      fail_here("a number");
     if (float single; dtype == DType::f32 && token_.kind == TokenKind::floating) {
       // Read at once as f32: by way of f64 it would be rounded twice.
       auto [end, error] =
           std::from_chars(token_.text.data(), token_.text.data() + token_.text.size(), single);
       if (error != std::errc())
-        return fail(location, misfit);
+        fail(location, misfit);
       real = static_cast<double>(single);
     }
     advance();
-    return append_float(dtype, negative ? -real : real, bytes) || fail(location, misfit);
+    if (!append_float(dtype, negative ? -real : real, bytes))
+      fail(location, misfit);
+    return;
   }
   if (token_.kind != TokenKind::integer)
-    return fail_here("an integer");
+    fail_here("an integer");
   uint64_t magnitude = token_.magnitude;
   advance();
   // 2^63 and more: only the token's bound lets 2^63 through, for the least i64.
   bool above = magnitude > uint64_t(INT64_MAX) && !negative;
   auto value = static_cast<int64_t>(negative ? -magnitude : magnitude);
   if (!integer_fits(dtype, value, above))
-    return fail(location, misfit);
+    fail(location, misfit);
   if (d.elements_per_block == 1) {
     append_integer(dtype, value, bytes);
   } else if (nibbles == 0) { // the first element of a byte is its low half
@@ -365,10 +341,9 @@ bool Parser::constant_element(DType dtype, std::string &bytes, int &nibbles) {
     bytes.back() = static_cast<char>((bytes.back() & 15) | (value & 15) << 4);
     nibbles = 0;
   }
-  return true;
 }
 
-bool Parser::constant_hex(Constant &c) {
+void Parser::constant_hex(Constant &c) {
   auto digit = [](char ch) {
     return is_digit(ch)             ? ch - '0'
            : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
@@ -379,23 +354,18 @@ bool Parser::constant_hex(Constant &c) {
   for (; token_.kind == TokenKind::hex; advance()) {
     std::string_view text = token_.text;
     if (text.size() % 2 != 0)
-      return fail(token_.location, "an odd number of hex digits");
+      fail(token_.location, "an odd number of hex digits");
     for (size_t i = 0; i < text.size(); i += 2) {
       int high = digit(text[i]), low = digit(text[i + 1]);
-      if (high < 0 || low < 0) {
-        SourceLocation location = token_.location;
-        location.column += static_cast<uint32_t>(i + (high < 0 ? 2 : 3));
-        return fail(location, "this is no hex digit");
-      }
-      if (truth && (high || low > 1)) {
-        SourceLocation location = token_.location;
-        location.column += static_cast<uint32_t>(i + 2);
-        return fail(location, "a bool is 00 or 01");
-      }
+      SourceLocation location = token_.location;
+      location.column += static_cast<uint32_t>(i + (high >= 0 && low < 0 ? 3 : 2));
+      if (high < 0 || low < 0)
+        fail(location, "this is no hex digit");
+      if (truth && (high || low > 1))
+        fail(location, "a bool is 00 or 01");
       c.bytes += static_cast<char>(high << 4 | low);
     }
   }
-  return true;
 }
 
 } // namespace cugrt::ir

@@ -10,18 +10,16 @@ static constexpr size_t kMaxScopes = 64;
 
 // --- Expressions ---------------------------------------------------------------------------------
 
-bool Parser::make(ExprKind kind, ExprId a, ExprId b, ExprId c, SourceLocation location,
-                  ExprId &out) {
-  out = module_.exprs.make(kind, a, b, c);
-  if (module_.exprs.depth(out) <= ExprPool::kMaxDepth)
-    return true;
-  return fail(location, "this expression is more than " + std::to_string(ExprPool::kMaxDepth) +
-                            " operators deep");
+ExprId Parser::make(ExprKind kind, ExprId a, ExprId b, ExprId c, SourceLocation location) {
+  const ExprId made = module_.exprs.make(kind, a, b, c);
+  if (module_.exprs.depth(made) > ExprPool::kMaxDepth)
+    fail(location,
+         "this expression is more than " + std::to_string(ExprPool::kMaxDepth) + " operators deep");
+  return made;
 }
 
-bool Parser::expr(ExprId &out) {
-  if (!sum(out))
-    return false;
+ExprId Parser::expr() {
+  const ExprId left = sum();
   struct Comparison {
     std::string_view sign;
     ExprKind kind;
@@ -34,101 +32,94 @@ bool Parser::expr(ExprId &out) {
     SourceLocation location = token_.location;
     if (!accept_sign(c.sign))
       continue;
-    ExprId right;
-    return sum(right) &&
-           make(c.kind, c.swapped ? right : out, c.swapped ? out : right, {}, location, out);
+    const ExprId right = sum();
+    return c.swapped ? make(c.kind, right, left, {}, location)
+                     : make(c.kind, left, right, {}, location);
   }
-  return true;
+  return left;
 }
 
-bool Parser::sum(ExprId &out) {
-  if (!product(out))
-    return false;
+ExprId Parser::sum() {
+  ExprId all = product();
   while (at_sign("+") || at_sign("-")) {
     SourceLocation location = token_.location;
     ExprKind kind = at_sign("+") ? ExprKind::add : ExprKind::sub;
     advance();
-    ExprId right;
-    if (!product(right) || !make(kind, out, right, {}, location, out))
-      return false;
+    all = make(kind, all, product(), {}, location);
   }
-  return true;
+  return all;
 }
 
-bool Parser::product(ExprId &out) {
-  if (!unary(out))
-    return false;
-  while (at_sign("*")) {
-    SourceLocation location = token_.location;
-    advance();
-    ExprId right;
-    if (!unary(right) || !make(ExprKind::mul, out, right, {}, location, out))
-      return false;
-  }
-  return true;
+ExprId Parser::product() {
+  ExprId all = unary();
+  for (SourceLocation location = token_.location; accept_sign("*"); location = token_.location)
+    all = make(ExprKind::mul, all, unary(), {}, location);
+  return all;
 }
 
-bool Parser::unary(ExprId &out) {
-  if (!at_sign("-"))
-    return primary(out);
+ExprId Parser::unary() {
   SourceLocation location = token_.location;
-  advance();
+  if (!accept_sign("-"))
+    return primary();
   if (token_.kind == TokenKind::integer) { // so that the least integer can be written
     uint64_t magnitude = token_.magnitude;
     advance();
-    out = module_.exprs.constant(static_cast<int64_t>(-magnitude));
-    return true;
+    return module_.exprs.constant(static_cast<int64_t>(-magnitude));
   }
-  return primary(out) && make(ExprKind::mul, out, module_.exprs.constant(-1), {}, location, out);
+  const ExprId operand = primary();
+  return make(ExprKind::mul, operand, module_.exprs.constant(-1), {}, location);
 }
 
-bool Parser::operator_call(ExprKind kind, ExprId &out) {
-  Nest nest(*this);
+ExprId Parser::operator_call(ExprKind kind) {
   SourceLocation location = token_.location;
   advance();
-  ExprId a, b, c;
-  return nest.ok() && expect_sign("(", "after the operator") && expr(a) &&
-         expect_sign(",", "between operands") && expr(b) &&
-         (kind != ExprKind::select || (expect_sign(",", "between operands") && expr(c))) &&
-         expect_sign(")", "after the operands") && make(kind, a, b, c, location, out);
+  Nest nest(*this);
+  ExprId operands[3];
+  for (int i = 0; i < (kind == ExprKind::select ? 3 : 2); ++i) {
+    i == 0 ? expect_sign("(", "after the operator") : expect_sign(",", "between operands");
+    operands[i] = expr();
+  }
+  expect_sign(")", "after the operands");
+  return make(kind, operands[0], operands[1], operands[2], location);
 }
 
-bool Parser::primary(ExprId &out) {
+ExprId Parser::primary() {
   if (token_.kind == TokenKind::integer) {
     if (token_.magnitude > uint64_t(INT64_MAX))
-      return fail(token_.location, "this integer does not fit into 64 bits");
-    out = module_.exprs.constant(static_cast<int64_t>(token_.magnitude));
+      fail(token_.location, "this integer does not fit into 64 bits");
+    const auto number = static_cast<int64_t>(token_.magnitude);
     advance();
-    return true;
+    return module_.exprs.constant(number);
   }
-  if (at_sign("(")) {
+  if (accept_sign("(")) {
     Nest nest(*this);
-    advance();
-    return nest.ok() && expr(out) && expect_sign(")", "after the expression");
+    const ExprId inner = expr();
+    expect_sign(")", "after the expression");
+    return inner;
   }
   if (token_.kind != TokenKind::word)
-    return fail_here("an expression");
+    fail_here("an expression");
   static constexpr std::pair<std::string_view, ExprKind> kOperators[] = {
       {"floordiv", ExprKind::floordiv}, {"ceildiv", ExprKind::ceildiv},
       {"mod", ExprKind::mod},           {"min", ExprKind::min},
       {"max", ExprKind::max},           {"select", ExprKind::select}};
   for (const auto &[word, kind] : kOperators)
     if (token_.text == word)
-      return operator_call(kind, out);
-  return symbol(out);
+      return operator_call(kind);
+  return symbol();
 }
 
-bool Parser::symbol(ExprId &out) {
+ExprId Parser::symbol() {
   std::string_view name = token_.text;
   SourceLocation location = token_.location;
-  if (is_reserved(name))
-    return fail_here("a symbol");
+  if (token_.kind != TokenKind::word || is_reserved(name))
+    fail_here("a symbol");
   advance();
   auto &names = symbols_ == Symbols::kernel ? kernel_symbols_ : current_->symbols;
   auto it = names.find(name);
   if (it == names.end()) {
     if (symbols_ != Symbols::signature && symbols_ != Symbols::match)
-      return fail(location, "unknown symbol '" + std::string(name) + "'");
+      fail(location, "unknown symbol '" + std::string(name) + "'");
     Symbol s;
     s.name = name;
     s.location = location;
@@ -137,15 +128,14 @@ bool Parser::symbol(ExprId &out) {
     it = names.emplace(name, id.index).first;
     symbol_is_known(name);
   }
-  out = module_.exprs.symbol({it->second});
-  return true;
+  return module_.exprs.symbol({it->second});
 }
 
 /// Dimensions, "[" included. In signatures and match a bare symbol is defined by standing here.
-bool Parser::dims(std::vector<ExprId> &out, size_t limit, const char *what) {
-  if (!expect_sign("[", "before dimensions"))
-    return false;
-  return list("]", what, [&] {
+std::vector<ExprId> Parser::dims(size_t limit, const char *what) {
+  std::vector<ExprId> all;
+  expect_sign("[", "before dimensions");
+  list("]", what, [&] {
     SourceLocation location = token_.location;
     Symbols outer = symbols_;
     bool word = token_.kind == TokenKind::word;
@@ -164,15 +154,12 @@ bool Parser::dims(std::vector<ExprId> &out, size_t limit, const char *what) {
     } else if (outer == Symbols::match) {
       symbols_ = Symbols::body;
     }
-    ExprId e;
-    bool ok = expr(e);
+    const ExprId e = expr();
     symbols_ = outer;
-    if (!ok)
-      return false;
-    if (out.size() == limit)
-      return fail(location, "more than " + std::to_string(limit) + " " + what);
+    if (all.size() == limit)
+      fail(location, "more than " + std::to_string(limit) + " " + what);
     if (auto constant = module_.exprs.as_constant(e); constant && *constant < 0)
-      return fail(location, "dimension " + std::to_string(*constant) + " is negative");
+      fail(location, "dimension " + std::to_string(*constant) + " is negative");
     if (const ExprNode &n = module_.exprs[e];
         n.kind == ExprKind::symbol && (outer == Symbols::signature || outer == Symbols::match)) {
       auto number = static_cast<size_t>(n.value);
@@ -180,145 +167,133 @@ bool Parser::dims(std::vector<ExprId> &out, size_t limit, const char *what) {
         current_function().symbols[number].source = SymbolSource::match;
       current_->symbol_defined[number] = true;
     }
-    out.push_back(e);
-    return true;
+    all.push_back(e);
   });
+  return all;
 }
 
 // --- Types ---------------------------------------------------------------------------------------
 
-bool Parser::scope(uint32_t &out) {
+uint32_t Parser::scope() {
   SourceLocation location = token_.location;
-  std::string name;
-  if (!string(name, "the name of a storage scope"))
-    return false;
+  const std::string name = string("the name of a storage scope");
   if (!is_sigil_name(name))
-    return fail(location, "a scope's name consists of letters, digits, '_' and '.'");
-  out = module_.types.scope(name);
-  return module_.types.scope_count() <= kMaxScopes ||
-         fail(location, "more than " + std::to_string(kMaxScopes) + " storage scopes");
+    fail(location, "a scope's name consists of letters, digits, '_' and '.'");
+  const uint32_t number = module_.types.scope(name);
+  if (module_.types.scope_count() > kMaxScopes)
+    fail(location, "more than " + std::to_string(kMaxScopes) + " storage scopes");
+  return number;
 }
 
-bool Parser::tensor_type(TypeId &out) {
-  Type t;
-  t.kind = TypeKind::tensor;
-  if (!expect_sign("<", "after 'tensor'"))
-    return false;
-  if (accept_sign("?"))
-    t.known_shape = false;
-  else if (!dims(t.dims, kMaxRank, "dimensions"))
-    return false;
-  if (!expect_sign(",", "after the dimensions"))
-    return false;
+DType Parser::dtype() {
   auto dtype = token_.kind == TokenKind::word ? dtype_from_name(token_.text) : std::nullopt;
   if (!dtype)
-    return fail_here("a dtype");
-  t.dtype = *dtype;
+    fail_here("a dtype");
   advance();
+  return *dtype;
+}
+
+TypeId Parser::tensor_type() {
+  Type t;
+  t.kind = TypeKind::tensor;
+  expect_sign("<", "after 'tensor'");
+  t.known_shape = !accept_sign("?");
+  if (t.known_shape)
+    t.dims = dims(kMaxRank, "dimensions");
+  expect_sign(",", "after the dimensions");
+  t.dtype = dtype();
   while (accept_sign(",")) {
     SourceLocation location = token_.location;
     if (accept_word("strides")) {
       Symbols outer = symbols_;
       if (outer == Symbols::match)
         symbols_ = Symbols::body; // strides define nothing
-      bool ok = t.strides.empty() && dims(t.strides, kMaxRank, "strides");
+      const bool again = !t.strides.empty();
+      t.strides = dims(kMaxRank, "strides");
       symbols_ = outer;
-      if (!ok)
-        return false;
-      if (t.strides.size() != t.dims.size() || t.strides.empty())
-        return fail(location, "one stride is needed for each dimension");
+      if (again || t.strides.size() != t.dims.size() || t.strides.empty())
+        fail(location, "one stride is needed for each dimension");
     } else if (accept_word("scope")) {
-      if (!scope(t.scope))
-        return false;
+      t.scope = scope();
     } else {
-      return fail_here("'strides' or 'scope'");
+      fail_here("'strides' or 'scope'");
     }
   }
-  out = module_.types.intern(std::move(t));
-  return expect_sign(">", "after the tensor type");
+  expect_sign(">", "after the tensor type");
+  return module_.types.intern(std::move(t));
 }
 
 /// int, int<e>; float and bool take no argument.
-bool Parser::optional_argument_type(std::string_view word, TypeId &out) {
-  if (word != "int") {
-    out = module_.types.scalar(word == "float" ? ScalarKind::floating : ScalarKind::boolean);
-    return true;
-  }
+TypeId Parser::optional_argument_type(std::string_view word) {
+  if (word != "int")
+    return module_.types.scalar(word == "float" ? ScalarKind::floating : ScalarKind::boolean);
   ExprId value;
   if (accept_sign("<")) {
-    if (!sum(value) || !expect_sign(">", "after the integer's expression"))
-      return false;
+    value = sum();
+    expect_sign(">", "after the integer's expression");
     const ExprNode &n = module_.exprs[value];
     if (n.kind == ExprKind::symbol && symbols_ == Symbols::signature)
       current_->symbol_defined[static_cast<size_t>(n.value)] = true;
   }
-  out = module_.types.scalar(ScalarKind::integer, value);
-  return true;
+  return module_.types.scalar(ScalarKind::integer, value);
 }
 
-bool Parser::type(TypeId &out) {
+TypeId Parser::type() {
   if (token_.kind != TokenKind::word)
-    return fail_here("a type");
+    fail_here("a type");
   std::string_view word = token_.text;
   SourceLocation location = token_.location;
   if (word == "tensor")
-    return advance(), tensor_type(out);
+    return advance(), tensor_type();
   if (word == "int" || word == "float" || word == "bool")
-    return advance(), optional_argument_type(word, out);
+    return advance(), optional_argument_type(word);
   if (word == "shape") {
     advance();
     Type t;
     t.kind = TypeKind::shape;
-    if (!expect_sign("<", "after 'shape'"))
-      return false;
+    expect_sign("<", "after 'shape'");
     t.known_shape = !accept_sign("?");
-    if (t.known_shape && !dims(t.dims, kMaxRank, "dimensions"))
-      return false;
-    out = module_.types.intern(std::move(t));
-    return expect_sign(">", "after the shape type");
+    if (t.known_shape)
+      t.dims = dims(kMaxRank, "dimensions");
+    expect_sign(">", "after the shape type");
+    return module_.types.intern(std::move(t));
   }
   if (word == "storage") {
     advance();
-    uint32_t in_scope = 0;
-    ExprId bytes;
-    if (!expect_sign("<", "after 'storage'") || !scope(in_scope) ||
-        !expect_sign(",", "after the scope") || !sum(bytes))
-      return false;
-    out = module_.types.storage(in_scope, bytes);
-    return expect_sign(">", "after the storage type");
+    expect_sign("<", "after 'storage'");
+    const uint32_t in_scope = scope();
+    expect_sign(",", "after the scope");
+    const ExprId bytes = sum();
+    expect_sign(">", "after the storage type");
+    return module_.types.storage(in_scope, bytes);
   }
   if (word == "tuple") {
-    Nest nest(*this);
     advance();
+    Nest nest(*this);
     std::vector<TypeId> fields;
-    if (!nest.ok() || !expect_sign("<", "after 'tuple'") || !list(">", "fields", [&] {
-          TypeId field;
-          return type(field) && (fields.push_back(field), true);
-        }))
-      return false;
-    out = module_.types.tuple(std::move(fields));
-    return module_.types.leaf_count(out) <= kMaxOperands ||
-           fail(location, "this tuple has more than " + std::to_string(kMaxOperands) + " parts");
+    expect_sign("<", "after 'tuple'");
+    list(">", "fields", [&] { fields.push_back(type()); });
+    const TypeId tuple = module_.types.tuple(std::move(fields));
+    if (module_.types.leaf_count(tuple) > kMaxOperands)
+      fail(location, "this tuple has more than " + std::to_string(kMaxOperands) + " parts");
+    return tuple;
   }
   static constexpr std::pair<std::string_view, TypeKind> kSimple[] = {
       {"string", TypeKind::string}, {"dtype", TypeKind::dtype}, {"object", TypeKind::object}};
   for (const auto &[name, kind] : kSimple)
     if (word == name) {
       advance();
-      out = module_.types.simple(kind);
-      return true;
+      return module_.types.simple(kind);
     }
-  return fail_here("a type");
+  fail_here("a type");
 }
 
-bool Parser::type_list(std::vector<TypeId> &out) {
-  auto one = [&] {
-    TypeId t;
-    return type(t) && (out.push_back(t), true);
-  };
-  if (accept_sign("("))
-    return list(")", "types", one);
-  return one();
+std::vector<TypeId> Parser::type_list() {
+  if (!accept_sign("("))
+    return {type()};
+  std::vector<TypeId> all;
+  list(")", "types", [&] { all.push_back(type()); });
+  return all;
 }
 
 } // namespace cugrt::ir

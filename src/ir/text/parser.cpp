@@ -28,23 +28,34 @@ bool Parser::accept_word(std::string_view word) {
   return true;
 }
 
-bool Parser::expect_sign(std::string_view sign, const char *where) {
-  return accept_sign(sign) || fail_here("'" + std::string(sign) + "' " + where);
+void Parser::expect_sign(std::string_view sign, const char *where) {
+  if (!accept_sign(sign))
+    fail_here("'" + std::string(sign) + "' " + where);
 }
 
-bool Parser::expect_word(std::string_view word, const char *where) {
-  return accept_word(word) || fail_here("'" + std::string(word) + "' " + where);
+void Parser::expect_word(std::string_view word, const char *where) {
+  if (!accept_word(word))
+    fail_here("'" + std::string(word) + "' " + where);
 }
 
-bool Parser::fail(SourceLocation location, std::string message) {
+void Parser::report(SourceLocation location, std::string message) {
   if (reports_)
     diagnostics_.error(location, std::move(message));
-  return false;
 }
 
-bool Parser::fail_here(std::string_view wanted) {
+void Parser::fail(SourceLocation location, std::string message) {
+  report(location, std::move(message));
+  throw Failed();
+}
+
+void Parser::fail_here(std::string_view wanted) {
+  report_here(wanted);
+  throw Failed();
+}
+
+void Parser::report_here(std::string_view wanted) {
   if (token_.kind == TokenKind::invalid)
-    return false; // reported by the lexer
+    return; // reported by the lexer
   std::string found;
   switch (token_.kind) {
   case TokenKind::end:
@@ -64,78 +75,67 @@ bool Parser::fail_here(std::string_view wanted) {
   default:
     found = "'" + std::string(token_.text) + "'";
   }
-  return fail(token_.location, "expected " + std::string(wanted) + ", found " + found);
+  report(token_.location, "expected " + std::string(wanted) + ", found " + found);
 }
 
-bool Parser::bare_name(std::string &name, const char *what) {
-  if (token_.kind != TokenKind::word)
-    return fail_here(what);
-  name = token_.text;
+std::string_view Parser::take(TokenKind kind, const char *what) {
+  if (token_.kind != kind)
+    fail_here(what);
+  const std::string_view text = token_.text;
   advance();
-  return true;
+  return text;
 }
 
-bool Parser::string(std::string &out, const char *what) {
-  if (token_.kind != TokenKind::string && token_.kind != TokenKind::raw)
-    return fail_here(what);
-  if (!unescape(token_, out, diagnostics_))
-    return false;
+std::string Parser::string(const char *what) {
+  if (!at_string())
+    fail_here(what);
+  std::string text;
+  if (!unescape(token_, text, diagnostics_))
+    throw Failed();
   advance();
-  return true;
+  return text;
 }
 
-bool Parser::integer(int64_t &out, const char *what) {
+int64_t Parser::integer(const char *what) {
   SourceLocation location = token_.location;
   bool negative = accept_sign("-");
-  return token_.kind == TokenKind::integer ? magnitude(location, negative, out) : fail_here(what);
+  if (token_.kind != TokenKind::integer)
+    fail_here(what);
+  return magnitude(location, negative);
 }
 
 /// The integer behind a sign.
-bool Parser::magnitude(SourceLocation location, bool negative, int64_t &out) {
+int64_t Parser::magnitude(SourceLocation location, bool negative) {
   uint64_t digits = token_.magnitude;
   advance();
   if (digits > uint64_t(INT64_MAX) + (negative ? 1 : 0))
-    return fail(location, "this integer does not fit into 64 bits");
-  out = static_cast<int64_t>(negative ? -digits : digits);
-  return true;
+    fail(location, "this integer does not fit into 64 bits");
+  return static_cast<int64_t>(negative ? -digits : digits);
 }
 
 // --- Attribute values ----------------------------------------------------------------------------
 
-bool Parser::number(AttributeValue &out) {
+AttributeValue Parser::number() {
   SourceLocation location = token_.location;
   bool negative = accept_sign("-");
   double real = token_.real;
   if (token_.kind == TokenKind::integer)
-    return magnitude(location, negative, out.emplace<int64_t>());
+    return magnitude(location, negative);
   if (at_word("inf"))
     real = std::numeric_limits<double>::infinity();
   else if (at_word("nan"))
     real = std::numeric_limits<double>::quiet_NaN();
   else if (token_.kind != TokenKind::floating)
-    return fail_here("a number");
+    fail_here("a number");
   advance();
-  out = negative ? -real : real;
-  return true;
+  return negative ? -real : real;
 }
 
-bool Parser::attribute_list(AttributeValue &out) {
+AttributeValue Parser::attribute_list() {
   std::vector<AttributeValue> values;
   SourceLocation location = token_.location;
-  if (!list("]", "list elements", [&] {
-        AttributeValue v;
-        if (token_.kind == TokenKind::string || token_.kind == TokenKind::raw) {
-          std::string s;
-          if (!string(s, "a string"))
-            return false;
-          v = std::move(s);
-        } else if (!number(v)) {
-          return false;
-        }
-        values.push_back(std::move(v));
-        return true;
-      }))
-    return false;
+  list("]", "list elements",
+       [&] { values.push_back(at_string() ? string("a string") : number()); });
   auto all = [&](auto test) { return std::all_of(values.begin(), values.end(), test); };
   auto is_int = [](const AttributeValue &v) { return std::holds_alternative<int64_t>(v); };
   auto is_string = [](const AttributeValue &v) { return std::holds_alternative<std::string>(v); };
@@ -143,75 +143,62 @@ bool Parser::attribute_list(AttributeValue &out) {
     std::vector<int64_t> ints;
     for (const AttributeValue &v : values)
       ints.push_back(std::get<int64_t>(v));
-    out = std::move(ints);
-  } else if (all(is_string)) {
+    return ints;
+  }
+  if (all(is_string)) {
     std::vector<std::string> strings;
     for (AttributeValue &v : values)
       strings.push_back(std::move(std::get<std::string>(v)));
-    out = std::move(strings);
-  } else if (std::none_of(values.begin(), values.end(), is_string)) {
-    std::vector<double> floats;
-    for (const AttributeValue &v : values)
-      floats.push_back(is_int(v) ? static_cast<double>(std::get<int64_t>(v)) : std::get<double>(v));
-    out = std::move(floats);
-  } else {
-    return fail(location, "a list holds numbers or strings, not both");
+    return strings;
   }
-  return true;
+  if (std::any_of(values.begin(), values.end(), is_string))
+    fail(location, "a list holds numbers or strings, not both");
+  std::vector<double> floats;
+  for (const AttributeValue &v : values)
+    floats.push_back(is_int(v) ? static_cast<double>(std::get<int64_t>(v)) : std::get<double>(v));
+  return floats;
 }
 
-bool Parser::attribute_value(AttributeValue &out) {
+AttributeValue Parser::attribute_value() {
   if (accept_sign("["))
-    return attribute_list(out);
-  if (token_.kind == TokenKind::string || token_.kind == TokenKind::raw) {
-    std::string s;
-    if (!string(s, "a string"))
-      return false;
-    out = std::move(s);
-    return true;
-  }
-  if (at_word("true") || at_word("false")) {
-    out = at_word("true");
-    advance();
-    return true;
-  }
+    return attribute_list();
+  if (at_string())
+    return string("a string");
+  if (at_word("true") || at_word("false"))
+    return take(TokenKind::word, "") == "true";
   if (token_.kind == TokenKind::word)
     if (auto dtype = dtype_from_name(token_.text)) {
-      out = DTypeLiteral{*dtype};
       advance();
-      return true;
+      return DTypeLiteral{*dtype};
     }
   if (token_.kind == TokenKind::integer || token_.kind == TokenKind::floating || at_sign("-") ||
       at_word("inf") || at_word("nan"))
-    return number(out);
-  return fail_here("an attribute's value: a number, string, dtype, true, false or a list");
+    return number();
+  fail_here("an attribute's value: a number, string, dtype, true, false or a list");
 }
 
-bool Parser::attributes(std::vector<Attribute> &out) {
-  if (!accept_sign("{"))
-    return true;
-  return list("}", "attributes", [&] {
-    Attribute a;
-    return bare_name(a.name, "the name of an attribute") &&
-           expect_sign("=", "after the name of an attribute") && attribute_value(a.value) &&
-           (out.push_back(std::move(a)), true);
-  });
+std::vector<Attribute> Parser::attributes() {
+  std::vector<Attribute> all;
+  if (accept_sign("{"))
+    list("}", "attributes", [&] {
+      Attribute a;
+      a.name = take(TokenKind::word, "the name of an attribute");
+      expect_sign("=", "after the name of an attribute");
+      a.value = attribute_value();
+      all.push_back(std::move(a));
+    });
+  return all;
 }
 
 // --- Items ---------------------------------------------------------------------------------------
 
-bool Parser::version() {
+void Parser::version() {
   SourceLocation location = token_.location;
-  if (!at_word("cugrt"))
-    return fail_here("'cugrt 1', the version of the text form, at the beginning");
-  advance();
-  int64_t version = 0;
-  if (!integer(version, "the version of the text form after 'cugrt'"))
-    return false;
-  if (version != 1)
-    return fail(location, "version " + std::to_string(version) +
-                              " of the text form is not known; this build reads version 1");
-  return true;
+  if (!accept_word("cugrt"))
+    fail_here("'cugrt 1', the version of the text form, at the beginning");
+  if (const int64_t version = integer("the version of the text form after 'cugrt'"); version != 1)
+    fail(location, "version " + std::to_string(version) +
+                       " of the text form is not known; this build reads version 1");
 }
 
 bool Parser::at_item() const {
@@ -233,53 +220,57 @@ void Parser::skip_item() {
   }
 }
 
-bool Parser::global_name(std::string_view &name,
-                         std::unordered_map<std::string_view, uint32_t> &names, uint32_t number,
-                         const char *what) {
+std::string_view Parser::global_name(std::unordered_map<std::string_view, uint32_t> &names,
+                                     uint32_t number, const char *what) {
   if (token_.kind != TokenKind::global)
-    return fail_here("a name with @ for the " + std::string(what));
-  name = token_.text;
+    fail_here("a name with @ for the " + std::string(what));
+  const std::string_view name = token_.text;
   if (!names.emplace(name, number).second)
-    return fail(token_.location,
-                std::string(what) + " @" + std::string(name) + " is already defined");
+    fail(token_.location, std::string(what) + " @" + std::string(name) + " is already defined");
   advance();
-  return true;
+  return name;
 }
 
-bool Parser::item() {
+void Parser::item() {
   if (accept_word("kernel"))
     return kernel();
   if (accept_word("constant"))
     return constant();
-  if (accept_word("func"))
-    return function(false);
-  if (accept_word("private"))
-    return expect_word("func", "after 'private'") && function(true);
-  return fail_here("kernel, constant, func or private func");
+  const bool is_private = accept_word("private");
+  if (is_private)
+    expect_word("func", "after 'private'");
+  else if (!accept_word("func"))
+    fail_here("kernel, constant, func or private func");
+  function(is_private);
 }
 
 void Parser::items() {
   while (token_.kind != TokenKind::end) {
     nesting_ = 0;
     size_t start = lexer_.position().offset;
-    if (item())
-      continue;
-    lexer_.report_errors(false);
-    if (lexer_.position().offset == start)
-      advance();
-    skip_item();
-    lexer_.report_errors(true);
+    try {
+      item();
+    } catch (const Failed &) {
+      lexer_.report_errors(false);
+      if (lexer_.position().offset == start)
+        advance();
+      skip_item();
+      lexer_.report_errors(true);
+    }
   }
 }
 
 Module Parser::run() {
   if (text_.size() > kMaxTextBytes) {
-    fail({}, "the text is longer than " + std::to_string(kMaxTextBytes >> 20) + " MiB");
+    report({}, "the text is longer than " + std::to_string(kMaxTextBytes >> 20) + " MiB");
     return {};
   }
   advance();
-  if (!version())
+  try {
+    version();
+  } catch (const Failed &) {
     return {};
+  }
   items();
   for (Pending &f : pending_)
     if (!f.failed)

@@ -1,9 +1,8 @@
 // The parser: recursive descent over the lexer's tokens (private to the IR layer).
 //
 // Two sweeps. The first reads kernels, constants and functions' signatures and steps over bodies;
-// the second reads the bodies, when every name of the module is known. Every parsing function
-// returns false after it has reported an error; statements, fields and items are where parsing goes
-// on.
+// the second reads the bodies, when every name of the module is known. An error is reported and
+// thrown; statements and items are where parsing goes on.
 //
 // parser.cpp: tokens, items, recovery · parse_types.cpp: expressions and types · parse_kernel.cpp:
 // kernels and constants · parse_function.cpp: signatures, blocks · parse_binding.cpp: right-hand
@@ -36,64 +35,72 @@ private:
   }
   bool accept_sign(std::string_view sign);
   bool accept_word(std::string_view word);
-  bool expect_sign(std::string_view sign, const char *where);
-  bool expect_word(std::string_view word, const char *where);
-  bool fail(SourceLocation location, std::string message);
-  bool fail_here(std::string_view wanted); // "expected WANTED, found TOKEN"
-  bool bare_name(std::string &name, const char *what);
-  bool string(std::string &out, const char *what);
-  bool integer(int64_t &out, const char *what);
-  bool magnitude(SourceLocation location, bool negative, int64_t &out);
-  template <class F> bool list(std::string_view close, const char *what, const F &element);
-  bool attribute_value(AttributeValue &out);
-  bool attribute_list(AttributeValue &out);
-  bool attributes(std::vector<Attribute> &out);
-  bool number(AttributeValue &out); // integer or float, with sign
-  bool version();
+  void expect_sign(std::string_view sign, const char *where);
+  void expect_word(std::string_view word, const char *where);
+  struct Failed {}; // thrown when an error has been reported
+  void report(SourceLocation location, std::string message);
+  void report_here(std::string_view wanted); // "expected WANTED, found TOKEN"
+  [[noreturn]] void fail(SourceLocation location, std::string message);
+  [[noreturn]] void fail_here(std::string_view wanted);
+  /// The text of a token of that kind, which is taken.
+  std::string_view take(TokenKind kind, const char *what);
+  std::string string(const char *what);
+  int64_t integer(const char *what);
+  int64_t magnitude(SourceLocation location, bool negative);
+  template <class F> void list(std::string_view close, const char *what, const F &element);
+  bool at_string() const {
+    return token_.kind == TokenKind::string || token_.kind == TokenKind::raw;
+  }
+  AttributeValue attribute_value();
+  AttributeValue attribute_list();
+  std::vector<Attribute> attributes();
+  AttributeValue number(); // integer or float, with sign
+  void version();
   void items();
-  bool item();
-  bool global_name(std::string_view &name, std::unordered_map<std::string_view, uint32_t> &names,
-                   uint32_t number, const char *what);
+  void item();
+  std::string_view global_name(std::unordered_map<std::string_view, uint32_t> &names,
+                               uint32_t number, const char *what);
   void skip_item();
   bool at_item() const;
 
   // --- parse_types.cpp ---
   enum class Symbols { kernel, signature, body, match };
   struct Nest;
-  bool expr(ExprId &out);
-  bool sum(ExprId &out);
-  bool product(ExprId &out);
-  bool unary(ExprId &out);
-  bool primary(ExprId &out);
-  bool operator_call(ExprKind kind, ExprId &out);
-  bool make(ExprKind kind, ExprId a, ExprId b, ExprId c, SourceLocation location, ExprId &out);
-  bool symbol(ExprId &out);
-  bool dims(std::vector<ExprId> &out, size_t limit, const char *what);
-  bool type(TypeId &out);
-  bool tensor_type(TypeId &out);
-  bool optional_argument_type(std::string_view word, TypeId &out);
-  bool scope(uint32_t &out);
-  bool type_list(std::vector<TypeId> &out); // one type, or several in parentheses
+  ExprId expr();
+  ExprId sum();
+  ExprId product();
+  ExprId unary();
+  ExprId primary();
+  ExprId operator_call(ExprKind kind);
+  ExprId make(ExprKind kind, ExprId a, ExprId b, ExprId c, SourceLocation location);
+  ExprId symbol();
+  std::vector<ExprId> dims(size_t limit, const char *what);
+  DType dtype();
+  TypeId type();
+  TypeId tensor_type();
+  TypeId optional_argument_type(std::string_view word);
+  uint32_t scope();
+  std::vector<TypeId> type_list(); // one type, or several in parentheses
 
   // --- parse_kernel.cpp ---
-  bool kernel();
-  bool kernel_field(Kernel &k, uint32_t &seen);
-  bool kernel_params(Kernel &k);
+  void kernel();
+  void kernel_field(Kernel &k, uint32_t &seen);
+  void kernel_params(Kernel &k);
   struct OverName {
     size_t param;
     std::string name;
     SourceLocation location;
   };
-  bool kernel_param(Kernel &k, std::vector<OverName> &over);
-  bool over_names(size_t param, std::vector<OverName> &over);
-  bool kernel_launch(Kernel &k);
-  bool launch_field(KernelVariant &v, uint32_t &seen);
-  bool launch_dims(std::array<ExprId, 3> &out);
-  bool constant();
-  bool constant_bytes(Constant &c);
-  bool constant_elements(Constant &c, int64_t count, int64_t row);
-  bool constant_element(DType dtype, std::string &bytes, int &nibbles);
-  bool constant_hex(Constant &c);
+  void kernel_param(Kernel &k, std::vector<OverName> &over);
+  void over_names(size_t param, std::vector<OverName> &over);
+  void kernel_launch(Kernel &k);
+  void launch_field(KernelVariant &v, uint32_t &seen);
+  std::array<ExprId, 3> launch_dims();
+  void constant();
+  void constant_bytes(Constant &c);
+  void constant_elements(Constant &c, int64_t count, int64_t row);
+  void constant_element(DType dtype, std::string &bytes, int &nibbles);
+  void constant_hex(Constant &c);
 
   // --- parse_function.cpp ---
   struct Bound {
@@ -137,30 +144,30 @@ private:
     SourceLocation end_location;
     bool failed = false; // the signature is broken: the body is not read
   };
-  bool function(bool is_private);
-  bool signature(Pending &f);
-  bool symbol_order(Pending &f);
-  bool param(Pending &f);
-  bool function_attributes(Pending &f);
-  bool function_attribute(Pending &f);
-  bool bounds(Pending &f, Bound::Kind kind);
-  bool skip_body();
+  void function(bool is_private);
+  void signature(Pending &f);
+  void symbol_order(Pending &f);
+  void param(Pending &f);
+  void function_attribute(Pending &f);
+  void bounds(Pending &f, Bound::Kind kind);
+  void skip_body();
   void body(Pending &f);
   void apply_bounds(Pending &f, bool all);
   bool apply_bound(Pending &f, const Bound &b);
   void wait_for_symbols(Pending &f);
   void symbol_is_known(std::string_view name);
   void learn(const Saved &constraint);
-  bool skip_constraints(Pending &f);
-  bool constraint(Pending &f);
-  bool counted_dim(Pending &f);
-  bool buckets(Pending &f);
-  bool bucket_symbols(Pending &f);
+  void skip_constraints(Pending &f);
+  void constraint(Pending &f);
+  void counted_dim(Pending &f);
+  void buckets(Pending &f);
+  void bucket_symbols(Pending &f);
   void apply_buckets(Pending &f, bool all);
   enum class BlockEnd { body, nested };
   void block(BlockEnd end, std::vector<Operand> &results, SourceLocation &end_location);
+  void block_results(std::vector<Operand> &results);
   void skip_statement(size_t start);
-  bool statement();
+  void statement();
 
   // --- parse_binding.cpp ---
   struct Name {
@@ -177,32 +184,32 @@ private:
     std::vector<TypeId> types;
     bool poisoned = false; // an operand is, so types cannot be inferred
   };
-  bool right_side(Draft &d);
-  bool finish(Draft &d);
+  void right_side(Draft &d);
+  void finish(Draft &d);
   void poison(const std::vector<Name> &names);
-  bool expect_result_count(const Draft &d, size_t count);
-  bool declare(const Name &name, ValueId id, bool poisoned);
-  bool value(ValueId &out);
-  bool value_operand(Draft &d);
-  bool operand(Operand &out);
-  bool operands(std::vector<Operand> &out);
-  bool operands_or_functions(std::vector<Operand> &out);
+  void declare(const Name &name, ValueId id, bool poisoned);
+  ValueId value();
+  void value_operand(Draft &d);
+  Operand operand();
+  std::vector<Operand> operands();
+  std::vector<Operand> operands_or_functions();
   void note_poison(Draft &d);
   const Type *operand_value_type(const Draft &d, size_t i);
-  bool global_use(const std::unordered_map<std::string_view, uint32_t> &names,
-                  const std::string &what, uint32_t &number);
+  uint32_t global_use(const std::unordered_map<std::string_view, uint32_t> &names,
+                      const std::string &what);
   // What follows a kind's word; calls, ops, if and while in parse_calls.cpp.
-#define CUGRT_BINDING(name, ...) bool parse_##name(Draft &d);
+#define CUGRT_BINDING(name, ...) void parse_##name(Draft &d);
 #include "ir/module/bindings.def"
 #undef CUGRT_BINDING
 
   // --- parse_calls.cpp ---
-  bool host_or_extern(Draft &d);
-  bool captures(Draft &d);
-  bool carried(Draft &d, std::vector<Name> &names, std::vector<TypeId> &types);
+  void host_or_extern(Draft &d);
+  void captures(Draft &d);
+  void carried(Draft &d, std::vector<Name> &names, std::vector<TypeId> &types);
+  Name new_value(const std::vector<Name> &others);
   uint32_t nested_block(std::span<const TypeId> types, const std::vector<Name> &names,
                         bool poisoned);
-  bool body_names(size_t count, std::vector<Name> &names);
+  void body_names(size_t count, std::vector<Name> &names);
   Function &current_function() { return current_->builder.function(); }
 
   Module module_;
@@ -220,34 +227,27 @@ private:
 };
 
 /// Elements up to `close`, separated by commas; the opening sign has been taken.
-template <class F> bool Parser::list(std::string_view close, const char *what, const F &element) {
-  if (accept_sign(close))
-    return true;
-  for (uint32_t count = 1;; ++count) {
+template <class F> void Parser::list(std::string_view close, const char *what, const F &element) {
+  for (uint32_t count = 1; !accept_sign(close); ++count) {
+    if (count > 1 && !accept_sign(","))
+      fail_here("',' or '" + std::string(close) + "'");
     if (count > kMaxOperands)
-      return fail(token_.location,
-                  std::string("more than ") + std::to_string(kMaxOperands) + " " + what);
-    if (!element())
-      return false;
-    if (accept_sign(close))
-      return true;
-    if (!at_sign(","))
-      return fail_here("',' or '" + std::string(close) + "'");
-    advance();
+      fail(token_.location, std::string("more than ") + std::to_string(kMaxOperands) + " " + what);
+    element();
   }
 }
 
-/// Counts nesting while it lives; ok() is false (and reported) beyond the limit.
+/// Counts nesting while it lives; beyond the limit is an error.
 struct Parser::Nest {
-  explicit Nest(Parser &parser) : parser_(parser) { ++parser_.nesting_; }
+  explicit Nest(Parser &parser) : parser_(parser) {
+    if (parser_.nesting_ == kMaxNesting)
+      parser_.fail(parser_.token_.location,
+                   "nested deeper than " + std::to_string(kMaxNesting) + " levels");
+    ++parser_.nesting_;
+  }
   ~Nest() { --parser_.nesting_; }
   Nest(const Nest &) = delete;
   Nest &operator=(const Nest &) = delete;
-  bool ok() {
-    return parser_.nesting_ <= kMaxNesting ||
-           parser_.fail(parser_.token_.location,
-                        "nested deeper than " + std::to_string(kMaxNesting) + " levels");
-  }
 
 private:
   Parser &parser_;
