@@ -21,6 +21,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -80,6 +82,17 @@ template <class T> T sized() {
   std::memset(&value, 0, sizeof value);
   value.struct_size = sizeof value;
   return value;
+}
+
+/// What a function of the C API gives by its last parameter.
+template <class... Parameters, class... Given>
+auto got(cugrt_status *(*function)(Parameters...), Given... given) {
+  using Last = std::tuple_element_t<sizeof...(Given), std::tuple<Parameters...>>;
+  std::remove_pointer_t<Last> out{};
+  if constexpr (requires { out.struct_size; })
+    out = sized<std::remove_pointer_t<Last>>();
+  check(function(given..., &out));
+  return out;
 }
 
 /// Owns a handle; `Free` names the member of the table `Api` that frees it.
@@ -149,11 +162,7 @@ public:
     auto c = options.c_options();
     check(api().runtime_create(&c, &handle_));
   }
-  cugrt_runtime_info info() const {
-    auto info = detail::sized<cugrt_runtime_info>();
-    check(api().runtime_get_info(handle_, &info));
-    return info;
-  }
+  cugrt_runtime_info info() const { return detail::got(api().runtime_get_info, handle_); }
   void register_host_function(const std::string &name, cugrt_host_function function,
                               void *user = nullptr) {
     check(api().runtime_register_host_function(handle_, name.c_str(), function, user));
@@ -221,11 +230,7 @@ public:
     options.instance_budget_bytes = instance_budget_bytes;
     check(api().group_create(runtime.get(), &options, &handle_));
   }
-  cugrt_memory memory() const {
-    auto memory = detail::sized<cugrt_memory>();
-    check(api().group_get_memory(handle_, &memory));
-    return memory;
-  }
+  cugrt_memory memory() const { return detail::got(api().group_get_memory, handle_); }
   /// See group_set_budget.
   void set_budget(uint64_t budget_bytes) { check(api().group_set_budget(handle_, budget_bytes)); }
 };
@@ -270,9 +275,7 @@ public:
   void stream_wait(void *native_stream) { check(api().event_stream_wait(handle_, native_stream)); }
   void synchronize() { check(api().event_synchronize(handle_)); }
   double milliseconds_since(const Event &begin) const {
-    double milliseconds = 0;
-    check(api().event_elapsed_milliseconds(begin.get(), handle_, &milliseconds));
-    return milliseconds;
+    return detail::got(api().event_elapsed_milliseconds, begin.get(), handle_);
   }
 };
 
@@ -302,9 +305,7 @@ class Weights : public detail::Handle<cugrt_weights, &cugrt_api::weights_free> {
 public:
   Weights() { check(api().weights_create(&handle_)); }
   static Weights load(const std::string &safetensors_path) {
-    cugrt_weights *weights = nullptr;
-    check(api().weights_load(safetensors_path.c_str(), &weights));
-    return Weights(weights);
+    return Weights(detail::got(api().weights_load, safetensors_path.c_str()));
   }
   /// Copies the bytes.
   void add(const std::string &name, const void *bytes, cugrt_dtype dtype,
@@ -326,9 +327,7 @@ public:
   size_t count() const { return api().weights_count(handle_); }
   /// These weights, with those of `changes` in the place of the ones of their names.
   Weights replaced(const Weights &changes) const {
-    cugrt_weights *weights = nullptr;
-    check(api().weights_replace(handle_, changes.get(), &weights));
-    return Weights(weights);
+    return Weights(detail::got(api().weights_replace, handle_, changes.get()));
   }
   /// A safetensors file, whole or not at all.
   void save(const std::string &path) const { check(api().weights_save(handle_, path.c_str())); }
@@ -358,9 +357,7 @@ class Module : public detail::Handle<cugrt_module, &cugrt_api::module_free> {
 public:
   /// The file is taken by its content: text, or an ONNX model.
   static Module load(const std::string &path) {
-    cugrt_module *module = nullptr;
-    check(api().module_load(path.c_str(), &module));
-    return Module(module);
+    return Module(detail::got(api().module_load, path.c_str()));
   }
   /// Of an ONNX model.
   static Module load(const std::string &path, const ImportOptions &options) {
@@ -371,22 +368,17 @@ public:
     c.bounds = bounds.data(), c.bound_count = bounds.size();
     c.bind = bind.data(), c.bind_count = bind.size();
     c.preprocess = preprocess.data(), c.preprocess_count = preprocess.size();
-    cugrt_module *module = nullptr;
-    check(api().module_import(path.c_str(), &c, &module));
-    return Module(module);
+    return Module(detail::got(api().module_import, path.c_str(), &c));
   }
   /// `name` stands for the file in messages; kernel source paths are relative to `base_folder`.
   static Module parse(std::string_view text, const std::string &name = "module",
                       const std::string &base_folder = ".") {
-    cugrt_module *module = nullptr;
-    check(api().module_parse(text.data(), text.size(), name.c_str(), base_folder.c_str(), &module));
-    return Module(module);
+    return Module(detail::got(api().module_parse, text.data(), text.size(), name.c_str(),
+                              base_folder.c_str()));
   }
   /// Of a library that builds modules in memory; see module_adopt of cugrt_api.
   static Module adopt(const cugrt_built_module *built, const std::string &name) {
-    cugrt_module *module = nullptr;
-    check(api().module_adopt(built, name.c_str(), &module));
-    return Module(module);
+    return Module(detail::got(api().module_adopt, built, name.c_str()));
   }
   /// Several modules as one graph; see module_link of cugrt_api. `connect` has "PART.INPUT" and the
   /// "PART.resultN" that it is.
@@ -399,9 +391,8 @@ public:
     std::vector<cugrt_link_join> joins;
     for (const auto &[input, result] : connect)
       joins.push_back({input.c_str(), result.c_str()});
-    cugrt_module *module = nullptr;
-    check(api().module_link(c_parts.data(), c_parts.size(), joins.data(), joins.size(), &module));
-    return Module(module);
+    return Module(
+        detail::got(api().module_link, c_parts.data(), c_parts.size(), joins.data(), joins.size()));
   }
   /// Those that came with the file; without tensors when there were none.
   Weights weights() const {
@@ -412,19 +403,13 @@ public:
   /// What the file calls main's inputs and results, in order; none where it was text.
   std::vector<std::string> input_names() const { return names(&cugrt_api::module_input_name); }
   std::vector<std::string> result_names() const { return names(&cugrt_api::module_result_name); }
-  std::string print() const {
-    cugrt_text *text = nullptr;
-    check(api().module_print(handle_, &text));
-    return detail::take_text(text);
-  }
+  std::string print() const { return detail::take_text(detail::got(api().module_print, handle_)); }
   /// No names: the default pipeline. Options are "name=value".
   Module run_passes(const std::vector<std::string> &passes = {},
                     const std::vector<std::string> &options = {}) const {
     auto names = detail::pointers(passes), settings = detail::pointers(options);
-    cugrt_module *module = nullptr;
-    check(api().module_run_passes(handle_, names.data(), names.size(), settings.data(),
-                                  settings.size(), &module));
-    return Module(module);
+    return Module(detail::got(api().module_run_passes, handle_, names.data(), names.size(),
+                              settings.data(), settings.size()));
   }
   std::string plan_report(cugrt_report_format format = CUGRT_REPORT_TEXT,
                           cugrt_policy policy = CUGRT_POLICY_PATCH,
@@ -440,9 +425,7 @@ public:
     return plan_report(options);
   }
   std::string plan_report(const cugrt_plan_options &options) const {
-    cugrt_text *text = nullptr;
-    check(api().module_plan_report(handle_, &options, &text));
-    return detail::take_text(text);
+    return detail::take_text(detail::got(api().module_plan_report, handle_, &options));
   }
 
 private:
@@ -460,16 +443,13 @@ private:
 class Pack : public detail::Handle<cugrt_pack, &cugrt_api::pack_free> {
 public:
   static Pack load(const std::string &path) {
-    cugrt_pack *pack = nullptr;
-    check(api().pack_load(path.c_str(), &pack));
-    return Pack(pack);
+    return Pack(detail::got(api().pack_load, path.c_str()));
   }
   /// Copies the bytes; a file of weights is looked for in `base_folder`.
   static Pack parse(std::span<const std::byte> bytes, const std::string &name = "pack",
                     const std::string &base_folder = ".") {
-    cugrt_pack *pack = nullptr;
-    check(api().pack_parse(bytes.data(), bytes.size(), name.c_str(), base_folder.c_str(), &pack));
-    return Pack(pack);
+    return Pack(detail::got(api().pack_parse, bytes.data(), bytes.size(), name.c_str(),
+                            base_folder.c_str()));
   }
   std::string report(cugrt_report_format format = CUGRT_REPORT_TEXT,
                      const std::vector<std::pair<std::string, int64_t>> &symbols = {}) const {
@@ -480,9 +460,7 @@ public:
     options.format = format;
     options.symbols = values.data();
     options.symbol_count = values.size();
-    cugrt_text *text = nullptr;
-    check(api().pack_report(handle_, &options, &text));
-    return detail::take_text(text);
+    return detail::take_text(detail::got(api().pack_report, handle_, &options));
   }
   /// Without tensors when the pack has none.
   Weights weights() const {
@@ -510,14 +488,10 @@ public:
   size_t param_count() const { return api().function_param_count(function_); }
   size_t result_count() const { return api().function_result_count(function_); }
   cugrt_param_info param(size_t index) const {
-    auto info = detail::sized<cugrt_param_info>();
-    check(api().function_param(function_, index, &info));
-    return info;
+    return detail::got(api().function_param, function_, index);
   }
   cugrt_param_info result(size_t index) const {
-    auto info = detail::sized<cugrt_param_info>();
-    check(api().function_result(function_, index, &info));
-    return info;
+    return detail::got(api().function_result, function_, index);
   }
 
   size_t symbol_count() const { return api().function_symbol_count(function_); }
@@ -539,10 +513,8 @@ public:
   std::string key_difference(std::span<const cugrt_symbol_value> from,
                              std::span<const cugrt_symbol_value> to,
                              cugrt_report_format format = CUGRT_REPORT_TEXT) const {
-    cugrt_text *text = nullptr;
-    check(api().function_key_difference(function_, from.data(), from.size(), to.data(), to.size(),
-                                        format, &text));
-    return detail::take_text(text);
+    return detail::take_text(detail::got(api().function_key_difference, function_, from.data(),
+                                         from.size(), to.data(), to.size(), format));
   }
 
 private:
@@ -579,9 +551,7 @@ public:
     return Function(function);
   }
   Function function(const std::string &name) const {
-    const cugrt_function *function = nullptr;
-    check(api().executable_find_function(handle_, name.c_str(), &function));
-    return Function(function);
+    return Function(detail::got(api().executable_find_function, handle_, name.c_str()));
   }
 };
 
@@ -630,16 +600,8 @@ public:
   }
   /// Frees what the weights have on the device until the next run; of a session in a group.
   void evict() { check(api().session_evict(handle_)); }
-  bool is_resident() const {
-    int32_t is_resident = 0;
-    check(api().session_is_resident(handle_, &is_resident));
-    return is_resident != 0;
-  }
-  cugrt_memory memory() const {
-    auto memory = detail::sized<cugrt_memory>();
-    check(api().session_get_memory(handle_, &memory));
-    return memory;
-  }
+  bool is_resident() const { return detail::got(api().session_is_resident, handle_) != 0; }
+  cugrt_memory memory() const { return detail::got(api().session_get_memory, handle_); }
   /// Runs make nothing any more; see session_seal.
   void seal() { check(api().session_seal(handle_)); }
   /// Of a session that measures; see sessions_get_latency.
@@ -649,9 +611,7 @@ public:
     return latency;
   }
   cugrt_latency device_latency() const {
-    auto latency = detail::sized<cugrt_latency>();
-    check(api().sessions_get_latency(&handle_, 1, nullptr, &latency));
-    return latency;
+    return detail::got(api().sessions_get_latency, &handle_, 1, nullptr);
   }
   /// Of a session with a deadline, whose work it waits for; see sessions_get_deadlines.
   cugrt_latency whole_latency() const {
@@ -660,9 +620,7 @@ public:
     return latency;
   }
   uint64_t missed_deadlines() const {
-    uint64_t missed = 0;
-    check(api().sessions_get_deadlines(&handle_, 1, nullptr, &missed));
-    return missed;
+    return detail::got(api().sessions_get_deadlines, &handle_, 1, nullptr);
   }
   /// Tensor `index` of what a run handed out, `results`, with its own dimensions: where the device
   /// decides one (cugrt_param_info.counted), waits for the session's work and reads it.
@@ -686,27 +644,14 @@ public:
     return tensor;
   }
   /// Whether the session's work has ended, without waiting for it.
-  bool is_idle() {
-    int32_t is_idle = 0;
-    check(api().session_is_idle(handle_, &is_idle));
-    return is_idle != 0;
-  }
-  cugrt_counters counters() const {
-    auto counters = detail::sized<cugrt_counters>();
-    check(api().session_get_counters(handle_, &counters));
-    return counters;
-  }
+  bool is_idle() { return detail::got(api().session_is_idle, handle_) != 0; }
+  cugrt_counters counters() const { return detail::got(api().session_get_counters, handle_); }
   /// Makes and uploads instances for these values; see cugrt_api.session_prepare.
   cugrt_prepare_report prepare(Function function, std::span<const cugrt_symbol_value> symbols) {
-    auto report = detail::sized<cugrt_prepare_report>();
-    check(api().session_prepare(handle_, function.get(), symbols.data(), symbols.size(), &report));
-    return report;
+    return detail::got(api().session_prepare, handle_, function.get(), symbols.data(),
+                       symbols.size());
   }
-  cugrt_costs costs() const {
-    auto costs = detail::sized<cugrt_costs>();
-    check(api().session_get_costs(handle_, &costs));
-    return costs;
-  }
+  cugrt_costs costs() const { return detail::got(api().session_get_costs, handle_); }
   /// What launches became since the last call, the oldest first; empty unless the session was
   /// opened with record_capacity.
   std::vector<cugrt_launch_record> read_launches() {
@@ -720,9 +665,7 @@ public:
     return all;
   }
   std::string graph_report(cugrt_report_format format = CUGRT_REPORT_TEXT) const {
-    cugrt_text *text = nullptr;
-    check(api().session_graph_report(handle_, format, &text));
-    return detail::take_text(text);
+    return detail::take_text(detail::got(api().session_graph_report, handle_, format));
   }
 };
 

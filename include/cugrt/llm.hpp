@@ -49,25 +49,17 @@ struct LanguageConversation {
 };
 
 /// A file, mapped, and its tokenizer.
-class LanguageModel {
+class LanguageModel : public detail::LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free> {
 public:
   explicit LanguageModel(const std::string &path) {
-    cugrt_llm_model *model = nullptr;
-    check(llm_api().model_open(path.c_str(), &model));
-    handle_ = Handle(model);
+    check(llm_api().model_open(path.c_str(), &handle_));
   }
-  cugrt_llm_model *get() const noexcept { return handle_.get(); }
 
   /// Its strings live as long as the model.
-  cugrt_llm_model_info info() const {
-    auto info = detail::sized<cugrt_llm_model_info>();
-    check(llm_api().model_get_info(get(), &info));
-    return info;
-  }
+  cugrt_llm_model_info info() const { return detail::got(llm_api().model_get_info, get()); }
   std::vector<int32_t> tokenize(std::string_view text) const {
-    cugrt_llm_tokens *tokens = nullptr;
-    check(llm_api().tokenize(get(), text.data() ? text.data() : "", text.size(), &tokens));
-    return detail::take_tokens(tokens);
+    return detail::take_tokens(
+        detail::got(llm_api().tokenize, get(), text.data() ? text.data() : "", text.size()));
   }
   /// A conversation up to where the answer begins; `end` gets the token that ends an answer, or -1.
   std::vector<int32_t> tokenize_chat(std::span<const cugrt_llm_message> messages,
@@ -104,10 +96,6 @@ public:
     (void)llm_api().token_bytes(get(), token, bytes.data(), bytes.size());
     return bytes;
   }
-
-private:
-  using Handle = detail::LlmHandle<cugrt_llm_model, &cugrt_llm_api::model_free>;
-  Handle handle_;
 };
 
 /// The fields of cugrt_llm_session_options.
@@ -129,36 +117,22 @@ struct LanguageSessionOptions {
 };
 
 /// An adapter (LoRA) of a model: PEFT's folder, or the file of tensors in it, mapped.
-class LanguageAdapter {
+class LanguageAdapter : public detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free> {
 public:
   LanguageAdapter(const LanguageModel &model, const std::string &path) {
-    cugrt_llm_adapter *adapter = nullptr;
-    check(llm_api().adapter_open(model.get(), path.c_str(), &adapter));
-    handle_ = Handle(adapter);
+    check(llm_api().adapter_open(model.get(), path.c_str(), &handle_));
   }
-  cugrt_llm_adapter *get() const noexcept { return handle_.get(); }
   /// Its text lives as long as the adapter.
-  cugrt_llm_adapter_info info() const {
-    auto info = detail::sized<cugrt_llm_adapter_info>();
-    check(llm_api().adapter_get_info(get(), &info));
-    return info;
-  }
-
-private:
-  using Handle = detail::LlmHandle<cugrt_llm_adapter, &cugrt_llm_api::adapter_free>;
-  Handle handle_;
+  cugrt_llm_adapter_info info() const { return detail::got(llm_api().adapter_get_info, get()); }
 };
 
 /// Tokens that sequences begin with, and their caches, in host memory.
-class LanguagePrompt {
+class LanguagePrompt : public detail::LlmHandle<cugrt_llm_prompt, &cugrt_llm_api::prompt_free> {
 public:
-  explicit LanguagePrompt(cugrt_llm_prompt *prompt) noexcept : handle_(prompt) {}
+  explicit LanguagePrompt(cugrt_llm_prompt *prompt) noexcept : Handle(prompt) {}
   static LanguagePrompt read(const std::string &path) {
-    cugrt_llm_prompt *prompt = nullptr;
-    check(llm_api().prompt_read(path.c_str(), &prompt));
-    return LanguagePrompt(prompt);
+    return LanguagePrompt(detail::got(llm_api().prompt_read, path.c_str()));
   }
-  cugrt_llm_prompt *get() const noexcept { return handle_.get(); }
 
   void write(const std::string &path) const { check(llm_api().prompt_write(get(), path.c_str())); }
   std::vector<int32_t> tokens() const {
@@ -166,9 +140,6 @@ public:
     const int32_t *first = llm_api().prompt_tokens(get(), &count);
     return {first, first + count};
   }
-
-private:
-  detail::LlmHandle<cugrt_llm_prompt, &cugrt_llm_api::prompt_free> handle_;
 };
 
 /// The fields of cugrt_llm_generate_options.
@@ -216,7 +187,7 @@ struct LanguageEvent {
 };
 
 /// Weights, caches and graphs on a device.
-class LanguageSession {
+class LanguageSession : public detail::LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free> {
 public:
   LanguageSession(const LanguageModel &model, Runtime &runtime,
                   const LanguageSessionOptions &wanted = {}) {
@@ -236,17 +207,10 @@ public:
     options.draft = wanted.draft;
     options.lora_rank = wanted.lora_rank;
     options.lora_targets = wanted.lora_targets;
-    cugrt_llm_session *session = nullptr;
-    check(llm_api().session_open(model.get(), runtime.get(), &options, &session));
-    handle_ = Handle(session);
+    check(llm_api().session_open(model.get(), runtime.get(), &options, &handle_));
   }
-  cugrt_llm_session *get() const noexcept { return handle_.get(); }
 
-  cugrt_llm_session_info info() const {
-    auto info = detail::sized<cugrt_llm_session_info>();
-    check(llm_api().session_get_info(get(), &info));
-    return info;
-  }
+  cugrt_llm_session_info info() const { return detail::got(llm_api().session_get_info, get()); }
   void clear() { check(llm_api().session_clear(get())); }
 
   /// What later tokens are computed with; see session_set_adapter.
@@ -260,15 +224,11 @@ public:
 
   /// Of the session that the steps run in; see Session.
   cugrt_memory memory() const {
-    auto memory = detail::sized<cugrt_memory>();
-    check(api().session_get_memory(llm_api().session_steps(get()), &memory));
-    return memory;
+    return detail::got(api().session_get_memory, llm_api().session_steps(get()));
   }
   void evict() { check(api().session_evict(llm_api().session_steps(get()))); }
   bool is_resident() const {
-    int32_t is_resident = 0;
-    check(api().session_is_resident(llm_api().session_steps(get()), &is_resident));
-    return is_resident != 0;
+    return detail::got(api().session_is_resident, llm_api().session_steps(get())) != 0;
   }
 
   /// `on_token` gives false to end the generation, and does not throw.
@@ -283,23 +243,17 @@ public:
             token, std::string_view(text, size));
       };
     }
-    auto result = detail::sized<cugrt_llm_generate_result>();
-    check(llm_api().generate(get(), &options, &result));
-    return result;
+    return detail::got(llm_api().generate, get(), &options);
   }
 
   /// The number of a sequence that has taken an empty place.
   uint64_t add(const GenerateOptions &wanted) {
     const cugrt_llm_generate_options options = wanted.c_options();
-    uint64_t sequence = 0;
-    check(llm_api().sequence_add(get(), &options, &sequence));
-    return sequence;
+    return detail::got(llm_api().sequence_add, get(), &options);
   }
   /// Takes an empty place meanwhile.
   LanguagePrompt make_prompt(const std::vector<int32_t> &tokens) {
-    cugrt_llm_prompt *prompt = nullptr;
-    check(llm_api().prompt_make(get(), tokens.data(), tokens.size(), &prompt));
-    return LanguagePrompt(prompt);
+    return LanguagePrompt(detail::got(llm_api().prompt_make, get(), tokens.data(), tokens.size()));
   }
   void cancel(uint64_t sequence) { check(llm_api().sequence_cancel(get(), sequence)); }
   bool is_running() const {
@@ -319,10 +273,6 @@ public:
     }
     return events;
   }
-
-private:
-  using Handle = detail::LlmHandle<cugrt_llm_session, &cugrt_llm_api::session_free>;
-  Handle handle_;
 };
 
 } // namespace cugrt
