@@ -4,24 +4,35 @@
 #include "fronts/onnx/file/wire.h"
 
 #include <charconv>
+#include <concepts>
 #include <cstring>
 
 namespace cugrt::onnx {
 
 namespace {
 
+/// Reads a message field by field: rows say what the fields of their number go to.
 class Reader {
 public:
+  Status take(const Field &field, TensorView &out);
   Status model(std::string_view message, Model &out);
-  Status tensor(std::string_view message, TensorView &out);
 
 private:
-  /// Calls `take` for every field.
-  template <class Take> Status fields(std::string_view message, Take take) {
+  template <class To> struct Row {
+    uint32_t number;
+    To to;
+  };
+  template <class To> static Row<To> at(uint32_t number, To &&to) {
+    return {number, std::forward<To>(to)};
+  }
+  template <class... Rows> Status read(std::string_view message, const Rows &...rows) {
     FieldReader reader(message);
     while (!reader.done()) {
       CUGRT_ASSIGN(const Field field, reader.next());
-      CUGRT_TRY(take(field));
+      Status status;
+      static_cast<void>(
+          ((field.number == rows.number && (status = take(field, rows.to), true)) || ...));
+      CUGRT_TRY(std::move(status));
     }
     return {};
   }
@@ -31,24 +42,41 @@ private:
                            "the model has more than " + std::to_string(kMaxThings) + " parts");
     return {};
   }
-  Status text(const Field &field, std::string_view &out) {
+  Status take(const Field &field, std::string_view &out) {
     if (!field.is_bytes)
       return Status::error(Code::parse_error, "no ONNX model: a name is a number");
     out = field.bytes;
     return count();
   }
+  template <std::integral Number> Status take(const Field &field, Number &out) {
+    out = static_cast<Number>(field.number_value);
+    return {};
+  }
+  template <std::invocable<const Field &> Call> Status take(const Field &field, const Call &call) {
+    return call(field);
+  }
+  template <class Part> Status take(const Field &field, std::vector<Part> &out) {
+    return take(field, out.emplace_back());
+  }
+  template <class Part> Status take(const Field &field, std::shared_ptr<Part> &out) {
+    out = std::make_shared<Part>();
+    return take(field, *out);
+  }
+  Status take(const Field &field, std::vector<int64_t> &out) { return integers(field, out); }
+  Status take(const Field &field, std::vector<float> &out) { return floats(field, out); }
+  Status take(const Field &field, Graph &out);
+  Status take(const Field &field, Node &out);
+  Status take(const Field &field, AttributeView &out);
+  Status take(const Field &field, ValueInfo &out);
+  Status take(const Field &field, LocalFunction &out);
   Status integers(const Field &field, std::vector<int64_t> &out);
   Status floats(const Field &field, std::vector<float> &out);
-  Status graph(std::string_view message, Graph &out, unsigned depth);
-  Status node(std::string_view message, Node &out, unsigned depth);
-  Status attribute(std::string_view message, AttributeView &out, unsigned depth);
   Status external(std::string_view message, TensorView &out);
-  Status value_info(std::string_view message, ValueInfo &out);
   Status tensor_type(std::string_view message, ValueInfo &out);
-  Status function(std::string_view message, LocalFunction &out);
   Status opset(std::string_view message, int64_t &version);
 
   size_t things_ = 0;
+  unsigned depth_ = 0; // of graphs in one another
 };
 
 Status Reader::integers(const Field &field, std::vector<int64_t> &out) {
@@ -97,9 +125,7 @@ Status Reader::floats(const Field &field, std::vector<float> &out) {
 
 Status Reader::external(std::string_view message, TensorView &out) {
   std::string_view key, value;
-  CUGRT_TRY(fields(message, [&](const Field &f) -> Status {
-    return f.number == 1 ? text(f, key) : f.number == 2 ? text(f, value) : Status();
-  }));
+  CUGRT_TRY(read(message, at(1, key), at(2, value)));
   auto number = [&](uint64_t &to) -> Status {
     auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), to);
     if (error != std::errc() || end != value.data() + value.size())
@@ -118,196 +144,104 @@ Status Reader::external(std::string_view message, TensorView &out) {
   return {};
 }
 
-Status Reader::tensor(std::string_view message, TensorView &out) {
-  out.message = message;
+Status Reader::take(const Field &field, TensorView &out) {
+  out.message = field.bytes;
   CUGRT_TRY(count());
-  return fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      return integers(f, out.dims);
-    case 2:
-      out.data_type = static_cast<int32_t>(f.number_value);
-      return {};
-    case 8:
-      return text(f, out.name);
-    case 9:
-      out.has_raw = true;
-      return text(f, out.raw);
-    case 13:
-      return f.is_bytes ? external(f.bytes, out) : Status();
-    case 14:
-      out.is_external = f.number_value == 1;
-      return {};
-    default:
-      return {};
-    }
-  });
+  const auto raw = [&](const Field &f) {
+    out.has_raw = true;
+    return take(f, out.raw);
+  };
+  const auto place = [&](const Field &f) { return f.is_bytes ? external(f.bytes, out) : Status(); };
+  const auto is_external = [&](const Field &f) {
+    out.is_external = f.number_value == 1;
+    return Status();
+  };
+  return read(field.bytes, at(1, out.dims), at(2, out.data_type), at(8, out.name), at(9, raw),
+              at(13, place), at(14, is_external));
 }
 
 Status Reader::tensor_type(std::string_view message, ValueInfo &out) {
   out.is_tensor = true;
-  return fields(message, [&](const Field &f) -> Status {
-    if (f.number == 1)
-      out.data_type = static_cast<int32_t>(f.number_value);
-    if (f.number != 2 || !f.is_bytes)
+  const auto dimension = [&](const Field &dim) -> Status {
+    if (!dim.is_bytes)
       return {};
-    out.has_shape = true;
-    return fields(f.bytes, [&](const Field &dim) -> Status {
-      if (dim.number != 1 || !dim.is_bytes)
-        return {};
-      Dimension one;
-      CUGRT_TRY(count());
-      CUGRT_TRY(fields(dim.bytes, [&](const Field &part) -> Status {
-        if (part.number == 1) {
-          one.value = static_cast<int64_t>(part.number_value);
-          one.known = one.value >= 0;
-        }
-        return part.number == 2 ? text(part, one.name) : Status();
-      }));
-      out.dims.push_back(one);
-      return {};
-    });
-  });
+    Dimension one;
+    CUGRT_TRY(count());
+    const auto value = [&](const Field &f) {
+      one.known = static_cast<int64_t>(f.number_value) >= 0;
+      return take(f, one.value);
+    };
+    CUGRT_TRY(read(dim.bytes, at(1, value), at(2, one.name)));
+    out.dims.push_back(one);
+    return {};
+  };
+  return read(message, at(1, out.data_type), at(2, [&](const Field &f) {
+                out.has_shape |= f.is_bytes;
+                return read(f.bytes, at(1, dimension));
+              }));
 }
 
-Status Reader::value_info(std::string_view message, ValueInfo &out) {
+Status Reader::take(const Field &field, ValueInfo &out) {
   CUGRT_TRY(count());
-  return fields(message, [&](const Field &f) -> Status {
-    if (f.number == 1)
-      return text(f, out.name);
-    if (f.number != 2 || !f.is_bytes)
-      return {};
-    return fields(f.bytes, [&](const Field &kind) -> Status {
-      return kind.number == 1 && kind.is_bytes ? tensor_type(kind.bytes, out) : Status();
-    });
-  });
+  const auto tensor = [&](const Field &f) {
+    return f.is_bytes ? tensor_type(f.bytes, out) : Status();
+  };
+  return read(field.bytes, at(1, out.name),
+              at(2, [&](const Field &f) { return read(f.bytes, at(1, tensor)); }));
 }
 
-Status Reader::attribute(std::string_view message, AttributeView &out, unsigned depth) {
+Status Reader::take(const Field &field, AttributeView &out) {
   CUGRT_TRY(count());
-  return fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      return text(f, out.name);
-    case 2: {
-      const auto bits = static_cast<uint32_t>(f.number_value);
-      std::memcpy(&out.number, &bits, 4);
-      return {};
-    }
-    case 3:
-      out.integer = static_cast<int64_t>(f.number_value);
-      return {};
-    case 4:
-      return text(f, out.text);
-    case 5:
-      out.tensor = std::make_shared<TensorView>();
-      return tensor(f.bytes, *out.tensor);
-    case 6:
-      out.graph = std::make_shared<Graph>();
-      return graph(f.bytes, *out.graph, depth + 1);
-    case 7:
-      return floats(f, out.numbers);
-    case 8:
-      return integers(f, out.integers);
-    case 9:
-      return text(f, out.texts.emplace_back());
-    case 20:
-      out.type = static_cast<int32_t>(f.number_value);
-      return {};
-    case 21:
-      return text(f, out.reference);
-    default:
-      return {};
-    }
-  });
+  const auto number = [&](const Field &f) {
+    const auto bits = static_cast<uint32_t>(f.number_value);
+    std::memcpy(&out.number, &bits, 4);
+    return Status();
+  };
+  return read(field.bytes, at(1, out.name), at(2, number), at(3, out.integer), at(4, out.text),
+              at(5, out.tensor), at(6, out.graph), at(7, out.numbers), at(8, out.integers),
+              at(9, out.texts), at(20, out.type), at(21, out.reference));
 }
 
-Status Reader::node(std::string_view message, Node &out, unsigned depth) {
+Status Reader::take(const Field &field, Node &out) {
   CUGRT_TRY(count());
-  CUGRT_TRY(fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      return text(f, out.inputs.emplace_back());
-    case 2:
-      return text(f, out.outputs.emplace_back());
-    case 3:
-      return text(f, out.name);
-    case 4:
-      return text(f, out.op);
-    case 5:
-      return attribute(f.bytes, out.attributes.emplace_back(), depth);
-    case 7:
-      return text(f, out.domain);
-    default:
-      return {};
-    }
-  }));
+  CUGRT_TRY(read(field.bytes, at(1, out.inputs), at(2, out.outputs), at(3, out.name), at(4, out.op),
+                 at(5, out.attributes), at(7, out.domain)));
   if (out.domain == "ai.onnx")
     out.domain = {};
   return {};
 }
 
-Status Reader::graph(std::string_view message, Graph &out, unsigned depth) {
-  if (depth > kMaxDepth)
+Status Reader::take(const Field &field, Graph &out) {
+  if (depth_ > kMaxDepth)
     return Status::error(Code::parse_error,
                          "subgraphs are nested more than " + std::to_string(kMaxDepth) + " deep");
-  return fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      return node(f.bytes, out.nodes.emplace_back(), depth);
-    case 2:
-      return text(f, out.name);
-    case 5:
-      return tensor(f.bytes, out.initializers.emplace_back());
-    case 11:
-      return value_info(f.bytes, out.inputs.emplace_back());
-    case 12:
-      return value_info(f.bytes, out.outputs.emplace_back());
-    case 15:
-      return Status::error(Code::unsupported, "sparse initial values; store them as dense tensors");
-    default:
-      return {};
-    }
-  });
+  ++depth_;
+  CUGRT_TRY(read(field.bytes, at(1, out.nodes), at(2, out.name), at(5, out.initializers),
+                 at(11, out.inputs), at(12, out.outputs), at(15, [](const Field &) {
+                   return Status::error(Code::unsupported,
+                                        "sparse initial values; store them as dense tensors");
+                 })));
+  --depth_;
+  return {};
 }
 
 Status Reader::opset(std::string_view message, int64_t &version) {
   std::string_view domain;
   int64_t number = 0;
-  CUGRT_TRY(fields(message, [&](const Field &f) -> Status {
-    if (f.number == 2)
-      number = static_cast<int64_t>(f.number_value);
-    return f.number == 1 ? text(f, domain) : Status();
-  }));
+  CUGRT_TRY(read(message, at(1, domain), at(2, number)));
   if (domain.empty() || domain == "ai.onnx")
     version = number;
   return {};
 }
 
-Status Reader::function(std::string_view message, LocalFunction &out) {
+Status Reader::take(const Field &field, LocalFunction &out) {
   CUGRT_TRY(count());
-  CUGRT_TRY(fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      return text(f, out.name);
-    case 4:
-      return text(f, out.inputs.emplace_back());
-    case 5:
-      return text(f, out.outputs.emplace_back());
-    case 6:
-      return text(f, out.attributes.emplace_back());
-    case 7:
-      return node(f.bytes, out.nodes.emplace_back(), 1);
-    case 9:
-      return opset(f.bytes, out.opset);
-    case 10:
-      return text(f, out.domain);
-    case 11:
-      return attribute(f.bytes, out.defaults.emplace_back(), 1);
-    default:
-      return {};
-    }
-  }));
+  ++depth_;
+  CUGRT_TRY(read(field.bytes, at(1, out.name), at(4, out.inputs), at(5, out.outputs),
+                 at(6, out.attributes), at(7, out.nodes),
+                 at(9, [&](const Field &f) { return opset(f.bytes, out.opset); }),
+                 at(10, out.domain), at(11, out.defaults)));
+  --depth_;
   if (out.domain == "ai.onnx")
     out.domain = {};
   return {};
@@ -315,22 +249,13 @@ Status Reader::function(std::string_view message, LocalFunction &out) {
 
 Status Reader::model(std::string_view message, Model &out) {
   bool has_graph = false;
-  CUGRT_TRY(fields(message, [&](const Field &f) -> Status {
-    switch (f.number) {
-    case 1:
-      out.ir_version = static_cast<int64_t>(f.number_value);
-      return {};
-    case 7:
-      has_graph = true;
-      return graph(f.bytes, out.graph, 0);
-    case 8:
-      return opset(f.bytes, out.opset);
-    case 25:
-      return function(f.bytes, out.functions.emplace_back());
-    default:
-      return {};
-    }
-  }));
+  const auto graph = [&](const Field &f) {
+    has_graph = true;
+    return take(f, out.graph);
+  };
+  const auto version = [&](const Field &f) { return opset(f.bytes, out.opset); };
+  CUGRT_TRY(
+      read(message, at(1, out.ir_version), at(7, graph), at(8, version), at(25, out.functions)));
   if (!has_graph)
     return Status::error(Code::parse_error, "no ONNX model: it has no graph");
   return {};
@@ -357,7 +282,7 @@ Result<Model> read_model(std::string_view bytes) {
 
 Result<TensorView> read_tensor(std::string_view bytes) {
   TensorView tensor;
-  CUGRT_TRY(Reader().tensor(bytes, tensor));
+  CUGRT_TRY(Reader().take({.is_bytes = true, .bytes = bytes}, tensor));
   return tensor;
 }
 
