@@ -322,6 +322,13 @@ V Call::scalar(DType dtype, double value) {
   return w.materialize(host);
 }
 
+V Call::counting(E count, int64_t start) {
+  std::vector<ir::Attribute> attributes = {attr("dtype", ir::DTypeLiteral(DType::i64))};
+  if (start)
+    attributes.push_back(attr("start", double(start)));
+  return op(Op::range, {w.shape({count})}, std::move(attributes));
+}
+
 V Call::reshape(V x, const Dims &to) {
   if (dims(x) == to)
     return x;

@@ -108,6 +108,10 @@ public:
   /// An i64 that may depend on symbols.
   V whole(E value) { return w.materialize({DType::i64, {}, {value}, {}}); }
   V like(V x, double value) { return scalar(dtype(x), value); }
+  /// start, start + 1, .. of that many, i64.
+  V counting(E count, int64_t start = 0);
+  /// A value of its own, where x may be a view or another's result.
+  V copied(V x) { return op(Op::cast, {x}, {attr("dtype", ir::DTypeLiteral(dtype(x)))}); }
   V reshape(V x, const Dims &dims);
   V broadcast(V x, const Dims &dims);
   V transpose(V x, const Ints &axes);

@@ -119,7 +119,7 @@ V Importer::dense(V x, const Counted &counted) {
   const E all = c.product(dims);
   auto whole = [&](E value) { return materialize({DType::i64, {1}, {value}, {}}); };
   V row = c.binary(Op::mul, c.binary(Op::maximum, counted.count, whole(one)), whole(inner));
-  V at = c.op(Op::range, {shape({all})}, {{"dtype", ir::DTypeLiteral(DType::i64)}});
+  V at = c.counting(all);
   V from = c.binary(
       Op::add,
       c.binary(Op::mul, c.binary(Op::div, at, row), whole(exprs().mul(dims[counted.axis], inner))),

@@ -15,11 +15,6 @@ private:
   /// [batch, heads, length, size] of [batch, length, heads * size].
   V split_heads(V x, int64_t heads);
   V repeated(V x, int64_t times);
-  V numbers(E size, bool column);
-  V number(E e) {
-    Host host{DType::i64, {}, {e}, {}};
-    return c.w.materialize(host);
-  }
   void allow(V condition) {
     allowed_ = allowed_.valid() ? c.binary(Op::logical_and, allowed_, condition) : condition;
   }
@@ -51,11 +46,6 @@ V Attention::repeated(V x, int64_t times) {
   return c.reshape(wide, {d[0], c.w.exprs().mul(d[1], n), d[2], d[3]});
 }
 
-V Attention::numbers(E size, bool column) {
-  V all = c.op(Op::range, {c.w.shape({size})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
-  return column ? c.reshape(all, {size, c.constant(1)}) : all;
-}
-
 /// What the attributes and the lengths leave to be seen.
 void Attention::masks() {
   const int64_t left = c.integer("left_window_size", -1),
@@ -67,12 +57,12 @@ void Attention::masks() {
                         {c.dims(lengths_)[0], c.constant(1), c.constant(1), c.constant(1)});
   if (causal || left >= 0 || right >= 0) {
     // Position of a query among the keys: its own and how many precede the first.
-    V at = numbers(queries_, true);
+    V at = c.reshape(c.counting(queries_), {queries_, c.constant(1)});
     if (past_k_.valid())
-      at = c.binary(Op::add, at, number(c.dims(past_k_)[2]));
+      at = c.binary(Op::add, at, c.whole(c.dims(past_k_)[2]));
     else if (lengths.valid())
-      at = c.binary(Op::add, c.binary(Op::sub, lengths, number(queries_)), at);
-    V difference = c.binary(Op::sub, at, numbers(keys_, false));
+      at = c.binary(Op::add, c.binary(Op::sub, lengths, c.whole(queries_)), at);
+    V difference = c.binary(Op::sub, at, c.counting(keys_));
     if (causal)
       allow(c.binary(Op::greater_equal, difference, c.like(difference, 0)));
     if (left >= 0)
@@ -81,7 +71,7 @@ void Attention::masks() {
       allow(c.binary(Op::greater_equal, difference, c.like(difference, -double(right))));
   }
   if (lengths.valid())
-    allow(c.binary(Op::less, numbers(keys_, false), lengths));
+    allow(c.binary(Op::less, c.counting(keys_), lengths));
 }
 
 /// The mask as a sum to the scores, -inf where nothing is seen; invalid: there is none.

@@ -5,8 +5,6 @@
 
 namespace cugrt::onnx {
 
-/// 0, 1, .. of that many, i64.
-V numbers_to(Call &c, E size);
 /// [batch, length, heads * size] to [batch, length, heads, size].
 V in_heads(Call &c, V x, int64_t heads);
 /// [batch, length, heads, size] and [batch, heads, length, size] are each other's.

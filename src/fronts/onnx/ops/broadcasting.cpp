@@ -97,8 +97,7 @@ V Call::stretch(V x, const Dims &to) {
   }
   x = w.match(x, wanted);
   for (size_t axis : stretched) { // positions beyond the last element take that one
-    V places = op(Op::range, {w.shape({to[to.size() - wanted.size() + axis]})},
-                  {attr("dtype", ir::DTypeLiteral(DType::i64))});
+    V places = counting(to[to.size() - wanted.size() + axis]);
     x = gather(x, places, axis);
   }
   return x;

@@ -41,10 +41,8 @@ Branch branch(Call &c, const Graph &graph) {
   std::vector<V> none;
   c.w.begin_block({}, none);
   for (const EntryPtr &entry : c.w.inlined(graph, {})) {
-    V v = wide(c, *entry);
-    if (v.valid()) // a value of its own
-      v = c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))});
-    out.results.push_back(v);
+    const V v = wide(c, *entry);
+    out.results.push_back(v.valid() ? c.copied(v) : v);
   }
   out.captures = c.w.end_block(out.results, &out.block);
   return out;
@@ -64,8 +62,7 @@ V chosen(Call &c, E condition, V yes, V no) {
     dims.push_back(select(a[i], b[i]));
   const E first = c.product(a);
   V both = c.concat({c.reshape(yes, {first}), c.reshape(no, {c.product(b)})}, 0);
-  V at = c.op(Op::range, {c.w.shape({c.product(dims)})},
-              {attr("dtype", ir::DTypeLiteral(DType::i64))});
+  V at = c.counting(c.product(dims));
   at = c.binary(Op::add, at, c.whole(select(c.constant(0), first)));
   return c.reshape(c.gather(both, at, 0), dims);
 }
@@ -128,17 +125,17 @@ EntryPtr entry_of(V v) {
   return entry;
 }
 
-/// The condition that a turn of a loop is given: there is no turn where it is not true.
-EntryPtr goes_on(Call &c) {
+EntryPtr entry_of(Host host) {
   auto entry = std::make_shared<Entry>();
-  entry->host = Host{DType::boolean, {}, {c.constant(1)}, {}};
+  entry->host = std::move(host);
   return entry;
 }
 
+/// The condition that a turn of a loop is given: there is no turn where it is not true.
+EntryPtr goes_on(Call &c) { return entry_of(Host{DType::boolean, {}, {c.constant(1)}, {}}); }
+
 EntryPtr number_of_turn(Call &c, int64_t turn) {
-  auto entry = std::make_shared<Entry>();
-  entry->host = Host{DType::i64, {}, {c.constant(turn)}, {}};
-  return entry;
+  return entry_of(Host{DType::i64, {}, {c.constant(turn)}, {}});
 }
 
 /// A loop on the device.
@@ -157,9 +154,7 @@ struct DeviceLoop {
 std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
   const size_t values = loop.initial.size(), before = loop.has_condition;
   const Dims one = {c.constant(1)};
-  auto own = [&](V v) {
-    return v.valid() ? c.op(Op::cast, {v}, {attr("dtype", ir::DTypeLiteral(c.dtype(v)))}) : V();
-  };
+  auto own = [&](V v) { return v.valid() ? c.copied(v) : v; };
   std::vector<V> begin = {c.broadcast(c.scalar(DType::i64, 0), one),
                           loop.go_on.valid() ? loop.go_on
                                              : c.broadcast(c.scalar(DType::boolean, 1), one)};
@@ -210,8 +205,7 @@ std::vector<V> on_device(Call &c, const Graph &body, const DeviceLoop &loop) {
       Host last{DType::i64, {1}, {c.w.exprs().sub(loop.count, c.constant(1))}, {}};
       place = c.binary(Op::sub, c.w.materialize(last), place);
     }
-    V at =
-        c.op(Op::range, {c.w.shape({loop.count})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
+    V at = c.counting(loop.count);
     next.push_back(c.op(Op::where, {c.reshape(c.binary(Op::equal, at, place), column), row, all}));
   }
   for (V &v : next)
@@ -378,10 +372,8 @@ void scan(Call &c) {
         inputs.push_back(entry_of(v));
       for (size_t i = 0; i < count; ++i) {
         V place = number;
-        if (backwards[i]) {
-          Host last{DType::i64, {}, {c.w.exprs().sub(length, c.constant(1))}, {}};
-          place = c.binary(Op::sub, c.w.materialize(last), place);
-        }
+        if (backwards[i])
+          place = c.binary(Op::sub, c.whole(c.w.exprs().sub(length, c.constant(1))), place);
         inputs.push_back(
             entry_of(c.gather(sources[i], place, c.axis(in_axes[i], c.rank(sources[i])))));
       }
@@ -411,9 +403,7 @@ void scan(Call &c) {
       V one = c.slice(sources[i], axis, c.constant(backwards[i] ? turns - 1 - turn : turn),
                       c.constant(1));
       d.erase(d.begin() + ptrdiff_t(axis));
-      auto entry = std::make_shared<Entry>();
-      entry->device = c.reshape(one, d);
-      inputs.push_back(std::move(entry));
+      inputs.push_back(entry_of(c.reshape(one, d)));
     }
     const std::vector<EntryPtr> results = c.w.inlined(*body, inputs);
     if (results.size() < states + outs)

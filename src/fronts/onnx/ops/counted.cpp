@@ -14,12 +14,6 @@ namespace {
 
 V whole(Call &c, int64_t value) { return c.scalar(DType::i64, double(value)); }
 
-/// start, start + 1, ... of that many.
-V counting(Call &c, E count, int64_t start = 0) {
-  return c.op(Op::range, {c.w.shape({count})},
-              {attr("start", double(start)), attr("dtype", ir::DTypeLiteral(DType::i64))});
-}
-
 V running(Call &c, V x) { return c.op(Op::cumsum, {x}, {attr("axis", int64_t(0))}); }
 
 /// `updates` [n] put into zeros [size] at `places`; where several meet, the largest, or their sum.
@@ -45,8 +39,8 @@ Kept kept(Call &c, V flags) {
   const E size = stays ? n : c.w.count_on_host(last, n);
   // Place 0 is for what is not kept.
   V places =
-      placed(c, c.w.exprs().add(n, c.constant(1)), c.binary(Op::mul, sums, set), counting(c, n));
-  V positions = c.gather(places, counting(c, size, 1), 0);
+      placed(c, c.w.exprs().add(n, c.constant(1)), c.binary(Op::mul, sums, set), c.counting(n));
+  V positions = c.gather(places, c.counting(size, 1), 0);
   // A value of its own: a result that is a part of the sums would keep all of them.
   return {positions, size, stays ? c.binary(Op::maximum, last, c.like(last, 0)) : V()};
 }
@@ -121,7 +115,7 @@ V earlier(Call &c, V at) {
 Sorted sorted_elements(Call &c, V x, int64_t n) {
   const auto both = c.ops("top_k", {c.dtype(x) == DType::boolean ? c.cast(x, DType::u8) : x},
                           {attr("k", n), attr("axis", int64_t(0)), attr("largest", false)});
-  V values = both[0], at = counting(c, c.constant(n));
+  V values = both[0], at = c.counting(c.constant(n));
   V before = c.gather(values, earlier(c, at), 0);
   V is_new = c.op(Op::logical_or,
                   {c.op(Op::not_equal, {values, before}), c.binary(Op::equal, at, whole(c, 0))});
@@ -138,7 +132,7 @@ Sorted sorted_rows(Call &c, V x, E rows, int64_t m) {
                  {attr("axis", int64_t(2)), attr("keep_dims", true)});
   V order =
       c.reshape(c.op(Op::gather_elements, {sign, first}, {attr("axis", int64_t(2))}), {rows, rows});
-  V at = counting(c, rows);
+  V at = c.counting(rows);
   V is_earlier = c.binary(Op::less, c.reshape(at, {one, rows}), c.reshape(at, {rows, one}));
   V zero = c.like(order, 0);
   V above =
@@ -212,7 +206,7 @@ void unique(Call &c) {
     c.result(placed(c, size, sorted.positions, group), 2);
   if (c.wants(3))
     c.result(c.gather(placed(c, size, group, c.broadcast(whole(c, 1), {size}), "add"),
-                      counting(c, firsts.size), 0),
+                      c.counting(firsts.size), 0),
              3, 0, firsts.count);
 }
 

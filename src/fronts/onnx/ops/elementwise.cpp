@@ -50,9 +50,7 @@ bool is_unsigned(DType dtype) { return ir::info(dtype).kind == ir::DTypeKind::un
 
 void absolute(Call &c) {
   V x = c.value(0);
-  c.result(is_unsigned(c.dtype(x))
-               ? c.op(Op::cast, {x}, {attr("dtype", ir::DTypeLiteral(c.dtype(x)))})
-               : c.op(Op::abs, {x}));
+  c.result(is_unsigned(c.dtype(x)) ? c.copied(x) : c.op(Op::abs, {x}));
 }
 
 /// Float functions of an op that takes integers, too.
@@ -319,7 +317,7 @@ void bit_cast(Call &c) {
     return c.unsupported("another dtype's bits of another size");
   const V view = c.w.append(ir::BindingKind::view, {ir::Operand::of(x)}, {c.constant(0)},
                             {c.w.builder().module().types.tensor(*to, c.dims(x))});
-  c.result(c.op(Op::cast, {view}, {attr("dtype", ir::DTypeLiteral(*to))})); // a value of its own
+  c.result(c.copied(view));
 }
 
 } // namespace

@@ -60,7 +60,7 @@ static void reverse_sequence(Call &c) {
   if (c.rank(x) < 2 || batch > 1 || time > 1 || batch == time)
     return c.unsupported("axes other than the first two");
   const Dims d = c.dims(x);
-  V t = c.op(Op::range, {c.w.shape({d[time]})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
+  V t = c.counting(d[time]);
   Dims column(2, c.constant(1)), row(2, c.constant(1));
   column[time] = d[time], row[batch] = d[batch];
   t = c.reshape(t, column), lengths = c.reshape(lengths, row);

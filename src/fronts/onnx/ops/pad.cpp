@@ -23,7 +23,7 @@ V chosen(Call &c, V x, size_t axis, const Padding &padding, const std::string &m
   E total = exprs.add(exprs.add(size, padding.before), padding.after);
   if (c.w.range(total).lower < 0)
     total = exprs.max(total, c.constant(0));
-  V at = c.op(Op::range, {c.w.shape({total})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
+  V at = c.counting(total);
   at = c.binary(Op::sub, at, c.whole(padding.before));
   const V first = c.whole(c.constant(0)), last = c.whole(exprs.sub(size, c.constant(1)));
   V from = at;

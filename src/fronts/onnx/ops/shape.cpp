@@ -412,12 +412,9 @@ void eye_like(Call &c) {
   if (!to)
     return c.unsupported("a matrix of dtype " +
                          dtype_name(static_cast<int32_t>(c.integer("dtype", 1))));
-  auto axis = [&](size_t i, double start) {
-    return c.op(Op::range, {c.w.shape({c.dims(v)[i]})},
-                {attr("start", start), attr("dtype", ir::DTypeLiteral(DType::i64))});
-  };
-  V row = c.reshape(axis(0, double(c.integer("k", 0))), {c.dims(v)[0], c.constant(1)});
-  c.result(c.cast(c.binary(Op::equal, row, axis(1, 0)), *to));
+  const Dims d = c.dims(v);
+  V row = c.reshape(c.counting(d[0], c.integer("k", 0)), {d[0], c.constant(1)});
+  c.result(c.cast(c.binary(Op::equal, row, c.counting(d[1])), *to));
 }
 
 void triangle(Call &c) {
@@ -426,14 +423,10 @@ void triangle(Call &c) {
   if (c.rank(x) < 2)
     return;
   const Dims d = c.dims(x);
-  auto axis = [&](E size, double start) {
-    return c.op(Op::range, {c.w.shape({size})},
-                {attr("start", start), attr("dtype", ir::DTypeLiteral(DType::i64))});
-  };
   const bool upper = c.integer("upper", 1) != 0;
   // Element (i, j) stays where j - i is at least k, or at most k.
-  V row = c.reshape(axis(d[d.size() - 2], double(k.at(0))), {d[d.size() - 2], c.constant(1)});
-  V keep = c.binary(upper ? Op::less_equal : Op::greater_equal, row, axis(d.back(), 0));
+  V row = c.reshape(c.counting(d[d.size() - 2], k.at(0)), {d[d.size() - 2], c.constant(1)});
+  V keep = c.binary(upper ? Op::less_equal : Op::greater_equal, row, c.counting(d.back()));
   c.result(c.op(Op::where, {keep, x, c.like(x, 0)}));
 }
 

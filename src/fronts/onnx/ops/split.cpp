@@ -82,10 +82,7 @@ void split(Call &c) {
   V matched = c.w.match(x, wanted);
   // Parts that lie together are parts of something whose size is known to be theirs: of a copy.
   x = matched != x && c.known(c.product(wanted.first(axis))) == 1
-          ? c.gather(
-                matched,
-                c.op(Op::range, {c.w.shape({all})}, {attr("dtype", ir::DTypeLiteral(DType::i64))}),
-                axis)
+          ? c.gather(matched, c.counting(all), axis)
           : matched;
   E at = c.constant(0);
   for (size_t i = 0; i < parts; ++i) {

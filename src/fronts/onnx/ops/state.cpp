@@ -13,20 +13,15 @@ static void tensor_scatter(Call &c) {
   const size_t axis = c.axis(c.integer("axis", -2), d.size());
   if (axis == 0)
     return c.w.fail(Code::parse_error, "a cache is written along another axis than the batch's");
-  auto whole = [&](E e) {
-    Host host{DType::i64, {}, {e}, {}};
-    return c.w.materialize(host);
-  };
   // Element s of the axis is update s - place, where there is such.
   Dims row(d.size(), c.constant(1)), column(d.size(), c.constant(1));
   row[axis] = d[axis], column[0] = d[0];
-  V at = c.reshape(
-      c.op(Op::range, {c.w.shape({d[axis]})}, {attr("dtype", ir::DTypeLiteral(DType::i64))}), row);
+  V at = c.reshape(c.counting(d[axis]), row);
   if (places.valid())
     at = c.binary(Op::sub, at, c.reshape(c.cast(places, DType::i64), column));
   if (c.text("mode", "linear") == "circular")
-    at = c.binary(Op::floor_mod, at, whole(d[axis]));
-  V length = whole(c.dims(update)[axis]), zero = c.like(at, 0);
+    at = c.binary(Op::floor_mod, at, c.whole(d[axis]));
+  V length = c.whole(c.dims(update)[axis]), zero = c.like(at, 0);
   V inside = c.binary(Op::logical_and, c.binary(Op::greater_equal, at, zero),
                       c.binary(Op::less, at, length));
   at = c.broadcast(c.op(Op::where, {inside, at, zero}), d);

@@ -88,7 +88,7 @@ void GroupQuery::places() {
     count_ = c.binary(Op::minimum, c.binary(Op::maximum, given, c.like(given, 0)), count_);
   }
   place_ = c.binary(Op::sub, total_, count_);
-  at_ = c.binary(Op::add, place_, numbers_to(c, queries_));
+  at_ = c.binary(Op::add, place_, c.counting(queries_));
 }
 
 void GroupQuery::turn() {
@@ -105,7 +105,7 @@ void GroupQuery::turn() {
       // A first prompt: the first element alone is read.
       const E zero = c.constant(0), one = c.constant(1);
       places = c.slice(c.slice(places, 0, zero, one), 1, zero, one);
-      places = c.broadcast(c.binary(Op::add, places, numbers_to(c, queries_)), {batch_, queries_});
+      places = c.broadcast(c.binary(Op::add, places, c.counting(queries_)), {batch_, queries_});
     }
   }
   V cosines = angles(c, c.value(7), places), sines = angles(c, c.value(8), places);
@@ -146,14 +146,13 @@ void GroupQuery::in_cache() {
   const E keys = c.dims(keys_)[2];
   if (c.integer("causal", 1)) {
     V difference =
-        c.binary(Op::sub, c.reshape(at_, {batch_, one, queries_, one}), numbers_to(c, keys));
+        c.binary(Op::sub, c.reshape(at_, {batch_, one, queries_, one}), c.counting(keys));
     seen_ = c.binary(Op::greater_equal, difference, c.like(difference, 0));
     if (window_ > 0)
       seen_ = c.binary(Op::logical_and, seen_,
                        c.binary(Op::less, difference, c.like(difference, double(window_))));
   } else {
-    seen_ =
-        c.binary(Op::less, c.reshape(numbers_to(c, keys), {one, one, one, keys}), column(total_));
+    seen_ = c.binary(Op::less, c.reshape(c.counting(keys), {one, one, one, keys}), column(total_));
   }
   bias_ = stretched(c, c.value(10), keys);
 }
@@ -182,7 +181,7 @@ void GroupQuery::in_window() {
   keys_ = c.concat({past_k_, k_}, 2), values_ = c.concat({past_v_, v_}, 2);
   V have = resident(place_), keep = resident(total_), room = c.whole(before_);
   V gone = c.binary(Op::sub, place_, have); // the place of row 0
-  V row = numbers_to(c, rows), is_new = c.binary(Op::greater_equal, row, room);
+  V row = c.counting(rows), is_new = c.binary(Op::greater_equal, row, room);
   V at = c.op(Op::where, {c.broadcast(is_new, {batch_, rows}),
                           c.binary(Op::add, c.binary(Op::sub, place_, room), row),
                           c.binary(Op::add, gone, row)});
@@ -202,7 +201,7 @@ void GroupQuery::in_window() {
                  {attr("axis", int64_t(3))});
   }
   // Row i of the result is the key of place total - keep + i; behind these rows stay.
-  V to = numbers_to(c, before_);
+  V to = c.counting(before_);
   V wanted = c.binary(Op::add, c.binary(Op::sub, total_, keep), to);
   V from = c.op(Op::where, {c.binary(Op::greater_equal, wanted, place_),
                             c.binary(Op::add, c.binary(Op::sub, wanted, place_), room),

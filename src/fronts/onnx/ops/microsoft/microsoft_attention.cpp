@@ -7,10 +7,6 @@ namespace cugrt::onnx {
 
 // --- Shared; see attention.h
 
-V numbers_to(Call &c, E size) {
-  return c.op(Op::range, {c.w.shape({size})}, {attr("dtype", ir::DTypeLiteral(DType::i64))});
-}
-
 V in_heads(Call &c, V x, int64_t heads) {
   if (c.rank(x) != 3 || heads < 1)
     c.w.fail(Code::parse_error, "inputs of rank 3 and their number of heads are needed");
@@ -75,7 +71,7 @@ V written(Call &c, V cache, V fresh, V place, V count, E more) {
   const E batch = of_fresh[0], one = c.constant(1), rows = c.w.exprs().add(d[2], more);
   if (c.known(more) != 0)
     cache = c.concat({cache, c.broadcast(c.like(fresh, 0), {d[0], d[1], more, d[3]})}, 2);
-  V row = c.binary(Op::sub, c.reshape(numbers_to(c, rows), {one, one, rows, one}),
+  V row = c.binary(Op::sub, c.reshape(c.counting(rows), {one, one, rows, one}),
                    c.reshape(place, {c.dims(place)[0], one, one, one}));
   V end = count.valid() ? c.reshape(count, {batch, one, one, one}) : c.whole(of_fresh[2]);
   V inside = c.binary(Op::logical_and, c.binary(Op::greater_equal, row, c.like(row, 0)),
@@ -102,7 +98,7 @@ V mask_bias(Call &c, V mask, DType dtype, E batch, E keys) {
   const E one = c.constant(1);
   const double masked = c.number("mask_filter_value", -10000);
   if (d.size() == 1 && d[0] == batch) {
-    V at = numbers_to(c, keys);
+    V at = c.counting(keys);
     return bias_where(
         c, c.binary(Op::less, at, c.reshape(c.cast(mask, DType::i64), {batch, one, one, one})),
         dtype, masked);
@@ -138,10 +134,10 @@ void finish(Call &c, Heads x, V place, V mask, V bias) {
   V all = summed(c, mask, bias), seen;
   if (c.integer("unidirectional", 0)) { // keys up to each query's own place
     V first = place.valid() ? place : c.whole(exprs.sub(keys, queries));
-    V row = c.binary(Op::add, c.reshape(numbers_to(c, queries), {queries, c.constant(1)}), first);
-    seen = c.binary(Op::greater_equal, row, numbers_to(c, keys));
+    V row = c.binary(Op::add, c.reshape(c.counting(queries), {queries, c.constant(1)}), first);
+    seen = c.binary(Op::greater_equal, row, c.counting(keys));
   } else if (place.valid()) {
-    seen = c.binary(Op::less, numbers_to(c, keys), c.binary(Op::add, place, c.whole(queries)));
+    seen = c.binary(Op::less, c.counting(keys), c.binary(Op::add, place, c.whole(queries)));
   }
   if (seen.valid())
     all = summed(c, all, bias_where(c, seen, dtype, kMinusInfinity));
@@ -259,8 +255,8 @@ void microsoft_rotary(Call &c) {
   const E one = c.constant(1), length = c.dims(x)[1];
   ids = c.cast(ids, DType::i64);
   if (c.rank(ids) == 1) // where the first is
-    ids = c.binary(Op::add, c.reshape(ids, {one, one}),
-                   c.reshape(numbers_to(c, length), {one, length}));
+    ids =
+        c.binary(Op::add, c.reshape(ids, {one, one}), c.reshape(c.counting(length), {one, length}));
   V y = rotated(c, x, angles(c, cosines, ids), angles(c, sines, ids),
                 c.integer("interleaved", 0) != 0);
   c.result(flat ? c.reshape(y, original) : swapped(c, y));
