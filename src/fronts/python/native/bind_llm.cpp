@@ -66,11 +66,6 @@ void open(LanguageModels *self, const std::string &path, const std::string &driv
   }
 }
 
-std::vector<int32_t> tokenize(LanguageModels &self, const std::string &text) {
-  nb::gil_scoped_release released;
-  return self.model_.tokenize(text);
-}
-
 /// (tokens, the token that ends an answer or -1, what the template wrote) of JSON; "" where there
 /// is none.
 nb::tuple tokenize_chat(LanguageModels &self, const std::string &messages, const std::string &tools,
@@ -78,12 +73,10 @@ nb::tuple tokenize_chat(LanguageModels &self, const std::string &messages, const
                         bool add_generation_prompt) {
   int32_t end = -1;
   std::string text;
-  std::vector<int32_t> tokens;
-  {
-    nb::gil_scoped_release released;
-    tokens = self.model_.tokenize_chat(
-        {messages, tools, documents, variables, add_generation_prompt}, &end, &text);
-  }
+  const std::vector<int32_t> tokens = without_gil([&] {
+    return self.model_.tokenize_chat({messages, tools, documents, variables, add_generation_prompt},
+                                     &end, &text);
+  });
   return nb::make_tuple(tokens, end, text);
 }
 
@@ -109,11 +102,7 @@ uint64_t add(LanguageModels &self, const std::vector<int32_t> &prompt,
 /// (sequence, token, text, why it ended or none, log-probability, (token, log-probability) of the
 /// most likely ones) of each token.
 nb::list step(LanguageModels &self) {
-  std::vector<LanguageEvent> events;
-  {
-    nb::gil_scoped_release released;
-    events = self.session_.step();
-  }
+  const std::vector<LanguageEvent> events = without_gil([&] { return self.session_.step(); });
   static constexpr const char *kStops[] = {"end", "length", "context", "caller"};
   nb::list all;
   for (const LanguageEvent &event : events) {
@@ -192,7 +181,10 @@ void bind_llm(nb::module_ &module) {
            nb::arg("places"), nb::arg("pack"), nb::arg("progress").none(), nb::arg("group").none(),
            nb::arg("exclusive"), nb::arg("priority"), nb::arg("wait"), nb::arg("multiprocessors"),
            nb::arg("drafts"), nb::arg("lora_rank"), nb::arg("lora_targets"))
-      .def("tokenize", &tokenize)
+      .def(
+          "tokenize",
+          [](LanguageModels &self, const std::string &text) { return self.model_.tokenize(text); },
+          WithoutGil())
       .def("tokenize_chat", &tokenize_chat)
       .def("token_bytes",
            [](LanguageModels &self, int32_t token) {
@@ -215,16 +207,11 @@ void bind_llm(nb::module_ &module) {
       .def("set_adapter", &set_adapter)
       .def("delete_adapter", &delete_adapter)
       .def("memory", &memory_of)
-      .def("evict",
-           [](LanguageModels &self) {
-             nb::gil_scoped_release released;
-             self.session_.evict();
-           })
-      .def("is_resident",
-           [](LanguageModels &self) {
-             nb::gil_scoped_release released;
-             return self.session_.is_resident();
-           })
+      .def(
+          "evict", [](LanguageModels &self) { self.session_.evict(); }, WithoutGil())
+      .def(
+          "is_resident", [](LanguageModels &self) { return self.session_.is_resident(); },
+          WithoutGil())
       .def("info", &info);
   module.def("trained_context",
              [](const std::string &path) { return LanguageModel(path).info().trained_context; });

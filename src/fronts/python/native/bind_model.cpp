@@ -43,11 +43,7 @@ nb::list described(const std::vector<Slot> &slots) {
 }
 
 nb::dict counters_of(Model &model) {
-  cugrt_counters c;
-  {
-    nb::gil_scoped_release released;
-    c = model.counters();
-  }
+  const cugrt_counters c = without_gil([&] { return model.counters(); });
   nb::dict all;
 #define CUGRT_COUNTER(name) all[#name] = c.name;
   CUGRT_COUNTER(runs)
@@ -73,12 +69,7 @@ nb::dict counters_of(Model &model) {
 }
 
 nb::dict memory_of(Model &model) {
-  cugrt_memory memory;
-  {
-    nb::gil_scoped_release released;
-    memory = model.memory();
-  }
-  return described_memory(memory);
+  return described_memory(without_gil([&] { return model.memory(); }));
 }
 
 /// Times in microseconds.
@@ -94,10 +85,7 @@ nb::dict described(const cugrt_latency &latency) {
 }
 
 nb::dict latency_of(Model &model) {
-  const Model::Latency times = [&] {
-    nb::gil_scoped_release released;
-    return model.latency();
-  }();
+  const Model::Latency times = without_gil([&] { return model.latency(); });
   nb::dict all;
   all["host"] = described(times.host);
   all["device"] = described(times.device);
@@ -179,12 +167,7 @@ cugrt_report_format format_of(const std::string &name) {
 }
 
 nb::object plan_of(Model &model, const std::string &format, const Symbols &symbols) {
-  std::string report;
-  {
-    nb::gil_scoped_release released;
-    report = model.plan(format_of(format), symbols);
-  }
-  return shown(report);
+  return shown(without_gil([&] { return model.plan(format_of(format), symbols); }));
 }
 
 DeviceArray zeros(Model &model, const std::vector<int64_t> &shape, const std::string &dtype) {
@@ -257,11 +240,9 @@ void bind_model(nb::module_ &module) {
              new (self) SharedDevice(Device::open(driver, device, nvrtc), budget_bytes,
                                      low_priority_ahead, instance_budget_bytes);
            })
-      .def("_set_budget",
-           [](SharedDevice &self, uint64_t budget_bytes) {
-             nb::gil_scoped_release released;
-             self.group.set_budget(budget_bytes);
-           })
+      .def(
+          "_set_budget", [](SharedDevice &self, uint64_t bytes) { self.group.set_budget(bytes); },
+          WithoutGil())
       .def("_memory", [](SharedDevice &self) {
         nb::dict all = described_memory(self.group.memory());
         PyDict_DelItemString(all.ptr(), "instances"); // of sessions alone
@@ -323,17 +304,9 @@ void bind_model(nb::module_ &module) {
              self.update_weights(changes, in_place);
            })
       .def("_memory", &memory_of)
-      .def("_evict",
-           [](Model &self) {
-             nb::gil_scoped_release released;
-             self.evict();
-           })
+      .def("_evict", &Model::evict, WithoutGil())
       .def("_is_resident", &Model::is_resident)
-      .def("_seal",
-           [](Model &self) {
-             nb::gil_scoped_release released;
-             self.seal();
-           })
+      .def("_seal", &Model::seal, WithoutGil())
       .def("_latency", &latency_of)
       .def("_begin_trace", &Model::begin_trace)
       .def("_end_trace", &end_trace)
@@ -348,14 +321,9 @@ void bind_model(nb::module_ &module) {
           "multiprocessors", [](Model &self) { return self.device().info().multiprocessors; },
           "How many the model's kernels have: the device's, or as many as the driver gave.")
       .def_prop_ro("closed", &Model::closed, "Whether :meth:`close` was called.")
-      .def(
-          "close",
-          [](Model &self) {
-            nb::gil_scoped_release released;
-            self.close();
-          },
-          "Frees what the model has on its device, once calls that run have ended. Later calls "
-          "fail.");
+      .def("close", &Model::close, WithoutGil(),
+           "Frees what the model has on its device, once calls that run have ended. Later calls "
+           "fail.");
 }
 
 } // namespace cugrt::python

@@ -368,11 +368,10 @@ nb::object Call::counted_result(const Slot &slot, cugrt_tensor tensor, bool devi
     return nb::cast(std::move(made));
   }
   int64_t count = 0;
-  {
-    nb::gil_scoped_release released;
+  without_gil([&] {
     copy_to_host(&count, count_address, sizeof count);
     session_.stream.synchronize();
-  }
+  });
   tensor.dims[dim] = checked_count(count, tensor.dims[dim]);
   void *data = nullptr;
   nb::object array = new_numpy(tensor.dtype, tensor.rank, tensor.dims, &data);

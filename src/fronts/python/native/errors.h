@@ -33,6 +33,14 @@ template <class T> T argument(nanobind::handle value, const char *name, const ch
                                    text_of(value.type().attr("__name__")));
 }
 
+/// Work during which other threads of Python run.
+template <class Work> auto without_gil(Work work) {
+  nanobind::gil_scoped_release released;
+  return work();
+}
+/// The same of a whole function, where it is bound.
+using WithoutGil = nanobind::call_guard<nanobind::gil_scoped_release>;
+
 /// In a handler: makes the exception Python's current error, for functions that Python calls
 /// without nanobind.
 void set_python_error() noexcept;

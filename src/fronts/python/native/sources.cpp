@@ -162,13 +162,9 @@ Executable compile(Device &device, const Module &module, nb::dict source) {
   options.pass_options = list.data(), options.pass_option_count = list.size();
   progress.put_into(options);
   try {
-    std::optional<Executable> made;
-    {
-      nb::gil_scoped_release released;
-      made.emplace(device.runtime(), module, &options);
-    }
+    Executable made = without_gil([&] { return Executable(device.runtime(), module, &options); });
     progress.rethrow();
-    return std::move(*made);
+    return made;
   } catch (const Error &error) {
     progress.rethrow();
     rethrow_with_extra(error);
@@ -198,10 +194,7 @@ void write_pack(nb::dict source, const std::string &path,
   options.pass_options = list.data(), options.pass_option_count = list.size();
   progress.put_into(options);
   try {
-    {
-      nb::gil_scoped_release released;
-      cugrt::write_pack(device->runtime(), *opened.module, options, path);
-    }
+    without_gil([&] { cugrt::write_pack(device->runtime(), *opened.module, options, path); });
     progress.rethrow();
   } catch (const Error &error) {
     progress.rethrow();
@@ -273,21 +266,16 @@ void open_model(Model *self, nb::dict source) {
   if (string(source, "kind") == "pack") {
     const std::string_view content = content_of(source);
     const std::string name = string(source, "name"), folder = string(source, "folder");
-    {
-      nb::gil_scoped_release released;
-      made.pack.emplace(Pack::parse(std::as_bytes(std::span(content)), name, folder));
-    }
+    made.pack =
+        without_gil([&] { return Pack::parse(std::as_bytes(std::span(content)), name, folder); });
     Weights weights;
-    if (nb::object(source["weights"]).is_none()) {
-      nb::gil_scoped_release released;
-      weights = made.pack->weights();
-    } else
+    if (nb::object(source["weights"]).is_none())
+      weights = without_gil([&] { return made.pack->weights(); });
+    else
       add_weights(weights, source["weights"], *made.device);
     made.weights = std::make_shared<const Weights>(std::move(weights));
-    Executable executable = [&] {
-      nb::gil_scoped_release released;
-      return Executable(made.device->runtime(), *made.pack);
-    }();
+    Executable executable =
+        without_gil([&] { return Executable(made.device->runtime(), *made.pack); });
     new (self) Model(std::move(made), std::move(executable));
     return;
   }
