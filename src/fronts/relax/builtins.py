@@ -3,9 +3,10 @@
 from tvm import relax, tirx
 
 from .dialect import StringImm, TupleType, type_of
-from .dims import refuse
+from .dims import noting, refuse
 
 TABLE = {}
+takes = noting(TABLE)
 # What from_exported writes for PyTorch's recurrent layers, which Relax has no ops for: op, results and attributes.
 RECURRENT = {
     "cugrt.lstm": ("lstm", 3, {}),
@@ -13,14 +14,6 @@ RECURRENT = {
     "cugrt.rnn_tanh": ("rnn", 2, {"activation": "tanh"}),
     "cugrt.rnn_relu": ("rnn", 2, {"activation": "relu"}),
 }
-
-
-def takes(*names):
-    def note(make):
-        TABLE.update(dict.fromkeys(names, make))
-        return make
-
-    return note
 
 
 def text_of(e):

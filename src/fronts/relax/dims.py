@@ -30,6 +30,15 @@ CALLS = {"FloorDiv": "floordiv", "FloorMod": "mod", "Min": "min", "Max": "max"}
 TRUNCATED = {"Div": "floordiv", "Mod": "mod"}
 
 
+def noting(table):
+    """A decorator that takes names: under them the table has what is decorated."""
+
+    def takes(*names):
+        return lambda make: table.update(dict.fromkeys(names, make)) or make
+
+    return takes
+
+
 def refuse(message):
     return Error(message, Code.UNSUPPORTED)
 

@@ -10,17 +10,10 @@ from tvm import tirx
 from cugrt import dtype as dtype_attribute
 
 from .dialect import TensorType, type_of
-from .dims import DTYPES, refuse, shape_of
+from .dims import DTYPES, noting, refuse, shape_of
 
 TABLE = {}
-
-
-def takes(*names):
-    def note(make):
-        TABLE.update(dict.fromkeys(names, make))
-        return make
-
-    return note
+takes = noting(TABLE)
 
 
 def dims_of(e):
@@ -77,7 +70,6 @@ def simple(names, ours=None, **attributes):
 def bits(name, ours, of_bool):
     """An op that is a logical one on bool."""
     TABLE[name] = lambda f, e: f.op(of_bool if str(type_of(e).dtype) == "bool" else ours, *args(f, e))
-
 
 
 FLOAT_UNARY = (

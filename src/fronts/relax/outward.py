@@ -6,10 +6,11 @@ from tvm import relax, tirx
 from cugrt import Code, Error
 
 from .dialect import number, type_of
-from .dims import DTYPES
+from .dims import DTYPES, noting
 
 R = relax.op
 TABLE = {}
+takes = noting(TABLE)
 HIGHEST, LOWEST = 2**63 - 1, -(2**63)
 
 
@@ -24,14 +25,6 @@ class Making:
 
     def numbers(self, x, value):
         return relax.const(value, str(type_of(x).dtype))
-
-
-def takes(*names):
-    def note(make):
-        TABLE.update(dict.fromkeys(names, make))
-        return make
-
-    return note
 
 
 def same(names, home=R):

@@ -10,9 +10,10 @@ import types
 import torch
 from tvm import relax, tirx
 
-from .dims import refuse
+from .dims import noting, refuse
 
 TABLE = {}
+converts = noting(TABLE)
 # Ops that stay whole where PyTorch's decompositions run: each becomes one op of ours, or few.
 WHOLE = (
     "scaled_dot_product_attention.default lstm.input gru.input rnn_tanh.input rnn_relu.input linear.default "
@@ -45,14 +46,6 @@ DTYPES = {
     torch.uint32: "uint32",
     torch.uint64: "uint64",
 }
-
-
-def converts(*names):
-    def note(make):
-        TABLE.update(dict.fromkeys(names, make))
-        return make
-
-    return note
 
 
 class Node:
