@@ -4,6 +4,7 @@
 #include "base/little_endian.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace cugrt::jit {
 
@@ -14,18 +15,29 @@ constexpr uint32_t kMaxOptions = 4096;
 class Writer {
 public:
   explicit Writer(MessageKind kind) { text_ += static_cast<char>(kind); }
-  Writer &number(uint32_t value) {
-    little_endian::put(text_, value);
-    return *this;
-  }
-  Writer &string(std::string_view value) {
-    number(static_cast<uint32_t>(value.size()));
-    text_ += value;
+  template <class... Fields> Writer &operator()(const Fields &...fields) {
+    (put(fields), ...);
     return *this;
   }
   std::string take() { return std::move(text_); }
 
 private:
+  template <class Number>
+  requires std::is_integral_v<Number> || std::is_enum_v<Number>
+  void put(Number value) { little_endian::put(text_, static_cast<uint32_t>(value)); }
+  void put(std::string_view value) {
+    put(value.size());
+    text_ += value;
+  }
+  void put(const std::vector<std::string> &list) {
+    put(list.size());
+    for (const std::string &text : list)
+      put(text);
+  }
+  void put(const Digest &digest) {
+    put(std::string_view(reinterpret_cast<const char *>(digest.data()), digest.size()));
+  }
+
   std::string text_;
 };
 
@@ -37,86 +49,87 @@ public:
     if (ok_)
       rest_.remove_prefix(1);
   }
-  uint32_t number() {
-    if (!ok_ || rest_.size() < 4) {
-      ok_ = false;
-      return 0;
-    }
-    const auto value = little_endian::get<uint32_t>(rest_, 0);
-    rest_.remove_prefix(4);
-    return value;
-  }
-  std::string string() {
-    uint32_t size = number();
-    if (!ok_ || rest_.size() < size) {
-      ok_ = false;
-      return {};
-    }
-    std::string value(rest_.substr(0, size));
-    rest_.remove_prefix(size);
-    return value;
-  }
+  template <class... Fields> void operator()(Fields &...fields) { (get(fields), ...); }
   void require(bool condition) { ok_ = ok_ && condition; }
-  bool ok() const { return ok_; }
   bool complete() const { return ok_ && rest_.empty(); }
 
 private:
+  uint32_t number(uint32_t most = UINT32_MAX) {
+    require(rest_.size() >= 4);
+    const auto value = ok_ ? little_endian::get<uint32_t>(rest_, 0) : 0;
+    require(value <= most);
+    rest_.remove_prefix(ok_ ? 4 : 0);
+    return ok_ ? value : 0;
+  }
+  void get(uint32_t &value) { value = number(); }
+  void get(int &value) { value = static_cast<int>(number()); }
+  void get(bool &value) { value = number(1) != 0; }
+  void get(OutputKind &value) {
+    value = static_cast<OutputKind>(number(static_cast<uint32_t>(OutputKind::cubin)));
+  }
+  void get(std::string &value) {
+    const uint32_t size = number();
+    require(rest_.size() >= size);
+    value = rest_.substr(0, ok_ ? size : 0);
+    rest_.remove_prefix(value.size());
+  }
+  void get(std::vector<std::string> &list) {
+    for (uint32_t left = number(kMaxOptions); left > 0 && ok_; --left)
+      get(list.emplace_back());
+  }
+  void get(Digest &digest) {
+    std::string bytes;
+    get(bytes);
+    require(bytes.size() == digest.size());
+    if (ok_)
+      std::memcpy(digest.data(), bytes.data(), digest.size());
+  }
+
   std::string_view rest_;
   bool ok_;
 };
+
+/// The fields of each message, listed once for writing and for reading.
+template <class Archive, class Message> void fields(Archive &archive, Message &m) {
+  if constexpr (std::is_same_v<std::remove_const_t<Message>, OpenMessage>)
+    archive(m.protocol, m.location.library, m.location.include_folder, m.location.found_by);
+  else if constexpr (std::is_same_v<std::remove_const_t<Message>, CompileMessage>)
+    archive(m.request.name, m.request.source, m.request.file, m.request.first_line,
+            m.request.options, m.request.kind, m.request.with_ptx, m.request.architecture,
+            m.target);
+  else if constexpr (std::is_same_v<std::remove_const_t<Message>, CompilerIdentity>)
+    archive(m.major, m.minor, m.headers);
+  else
+    archive(m.bytes, m.ptx, m.log);
+}
+
+template <class Message> std::string encoded(MessageKind kind, const Message &message) {
+  Writer writer(kind);
+  fields(writer, message);
+  return writer.take();
+}
 
 Status malformed() {
   return Status::error(Code::parse_error, "a message of the compiling process cannot be read");
 }
 
+template <class Message> Result<Message> decoded(MessageKind kind, std::string_view message) {
+  Reader reader(message, kind);
+  Message out;
+  fields(reader, out);
+  return reader.complete() ? Result<Message>(std::move(out)) : malformed();
+}
+
 } // namespace
 
-std::string encode(const OpenMessage &message) {
-  return Writer(MessageKind::open)
-      .number(message.protocol)
-      .string(message.location.library)
-      .string(message.location.include_folder)
-      .string(message.location.found_by)
-      .take();
-}
-
-std::string encode(const CompileMessage &message) {
-  const CompileRequest &request = message.request;
-  Writer writer(MessageKind::compile);
-  writer.string(request.name).string(request.source).string(request.file);
-  writer.number(static_cast<uint32_t>(request.first_line));
-  writer.number(static_cast<uint32_t>(request.options.size()));
-  for (const std::string &option : request.options)
-    writer.string(option);
-  writer.number(static_cast<uint32_t>(request.kind)).number(request.with_ptx);
-  writer.string(request.architecture);
-  return writer.string(message.target).take();
-}
-
-std::string encode(const CompilerIdentity &opened) {
-  std::string_view headers(reinterpret_cast<const char *>(opened.headers.data()),
-                           opened.headers.size());
-  return Writer(MessageKind::opened)
-      .number(static_cast<uint32_t>(opened.major))
-      .number(static_cast<uint32_t>(opened.minor))
-      .string(headers)
-      .take();
-}
-
+std::string encode(const OpenMessage &message) { return encoded(MessageKind::open, message); }
+std::string encode(const CompileMessage &message) { return encoded(MessageKind::compile, message); }
+std::string encode(const CompilerIdentity &opened) { return encoded(MessageKind::opened, opened); }
 std::string encode(const CompileResult &compiled) {
-  return Writer(MessageKind::compiled)
-      .string(compiled.bytes)
-      .string(compiled.ptx)
-      .string(compiled.log)
-      .take();
+  return encoded(MessageKind::compiled, compiled);
 }
-
 std::string encode(const Status &failed) {
-  return Writer(MessageKind::failed)
-      .number(static_cast<uint32_t>(failed.code()))
-      .string(failed.message())
-      .string(failed.location())
-      .take();
+  return Writer(MessageKind::failed)(failed.code(), failed.message(), failed.location()).take();
 }
 
 std::optional<MessageKind> kind_of(std::string_view message) {
@@ -127,65 +140,29 @@ std::optional<MessageKind> kind_of(std::string_view message) {
 }
 
 Result<OpenMessage> decode_open(std::string_view message) {
-  Reader reader(message, MessageKind::open);
-  OpenMessage open;
-  open.protocol = reader.number();
-  open.location.library = reader.string();
-  open.location.include_folder = reader.string();
-  open.location.found_by = reader.string();
-  return reader.complete() ? Result<OpenMessage>(std::move(open)) : malformed();
+  return decoded<OpenMessage>(MessageKind::open, message);
 }
 
 Result<CompileMessage> decode_compile(std::string_view message) {
-  Reader reader(message, MessageKind::compile);
-  CompileMessage compile;
-  CompileRequest &request = compile.request;
-  request.name = reader.string();
-  request.source = reader.string();
-  request.file = reader.string();
-  request.first_line = static_cast<int>(reader.number());
-  uint32_t options = reader.number();
-  reader.require(options <= kMaxOptions);
-  for (uint32_t i = 0; i < options && reader.ok(); ++i)
-    request.options.push_back(reader.string());
-  uint32_t kind = reader.number();
-  reader.require(kind <= static_cast<uint32_t>(OutputKind::cubin));
-  request.kind = kind ? OutputKind::cubin : OutputKind::ptx;
-  uint32_t with_ptx = reader.number();
-  reader.require(with_ptx <= 1);
-  request.with_ptx = with_ptx != 0;
-  request.architecture = reader.string();
-  compile.target = reader.string();
-  return reader.complete() ? Result<CompileMessage>(std::move(compile)) : malformed();
+  return decoded<CompileMessage>(MessageKind::compile, message);
 }
 
 Result<CompilerIdentity> decode_opened(std::string_view message) {
-  Reader reader(message, MessageKind::opened);
-  CompilerIdentity opened;
-  uint32_t major = reader.number(), minor = reader.number();
-  reader.require(major > 0 && major < 1000 && minor < 1000);
-  opened.major = static_cast<int>(major);
-  opened.minor = static_cast<int>(minor);
-  std::string headers = reader.string();
-  if (!reader.complete() || headers.size() != opened.headers.size())
-    return malformed();
-  std::memcpy(opened.headers.data(), headers.data(), headers.size());
-  return opened;
+  CUGRT_ASSIGN(CompilerIdentity opened, decoded<CompilerIdentity>(MessageKind::opened, message));
+  const bool fits =
+      opened.major > 0 && opened.major < 1000 && opened.minor >= 0 && opened.minor < 1000;
+  return fits ? Result<CompilerIdentity>(opened) : malformed();
 }
 
 Result<CompileResult> decode_compiled(std::string_view message) {
-  Reader reader(message, MessageKind::compiled);
-  CompileResult compiled;
-  compiled.bytes = reader.string();
-  compiled.ptx = reader.string();
-  compiled.log = reader.string();
-  return reader.complete() ? Result<CompileResult>(std::move(compiled)) : malformed();
+  return decoded<CompileResult>(MessageKind::compiled, message);
 }
 
 Status decode_failed(std::string_view message) {
   Reader reader(message, MessageKind::failed);
-  uint32_t code = reader.number();
-  std::string text = reader.string(), location = reader.string();
+  uint32_t code = 0;
+  std::string text, location;
+  reader(code, text, location);
   reader.require(code > 0 && code <= static_cast<uint32_t>(Code::internal));
   return reader.complete()
              ? Status::error(static_cast<Code>(code), std::move(text)).at(std::move(location))
