@@ -24,7 +24,8 @@
 //
 // With RESIDENT, and SEQUENCES, the entries with _resident stand beside these: see resident.cuh.
 //
-// Options: HAS_HIDDEN, HAS_CELL (else 0), HAS_PEEPHOLES, HAS_BIAS, HAS_LENGTHS, WIDE_LENGTHS for
+// Options: HAS_HIDDEN, HAS_CELL (else 0); WIDE_FIRST, WIDE_LAST: these and the last states are Acc,
+// not T; HAS_PEEPHOLES, HAS_BIAS, HAS_LENGTHS, WIDE_LENGTHS for
 // i64; REVERSE; ACTIVATION; MAX_WIDTH, no less than hidden; those of floating.cuh and assume.cuh.
 
 #include "shared/assume.cuh"
@@ -35,15 +36,17 @@
 #include "shared/options.cuh"
 #include "shared/programmatic.cuh"
 
+typedef Chosen<IS_SET(WIDE_FIRST), Acc, T>::type FirstState;
+typedef Chosen<IS_SET(WIDE_LAST), Acc, T>::type LastState;
 #ifdef HAS_HIDDEN
-#define HIDDEN_PARAMETER const T *__restrict__ first_hidden,
+#define HIDDEN_PARAMETER const FirstState *__restrict__ first_hidden,
 #define FIRST_HIDDEN(i) Acc(first_hidden[i])
 #else
 #define HIDDEN_PARAMETER
 #define FIRST_HIDDEN(i) Acc(0)
 #endif
 #ifdef HAS_CELL
-#define CELL_PARAMETER const T *__restrict__ first_cell,
+#define CELL_PARAMETER const FirstState *__restrict__ first_cell,
 #define FIRST_CELL(i) Acc(first_cell[i])
 #else
 #define CELL_PARAMETER
@@ -214,14 +217,14 @@ __device__ __forceinline__ int product(const int *state, const WEIGHTS *weights,
     for (int j = threadIdx.x; j < int(hidden); j += blockDim.x)                                    \
       (RESULT_OF(t))[j] = T(Acc(0));                                                               \
   for (int j = threadIdx.x; j < int(hidden); j += blockDim.x)                                      \
-  last_hidden[place.state + j] = T(h[j])
+  last_hidden[place.state + j] = LastState(h[j])
 
 #if defined(CELL_LSTM)
 extern "C" __global__ void __launch_bounds__(1024)
     lstm(const T *__restrict__ gates,
          RECURRENT_PARAMETERS HIDDEN_PARAMETER CELL_PARAMETER PEEPHOLES_PARAMETER LENGTHS_PARAMETER
              RESIDENT_PARAMETERS T *__restrict__ y,
-         T *__restrict__ last_hidden, T *__restrict__ last_cell, SIZES) {
+         LastState *__restrict__ last_hidden, LastState *__restrict__ last_cell, SIZES) {
   PLACE;
   __shared__ Acc c[MAX_WIDTH], gate[4 * MAX_WIDTH];
 #ifdef WEIGHTS
@@ -259,13 +262,13 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
   FINISH;
   for (int j = threadIdx.x; j < int(hidden); j += blockDim.x)
-    last_cell[place.state + j] = T(c[j]);
+    last_cell[place.state + j] = LastState(c[j]);
 }
 #elif defined(CELL_GRU)
 extern "C" __global__ void __launch_bounds__(1024)
     gru(const T *__restrict__ gates, const T *__restrict__ recurrent,
         HIDDEN_PARAMETER BIAS_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
-        T *__restrict__ last_hidden, SIZES) {
+        LastState *__restrict__ last_hidden, SIZES) {
   PLACE;
   __shared__ Acc gate[3 * MAX_WIDTH]; // s(z); s(r), or its product with h; of n, what h gives
   recurrent += place.direction * hidden * 3 * hidden;
@@ -303,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(1024)
 extern "C" __global__ void __launch_bounds__(1024)
     rnn(const T *__restrict__ gates, const T *__restrict__ recurrent,
         HIDDEN_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
-        T *__restrict__ last_hidden, SIZES) {
+        LastState *__restrict__ last_hidden, SIZES) {
   PLACE;
   __shared__ Acc next[MAX_WIDTH];
   recurrent += place.direction * hidden * hidden;

@@ -223,14 +223,14 @@ __device__ __forceinline__ Acc of_gate(const Part &part, Acc value, int gate) {
     return;                                                                                        \
   for (long long t = place.length; t < steps; ++t)                                                 \
     (RESULT_OF(t))[part.unit] = T(Acc(0));                                                         \
-  last_hidden[own] = T(h)
+  last_hidden[own] = LastState(h)
 
 #if defined(CELL_LSTM)
 extern "C" __global__ void __launch_bounds__(resident::kThreads, 1)
     lstm_resident(const T *__restrict__ gates,
                   RECURRENT_PARAMETERS HIDDEN_PARAMETER CELL_PARAMETER PEEPHOLES_PARAMETER
                       LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
-                  T *__restrict__ last_hidden, T *__restrict__ last_cell, SIZES) {
+                  LastState *__restrict__ last_hidden, LastState *__restrict__ last_cell, SIZES) {
   RESIDENT_BEGIN;
   Acc weights[4][kEach];
   load_weights<4, 4>(weights, recurrent, part, 0, width);
@@ -271,14 +271,14 @@ extern "C" __global__ void __launch_bounds__(resident::kThreads, 1)
     RESIDENT_RESULT(s);
   }
   RESIDENT_FINISH;
-  last_cell[own] = T(c);
+  last_cell[own] = LastState(c);
 }
 #elif defined(CELL_GRU)
 extern "C" __global__ void __launch_bounds__(resident::kThreads, 1)
     gru_resident(const T *__restrict__ gates,
                  RECURRENT_PARAMETERS HIDDEN_PARAMETER BIAS_PARAMETER LENGTHS_PARAMETER
                      RESIDENT_PARAMETERS T *__restrict__ y,
-                 T *__restrict__ last_hidden, SIZES) {
+                 LastState *__restrict__ last_hidden, SIZES) {
   RESIDENT_BEGIN;
 #ifdef HAS_BIAS
   Acc weights[3][kEach];
@@ -323,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(resident::kThreads, 1)
 extern "C" __global__ void __launch_bounds__(resident::kThreads, 1) rnn_resident(
     const T *__restrict__ gates,
     RECURRENT_PARAMETERS HIDDEN_PARAMETER LENGTHS_PARAMETER RESIDENT_PARAMETERS T *__restrict__ y,
-    T *__restrict__ last_hidden, SIZES) {
+    LastState *__restrict__ last_hidden, SIZES) {
   RESIDENT_BEGIN;
   Acc weights[1][kEach];
   load_weights<1, 1>(weights, recurrent, part, 0, width);

@@ -84,6 +84,26 @@ TEST_CASE("recurrent ops in every float type, and activations of an rnn") {
            .scale = 0.25});
 }
 
+TEST_CASE("states are f32 beside narrow gates: those it begins with, and those it ends with") {
+  const Form f = {4, 2, 2, 17};
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (Op op : {Op::lstm, Op::gru, Op::rnn})
+      for (bool wide_first : {false, true}) {
+        std::vector<OpTest::Operand> all = operands(op, f);
+        const DType first = wide_first ? DType::f32 : dtype;
+        if (op == Op::lstm)
+          all.push_back(kAbsent);
+        all.push_back({{f.directions, f.batch, f.hidden}, first});
+        check({.op = op,
+               .dtype = dtype,
+               .operands = all,
+               .attributes = {flag("wide_states", true)},
+               .scale = 0.25});
+        if (wide_first)
+          check({.op = op, .dtype = dtype, .operands = all, .scale = 0.25});
+      }
+}
+
 TEST_CASE("a NaN goes on through the sequence that it is in, and no other") {
   const Form f = {4, 6, 1, 3};
   for (Op op : {Op::lstm, Op::gru, Op::rnn}) {

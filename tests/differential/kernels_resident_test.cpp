@@ -56,6 +56,15 @@ TEST_CASE("weights on the chip: narrow floats, computed in f32") {
         check_resident(recurrent(op, {4, batch, 2, 132}, dtype));
 }
 
+TEST_CASE("weights on the chip: states of f32 beside narrow gates") {
+  for (Op op : {Op::lstm, Op::gru, Op::rnn}) {
+    OpTest test = recurrent(op, {3, 2, 1, 132}, DType::f16);
+    test.operands[2].dtype = DType::f32;
+    test.attributes = {flag("wide_states", true)};
+    check_resident(test);
+  }
+}
+
 TEST_CASE("weights on the chip: optional operands, lengths and the way back") {
   const ResidentForm f = {5, 5, 1, 130};
   for (int64_t directions : {1, 2})

@@ -78,21 +78,8 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
             uses.readers(binding.result()).empty() && uses.is_yielded(binding.result()))
           precision_[binding.first_result] = Precision::deny;
   }
-  // What masks are made of stays in f32 with them.
-  std::vector<bool> of_mask(count, false);
-  for (auto block = function.blocks.rbegin(); block != function.blocks.rend(); ++block)
-    for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
-      const bool makes = b->kind == BindingKind::op && b->result_count == 1 &&
-                         of_mask[b->first_result] &&
-                         precision_[b->first_result] == Precision::follow;
-      const std::span<const Operand> operands = function.operands_of(*b);
-      const bool is_grid = b->kind == BindingKind::op && ir::op_of(*b) == ir::Op::grid_sample;
-      for (size_t i = 0; i < operands.size(); ++i)
-        if (operands[i].kind == Operand::Kind::value && (makes || (!is_grid && stays_f32(*b, i))))
-          of_mask[operands[i].index] = true;
-      if (makes)
-        precision_[b->first_result] = Precision::deny;
-    }
+  keep_masks();
+  widen_last_states();
   choose(0);
   if (table.narrows_moves) {
     narrow_moves();
@@ -100,6 +87,85 @@ PrecisionChoices::PrecisionChoices(const ir::Module &source, const ir::Function 
     move_rounded();
   }
   count_uses(0);
+}
+
+static bool is_concat(const Binding &binding) {
+  return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::concat;
+}
+
+/// Whether the op keeps its state in f32 while its operands and results are narrow, and these are
+/// bounded: recurrent layers.
+static bool keeps_state(const Binding &binding) {
+  if (binding.kind != BindingKind::op)
+    return false;
+  const ir::Op op = ir::op_of(binding);
+  return op == ir::Op::lstm || op == ir::Op::gru || op == ir::Op::rnn;
+}
+
+bool PrecisionChoices::stays_f32(const Binding &binding, size_t operand) const {
+  if (binding.kind != BindingKind::op)
+    return false;
+  const ir::Op op = ir::op_of(binding);
+  const size_t states_end = keeps_state(binding) ? (op == ir::Op::lstm ? 4 : 3) : 0;
+  const auto operands = function_.operands_of(binding);
+  for (size_t i = 2; operand >= 2 && operand < states_end && i < states_end; ++i)
+    if (i < operands.size() && operands[i].kind == Operand::Kind::value &&
+        !narrow_[operands[i].index])
+      return true;
+  return (op == ir::Op::attention && operand == 4) || (op == ir::Op::resize && operand >= 2) ||
+         (op == ir::Op::grid_sample && operand == 1);
+}
+
+bool PrecisionChoices::has_wide_states(const Binding &op) const {
+  return keeps_state(op) && is_narrow_op(op) && !is_narrow(op.result(1));
+}
+
+/// What masks are made of stays in f32 with them.
+void PrecisionChoices::keep_masks() {
+  std::vector<bool> of_mask(function_.values.size(), false);
+  for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block)
+    for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
+      const bool makes = b->kind == BindingKind::op && b->result_count == 1 &&
+                         of_mask[b->first_result] &&
+                         precision_[b->first_result] == Precision::follow;
+      const std::span<const Operand> operands = function_.operands_of(*b);
+      const bool is_mask =
+          b->kind == BindingKind::op && ir::op_of(*b) != ir::Op::grid_sample && !keeps_state(*b);
+      for (size_t i = 0; i < operands.size(); ++i)
+        if (operands[i].kind == Operand::Kind::value && (makes || (is_mask && stays_f32(*b, i))))
+          of_mask[operands[i].index] = true;
+      if (makes)
+        precision_[b->first_result] = Precision::deny;
+    }
+}
+
+/// Last states of recurrent layers that something takes as f32, such as the function's caller or
+/// the next layer, if only behind another shape, are given so: no cast stands behind the layer.
+void PrecisionChoices::widen_last_states() {
+  std::vector<bool> taken(function_.values.size(), false); // as f32
+  for (auto block = function_.blocks.rbegin(); block != function_.blocks.rend(); ++block) {
+    for (const Operand &result : function_.results_of(*block))
+      if (result.kind == Operand::Kind::value)
+        taken[result.index] = true;
+    for (auto b = block->bindings.rbegin(); b != block->bindings.rend(); ++b) {
+      const std::span<const Operand> operands = function_.operands_of(*b);
+      const bool moves = renames(*b) || is_concat(*b) || (b->kind == BindingKind::op && views(*b)),
+                 denies =
+                     b->kind == BindingKind::op && precision_[b->first_result] == Precision::deny;
+      for (size_t i = 0; i < operands.size(); ++i)
+        if (operands[i].kind == Operand::Kind::value &&
+            (moves ? taken[b->first_result]
+                   : denies || b->kind != BindingKind::op || stays_f32(*b, i)))
+          taken[operands[i].index] = true;
+      if (!keeps_state(*b))
+        continue;
+      bool any = false;
+      for (uint32_t r = 1; r < b->result_count; ++r)
+        any = any || taken[b->result(r).index];
+      for (uint32_t r = 1; r < b->result_count && any; ++r)
+        narrow_result_[b->result(r).index] = false;
+    }
+  }
 }
 
 bool PrecisionChoices::renames(const Binding &binding) const {
@@ -196,10 +262,6 @@ bool PrecisionChoices::is_image_scale(const Binding &op, ValueId operand) const 
   return true;
 }
 
-static bool is_concat(const Binding &binding) {
-  return binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::concat;
-}
-
 /// Whether the op gives the largest or least of the elements that it reads, exactly.
 static bool is_extreme(ir::Op op) { return op == ir::Op::reduce_max || op == ir::Op::reduce_min; }
 
@@ -231,12 +293,6 @@ void PrecisionChoices::choose(uint32_t number) {
     for (uint32_t r = 0; r < binding.result_count; ++r)
       narrow_[binding.result(r).index] = narrow_result_[binding.result(r).index];
   }
-}
-
-/// Whether the op keeps its state in f32 while its operands and results are narrow, and these are
-/// bounded: recurrent layers.
-static bool keeps_state(ir::Op op) {
-  return op == ir::Op::lstm || op == ir::Op::gru || op == ir::Op::rnn;
 }
 
 /// Whether the op gives one of the elements that it reads, which a cast after it or before it makes
@@ -282,10 +338,11 @@ void PrecisionChoices::narrow_moves() {
           !narrow_op_[binding.first_result] &&
           ((takes && (views(binding) || scales ||
                       ((selects(op) || is_resized) && can_be_narrow(binding)))) ||
-           (keeps_state(op) && precision_[binding.first_result] == Precision::follow));
+           (keeps_state(binding) && precision_[binding.first_result] == Precision::follow));
       for (uint32_t r = 0; r < binding.result_count; ++r) {
         computed[binding.result(r).index] = true;
-        move_of[binding.result(r).index] = moves ? &binding : nullptr;
+        move_of[binding.result(r).index] =
+            moves && (r == 0 || narrow_result_[binding.result(r).index]) ? &binding : nullptr;
       }
     }
   std::vector<std::vector<const Binding *>> moves_of(count); // by operand
@@ -299,11 +356,18 @@ void PrecisionChoices::narrow_moves() {
     for (const Binding &binding : block.bindings) {
       const bool moves =
           binding.kind == BindingKind::op && move_of[binding.first_result] != nullptr;
+      const std::span<const Operand> operands = function_.operands_of(binding);
+      const auto takes_f32 = [&](ValueId value) {
+        for (size_t i = 0; i < operands.size(); ++i)
+          if (operands[i] == Operand::of(value) && stays_f32(binding, i))
+            return true;
+        return false;
+      };
       for_uses(binding, [&](ValueId value, bool narrow) {
         is_read[value.index] = true;
         if (constant_[value.index]) // there in both dtypes
           return;
-        if (moves)
+        if (moves && !takes_f32(value))
           moves_of[value.index].push_back(&binding);
         else if (!narrow)
           need_f32(value);
@@ -320,19 +384,30 @@ void PrecisionChoices::narrow_moves() {
       if (operand.kind == Operand::Kind::value && is_f32(operand.value()))
         need_f32(operand.value());
   };
+  auto widen = [&](const Binding &layer) { // its last states alone
+    for (uint32_t r = 1; r < layer.result_count; ++r) {
+      move_of[layer.result(r).index] = nullptr;
+      narrow_result_[layer.result(r).index] = false;
+      need_f32(layer.result(r));
+    }
+  };
   for (size_t v = 0; v < count; ++v) // what nobody reads wants no cast
     if (const Binding *move = move_of[v]) {
       bool any = false;
       for (uint32_t r = 0; r < move->result_count; ++r)
-        any = any || is_read[move->result(r).index];
+        any = any || (move_of[move->result(r).index] && is_read[move->result(r).index]);
       if (!any)
         stays(*move);
     }
   while (!changed.empty()) {
     const ValueId value = changed.back();
     changed.pop_back();
-    if (const Binding *move = move_of[value.index])
-      stays(*move);
+    if (const Binding *move = move_of[value.index]) {
+      if (value == move->result())
+        stays(*move);
+      else
+        widen(*move);
+    }
     for (const Binding *move : moves_of[value.index]) // other names are made of what is cast once
       if (move_of[move->first_result] && ir::op_of(*move) != ir::Op::reshape)
         stays(*move);

@@ -70,13 +70,11 @@ public:
   /// Whether an op is computed in the narrow dtype.
   bool is_narrow_op(const ir::Binding &op) const { return narrow_op_[op.first_result]; }
   /// Whether an operand stays in f32, whatever the op is computed in: masks, whose finite numbers
-  /// hide, and have no like in f16, and scales and regions of a resize and grids, which say places.
-  static bool stays_f32(const ir::Binding &binding, size_t operand) {
-    return binding.kind == ir::BindingKind::op &&
-           ((ir::op_of(binding) == ir::Op::attention && operand == 4) ||
-            (ir::op_of(binding) == ir::Op::resize && operand >= 2) ||
-            (ir::op_of(binding) == ir::Op::grid_sample && operand == 1));
-  }
+  /// hide, and have no like in f16, scales and regions of a resize and grids, which say places, and
+  /// states that recurrent layers begin with, where not all are narrow.
+  bool stays_f32(const ir::Binding &binding, size_t operand) const;
+  /// Whether a recurrent layer that is computed in the narrow dtype gives its last states as f32.
+  bool has_wide_states(const ir::Binding &op) const;
   /// Whether a binding gives another name to its operand, in the operand's dtype.
   bool renames(const ir::Binding &binding) const;
   /// The type of a narrow copy of an f32 value.
@@ -99,6 +97,8 @@ private:
   bool can_be_narrow(const ir::Binding &op);
   bool reads_narrow(const ir::Binding &binding, size_t operand) const;
   void choose(uint32_t block);
+  void keep_masks();
+  void widen_last_states();
   bool views(const ir::Binding &op) const;
   void narrow_moves();
   void find_streams();

@@ -333,8 +333,7 @@ private:
     return elements;
   }
 
-  /// The f32 input whose elements the cast rounds, all in their order, if it does that, and ends at
-  /// whole vectors.
+  /// The f32 input whose elements the cast rounds, all in their order, if it does that.
   ValueId input_of(const Binding &cast) const {
     ValueId x = source().operands_of(cast)[0].value();
     for (const Binding *maker = uses_.maker(x); maker; maker = uses_.maker(x)) {
@@ -354,10 +353,7 @@ private:
     const bool is_plain = type_of(x).dtype == DType::f32 && type_of(x).strides.empty() &&
                           type_of(x).scope == 0 && !written_[x.index] &&
                           !written_[cast.first_result];
-    return is_plain && is_narrow(type_of(cast.result()).dtype) && count(x) > 0 &&
-                   count(x) * kNarrow % kAligned == 0
-               ? x
-               : ValueId();
+    return is_plain && is_narrow(type_of(cast.result()).dtype) && count(x) > 0 ? x : ValueId();
   }
 
   bool is_alone(const Binding &cast) const {
@@ -372,21 +368,30 @@ private:
     std::vector<Operand> rows;
     for (const Binding &binding : source().body().bindings) {
       const auto cast = casts_.find(&binding);
-      if (cast == casts_.end() ||
-          !offsets_.try_emplace(cast->second.index, elements * kNarrow).second)
+      if (cast == casts_.end() || offsets_.contains(cast->second.index))
         continue;
-      const int64_t own = count(cast->second);
+      // Each begins where whole vectors do: zeros stand behind the one before.
+      const int64_t own = count(cast->second), rest = (elements * kNarrow) % kAligned / kNarrow;
+      if (rest != 0) {
+        const int64_t zeros = kAligned / kNarrow - rest;
+        const Operand last = rows.back();
+        rows.back() = Operand::of(made(
+            Op::pad, {last},
+            {{"before", std::vector<int64_t>{0}}, {"after", std::vector<int64_t>{zeros}}}, first));
+        elements += zeros;
+      }
+      offsets_[cast->second.index] = elements * kNarrow;
       rows.push_back(Operand::of(made(Op::reshape, {mapped(Operand::of(cast->second))},
-                                      {"shape", std::vector<int64_t>{own}}, first)));
+                                      {{"shape", std::vector<int64_t>{own}}}, first)));
       elements += own;
     }
     const ValueId row =
-        rows.size() == 1 ? rows[0].value() : made(Op::concat, rows, {"axis", int64_t(0)}, first);
-    all_ = made(Op::cast, {Operand::of(row)}, {"dtype", ir::DTypeLiteral(dtype_)}, first);
+        rows.size() == 1 ? rows[0].value() : made(Op::concat, rows, {{"axis", int64_t(0)}}, first);
+    all_ = made(Op::cast, {Operand::of(row)}, {{"dtype", ir::DTypeLiteral(dtype_)}}, first);
   }
-  ValueId made(Op op, const std::vector<Operand> &operands, const ir::Attribute &attribute,
-               const Binding &first) {
-    const auto value = bind_op(op, operands, std::span(&attribute, 1), "inputs", first.location);
+  ValueId made(Op op, const std::vector<Operand> &operands,
+               const std::vector<ir::Attribute> &attributes, const Binding &first) {
+    const auto value = bind_op(op, operands, attributes, "inputs", first.location);
     CUGRT_CHECK(value.ok());
     return *value;
   }

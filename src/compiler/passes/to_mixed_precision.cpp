@@ -282,10 +282,10 @@ void Narrower::saturate_pad(std::vector<ir::Attribute> &attributes) const {
 Status Narrower::rewrite_op(const Binding &binding) {
   std::vector<Operand> operands;
   for (const Operand &operand : source().operands_of(binding)) {
-    const bool narrow = binding.kind == BindingKind::op
-                            ? choices_.is_narrow_op(binding) &&
-                                  !PrecisionChoices::stays_f32(binding, operands.size())
-                            : choices_.is_narrow(operand.value());
+    const bool narrow =
+        binding.kind == BindingKind::op
+            ? choices_.is_narrow_op(binding) && !choices_.stays_f32(binding, operands.size())
+            : choices_.is_narrow(operand.value());
     operands.push_back(read(operand, binding, narrow));
   }
   std::vector<std::string> names;
@@ -301,6 +301,8 @@ Status Narrower::rewrite_op(const Binding &binding) {
   if (binding.kind == BindingKind::op && ir::op_of(binding) == ir::Op::pad &&
       choices_.is_narrow_op(binding))
     saturate_pad(attributes);
+  if (choices_.has_wide_states(binding))
+    attributes.emplace_back("wide_states", true);
   const ValueId first =
       builder().bind(binding, operands, source().exprs_of(binding), attributes, names, types);
   for (uint32_t i = 0; i < binding.result_count; ++i)

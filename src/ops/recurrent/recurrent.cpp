@@ -10,10 +10,10 @@
 
 namespace cugrt::ir {
 
-Status Inference::check_state(size_t i, const Dims &wanted) const {
+Status Inference::check_state(size_t i, const Dims &wanted, DType dtype) const {
   if (!has(i))
     return {};
-  CUGRT_TRY(check_same_dtype(i));
+  CUGRT_TRY(check_dtype(i, dtype));
   CUGRT_TRY(check_rank(i, wanted.size()));
   for (size_t d = 0; d < wanted.size(); ++d)
     CUGRT_TRY(check_equal(dims(i)[d], wanted[d], "dimensions of " + number(i) + " and the gates"));
@@ -60,13 +60,22 @@ Types Inference::recurrent() const {
     CUGRT_TRY(check_equal(dims(1)[d], weights[d], "dimensions of the weights and the gates"));
   CUGRT_TRY(op == Op::lstm_integer ? check_weights(*this, weights) : check_same_dtype(1));
   const Dims state = {directions, batch, hidden};
-  CUGRT_TRY(check_state(states, state));
+  const DType dtype = type(0).dtype;
+  const bool is_narrow = dtype == DType::f16 || dtype == DType::bf16;
+  // What it begins with is f32, or of the gates' dtype.
+  const size_t first = has(states) || !has_cell ? states : states + 1;
+  const DType first_dtype =
+      has(first) && is_narrow && type(first).dtype == DType::f32 ? DType::f32 : dtype;
+  CUGRT_TRY(check_state(states, state, first_dtype));
   if (has_cell) {
-    CUGRT_TRY(check_state(states + 1, state));
-    CUGRT_TRY(check_state(states + 2, {directions, constant(3), hidden}));
+    CUGRT_TRY(check_state(states + 1, state, first_dtype));
+    CUGRT_TRY(check_state(states + 2, {directions, constant(3), hidden}, dtype));
   }
   if (op == Op::gru)
-    CUGRT_TRY(check_state(3, {directions, hidden}));
+    CUGRT_TRY(check_state(3, {directions, hidden}, dtype));
+  const bool wide = op != Op::lstm_integer && op_bool(op, attributes, "wide_states");
+  if (wide && !is_narrow)
+    return wrong("attribute 'wide_states' is of gates of f16 or bf16");
   const size_t lengths = has_cell ? states + 3 : op == Op::gru ? 4 : 3;
   if (has(lengths)) {
     CUGRT_TRY(check_ids(lengths));
@@ -75,11 +84,10 @@ Types Inference::recurrent() const {
   }
   if (*ways == 2 && op_bool(op, attributes, "reverse"))
     return wrong("attribute 'reverse' is of one direction; of two, the second is reversed");
-  const DType dtype = type(0).dtype;
-  std::vector<TypeId> types = {m.types.tensor(dtype, {steps, directions, batch, hidden}),
-                               m.types.tensor(dtype, state)};
+  const TypeId last = m.types.tensor(wide ? DType::f32 : dtype, state);
+  std::vector<TypeId> types = {m.types.tensor(dtype, {steps, directions, batch, hidden}), last};
   if (has_cell)
-    types.push_back(m.types.tensor(dtype, state));
+    types.push_back(last);
   return types;
 }
 
@@ -214,6 +222,10 @@ Status emit_recurrent(OpEmitter &op) {
   for (const Optional &o : optional)
     if (op.has_operand(o.operand))
       launch.option(o.option);
+  const size_t first = which == ir::Op::lstm && !op.has_operand(2) ? 3 : 2;
+  launch.option_if(op.has_operand(first) && op.operand_type(first).dtype != gates.dtype,
+                   "-DWIDE_FIRST");
+  launch.option_if(!of_bytes && op.flag("wide_states"), "-DWIDE_LAST");
   if (op.has_operand(lengths) && op.operand_type(lengths).dtype == ir::DType::i64)
     launch.option("-DWIDE_LENGTHS");
   launch.input("gates", op.operand(0));

@@ -85,7 +85,7 @@ struct Inference {
   /// Attribute reduction, for operand 1's dtype.
   Status check_reduction() const;
   /// Operand i, where present, has these dimensions and operand 1's dtype.
-  Status check_state(size_t i, const Dims &wanted) const;
+  Status check_state(size_t i, const Dims &wanted, DType dtype) const;
   /// The dimensions of operand 1 without `axes`, or with 1 there where keep_dims asks for it.
   Types without_axes(DType result, std::vector<int64_t> axes) const;
   /// Of attribute shape; a single -1 becomes what is left over of `total` elements.

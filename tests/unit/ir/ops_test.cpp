@@ -194,6 +194,8 @@ TEST_CASE("what a rule refuses is said with what is needed") {
        "takes a region");
   says(error("%r = grid_sample(%x, %y)", "[1, 2, 3, 4], f32", "[1, 5, 5, 3], f32"), "coordinates");
   says(error("%r, %h, %c = lstm(%x, %y)", "[n, 2, 1, 20], f32", "[1, 5, 21], f32"), "differ");
+  says(error("%r, %h = gru(%x, %y) {wide_states = true}", "[n, 2, 1, 15], f32", "[1, 5, 15], f32"),
+       "of gates of f16 or bf16");
   says(error("%r, %h, %c = lstm_integer(%x, %y, %x)", "[n, 2, 1, 20], f32", "[1, 5, 20], f32"),
        "i8 or u8");
   says(error("%r, %h = gru(%x, %y)", "[n, 2, 1, 3072], f32", "[1, 1025, 3075], f32"), "1 to 1024");
