@@ -123,8 +123,9 @@ Status Legalizer::legalize(const ir::Binding &binding) {
   CUGRT_TRY(check_shapes(call, binding));
   for (const ir::Operand &operand : source().operands_of(binding)) {
     ir::ValueId value;
-    const bool is_value = operand.kind == ir::Operand::Kind::value;
-    if (const RowViews::View *rows = is_value ? rows_.find(operand.value()) : nullptr) {
+    const bool is_value = operand.kind == ir::Operand::Kind::value,
+               takes_rows = is_value && call.op == ir::Op::attention;
+    if (const RowViews::View *rows = takes_rows ? rows_.find(operand.value()) : nullptr) {
       const std::string &name = source().value(operand.value()).name;
       value = bind_value(ir::BindingKind::view, name, mapped(rows->source),
                          std::span(&rows->offset_bytes, 1), rows->type, binding.location);

@@ -264,9 +264,11 @@ private:
 
   /// The binding, with own ones of what is spread that it reads.
   Status make(const Binding &binding) {
-    for (const Operand &operand : source().operands_of(binding))
-      if (operand.kind == Operand::Kind::value && spread_[operand.index])
-        CUGRT_TRY(make(*spread_[operand.index]));
+    const auto operands = source().operands_of(binding);
+    for (auto operand = operands.begin(); operand != operands.end(); ++operand)
+      if (operand->kind == Operand::Kind::value && spread_[operand->index] &&
+          std::find(operands.begin(), operand, *operand) == operand) // not one made already
+        CUGRT_TRY(make(*spread_[operand->index]));
     return copy(binding);
   }
 

@@ -356,7 +356,8 @@ private:
   }
 
   /// Sequences and heads of products of rank 3: as a reshape of scores has them, or that of
-  /// queries, else each is a sequence of one head.
+  /// queries, or one sequence's heads, where their rows lie so, else each is a sequence of one
+  /// head.
   bool tell_heads(ValueId q) {
     const Dims dims = type(q).dims.size() == 5 ? read_.dims_of(match_.q) : type(q).dims;
     if (dims.size() == 4) {
@@ -369,6 +370,9 @@ private:
           parted &&
           read_.parts_alike({&match_.q, &match_.k, &match_.v}, (*parted)[0], (*parted)[1]))
         split_ = {(*parted)[0], (*parted)[1]};
+    if (split_.empty() && constant(dims[0]) &&
+        read_.are_heads_of_one({&match_.q, &match_.k, &match_.v}))
+      split_ = {module_.exprs.constant(1), dims[0]};
     match_.sequences = split_.empty() ? dims[0] : split_[0];
     match_.heads = split_.empty() ? module_.exprs.constant(1) : split_[1];
     return true;

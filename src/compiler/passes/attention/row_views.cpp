@@ -37,7 +37,7 @@ public:
   };
 
   /// The rows of an operand [B, length, H, D] of `attention` that is part of others, made in the
-  /// same block and read by nothing else.
+  /// same block. What nothing else reads is made no more.
   std::optional<Rows> find(const Binding &attention, size_t number) {
     const Operand &operand = function_.operands_of(attention)[number];
     attention_ = places_[attention.first_result];
@@ -46,15 +46,20 @@ public:
     Rows rows;
     ValueId value = operand.value();
     const ir::Type wanted = type(value);
-    const Binding *maker = only_made_for(value);
-    if (maker && ir::op_of(*maker) == Op::reshape) {
-      rows.made_by.push_back(maker->first_result);
+    const Binding *maker = made_here(value);
+    bool alone = true; // it is made for the attention
+    const auto take = [&] {
+      alone = alone && uses_[value.index] == 1;
+      if (alone)
+        rows.made_by.push_back(maker->first_result);
+    };
+    for (; maker && ir::op_of(*maker) == Op::reshape; maker = made_here(value)) {
+      take();
       value = function_.operands_of(*maker)[0].value();
-      maker = only_made_for(value);
     }
     if (!maker || ir::op_of(*maker) != Op::slice)
       return std::nullopt;
-    rows.made_by.push_back(maker->first_result);
+    take();
     const Operand &whole = function_.operands_of(*maker)[0];
     const ir::Type x = type(whole.value());
     if (!is_kept(places_[maker->first_result].binding) || !x.known_shape || !x.strides.empty() ||
@@ -96,10 +101,10 @@ private:
       if (operand.kind == Operand::Kind::value)
         ++uses_[operand.index];
   }
-  /// The op that makes a value for one reader, in the block of the attention.
-  const Binding *only_made_for(ValueId value) const {
+  /// The op that makes a value in the block of the attention.
+  const Binding *made_here(ValueId value) const {
     const Place &place = places_[value.index];
-    if (uses_[value.index] != 1 || place.block != attention_.block)
+    if (place.block != attention_.block)
       return nullptr;
     const Binding &maker = function_.blocks[place.block].bindings[place.binding];
     return maker.kind == BindingKind::op ? &maker : nullptr;

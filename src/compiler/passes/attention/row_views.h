@@ -4,8 +4,8 @@
 //   %k = reshape(%s, [b, n, 8, 64])                             : strides [1536 * n, 1536, 64, 1]
 //   %y = attention(%q, %k, %v)
 //
-// Its kernels take rows that lie apart, so that nothing is copied. Queries go by themselves, keys
-// and values where their rows lie equally far apart.
+// Its kernels take rows that lie apart, so that nothing is copied, though others may read a slice.
+// Queries go by themselves, keys and values where their rows lie equally far apart.
 #pragma once
 
 #include "ir/module/module.h"

@@ -358,6 +358,19 @@ bool ValueReader::parts_alike(std::initializer_list<const HeadsOperand *> operan
   });
 }
 
+bool ValueReader::are_heads_of_one(std::initializer_list<const HeadsOperand *> operands) const {
+  return std::ranges::all_of(operands, [&](const HeadsOperand *x) {
+    const Binding *b = x->reshaped.empty() && x->begin.empty() ? maker(x->value) : nullptr;
+    if (x->axes == std::vector<int64_t>{1, 0, 2})
+      return true;
+    if (!is_op(b, Op::reshape) || x->axes != std::vector<int64_t>{0, 2, 1})
+      return false;
+    const std::vector<ExprId> &image = type(operand(*b, 0)).dims, &parts = type(x->value).dims;
+    return image.size() == 4 && image[0] == module_.exprs.constant(1) &&
+           image[1] == module_.exprs.mul(parts[0], parts[1]);
+  });
+}
+
 bool ValueReader::part_heads(HeadsOperand &x, ExprId sequences, ExprId heads) const {
   if (x.axes.size() == 4)
     return true;

@@ -72,6 +72,9 @@ public:
   /// Whether all operands have these sequences and heads there.
   bool parts_alike(std::initializer_list<const HeadsOperand *> operands, ir::ExprId sequences,
                    ir::ExprId heads) const;
+  /// Whether operands [H, length, width] are the heads of one sequence, as they lie: [length, H,
+  /// width], or parts of the channels of an image [1, H width, ..].
+  bool are_heads_of_one(std::initializer_list<const HeadsOperand *> operands) const;
   /// Gives an operand of rank 3 its sequences and heads. False where it has others.
   bool part_heads(HeadsOperand &x, ir::ExprId sequences, ir::ExprId heads) const;
 
