@@ -73,6 +73,9 @@ protected:
            count_unknown(type_of(binding.result()).dims) == 0))
         is_fixed_[binding.first_result] = true;
       if (binding.kind == BindingKind::op &&
+          ir::op_info(ir::op_of(binding)).images == ir::OpImages::convolves_bytes)
+        has_convolutions_ = is_convolved_[source().operands_of(binding)[0].index] = true;
+      if (binding.kind == BindingKind::op &&
           ir::convolves_floats(ir::op_info(ir::op_of(binding)).images)) {
         const ValueId x = source().operands_of(binding)[0].value();
         if (codegen::is_laid_out(type_of(x).dtype, choice))
