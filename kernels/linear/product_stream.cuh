@@ -11,10 +11,10 @@
 #endif
 
 // Products of a tile by rings of SLOTS slots, all of one kind of unit: the groups of one, then
-// those of the next. With a norm before them, and in phases (persistent.cuh), x lies in shared
-// memory, else the rings have it.
+// those of the next. With a norm or rounding before them, and in phases (persistent.cuh), x lies in
+// shared memory, else the rings have it.
 #if __CUDA_ARCH__ >= 800
-#if defined(NORM_THREADS) || defined(WARP_RING)
+#if defined(NORM_THREADS) || defined(ROUND_ROWS) || defined(WARP_RING)
 constexpr bool kRingHasX = false;
 #else
 constexpr bool kRingHasX = true;

@@ -4,16 +4,16 @@
 //
 //   x [rows, k] --(norm)--> rows --(product)--> tile [ROWS][COLUMNS] --(epilogue)--> memory
 //
-// A norm before the products is computed anew by each block: rows are few and short, and come from
-// the nearest cache. Everything is rounded where the ops one by one round, and added up in the same
-// order, so that results have the same bits.
+// A norm before the products, or rounding, is computed anew by each block: rows are few and short,
+// and come from the nearest cache. Everything is rounded where the ops one by one round, and added
+// up in the same order, so that results have the same bits.
 //
 // Options: ROWS, at most, 1 to 8; COLUMNS, even; AHEAD, rounds of blocks as they are stored that
 // are asked for at once, and SLICES of slices.cuh; HAS_FLOATS, HAS_NUMBERS, HAS_BLOCKS,
 // HAS_FORMATS, HAS_REPACKED: which kinds of products occur; BLOCKS of threads that a multiprocessor
 // holds, on tensor cores alone; SLOTS of rings (stream.cuh); HAS_SUM before a norm; where a norm
-// stands before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them; those
-// of floating.cuh and assume.cuh.
+// stands before them NORM_THREADS and NORM_VECTORS of a row, and VECTOR, as norm.cu has them;
+// ROUND_ROWS where rounding does; those of floating.cuh and assume.cuh.
 #pragma once
 
 #include "attention/cache_row.cuh"
@@ -49,6 +49,15 @@ __device__ __forceinline__ Acc bias_at(const T *bias, long long column) {
 
 #ifdef NORM_THREADS
 #include "normalization/team_norm.cuh"
+#endif
+
+#ifdef ROUND_ROWS
+// Rows of wider elements, as the products take them.
+__device__ __forceinline__ void round_rows(const float *x, T *to, long long rows, long long k) {
+  for (int i = threadIdx.y * 32 + threadIdx.x; i < int(rows * k); i += kThreads)
+    to[i] = T(Acc(x[i]));
+  __syncthreads();
+}
 #endif
 
 // --- Which columns a tile has --------------------------------------------------------------------

@@ -521,6 +521,46 @@ TEST_CASE("a norm of f32 before narrow products is part of their launch, with th
           }
 }
 
+TEST_CASE("a cast of rows before narrow products is part of their launch, with the same bits") {
+  for (const char *dtype : {"f16", "bf16"})
+    for (int64_t rows : {1, 3, 8})
+      for (int64_t width : {64, 200, 13}) { // of 13 elements rows begin within vectors
+        const Weight w{45, width, dtype};
+        Text t(dtype, rows);
+        t.numbers("x", t.rows(width), Array::of({rows, width}), "f32");
+        t.vector("shift", 45);
+        t.weight("a", w);
+        t.weight("b", w);
+        t.line(std::string("%h = cast(%x) {dtype = ") + dtype + "}");
+        t.product("p", "h", "a", w, "shift", false);
+        t.product("q", "h", "b", w, "", false);
+        t.line("%s = silu(%p)");
+        t.line("%y = mul(%s, %q)");
+        const auto entries = check_same(t.text("%y", t.tensor(t.rows(45), dtype)), t.inputs);
+        CHECK(entries.size() == (width == 13 ? 2 : 1));
+      }
+}
+
+TEST_CASE("a cast that the kernel before it makes, or that others read, stays apart") {
+  const Weight w{45, 64, "f16"};
+  for (bool is_read : {false, true}) {
+    Text t("f16", 3);
+    t.numbers("x", t.rows(64), Array::of({3, 64}), "f32");
+    t.weight("a", w);
+    t.line("%e = exp(%x)");
+    t.line("%h = cast(%e) {dtype = f16}");
+    t.product("p", "h", "a", w, "", false);
+    t.line(is_read ? "%y = reduce_sum(%e) {axes = [1]}" : "%y = relu(%p)");
+    const auto entries = check_same(
+        is_read ? t.text("%p, %y", t.tensor(t.rows(45), "f16") + ", " + t.tensor("3", "f32"))
+                : t.text("%y", t.tensor(t.rows(45), "f16")),
+        t.inputs);
+    CHECK(std::ranges::any_of(entries, [](const std::string &entry) {
+            return entry.starts_with("fused_cast_matmul");
+          }) == is_read);
+  }
+}
+
 TEST_CASE("a residual behind a product of blocks, and one that is read twice") {
   const Weight w{40, 64, "q4_0"};
   Text t("f32", 2);

@@ -16,7 +16,7 @@ namespace cugrt::codegen {
 namespace {
 
 constexpr int64_t kThreads = 256;
-/// Of normalised rows, in shared memory beside the tiles.
+/// Of normalised or rounded rows, in shared memory beside the tiles.
 constexpr int64_t kMostRowBytes = 24 << 10;
 /// Of a block: what kernels have without asking for more.
 constexpr int64_t kMostSharedBytes = 48 << 10;
@@ -40,6 +40,8 @@ public:
     body_ += "  if (rows <= 0)\n    return;\n";
     if (kernel_.norm)
       write_norms(*kernel_.norm);
+    else if (kernel_.rounds_rows)
+      write_rounding();
     else
       body_ += "  const T *const in = x;\n";
     body_ += "  long long tile = blockIdx.x;\n";
@@ -59,6 +61,8 @@ public:
 
   /// Instead of run(): the text of a phase.
   Result<ProductPhase> write_phase() {
+    if (kernel_.rounds_rows)
+      return Status::error(Code::unsupported, "rows of a phase are rounded before");
     tensor(std::string(kPhaseRows), std::string(element_type(kernel_.dtype)), kernel_.x,
            ir::Access::in);
     count("rows", kernel_.rows);
@@ -140,11 +144,20 @@ private:
     options_.push_back("-DVECTOR=" + std::to_string(KernelLaunch::vector_size(bytes)));
   }
 
+  /// What the products read, in shared memory.
+  std::string rows_in_block() const {
+    return "  __shared__ __align__(16) T in[" + std::to_string(kernel_.most_rows * kernel_.depth) +
+           "];\n";
+  }
+
+  void write_rounding() {
+    options_.push_back("-DROUND_ROWS");
+    body_ += rows_in_block() + "  round_rows(x, in, rows, k);\n";
+  }
+
   void write_norms(const RowNorm &norm) {
     take_norm_options();
-    const std::string elements = std::to_string(kernel_.most_rows * kernel_.depth);
-    body_ += "  __shared__ __align__(16) T in[" + elements +
-             "];\n  const Norm norm = " + norm_text(norm, "") + ";\n";
+    body_ += rows_in_block() + "  const Norm norm = " + norm_text(norm, "") + ";\n";
     if (!kernel_.sum) {
       body_ += "  normalize_rows<" + is_rms(norm) + ">(x, norm, in, rows, k);\n";
       return;
@@ -257,8 +270,9 @@ private:
     }
     (is_numbers ? has_numbers_ : has_repacked_) = true;
     count_resident(part.products[0]);
-    const int64_t rows =
-        kernel_.norm || is_phase() ? 0 : stream_rows(kernel_.dtype, kernel_.most_rows);
+    const int64_t rows = kernel_.norm || kernel_.rounds_rows || is_phase()
+                             ? 0
+                             : stream_rows(kernel_.dtype, kernel_.most_rows);
     slot_bytes_ = std::max(slot_bytes_, stream_slot_bytes(kernel_.dtype, format, rows));
     return {is_numbers ? "NumberUnit" : "RepackedUnit<" + block_format(format) + ">",
             wrapped("  const Byte *const weights" + p + "[] = {", weights, "};\n"),
@@ -367,7 +381,8 @@ private:
     return rounds <= kMostRoundsAhead ? rounds : 4;
   }
 
-  /// Shared memory of a block: normed rows, tiles, and what warps share, which is less than here.
+  /// Shared memory of a block: normed or rounded rows, tiles, and what warps share, which is less
+  /// than here.
   int64_t shared_bytes(int64_t columns) const {
     const int64_t partial = slot_bytes_ > 0 ? 9 << 10 : 6 << 10;
     const int64_t sums = int64_t(most_products_) * kernel_.most_rows * columns;
@@ -375,7 +390,9 @@ private:
            (has_slices_ ? sums * slices_ * element_bytes(wide_type(kernel_.dtype)) : 0) + partial;
   }
   int64_t norm_bytes() const {
-    return kernel_.norm ? kernel_.most_rows * kernel_.depth * element_bytes(kernel_.dtype) : 0;
+    return kernel_.norm || kernel_.rounds_rows
+               ? kernel_.most_rows * kernel_.depth * element_bytes(kernel_.dtype)
+               : 0;
   }
 
   int64_t columns_of_tile() const {
@@ -465,6 +482,11 @@ private:
 };
 
 } // namespace
+
+bool holds_rows(ir::DType dtype, int64_t depth, int64_t most_rows) {
+  return depth * element_bytes(dtype) % 16 == 0 &&
+         depth * most_rows * element_bytes(dtype) <= kMostRowBytes;
+}
 
 std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows) {
   const std::optional<RowForm> form = row_form(depth, uint32_t(element_bytes(norm)));

@@ -119,15 +119,19 @@ struct ProductKernel {
   std::vector<ir::Op> named; // all ops, for the kernel's name and heading
   ir::ExprId rows;
   int64_t most_rows, depth; // rows at most; k
-  ir::DType dtype;          // of the products and, but for wide norms, of x
+  ir::DType dtype;          // of the products and, but for wide norms and rounding, of x
   /// The norm is one of f32 whose result is rounded to `dtype`, with scale and bias of f32; x is of
   /// either.
   bool is_norm_wide = false;
+  bool rounds_rows = false; // x is f32 and rounded to `dtype`; there is no norm
 };
 
 /// Why a norm, computed from elements of a dtype, of rows of `depth` elements cannot stand before
 /// products; empty: it can.
 std::string why_no_norm(ir::DType dtype, ir::DType norm, int64_t depth, int64_t most_rows);
+/// Whether a block has room for rows that are rounded before products, and each begins with a
+/// vector.
+bool holds_rows(ir::DType dtype, int64_t depth, int64_t most_rows);
 
 /// Appends the launch. Code::unsupported when no kernel can be made; nothing has been appended
 /// then.

@@ -297,6 +297,7 @@ private:
     const Binding &first = *match.parts.front().products.front();
     kernel.dtype = type_of(source().operands_of(first)[0].value()).dtype;
     kernel.is_norm_wide = match.norm && type_of(match.norm->result()).dtype != kernel.dtype;
+    kernel.rounds_rows = match.rounding != nullptr;
     kernel.group.location = match.bindings.back()->location;
     if (match.norm)
       kernel.norm = norm_of(*match.norm);

@@ -23,8 +23,8 @@ public:
       : module_(module), function_(function), uses_(function) {
     for (const ProductMatch &match : matches) {
       const ValueId rows = operand(*match.parts.front().products.front(), 0);
-      if (match.norm && type(match.norm->result()).dtype != type(rows).dtype)
-        continue; // phases have norms of their own dtype
+      if (match.rounding || (match.norm && type(match.norm->result()).dtype != type(rows).dtype))
+        continue; // phases have rows and norms of their own dtype
       for (const Binding *binding : match.bindings)
         is_clear_ = match_of_.try_emplace(binding, &match).second && is_clear_;
     }

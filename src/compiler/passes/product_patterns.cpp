@@ -159,6 +159,8 @@ private:
     for (Part &part : match_.parts)
       find_append(part);
     find_norm(why_alone);
+    if (!match_.norm)
+      find_rounding();
     match_.pays = pays();
     if (!match_.pays && !why_alone.empty())
       note(names_of(products) + ": " + why_alone);
@@ -177,8 +179,8 @@ private:
   /// FuseOps has elementwise ops behind one matmul; one op alone is no match.
   bool pays() const {
     const Part &part = match_.parts.front();
-    return match_.parts.size() > 1 || match_.norm || part.append || part.rotary ||
-           part.products.size() > 1 ||
+    return match_.parts.size() > 1 || match_.norm || match_.rounding || part.append ||
+           part.rotary || part.products.size() > 1 ||
            (!part.ops.empty() && is_op(*part.products.front(), Op::matmul_blocks));
   }
 
@@ -380,6 +382,29 @@ private:
     match_.x = operand(*before, 0);
     if (uses_.only_reader(y) == norm)
       members_.insert(before);
+  }
+
+  /// The cast of f32 rows that the products alone read, where these are no fresh result of an op
+  /// that nothing else reads: its kernel rounds them as it stores.
+  void find_rounding() {
+    const Binding *cast = uses_.maker(match_.x);
+    if (!cast || !is_op(*cast, Op::cast) || !is_near(cast) || uses_.is_yielded(match_.x))
+      return;
+    const ValueId rows = operand(*cast, 0);
+    const Binding *maker = uses_.maker(rows);
+    const bool is_stored = uses_.only_reader(rows) && maker && maker->kind == BindingKind::op &&
+                           ir::op_info(ir::op_of(*maker)).pattern != ir::OpPattern::opaque;
+    const DType dtype = type(match_.x).dtype;
+    if (is_stored || !is_plain(rows) || type(rows).dtype != DType::f32 ||
+        (dtype != DType::f16 && dtype != DType::bf16) ||
+        !codegen::holds_rows(dtype, match_.depth, match_.most_rows) ||
+        !std::ranges::all_of(uses_.readers(match_.x), [&](const Binding *user) {
+          return members_.contains(user) && operand(*user, 0) == match_.x;
+        }))
+      return;
+    members_.insert(cast);
+    match_.rounding = cast;
+    match_.x = rows;
   }
 
   /// Whether a kernel of products computes the norm, of rows like `x`, where a block holds them.

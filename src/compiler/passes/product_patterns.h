@@ -5,7 +5,8 @@
 //               '-> matmul --> reshape --> cache_write
 //
 //   before    a norm of rows, where nothing but the products reads its result; and before that the
-//             sum that it reads, of other rows and a norm
+//             sum that it reads, of other rows and a norm; or a cast of rows to 16 bits that no
+//             kernel before makes as it stores
 //   behind    elementwise ops at the product's own indices, which may join several products;
 //             or the heads' norm and rotary embedding, with casts around them; and then the way
 //             into a decoder's caches
@@ -40,7 +41,7 @@ struct ProductMatch {
   bool pays = true; // without: FuseOps does as much; it may be a phase of PersistentMatch
   std::vector<const ir::Binding *> bindings; // all, in order
   std::vector<Part> parts;
-  const ir::Binding *norm = nullptr;
+  const ir::Binding *norm = nullptr, *rounding = nullptr;   // the second a cast
   const ir::Binding *sum = nullptr, *summed_norm = nullptr; // add, of residual and a norm
   bool is_sum_read = false;                                 // elsewhere, too
   ir::ValueId residual;
