@@ -172,6 +172,66 @@ TEST_CASE("quantised convolutions: strides, uneven padding, dilation, groups, a 
     }
 }
 
+TEST_CASE("quantised transposed convolutions: phases, uneven padding, output padding") {
+  struct Case {
+    int64_t channels, outputs, kernel, stride, more;
+    Ints pads;
+  };
+  const Case cases[] = {{3, 5, 2, 2, 0, {0, 0, 0, 0}},
+                        {16, 24, 4, 2, 0, {1, 1, 1, 1}},
+                        {5, 7, 3, 2, 1, {1, 0, 1, 2}},
+                        {4, 6, 3, 1, 0, {1, 1, 2, 0}},
+                        {8, 8, 2, 3, 0, {0, 0, 0, 0}}};
+  const int64_t batch = 2, height = 6, width = 5;
+  for (const Form &form : kForms)
+    for (const Case &one : cases) {
+      INFO("x of dtype " << form.x_dtype << ", w of " << form.w_dtype << ", " << one.channels
+                         << " channels");
+      const int64_t k = one.kernel;
+      const Ints x = drawn(size_t(batch * one.channels * height * width), form.x_dtype, 1),
+                 w = drawn(size_t(one.channels * one.outputs * k * k), form.w_dtype, 2);
+      Ints bias;
+      for (int64_t c = 0; c < one.outputs; ++c)
+        bias.push_back(c * 37 % 101 * 50 - 2500);
+      std::vector<std::string> operands = {"x", "w"};
+      if (form.has_bias)
+        operands.push_back("b");
+      const auto y = run_model<uint8_t>(
+          around(node("ConvTranspose", operands, {"f"},
+                      integers_attribute("pads", one.pads) +
+                          integers_attribute("strides", {one.stride, one.stride}) +
+                          integers_attribute("output_padding", {one.more, one.more})),
+                 1),
+          inputs(form, {batch, one.channels, height, width}, x, {one.channels, one.outputs, k, k},
+                 w, bias));
+      const int64_t out_h = (height - 1) * one.stride + k - one.pads[0] - one.pads[2] + one.more,
+                    out_w = (width - 1) * one.stride + k - one.pads[1] - one.pads[3] + one.more;
+      REQUIRE(y.dims == Ints{batch, one.outputs, out_h, out_w});
+      Ints sums(y.values.size(), 0); // what each element of x adds, where it does
+      for (int64_t image = 0; image < batch; ++image)
+        for (int64_t c = 0; c < one.channels; ++c)
+          for (int64_t h = 0; h < height; ++h)
+            for (int64_t v = 0; v < width; ++v)
+              for (int64_t o = 0; o < one.outputs; ++o)
+                for (int64_t r = 0; r < k; ++r)
+                  for (int64_t q = 0; q < k; ++q) {
+                    const int64_t row = h * one.stride - one.pads[0] + r,
+                                  column = v * one.stride - one.pads[1] + q;
+                    if (row < 0 || row >= out_h || column < 0 || column >= out_w)
+                      continue;
+                    sums[size_t(((image * one.outputs + o) * out_h + row) * out_w + column)] +=
+                        (x[size_t(((image * one.channels + c) * height + h) * width + v)] -
+                         form.x_zero) *
+                        (w[size_t(((c * one.outputs + o) * k + r) * k + q)] - form.w_zero);
+                  }
+      for (size_t i = 0; i < y.values.size(); ++i) {
+        const int64_t channel = int64_t(i) / (out_h * out_w) % one.outputs;
+        check_byte(y.values[i], quotient_of(form, sums[i], channel, bias[size_t(channel)]), kYZero,
+                   kU8);
+      }
+    }
+}
+
 TEST_CASE("quantised products: MatMul with an Add behind it, Gemm with turned weights") {
   const int64_t rows = 5, inner = 70, columns = 33;
   for (const Form &form : kForms)

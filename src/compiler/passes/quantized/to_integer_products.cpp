@@ -11,6 +11,9 @@
 // What follows joins the product's kernel in FuseOps, so that it stores bytes. Weights stay bytes
 // in memory. x has one scale and zero point; weights have one, or one a channel or column.
 //
+// A transposed convolution is one by weights in another order, whose channels are phases: a
+// transposition puts them between one another.
+//
 // What only moves elements moves the bytes, which are dequantised behind it; so does a maximum over
 // windows, since a scale above 0 keeps their order. What is quantised again as it was is the bytes.
 //
@@ -85,6 +88,8 @@ protected:
     bool done = false;
     if (is_convolution(op) || op == Op::matmul)
       done = multiply(binding, op);
+    else if (op == Op::conv_transpose)
+      done = spread(binding);
     else if (is_move(op))
       done = move(binding, op);
     else if (op == Op::concat)
@@ -146,10 +151,10 @@ private:
   ValueId reshape(ValueId x, const Dims &dims) {
     if (!status_.ok() || made_type(x).dims == dims)
       return x;
-    return op(Op::reshape,
-              {x, bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims),
-                             location_)},
-              {});
+    return op(Op::reshape, {x, shape_of(dims)}, {});
+  }
+  ValueId shape_of(const Dims &dims) {
+    return bind_value(BindingKind::shape, "dims", {}, dims, module().types.shape(dims), location_);
   }
   void begin(const Binding &binding, uint32_t result = 0) {
     location_ = binding.location;
@@ -296,7 +301,10 @@ private:
       return keep("a convolution stays in floats: there are no tensor cores for bytes");
     if (of == Op::conv3d && ir::op_bool(of, source().attributes_of(binding), "channels_last"))
       return keep("a convolution stays in floats: volumes of bytes have channels second");
-    if (!convolves && rank > 2 &&
+    const bool is_shared = !convolves && rank > 2 && left.size() >= rank && // by all rows of x
+                           std::all_of(right.begin(), right.end() - 2,
+                                       [&](ExprId dim) { return size(dim) == int64_t(1); });
+    if (!convolves && rank > 2 && !is_shared &&
         (left.size() != rank || !std::equal(left.begin(), left.end() - 2, right.begin())))
       return keep("a product stays in floats: its operands have other outer dimensions");
     if (!is_uniform(*x))
@@ -328,8 +336,107 @@ private:
           {"groups", ir::op_integer(of, source().attributes_of(binding), "groups")});
     if (turned)
       attributes.push_back({"transpose_b", true});
+    const ValueId factor = is_shared ? reshape(w->q, {right[rank - 2], right[rank - 1]}) : w->q;
     const ValueId sums = op(convolves ? Op::conv_integer : Op::matmul_integer,
-                            {x->q, w->q, point(x->zero), point(w->zero)}, attributes);
+                            {x->q, factor, point(x->zero), point(w->zero)}, attributes);
+    return scale(binding, *x, *w, sums, convolves);
+  }
+
+  /// A transposed convolution of strides s by w [C, O, k, ..] with j = ceil(k / s):
+  ///
+  ///   v [s .. O, C, j, ..]               tap j - 1 - a of phase r is w's tap r + s (j - 1 - a)
+  ///   sums [N, s .. O, H + j - 1, ..]    of x and v, which is padded by j - 1
+  ///   y [N, O, H', ..]                   phases between one another, without the padding
+  bool spread(const Binding &binding) {
+    constexpr Op of = Op::conv_transpose;
+    const Known *x = known(operand(binding, 0)), *w = known(operand(binding, 1));
+    if (!x || !w || !is_plain(binding))
+      return false;
+    const Dims image = made_type(x->q).dims, filter = made_type(w->q).dims,
+               result = type_of(binding.result()).dims;
+    const size_t rank = filter.size(), axes = rank - 2;
+    const auto given = [&](const char *name, size_t count, int64_t otherwise) {
+      std::vector<int64_t> list = ir::op_integers(of, source().attributes_of(binding), name);
+      if (list.empty())
+        list.assign(count, otherwise);
+      return list;
+    };
+    const std::vector<int64_t> strides = given("strides", axes, 1),
+                               padding = given("padding", 2 * axes, 0),
+                               dilation = given("dilation", axes, 1),
+                               more = given("output_padding", axes, 0);
+    const std::optional<int64_t> channels = size(filter[0]), outs = size(filter[1]);
+    if (device_.compute_capability < codegen::kTensorCoresSince || !channels || !outs ||
+        !is_uniform(*x) || w->zero.valid() || !is_along(w->scale, rank, 1) ||
+        ir::op_integer(of, source().attributes_of(binding), "groups") != 1 ||
+        std::ranges::any_of(dilation, [](int64_t by) { return by != 1; }))
+      return keep("a transposed convolution stays in floats: there are no tensor cores for bytes, "
+                  "or it has groups, dilation, or scales or zero points of other forms");
+    std::vector<int64_t> taps, behind = {0, 0}, parts = {*channels, *outs}, reversed, phases;
+    int64_t products = *channels, phase_count = 1;
+    for (size_t d = 0; d < axes; ++d) {
+      const std::optional<int64_t> k = size(filter[d + 2]);
+      const int64_t s = strides[d], j = k ? (*k + s - 1) / s : 0;
+      products = std::min<int64_t>(products, kMostProducts) * std::clamp<int64_t>(j, 1, 1 << 16);
+      phase_count *= s;
+      if (!k || s > kMostStride || j > 1 << 16 || *k + more[d] - padding[axes + d] > s * j)
+        return keep("a transposed convolution stays in floats: its sizes are not known, or it has "
+                    "results of no tap");
+      taps.push_back(j);
+      behind.push_back(s * j - *k);
+      parts.insert(parts.end(), {j, s});
+      reversed.push_back(int64_t(2 + 2 * d));
+      phases.push_back(int64_t(3 + 2 * d));
+    }
+    const int64_t largest =
+        most(made_type(x->q).dtype, x->zero.valid()) * most(made_type(w->q).dtype, false);
+    if (products > INT32_MAX / largest)
+      return keep("a product stays in floats: its sums may not fit into 32 bits");
+
+    begin(binding);
+    ValueId v = w->q;
+    if (std::ranges::any_of(behind, [](int64_t zeros) { return zeros > 0; }))
+      v = op(Op::pad, {v}, {{"before", std::vector<int64_t>(rank, 0)}, {"after", behind}});
+    v = op(Op::reshape, {v}, {{"shape", parts}});
+    v = op(Op::slice, {v},
+           {{"starts", std::vector<int64_t>(axes, -1)},
+            {"ends", std::vector<int64_t>(axes, INT64_MIN)},
+            {"axes", reversed},
+            {"steps", std::vector<int64_t>(axes, -1)}});
+    std::vector<int64_t> order = phases, shape = {phase_count * *outs, *channels};
+    order.insert(order.end(), {1, 0});
+    order.insert(order.end(), reversed.begin(), reversed.end());
+    shape.insert(shape.end(), taps.begin(), taps.end());
+    v = op(Op::transpose, {v}, {{"axes", order}});
+    v = op(Op::reshape, {v}, {{"shape", shape}});
+    std::vector<int64_t> around;
+    for (int side = 0; side < 2; ++side)
+      for (int64_t j : taps)
+        around.push_back(j - 1);
+    ValueId y = op(Op::conv_integer, {x->q, v, point(x->zero)}, {{"padding", around}});
+    if (!status_.ok())
+      return false;
+    ir::ExprPool &exprs = module().exprs;
+    Dims apart = {image[0]}, joined = {image[0], filter[1]}, first(rank, exprs.constant(0));
+    std::vector<int64_t> between = {0, int64_t(1 + axes)};
+    for (int64_t s : strides)
+      apart.push_back(exprs.constant(s));
+    apart.push_back(filter[1]);
+    for (size_t d = 0; d < axes; ++d) {
+      const ExprId places = made_type(y).dims[d + 2];
+      apart.push_back(places);
+      between.insert(between.end(), {int64_t(2 + axes + d), int64_t(1 + d)});
+      joined.push_back(exprs.mul(places, exprs.constant(strides[d])));
+      first[d + 2] = exprs.constant(padding[d]);
+    }
+    y = reshape(op(Op::transpose, {reshape(y, apart)}, {{"axes", between}}), joined);
+    y = op(Op::slice, {y, shape_of(first), shape_of(result)}, {});
+    return scale(binding, *x, *w, y, true);
+  }
+
+  /// Sums as the numbers that they stand for, with the bias, in the place of the binding's result.
+  bool scale(const Binding &binding, const Known &x, const Known &w, ValueId sums, bool convolves) {
+    const size_t rank = type_of(binding.result()).dims.size();
     // Behind it a channel's numbers lie along dimension 1 of images, the last one of rows.
     const auto of_result = [&](ValueId value, ExprId channels) {
       Dims dims(convolves ? rank : 1, module().exprs.constant(1));
@@ -338,11 +445,11 @@ private:
     };
     const ExprId channels =
         type_of(binding.result()).dims[convolves ? 1 : type_of(binding.result()).dims.size() - 1];
-    const ValueId one = status_.ok() ? reshape(x->scale, {}) : ValueId();
+    const ValueId one = status_.ok() ? reshape(x.scale, {}) : ValueId();
     ValueId y = op(
         Op::mul,
         {cast(sums, DType::f32),
-         op(Op::mul, {cast(of_result(w->scale, channels), DType::f32), cast(one, DType::f32)}, {})},
+         op(Op::mul, {cast(of_result(w.scale, channels), DType::f32), cast(one, DType::f32)}, {})},
         {});
     if (const ValueId bias = operand(binding, 2); bias.valid() && status_.ok())
       y = op(Op::add, {y, cast(of_result(mapped(bias), channels), DType::f32)}, {});
@@ -355,6 +462,7 @@ private:
   }
 
   static constexpr int64_t kMostProducts = INT32_MAX; // so that they can be counted
+  static constexpr int64_t kMostStride = 64;
 
   const codegen::Target device_;
   QuantizedValues values_;
