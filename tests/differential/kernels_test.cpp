@@ -330,6 +330,11 @@ TEST_CASE("pooling agrees with its definition") {
     pool(op, {2, 3, 9, 7}, {3, 3}, {ints("padding", {2, 1})}, true);
     pool(op, {0, 3, 4, 4}, {2, 2}, {}, false);
     pool(op, {1, 1, 1, 1}, {1, 1}, {}, false);
+    const ir::Attribute last{"channels_last", true};
+    pool(op, {2, 5, 7, 9}, {3, 3},
+         {last, integer("first_channel", 2), integer("channels", 4), ints("padding", {1, 1})},
+         true);
+    pool(op, {1, 4, 4, 6}, {2, 2}, {last, integer("first_channel", 5)}, false);
   }
   check({.op = Op::avg_pool2d,
          .operands = {{{2, 2, 6, 6}}},

@@ -400,7 +400,8 @@ std::vector<Array> reference_pool2d(const Call &call) {
   const std::pair<int64_t, int64_t> pad[] = {padding_of(call, 0, 2), padding_of(call, 1, 2)};
   const bool is_max = call.op == Op::max_pool2d;
   const bool count_padding = !is_max && call.flag("count_include_pad");
-  Dims dims = {x.dims[0], x.dims[1], 0, 0};
+  const int64_t from = call.integer("first_channel"), given = call.integer("channels");
+  Dims dims = {x.dims[0], given == 0 ? x.dims[1] - from : given, 0, 0};
   for (size_t i = 0; i < 2; ++i)
     dims[2 + i] = window_count(x.dims[2 + i], pad[i], dilation[i] * (kernel[i] - 1) + 1, stride[i],
                                call.flag("ceil_mode"));
@@ -419,7 +420,7 @@ std::vector<Array> reference_pool2d(const Call &call) {
         counted += inside || (count_padding && in_padding);
         if (!inside)
           continue;
-        const double value = x.values[size_t(index_of({at[0], at[1], row, column}, x.dims))];
+        const double value = x.values[size_t(index_of({at[0], at[1] + from, row, column}, x.dims))];
         result = is_max ? binary(Op::maximum, result, value) : result + value;
       }
     y.values[i] = is_max ? result : result / double(counted);

@@ -145,6 +145,15 @@ Types Inference::pool2d() const {
           size, m.exprs.ceildiv(m.exprs.add(x[first + i], constant(before)), constant(strides[i])));
     out[first + i] = size;
   }
+  const int64_t begin = op_integer(op, attributes, "first_channel"),
+                given = op_integer(op, attributes, "channels");
+  if (begin != 0 || given != 0) {
+    const int64_t all = known(x[3]).value_or(0), channels = given == 0 ? all - begin : given;
+    if (first == 2 || begin < 0 || channels < 1 || channels > all - begin)
+      return wrong("attributes 'first_channel' and 'channels' are a range of the input's channels, "
+                   "which are last and known");
+    out[3] = constant(channels);
+  }
   return one(type(0).dtype, std::move(out));
 }
 
@@ -380,7 +389,7 @@ Status emit_pool2d(OpEmitter &op) {
   const ir::ExprId planes = launch.count("planes", op.count(x, 0, first));
   launch.size("height", x.dims[first]);
   launch.size("width", x.dims[first + 1]);
-  const ir::ExprId inner = launch.size("inner", last ? x.dims[3] : op.constant(1));
+  const ir::ExprId inner = launch.size("inner", last ? y.dims[3] : op.constant(1));
   const ir::ExprId out_height = launch.size("out_height", y.dims[first]);
   const ir::ExprId out_width = launch.size("out_width", y.dims[first + 1]);
   sides(op, launch, "kernel", kernel);
@@ -394,6 +403,11 @@ Status emit_pool2d(OpEmitter &op) {
       op.call().op == ir::Op::avg_pool2d &&
       ir::op_bool(ir::Op::avg_pool2d, op.call().attributes, "count_include_pad");
   launch.size("count_padding", op.constant(count_padding));
+  if (y.dims[3] != x.dims[3] && last) {
+    launch.option("-DCHANNEL_RANGE");
+    launch.size("pitch", x.dims[3]);
+    launch.size("first_channel", op.constant(op.integer("first_channel")));
+  }
   launch.loop_variant(
       op.exprs().mul(op.exprs().mul(planes, inner), op.exprs().mul(out_height, out_width)));
   return op.emit(launch);

@@ -91,6 +91,9 @@ TEST_CASE("pools are dilated and round their sizes up, but begin no window behin
             .type == "tensor<[1, 1, 2, 2], f32>");
   CHECK(pool("kernel = [2, 2], padding = [3, 0], dilation = [2, 1]", "[1, 1, 4, 4], f32")
             .error.find("padding of a pool is smaller than its kernel") != std::string::npos);
+  CHECK(pool("kernel = [2, 2], channels_last = true, first_channel = 3, channels = 2",
+             "[1, 4, 4, 4], f32")
+            .error.find("are a range of the input's channels") != std::string::npos);
   CHECK(infer("  %r = avg_pool2d(%x) {kernel = [2, 2]}", "[1, 2, 4, 4], i32")
             .error.find("a float dtype is needed") != std::string::npos);
 }

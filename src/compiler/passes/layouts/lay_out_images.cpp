@@ -313,7 +313,13 @@ private:
     const ValueId x = source().operands_of(binding)[0].value();
     if (!is_laid_out(x))
       return false;
-    return append(binding, {Operand::of(last_[x.index])}, {{"channels_last", true}});
+    std::vector<ir::Attribute> attributes = {{"channels_last", true}};
+    const std::optional<ChannelRange> range = channel_range(x);
+    if (range) {
+      attributes.push_back({"first_channel", range->first});
+      attributes.push_back({"channels", *known(type_of(x).dims[1])});
+    }
+    return append(binding, {Operand::of(last_[range ? range->of.index : x.index])}, attributes);
   }
 
   bool lay_out_parts(const Binding &binding) {
