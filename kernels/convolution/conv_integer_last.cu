@@ -12,15 +12,15 @@
 //   conv_integer_last_64x32    likewise
 //
 // On tensor cores it is the product of two matrices of which the left one is never stored: its rows
-// are pixels of all images, its columns the channels of a tap, tap after tap. Sixteen channels that
-// a tap meets are 16 bytes of x, or zero points in the padding, so that what zero points take away
-// is the same for all pixels:
+// are pixels of all images, its columns the channels of a tap, tap after tap. RUN channels that a
+// tap meets are as many bytes of x, or zero points in the padding, so that what zero points take
+// away is the same for all pixels:
 //   sum (x - p)(w - q) = sum x w - p sum w - q sum x + k p q
 //
 // Options: those of operands.cuh for bytes; WITH_MMA and the entries' sizes, as WITH_64x32, for
-// indices of 32 bits and a multiple of 16 channels of x in a group, with STAGES, of which a block
-// has as many in dynamic shared memory, and SPLIT, with which `splits` blocks share a tile's steps
-// (join_splits.cuh); those of fusion.cuh and assume.cuh.
+// indices of 32 bits and a multiple of RUN (16, 8, 4) channels of x in a group, with STAGES, of
+// which a block has as many in dynamic shared memory, and SPLIT, with which `splits` blocks share a
+// tile's steps (join_splits.cuh); those of fusion.cuh and assume.cuh.
 
 #define INTEGERS
 
@@ -44,7 +44,11 @@
 #ifdef WITH_MMA
 #if __CUDA_ARCH__ >= 800
 
-// Copies of the tile of x: 16 channels of a tap for some pixels.
+struct alignas(RUN) Run {
+  unsigned word[RUN / 4];
+};
+
+// Copies of the tile of x: 16 bytes of k for some pixels, by runs of a tap's channels.
 template <class Tile> struct PixelCopies {
   const X *x;
   int window[Tile::kChunks], top[Tile::kChunks], left[Tile::kChunks]; // of the pixels
@@ -53,24 +57,29 @@ template <class Tile> struct PixelCopies {
   unsigned at; // of k, of the next step
 
   template <bool kAligned> __device__ __forceinline__ void copy(unsigned char *stage) {
-    const unsigned tap = at / in_group;
-    const int row = int(tap / kernel_w) * dilation_h, column = int(tap % kernel_w) * dilation_w;
-    const X *from = x + (row * width + column) * channels + int(at % in_group);
 #pragma unroll
-    for (int j = 0; j < Tile::kChunks; ++j) {
-      const bool inside = at < k && unsigned(top[j] + row) < unsigned(height) &&
-                          unsigned(left[j] + column) < unsigned(width);
-      const bool pads = kHasXZero && at < k && !inside;
-      unsigned char *to = stage + Tile::at(Tile::left_row(j), Tile::chunk());
-      unsigned word[4];
-      if (!kAligned)
-        read_bytes<16, false>(from + window[j], inside ? 16 : 0, word);
-      if (pads)
-        word[0] = word[1] = word[2] = word[3] = padding;
-      if (!kAligned || pads)
-        *reinterpret_cast<uint4 *>(to) = uint4{word[0], word[1], word[2], word[3]};
-      else
-        copy_or_zeros<16>(inside, shared_address(to), from + window[j]);
+    for (unsigned run = 0; run < 16; run += RUN) {
+      const unsigned own = at + run, tap = own / in_group;
+      const int row = int(tap / kernel_w) * dilation_h, column = int(tap % kernel_w) * dilation_w;
+      const X *from = x + (row * width + column) * channels + int(own % in_group);
+#pragma unroll
+      for (int j = 0; j < Tile::kChunks; ++j) {
+        const bool inside = own < k && unsigned(top[j] + row) < unsigned(height) &&
+                            unsigned(left[j] + column) < unsigned(width);
+        const bool pads = kHasXZero && own < k && !inside;
+        unsigned char *to = stage + Tile::at(Tile::left_row(j), Tile::chunk()) + run;
+        Run bytes;
+        if (!kAligned)
+          read_bytes<RUN, false>(from + window[j], inside ? RUN : 0, bytes.word);
+        if (pads)
+#pragma unroll
+          for (unsigned &word : bytes.word)
+            word = padding;
+        if (!kAligned || pads)
+          *reinterpret_cast<Run *>(to) = bytes;
+        else
+          copy_or_zeros<RUN>(inside, shared_address(to), from + window[j]);
+      }
     }
     at += Tile::kDepth;
   }
@@ -136,9 +145,9 @@ template <int kHigh, int kWide> __device__ __forceinline__ void convolve_byte_ti
   pixels.padding = unsigned(X_ZERO & 0xff) * 0x01010101u;
   const W *from = w + (long long)(group * n + first_column) * k;
   int sum[kHigh][kWide][4] = {};
-  if (((unsigned long long)(x) | (unsigned long long)(w)) % 16 == 0)
-    add_products<Tile, 16>(pixels, from, int(n - first_column), steps, stages, sum, row_sums,
-                           column_sums);
+  if (((unsigned long long)(x) | (unsigned long long)(w)) % RUN == 0)
+    add_products<Tile, RUN>(pixels, from, int(n - first_column), steps, stages, sum, row_sums,
+                            column_sums);
   else
     add_products<Tile, 1>(pixels, from, int(n - first_column), steps, stages, sum, row_sums,
                           column_sums);

@@ -269,6 +269,15 @@ TEST_CASE("conv_integer with channels last is exact in each of its forms") {
     conv({1, 6, 5, 48}, {33, 3, 2, 48}, {ints("padding", {1, 1}), ints("dilation", {2, 1})}, true,
          33, small);
     conv({1, 6, 5, 64}, {64, 1, 1, 32}, {integer("groups", 2)}, false, -1, small);
+    // Copies of 8 and of 4 channels, of which some steps of k are of two taps and the last is part.
+    conv({2, 7, 6, 24}, {40, 3, 3, 24}, {ints("padding", {1, 0, 2, 1}), ints("strides", {2, 1})},
+         true, 0, small);
+    conv({1, 6, 5, 20}, {33, 3, 2, 20}, {ints("padding", {1, 1}), ints("dilation", {2, 1})}, true,
+         33, small);
+    conv({1, 6, 5, 24}, {32, 3, 1, 12}, {integer("groups", 2), ints("padding", {1, 0})}, true, -1,
+         small);
+    conv({2, 9, 9, 4}, {16, 7, 7, 4}, {ints("padding", {3, 3}), ints("strides", {2, 2})}, true, 16,
+         small);
     conv({1, 6, 5, 12}, {12, 3, 3, 1}, {integer("groups", 12), ints("padding", {1, 1})}, true, 12,
          direct);
     conv({1, 6, 5, 3}, {5, 3, 3, 3}, {}, true, -1, direct);

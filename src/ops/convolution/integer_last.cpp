@@ -1,11 +1,13 @@
 // Convolution of bytes with channels last: kernels/convolution/conv_integer_last.cu.
 #include "ops/convolution/convolution_form.h"
 
+#include <numeric>
+
 namespace cugrt::codegen {
 
-// Channels of a group of x that a copy of 16 bytes takes; of a group of y, of which fewer would
-// leave most of a tile empty.
-static constexpr int64_t kByteRun = 16, kFewestOfBytes = 16;
+// Channels of a group of x that a copy takes, at least and at most; of a group of y, of which fewer
+// would leave most of a tile empty.
+static constexpr int64_t kByteRun = 4, kMostBytes = 16, kFewestOfBytes = 16;
 
 bool takes_bytes_last(const ir::Module &module, const ir::Type &w, int64_t groups,
                       const Target &target) {
@@ -35,6 +37,7 @@ Status emit_conv_integer_last(OpEmitter &op) {
     forms = choose_last_byte_forms(op, sizes);
   if (!forms.empty()) {
     launch.option("-DWITH_MMA");
+    launch.option("-DRUN=" + std::to_string(std::gcd(*in_group, kMostBytes)));
     launch.option("-DSTAGES=" + std::to_string(byte_stages(op.table().choice().target)));
     for (const ConvolutionForm &form : forms)
       launch.option(form.option);

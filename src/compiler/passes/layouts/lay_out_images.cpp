@@ -29,7 +29,7 @@ namespace {
 
 // A convolution of joined groups multiplies that many times the weights.
 constexpr int64_t kMostJoined = 16;
-constexpr int64_t kByteRun = 16; // channels that a convolution of bytes copies at once
+constexpr int64_t kByteRun = 4; // channels that a convolution of bytes copies at once
 
 class ImageLayouts : public ImagePhases {
 public:
@@ -202,8 +202,8 @@ private:
     return append(binding, operands, {}, true, wide);
   }
 
-  /// Convolutions of bytes: those that tensor cores multiply in runs of 16 channels, zeros behind
-  /// those of an image that is transposed and of its weights, and others in groups between them.
+  /// Convolutions of bytes: those that tensor cores multiply in runs of 4 channels, with zeros
+  /// behind those of an image and of its weights, and others between them.
   bool lay_out_bytes(const Binding &binding) {
     const auto given = source().operands_of(binding);
     const ValueId x = given[0].value(), w = given[1].value();
@@ -211,19 +211,20 @@ private:
     if (!is_plain(x) || !is_plain(w) || rank_of(x) != kImageRank || !is_fixed_[w.index] ||
         flag(binding, "channels_last") || !known(type_of(x).dims[1]) || !known(type_of(w).dims[1]))
       return false;
-    int64_t channels = *known(type_of(x).dims[1]);
+    int64_t channels = *known(type_of(x).dims[1]), in_group = *known(type_of(w).dims[1]);
     ir::Type filter = type_of(w);
+    const int64_t more = (kByteRun - channels % kByteRun) % kByteRun;
     // A zero beside weights with a zero point is none.
-    if (groups == 1 && given.size() < 4 && !last_[x.index].valid() && !is_pixel(x)) {
-      channels = (channels + kByteRun - 1) / kByteRun * kByteRun;
-      filter.dims[1] = module().exprs.constant(channels);
-    }
-    if (!codegen::takes_bytes_last(module(), filter, groups, choice_.target) &&
-        (groups == 1 || !is_laid_out(x)))
+    if (groups == 1 && given.size() < 4 && !is_pixel(x))
+      filter.dims[1] = module().exprs.constant(channels + more);
+    if (codegen::takes_bytes_last(module(), filter, groups, choice_.target)) {
+      channels += groups == 1 ? more : 0;
+      in_group = *known(filter.dims[1]);
+    } else if (!is_laid_out(x)) {
       return false;
-    std::vector<Operand> operands = {
-        Operand::of(padded(x, channels, binding.location)),
-        Operand::of(padded(w, *known(filter.dims[1]), binding.location))};
+    }
+    std::vector<Operand> operands = {Operand::of(padded(x, channels, binding.location)),
+                                     Operand::of(padded(w, in_group, binding.location))};
     for (const Operand &zero_point : given.subspan(2))
       operands.push_back(mapped(zero_point));
     return append(binding, operands, {{"channels_last", true}});
