@@ -1,6 +1,6 @@
 // runtime: symbols with buckets. Results of the rows that callers bring equal those of the same
 // module without buckets; numbers are small and whole, so that no order of summation shows.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -53,11 +53,9 @@ const std::string kPlain = "upper_bounds = {n = 20, m = 20}";
 
 /// A session and memory of exactly the sizes of a run, but for what is written: that is followed by
 /// numbers that nobody may touch.
-struct RowsSide {
+struct RowsSide : Program {
   RowsSide(const std::string &attributes, cugrt_session_options options, bool kernels = false)
-      : executable(emulated_runtime(), Module::parse(layer_over_rows(attributes, kernels))),
-        session(executable, emulated_runtime(), Weights(), options),
-        main(executable.function("main")) {}
+      : Program(layer_over_rows(attributes, kernels), options) {}
 
   std::vector<float> run(int64_t n, int64_t m, uint32_t seed) {
     const auto rows = static_cast<size_t>(n * m);
@@ -68,13 +66,11 @@ struct RowsSide {
     Buffer state = upload(whole_numbers(static_cast<size_t>(n) + guard, seed + 1));
     std::vector<Value> arguments = {x.tensor(CUGRT_F32, {n, m, 4}), w.tensor(CUGRT_F32, {4, 6}),
                                     y.tensor(CUGRT_F32, {n, m, 6}), state.tensor(CUGRT_F32, {n})};
-    std::vector<Value> results = session.run(main, arguments);
-    session.synchronize();
     std::vector<float> all;
-    for (const Value &result : results) {
+    for (const Value &result : Program::run(arguments)) {
       const cugrt_tensor &tensor = result.as.tensor;
       all.insert(all.end(), {float(tensor.rank), float(tensor.dims[0]), float(tensor.dims[1])});
-      auto more = download<float>(tensor.address, elements(tensor));
+      auto more = contents(result);
       all.insert(all.end(), more.begin(), more.end());
     }
     for (const auto &[buffer, count] : {std::pair(&y, rows * 6), std::pair(&state, size_t(n))}) {
@@ -93,14 +89,10 @@ struct RowsSide {
     list.resize(count);
     return list;
   }
-
-  Executable executable;
-  Session session;
-  Function main;
 };
 
 cugrt_session_options logged() {
-  auto options = detail::sized<cugrt_session_options>();
+  auto options = session_options();
   options.record_capacity = 64;
   return options;
 }
@@ -112,8 +104,8 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
   for (const char *buckets : {"buckets = {n = [3, 8, 20]}", "buckets = {m = [5, 20]}",
                               "buckets = {n = [1, 4, 16], m = [2, 7, 12]}"}) {
     INFO(buckets);
-    RowsSide plain(kPlain, detail::sized<cugrt_session_options>(), true);
-    RowsSide padded(kPlain + ", " + buckets, detail::sized<cugrt_session_options>(), true);
+    RowsSide plain(kPlain, session_options(), true);
+    RowsSide padded(kPlain + ", " + buckets, session_options(), true);
     uint32_t seed = 3;
     for (auto [n, m] : {std::pair(1, 1),
                         {2, 6},
@@ -136,7 +128,7 @@ TEST_CASE("rows that callers bring come out as without buckets, and memory beyon
 
 TEST_CASE("eager sessions and graphs see the same padding") {
   const std::string attributes = kPlain + ", buckets = {n = [6, 12]}";
-  auto options = detail::sized<cugrt_session_options>();
+  auto options = session_options();
   RowsSide graphs(attributes, options, true);
   options.eager = 1;
   RowsSide eager(attributes, options, true);
@@ -175,8 +167,7 @@ TEST_CASE("a run with nothing changed is a hit, and one with another value of th
   auto run = [&](int64_t n) {
     std::vector<Value> arguments = {x.tensor(CUGRT_F32, {n, 4, 4}), w.tensor(CUGRT_F32, {4, 6}),
                                     y.tensor(CUGRT_F32, {n, 4, 6}), state.tensor(CUGRT_F32, {n})};
-    side.session.run(side.main, arguments);
-    side.session.synchronize();
+    side.Program::run(arguments);
     return side.records().back();
   };
   CHECK(run(9).kind == CUGRT_LAUNCH_BUILT);
@@ -193,7 +184,7 @@ TEST_CASE("preparing a value makes its bucket's instance") {
   RowsSide side("upper_bounds = {m = 4}, buckets = {n = [4, 16]}", logged());
   cugrt_symbol_value values[] = {{"n", 9}, {"m", 4}};
   auto report = detail::sized<cugrt_prepare_report>();
-  check(api().session_prepare(side.session.get(), side.main.get(), values, 2, &report));
+  check(api().session_prepare(side.session.get(), side.main().get(), values, 2, &report));
   CHECK(report.built == 1);
   side.run(13, 4, 1);
   CHECK(side.session.counters().regions_built == 0);
@@ -294,7 +285,7 @@ TEST_CASE(
   const long long arena = std::stoll(report.substr(at));
   CHECK(arena >= 64 * (256 << 10));
   CHECK(arena < 65 * (256 << 10));
-  auto options = detail::sized<cugrt_session_options>();
+  auto options = session_options();
   Executable executable(emulated_runtime(), module);
   Session graphs(executable, emulated_runtime(), Weights(), options);
   options.eager = 1;
@@ -340,8 +331,7 @@ TEST_CASE("a session commits of its arena what the buckets need that it has run"
   static_assert(65 * kRow <= kSmall && 65 * kRow > kSmall - kPage);
   static_assert(127 * kRow <= kLarge && 127 * kRow > kLarge - kPage);
   auto committed_after = [&](std::initializer_list<int64_t> keys) {
-    Session session(executable, emulated_runtime(), Weights(),
-                    detail::sized<cugrt_session_options>());
+    Session session(executable, emulated_runtime(), Weights(), session_options());
     for (int64_t n : keys) {
       const std::vector<float> x = whole_numbers(static_cast<size_t>(n), 3);
       Buffer from = upload(x), y = upload(x), z = upload(x);

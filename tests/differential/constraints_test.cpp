@@ -1,7 +1,7 @@
 // runtime: joint constraints of symbols. Storage has the bytes that they leave, results at the
 // corners of the domain are those of the same module without them, and what breaks one is refused.
 // Numbers are small and whole, so that no order of summation shows.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -26,29 +26,16 @@ func @main(%x: tensor<[n, m, 4], f32>, %w: tensor<[4, 6], f32>) -> (tensor<[6, n
 const std::string kBounds = "lower_bounds = {n = 1, m = 1}, upper_bounds = {n = 400, m = 400}";
 const std::string kConstraint = ", constraints = [n*m <= 800]";
 
-struct ConstrainedSide {
+struct ConstrainedSide : Program {
   explicit ConstrainedSide(const std::string &text, bool eager = false)
-      : executable(emulated_runtime(), Module::parse(text)),
-        session(executable, emulated_runtime(), Weights(), options(eager)),
-        main(executable.function("main")) {}
-  static cugrt_session_options options(bool eager) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.eager = eager;
-    return options;
-  }
+      : Program(text, session_options(eager)) {}
   std::vector<float> run(int64_t n, int64_t m) {
     Buffer x = upload(whole_numbers(size_t(n * m * 4), uint32_t(n))),
            w = upload(whole_numbers(24, 5));
     std::vector<Value> arguments = {x.tensor(CUGRT_F32, {n, m, 4}), w.tensor(CUGRT_F32, {4, 6})};
-    const cugrt_tensor result = session.run(main, arguments)[0].as.tensor;
-    session.synchronize();
-    return download<float>(result.address, elements(result));
+    return contents(Program::run(arguments)[0]);
   }
   uint64_t arena_bytes() { return session.counters().arena_bytes; }
-
-  Executable executable;
-  Session session;
-  Function main;
 };
 
 constexpr std::pair<int64_t, int64_t> kCorners[] = {{1, 1}, {400, 2}, {2, 400}, {28, 28}, {1, 400}};
@@ -79,7 +66,7 @@ TEST_CASE("a run that breaks a constraint is refused with its name and its symbo
   cugrt_symbol_value values[] = {{"n", 29}, {"m", 28}};
   auto report = detail::sized<cugrt_prepare_report>();
   error = error_of([&] {
-    check(api().session_prepare(side.session.get(), side.main.get(), values, 2, &report));
+    check(api().session_prepare(side.session.get(), side.main().get(), values, 2, &report));
   });
   CHECK(mentions(error, "constraint n*m <= 800 is broken"));
 }

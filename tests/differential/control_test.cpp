@@ -1,6 +1,6 @@
 // Branches and loops over device scalars: as nodes of a graph, from the host, and step by step, on
 // drivers with and without conditional nodes (the environment chooses the emulated one's version).
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
@@ -11,29 +11,6 @@ using namespace cugrt::test;
 namespace {
 
 bool has_conditional_nodes() { return emulated_runtime().info().driver_version >= 12030; }
-
-struct Program {
-  enum class Way { graph, host, eager };
-  explicit Program(const std::string &text, Way way = Way::graph,
-                   const Weights &weights = Weights())
-      : executable(compile(text, way)), session(open(executable, way, weights)),
-        main(executable.function("main")) {}
-
-  static Executable compile(const std::string &text, Way way) {
-    auto options = detail::sized<cugrt_compile_options>();
-    options.host_control = way == Way::host;
-    return Executable(emulated_runtime(), Module::parse(text), &options);
-  }
-  static Session open(Executable &executable, Way way, const Weights &weights) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.eager = way == Way::eager;
-    return Session(executable, emulated_runtime(), weights, options);
-  }
-
-  Executable executable;
-  Session session;
-  Function main;
-};
 
 /// A loop of `limit` rounds, whose carried values change places; a branch in it by the counter's
 /// low bit, one without an else, and a loop in it that counts down.
@@ -154,11 +131,9 @@ Nested run_nested(Program &program, const std::vector<int32_t> &a, const std::ve
   Buffer x = upload(a), y = upload(b), l = upload(std::vector<int32_t>{limit}),
          total = upload(std::vector<int32_t>(a.size(), 7));
   std::vector<Value> results =
-      program.session.run(program.main, {x.tensor(CUGRT_I32, {n}), y.tensor(CUGRT_I32, {n}),
-                                         l.tensor(CUGRT_I32, {1}), total.tensor(CUGRT_I32, {n})});
-  program.session.synchronize();
-  return {download<int32_t>(results[0].as.tensor.address, a.size()),
-          download<int32_t>(results[1].as.tensor.address, a.size()),
+      program.run({x.tensor(CUGRT_I32, {n}), y.tensor(CUGRT_I32, {n}), l.tensor(CUGRT_I32, {1}),
+                   total.tensor(CUGRT_I32, {n})});
+  return {contents<int32_t>(results[0]), contents<int32_t>(results[1]),
           download<int32_t>(total.address(), a.size())};
 }
 
@@ -172,7 +147,7 @@ std::vector<int32_t> integers(int64_t n, int32_t seed) {
 } // namespace
 
 TEST_CASE("Nested branches and loops give the same in a graph, from the host and step by step") {
-  Program graph(kNested), host(kNested, Program::Way::host), eager(kNested, Program::Way::eager);
+  Program graph(kNested), host(kNested, Way::host), eager(kNested, Way::eager);
   uint64_t runs = 0;
   for (int64_t n : {5, 33, 80, 1, 0, 33})
     for (int limit : {0, 1, 2, 5}) {
@@ -250,8 +225,7 @@ std::vector<std::vector<int32_t>> run_meeting(Program &program, int limit) {
                                   i.tensor(CUGRT_I32, {1}), l.tensor(CUGRT_I32, {1})};
   for (size_t t = 1; t < 5; ++t)
     arguments.push_back(of64[t].tensor(CUGRT_I32, {64}));
-  program.session.run(program.main, arguments);
-  program.session.synchronize();
+  program.run(arguments);
   std::vector<std::vector<int32_t>> out;
   for (Buffer &buffer : of64)
     out.push_back(download<int32_t>(buffer.address(), 64));
@@ -263,7 +237,7 @@ std::vector<std::vector<int32_t>> run_meeting(Program &program, int limit) {
 TEST_CASE("Empty nodes within bodies join what waits, also for drivers that allow none there") {
   CHECK(Module::parse(kMeeting).plan_report(CUGRT_REPORT_TEXT).find("for all that wait here") !=
         std::string::npos);
-  Program graph(kMeeting), host(kMeeting, Program::Way::host), eager(kMeeting, Program::Way::eager);
+  Program graph(kMeeting), host(kMeeting, Way::host), eager(kMeeting, Way::eager);
   for (int limit : {3, 0, 6}) {
     std::vector<std::vector<int32_t>> expected;
     for (int32_t seed = 0; seed < 5; ++seed)
@@ -388,17 +362,15 @@ std::vector<int32_t> on_symbols_reference(const std::vector<int32_t> &x, std::ve
 } // namespace
 
 TEST_CASE("Branches on symbols are in the graph, and a key that comes back finds its instance") {
-  Program graph(kOnSymbols), host(kOnSymbols, Program::Way::host),
-      eager(kOnSymbols, Program::Way::eager);
+  Program graph(kOnSymbols), host(kOnSymbols, Way::host), eager(kOnSymbols, Way::eager);
   const std::vector<int32_t> start(64, 0);
   Buffer x = upload(integers(64, 3)), y = upload(start), i = upload(start),
          limit = upload(std::vector<int32_t>{2});
   auto run = [&](Program &program, int64_t n) {
     copy_to_device(emulated_runtime(), y.address(), std::as_bytes(std::span(start)));
     copy_to_device(emulated_runtime(), i.address(), std::as_bytes(std::span(start).first(1)));
-    program.session.run(program.main, {x.tensor(CUGRT_I32, {n}), y.tensor(CUGRT_I32, {n}),
-                                       i.tensor(CUGRT_I32, {1}), limit.tensor(CUGRT_I32, {1})});
-    program.session.synchronize();
+    program.run({x.tensor(CUGRT_I32, {n}), y.tensor(CUGRT_I32, {n}), i.tensor(CUGRT_I32, {1}),
+                 limit.tensor(CUGRT_I32, {1})});
     return download<int32_t>(y.address(), static_cast<size_t>(n));
   };
   const std::vector<int64_t> lengths = {64, 2, 33, 8};
@@ -425,17 +397,14 @@ TEST_CASE("Branches on symbols are in the graph, and a key that comes back finds
 }
 
 TEST_CASE("Strict sessions refuse a loop where the driver has no conditional nodes") {
-  Executable executable(emulated_runtime(), Module::parse(kNested));
-  auto options = detail::sized<cugrt_session_options>();
+  auto options = session_options();
   options.strict = 1;
-  Session session(executable, emulated_runtime(), Weights(), options);
-  Function main = executable.function("main");
+  Program program(kNested, options);
   Buffer x = upload(integers(4, 1)), l = upload(std::vector<int32_t>{2}),
          t = upload(integers(4, 1));
   auto run = [&] {
-    session.run(main, {x.tensor(CUGRT_I32, {4}), x.tensor(CUGRT_I32, {4}), l.tensor(CUGRT_I32, {1}),
-                       t.tensor(CUGRT_I32, {4})});
-    session.synchronize();
+    program.run({x.tensor(CUGRT_I32, {4}), x.tensor(CUGRT_I32, {4}), l.tensor(CUGRT_I32, {1}),
+                 t.tensor(CUGRT_I32, {4})});
   };
   if (has_conditional_nodes())
     run();
@@ -559,14 +528,14 @@ template <class T> volatile T &at(const Buffer &buffer, size_t i = 0) {
 
 /// What the host and the loop share.
 struct Decoder {
-  explicit Decoder(int64_t capacity, Program::Way way = Program::Way::graph)
+  explicit Decoder(int64_t capacity, Way way = Way::graph)
       : capacity(capacity), program(kDecode, way, Model().weights()),
         ring(pinned<int64_t>(size_t(capacity))) {}
 
   void begin(int64_t first, int64_t limit) {
     at<int64_t>(token) = first;
     at<int64_t>(this->limit) = limit;
-    program.session.run(program.main,
+    program.session.run(program.main(),
                         {token.tensor(CUGRT_I64, {1}), this->limit.tensor(CUGRT_I64, {1}),
                          cancel.tensor(CUGRT_I32, {1}), taken.tensor(CUGRT_I64, {1}),
                          ring.tensor(CUGRT_I64, {capacity}), count.tensor(CUGRT_I64, {1}),
@@ -673,7 +642,7 @@ TEST_CASE("The host reads tokens while the loop runs, and its flag ends it") {
 }
 
 TEST_CASE("A decode loop gives the same from the host and step by step") {
-  for (Program::Way way : {Program::Way::host, Program::Way::eager}) {
+  for (Way way : {Way::host, Way::eager}) {
     Decoder decoder(64, way);
     std::vector<int64_t> tokens;
     decoder.begin(3, 20);
@@ -735,47 +704,46 @@ bool knows_programmatic_edges() {
 size_t run_chain(const std::string &text, float steps, bool full_edges = false) {
   auto options = detail::sized<cugrt_compile_options>();
   options.full_edges = full_edges;
-  Executable executable(emulated_runtime(), Module::parse(text), &options);
-  Session session(executable, emulated_runtime(), Weights(),
-                  detail::sized<cugrt_session_options>());
+  Program program(Executable(emulated_runtime(), Module::parse(text), &options));
   for (int64_t n : {40, 100, 1}) {
     const std::vector<float> x = numbers(size_t(n), 3);
     Buffer input = upload(x);
-    std::vector<Value> results =
-        session.run(executable.function("main"), {input.tensor(CUGRT_F32, {n})});
-    session.synchronize();
+    const std::vector<Value> results = program.run({input.tensor(CUGRT_F32, {n})});
     std::vector<double> expected(x.begin(), x.end());
     for (double &value : expected)
       value += double(steps);
-    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+    check_close(contents(results[0]), expected, 1e-6);
   }
-  const cugrt_counters counters = session.counters();
+  const cugrt_counters counters = program.session.counters();
   CHECK(counters.eager_steps == 0);
   REQUIRE(counters.instances > 0);
-  const size_t edges = count_of(session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)");
+  const size_t edges = count_of(program.session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)");
   CHECK(edges % counters.instances == 0);
   return edges / counters.instances;
 }
 
 } // namespace
 
-TEST_CASE("Kernels that wait first and trigger follow each other over programmatic edges") {
-  const size_t edges = knows_programmatic_edges() ? 3 : 0;
-  CHECK(run_chain(chain_text({"good", "good", "good", "good"}), 4) == edges);
-}
-
-TEST_CASE("The option for full edges leaves no programmatic one") {
-  CHECK(run_chain(chain_text({"good", "good", "good"}), 3, true) == 0);
-}
-
-TEST_CASE("No programmatic edge leads to a kernel that reads before it waits") {
-  const size_t edges = knows_programmatic_edges() ? 1 : 0;
-  CHECK(run_chain(chain_text({"good", "late", "good"}), 3) == edges); // from late, not to it
-}
-
-TEST_CASE("No programmatic edge leads from a kernel that never triggers") {
-  const size_t edges = knows_programmatic_edges() ? 1 : 0;
-  CHECK(run_chain(chain_text({"good", "silent", "good"}), 3) == edges); // to silent, not from it
+TEST_CASE("Programmatic edges lead between kernels that wait first and trigger, and no others") {
+  struct Case {
+    const char *title;
+    std::vector<std::string> kernels;
+    bool full_edges;
+    size_t edges; // where the driver knows programmatic ones
+  };
+  for (const Case &c : {
+           Case{"all wait first and trigger", {"good", "good", "good", "good"}, false, 3},
+           Case{"the option for full edges", {"good", "good", "good"}, true, 0},
+           Case{"from one that reads before it waits, not to it",
+                {"good", "late", "good"},
+                false,
+                1},
+           Case{"to one that never triggers, not from it", {"good", "silent", "good"}, false, 1},
+       }) {
+    INFO(c.title);
+    CHECK(run_chain(chain_text(c.kernels), float(c.kernels.size()), c.full_edges) ==
+          (knows_programmatic_edges() ? c.edges : 0));
+  }
 }
 
 TEST_CASE("A programmatic edge leads to a kernel that copies weights before it waits, no inputs") {
@@ -818,22 +786,20 @@ func @main(%x: tensor<[32], f32>, %w: tensor<[32], f32>) -> (tensor<[32], f32>)
   for (const bool is_weight : {true, false}) {
     const Module module = Module::parse(
         is_weight ? text : text.replace(text.find("num_inputs = 1"), 14, "num_inputs = 2"));
-    Executable executable(emulated_runtime(), module);
     Weights weights;
     if (is_weight)
       weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{32});
-    Session session(executable, emulated_runtime(), weights);
+    Program program(Executable(emulated_runtime(), module), session_options(), weights);
     Buffer input = upload(x), other = upload(w);
     std::vector<Value> inputs = {input.tensor(CUGRT_F32, {32})};
     if (!is_weight)
       inputs.push_back(other.tensor(CUGRT_F32, {32}));
-    const std::vector<Value> results = session.run(executable.function("main"), inputs);
-    session.synchronize();
+    const std::vector<Value> results = program.run(inputs);
     std::vector<double> expected;
     for (size_t i = 0; i < x.size(); ++i)
       expected.push_back(double(x[i]) + 1 + double(w[i]));
-    check_close(download<float>(results[0].as.tensor.address, 32), expected, 1e-6);
-    CHECK(count_of(session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)") ==
+    check_close(contents(results[0]), expected, 1e-6);
+    CHECK(count_of(program.session.graph_report(CUGRT_REPORT_TEXT), "(programmatic)") ==
           (is_weight && knows_programmatic_edges() ? 1u : 0u));
   }
 }

@@ -1,6 +1,6 @@
 // Modules whose regions RewriteCudaGraph has lifted: they give the bytes that the module as written
 // gives, and their graphs are built once and then hit.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -79,32 +79,20 @@ func @main(%x: tensor<[n], f32>, %flag: bool) -> (tensor<[n], f32>)
 }
 )";
 
-struct GraphProgram {
+struct GraphProgram : Program {
   GraphProgram(const Module &module, cugrt_policy policy, bool eager = false)
-      : executable(compile(module, policy)),
-        session(executable, emulated_runtime(), Weights(), options(eager)),
-        main(executable.function("main")) {}
+      : Program(compile(module, policy), session_options(eager)) {}
 
   static Executable compile(const Module &module, cugrt_policy policy) {
     auto options = detail::sized<cugrt_compile_options>();
     options.policy = policy;
     return Executable(emulated_runtime(), module, &options);
   }
-  static cugrt_session_options options(bool eager) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.eager = eager;
-    return options;
-  }
 
+  using Program::run;
   std::vector<float> run(const Buffer &x, int64_t n, bool flag) {
-    std::vector<Value> results = session.run(main, {x.tensor(CUGRT_F32, {n}), flag});
-    session.synchronize();
-    return download<float>(results[0].as.tensor.address, size_t(n));
+    return contents(run({x.tensor(CUGRT_F32, {n}), flag})[0]);
   }
-
-  Executable executable;
-  Session session;
-  Function main;
 };
 
 } // namespace
@@ -136,12 +124,8 @@ func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>)
   for (size_t i = 0; i < values.size(); ++i)
     expected.push_back(double(values[i]) + 5.0 * double(given[i]));
   for (cugrt_policy policy : {CUGRT_POLICY_PATCH, CUGRT_POLICY_SEED}) {
-    Executable executable = GraphProgram::compile(rewritten, policy);
-    Session session(executable, emulated_runtime(), weights);
-    std::vector<Value> results =
-        session.run(executable.function("main"), {x.tensor(CUGRT_F32, {8})});
-    session.synchronize();
-    check_close(download<float>(results[0].as.tensor.address, 8), expected, 0);
+    Program program(GraphProgram::compile(rewritten, policy), session_options(), weights);
+    check_close(contents(program.run({x.tensor(CUGRT_F32, {8})})[0]), expected, 0);
   }
 }
 
@@ -206,10 +190,8 @@ func @main(%x: tensor<[n, 4], f32>) -> (tensor<[n, 4], f32>)
         CAPTURE(policy, n);
         const std::vector<float> x = numbers(size_t(4 * n), 3);
         const Buffer buffer = upload(x);
-        const std::vector<Value> results =
-            program.session.run(program.main, {buffer.tensor(CUGRT_F32, {n, 4})});
-        program.session.synchronize();
-        const std::vector<float> r = download<float>(results[0].as.tensor.address, size_t(4 * n));
+        const std::vector<Value> results = program.run({buffer.tensor(CUGRT_F32, {n, 4})});
+        const std::vector<float> r = contents(results[0]);
         for (size_t i = 0; i < r.size(); ++i)
           CHECK(r[i] == (i % 4 == 3 ? x[i] : 2 * x[i + 1] * 3));
       }

@@ -1,7 +1,7 @@
 // Positions in device memory that kernels check against their bounds: what is out of them is
 // clamped, and the next call says so. In a graph, from the host and step by step, on drivers with
 // and without conditional nodes.
-#include "support/api_fixture.h"
+#include "support/program.h"
 #include "support/temporary_folder.h"
 
 #include <fstream>
@@ -11,28 +11,7 @@ using namespace cugrt::test;
 
 namespace {
 
-enum class Way { graph, host, eager };
 constexpr Way kWays[] = {Way::graph, Way::host, Way::eager};
-
-struct Program {
-  explicit Program(const std::string &text, Way way = Way::graph)
-      : executable(compile(text, way)), session(open(executable, way)) {}
-
-  static Executable compile(const std::string &text, Way way) {
-    auto options = detail::sized<cugrt_compile_options>();
-    options.host_control = way == Way::host;
-    return Executable(emulated_runtime(), Module::parse(text), &options);
-  }
-  static Session open(Executable &executable, Way way) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.eager = way == Way::eager;
-    return Session(executable, emulated_runtime(), Weights(), options);
-  }
-  Function function(const char *name) { return executable.function(name); }
-
-  Executable executable;
-  Session session;
-};
 
 /// Kernels that write to `cache` where a symbol says: the symbol between other parameters.
 const std::string kKernels = R"(cugrt 1
@@ -88,7 +67,7 @@ struct Append {
   void run(int32_t position) {
     write(position);
     program.session.run(
-        program.function("main"),
+        program.executable.function("main"),
         {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}), at->tensor(CUGRT_I32, {2})},
         stream.native());
     stream.synchronize();
@@ -163,8 +142,8 @@ TEST_CASE("Waiting for the session tells of a position out of its bounds, once")
 TEST_CASE("An instance that was made ahead checks positions as any other") {
   Append append(Way::graph);
   cugrt_symbol_value n{"n", 1};
-  CHECK(append.program.session.prepare(append.program.function("main"), std::span(&n, 1)).built ==
-        1);
+  CHECK(append.program.session.prepare(append.program.executable.function("main"), std::span(&n, 1))
+            .built == 1);
   append.run(9);
   CHECK(append.program.session.counters().regions_built == 0);
   check_error(error_of([&] { append.run(4); }));
@@ -189,13 +168,13 @@ func @second(%cache: inout tensor<[8], i32>, %pos: tensor<[2], i64>) {
   Buffer x = upload(std::vector<int32_t>{7}), cache = upload(std::vector<int32_t>(8, 0)),
          narrow = upload(std::vector<int32_t>{1, 8}),
          wide = upload(std::vector<int64_t>{9, int64_t(5) - (int64_t(1) << 32)});
-  program.session.run(program.function("second"),
+  program.session.run(program.executable.function("second"),
                       {cache.tensor(CUGRT_I32, {8}), wide.tensor(CUGRT_I64, {2})});
   Error error = error_of([&] { program.session.synchronize(); });
   CHECK(mentions(error, "symbol wide of function @second was out of its bounds, 4 to 6"));
   CHECK(download<int32_t>(cache.address(), 8) == std::vector<int32_t>{0, 0, 0, 0, 1, 0, 0, 0});
   program.session.run(
-      program.function("first"),
+      program.executable.function("first"),
       {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}), narrow.tensor(CUGRT_I32, {2})});
   error = error_of([&] { program.session.synchronize(); });
   CHECK(mentions(error, "symbol q of function @first was out of its bounds, 0 to 7"));
@@ -224,10 +203,8 @@ func @main(%x: tensor<[n], i32>, %cache: inout tensor<[8], i32>, %pos: inout ten
            position = upload(std::vector<int32_t>{0, 2});
     auto run = [&](int32_t end) {
       Buffer limit = upload(std::vector<int32_t>{end});
-      program.session.run(program.function("main"),
-                          {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}),
-                           position.tensor(CUGRT_I32, {2}), limit.tensor(CUGRT_I32, {1})});
-      program.session.synchronize();
+      program.run({x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {8}),
+                   position.tensor(CUGRT_I32, {2}), limit.tensor(CUGRT_I32, {1})});
     };
     run(5);
     CHECK(download<int32_t>(cache.address(), 8) ==

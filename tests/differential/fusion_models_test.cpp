@@ -1,6 +1,6 @@
 // A transformer layer and a convolutional net through the public C++ API, on the emulated driver:
 // fewer launches fused than unfused, and the same bits, in graphs and over several shapes.
-#include "support/api_fixture.h"
+#include "support/program.h"
 #include "support/temporary_folder.h"
 
 using namespace cugrt;
@@ -80,15 +80,6 @@ func @main(%x: tensor<[n, 3, 8, 8], f32>, %w1: tensor<[8, 3, 3, 3], f32>, %b1: t
 
 using Dims = std::vector<int64_t>;
 
-struct Program {
-  explicit Program(const Module &module)
-      : executable(emulated_runtime(), module), session(executable, emulated_runtime()),
-        main(executable.function("main")) {}
-  Executable executable;
-  Session session;
-  Function main;
-};
-
 std::vector<float> run(Program &program, const std::vector<Dims> &inputs) {
   std::vector<Buffer> buffers;
   std::vector<Value> arguments;
@@ -103,10 +94,8 @@ std::vector<float> run(Program &program, const std::vector<Dims> &inputs) {
     buffers.push_back(upload(values));
     arguments.push_back(buffers.back().tensor(CUGRT_F32, dims));
   }
-  std::vector<Value> results = program.session.run(program.main, arguments);
-  program.session.synchronize();
-  const cugrt_tensor &y = results[0].as.tensor;
-  return download<float>(y.address, elements(y));
+  std::vector<Value> results = program.run(arguments);
+  return contents(results[0]);
 }
 
 /// Runs the module with fusion and without it over several n, of the inputs that `inputs` gives.
@@ -117,7 +106,8 @@ void compare(const std::string &text, const std::string &counts, const std::vect
       module.run_passes({}, {"fuse.ops=false", "codegen.programmatic=true"});
   const std::string report = module.plan_report(CUGRT_REPORT_TEXT);
   CHECK(report.substr(0, report.find('\n')) == counts);
-  Program fused(module), unfused(unfused_module);
+  Program fused(Executable(emulated_runtime(), module)),
+      unfused(Executable(emulated_runtime(), unfused_module));
   for (int64_t n : sizes) {
     INFO("n = " << n);
     const std::vector<float> got = run(fused, inputs(n)), want = run(unfused, inputs(n));
@@ -202,8 +192,7 @@ std::vector<float> run(Opened &opened, const std::vector<Dims> &inputs, size_t r
   }
   std::vector<Value> results = opened.session.run(opened.main, arguments);
   opened.session.synchronize();
-  const auto &tensor = results[result].as.tensor;
-  return download<float>(tensor.address, elements(tensor));
+  return contents(results[result]);
 }
 
 std::string report(const Module &module, const std::vector<std::string> &settings) {

@@ -1,6 +1,6 @@
 // runtime: what a session says and keeps when it launches nothing or refuses a value, and launches
 // of clusters, on the emulated driver.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -27,10 +27,8 @@ extern "C" __global__ void add(const float *x, float *y, long long n, int k, boo
 }
 )";
 
-struct Strict {
-  explicit Strict(const std::string &text)
-      : executable(emulated_runtime(), Module::parse(kAddKernel + text)),
-        session(executable, emulated_runtime(), {}, options()) {}
+struct Strict : Program {
+  explicit Strict(const std::string &text) : Program(kAddKernel + text, options()) {}
   static cugrt_session_options options() {
     auto options = detail::sized<cugrt_session_options>();
     options.strict = 1;
@@ -45,8 +43,6 @@ struct Strict {
     CHECK(download<float>(state.address(), 32) == std::vector<float>(32, 0));
     return error;
   }
-  Executable executable;
-  Session session;
 };
 
 // %a has no bound, so @step is launched outside of regions.
@@ -77,7 +73,7 @@ func @main(%x: tensor<[n], f32>, %k: int, %half: bool, %m: int<q>) -> (tensor<[n
     std::vector<Value> results = session.run(
         executable.function("main"), {x.tensor(CUGRT_F32, {4}), Value(k), boolean, Value(q)});
     session.synchronize();
-    return download<float>(results[0].as.tensor.address, 1)[0];
+    return contents(results[0])[0];
   }
   Buffer x = upload(std::vector<float>(32, 0));
   Executable executable;
@@ -196,7 +192,7 @@ func @main(%x: tensor<[m, 512], i32>) -> (tensor<[m, 512], i32>) attributes {upp
         for (int32_t i = 0; i < 32; ++i)
           expected.push_back((((next ^ 1) * 32 + i) * 100 + next % 2) * 100 + block % 16);
       }
-      CHECK(download<int32_t>(results[0].as.tensor.address, expected.size()) == expected);
+      CHECK(contents<int32_t>(results[0]) == expected);
     }
     // A node with a cluster of 16 is neither disabled nor enabled again.
     CHECK(session.counters().regions_built == (eager ? 0 : 3));

@@ -1,27 +1,17 @@
 // What a graph's nodes take from a run, each kind of field by itself: positions that the device
 // reads, shared memory, copies.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
 
 namespace {
 
-struct PatchedProgram {
-  explicit PatchedProgram(const std::string &text, uint64_t budget_bytes = 0)
-      : executable(emulated_runtime(), Module::parse(text)),
-        session(open(executable, budget_bytes)), main(executable.function("main")) {}
-
-  static Session open(Executable &executable, uint64_t budget_bytes) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.instance_budget_bytes = budget_bytes;
-    return Session(executable, emulated_runtime(), Weights(), options);
-  }
-
-  Executable executable;
-  Session session;
-  Function main;
-};
+cugrt_session_options within(uint64_t budget_bytes) {
+  auto options = session_options();
+  options.instance_budget_bytes = budget_bytes;
+  return options;
+}
 
 std::vector<int32_t> counted(size_t count, int32_t first) {
   std::vector<int32_t> values(count);
@@ -33,7 +23,7 @@ std::vector<int32_t> counted(size_t count, int32_t first) {
 } // namespace
 
 TEST_CASE("a position that kernels read from device memory costs a run nothing, and is in no key") {
-  PatchedProgram program(R"(cugrt 1
+  Program program(R"(cugrt 1
 kernel @append {
   inline """
 extern "C" __global__ void append(const int *x, int *cache, const int *p) {
@@ -61,8 +51,8 @@ func @main(%x: tensor<[1], i32>, %cache: inout tensor<[64], i32>, %pos: inout te
   Buffer x = upload(std::vector<int32_t>{7}), cache = upload(std::vector<int32_t>(64, -1)),
          position = upload(std::vector<int32_t>{0});
   auto run = [&] {
-    program.session.run(program.main, {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {64}),
-                                       position.tensor(CUGRT_I32, {1})});
+    program.session.run(program.main(), {x.tensor(CUGRT_I32, {1}), cache.tensor(CUGRT_I32, {64}),
+                                         position.tensor(CUGRT_I32, {1})});
   };
   run();
   const cugrt_counters first = program.session.counters();
@@ -80,7 +70,7 @@ func @main(%x: tensor<[1], i32>, %cache: inout tensor<[64], i32>, %pos: inout te
 }
 
 TEST_CASE("shared memory and launch dimensions are set in one instance for every shape") {
-  PatchedProgram program(R"(cugrt 1
+  Program program(R"(cugrt 1
 kernel @reverse {
   inline """
 extern "C" __global__ void reverse(const int *x, int *y, long long m, long long n) {
@@ -101,18 +91,17 @@ func @main(%x: tensor<[m, n], i32>) -> (tensor<[m, n], i32>)
   return %y
 }
 )",
-                         40000); // one instance
+                  within(40000)); // one instance
   Buffer x = upload(counted(8 * 64, 3));
   const std::pair<int64_t, int64_t> shapes[] = {{8, 64}, {1, 5}, {3, 0}, {8, 33}, {2, 7}, {0, 64}};
   for (const auto &[m, n] : shapes) {
     INFO("m = " << m << ", n = " << n);
-    std::vector<Value> results = program.session.run(program.main, {x.tensor(CUGRT_I32, {m, n})});
-    program.session.synchronize();
+    std::vector<Value> results = program.run({x.tensor(CUGRT_I32, {m, n})});
     std::vector<int32_t> expected;
     for (int64_t row = 0; row < m; ++row)
       for (int64_t i = n; i-- > 0;)
         expected.push_back(static_cast<int32_t>(3 + row * n + i));
-    CHECK(download<int32_t>(results[0].as.tensor.address, expected.size()) == expected);
+    CHECK(contents<int32_t>(results[0]) == expected);
   }
   CHECK(program.session.counters().regions_built == 1);
   CHECK(program.session.counters().regions_patched == 5);

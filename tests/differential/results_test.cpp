@@ -1,5 +1,5 @@
 // Results: in memory of the session's or of the caller's, in arrays that come back from run to run.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
@@ -21,25 +21,15 @@ extern "C" __global__ void scale(const float *x, float *y, long long n, int a) {
 }
 )";
 
-struct ResultsProgram {
-  explicit ResultsProgram(const std::string &text)
-      : executable(emulated_runtime(), Module::parse(text)),
-        session(executable, emulated_runtime()), main(executable.function("main")) {}
-
+struct ResultsProgram : Program {
+  using Program::Program;
   void run(std::vector<Value> arguments, std::vector<Value> &results) {
-    session.run_into(main, arguments, results);
+    session.run_into(main(), arguments, results);
     session.synchronize();
   }
-
-  Executable executable;
-  Session session;
-  Function main;
 };
 
 Value tensor(const Buffer &buffer, int64_t n) { return buffer.tensor(CUGRT_F32, {n}); }
-std::vector<float> values_at(const Value &value) {
-  return download<float>(value.as.tensor.address, elements(value.as.tensor));
-}
 std::vector<float> filled(size_t count, float value) { return std::vector<float>(count, value); }
 
 } // namespace
@@ -90,12 +80,12 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
     x_value *= 2;
     CHECK(results[0].as.tensor.address == run.r->address());
     CHECK(results[1].as.tensor.address == run.s->address());
-    CHECK(values_at(results[0]) == filled(size_t(run.m), float(x_value)));
-    CHECK(values_at(results[1]) == filled(size_t(run.k), 15));
+    CHECK(contents(results[0]) == filled(size_t(run.m), float(x_value)));
+    CHECK(contents(results[1]) == filled(size_t(run.k), 15));
   }
   std::vector<Value> none(2);
   program.run({tensor(b, 8), tensor(c, 7)}, none);
-  CHECK(values_at(none[0]) == filled(8, float(2 * x_value)));
+  CHECK(contents(none[0]) == filled(8, float(2 * x_value)));
   // Of the first result with its own parameter and with the second one's, of the second with each.
   for (auto [r, s, what] : {std::tuple(&b, &e, "result 0"), std::tuple(&c, &e, "result 0"),
                             std::tuple(&a, &b, "result 1"), std::tuple(&a, &c, "result 1"),
@@ -108,7 +98,7 @@ func @main(%x: tensor<?, f32>, %z: tensor<?, f32>) -> (tensor<?, f32>, tensor<?,
   }
   std::vector<Value> results{tensor(a, 8), tensor(e, 7)};
   program.run({tensor(b, 8), tensor(c, 7)}, results);
-  CHECK(values_at(results[0]) == filled(8, float(2 * x_value)));
+  CHECK(contents(results[0]) == filled(8, float(2 * x_value)));
 }
 
 TEST_CASE(
@@ -132,7 +122,7 @@ return %r
   }
   for (std::vector<Value> &array : arrays) {
     program.run({tensor(x, 10)}, array);
-    CHECK(values_at(array[0]) == filled(10, 2));
+    CHECK(contents(array[0]) == filled(10, 2));
   }
   n = 10;
   for (const Buffer &other : others) {
@@ -156,7 +146,7 @@ return %r, %x
     std::vector<Value> &array = arrays[i % 2];
     program.run({tensor(x[i % 3], 8)}, array);
     CHECK(array[1].as.tensor.address == x[i % 3].address());
-    CHECK(values_at(array[0]) == filled(8, float(2 * (i % 3 + 1))));
+    CHECK(contents(array[0]) == filled(8, float(2 * (i % 3 + 1))));
   }
   Buffer own = upload(filled(8, 0));
   std::vector<Value> bound{Value{}, tensor(own, 8)};
@@ -188,8 +178,8 @@ func @main(%x: tensor<[2, n], f32>) -> (tensor<[n], f32>, tensor<[1], f32>)
     Buffer x = upload(in);
     std::vector<Value> results(2);
     program.run({x.tensor(CUGRT_F32, {2, n})}, results);
-    CHECK(values_at(results[0]) == second);
-    CHECK(values_at(results[1]) == std::vector<float>{second.back()});
+    CHECK(contents(results[0]) == second);
+    CHECK(contents(results[1]) == std::vector<float>{second.back()});
   }
   const cugrt_counters counters = program.session.counters();
   CHECK(counters.eager_steps == 0);

@@ -1,6 +1,6 @@
 // runtime: graphs against eager launches against plain arithmetic, over shapes, through the public
 // C++ API on the emulated driver.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 #include <algorithm>
 #include <thread>
@@ -72,27 +72,16 @@ Layer layer_reference(const std::vector<float> &x, const std::vector<float> &w,
   return layer;
 }
 
+const char *const kOneLaunch = R"(
+func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
+  launch @scale(%x, %y, n, 1.0)
+  return
+}
+)";
+
 std::string module_text(const std::string &functions) {
   return "cugrt 1\n" + std::string(kKernels) + functions;
 }
-
-struct Program {
-  explicit Program(const std::string &text, cugrt_session_options options = sized(),
-                   const Weights &weights = Weights())
-      : executable(emulated_runtime(), Module::parse(text)),
-        session(executable, emulated_runtime(), weights, options),
-        main(executable.function("main")) {}
-  static cugrt_session_options sized() { return detail::sized<cugrt_session_options>(); }
-  static cugrt_session_options eager() {
-    auto options = sized();
-    options.eager = 1;
-    return options;
-  }
-
-  Executable executable;
-  Session session;
-  Function main;
-};
 
 } // namespace
 
@@ -101,19 +90,17 @@ TEST_CASE("a layer equals plain arithmetic over shapes, as graph and eagerly, bi
   Weights weights;
   weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
   weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
-  Program graph(kLayer, Program::sized(), weights), eager(kLayer, Program::eager(), weights);
+  Program graph(kLayer, session_options(), weights), eager(kLayer, session_options(true), weights);
   for (int64_t n : {1, 7, 96, 0, 33, 1, 7, 96, 33, 2, 3, 4, 5, 96}) {
     INFO("n = " << n);
     std::vector<float> x = numbers(static_cast<size_t>(n) * 8, static_cast<uint32_t>(n) + 5);
     Buffer input = upload(x);
     auto run = [&](Program &program) {
-      std::vector<Value> results =
-          program.session.run(program.main, {input.tensor(CUGRT_F32, {n, 8})});
-      program.session.synchronize();
+      std::vector<Value> results = program.run({input.tensor(CUGRT_F32, {n, 8})});
       REQUIRE(results[0].as.tensor.dims[0] == n);
       REQUIRE(results[1].as.tensor.rank == 1);
-      auto y = download<float>(results[0].as.tensor.address, elements(results[0].as.tensor));
-      auto s = download<float>(results[1].as.tensor.address, elements(results[1].as.tensor));
+      auto y = contents(results[0]);
+      auto s = contents(results[1]);
       y.insert(y.end(), s.begin(), s.end());
       return y;
     };
@@ -137,11 +124,11 @@ TEST_CASE("a repeated run with the same buffers is a hit") {
   Weights weights;
   weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
   weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
-  Program program(kLayer, Program::sized(), weights);
+  Program program(kLayer, session_options(), weights);
   Buffer input = upload(numbers(96 * 8, 3));
   for (int pass = 0; pass < 2; ++pass)
     for (int64_t n : {96, 10, 3})
-      program.session.run(program.main, {input.tensor(CUGRT_F32, {n, 8})});
+      program.session.run(program.main(), {input.tensor(CUGRT_F32, {n, 8})});
   cugrt_counters counters = program.session.counters();
   CHECK(counters.regions_built == 3);
   CHECK(counters.regions_hit == 3);
@@ -162,8 +149,8 @@ func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>, %state: inout tensor<
     Buffer in = upload(x), out = upload(x),
            state = upload(std::vector<float>(static_cast<size_t>(n), 1));
     for (int repeat = 0; repeat < 3; ++repeat)
-      program.session.run(program.main, {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
-                                         state.tensor(CUGRT_F32, {n}), 0.5});
+      program.session.run(program.main(), {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}),
+                                           state.tensor(CUGRT_F32, {n}), 0.5});
     program.session.synchronize();
     std::vector<double> expected_out, expected_state;
     for (float value : x) {
@@ -202,12 +189,11 @@ TEST_CASE("many readers and then writers of parts meet in an empty node, with eq
     expected_y.push_back(y[i] + s[i] * (0.5 + 1.5 + 2.5 + 3.5 + 4.5));
   }
   std::vector<std::vector<float>> outcomes;
-  for (auto options : {Program::sized(), Program::eager()}) {
+  for (auto options : {session_options(), session_options(true)}) {
     Program program(text, options);
     Buffer state = upload(s), in = upload(x), sum = upload(y);
-    program.session.run(program.main, {state.tensor(CUGRT_F32, {64}), in.tensor(CUGRT_F32, {16}),
-                                       sum.tensor(CUGRT_F32, {64})});
-    program.session.synchronize();
+    program.run(
+        {state.tensor(CUGRT_F32, {64}), in.tensor(CUGRT_F32, {16}), sum.tensor(CUGRT_F32, {64})});
     std::vector<float> out = download<float>(state.address(), 64);
     check_close(out, expected_s, 1e-6);
     std::vector<float> sums = download<float>(sum.address(), 64);
@@ -322,9 +308,7 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
         std::vector<float> x = numbers(static_cast<size_t>(n), 4);
         std::vector<float> before(static_cast<size_t>(n), 10);
         Buffer in = upload(x), out = upload(before);
-        program.session.run(program.main,
-                            {in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}), flag, times});
-        program.session.synchronize();
+        program.run({in.tensor(CUGRT_F32, {n}), out.tensor(CUGRT_F32, {n}), flag, times});
         std::vector<double> expected;
         for (float value : x)
           expected.push_back((flag ? 10.0 : 0.0) + 2.0 * value + times * double(value));
@@ -333,7 +317,7 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>, %flag: bool, %times
 }
 
 TEST_CASE("strict mode refuses what the plan has outside of graphs before anything is launched") {
-  auto options = Program::sized();
+  auto options = session_options();
   options.strict = 1;
   Program program(module_text(R"(
 func @main(%state: inout tensor<[n], f32>, %x: tensor<?, f32>) attributes {upper_bounds = {n = 64}} {
@@ -349,7 +333,8 @@ func @main(%state: inout tensor<[n], f32>, %x: tensor<?, f32>) attributes {upper
   Buffer state = upload(before), x = upload(before);
   for (int repeat = 0; repeat < 2; ++repeat) {
     Error error = error_of([&] {
-      program.session.run(program.main, {state.tensor(CUGRT_F32, {12}), x.tensor(CUGRT_F32, {12})});
+      program.session.run(program.main(),
+                          {state.tensor(CUGRT_F32, {12}), x.tensor(CUGRT_F32, {12})});
     });
     CHECK(mentions(error, "%a has no planned place"));
     program.session.synchronize();
@@ -375,7 +360,7 @@ func @main(%x: tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
         return nullptr;
       });
   Buffer x = upload(numbers(12, 4));
-  auto run = [&] { program.session.run(program.main, {x.tensor(CUGRT_F32, {12})}); };
+  auto run = [&] { program.session.run(program.main(), {x.tensor(CUGRT_F32, {12})}); };
   Error error = error_of(run);
   CHECK(error.code() == CUGRT_INVALID_ARGUMENT);
   CHECK(mentions(error, "host function \"throws\" threw an exception: no more paper"));
@@ -384,7 +369,7 @@ func @main(%x: tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
 }
 
 TEST_CASE("strict mode names the symbol without a bound that keeps a step out of graphs") {
-  auto options = Program::sized();
+  auto options = session_options();
   options.strict = 1;
   Program program(module_text(R"(
 func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
@@ -398,14 +383,15 @@ func @main(%x: tensor<?, f32>) -> (tensor<?, f32>) {
 )"),
                   options);
   Buffer in = upload(numbers(12, 4));
-  Error error = error_of([&] { program.session.run(program.main, {in.tensor(CUGRT_F32, {12})}); });
+  Error error =
+      error_of([&] { program.session.run(program.main(), {in.tensor(CUGRT_F32, {12})}); });
   CHECK(
       mentions(error, "outside of regions: %a has no planned place, since symbol k, defined at "));
   CHECK(mentions(error, ":28:3, has no upper bound"));
 }
 
 TEST_CASE("a result that is a tensor under another shape of the same size is in the graph") {
-  auto options = Program::sized();
+  auto options = session_options();
   options.strict = 1; // refuses what is in none
   struct {
     const char *type, *shape;
@@ -423,16 +409,14 @@ TEST_CASE("a result that is a tensor under another shape of the same size is in 
                     options);
     const std::vector<float> x = numbers(96, 4);
     Buffer in = upload(x);
-    std::vector<Value> results =
-        program.session.run(program.main, {in.tensor(CUGRT_F32, {2, 3, 16})});
-    program.session.synchronize();
+    std::vector<Value> results = program.run({in.tensor(CUGRT_F32, {2, 3, 16})});
     REQUIRE(results[0].as.tensor.rank == c.dims.size());
     for (size_t d = 0; d < c.dims.size(); ++d)
       CHECK(results[0].as.tensor.dims[d] == c.dims[d]);
     std::vector<double> expected;
     for (float value : x)
       expected.push_back(-double(value));
-    check_close(download<float>(results[0].as.tensor.address, 96), expected, 0);
+    check_close(contents(results[0]), expected, 0);
   }
 }
 
@@ -476,18 +460,17 @@ func @main(%x: tensor<[n, k], f32>) -> (tensor<[n, 4], f32>)
   return %y
 }
 )");
-  for (const auto &options : {Program::sized(), Program::eager()}) {
+  for (const auto &options : {session_options(), session_options(true)}) {
     Program program(text, options);
     std::vector<float> x = numbers(12, 4);
     Buffer in = upload(x);
-    std::vector<Value> results = program.session.run(program.main, {in.tensor(CUGRT_F32, {3, 4})});
-    program.session.synchronize();
+    std::vector<Value> results = program.run({in.tensor(CUGRT_F32, {3, 4})});
     std::vector<double> expected;
     for (float value : x)
       expected.push_back(32.0 * value);
-    check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+    check_close(contents(results[0]), expected, 1e-6);
     Error error = error_of([&] {
-      program.session.run(program.main, {in.tensor(CUGRT_F32, {4, 3})});
+      program.session.run(program.main(), {in.tensor(CUGRT_F32, {4, 3})});
     });
     CHECK(mentions(error, "match of %x"));
   }
@@ -528,21 +511,19 @@ func @main(%x: tensor<[n, 4], f32>, %flag: int) -> (tensor<[n, 4], f32>)
   return %r
 }
 )");
-  for (const auto &options : {Program::sized(), Program::eager()}) {
+  for (const auto &options : {session_options(), session_options(true)}) {
     Program program(text, options);
     for (int64_t n : {1, 64, 7})
       for (int64_t flag : {0, 1}) {
         INFO("n = " << n << ", flag = " << flag);
         const std::vector<float> x = numbers(size_t(n) * 4, uint32_t(n));
         Buffer in = upload(x);
-        std::vector<Value> results =
-            program.session.run(program.main, {in.tensor(CUGRT_F32, {n, 4}), flag});
-        program.session.synchronize();
+        std::vector<Value> results = program.run({in.tensor(CUGRT_F32, {n, 4}), flag});
         std::vector<double> expected;
         for (size_t i = 0; i < x.size(); ++i)
           expected.push_back(2.0 * std::max(x[i], 0.0f) + (flag ? 1.0 : -1.0) * x[i] +
                              2.0 * std::max(x[x.size() - 4 + i % 4], 0.0f));
-        check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+        check_close(contents(results[0]), expected, 1e-6);
       }
   }
 }
@@ -621,12 +602,11 @@ func @floats(%x: tensor<[n], f32>) {
       });
   std::vector<float> x = numbers(12, 4);
   Buffer in = upload(x);
-  std::vector<Value> results = program.session.run(program.main, {in.tensor(CUGRT_F32, {12})});
-  program.session.synchronize();
+  std::vector<Value> results = program.run({in.tensor(CUGRT_F32, {12})});
   std::vector<double> expected;
   for (float value : x)
     expected.push_back(3.0 * value);
-  check_close(download<float>(results[0].as.tensor.address, x.size()), expected, 1e-6);
+  check_close(contents(results[0]), expected, 1e-6);
   REQUIRE(seen[0].kind == CUGRT_VALUE_SHAPE);
   CHECK(seen[0].as.shape.rank == 2);
   CHECK(seen[0].as.shape.dims[0] == 12);
@@ -666,8 +646,7 @@ func @main(%counter: inout tensor<[1], i32>, %y: inout tensor<[1], f32>) {
 }
 )");
   Buffer counter = upload(std::vector<int32_t>{5}), y = upload(std::vector<float>{0});
-  program.session.run(program.main, {counter.tensor(CUGRT_I32, {1}), y.tensor(CUGRT_F32, {1})});
-  program.session.synchronize();
+  program.run({counter.tensor(CUGRT_I32, {1}), y.tensor(CUGRT_F32, {1})});
   CHECK(download<float>(y.address(), 1)[0] == 5);
   CHECK(download<int32_t>(counter.address(), 1)[0] == 0);
 }
@@ -704,7 +683,7 @@ func @main(%x: tensor<[n, 2], f32>, %y: out tensor<[n, 2], f32>) attributes {upp
       &seen);
   Buffer x = upload(numbers(6, 1)), y = upload(numbers(6, 2));
   auto run = [&] {
-    program.session.run(program.main, {x.tensor(CUGRT_F32, {3, 2}), y.tensor(CUGRT_F32, {3, 2})});
+    program.session.run(program.main(), {x.tensor(CUGRT_F32, {3, 2}), y.tensor(CUGRT_F32, {3, 2})});
   };
   run();
   CHECK(seen.text == "utf8");
@@ -740,7 +719,7 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds 
         return static_cast<cugrt_status *>(nullptr);
       });
   Buffer x = upload(numbers(3, 1));
-  auto run = [&] { program.session.run(program.main, {x.tensor(CUGRT_F32, {3})}); };
+  auto run = [&] { program.session.run(program.main(), {x.tensor(CUGRT_F32, {3})}); };
   change = [](cugrt_tensor &) {};
   run();
   program.session.synchronize(); // no kernel reads what the next call writes
@@ -776,29 +755,19 @@ TEST_CASE("weights of other dimensions than constant ones are refused when a ses
 }
 
 TEST_CASE("dimensions are told for values within the bounds of their symbols") {
-  Program program(module_text(R"(
-func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
-  launch @scale(%x, %y, n, 1.0)
-  return
-}
-)"));
+  Program program(module_text(kOneLaunch));
   cugrt_symbol_value n{"n", 64};
-  CHECK(program.main.dims(0, {&n, 1}) == std::vector<int64_t>{64});
+  CHECK(program.main().dims(0, {&n, 1}) == std::vector<int64_t>{64});
   for (int64_t value : {-1, 65}) {
     n.value = value;
-    Error error = error_of([&] { program.main.dims(0, {&n, 1}); });
+    Error error = error_of([&] { program.main().dims(0, {&n, 1}); });
     CHECK(error.code() == CUGRT_OUT_OF_RANGE);
     CHECK(mentions(error, "symbol n = " + std::to_string(value) + " is outside of its bounds"));
   }
 }
 
 TEST_CASE("code that is text may end with a NUL and has no other one") {
-  const Module module = Module::parse(module_text(R"(
-func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
-  launch @scale(%x, %y, n, 1.0)
-  return
-}
-)"));
+  const Module module = Module::parse(module_text(kOneLaunch));
   std::string text = "extern \"C\" __global__ void scale(const float *x, float *y, long long n, "
                      "float a) { y[threadIdx.x] = x[0]; }";
   auto compile_text = [&] {
@@ -817,18 +786,13 @@ func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bou
 }
 
 TEST_CASE("an expression of a launch that has no value is told with the user's symbols") {
-  std::string text = module_text(R"(
-func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bounds = {n = 64}} {
-  launch @scale(%x, %y, n, 1.0)
-  return
-}
-)");
+  std::string text = module_text(kOneLaunch);
   const std::string rule = "ceildiv(n, 64)";
   text.replace(text.find(rule), rule.size(), "floordiv(64, n)");
   Program program(text);
   Buffer x = upload(numbers(4, 1)), y = upload(numbers(4, 2));
   Error error = error_of([&] {
-    program.session.run(program.main, {x.tensor(CUGRT_F32, {0}), y.tensor(CUGRT_F32, {0})});
+    program.session.run(program.main(), {x.tensor(CUGRT_F32, {0}), y.tensor(CUGRT_F32, {0})});
   });
   CHECK(mentions(error, "'floordiv(64, n)'"));
   CHECK(mentions(error, "with n = 0"));
@@ -844,7 +808,7 @@ func @main(%x: tensor<[n], f32>, %y: out tensor<[n], f32>) attributes {upper_bou
 )"));
   Buffer x = upload(numbers(4, 1)), y = upload(numbers(4, 2));
   Error error = error_of([&] {
-    program.session.run(program.main, {x.tensor(CUGRT_F32, {4}), y.tensor(CUGRT_F32, {4})});
+    program.session.run(program.main(), {x.tensor(CUGRT_F32, {4}), y.tensor(CUGRT_F32, {4})});
   });
   CHECK(error.code() == CUGRT_NOT_FOUND);
   CHECK(mentions(error, "nobody.knows"));
@@ -861,7 +825,7 @@ func @main(%x: tensor<[n], f32>, %y: inout tensor<[n], f32>) attributes {upper_b
   Buffer x = upload(std::vector<float>(100, 1)), y = upload(std::vector<float>(100, 0));
   void *const streams[] = {a.native(), nullptr, b.native(), b.native(), a.native(), nullptr};
   for (void *stream : streams)
-    program.session.run(program.main, {x.tensor(CUGRT_F32, {100}), y.tensor(CUGRT_F32, {100})},
+    program.session.run(program.main(), {x.tensor(CUGRT_F32, {100}), y.tensor(CUGRT_F32, {100})},
                         stream);
   program.session.synchronize();
   CHECK(download<float>(y.address(), 100) == std::vector<float>(100, 6));
@@ -881,7 +845,7 @@ func @main(%x: tensor<[n], f32>) -> (tensor<[n], f32>) attributes {upper_bounds 
     for (int64_t n : {256, 3, 256, 100, 3}) {
       std::vector<float> x = numbers(static_cast<size_t>(n), number + 1);
       Buffer input = upload(x);
-      std::vector<Value> results = session.run(program.main, {input.tensor(CUGRT_F32, {n})});
+      std::vector<Value> results = session.run(program.main(), {input.tensor(CUGRT_F32, {n})});
       session.synchronize();
       std::vector<float> y = download<float>(results[0].as.tensor.address, x.size());
       for (size_t i = 0; i < x.size(); ++i)
@@ -907,14 +871,14 @@ TEST_CASE("bad arguments are one-paragraph errors that name function and paramet
   std::vector<float> w = numbers(64, 1), b = numbers(8, 2);
   Weights weights;
   weights.add("w", w.data(), CUGRT_F32, std::vector<int64_t>{8, 8});
-  Error missing = error_of([&] { Program program(kLayer, Program::sized(), weights); });
+  Error missing = error_of([&] { Program program(kLayer, session_options(), weights); });
   CHECK(missing.code() == CUGRT_NOT_FOUND);
   CHECK(mentions(missing, "parameter %b is a weight"));
   weights.add("b", b.data(), CUGRT_F32, std::vector<int64_t>{8});
-  Program program(kLayer, Program::sized(), weights);
+  Program program(kLayer, session_options(), weights);
   Buffer x = upload(numbers(97 * 8, 3));
   auto run = [&](cugrt_tensor tensor) {
-    return error_of([&] { program.session.run(program.main, {tensor}); });
+    return error_of([&] { program.session.run(program.main(), {tensor}); });
   };
   CHECK(mentions(run(x.tensor(CUGRT_F32, {97, 8})), "its bounds are 0 to 96"));
   CHECK(mentions(run(x.tensor(CUGRT_F16, {9, 8})), "expected a tensor of dtype f32"));
@@ -1028,6 +992,6 @@ TEST_CASE("functions and symbols beyond the last are errors in C++") {
   Program program(module_text("func @main(%x: tensor<[n], f32>) {\n  return\n}\n"));
   CHECK(program.executable.function(0).symbol_name(0) == "n");
   for (const Error &error : {error_of([&] { program.executable.function(7); }),
-                             error_of([&] { program.main.symbol_name(3); })})
+                             error_of([&] { program.main().symbol_name(3); })})
     CHECK(error.code() == CUGRT_OUT_OF_RANGE);
 }

@@ -1,23 +1,11 @@
 // Storage of scope "state", and the recurrent kernels whose blocks wait for one another by words in
 // it: from run to run, in sessions beside each other, and after a run whose blocks gave up.
-#include "support/api_fixture.h"
+#include "support/program.h"
 
 using namespace cugrt;
 using namespace cugrt::test;
 
 namespace {
-
-struct Program {
-  explicit Program(const std::string &text, bool eager = false)
-      : executable(emulated_runtime(), Module::parse(text)), session(open(eager)) {}
-  Session open(bool eager) {
-    auto options = detail::sized<cugrt_session_options>();
-    options.eager = eager;
-    return Session(executable, emulated_runtime(), Weights(), options);
-  }
-  Executable executable;
-  Session session;
-};
 
 // Counts its runs in state; a negative x leaves a wrong count and gives up.
 const std::string kCounting = R"(cugrt 1
@@ -65,7 +53,7 @@ std::vector<int> count(Program &program, Session &session, const char *name, int
   session.synchronize();
   std::vector<int> all;
   for (size_t i = 0; i < results; ++i)
-    all.push_back(download<int>(values[i].as.tensor.address, 1)[0]);
+    all.push_back(contents<int>(values[i])[0]);
   return all;
 }
 
@@ -122,11 +110,9 @@ struct Network {
 
   std::vector<float> run(Program &program) const {
     const Buffer x = upload(gates), w = upload(weights);
-    auto values = program.session.run(program.executable.function("main"),
-                                      {x.tensor(CUGRT_F32, {steps, 1, directions, 4 * hidden}),
-                                       w.tensor(CUGRT_F32, {directions, hidden, 4 * hidden})});
-    program.session.synchronize();
-    return download<float>(values[0].as.tensor.address, size_t(steps * directions * hidden));
+    auto values = program.run({x.tensor(CUGRT_F32, {steps, 1, directions, 4 * hidden}),
+                               w.tensor(CUGRT_F32, {directions, hidden, 4 * hidden})});
+    return contents(values[0]);
   }
 };
 
@@ -135,8 +121,8 @@ struct Network {
 TEST_CASE(
     "State begins as zeros, stays from run to run, and lies apart in every function and session") {
   for (bool eager : {false, true}) {
-    Program program(kCounting, eager);
-    Session other = program.open(eager);
+    Program program(kCounting, session_options(eager));
+    Session other(program.executable, emulated_runtime(), {}, session_options(eager));
     CHECK(count(program, program.session, "first", 1, 1) == std::vector<int>{1});
     CHECK(count(program, program.session, "second", 1, 2) == std::vector<int>{1, 1});
     CHECK(count(program, program.session, "first", 1, 1) == std::vector<int>{2});
@@ -148,7 +134,7 @@ TEST_CASE(
 
 TEST_CASE("A run whose kernel gave up fails, and the state is zeros again") {
   for (bool eager : {false, true}) {
-    Program program(kCounting, eager);
+    Program program(kCounting, session_options(eager));
     CHECK(count(program, program.session, "first", 3, 1) == std::vector<int>{3});
     const Error error = error_of([&] { count(program, program.session, "first", -1, 1); });
     for (const char *part : {"@first", "gave up waiting", "turn", "undefined"}) {
@@ -163,7 +149,7 @@ TEST_CASE("A resident network goes on from run to run in one session, the same e
   for (bool eager : {false, true})
     for (const auto &[steps, directions] : {std::pair(7, 2), std::pair(2, 1), std::pair(1, 1)}) {
       const Network network(steps, directions, 80, 3), next(steps, directions, 80, 9);
-      Program program(network.module(), eager);
+      Program program(network.module(), session_options(eager));
       const std::vector<float> first = network.run(program);
       check_close(first, network.lstm(), 1e-5);
       for (int i = 0; i < 4; ++i) {
@@ -196,15 +182,12 @@ func @main(%x: tensor<[n, 1, 1, 16], f32>, %w: tensor<[1, 16, 16], f32>) -> (ten
   return %y
 }
 )ir");
-  ;
   const Buffer x = upload(std::vector<float>(48, 0.5f)),
                w = upload(std::vector<float>(256, 0.0625f));
   auto run = [&](int64_t steps) {
-    auto values = program.session.run(
-        program.executable.function("main"),
-        {x.tensor(CUGRT_F32, {steps, 1, 1, 16}), w.tensor(CUGRT_F32, {1, 16, 16})});
-    program.session.synchronize();
-    return download<float>(values[0].as.tensor.address, size_t(steps) * 16);
+    auto values =
+        program.run({x.tensor(CUGRT_F32, {steps, 1, 1, 16}), w.tensor(CUGRT_F32, {1, 16, 16})});
+    return contents(values[0]);
   };
   std::vector<double> expected(16, std::tanh(0.5));
   expected.resize(32, std::tanh(0.5 + expected[0]));
@@ -253,15 +236,13 @@ func @main(%x: tensor<[1, 7, 7, 64], f32>, %w: tensor<[64, 3, 3, 64], f32>) -> (
   return %y32, %z32
 }
 )",
-                    eager);
+                    session_options(eager));
     const Buffer image = upload(x), weights = upload(w);
     for (int run = 0; run < 3; ++run) {
-      auto values = program.session.run(program.executable.function("main"),
-                                        {image.tensor(CUGRT_F32, {1, kSide, kSide, kChannels}),
-                                         weights.tensor(CUGRT_F32, {kChannels, 3, 3, kChannels})});
-      program.session.synchronize();
-      CHECK(download<float>(values[0].as.tensor.address, x.size()) == expected);
-      CHECK(download<float>(values[1].as.tensor.address, x.size()) == expected);
+      auto values = program.run({image.tensor(CUGRT_F32, {1, kSide, kSide, kChannels}),
+                                 weights.tensor(CUGRT_F32, {kChannels, 3, 3, kChannels})});
+      CHECK(contents(values[0]) == expected);
+      CHECK(contents(values[1]) == expected);
     }
   }
 }
@@ -293,15 +274,13 @@ func @main(%x: tensor<[65, 384], f32>, %w: tensor<[384, 70], f32>) -> (tensor<[6
   return %y32, %z32
 }
 )",
-                    eager);
+                    session_options(eager));
     const Buffer left = upload(x), right = upload(w);
     for (int run = 0; run < 3; ++run) {
-      auto values = program.session.run(
-          program.executable.function("main"),
+      auto values = program.run(
           {left.tensor(CUGRT_F32, {kRows, kDepth}), right.tensor(CUGRT_F32, {kDepth, kColumns})});
-      program.session.synchronize();
-      CHECK(download<float>(values[0].as.tensor.address, expected.size()) == expected);
-      CHECK(download<float>(values[1].as.tensor.address, expected.size()) == expected);
+      CHECK(contents(values[0]) == expected);
+      CHECK(contents(values[1]) == expected);
     }
   }
 }
