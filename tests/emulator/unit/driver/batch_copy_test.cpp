@@ -90,8 +90,7 @@ TEST_CASE("A node copies a batch, whatever its order, and what it leads to stays
     CHECK(got.attrs_idxs[1] == 2);
     CHECK(got.ctx == session.context);
 
-    CUgraph clone = nullptr;
-    OK(CU(cuGraphClone)(&clone, built.graph));
+    CUgraph clone = MADE(cuGraphClone, built.graph);
     CUgraphExec exec = built.instantiate(), of_clone = nullptr;
     OK(CU(cuGraphLaunch)(exec, nullptr));
     CHECK(download<uint32_t>(to, 6) == Words{3, 4, 0, 1, 0, 0});
@@ -123,7 +122,7 @@ TEST_CASE("Of an instance's batch operands can be changed, and nothing else") {
   batch.add(to, from, 4).add(to + 4, from + 4, 4);
   CUgraphNode node = nullptr, wanted = nullptr;
   OK(add(built.graph, batch.params(), &node));
-  CUgraphExec exec = built.instantiate();
+  Exec exec(built.graph);
   auto set = [&](Batch changed) {
     CUgraphNodeParams params = changed.params();
     return CU(cuGraphExecNodeSetParams)(exec, node, &params);
@@ -141,8 +140,7 @@ TEST_CASE("Of an instance's batch operands can be changed, and nothing else") {
   split.attributes.push_back(split.attributes[0]);
   split.starts = {0, 1};
   CHECK(set(split) == CUDA_ERROR_INVALID_VALUE);
-  CUcontext apart = nullptr;
-  OK(CU(cuCtxCreate_v2)(&apart, 0, 0));
+  CUcontext apart = MADE(cuCtxCreate_v2, 0, 0);
   OK(CU(cuCtxSetCurrent)(session.context));
   Batch elsewhere = batch;
   elsewhere.context = apart;
@@ -160,7 +158,6 @@ TEST_CASE("Of an instance's batch operands can be changed, and nothing else") {
   CHECK(read(wanted).count == 3);
   CHECK(CU(cuGraphExecUpdate_v2)(exec, other.graph, &info) == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
   CHECK(info.result == CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Batches that cannot be are refused, one fault at a time") {
@@ -251,14 +248,12 @@ TEST_CASE("Bodies of conditional nodes hold no batches") {
   Session session{kDriver};
   Builder built;
   CUdeviceptr cells = upload(Words(2));
-  CUgraphConditionalHandle handle = 0;
-  OK(CU(cuGraphConditionalHandleCreate)(&handle, built.graph, session.context, 1,
-                                        CU_GRAPH_COND_ASSIGN_DEFAULT));
+  CUgraphConditionalHandle handle = MADE(cuGraphConditionalHandleCreate, built.graph,
+                                         session.context, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   params.conditional = {handle, CU_GRAPH_COND_TYPE_IF, 1, nullptr, session.context};
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddNode)(&node, built.graph, nullptr, 0, &params));
+  CUgraphNode node = MADE(cuGraphAddNode, built.graph, nullptr, 0, &params);
   Batch batch;
   batch.add(cells, cells + 4, 4);
   OK(add(params.conditional.phGraph_out[0], batch.params(), &node));

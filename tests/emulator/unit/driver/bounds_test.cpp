@@ -62,11 +62,9 @@ TEST_CASE(
   for (const Case &c : cases) {
     INFO(c.kernel << " at " << c.offset);
     Session session{"CUGRT_EMU_CHECK=bounds"};
-    CUmodule module = nullptr;
-    OK(CU(cuModuleLoadData)(&module, kBoundsPtx));
+    CUmodule module = MADE(cuModuleLoadData, kBoundsPtx);
     CUdeviceptr address = upload(std::vector<uint32_t>(11)) + c.offset;
-    void *params[] = {&address};
-    OK(CU(cuLaunchKernel)(kernel(module, c.kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+    launch_kernel(kernel(module, c.kernel), 1, 1, nullptr, address);
     CHECK(CU(cuCtxSynchronize)() == (c.faults ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS));
     std::string found = findings();
     if (c.faults)

@@ -57,12 +57,10 @@ TEST_CASE("Captured work is recorded, not run, across streams that join") {
   OK(CU(cuGraphGetEdges_v2)(graph, nullptr, nullptr, nullptr, &edges));
   CHECK(nodes == 4);
   CHECK(edges == 4); // a diamond
-  CUgraphExec exec = nullptr;
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  Exec exec(graph);
   OK(CU(cuGraphLaunch)(exec, s.a));
   OK(CU(cuStreamSynchronize)(s.a));
   CHECK(download<uint32_t>(s.cell + 16, 3) == std::vector<uint32_t>{1, 2, 3});
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuGraphDestroy)(graph));
 }
 
@@ -70,8 +68,7 @@ TEST_CASE(
     "A stream that took part may be destroyed before the capture ends; its work still counts") {
   bool joins = GENERATE(true, false);
   Capturing s(CU_STREAM_CAPTURE_MODE_RELAXED);
-  CUstream third = nullptr;
-  OK(CU(cuStreamCreate)(&third, CU_STREAM_NON_BLOCKING));
+  CUstream third = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
   OK(CU(cuMemsetD32Async)(s.cell, 1, 1, s.a));
   OK(CU(cuEventRecord)(s.event, s.a));
   OK(CU(cuStreamWaitEvent)(third, s.event, 0));
@@ -96,23 +93,18 @@ TEST_CASE("Kernels are captured with their arguments") {
   Session session;
   CUfunction affine = kernel(load_kernels(), "affine");
   CUdeviceptr cell = upload(std::vector<uint32_t>{3});
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  Stream stream(CU_STREAM_NON_BLOCKING);
   OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   uint32_t factor = 2, term = 1;
-  void *params[] = {&cell, &factor, &term};
-  OK(CU(cuLaunchKernel)(affine, 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+  launch_kernel(affine, 1, 1, stream, cell, factor, term);
   factor = 100;
   CUgraph graph = nullptr;
   OK(CU(cuStreamEndCapture)(stream, &graph));
-  CUgraphExec exec = nullptr;
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  Exec exec(graph);
   OK(CU(cuGraphLaunch)(exec, stream));
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(download<uint32_t>(cell, 1)[0] == 7);
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuGraphDestroy)(graph));
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("Work that was not joined, or is another capture's, is an error") {
@@ -354,8 +346,7 @@ TEST_CASE("Synchronising the context ends all captures in it, whatever their mod
 TEST_CASE("Memory from outside a capture is not freed in it") {
   for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     Capturing s(mode);
-    CUdeviceptr pooled = 0;
-    OK(CU(cuMemAllocAsync)(&pooled, 64, s.b));
+    CUdeviceptr pooled = MADE(cuMemAllocAsync, 64, s.b);
     CHECK(CU(cuMemFreeAsync)(pooled, s.a) == CUDA_ERROR_INVALID_VALUE);
     CHECK(CU(cuMemFreeAsync)(s.cell, s.a) == CUDA_ERROR_INVALID_VALUE);
     CUgraph graph = nullptr;
@@ -370,9 +361,8 @@ TEST_CASE("A graph is not launched in a captured stream, whose capture ends") {
   CUdeviceptr cell = upload(std::vector<uint32_t>{3});
   Builder graph;
   graph.fill(cell, 8);
-  CUgraphExec exec = graph.instantiate();
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  Exec exec(graph.graph);
+  Stream stream(CU_STREAM_NON_BLOCKING);
   for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED}) {
     CUgraph captured = nullptr;
     OK(CU(cuStreamBeginCapture_v2)(stream, mode));
@@ -385,8 +375,6 @@ TEST_CASE("A graph is not launched in a captured stream, whose capture ends") {
   OK(CU(cuGraphLaunch)(exec, stream));
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(download<uint32_t>(cell, 1) == std::vector<uint32_t>{8});
-  OK(CU(cuGraphExecDestroy)(exec));
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("A thread that did not begin a capture ends it without a graph") {
@@ -429,11 +417,9 @@ TEST_CASE("A capture whose stream or context goes takes its graph with it") {
   std::atomic<int> destroyed{0};
   {
     Session session; // whose end checks that no graph is left
-    CUstream stream = nullptr, other = nullptr;
-    CUevent event = nullptr;
-    OK(CU(cuStreamCreate)(&stream, 0));
-    OK(CU(cuStreamCreate)(&other, 0));
-    OK(CU(cuEventCreate)(&event, 0));
+    CUstream stream = MADE(cuStreamCreate, 0);
+    CUstream other = MADE(cuStreamCreate, 0);
+    CUevent event = MADE(cuEventCreate, 0);
     OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     SECTION("the stream") {
       OK(CU(cuEventRecord)(event, stream));
@@ -466,9 +452,8 @@ TEST_CASE("A capture whose stream or context goes takes its graph with it") {
 
 TEST_CASE("Data of edges parallels the dependencies of a capture, and is not asked for alone") {
   Session session;
-  CUstream stream = nullptr;
   CUgraph graph = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  Stream stream(CU_STREAM_NON_BLOCKING);
   OK(CU(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUgraphNode *nodes = nullptr;
@@ -493,5 +478,4 @@ TEST_CASE("Data of edges parallels the dependencies of a capture, and is not ask
         CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuStreamEndCapture)(stream, &graph));
   OK(CU(cuGraphDestroy)(graph));
-  OK(CU(cuStreamDestroy_v2)(stream));
 }

@@ -20,18 +20,13 @@ TEST_CASE("What a context held when it was destroyed is counted") {
   } else {
     OK(CU(cuCtxCreate_v2)(&context, 0, 0));
   }
-  CUdeviceptr a = 0, b = 0;
-  void *pinned = nullptr;
-  CUstream stream = nullptr;
   CUmodule module = load_kernels();
-  CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
-  OK(CU(cuMemAlloc_v2)(&a, 64));
-  OK(CU(cuMemAlloc_v2)(&b, 4096));
-  OK(CU(cuMemAllocHost_v2)(&pinned, 100));
-  OK(CU(cuStreamCreate)(&stream, 0));
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  CUdeviceptr a = MADE(cuMemAlloc_v2, 64);
+  CUdeviceptr b = MADE(cuMemAlloc_v2, 4096);
+  void *pinned = MADE(cuMemAllocHost_v2, 100);
+  CUstream stream = MADE(cuStreamCreate, 0);
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUgraphExec exec = MADE(cuGraphInstantiateWithFlags, graph, 0);
   if (tidy) {
     OK(CU(cuMemFree_v2)(a));
     OK(CU(cuMemFree_v2)(b));
@@ -65,11 +60,9 @@ TEST_CASE("What a failed device keeps the program from freeing is no leak") {
   FreshDriver driver({"CUGRT_EMU_CHECK=leak"});
   OK(CU(cuInit)(0));
   bool faulting = GENERATE(true, false);
-  CUcontext context = nullptr;
-  OK(CU(cuCtxCreate_v2)(&context, 0, 0));
-  CUdeviceptr a = 0;
+  CUcontext context = MADE(cuCtxCreate_v2, 0, 0);
   CUmodule module = load_kernels();
-  OK(CU(cuMemAlloc_v2)(&a, 64));
+  CUdeviceptr a = MADE(cuMemAlloc_v2, 64);
   if (faulting) {
     CUfunction trap = kernel(module, "trap_now");
     OK(CU(cuLaunchKernel)(trap, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr));
@@ -98,14 +91,10 @@ std::string handed_over(const std::string &between) {
 
 std::string findings_of(const std::string &ptx, const std::string &checks = "race") {
   Session session({"CUGRT_EMU_CHECK=" + checks, "CUGRT_EMU_THREADS=1"});
-  CUmodule module = nullptr;
-  CUfunction function = nullptr;
-  CUdeviceptr out = 0;
-  OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
-  OK(CU(cuModuleGetFunction)(&function, module, "hand"));
-  OK(CU(cuMemAlloc_v2)(&out, 256));
-  void *params[] = {&out};
-  OK(CU(cuLaunchKernel)(function, 1, 1, 1, 64, 1, 1, 0, nullptr, params, nullptr));
+  CUmodule module = MADE(cuModuleLoadData, ptx.c_str());
+  CUfunction function = MADE(cuModuleGetFunction, module, "hand");
+  CUdeviceptr out = MADE(cuMemAlloc_v2, 256);
+  launch_kernel(function, 1, 64, nullptr, out);
   OK(CU(cuCtxSynchronize)());
   return findings();
 }

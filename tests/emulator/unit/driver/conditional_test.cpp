@@ -45,13 +45,8 @@ struct Kernels {
   CUmodule module = load_kernels();
 
   CUgraphNode add(CUgraph graph, const char *name, void **params, Nodes before) {
-    CUDA_KERNEL_NODE_PARAMS_v2 p{};
-    p.func = kernel(module, name);
-    p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-    p.kernelParams = params;
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddKernelNode_v2)(&node, graph, before.data(), before.size(), &p));
-    return node;
+    CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(module, name), params);
+    return MADE(cuGraphAddKernelNode_v2, graph, before.data(), before.size(), &p);
   }
   CUgraphNode affine(CUgraph graph, CUdeviceptr cell, uint32_t factor, uint32_t term,
                      Nodes before = {}) {
@@ -100,20 +95,16 @@ TEST_CASE("An IF node runs its first body when the condition is not zero, else i
   kernels.affine(node.bodies[0], cell, 10, 0);
   kernels.affine(node.bodies[1], cell, 1, 3);
   kernels.affine(graph.graph, cell, 1, 1, {node.node}); // after whichever ran
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 11);
   uint32_t value = 0;
   void *params[] = {&handle, &value};
-  CUDA_KERNEL_NODE_PARAMS_v2 p{};
-  p.func = kernel(kernels.module, "set_condition");
-  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-  p.kernelParams = params;
+  CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(kernels.module, "set_condition"), params);
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, set, &p));
   CHECK(launch_and_read(exec, cell) == 15); // 11 + 3 + 1
   CUgraphNodeType type{};
   OK(CU(cuGraphNodeGetType)(node.node, &type));
   CHECK(type == CU_GRAPH_NODE_TYPE_CONDITIONAL);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("The default is assigned at each launch, not left from the one before") {
@@ -125,10 +116,9 @@ TEST_CASE("The default is assigned at each launch, not left from the one before"
   Conditional node = conditional(graph.graph, handle, CU_GRAPH_COND_TYPE_IF, 1);
   CUgraphNode add = kernels.affine(node.bodies[0], cell, 1, 1);
   kernels.set(node.bodies[0], handle, 0, {add}); // to be forgotten
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   for (uint32_t i = 1; i <= 3; ++i)
     CHECK(launch_and_read(exec, cell) == i);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A WHILE node repeats a body of several nodes while the condition is not zero") {
@@ -142,17 +132,15 @@ TEST_CASE("A WHILE node repeats a body of several nodes while the condition is n
   // A body of a kernel, an empty node, a memset on another cell and the counter.
   CUdeviceptr other = upload(std::vector<uint32_t>{0});
   CUDA_MEMSET_NODE_PARAMS fill{other, 0, 9, 4, 1, 1};
-  CUgraphNode body_fill = nullptr, empty = nullptr;
   CUgraphNode add = kernels.affine(loop.bodies[0], cell, 2, 1);
-  OK(CU(cuGraphAddMemsetNode)(&body_fill, loop.bodies[0], nullptr, 0, &fill, nullptr));
+  CUgraphNode body_fill = MADE(cuGraphAddMemsetNode, loop.bodies[0], nullptr, 0, &fill, nullptr);
   CUgraphNode both[] = {add, body_fill};
-  OK(CU(cuGraphAddEmptyNode)(&empty, loop.bodies[0], both, 2));
+  CUgraphNode empty = MADE(cuGraphAddEmptyNode, loop.bodies[0], both, 2);
   kernels.count_down(loop.bodies[0], counter, handle, {empty});
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 31); // five times x -> 2 x + 1
   CHECK(download<uint32_t>(other, 1)[0] == 9);
   CHECK(launch_and_read(exec, cell) == 1023);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A WHILE node whose condition is zero at first does not run its body") {
@@ -163,9 +151,8 @@ TEST_CASE("A WHILE node whose condition is zero at first does not run its body")
   Handle handle = make_handle(graph.graph, 0);
   Conditional loop = conditional(graph.graph, handle, CU_GRAPH_COND_TYPE_WHILE, 1);
   kernels.affine(loop.bodies[0], cell, 0, 0);
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 3);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Conditional nodes nest, and the inner condition is set within the outer body") {
@@ -179,17 +166,15 @@ TEST_CASE("Conditional nodes nest, and the inner condition is set within the out
   Handle inner_handle = make_handle(loop.bodies[0], 0, 0);
   // Each round: the inner loop counts from 4 (5, less one by the kernel that sets its condition).
   CUDA_MEMSET_NODE_PARAMS fill{inner, 0, 5, 4, 1, 1};
-  CUgraphNode start = nullptr;
-  OK(CU(cuGraphAddMemsetNode)(&start, loop.bodies[0], nullptr, 0, &fill, nullptr));
+  CUgraphNode start = MADE(cuGraphAddMemsetNode, loop.bodies[0], nullptr, 0, &fill, nullptr);
   CUgraphNode first = kernels.count_down(loop.bodies[0], inner, inner_handle, {start});
   Conditional nested =
       conditional(loop.bodies[0], inner_handle, CU_GRAPH_COND_TYPE_WHILE, 1, {first});
   CUgraphNode add = kernels.affine(nested.bodies[0], cell, 1, 1);
   kernels.count_down(nested.bodies[0], inner, inner_handle, {add});
   kernels.count_down(loop.bodies[0], outer, outer_handle, {nested.node});
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 12);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A body may be empty, and may hold a child graph") {
@@ -201,11 +186,9 @@ TEST_CASE("A body may be empty, and may hold a child graph") {
   Handle handle = make_handle(graph.graph, 1), second = make_handle(graph.graph, 1);
   Conditional nothing = conditional(graph.graph, handle, CU_GRAPH_COND_TYPE_IF, 1);
   Conditional node = conditional(graph.graph, second, CU_GRAPH_COND_TYPE_IF, 1, {nothing.node});
-  CUgraphNode inner = nullptr;
-  OK(CU(cuGraphAddChildGraphNode)(&inner, node.bodies[0], nullptr, 0, child.graph));
-  CUgraphExec exec = graph.instantiate();
+  MADE(cuGraphAddChildGraphNode, node.bodies[0], nullptr, 0, child.graph);
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 42);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A launch under way keeps the bodies it was launched with") {
@@ -215,25 +198,20 @@ TEST_CASE("A launch under way keeps the bodies it was launched with") {
   Gate gate;
   CUdeviceptr cell = upload(std::vector<uint32_t>{0});
   CUDA_HOST_NODE_PARAMS host{Gate::wait, &gate};
-  CUgraphNode hold = nullptr;
-  OK(CU(cuGraphAddHostNode)(&hold, graph.graph, nullptr, 0, &host));
+  CUgraphNode hold = MADE(cuGraphAddHostNode, graph.graph, nullptr, 0, &host);
   Conditional node =
       conditional(graph.graph, make_handle(graph.graph, 1), CU_GRAPH_COND_TYPE_IF, 1, {hold});
   CUgraphNode add = kernels.affine(node.bodies[0], cell, 1, 1);
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   uint32_t factor = 1, term = 100;
   void *params[] = {&cell, &factor, &term};
-  CUDA_KERNEL_NODE_PARAMS_v2 p{};
-  p.func = kernel(kernels.module, "affine");
-  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-  p.kernelParams = params;
+  CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(kernels.module, "affine"), params);
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, add, &p)); // reaches into the body
   gate.open = true;
   OK(CU(cuStreamSynchronize)(nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == 1);
   CHECK(launch_and_read(exec, cell) == 101);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Sizes and types of conditional nodes depend on the driver's version") {
@@ -299,11 +277,12 @@ TEST_CASE(
   CHECK(CU(cuGraphDestroy)(node.bodies[0]) == CUDA_ERROR_INVALID_VALUE); // its node's
   CHECK(instantiate_result(node.bodies[0], CUDA_ERROR_INVALID_VALUE) ==
         CUDA_GRAPH_INSTANTIATE_ERROR);
-  CUgraphExec exec = graph.instantiate();
-  CHECK(instantiate_result(graph.graph, CUDA_ERROR_NOT_SUPPORTED) == CUDA_GRAPH_INSTANTIATE_ERROR);
-  OK(CU(cuGraphExecDestroy)(exec));
-  exec = graph.instantiate();
-  OK(CU(cuGraphExecDestroy)(exec));
+  {
+    Exec first(graph.graph);
+    CHECK(instantiate_result(graph.graph, CUDA_ERROR_NOT_SUPPORTED) ==
+          CUDA_GRAPH_INSTANTIATE_ERROR);
+  }
+  Exec second(graph.graph);
 }
 
 TEST_CASE("A handle that no node uses fails the instantiation with its own result") {
@@ -333,15 +312,12 @@ TEST_CASE("What a body may not hold is named when the graph is instantiated") {
     OK(CU(cuGraphAddHostNode)(&illegal, inner.bodies[0], nullptr, 0, &host));
   }
   SECTION("an event node") {
-    CUevent event = nullptr;
-    OK(CU(cuEventCreate)(&event, 0));
+    Event event(0);
     OK(CU(cuGraphAddEventRecordNode)(&illegal, inner.bodies[0], nullptr, 0, event));
-    OK(CU(cuEventDestroy_v2)(event));
   }
   SECTION("a host node in a child graph in a body") {
-    CUgraphNode node = nullptr;
     CUgraph embedded = nullptr;
-    OK(CU(cuGraphAddHostNode)(&node, child.graph, nullptr, 0, &host));
+    CUgraphNode node = MADE(cuGraphAddHostNode, child.graph, nullptr, 0, &host);
     OK(CU(cuGraphAddChildGraphNode)(&node, inner.bodies[0], nullptr, 0, child.graph));
     OK(CU(cuGraphChildGraphNodeGetGraph)(node, &embedded));
     size_t count = 1;
@@ -357,9 +333,7 @@ TEST_CASE("A kernel that sets a handle which means nothing is an illegal address
   Kernels kernels;
   Handle handle = 0x123;
   uint32_t value = 1;
-  void *params[] = {&handle, &value};
-  OK(CU(cuLaunchKernel)(kernel(kernels.module, "set_condition"), 1, 1, 1, 1, 1, 1, 0, nullptr,
-                        params, nullptr));
+  launch_kernel(kernel(kernels.module, "set_condition"), 1, 1, nullptr, handle, value);
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
   char message[256];
   OK(CU(cuEmuGetLastMessage)(message, sizeof message));
@@ -375,7 +349,7 @@ TEST_CASE("A whole update reaches into bodies, takes the new handle, and refuses
       conditional(graph.graph, make_handle(graph.graph, 1), CU_GRAPH_COND_TYPE_IF, 2);
   kernels.affine(node.bodies[0], cell, 0, 1);
   kernels.affine(node.bodies[1], cell, 0, 2);
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CHECK(launch_and_read(exec, cell) == 1);
   CUgraphExecUpdateResultInfo info{};
   {
@@ -401,7 +375,6 @@ TEST_CASE("A whole update reaches into bodies, takes the new handle, and refuses
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   CHECK(CU(cuGraphExecNodeSetParams)(exec, node.node, &params) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(CU(cuGraphNodeSetEnabled)(exec, node.node, 0) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("The DOT form shows conditional nodes with their bodies") {

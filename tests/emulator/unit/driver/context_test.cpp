@@ -3,8 +3,7 @@
 
 TEST_CASE("A destroyed context that another thread still has current says so") {
   Session session;
-  CUcontext made = nullptr;
-  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+  CUcontext made = MADE(cuCtxCreate_v2, 0, 0);
   std::atomic<int> stage{0};
   CUresult seen = CUDA_SUCCESS;
   std::thread other([&] {
@@ -32,16 +31,11 @@ TEST_CASE("The primary context is released, not destroyed") {
 
 TEST_CASE("Destroying a context frees what it holds") {
   Session session;
-  CUcontext made = nullptr;
-  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
-  CUdeviceptr address = 0;
-  CUstream stream = nullptr;
-  CUevent event = nullptr;
-  void *host = nullptr;
-  OK(CU(cuMemAlloc_v2)(&address, 4096));
-  OK(CU(cuMemAllocHost_v2)(&host, 64));
-  OK(CU(cuStreamCreate)(&stream, 0));
-  OK(CU(cuEventCreate)(&event, 0));
+  CUcontext made = MADE(cuCtxCreate_v2, 0, 0);
+  MADE(cuMemAlloc_v2, 4096);
+  MADE(cuMemAllocHost_v2, 64);
+  CUstream stream = MADE(cuStreamCreate, 0);
+  CUevent event = MADE(cuEventCreate, 0);
   CHECK(statistics().allocations == 1);
   OK(CU(cuCtxDestroy_v2)(made));
   CUemuStatistics left = statistics();
@@ -57,20 +51,17 @@ TEST_CASE("A handle's entry is given out again, the handle is not") {
   Session session;
   CHECK(CU(cuCtxSetCurrent)(reinterpret_cast<CUcontext>(0x1234567812345678)) ==
         CUDA_ERROR_INVALID_CONTEXT);
-  CUevent event = nullptr, reused = nullptr;
-  OK(CU(cuEventCreate)(&event, 0));
+  CUevent event = MADE(cuEventCreate, 0);
   OK(CU(cuEventDestroy_v2)(event));
-  OK(CU(cuEventCreate)(&reused, 0));
+  Event reused(0);
   CHECK(reused != event);
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_INVALID_HANDLE);
-  OK(CU(cuEventDestroy_v2)(reused));
 }
 
 TEST_CASE("An injected fault makes exactly the nth call fail, without performing it") {
   Session session;
-  CUdeviceptr address = 0;
   OK(CU(cuEmuSetFaultInjection)(2, CUDA_ERROR_OUT_OF_MEMORY));
-  OK(CU(cuMemAlloc_v2)(&address, 16));
+  CUdeviceptr address = MADE(cuMemAlloc_v2, 16);
   CUdeviceptr second = 7;
   CHECK(CU(cuMemAlloc_v2)(&second, 16) == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(second == 7);

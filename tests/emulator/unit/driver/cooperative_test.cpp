@@ -53,8 +53,7 @@ TEST_CASE("All blocks of a cooperative launch meet at a barrier of the grid, lau
   constexpr uint32_t kBlocks = 100;
   for (const char *order : {"", "1", "2"}) {
     Session session{std::string("CUGRT_EMU_ORDER=") + order};
-    CUmodule module = nullptr;
-    OK(CU(cuModuleLoadData)(&module, kCooperativePtx));
+    CUmodule module = MADE(cuModuleLoadData, kCooperativePtx);
     CUfunction function = kernel(module, "rotate");
     CUdeviceptr cells = upload(std::vector<uint32_t>(kBlocks, 999)),
                 out = upload(std::vector<uint32_t>(kBlocks));
@@ -143,8 +142,7 @@ CUmodule with_device_runtime() {
                           nullptr, nullptr));
   void *image = nullptr;
   OK(CU(cuLinkComplete)(state, &image, nullptr));
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, image));
+  CUmodule module = MADE(cuModuleLoadData, image);
   OK(CU(cuLinkDestroy)(state));
   return module;
 }

@@ -85,7 +85,7 @@ TEST_CASE("CUPTI tells of a graph's kernels, fills and copies, in the order of i
   uint32_t result = 0;
   CUgraphNode fill = graph.fill(cell, 5), kernel = graph.affine(cell, 2, 1, {fill}),
               copy = graph.copy(&result, cell, {kernel});
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   for (int launch = 0; launch < 2; ++launch) {
     OK(CU(cuGraphLaunch)(exec, nullptr));
     OK(CU(cuCtxSynchronize)());
@@ -111,7 +111,6 @@ TEST_CASE("CUPTI tells of a graph's kernels, fills and copies, in the order of i
     CHECK((i == 0 || Profiler::records[i - 1].end <= record.begin));
   }
   CHECK(Profiler::records[0].launch != Profiler::records[3].launch);
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuMemFree_v2)(cell));
 }
 
@@ -123,7 +122,7 @@ TEST_CASE("A whole update makes an instance's nodes those of the other graph, fo
   Builder before, after;
   before.affine(cell, 2, 0);
   CUgraphNode node = after.affine(cell, 3, 0);
-  CUgraphExec exec = before.instantiate();
+  Exec exec(before.graph);
   CUgraphExecUpdateResultInfo info{};
   OK(CU(cuGraphExecUpdate_v2)(exec, after.graph, &info));
   OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -131,7 +130,6 @@ TEST_CASE("A whole update makes an instance's nodes those of the other graph, fo
   REQUIRE(cupti("cuptiActivityFlushAll", 0u) == CUPTI_SUCCESS);
   REQUIRE(Profiler::records.size() == 1);
   CHECK(Profiler::records[0].source == tools_id(node));
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuMemFree_v2)(cell));
 }
 
@@ -147,7 +145,7 @@ TEST_CASE(
   OK(CU(cuMemsetD32_v2)(cell, 3, 1)); // in a stream: of no graph
   Builder graph;
   graph.fill(cell, 5);
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   OK(CU(cuCtxSynchronize)());
   REQUIRE(cupti("cuptiActivityFlushAll", 0u) == CUPTI_SUCCESS);
@@ -156,7 +154,6 @@ TEST_CASE(
   CHECK(Profiler::records.back().source == 0);
   for (size_t i = 0; i + 1 < Profiler::records.size(); ++i)
     CHECK((Profiler::records[i].node == 0 && Profiler::records[i].launch == 0));
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuMemFree_v2)(cell));
 }
 
@@ -170,13 +167,12 @@ TEST_CASE("CUPTI's buffers are filled as far as they go, one after the other") {
   CUgraphNode last = graph.fill(cell, 0);
   for (uint32_t i = 1; i < 5; ++i)
     last = graph.fill(cell, i, {last});
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   OK(CU(cuCtxSynchronize)());
   REQUIRE(cupti("cuptiActivityFlushAll", 0u) == CUPTI_SUCCESS);
   CHECK(Profiler::records.size() == 5);
   CHECK(Profiler::buffers == 3);
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuMemFree_v2)(cell));
 }
 

@@ -181,34 +181,20 @@ constexpr int kSeeds = 24;
 
 struct Drawn : Session {
   explicit Drawn(int seed, const char *ptx = kDrawnOrderPtx)
-      : Session{"CUGRT_EMU_CHECK=none", "CUGRT_EMU_ORDER=" + std::to_string(seed)} {
-    OK(CU(cuModuleLoadData)(&module, ptx));
-    for (CUstream *stream : {&a, &b})
-      OK(CU(cuStreamCreate)(stream, CU_STREAM_NON_BLOCKING));
-  }
-  ~Drawn() {
-    for (CUstream stream : {a, b})
-      CHECK(CU(cuStreamDestroy_v2)(stream) == CUDA_SUCCESS);
-    CHECK(CU(cuModuleUnload)(module) == CUDA_SUCCESS);
-  }
-  void launch(const char *name, unsigned grid, unsigned block, CUstream stream, void **params) {
-    OK(CU(cuLaunchKernel)(kernel(module, name), grid, 1, 1, block, 1, 1, 0, stream, params,
-                          nullptr));
+      : Session{"CUGRT_EMU_CHECK=none", "CUGRT_EMU_ORDER=" + std::to_string(seed)}, module(ptx) {}
+  template <class... A>
+  void launch(const char *name, unsigned grid, unsigned block, CUstream stream, A... arguments) {
+    launch_kernel(kernel(module, name), grid, block, stream, arguments...);
   }
   /// A node of blocks of one thread.
   CUgraphNode add(Builder &graph, const char *name, unsigned grid, void **params,
                   Builder::Nodes before = {}) {
-    CUDA_KERNEL_NODE_PARAMS_v2 p{};
-    p.func = kernel(module, name);
+    CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(module, name), params);
     p.gridDimX = grid;
-    p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-    p.kernelParams = params;
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, before.data(), before.size(), &p));
-    return node;
+    return MADE(cuGraphAddKernelNode_v2, graph.graph, before.data(), before.size(), &p);
   }
-  CUmodule module = nullptr;
-  CUstream a = nullptr, b = nullptr;
+  Module module;
+  Stream a, b;
 };
 
 /// Under how many seeds the body is true.
@@ -238,8 +224,7 @@ CUdeviceptr upload_and_wait(const std::vector<uint32_t> &values) {
 int seeds_that_disturb(const char *ptx, const char *name, unsigned block, uint32_t waits) {
   auto wrong = [&](Drawn &drawn) {
     CUdeviceptr out = upload_and_wait(std::vector<uint32_t>(256));
-    void *params[] = {&out, &waits};
-    drawn.launch(name, 256 / block, block, drawn.a, params);
+    drawn.launch(name, 256 / block, block, drawn.a, out, waits);
     OK(CU(cuStreamSynchronize)(drawn.a));
     auto seen = download<uint32_t>(out, 256);
     std::reverse(seen.begin(), seen.end());
@@ -260,8 +245,7 @@ TEST_CASE("An upload that nobody waits for is late under some seed") {
       std::vector<uint32_t> expected = std::exchange(values, std::vector<uint32_t>(256, 99));
       if (waits)
         OK(CU(cuStreamSynchronize)(nullptr));
-      void *params[] = {&from, &to};
-      drawn.launch("copy", 1, 256, drawn.a, params);
+      drawn.launch("copy", 1, 256, drawn.a, from, to);
       OK(CU(cuStreamSynchronize)(drawn.a));
       return download<uint32_t>(to, 256) != expected;
     });
@@ -289,11 +273,10 @@ TEST_CASE("A missing edge shows under some seed, and an edge under none") {
       CUdeviceptr cell = upload_and_wait({1});
       CUgraphNode first = graph.affine(cell, 3, 0);
       edge ? graph.affine(cell, 1, 1, {first}) : graph.affine(cell, 1, 1);
-      CUgraphExec exec = graph.instantiate();
+      Exec exec(graph.graph);
       OK(CU(cuGraphLaunch)(exec, drawn.a));
       OK(CU(cuStreamSynchronize)(drawn.a));
       (edge ? ordered : unordered).insert(download<uint32_t>(cell, 1)[0]);
-      OK(CU(cuGraphExecDestroy)(exec));
     }
   }
   CHECK(unordered.size() > 1);
@@ -307,14 +290,12 @@ TEST_CASE("A missing wait between streams shows under some seed, and a wait unde
       CUdeviceptr first = upload_and_wait(values),
                   second = upload_and_wait(std::vector<uint32_t>(1024)),
                   third = upload_and_wait(std::vector<uint32_t>(1024));
-      CUevent event = nullptr;
-      OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
-      void *params[] = {&first, &second}, *params2[] = {&second, &third};
-      drawn.launch("copy", 8, 128, drawn.a, params);
+      CUevent event = MADE(cuEventCreate, CU_EVENT_DISABLE_TIMING);
+      drawn.launch("copy", 8, 128, drawn.a, first, second);
       OK(CU(cuEventRecord)(event, drawn.a));
       if (waits)
         OK(CU(cuStreamWaitEvent)(drawn.b, event, 0));
-      drawn.launch("copy", 8, 128, drawn.b, params2);
+      drawn.launch("copy", 8, 128, drawn.b, second, third);
       OK(CU(cuStreamSynchronize)(drawn.b));
       OK(CU(cuEventDestroy_v2)(event));
       return download<uint32_t>(third, 1024) != values;
@@ -329,9 +310,8 @@ TEST_CASE("Kernels that nothing orders may run between each other's blocks") {
           CUdeviceptr first = upload_and_wait(std::vector<uint32_t>(64, 1)),
                       second = upload_and_wait(std::vector<uint32_t>(64)),
                       third = upload_and_wait(std::vector<uint32_t>(64));
-          void *params[] = {&first, &second}, *params2[] = {&second, &third};
-          drawn.launch("copy", 64, 1, drawn.a, params);
-          drawn.launch("copy", 64, 1, drawn.b, params2);
+          drawn.launch("copy", 64, 1, drawn.a, first, second);
+          drawn.launch("copy", 64, 1, drawn.b, second, third);
           OK(CU(cuCtxSynchronize)());
           auto seen = download<uint32_t>(third, 64);
           uint32_t sum = std::accumulate(seen.begin(), seen.end(), 0u);
@@ -385,8 +365,7 @@ TEST_CASE("Blocks run in any order, and the same seed gives the same one") {
     for (int again = 0; again < 2; ++again) {
       Drawn drawn(seed);
       CUdeviceptr counter = upload_and_wait({0}), out = upload_and_wait(std::vector<uint32_t>(5));
-      void *params[] = {&counter, &out};
-      drawn.launch("ticket", 5, 1, drawn.a, params);
+      drawn.launch("ticket", 5, 1, drawn.a, counter, out);
       OK(CU(cuStreamSynchronize)(drawn.a));
       auto seen = download<uint32_t>(out, 5);
       if (again)
@@ -423,7 +402,6 @@ TEST_CASE(
         drawn.add(graph, "ticket", kTickets, params);
       }
       CUgraphExec exec = graph.instantiate();
-      void *params[] = {&counter, &outs[0]}, *params2[] = {&counter, &outs[1]};
       OK(CU(cuLaunchHostFunc)(
           drawn.a,
           [](void *cells) {
@@ -431,8 +409,8 @@ TEST_CASE(
             counts[1] = counts[0]++;
           },
           shared));
-      drawn.launch("ticket", kTickets, 1, drawn.a, params);
-      drawn.launch("ticket", kTickets, 1, drawn.b, params2);
+      drawn.launch("ticket", kTickets, 1, drawn.a, counter, outs[0]);
+      drawn.launch("ticket", kTickets, 1, drawn.b, counter, outs[1]);
       OK(CU(cuGraphLaunch)(exec, drawn.b));
       OK(CU(cuCtxSynchronize)());
       auto seen = download<uint32_t>(out, 4 * kTickets);
@@ -453,8 +431,7 @@ TEST_CASE(
 TEST_CASE("Blocks that count without atomics lose some under some seed") {
   CHECK(seeds_that_show([](Drawn &drawn) {
           CUdeviceptr cell = upload_and_wait({0});
-          void *params[] = {&cell};
-          drawn.launch("count_badly", 256, 1, drawn.a, params);
+          drawn.launch("count_badly", 256, 1, drawn.a, cell);
           OK(CU(cuStreamSynchronize)(drawn.a));
           return download<uint32_t>(cell, 1)[0] < 256;
         }) > 0);
@@ -464,8 +441,7 @@ TEST_CASE("Blocks that wait for one another end under every seed") {
   CHECK(seeds_that_show([](Drawn &drawn) {
           CUdeviceptr counter = upload_and_wait({0});
           uint32_t blocks = 132; // one a multiprocessor: all of them fit
-          void *params[] = {&counter, &blocks};
-          drawn.launch("meet", blocks, 64, drawn.a, params);
+          drawn.launch("meet", blocks, 64, drawn.a, counter, blocks);
           return CU(cuStreamSynchronize)(drawn.a) == CUDA_SUCCESS;
         }) == kSeeds);
 }

@@ -109,8 +109,7 @@ TEST_CASE("cuGetProcAddress refuses a version above the driver's") {
   FreshDriver driver{"CUGRT_EMU_DRIVER_VERSION=12.4"};
   void *address = nullptr;
   CUdriverProcAddressQueryResult status{};
-  int version = 0;
-  OK(CU(cuDriverGetVersion)(&version));
+  int version = MADE(cuDriverGetVersion);
   CHECK(version == 12040);
   // "If the specified CUDA version is greater than the driver version, the API will return
   // CUDA_ERROR_INVALID_VALUE."
@@ -167,17 +166,15 @@ TEST_CASE("Errors have the names and descriptions of CUDA") {
 
 TEST_CASE("The device is the profile that was chosen") {
   Session session{"CUGRT_EMU_DEVICE=sm_80", "CUGRT_EMU_MEMORY=256M"};
-  int major = 0, minor = 0, optin = 0, warp = 0;
-  OK(CU(cuDeviceGetAttribute)(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
-  OK(CU(cuDeviceGetAttribute)(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
-  OK(CU(cuDeviceGetAttribute)(&optin, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
-  OK(CU(cuDeviceGetAttribute)(&warp, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+  int major = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
+  int minor = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
+  int optin = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0);
+  int warp = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0);
   CHECK(major == 8);
   CHECK(minor == 0);
   CHECK(optin == 163 * 1024);
   CHECK(warp == 32);
-  size_t total = 0;
-  OK(CU(cuDeviceTotalMem_v2)(&total, 0));
+  size_t total = MADE(cuDeviceTotalMem_v2, 0);
   CHECK(total == size_t(256) << 20);
   char name[64];
   OK(CU(cuDeviceGetName)(name, sizeof name, 0));
@@ -199,8 +196,7 @@ TEST_CASE("Every profile has the limits that the programming guide gives its com
                            Row{"sm_120", 12, 0, 1536, 99});
   Session session{std::string("CUGRT_EMU_DEVICE=") + row.device};
   auto attribute = [](CUdevice_attribute which) {
-    int value = -1;
-    OK(CU(cuDeviceGetAttribute)(&value, which, 0));
+    int value = MADE(cuDeviceGetAttribute, which, 0);
     return value;
   };
   CHECK(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) == row.major);
@@ -240,8 +236,7 @@ TEST_CASE("Every version that can be chosen is what the driver says of itself") 
                std::pair("13.2", 13020), std::pair("13.3", 13030), std::pair("13.4", 13040),
                std::pair("13.5", 13050));
   FreshDriver driver{std::string("CUGRT_EMU_DRIVER_VERSION=") + name};
-  int version = 0;
-  OK(CU(cuDriverGetVersion)(&version));
+  int version = MADE(cuDriverGetVersion);
   CHECK(version == number);
 }
 

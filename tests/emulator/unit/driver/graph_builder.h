@@ -14,6 +14,16 @@ inline std::string read_text(const std::string &path) {
   return text.str();
 }
 
+/// Parameters of a kernel node of one thread.
+template <class Params = CUDA_KERNEL_NODE_PARAMS_v2>
+Params one_thread(CUfunction function, void **params) {
+  Params p{};
+  p.func = function;
+  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
+  p.kernelParams = params;
+  return p;
+}
+
 struct Builder {
   using Nodes = std::vector<CUgraphNode>;
 
@@ -26,26 +36,18 @@ struct Builder {
   CUDA_KERNEL_NODE_PARAMS_v2 kernel_params(void **params) {
     if (!function)
       function = kernel(load_kernels(), "affine");
-    CUDA_KERNEL_NODE_PARAMS_v2 p{};
-    p.func = function;
-    p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-    p.kernelParams = params;
-    return p;
+    return one_thread(function, params);
   }
 
   CUgraphNode affine(CUdeviceptr cell, uint32_t factor, uint32_t term, Nodes before = {}) {
     void *params[] = {&cell, &factor, &term};
     CUDA_KERNEL_NODE_PARAMS_v2 p = kernel_params(params);
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddKernelNode_v2)(&node, graph, before.data(), before.size(), &p));
-    return node;
+    return MADE(cuGraphAddKernelNode_v2, graph, before.data(), before.size(), &p);
   }
 
   CUgraphNode fill(CUdeviceptr to, uint32_t value, Nodes before = {}, size_t width = 1) {
     CUDA_MEMSET_NODE_PARAMS p{to, 0, value, 4, width, 1};
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddMemsetNode)(&node, graph, before.data(), before.size(), &p, nullptr));
-    return node;
+    return MADE(cuGraphAddMemsetNode, graph, before.data(), before.size(), &p, nullptr);
   }
 
   static CUDA_MEMCPY3D copy_params(void *to, CUdeviceptr from, size_t bytes) {
@@ -61,21 +63,15 @@ struct Builder {
 
   CUgraphNode copy(uint32_t *to, CUdeviceptr from, Nodes before = {}) {
     CUDA_MEMCPY3D p = copy_params(to, from, 4);
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddMemcpyNode)(&node, graph, before.data(), before.size(), &p, nullptr));
-    return node;
+    return MADE(cuGraphAddMemcpyNode, graph, before.data(), before.size(), &p, nullptr);
   }
 
   CUgraphNode empty(Nodes before = {}) {
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddEmptyNode)(&node, graph, before.data(), before.size()));
-    return node;
+    return MADE(cuGraphAddEmptyNode, graph, before.data(), before.size());
   }
 
   CUgraphExec instantiate(unsigned long long flags = 0) {
-    CUgraphExec exec = nullptr;
-    OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, flags));
-    return exec;
+    return MADE(cuGraphInstantiateWithFlags, graph, flags);
   }
 
   CUgraph graph = nullptr;

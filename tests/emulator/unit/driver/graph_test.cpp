@@ -29,10 +29,9 @@ TEST_CASE("Arguments are copied when a node is added, and instances keep their o
   uint32_t factor = 10, term = 1;
   void *params[] = {&cell, &factor, &term};
   CUDA_KERNEL_NODE_PARAMS_v2 p = graph.kernel_params(params);
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
+  CUgraphNode node = MADE(cuGraphAddKernelNode_v2, graph.graph, nullptr, 0, &p);
   factor = 1000; // too late
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   factor = 100;
   OK(CU(cuGraphKernelNodeSetParams_v2)(node, &p)); // the graph, not the instance
   OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -49,7 +48,6 @@ TEST_CASE("Arguments are copied when a node is added, and instances keep their o
   CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   OK(CU(cuCtxSynchronize)());
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Launches of one instance run one after the other in whatever streams") {
@@ -57,12 +55,10 @@ TEST_CASE("Launches of one instance run one after the other in whatever streams"
   Builder graph;
   Gate gate;
   CUDA_HOST_NODE_PARAMS host{Gate::wait, &gate};
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddHostNode)(&node, graph.graph, nullptr, 0, &host));
-  CUgraphExec exec = graph.instantiate();
-  CUstream a = nullptr, b = nullptr;
-  OK(CU(cuStreamCreate)(&a, CU_STREAM_NON_BLOCKING));
-  OK(CU(cuStreamCreate)(&b, CU_STREAM_NON_BLOCKING));
+  CUgraphNode node = MADE(cuGraphAddHostNode, graph.graph, nullptr, 0, &host);
+  Exec exec(graph.graph);
+  Stream a(CU_STREAM_NON_BLOCKING);
+  Stream b(CU_STREAM_NON_BLOCKING);
   OK(CU(cuGraphLaunch)(exec, a));
   host.fn = [](void *) {};
   OK(CU(cuGraphExecHostNodeSetParams)(exec, node, &host)); // for future launches only
@@ -71,9 +67,6 @@ TEST_CASE("Launches of one instance run one after the other in whatever streams"
   gate.open = true;
   OK(CU(cuStreamSynchronize)(b));
   OK(CU(cuStreamQuery)(a));
-  OK(CU(cuGraphExecDestroy)(exec));
-  OK(CU(cuStreamDestroy_v2)(a));
-  OK(CU(cuStreamDestroy_v2)(b));
 }
 
 TEST_CASE("Independent nodes run in an order that the seed decides") {
@@ -85,8 +78,7 @@ TEST_CASE("Independent nodes run in an order that the seed decides") {
     for (size_t i = 0; i < 16; ++i) {
       CUDA_HOST_NODE_PARAMS host{[](void *n) { ran.push_back(reinterpret_cast<size_t>(n)); },
                                  reinterpret_cast<void *>(i)};
-      CUgraphNode node = nullptr;
-      OK(CU(cuGraphAddHostNode)(&node, graph.graph, nullptr, 0, &host));
+      MADE(cuGraphAddHostNode, graph.graph, nullptr, 0, &host);
     }
     CUgraphExec exec = graph.instantiate();
     OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -177,10 +169,9 @@ TEST_CASE("A kernel node may have a grid of 0 until it is launched") {
   uint32_t factor = 1, term = 1;
   void *params[] = {&cell, &factor, &term};
   CUDA_KERNEL_NODE_PARAMS_v2 p = graph.kernel_params(params);
-  CUgraphNode node = nullptr;
   p.gridDimX = 0;
-  OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
-  CUgraphExec exec = graph.instantiate();
+  CUgraphNode node = MADE(cuGraphAddKernelNode_v2, graph.graph, nullptr, 0, &p);
+  Exec exec(graph.graph);
   CHECK(CU(cuGraphLaunch)(exec, nullptr) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphNodeSetEnabled)(exec, node, 0));
@@ -191,7 +182,6 @@ TEST_CASE("A kernel node may have a grid of 0 until it is launched") {
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == 2);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("The generic form adds every type that is emulated and refuses the others") {
@@ -199,15 +189,14 @@ TEST_CASE("The generic form adds every type that is emulated and refuses the oth
   Builder graph;
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   CUgraphNodeParams params{};
-  CUgraphNode node = nullptr;
   params.type = CU_GRAPH_NODE_TYPE_MEMSET;
   params.memset = {cell, 0, 9, 4, 1, 1, nullptr};
-  OK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params));
+  CUgraphNode node = MADE(cuGraphAddNode_v2, graph.graph, nullptr, nullptr, 0, &params);
   params.reserved2 = 1; // "Reserved bytes. Must be zero."
   CHECK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params) ==
         CUDA_ERROR_INVALID_VALUE);
   params.reserved2 = 0;
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   params.memset.value = 10;
   OK(CU(cuGraphExecNodeSetParams)(exec, node, &params));
   OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -216,7 +205,6 @@ TEST_CASE("The generic form adds every type that is emulated and refuses the oth
   params.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
   CHECK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params) ==
         CUDA_ERROR_NOT_SUPPORTED);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A child graph is cloned into its node, and runs between the node's neighbours") {
@@ -228,22 +216,20 @@ TEST_CASE("A child graph is cloned into its node, and runs between the node's ne
   CUgraphNode before = parent.affine(cell, 1, 1), node = nullptr;
   OK(CU(cuGraphAddChildGraphNode)(&node, parent.graph, &before, 1, child.graph));
   parent.affine(cell, 10, 0, {node});
-  CUgraphExec exec = parent.instantiate();
+  Exec exec(parent.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == ((1 + 1) * 3 + 4) * 10);
   CUgraph embedded = nullptr;
   OK(CU(cuGraphChildGraphNodeGetGraph)(node, &embedded));
   CHECK(embedded != child.graph);
   CHECK(CU(cuGraphDestroy)(embedded) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Clones are independent and their nodes can be found") {
   Session session;
   Builder graph;
   CUgraphNode a = graph.empty(), b = graph.empty({a});
-  CUgraph clone = nullptr;
-  OK(CU(cuGraphClone)(&clone, graph.graph));
+  CUgraph clone = MADE(cuGraphClone, graph.graph);
   CUgraphNode found = nullptr, later = graph.empty();
   OK(CU(cuGraphNodeFindInClone)(&found, b, clone));
   CHECK(found != b);
@@ -261,22 +247,16 @@ TEST_CASE("Clones are independent and their nodes can be found") {
 TEST_CASE("Event nodes connect a graph with streams") {
   Session session;
   Builder graph;
-  CUevent event = nullptr;
-  OK(CU(cuEventCreate)(&event, 0));
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddEventRecordNode)(&node, graph.graph, nullptr, 0, event));
-  CUgraphExec exec = graph.instantiate();
+  Event event(0);
+  MADE(cuGraphAddEventRecordNode, graph.graph, nullptr, 0, event);
+  Exec exec(graph.graph);
   Gate gate;
-  CUstream a = nullptr;
-  OK(CU(cuStreamCreate)(&a, CU_STREAM_NON_BLOCKING));
+  Stream a(CU_STREAM_NON_BLOCKING);
   OK(CU(cuLaunchHostFunc)(a, Gate::wait, &gate));
   OK(CU(cuGraphLaunch)(exec, a));
   CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
   gate.open = true;
   OK(CU(cuEventSynchronize)(event));
-  OK(CU(cuGraphExecDestroy)(exec));
-  OK(CU(cuStreamDestroy_v2)(a));
-  OK(CU(cuEventDestroy_v2)(event));
 }
 
 TEST_CASE("User objects die with their last reference, on another thread") {
@@ -304,12 +284,11 @@ TEST_CASE("Launching a graph in a stream that is captured, or uploading it there
   Session session;
   Builder graph;
   graph.empty();
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   OK(CU(cuGraphUpload)(exec, nullptr));
   cuuint64_t flags = 99;
   OK(CU(cuGraphExecGetFlags)(exec, &flags));
   CHECK(flags == 0);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("An instance does not tell whether it was uploaded as it was made") {
@@ -318,8 +297,7 @@ TEST_CASE("An instance does not tell whether it was uploaded as it was made") {
   graph.empty();
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
-  CUgraphExec exec = nullptr;
-  OK(CU(cuGraphInstantiateWithParams)(&exec, graph.graph, &params));
+  CUgraphExec exec = MADE(cuGraphInstantiateWithParams, graph.graph, &params);
   cuuint64_t flags = 99;
   OK(CU(cuGraphExecGetFlags)(exec, &flags));
   CHECK(flags == CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);

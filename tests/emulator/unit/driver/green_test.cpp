@@ -34,9 +34,7 @@ CUdevResource whole() {
 }
 
 CUdevResourceDesc describe(CUdevResource resource) {
-  CUdevResourceDesc descriptor = nullptr;
-  OK(CU(cuDevResourceGenerateDesc)(&descriptor, &resource, 1));
-  return descriptor;
+  return MADE(cuDevResourceGenerateDesc, &resource, 1);
 }
 
 /// Groups of at least so many multiprocessors.
@@ -85,10 +83,7 @@ struct Where {
     OK(CU(cuCtxSynchronize)()); // the streams of green contexts do not wait for the legacy one
     return {values.begin(), values.end()};
   }
-  void launch(CUstream stream) {
-    void *params[] = {&cells};
-    OK(CU(cuLaunchKernel)(function, kBlocks, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
-  }
+  void launch(CUstream stream) { launch_kernel(function, kBlocks, 1, stream, cells); }
   CUgraphNodeParams node(CUcontext context) {
     pointer = &cells;
     CUgraphNodeParams p{};
@@ -118,11 +113,9 @@ std::set<uint32_t> from_to(uint32_t first, uint32_t end) {
 }
 
 void run_and_destroy(CUgraph graph, CUstream stream) {
-  CUgraphExec exec = nullptr;
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  Exec exec(graph);
   OK(CU(cuGraphLaunch)(exec, stream));
   OK(CU(cuStreamSynchronize)(stream));
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 } // namespace
@@ -205,8 +198,7 @@ TEST_CASE("Work in a green context's stream has its multiprocessors, and no othe
   where.launch(nullptr);
   CHECK(where.numbers() == from_to(0, 132));
   OK(CU(cuCtxSetCurrent)(second.context));
-  CUstream own = nullptr;
-  OK(CU(cuStreamCreate)(&own, 0));
+  CUstream own = MADE(cuStreamCreate, 0);
   where.launch(own);
   CHECK(where.numbers() == from_to(16, 32));
   where.launch(nullptr);
@@ -251,16 +243,14 @@ TEST_CASE("Kernel nodes have the multiprocessors of the green context that they 
   Where where;
   Builder built;
   CUgraphNodeParams params = where.node(second.context);
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddNode)(&node, built.graph, nullptr, 0, &params));
+  CUgraphNode node = MADE(cuGraphAddNode, built.graph, nullptr, 0, &params);
   CUDA_KERNEL_NODE_PARAMS_v2 read{};
   OK(CU(cuGraphKernelNodeGetParams_v2)(node, &read));
   CHECK(read.ctx == second.context);
   run_and_destroy(built.graph, first.stream); // a launch's stream changes no node
   CHECK(where.numbers() == from_to(24, 48));
 
-  CUgraph clone = nullptr;
-  OK(CU(cuGraphClone)(&clone, built.graph));
+  CUgraph clone = MADE(cuGraphClone, built.graph);
   run_and_destroy(clone, nullptr);
   CHECK(where.numbers() == from_to(24, 48));
   OK(CU(cuGraphDestroy)(clone));
@@ -339,11 +329,11 @@ TEST_CASE("Cooperative launches and occupancy count the green context's multipro
   Session session;
   Green green(split(1, 16)[0]);
   Where where;
-  int blocks = 0, grid = 0, best = 0, whole_grid = 0;
-  OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, where.function, 32, 0));
-  OK(CU(cuOccupancyMaxPotentialBlockSize)(&whole_grid, &best, where.function, nullptr, 0, 0));
+  int best = 0;
+  int blocks = MADE(cuOccupancyMaxActiveBlocksPerMultiprocessor, where.function, 32, 0);
+  int whole_grid = MADE(cuOccupancyMaxPotentialBlockSize, &best, where.function, nullptr, 0, 0);
   OK(CU(cuCtxSetCurrent)(green.context));
-  OK(CU(cuOccupancyMaxPotentialBlockSize)(&grid, &best, where.function, nullptr, 0, 0));
+  int grid = MADE(cuOccupancyMaxPotentialBlockSize, &best, where.function, nullptr, 0, 0);
   CHECK(grid * 132 == whole_grid * 16);
   void *params[] = {&where.cells};
   OK(CU(cuMemFree_v2)(where.cells));
@@ -371,8 +361,7 @@ TEST_CASE("A destroyed green context leaves its streams detached and its graphs 
   {
     Green green(split(1, 8)[0]);
     CUgraphNodeParams params = where.node(green.context);
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddNode)(&node, built.graph, nullptr, 0, &params));
+    MADE(cuGraphAddNode, built.graph, nullptr, 0, &params);
     exec = built.instantiate();
     OK(CU(cuStreamBeginCapture_v2)(green.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(CU(cuCtxSetCurrent)(green.context));

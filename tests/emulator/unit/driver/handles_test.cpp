@@ -310,11 +310,9 @@ TEST_CASE("Null, made-up, misplaced and freed handles are refused as documented"
 TEST_CASE("Memory is freed once, by the call that it belongs to") {
   Session session;
   std::vector<char> pageable(64);
-  CUdeviceptr device = 0, managed = 0;
-  void *pinned = nullptr;
-  OK(CU(cuMemAlloc_v2)(&device, 64));
-  OK(CU(cuMemAllocManaged)(&managed, 64, CU_MEM_ATTACH_GLOBAL));
-  OK(CU(cuMemAllocHost_v2)(&pinned, 64));
+  CUdeviceptr device = MADE(cuMemAlloc_v2, 64);
+  CUdeviceptr managed = MADE(cuMemAllocManaged, 64, CU_MEM_ATTACH_GLOBAL);
+  void *pinned = MADE(cuMemAllocHost_v2, 64);
   auto host = reinterpret_cast<CUdeviceptr>(pinned);
   auto free_host = [](CUdeviceptr p) { return CU(cuMemFreeHost)(reinterpret_cast<void *>(p)); };
   for (CUdeviceptr wrong :

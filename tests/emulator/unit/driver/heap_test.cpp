@@ -164,14 +164,13 @@ struct Heap : Session {
 constexpr size_t kDefault = size_t(8) << 20;
 
 size_t limit() {
-  size_t bytes = 0;
-  OK(CU(cuCtxGetLimit)(&bytes, CU_LIMIT_MALLOC_HEAP_SIZE));
+  size_t bytes = MADE(cuCtxGetLimit, CU_LIMIT_MALLOC_HEAP_SIZE);
   return bytes;
 }
 
 size_t free_memory() {
-  size_t available = 0, total = 0;
-  OK(CU(cuMemGetInfo_v2)(&available, &total));
+  size_t total = 0;
+  size_t available = MADE(cuMemGetInfo_v2, &total);
   return available;
 }
 
@@ -351,8 +350,7 @@ TEST_CASE("The heap's size is set before a kernel that uses it is launched, and 
 TEST_CASE("Code that uses the heap is not loaded where the device has no memory for one") {
   Heap heap{"CUGRT_EMU_MEMORY=4M"};
   CHECK(CU(cuModuleLoadData)(&heap.module, kHeapPtx) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
-  CUlibrary library = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, kHeapPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUlibrary library = MADE(cuLibraryLoadData, kHeapPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
   CHECK(CU(cuLibraryGetModule)(&heap.module, library) == CUDA_ERROR_SHARED_OBJECT_INIT_FAILED);
   OK(CU(cuCtxSetLimit)(CU_LIMIT_MALLOC_HEAP_SIZE, 1 << 20));
   OK(CU(cuLibraryGetModule)(&heap.module, library));

@@ -27,12 +27,9 @@ struct Checked : Session {
     OK(CU(cuMemAlloc_v2)(&out, 256));
   }
   void run(const std::string &ptx, unsigned threads = 1) {
-    CUmodule module = nullptr;
-    CUfunction function = nullptr;
-    OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
-    OK(CU(cuModuleGetFunction)(&function, module, "use"));
-    void *params[] = {&in, &out};
-    OK(CU(cuLaunchKernel)(function, 1, 1, 1, threads, 1, 1, 0, nullptr, params, nullptr));
+    CUmodule module = MADE(cuModuleLoadData, ptx.c_str());
+    CUfunction function = MADE(cuModuleGetFunction, module, "use");
+    launch_kernel(function, 1, threads, nullptr, in, out);
     OK(CU(cuCtxSynchronize)());
   }
   /// What a kernel with this body makes the check say, of one thread.
@@ -434,8 +431,7 @@ TEST_CASE("Memory that is given out anew is undefined again") {
 
 TEST_CASE("Memory that the host writes itself counts as defined") {
   Checked device;
-  void *pinned = nullptr;
-  OK(CU(cuMemAllocHost_v2)(&pinned, 256));
+  void *pinned = MADE(cuMemAllocHost_v2, 256);
   OK(CU(cuMemHostGetDevicePointer_v2)(&device.in, pinned, 0));
   CHECK(device.found(kIncrement).empty());
   // Even where undefined bytes were copied to it.
@@ -451,9 +447,8 @@ TEST_CASE("Mapped memory is undefined where it is first seen, and defined once i
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   CUmemAccessDesc access{properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   const size_t bytes = size_t(2) << 20;
-  CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr range = 0, kept = device.in;
-  OK(CU(cuMemCreate)(&handle, bytes, &properties, 0));
+  CUmemGenericAllocationHandle handle = MADE(cuMemCreate, bytes, &properties, 0);
   OK(CU(cuMemAddressReserve)(&range, 2 * bytes, 0, 0, 0));
   OK(CU(cuMemMap)(range, bytes, 0, handle, 0));
   OK(CU(cuMemSetAccess)(range, bytes, &access, 1));
@@ -509,11 +504,7 @@ TEST_CASE("What lanes exchange in different calls of a function is followed thro
   written.write(written.in, 128);
   written.run(around(body, function), 32);
   CHECK(findings().empty());
-  const CUdeviceptr fresh = [] {
-    CUdeviceptr address = 0;
-    OK(CU(cuMemAlloc_v2)(&address, 128));
-    return address;
-  }();
+  const CUdeviceptr fresh = [] { return MADE(cuMemAlloc_v2, 128); }();
   written.in = fresh;
   written.write(fresh, 64); // of the lower half of the warp
   written.run(around(body, function), 32);

@@ -122,11 +122,7 @@ constexpr char kWaitingPtx[] = R"(
 }
 )";
 
-CUmodule load(const char *ptx) {
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, ptx));
-  return module;
-}
+CUmodule load(const char *ptx) { return MADE(cuModuleLoadData, ptx); }
 
 } // namespace
 
@@ -134,7 +130,5 @@ CUmodule load_kernels() { return load(kTestPtx); }
 CUmodule load_waiting_kernels() { return load(kWaitingPtx); }
 
 CUfunction kernel(CUmodule module, const char *name) {
-  CUfunction function = nullptr;
-  OK(CU(cuModuleGetFunction)(&function, module, name));
-  return function;
+  return MADE(cuModuleGetFunction, module, name);
 }

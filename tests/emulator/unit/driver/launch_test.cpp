@@ -109,8 +109,7 @@ TEST_CASE("More shared memory needs opting in, up to the device's limit") {
   CUfunction add = kernel(load_kernels(), "add");
   Vectors v(4);
   constexpr auto kMax = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-  int value = 0;
-  OK(CU(cuFuncGetAttribute)(&value, kMax, add));
+  int value = MADE(cuFuncGetAttribute, kMax, add);
   CHECK(value == 48 * 1024);
   CHECK(CU(cuFuncSetAttribute)(add, kMax, 227 * 1024 + 1) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuFuncSetAttribute)(add, kMax, 100 * 1024));
@@ -130,8 +129,7 @@ TEST_CASE("A function says how much constant memory its module has") {
 .global .align 4 .u32 other[100];
 .visible .entry k() { ret; }
 )"));
-  int bytes = -1;
-  OK(CU(cuFuncGetAttribute)(&bytes, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, kernel(module, "k")));
+  int bytes = MADE(cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, kernel(module, "k"));
   CHECK(bytes == 5 * 4 + 8);
   OK(CU(cuModuleUnload)(module));
 }
@@ -176,8 +174,7 @@ TEST_CASE(
   ld.param.u64 %m, [map]; tex.1d.v4.u32.s32 {%r0, %r1, %r2, %r3}, [%m, {%r0}]; ret; }
 .visible .entry whole() { ret; }
 )";
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
+  CUmodule module = MADE(cuModuleLoadData, ptx.c_str());
   OK(launch(kernel(module, "whole"), 1, 32, nullptr));
   uint64_t map = 0;
   void *params[] = {&map};
@@ -201,17 +198,15 @@ TEST_CASE("A library's kernel is loaded into the context that uses it") {
   Session session;
   const char *ptx = ".version 7.0\n.target sm_75\n.address_size 64\n"
                     ".visible .entry nothing() { ret; }\n";
-  CUlibrary library = nullptr;
   CUkernel handle = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUlibrary library = MADE(cuLibraryLoadData, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
   CHECK(CU(cuLibraryGetKernel)(&handle, library, "none") == CUDA_ERROR_NOT_FOUND);
   OK(CU(cuLibraryGetKernel)(&handle, library, "nothing"));
   CHECK(statistics().modules == 0);
   // "f - Function CUfunction or Kernel CUkernel to launch"
   OK(launch(reinterpret_cast<CUfunction>(handle), 1, 1, nullptr));
   CHECK(statistics().modules == 1);
-  CUfunction function = nullptr;
-  OK(CU(cuKernelGetFunction)(&function, handle));
+  CUfunction function = MADE(cuKernelGetFunction, handle);
   OK(launch(function, 1, 1, nullptr));
   OK(CU(cuCtxSynchronize)());
   OK(CU(cuLibraryUnload)(library));
@@ -250,16 +245,16 @@ TEST_CASE("A fault is reported by the next synchronising call and sticks until t
 TEST_CASE("Occupancy follows from the limits of the device") {
   Session session{"CUGRT_EMU_DEVICE=sm_90"};
   CUfunction trap = kernel(load_kernels(), "trap_now");
-  int blocks = 0, grid = 0, block = 0;
+  int block = 0;
   // 2048 threads and 32 blocks a multiprocessor; 228 KiB of shared memory, 1 KiB of it reserved a
   // block.
-  OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, trap, 1024, 0));
+  int blocks = MADE(cuOccupancyMaxActiveBlocksPerMultiprocessor, trap, 1024, 0);
   CHECK(blocks == 2);
   OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, trap, 32, 0));
   CHECK(blocks == 32);
   OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, trap, 32, 47 * 1024));
   CHECK(blocks == 4);
-  OK(CU(cuOccupancyMaxPotentialBlockSize)(&grid, &block, trap, nullptr, 0, 0));
+  int grid = MADE(cuOccupancyMaxPotentialBlockSize, &block, trap, nullptr, 0, 0);
   CHECK(block == 1024);
   CHECK(grid == 264);
 }
@@ -332,19 +327,16 @@ TEST_CASE(
       Row{false, size_t(1) << 40, 30000, true}, Row{false, size_t(1) << 40, 4000000, false});
   INFO("limit " << row.limit << ", n " << row.n);
   Session session;
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, recursive_sum(row.with_memory).c_str()));
+  CUmodule module = MADE(cuModuleLoadData, recursive_sum(row.with_memory).c_str());
   if (row.limit) {
     size_t limit = 0;
     OK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, row.limit));
     OK(CU(cuCtxGetLimit)(&limit, CU_LIMIT_STACK_SIZE));
     CHECK(limit == std::min<size_t>((row.limit + 15) / 16 * 16, 512 << 10));
   }
-  CUdeviceptr out = 0;
-  OK(CU(cuMemAlloc_v2)(&out, 4));
+  CUdeviceptr out = MADE(cuMemAlloc_v2, 4);
   uint32_t n = row.n;
-  void *params[] = {&out, &n};
-  OK(CU(cuLaunchKernel)(kernel(module, "k"), 1, 1, 1, 40, 1, 1, 0, nullptr, params, nullptr));
+  launch_kernel(kernel(module, "k"), 1, 40, nullptr, out, n);
   // What is launched keeps the stack that it was launched with.
   if (row.fits)
     OK(CU(cuCtxSetLimit)(CU_LIMIT_STACK_SIZE, 16));
@@ -358,7 +350,6 @@ TEST_CASE(
 TEST_CASE("Dynamic shared memory begins at its alignment, behind the kernel's own") {
   Session session;
   for (uint32_t align : {4u, 16u, 64u, 128u, 1024u}) {
-    CUmodule module = nullptr;
     const std::string ptx =
         ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align " +
         std::to_string(align) +
@@ -368,14 +359,12 @@ TEST_CASE("Dynamic shared memory begins at its alignment, behind the kernel's ow
         "ld.param.u64 %rd, [out];\nmov.u32 %r0, own;\nmov.u32 %r1, more;\n"
         "st.shared.u32 [%r0], 1;\nst.shared.u32 [%r1+60], %r1;\n"
         "ld.shared.u32 %r2, [%r1+60];\nst.global.u32 [%rd], %r2;\nret;\n}\n";
-    OK(CU(cuModuleLoadData)(&module, ptx.c_str()));
-    CUdeviceptr out = 0;
-    OK(CU(cuMemAlloc_v2)(&out, 4));
+    Module module(ptx.c_str());
+    CUdeviceptr out = MADE(cuMemAlloc_v2, 4);
     void *params[] = {&out};
     OK(CU(cuLaunchKernel)(kernel(module, "k"), 1, 1, 1, 1, 1, 1, 64, nullptr, params, nullptr));
     OK(CU(cuCtxSynchronize)());
     CHECK(download<uint32_t>(out, 1)[0] == std::max(align, 16u));
     OK(CU(cuMemFree_v2)(out));
-    OK(CU(cuModuleUnload)(module));
   }
 }

@@ -160,8 +160,7 @@ struct Link {
 
 uint32_t run(CUmodule module) {
   CUdeviceptr out = upload(std::vector<uint32_t>{0});
-  void *params[] = {&out};
-  OK(CU(cuLaunchKernel)(kernel(module, "run"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  launch_kernel(kernel(module, "run"), 1, 1, nullptr, out);
   uint32_t result = download<uint32_t>(out, 1)[0];
   OK(CU(cuMemFree_v2)(out));
   return result;
@@ -201,8 +200,7 @@ TEST_CASE("Inputs of a link use each other's functions and variables, and keep t
   OK(CU(cuModuleGetGlobal_v2)(&weight, &bytes, module, "weight"));
   CHECK(bytes == 4);
   CHECK(download<uint32_t>(weight, 1)[0] == 100);
-  unsigned count = 0;
-  OK(CU(cuModuleGetFunctionCount)(&count, module));
+  unsigned count = MADE(cuModuleGetFunctionCount, module);
   CHECK(count == 1);
   OK(CU(cuModuleUnload)(module));
 }
@@ -219,10 +217,8 @@ TEST_CASE("A table holds the addresses of an input's own functions and of anothe
     OK(link.add(kTableCaller));
   }
   OK(link.complete());
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, link.image));
+  Module module(link.image);
   CHECK(run(module) == 18);
-  OK(CU(cuModuleUnload)(module));
 }
 
 TEST_CASE("Of weak definitions the first is taken, and a strong one before any") {
@@ -250,10 +246,8 @@ TEST_CASE("Of weak definitions the first is taken, and a strong one before any")
     expected = 248;
   }
   OK(link.complete());
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, link.image));
+  Module module(link.image);
   CHECK(run(module) == expected);
-  OK(CU(cuModuleUnload)(module));
 }
 
 TEST_CASE("A linked image is loaded as a library and from a file too") {
@@ -262,10 +256,8 @@ TEST_CASE("A linked image is loaded as a library and from a file too") {
   OK(link.add(kCaller));
   OK(link.add(kCallee));
   OK(link.complete());
-  CUlibrary library = nullptr;
-  CUmodule module = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, link.image, nullptr, nullptr, 0, nullptr, nullptr, 0));
-  OK(CU(cuLibraryGetModule)(&module, library));
+  CUlibrary library = MADE(cuLibraryLoadData, link.image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  CUmodule module = MADE(cuLibraryGetModule, library);
   CHECK(run(module) == 210);
   OK(CU(cuLibraryUnload)(library));
 
@@ -305,9 +297,8 @@ TEST_CASE("The first forms of the calls link as well") {
   OK(CU(cuLinkAddData)(state, CU_JIT_INPUT_PTX, const_cast<char *>(kCaller), sizeof kCaller,
                        nullptr, 0, nullptr, nullptr));
   void *image = nullptr;
-  CUmodule module = nullptr;
   OK(CU(cuLinkComplete)(state, &image, nullptr));
-  OK(CU(cuModuleLoadData)(&module, image));
+  CUmodule module = MADE(cuModuleLoadData, image);
   CHECK(run(module) == 209);
   OK(CU(cuLinkDestroy)(state));
   OK(CU(cuModuleUnload)(module));
@@ -351,8 +342,7 @@ TEST_CASE("An input may declare a result that the definition in another does not
 )";
   OK(link.add(caller, "caller.ptx"));
   OK(link.complete());
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, link.image));
+  CUmodule module = MADE(cuModuleLoadData, link.image);
   CHECK(run(module) == 9);
 }
 

@@ -40,8 +40,7 @@ struct Waiting : Session {
 /// Pinned memory of one word, 0 at first, that the host writes while the device looks at it.
 struct PinnedWord {
   PinnedWord() {
-    void *pointer = nullptr;
-    OK(CU(cuMemHostAlloc)(&pointer, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    void *pointer = MADE(cuMemHostAlloc, 4, CU_MEMHOSTALLOC_DEVICEMAP);
     host = static_cast<uint32_t *>(pointer);
     put(0);
     OK(CU(cuMemHostGetDevicePointer_v2)(&device, pointer, 0));
@@ -60,9 +59,8 @@ const char *const kDropped =
 
 TEST_CASE("A kernel that spins on a word goes on when another stream writes it") {
   Waiting device;
-  CUmodule module = nullptr;
   CUfunction spin = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kSpin));
+  CUmodule module = MADE(cuModuleLoadData, kSpin);
   OK(CU(cuModuleGetFunction)(&spin, module, "spin"));
   CUdeviceptr out = upload<uint32_t>({0});
   void *params[] = {&device.word, &out};
@@ -93,8 +91,7 @@ TEST_CASE("The host ends a wait while a thread is blocked in cuStreamSynchronize
 
 TEST_CASE("A wait for a word that nothing has written is found, one for a written word is not") {
   Waiting device({"CUGRT_EMU_CHECK=uninitialized"});
-  CUdeviceptr fresh = 0;
-  OK(CU(cuMemAlloc_v2)(&fresh, 4));
+  CUdeviceptr fresh = MADE(cuMemAlloc_v2, 4);
   OK(CU(cuStreamWaitValue32_v2)(device.b, device.word, 0, CU_STREAM_WAIT_VALUE_EQ));
   OK(CU(cuStreamSynchronize)(device.b));
   CHECK(findings().empty());
@@ -125,8 +122,7 @@ TEST_CASE("Memory that is freed while a stream waits for a word of it is an ille
     CHECK(findings() == kFreed);
   }
   SECTION("in the order of another stream") {
-    CUdeviceptr word = 0;
-    OK(CU(cuMemAllocAsync)(&word, 4, device.b));
+    CUdeviceptr word = MADE(cuMemAllocAsync, 4, device.b);
     OK(CU(cuMemsetD32Async)(word, 0, 1, device.b));
     OK(CU(cuStreamSynchronize)(device.b));
     OK(CU(cuStreamWaitValue32_v2)(device.a, word, 1, CU_STREAM_WAIT_VALUE_EQ));
@@ -162,10 +158,8 @@ TEST_CASE("Freeing memory waits for a stream that waits for other memory") {
 TEST_CASE("A context is destroyed with a wait that nothing ends: what follows it is dropped") {
   Waiting device({"CUGRT_EMU_CHECK=none"});
   OK(CU(cuStreamWaitValue32_v2)(device.a, device.word, 9, CU_STREAM_WAIT_VALUE_EQ));
-  CUcontext other = nullptr;
-  CUstream stream = nullptr;
-  OK(CU(cuCtxCreate_v2)(&other, 0, 0));
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CUcontext other = MADE(cuCtxCreate_v2, 0, 0);
+  CUstream stream = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
   CUdeviceptr word = upload<uint32_t>({0});
   bool called = false;
   CUresult told = CUDA_SUCCESS;
@@ -203,8 +197,7 @@ TEST_CASE("What was queued when the device failed does not run when the device i
   OK(CU(cuLaunchHostFunc)(device.a, Gate::wait, &gate));
   OK(CU(cuMemsetD32Async)(cell, 2, 1, device.a));
   OK(CU(cuStreamWaitValue32_v2)(device.a, device.word, 1, CU_STREAM_WAIT_VALUE_EQ));
-  CUcontext other = nullptr;
-  OK(CU(cuCtxCreate_v2)(&other, 0, 0));
+  CUcontext other = MADE(cuCtxCreate_v2, 0, 0);
   OK(CU(cuLaunchKernel)(kernel(load_kernels(), "trap_now"), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr,
                         nullptr));
   CHECK(CU(cuStreamSynchronize)(nullptr) == CUDA_ERROR_LAUNCH_FAILED);
@@ -216,12 +209,10 @@ TEST_CASE("What was queued when the device failed does not run when the device i
 
 // Run by the case below, in a process of its own.
 TEST_CASE("child: exits while a stream waits", "[.]") {
-  CUcontext context = nullptr;
-  CUstream stream = nullptr;
   OK(CU(cuInit)(0));
-  OK(CU(cuDevicePrimaryCtxRetain)(&context, 0));
+  CUcontext context = MADE(cuDevicePrimaryCtxRetain, 0);
   OK(CU(cuCtxSetCurrent)(context));
-  OK(CU(cuStreamCreate)(&stream, 0));
+  CUstream stream = MADE(cuStreamCreate, 0);
   OK(CU(cuStreamWaitValue32_v2)(stream, upload<uint32_t>({0}), 1, CU_STREAM_WAIT_VALUE_EQ));
   std::thread([=] {
     CU(cuCtxSetCurrent)(context);

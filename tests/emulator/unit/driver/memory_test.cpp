@@ -8,11 +8,11 @@
 
 TEST_CASE("More memory than the device has is refused, and what is used shows") {
   Session session{"CUGRT_EMU_MEMORY=16M"};
-  size_t free_bytes = 0, total = 0;
+  size_t total = 0;
   CUdeviceptr address = 0;
   CHECK(CU(cuMemAlloc_v2)(&address, size_t(17) << 20) == CUDA_ERROR_OUT_OF_MEMORY);
   OK(CU(cuMemAlloc_v2)(&address, size_t(10) << 20));
-  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  size_t free_bytes = MADE(cuMemGetInfo_v2, &total);
   CHECK(total == size_t(16) << 20);
   CHECK(free_bytes == size_t(6) << 20);
   CUdeviceptr second = 0;
@@ -50,8 +50,7 @@ TEST_CASE("Copies go there and back and between allocations") {
 
 TEST_CASE("Fresh memory is poisoned") {
   Session session;
-  CUdeviceptr a = 0;
-  OK(CU(cuMemAlloc_v2)(&a, 4));
+  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
   CHECK(download<uint8_t>(a, 4) == std::vector<uint8_t>(4, 0xCB));
   OK(CU(cuMemFree_v2)(a));
 }
@@ -104,10 +103,8 @@ TEST_CASE("A two-dimensional copy moves a window") {
 TEST_CASE("An asynchronous copy from pageable memory has taken the bytes when it returns") {
   Session session;
   Gate gate;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-  CUdeviceptr a = 0;
-  OK(CU(cuMemAlloc_v2)(&a, 4));
+  Stream stream(CU_STREAM_NON_BLOCKING);
+  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
   uint32_t value = 11;
   OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
   OK(CU(cuMemcpyHtoDAsync_v2)(a, &value, 4, stream));
@@ -115,20 +112,16 @@ TEST_CASE("An asynchronous copy from pageable memory has taken the bytes when it
   gate.open = true;
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(download<uint32_t>(a, 1)[0] == 11);
-  OK(CU(cuStreamDestroy_v2)(stream));
   OK(CU(cuMemFree_v2)(a));
 }
 
 TEST_CASE("Pinned memory is read when the copy runs, and the device can reach it") {
   Session session;
   Gate gate;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-  CUdeviceptr a = 0, alias = 0;
-  void *host = nullptr;
-  OK(CU(cuMemAlloc_v2)(&a, 4));
-  OK(CU(cuMemHostAlloc)(&host, 4, CU_MEMHOSTALLOC_DEVICEMAP));
-  OK(CU(cuMemHostGetDevicePointer_v2)(&alias, host, 0));
+  CUstream stream = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
+  CUdeviceptr a = MADE(cuMemAlloc_v2, 4);
+  void *host = MADE(cuMemHostAlloc, 4, CU_MEMHOSTALLOC_DEVICEMAP);
+  CUdeviceptr alias = MADE(cuMemHostGetDevicePointer_v2, host, 0);
   auto *value = static_cast<uint32_t *>(host);
   *value = 11;
   CHECK(download<uint32_t>(alias, 1)[0] == 11);
@@ -156,8 +149,7 @@ TEST_CASE("Registering host memory twice, or unregistering what is not, is refus
 
 TEST_CASE("Pages of a file that are registered have an address on the device") {
   Session session{"CUGRT_EMU_DEVICE=sm_87"};
-  int integrated = 0;
-  OK(CU(cuDeviceGetAttribute)(&integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0));
+  int integrated = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0);
   CHECK(integrated == 1);
   std::vector<uint32_t> values(3000);
   std::iota(values.begin(), values.end(), 7u);
@@ -169,14 +161,13 @@ TEST_CASE("Pages of a file that are registered have an address on the device") {
   REQUIRE(std::fflush(file) == 0);
   const unsigned mapped = CU_MEMHOSTREGISTER_DEVICEMAP,
                  read_only = mapped | CU_MEMHOSTREGISTER_READ_ONLY;
-  CUdeviceptr seen = 0;
 
   void *pages = mmap(nullptr, 12000, PROT_READ, MAP_PRIVATE, fileno(file), 0);
   REQUIRE(pages != MAP_FAILED);
   char *inside = static_cast<char *>(pages) + 4400; // of the second page
   CHECK(CU(cuMemHostRegister_v2)(inside, 4000, mapped) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemHostRegister_v2)(inside, 4000, read_only));
-  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, inside + 8, 0));
+  CUdeviceptr seen = MADE(cuMemHostGetDevicePointer_v2, inside + 8, 0);
   CHECK(download<uint32_t>(seen, 3) == std::vector<uint32_t>{1109, 1110, 1111});
   void *host = nullptr;
   OK(CU(cuPointerGetAttribute)(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, seen));
@@ -250,9 +241,8 @@ TEST_CASE("A kernel faults behind the end of registered memory") {
   Session session;
   std::vector<float> heap(64);
   const CUdeviceptr ones = upload(std::vector<float>(64, 1));
-  CUdeviceptr seen = 0;
   OK(CU(cuMemHostRegister_v2)(heap.data(), 60 * 4, CU_MEMHOSTREGISTER_DEVICEMAP));
-  OK(CU(cuMemHostGetDevicePointer_v2)(&seen, heap.data(), 0));
+  CUdeviceptr seen = MADE(cuMemHostGetDevicePointer_v2, heap.data(), 0);
   launch_add(seen, ones, ones, 61);
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(heap[60] == 0);
@@ -260,10 +250,8 @@ TEST_CASE("A kernel faults behind the end of registered memory") {
 
 TEST_CASE("A fill without a stream is waited for where the host sees the memory") {
   Session session{"CUGRT_EMU_ORDER=1"};
-  void *host = nullptr;
-  OK(CU(cuMemHostAlloc)(&host, 400, CU_MEMHOSTALLOC_DEVICEMAP));
-  CUdeviceptr managed = 0;
-  OK(CU(cuMemAllocManaged)(&managed, 400, CU_MEM_ATTACH_GLOBAL));
+  void *host = MADE(cuMemHostAlloc, 400, CU_MEMHOSTALLOC_DEVICEMAP);
+  CUdeviceptr managed = MADE(cuMemAllocManaged, 400, CU_MEM_ATTACH_GLOBAL);
   std::vector<uint32_t> heap(100);
   OK(CU(cuMemHostRegister_v2)(heap.data(), 400, CU_MEMHOSTREGISTER_DEVICEMAP));
   for (auto *seen :
@@ -300,10 +288,8 @@ TEST_CASE("Pointer attributes tell kinds of memory apart") {
 TEST_CASE("Stream-ordered allocations are freed in stream order") {
   Session session;
   Gate gate;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-  CUdeviceptr a = 0;
-  OK(CU(cuMemAllocAsync)(&a, 64, stream));
+  Stream stream(CU_STREAM_NON_BLOCKING);
+  CUdeviceptr a = MADE(cuMemAllocAsync, 64, stream);
   OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
   OK(CU(cuMemFreeAsync)(a, stream));
   CHECK(CU(cuMemFreeAsync)(a, stream) == CUDA_ERROR_INVALID_VALUE); // twice
@@ -311,15 +297,14 @@ TEST_CASE("Stream-ordered allocations are freed in stream order") {
   gate.open = true;
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(statistics().allocations == 0);
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE(
     "Stream-ordered memory of no bytes has an address of its own, which is freed like others") {
   Session session;
-  CUdeviceptr a = 0, b = 0, none = 0;
-  OK(CU(cuMemAllocAsync)(&a, 0, nullptr));
-  OK(CU(cuMemAllocAsync)(&b, 0, nullptr));
+  CUdeviceptr none = 0;
+  CUdeviceptr a = MADE(cuMemAllocAsync, 0, nullptr);
+  CUdeviceptr b = MADE(cuMemAllocAsync, 0, nullptr);
   CHECK(a != 0);
   CHECK(a != b);
   OK(CU(cuMemFreeAsync)(a, nullptr));
@@ -333,15 +318,14 @@ TEST_CASE("A pool counts what is in use, keeps its settings and may be the curre
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
   props.maxSize = 1 << 20;
-  CUmemoryPool pool = nullptr, found = nullptr, standard = nullptr;
-  OK(CU(cuMemPoolCreate)(&pool, &props));
-  OK(CU(cuDeviceGetDefaultMemPool)(&standard, 0));
-  OK(CU(cuDeviceGetMemPool)(&found, 0));
+  CUmemoryPool pool = MADE(cuMemPoolCreate, &props);
+  CUmemoryPool standard = MADE(cuDeviceGetDefaultMemPool, 0);
+  CUmemoryPool found = MADE(cuDeviceGetMemPool, 0);
   CHECK(found == standard);
   CHECK(pool != standard);
 
-  CUdeviceptr a = 0, b = 0;
-  OK(CU(cuMemAllocFromPoolAsync)(&a, 4096, pool, nullptr));
+  CUdeviceptr b = 0;
+  CUdeviceptr a = MADE(cuMemAllocFromPoolAsync, 4096, pool, nullptr);
   cuuint64_t used = 0;
   OK(CU(cuMemPoolGetAttribute)(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
   CHECK(used == 4096);
@@ -390,14 +374,12 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t granularity = 0;
-  OK(CU(cuMemGetAllocationGranularity)(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  size_t granularity = MADE(cuMemGetAllocationGranularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
   CHECK(granularity == kBytes);
   CUmemGenericAllocationHandle memory = 0;
   CHECK(CU(cuMemCreate)(&memory, kBytes - 1, &prop, 0) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemCreate)(&memory, kBytes, &prop, 0));
-  CUdeviceptr range = 0;
-  OK(CU(cuMemAddressReserve)(&range, 4 * kBytes, 0, 0, 0));
+  CUdeviceptr range = MADE(cuMemAddressReserve, 4 * kBytes, 0, 0, 0);
   OK(CU(cuMemMap)(range, kBytes, 0, memory, 0));
   CHECK(CU(cuMemMap)(range, kBytes, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemMap)(range + kBytes, kBytes, 0, memory, 0)); // the same bytes again
@@ -411,8 +393,8 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   // Across two mappings.
   CHECK(download<uint32_t>(range + kBytes - 4, 3) ==
         std::vector<uint32_t>{0xCBCBCBCB, 0xCBCBCBCB, 7});
-  size_t free_bytes = 0, total = 0, after = 0;
-  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  size_t total = 0;
+  size_t free_bytes = MADE(cuMemGetInfo_v2, &total);
   CHECK(total - free_bytes == kBytes);
   OK(CU(cuMemRelease)(memory)); // lives on in its mappings
   CHECK(CU(cuMemRelease)(memory) == CUDA_ERROR_INVALID_VALUE);
@@ -420,7 +402,7 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
   CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemUnmap)(range, 2 * kBytes));
   CHECK(CU(cuMemUnmap)(range, 2 * kBytes) == CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuMemGetInfo_v2)(&after, &total));
+  size_t after = MADE(cuMemGetInfo_v2, &total);
   CHECK(after == total);
   OK(CU(cuMemAddressFree)(range, 4 * kBytes));
   CHECK(CU(cuMemAddressFree)(range, 4 * kBytes) == CUDA_ERROR_INVALID_VALUE);
@@ -428,9 +410,9 @@ TEST_CASE("Physical memory is reached where it is mapped, once access is set") {
 
 TEST_CASE("A large allocation begins on a page, also behind a small one") {
   Session session;
-  CUdeviceptr small = 0, large = 0, next = 0;
-  OK(CU(cuMemAlloc_v2)(&small, 8));
-  OK(CU(cuMemAlloc_v2)(&large, 1 << 20));
+  CUdeviceptr next = 0;
+  CUdeviceptr small = MADE(cuMemAlloc_v2, 8);
+  CUdeviceptr large = MADE(cuMemAlloc_v2, 1 << 20);
   OK(CU(cuMemAlloc_v2)(&next, 8)); // fills the gap between the two
   CHECK(large % 4096 == 0);
   CHECK(next % 512 == 0);
@@ -443,8 +425,7 @@ TEST_CASE("An overrun is found though another allocation follows") {
   Session session;
   CUmodule module = load_kernels();
   CUfunction affine = kernel(module, "affine"); // on the word at `out`
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  CUstream stream = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
   enum Kind { device, from_pool, managed, pinned };
   auto allocate = [&](Kind kind, size_t bytes) {
     CUdeviceptr address = 0;
@@ -482,8 +463,7 @@ TEST_CASE("An overrun is found though another allocation follows") {
   uint32_t factor = 1, term = 1;
   CUdeviceptr behind = out + 2048;
   CHECK(behind < next);
-  void *params[] = {&behind, &factor, &term};
-  OK(CU(cuLaunchKernel)(affine, 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  launch_kernel(affine, 1, 1, nullptr, behind, factor, term);
   CHECK(CU(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
@@ -494,8 +474,8 @@ TEST_CASE("The gaps between allocations take none of the device's memory") {
     all.emplace_back();
     OK(CU(cuMemAlloc_v2)(&all.back(), 512));
   }
-  size_t free_bytes = 1, total = 0;
-  OK(CU(cuMemGetInfo_v2)(&free_bytes, &total));
+  size_t total = 0;
+  size_t free_bytes = MADE(cuMemGetInfo_v2, &total);
   CHECK(total == size_t(1) << 20);
   CHECK(free_bytes == 0);
   CUdeviceptr more = 0;

@@ -4,20 +4,14 @@
 namespace {
 
 void launch_once(Builder &graph) {
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   OK(CU(cuStreamSynchronize)(nullptr));
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 CUgraphNode add_kernel(Builder &graph, CUmodule module, const char *name, void **params) {
-  CUDA_KERNEL_NODE_PARAMS_v2 p{};
-  p.func = kernel(module, name);
-  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-  p.kernelParams = params;
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddKernelNode_v2)(&node, graph.graph, nullptr, 0, &p));
-  return node;
+  CUDA_KERNEL_NODE_PARAMS_v2 p = one_thread(kernel(module, name), params);
+  return MADE(cuGraphAddKernelNode_v2, graph.graph, nullptr, 0, &p);
 }
 
 } // namespace
@@ -47,8 +41,7 @@ TEST_CASE("Two nodes that no path orders and that touch the same bytes are a fin
   SECTION("a kernel in a child graph") {
     Builder child;
     child.affine(cell, 3, 0);
-    CUgraphNode node = nullptr;
-    OK(CU(cuGraphAddChildGraphNode)(&node, graph.graph, nullptr, 0, child.graph));
+    MADE(cuGraphAddChildGraphNode, graph.graph, nullptr, 0, child.graph);
     launch_once(graph);
     CHECK(findings().find("kernel 'affine' (node 0) in node 1") != std::string::npos);
   }
@@ -189,8 +182,7 @@ TEST_CASE("Edge data comes with driver version 12.3") {
 TEST_CASE("A wait node may come before the record node of its event, by edges or by creation") {
   Session session;
   Builder graph;
-  CUevent event = nullptr;
-  OK(CU(cuEventCreate)(&event, 0));
+  Event event(0);
   CUgraphNode wait = nullptr, record = nullptr;
   SECTION("the wait node is created first") {
     OK(CU(cuGraphAddEventWaitNode)(&wait, graph.graph, nullptr, 0, event));
@@ -204,20 +196,18 @@ TEST_CASE("A wait node may come before the record node of its event, by edges or
   launch_once(graph);
   launch_once(graph); // waits for the record of the launch before
   OK(CU(cuEventQuery)(event));
-  OK(CU(cuEventDestroy_v2)(event));
 }
 
 TEST_CASE("A condition that nobody has given a value is a finding") {
   Session session;
   Builder graph;
-  CUgraphConditionalHandle handle = 0;
-  OK(CU(cuGraphConditionalHandleCreate)(&handle, graph.graph, nullptr, 0, 0));
+  CUgraphConditionalHandle handle =
+      MADE(cuGraphConditionalHandleCreate, graph.graph, nullptr, 0, 0);
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   params.conditional.handle = handle;
   params.conditional.size = 1;
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddNode_v2)(&node, graph.graph, nullptr, nullptr, 0, &params));
+  MADE(cuGraphAddNode_v2, graph.graph, nullptr, nullptr, 0, &params);
   launch_once(graph);
   CHECK(findings() ==
         "condition: the condition of node 0 has neither a default nor been set in this "

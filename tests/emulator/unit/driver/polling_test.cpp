@@ -98,8 +98,7 @@ constexpr uint32_t kBlocks = 5;
 
 std::string found_in(const char *name, const std::string &order, bool cooperative) {
   Session session{"CUGRT_EMU_CHECK=polling", "CUGRT_EMU_ORDER=" + order};
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kPollingPtx));
+  CUmodule module = MADE(cuModuleLoadData, kPollingPtx);
   CUdeviceptr cells = upload(std::vector<uint32_t>(kBlocks + 2));
   void *params[] = {&cells};
   if (cooperative)
@@ -152,8 +151,7 @@ std::string found_in_chain(const std::string &order, const std::string &wait,
                            const std::string &write, bool is_right) {
   constexpr uint32_t kFirst = 16; // values stand behind flags
   Session session{"CUGRT_EMU_CHECK=race", "CUGRT_EMU_ORDER=" + order};
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, chain_ptx(wait, write).c_str()));
+  CUmodule module = MADE(cuModuleLoadData, chain_ptx(wait, write).c_str());
   CUdeviceptr cells = upload(std::vector<uint32_t>(2 * kFirst));
   void *params[] = {&cells};
   OK(CU(cuLaunchCooperativeKernel)(kernel(module, "chain"), kBlocks, 1, 1, 1, 1, 1, 0, nullptr,
@@ -194,17 +192,13 @@ TEST_CASE("Who waits for blocks that have begun, or takes a lock, is not told") 
 
 TEST_CASE("Blocks that wait for the host are not told, whoever else begins meanwhile") {
   Session session{"CUGRT_EMU_CHECK=polling"};
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kPollingPtx));
-  void *pinned = nullptr;
-  OK(CU(cuMemHostAlloc)(&pinned, (kBlocks + 2) * 4, 0));
+  CUmodule module = MADE(cuModuleLoadData, kPollingPtx);
+  void *pinned = MADE(cuMemHostAlloc, (kBlocks + 2) * 4, 0);
   auto *cells = static_cast<uint32_t *>(pinned);
   std::fill(cells, cells + kBlocks + 2, 0u);
   cells[1] = 1; // the lock is taken: by the host
   CUdeviceptr address = CUdeviceptr(uintptr_t(pinned));
-  void *params[] = {&address};
-  OK(CU(cuLaunchKernel)(kernel(module, "lock"), kBlocks, 1, 1, 1, 1, 1, 0, nullptr, params,
-                        nullptr));
+  launch_kernel(kernel(module, "lock"), kBlocks, 1, nullptr, address);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   __atomic_store_n(cells + 1, 0u, __ATOMIC_SEQ_CST);
   OK(CU(cuCtxSynchronize)());

@@ -6,24 +6,21 @@ namespace {
 
 /// An IF node whose condition holds, and its body.
 CUgraph add_if(CUgraph graph) {
-  CUgraphConditionalHandle handle = 0;
-  OK(CU(cuGraphConditionalHandleCreate)(&handle, graph, nullptr, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
+  CUgraphConditionalHandle handle =
+      MADE(cuGraphConditionalHandleCreate, graph, nullptr, 1, CU_GRAPH_COND_ASSIGN_DEFAULT);
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
   params.conditional.handle = handle;
   params.conditional.type = CU_GRAPH_COND_TYPE_IF;
   params.conditional.size = 1;
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddNode_v2)(&node, graph, nullptr, nullptr, 0, &params));
+  MADE(cuGraphAddNode_v2, graph, nullptr, nullptr, 0, &params);
   return params.conditional.phGraph_out[0];
 }
 
 /// The memset of a graph that has an IF node with it alone.
 CUgraphNode add_if_with_fill(CUgraph graph, CUdeviceptr cell) {
   CUDA_MEMSET_NODE_PARAMS fill{cell, 0, 7, 4, 1, 1};
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddMemsetNode)(&node, add_if(graph), nullptr, 0, &fill, nullptr));
-  return node;
+  return MADE(cuGraphAddMemsetNode, add_if(graph), nullptr, 0, &fill, nullptr);
 }
 
 constexpr char kClusterPtx[] = R"(
@@ -108,8 +105,7 @@ CUresult launch_clusters(CUfunction function, unsigned grid, unsigned cluster, C
 }
 
 CUfunction cluster_kernel(const char *name) {
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, kClusterPtx));
+  CUmodule module = MADE(cuModuleLoadData, kClusterPtx);
   return kernel(module, name);
 }
 
@@ -140,8 +136,7 @@ TEST_CASE("A kernel is launched in the clusters that it was compiled for or that
   OK(launch_clusters(four, 8, 4, out));
   CHECK(launch_clusters(four, 8, 2, out) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
   CHECK(launch_clusters(four, 6, 0, out) == CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  int width = 0;
-  OK(CU(cuFuncGetAttribute)(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, four));
+  int width = MADE(cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, four);
   CHECK(width == 4);
   CHECK(CU(cuFuncSetAttribute)(four, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2) ==
         CUDA_ERROR_NOT_PERMITTED);
@@ -159,8 +154,8 @@ TEST_CASE("A kernel is launched in the clusters that it was compiled for or that
   config.gridDimX = 8;
   config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
   config.blockDimX = 1024;
-  int clusters = 0, most = 0;
-  OK(CU(cuOccupancyMaxActiveClusters)(&clusters, any, &config));
+  int most = 0;
+  int clusters = MADE(cuOccupancyMaxActiveClusters, any, &config);
   CHECK(clusters == 132); // two blocks of 1024 threads on each of 132 multiprocessors
   OK(CU(cuOccupancyMaxPotentialClusterSize)(&most, any, &config));
   CHECK(most == 8);
@@ -169,8 +164,7 @@ TEST_CASE("A kernel is launched in the clusters that it was compiled for or that
 
 TEST_CASE("Clusters are there from sm_90 on") {
   Session session{"CUGRT_EMU_DEVICE=sm_80", "CUGRT_EMU_CHECK=none"};
-  int there = 1;
-  OK(CU(cuDeviceGetAttribute)(&there, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0));
+  int there = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, 0);
   CHECK(there == 0);
   CUdeviceptr out = upload(std::vector<uint32_t>(4));
   CHECK(launch_clusters(kernel(load_kernels(), "affine"), 4, 2, out) == CUDA_ERROR_NOT_SUPPORTED);
@@ -205,8 +199,7 @@ TEST_CASE("A block that needs more registers than there are is not launched") {
     return ptx + "ret;\n}\n";
   };
   auto launched = [&](const char *limit, unsigned threads) {
-    CUmodule module = nullptr;
-    OK(CU(cuModuleLoadData)(&module, text(limit).c_str()));
+    CUmodule module = MADE(cuModuleLoadData, text(limit).c_str());
     CUdeviceptr p = upload(std::vector<uint32_t>(kLive));
     void *params[] = {&p};
     CUresult result = CU(cuLaunchKernel)(kernel(module, "many"), 1, 1, 1, threads, 1, 1, 0, nullptr,
@@ -226,8 +219,7 @@ TEST_CASE("A block that needs more registers than there are is not launched") {
 TEST_CASE("Work is put into a stream with a context current only") {
   Session session;
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
+  Stream stream(CU_STREAM_NON_BLOCKING);
   OK(CU(cuCtxSetCurrent)(nullptr));
   CHECK(CU(cuMemsetD32Async)(cell, 2, 1, stream) == CUDA_ERROR_INVALID_CONTEXT);
   OK(CU(cuStreamSynchronize)(stream));
@@ -235,15 +227,13 @@ TEST_CASE("Work is put into a stream with a context current only") {
   OK(CU(cuMemsetD32Async)(cell, 3, 1, stream));
   OK(CU(cuStreamSynchronize)(stream));
   CHECK(download<uint32_t>(cell, 1)[0] == 3);
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("Pinned memory has a device pointer if it was asked for") {
   Session session;
-  void *plain = nullptr, *mapped = nullptr, *simple = nullptr;
-  OK(CU(cuMemHostAlloc)(&plain, 4, CU_MEMHOSTALLOC_PORTABLE));
-  OK(CU(cuMemHostAlloc)(&mapped, 4, CU_MEMHOSTALLOC_DEVICEMAP));
-  OK(CU(cuMemAllocHost_v2)(&simple, 4));
+  void *plain = MADE(cuMemHostAlloc, 4, CU_MEMHOSTALLOC_PORTABLE);
+  void *mapped = MADE(cuMemHostAlloc, 4, CU_MEMHOSTALLOC_DEVICEMAP);
+  void *simple = MADE(cuMemAllocHost_v2, 4);
   CUdeviceptr address = 0;
   CHECK(CU(cuMemHostGetDevicePointer_v2)(&address, plain, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuMemHostGetDevicePointer_v2)(&address, mapped, 0) == CUDA_SUCCESS);
@@ -280,14 +270,13 @@ TEST_CASE("With the quirk a body that has nothing to execute does not end") {
       Builder graph;
       CUdeviceptr cell = upload(std::vector<uint32_t>{1});
       CUgraphNode fill = add_if_with_fill(graph.graph, cell);
-      CUgraphExec exec = graph.instantiate();
+      Exec exec(graph.graph);
       OK(CU(cuGraphLaunch)(exec, nullptr));
       OK(CU(cuCtxSynchronize)());
       CHECK(download<uint32_t>(cell, 1)[0] == 7);
       OK(CU(cuGraphNodeSetEnabled)(exec, fill, 0));
       OK(CU(cuGraphLaunch)(exec, nullptr));
       CHECK(CU(cuCtxSynchronize)() == (quirk ? CUDA_ERROR_LAUNCH_TIMEOUT : CUDA_SUCCESS));
-      OK(CU(cuGraphExecDestroy)(exec));
     }
   }
 }

@@ -22,8 +22,7 @@ std::string text() {
 }
 
 int registers(CUmodule module, const char *name) {
-  int value = 0;
-  OK(CU(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel(module, name)));
+  int value = MADE(cuFuncGetAttribute, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel(module, name));
   return value;
 }
 
@@ -37,8 +36,7 @@ struct Most {
 
 TEST_CASE("A kernel has as many registers as its directives leave it") {
   Session session;
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, text().c_str()));
+  CUmodule module = MADE(cuModuleLoadData, text().c_str());
   CHECK(registers(module, "plain") >= kNamed);
   CHECK(registers(module, "few") == 40);
   // 65,536 of a multiprocessor, in eights: for 32 warps, 8 times 8 warps, 16 warps.
@@ -84,11 +82,9 @@ TEST_CASE(
 
 TEST_CASE("Registers that only PTX names leave room for a block: the launch tells") {
   Session session;
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, text().c_str()));
+  CUmodule module = MADE(cuModuleLoadData, text().c_str());
   CUfunction plain = kernel(module, "plain");
-  int blocks = 0;
-  OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, plain, 1024, 0));
+  int blocks = MADE(cuOccupancyMaxActiveBlocksPerMultiprocessor, plain, 1024, 0);
   CHECK(blocks == 1);
   OK(CU(cuLaunchCooperativeKernel)(plain, 1, 1, 1, 1024, 1, 1, 0, nullptr, nullptr));
   OK(CU(cuCtxSynchronize)());

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 inline void *library() {
@@ -27,6 +28,47 @@ inline void *symbol(const char *name) { return dlsym(library(), name); }
 
 #define CU(name) (reinterpret_cast<decltype(&::name)>(symbol(#name)))
 #define OK(expression) REQUIRE((expression) == CUDA_SUCCESS)
+
+/// What a call that succeeds writes to its first argument.
+template <class T, class... P>
+T made_by(const char *name, int line, CUresult (*call)(T *, P...),
+          std::type_identity_t<P>... arguments) {
+  INFO(name << " at line " << line);
+  T value{};
+  OK(call(&value, arguments...));
+  return value;
+}
+#define MADE(name, ...) made_by(#name, __LINE__, CU(name) __VA_OPT__(, ) __VA_ARGS__)
+
+/// A handle that ends with its scope.
+template <class T> struct Owned {
+  Owned(T made, CUresult (*end)(T)) : handle(made), destroy(end) {}
+  ~Owned() { CHECK(destroy(handle) == CUDA_SUCCESS); }
+  Owned(const Owned &) = delete;
+  Owned &operator=(const Owned &) = delete;
+  operator T() const { return handle; }
+
+  T handle;
+  CUresult (*destroy)(T);
+};
+struct Stream : Owned<CUstream> {
+  explicit Stream(unsigned flags = CU_STREAM_NON_BLOCKING)
+      : Owned(MADE(cuStreamCreate, flags), CU(cuStreamDestroy_v2)) {}
+};
+struct Streams {
+  explicit Streams(unsigned flags = CU_STREAM_NON_BLOCKING) : a(flags), b(flags) {}
+  Stream a, b;
+};
+struct Event : Owned<CUevent> {
+  explicit Event(unsigned flags) : Owned(MADE(cuEventCreate, flags), CU(cuEventDestroy_v2)) {}
+};
+struct Module : Owned<CUmodule> {
+  explicit Module(const void *image) : Owned(MADE(cuModuleLoadData, image), CU(cuModuleUnload)) {}
+};
+struct Exec : Owned<CUgraphExec> {
+  explicit Exec(CUgraph graph, unsigned long long flags = 0)
+      : Owned(MADE(cuGraphInstantiateWithFlags, graph, flags), CU(cuGraphExecDestroy)) {}
+};
 
 /// The driver as a new process with these variables ("NAME=value") would find it, not initialised.
 /// Who chooses the checks looks at their findings, which then are not reported besides; what they
@@ -130,6 +172,14 @@ template <class T> std::vector<T> download(CUdeviceptr address, size_t count) {
   std::vector<T> values(count);
   OK(CU(cuMemcpyDtoH_v2)(values.data(), address, count * sizeof(T)));
   return values;
+}
+
+/// Blocks and threads of a kernel in one row each.
+template <class... A>
+void launch_kernel(CUfunction function, unsigned blocks, unsigned threads, CUstream stream,
+                   A... arguments) {
+  void *params[] = {&arguments...};
+  OK(CU(cuLaunchKernel)(function, blocks, 1, 1, threads, 1, 1, 0, stream, params, nullptr));
 }
 
 /// A host function that holds its stream until release().

@@ -7,8 +7,7 @@ namespace {
 
 /// cell = cell * factor + term, by a kernel that is given the address as it is.
 void affine(CUmodule module, CUdeviceptr cell, uint32_t factor, uint32_t term) {
-  void *params[] = {&cell, &factor, &term};
-  OK(CU(cuLaunchKernel)(kernel(module, "affine"), 1, 1, 1, 1, 1, 1, 0, nullptr, params, nullptr));
+  launch_kernel(kernel(module, "affine"), 1, 1, nullptr, cell, factor, term);
   OK(CU(cuCtxSynchronize)());
 }
 
@@ -17,14 +16,12 @@ void affine(CUmodule module, CUdeviceptr cell, uint32_t factor, uint32_t term) {
 TEST_CASE("Kernels take the pointer that pinned memory has on the host") {
   Session session;
   CUmodule module = load_kernels();
-  void *host = nullptr;
-  OK(CU(cuMemAllocHost_v2)(&host, 10000));
+  void *host = MADE(cuMemAllocHost_v2, 10000);
   auto *words = static_cast<uint32_t *>(host);
   words[2000] = 5;
   // "the host pointer [...] may be directly used on the device": cuMemHostGetDevicePointer gives
   // it.
-  CUdeviceptr alias = 0;
-  OK(CU(cuMemHostGetDevicePointer_v2)(&alias, words + 2000, 0));
+  CUdeviceptr alias = MADE(cuMemHostGetDevicePointer_v2, words + 2000, 0);
   CHECK(alias == reinterpret_cast<CUdeviceptr>(words + 2000));
   affine(module, alias, 3, 4);
   CHECK(words[2000] == 19);
@@ -108,8 +105,7 @@ TEST_CASE("Managed memory is written by the host and by kernels at one address")
   CHECK(managed);
   OK(CU(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, cell));
   CHECK(type == CU_MEMORYTYPE_DEVICE);
-  int supported = 0;
-  OK(CU(cuDeviceGetAttribute)(&supported, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0));
+  int supported = MADE(cuDeviceGetAttribute, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, 0);
   CHECK(supported == 1);
   CHECK(CU(cuMemFreeHost)(host) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemFree_v2)(cell));
@@ -126,11 +122,9 @@ TEST_CASE("A managed variable is read and written by the host and by kernels") {
            ".visible .entry k() {\n.reg .b32 %r;\nld.global.u32 %r, [cell];\n"
            "mul.lo.u32 %r, %r, 3;\nst.global.u32 [cell], %r;\nret;\n}\n";
   };
-  CUmodule module = nullptr;
-  OK(CU(cuModuleLoadData)(&module, text(".managed").c_str()));
-  CUdeviceptr address = 0;
+  CUmodule module = MADE(cuModuleLoadData, text(".managed").c_str());
   size_t bytes = 0;
-  OK(CU(cuModuleGetGlobal_v2)(&address, &bytes, module, "cell"));
+  CUdeviceptr address = MADE(cuModuleGetGlobal_v2, &bytes, module, "cell");
   CHECK(bytes == 4);
   auto *cell = reinterpret_cast<volatile uint32_t *>(address);
   CHECK(*cell == 5);
@@ -139,9 +133,8 @@ TEST_CASE("A managed variable is read and written by the host and by kernels") {
   OK(CU(cuCtxSynchronize)());
   CHECK(*cell == 21);
   OK(CU(cuModuleUnload)(module));
-  CUlibrary library = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, text(".managed").c_str(), nullptr, nullptr, 0, nullptr,
-                           nullptr, 0));
+  CUlibrary library =
+      MADE(cuLibraryLoadData, text(".managed").c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   OK(CU(cuLibraryGetManaged)(&address, &bytes, library, "cell"));
   CHECK(*reinterpret_cast<volatile uint32_t *>(address) == 5);
   CHECK(CU(cuLibraryGetManaged)(&address, &bytes, library, "other") == CUDA_ERROR_NOT_FOUND);
@@ -157,8 +150,7 @@ TEST_CASE("Advice, prefetch and attachment are for managed memory within its bou
   Session session;
   CUdeviceptr managed = 0, plain = upload(std::vector<uint32_t>(16));
   OK(CU(cuMemAllocManaged)(&managed, 4096, CU_MEM_ATTACH_HOST));
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, 0));
+  Stream stream(0);
   CUmemLocation device{}, absent{};
   device.type = absent.type = CU_MEM_LOCATION_TYPE_DEVICE;
   absent.id = 1;
@@ -188,16 +180,14 @@ TEST_CASE("Advice, prefetch and attachment are for managed memory within its bou
         CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuStreamAttachMemAsync)(stream, plain, 0, CU_MEM_ATTACH_GLOBAL) ==
         CUDA_ERROR_INVALID_VALUE);
-  OK(CU(cuStreamDestroy_v2)(stream));
   OK(CU(cuMemFree_v2)(managed));
   OK(CU(cuMemFree_v2)(plain));
 }
 
 TEST_CASE("There are no peers, and copies between contexts of the device are copies") {
   Session session;
-  CUcontext other = nullptr, current = nullptr;
-  OK(CU(cuCtxCreate_v2)(&other, 0, 0));
-  OK(CU(cuCtxPopCurrent_v2)(&current));
+  CUcontext other = MADE(cuCtxCreate_v2, 0, 0);
+  MADE(cuCtxPopCurrent_v2);
   CHECK(CU(cuCtxEnablePeerAccess)(other, 0) == CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   CHECK(CU(cuCtxEnablePeerAccess)(other, 1) == CUDA_ERROR_INVALID_VALUE);
   CHECK(CU(cuCtxEnablePeerAccess)(session.context, 0) == CUDA_ERROR_INVALID_CONTEXT);

@@ -1,30 +1,13 @@
 // Streams and events, beyond the conformance scripts: the legacy stream's rules, host callbacks.
 #include "emulator/unit/driver/graph_builder.h"
 
-namespace {
-
-struct Pair {
-  Pair(unsigned flags = CU_STREAM_NON_BLOCKING) {
-    OK(CU(cuStreamCreate)(&a, flags));
-    OK(CU(cuStreamCreate)(&b, flags));
-  }
-  ~Pair() {
-    CHECK(CU(cuStreamDestroy_v2)(a) == CUDA_SUCCESS);
-    CHECK(CU(cuStreamDestroy_v2)(b) == CUDA_SUCCESS);
-  }
-  CUstream a = nullptr, b = nullptr;
-};
-
-} // namespace
-
 TEST_CASE("A stream is not ready while its work waits, others go on") {
   Session session;
-  Pair streams;
+  Streams streams;
   Gate gate;
   OK(CU(cuLaunchHostFunc)(streams.a, Gate::wait, &gate));
   CHECK(CU(cuStreamQuery)(streams.a) == CUDA_ERROR_NOT_READY);
-  CUdeviceptr address = 0;
-  OK(CU(cuMemAllocAsync)(&address, 4, streams.b));
+  CUdeviceptr address = MADE(cuMemAllocAsync, 4, streams.b);
   OK(CU(cuMemsetD32Async)(address, 5, 1, streams.b));
   OK(CU(cuStreamSynchronize)(streams.b));
   gate.open = true;
@@ -43,8 +26,7 @@ TEST_CASE("Of work that is ready, graphs and kernels, that of the higher priorit
   for (int i = 0; i < 3; ++i)
     OK(CU(cuStreamCreateWithPriority)(&streams[i], CU_STREAM_NON_BLOCKING,
                                       way == nodes ? -i : priorities[i]));
-  CUevent opened = nullptr;
-  OK(CU(cuEventCreate)(&opened, 0));
+  CUevent opened = MADE(cuEventCreate, 0);
   Gate gate;
   OK(CU(cuLaunchHostFunc)(gated, Gate::wait, &gate));
   OK(CU(cuEventRecord)(opened, gated));
@@ -83,7 +65,7 @@ TEST_CASE("The legacy stream waits for blocking streams and not for others") {
   Session session;
   Gate gate;
   SECTION("blocking") {
-    Pair streams(CU_STREAM_DEFAULT);
+    Streams streams(CU_STREAM_DEFAULT);
     OK(CU(cuLaunchHostFunc)(streams.a, Gate::wait, &gate));
     CHECK(CU(cuStreamQuery)(nullptr) == CUDA_ERROR_NOT_READY);
     gate.open = true;
@@ -91,31 +73,28 @@ TEST_CASE("The legacy stream waits for blocking streams and not for others") {
     OK(CU(cuStreamQuery)(streams.a));
   }
   SECTION("non-blocking") {
-    Pair streams(CU_STREAM_NON_BLOCKING);
+    Streams streams(CU_STREAM_NON_BLOCKING);
     OK(CU(cuLaunchHostFunc)(streams.a, Gate::wait, &gate));
     OK(CU(cuStreamQuery)(nullptr));
     gate.open = true;
     OK(CU(cuStreamSynchronize)(streams.a));
   }
   SECTION("blocking streams wait for the legacy stream") {
-    Pair streams(CU_STREAM_DEFAULT);
+    Streams streams(CU_STREAM_DEFAULT);
     OK(CU(cuLaunchHostFunc)(nullptr, Gate::wait, &gate));
-    CUevent event = nullptr;
-    OK(CU(cuEventCreate)(&event, 0));
+    Event event(0);
     OK(CU(cuEventRecord)(event, streams.b));
     CHECK(CU(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
     gate.open = true;
     OK(CU(cuEventSynchronize)(event));
-    OK(CU(cuEventDestroy_v2)(event));
   }
 }
 
 TEST_CASE("There is no time to an event that is not there yet") {
   Session session;
-  CUevent a = nullptr, b = nullptr;
   float ms = -1;
-  OK(CU(cuEventCreate)(&a, 0));
-  OK(CU(cuEventCreate)(&b, 0));
+  CUevent a = MADE(cuEventCreate, 0);
+  CUevent b = MADE(cuEventCreate, 0);
   OK(CU(cuEventRecord)(a, nullptr));
   Gate gate;
   OK(CU(cuLaunchHostFunc)(nullptr, Gate::wait, &gate));
@@ -143,8 +122,7 @@ TEST_CASE("Host callbacks may not call CUDA") {
 TEST_CASE("Destroying a stream returns at once and its work still ends before the context does") {
   Session session;
   Gate gate;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, 0));
+  CUstream stream = MADE(cuStreamCreate, 0);
   OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
   OK(CU(cuStreamDestroy_v2)(stream));
   CHECK(CU(cuStreamDestroy_v2)(stream) == CUDA_ERROR_INVALID_HANDLE);

@@ -4,18 +4,6 @@
 
 namespace {
 
-struct Streams {
-  explicit Streams(unsigned flags = CU_STREAM_NON_BLOCKING) {
-    OK(CU(cuStreamCreate)(&a, flags));
-    OK(CU(cuStreamCreate)(&b, flags));
-  }
-  ~Streams() {
-    CHECK(CU(cuStreamDestroy_v2)(a) == CUDA_SUCCESS);
-    CHECK(CU(cuStreamDestroy_v2)(b) == CUDA_SUCCESS);
-  }
-  CUstream a = nullptr, b = nullptr;
-};
-
 std::string name_of(CUstream stream) {
   unsigned long long id = 0;
   OK(CU(cuStreamGetId)(stream, &id));
@@ -25,8 +13,7 @@ std::string name_of(CUstream stream) {
 /// *cell = *cell * 2 + 1, by one thread.
 void affine(CUmodule module, CUdeviceptr cell, CUstream stream) {
   uint32_t factor = 2, term = 1;
-  void *params[] = {&cell, &factor, &term};
-  OK(CU(cuLaunchKernel)(kernel(module, "affine"), 1, 1, 1, 1, 1, 1, 0, stream, params, nullptr));
+  launch_kernel(kernel(module, "affine"), 1, 1, stream, cell, factor, term);
 }
 
 /// What stands between the work of the two streams.
@@ -50,8 +37,7 @@ void put_between(Between what, const Streams &streams) {
     return;
   case Between::event:
   case Between::event_of_another_stream: {
-    CUevent event = nullptr;
-    OK(CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING));
+    CUevent event = MADE(cuEventCreate, CU_EVENT_DISABLE_TIMING);
     OK(CU(cuEventRecord)(event, what == Between::event ? streams.a : streams.b));
     OK(CU(cuStreamWaitEvent)(streams.b, event, 0));
     OK(CU(cuEventDestroy_v2)(event));
@@ -171,11 +157,10 @@ TEST_CASE("A graph launch is ordered with other streams as a whole") {
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   Streams streams;
   CUgraph graph = nullptr;
-  CUgraphExec exec = nullptr;
   OK(CU(cuStreamBeginCapture_v2)(streams.a, CU_STREAM_CAPTURE_MODE_RELAXED));
   affine(module, cell, streams.a);
   OK(CU(cuStreamEndCapture)(streams.a, &graph));
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  Exec exec(graph);
   Between what = GENERATE(Between::nothing, Between::event);
   OK(CU(cuGraphLaunch)(exec, streams.a));
   put_between(what, streams);
@@ -193,7 +178,6 @@ TEST_CASE("A graph launch is ordered with other streams as a whole") {
   OK(CU(cuGraphLaunch)(exec, streams.b));
   OK(CU(cuCtxSynchronize)());
   CHECK(statistics().findings == (what == Between::event ? 0 : 1));
-  OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuGraphDestroy)(graph));
 }
 
@@ -201,13 +185,12 @@ TEST_CASE("Memory freed in one stream may be given out in another") {
   Session session{"CUGRT_EMU_CHECK=streams"};
   CUmodule module = load_kernels();
   Streams streams;
-  CUdeviceptr first = 0, second = 0;
-  OK(CU(cuMemAllocAsync)(&first, 4, streams.a));
+  CUdeviceptr first = MADE(cuMemAllocAsync, 4, streams.a);
   OK(CU(cuMemsetD32Async)(first, 5, 1, streams.a));
   OK(CU(cuMemFreeAsync)(first, streams.a));
   while (statistics().allocations) // without a wait
     std::this_thread::yield();
-  OK(CU(cuMemAllocAsync)(&second, 4, streams.b));
+  CUdeviceptr second = MADE(cuMemAllocAsync, 4, streams.b);
   REQUIRE(second == first);
   affine(module, second, streams.b);
   OK(CU(cuMemFreeAsync)(second, streams.b));
@@ -223,8 +206,7 @@ uint32_t read_behind(const char *name, bool serialized_programmatically, CUdevic
   CUmodule module = load_kernels(), reader = load_waiting_kernels();
   CUdeviceptr cell = upload(std::vector<uint32_t>{1}), out = upload(std::vector<uint32_t>{0});
   *cell_out = cell;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, 0));
+  CUstream stream = MADE(cuStreamCreate, 0);
   Gate gate;
   OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
   affine(module, cell, stream);
@@ -291,8 +273,7 @@ TEST_CASE("A long row of such launches gives the same result in every order") {
     constexpr uint32_t kLength = 200;
     CUdeviceptr cells = upload(std::vector<uint32_t>(kLength + 1, 0));
     OK(CU(cuMemsetD32_v2)(cells, 9, 1));
-    CUstream stream = nullptr;
-    OK(CU(cuStreamCreate)(&stream, 0));
+    Stream stream(0);
     Gate gate;
     OK(CU(cuLaunchHostFunc)(stream, Gate::wait, &gate));
     CUlaunchAttribute attribute{};
@@ -314,7 +295,6 @@ TEST_CASE("A long row of such launches gives the same result in every order") {
     OK(CU(cuStreamSynchronize)(stream));
     CHECK(download<uint32_t>(cells, kLength + 1) == std::vector<uint32_t>(kLength + 1, 9));
     CHECK(findings().empty());
-    OK(CU(cuStreamDestroy_v2)(stream));
   }
 }
 

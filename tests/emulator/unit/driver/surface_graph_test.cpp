@@ -23,11 +23,7 @@ void run(CUgraphExec exec) {
   OK(CU(cuCtxSynchronize)());
 }
 
-CUgraphExec instance(CUgraph graph) {
-  CUgraphExec exec = nullptr;
-  OK(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0));
-  return exec;
-}
+CUgraphExec instance(CUgraph graph) { return MADE(cuGraphInstantiateWithFlags, graph, 0); }
 
 } // namespace
 
@@ -35,21 +31,19 @@ TEST_CASE(
     "Parameters of copies, fills and host nodes are read, set, and taken by the next instance") {
   Session session;
   CUdeviceptr a = upload(std::vector<uint32_t>{1, 2, 3, 4});
-  CUgraph graph = nullptr;
-  OK(CU(cuGraphCreate)(&graph, 0));
-  CUgraphNode fill = nullptr, copy = nullptr, host = nullptr;
+  CUgraph graph = MADE(cuGraphCreate, 0);
   CUDA_MEMSET_NODE_PARAMS f{};
   f.dst = a, f.value = 9, f.elementSize = 4, f.width = 1, f.height = 1;
-  OK(CU(cuGraphAddMemsetNode)(&fill, graph, nullptr, 0, &f, session.context));
+  CUgraphNode fill = MADE(cuGraphAddMemsetNode, graph, nullptr, 0, &f, session.context);
   CUDA_MEMCPY3D c{};
   c.srcMemoryType = c.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   c.srcDevice = a, c.dstDevice = a + 8;
   c.WidthInBytes = 4, c.Height = c.Depth = 1;
-  OK(CU(cuGraphAddMemcpyNode)(&copy, graph, &fill, 1, &c, session.context));
+  CUgraphNode copy = MADE(cuGraphAddMemcpyNode, graph, &fill, 1, &c, session.context);
   int first = 0, second = 0;
   CUDA_HOST_NODE_PARAMS h{};
   h.fn = add_to, h.userData = &first;
-  OK(CU(cuGraphAddHostNode)(&host, graph, &copy, 1, &h));
+  CUgraphNode host = MADE(cuGraphAddHostNode, graph, &copy, 1, &h);
   CUgraphExec before = instance(graph);
 
   f.value = 7;
@@ -99,14 +93,12 @@ TEST_CASE(
 
 TEST_CASE("Events of nodes are read and exchanged, in the graph and in an instance") {
   Session session;
-  CUevent one = nullptr, two = nullptr, read = nullptr;
-  OK(CU(cuEventCreate)(&one, 0));
-  OK(CU(cuEventCreate)(&two, 0));
-  CUgraph graph = nullptr;
-  CUgraphNode record = nullptr, wait = nullptr;
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuGraphAddEventRecordNode)(&record, graph, nullptr, 0, one));
-  OK(CU(cuGraphAddEventWaitNode)(&wait, graph, nullptr, 0, two));
+  CUevent read = nullptr;
+  Event one(0);
+  Event two(0);
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUgraphNode record = MADE(cuGraphAddEventRecordNode, graph, nullptr, 0, one);
+  CUgraphNode wait = MADE(cuGraphAddEventWaitNode, graph, nullptr, 0, two);
   OK(CU(cuGraphEventRecordNodeGetEvent)(record, &read));
   CHECK(read == one);
   OK(CU(cuGraphEventWaitNodeGetEvent)(wait, &read));
@@ -130,8 +122,6 @@ TEST_CASE("Events of nodes are read and exchanged, in the graph and in an instan
   CHECK(CU(cuGraphExecEventWaitNodeSetEvent)(exec, record, one) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphExecDestroy)(exec));
   OK(CU(cuGraphDestroy)(graph));
-  OK(CU(cuEventDestroy_v2)(one));
-  OK(CU(cuEventDestroy_v2)(two));
 }
 
 TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are listed") {
@@ -140,15 +130,11 @@ TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are li
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   uint32_t factor = 2, term = 0;
   void *params[] = {&cell, &factor, &term};
-  CUDA_KERNEL_NODE_PARAMS p{};
-  p.func = kernel(module, "affine");
-  p.gridDimX = p.gridDimY = p.gridDimZ = p.blockDimX = p.blockDimY = p.blockDimZ = 1;
-  p.kernelParams = params;
-  CUgraph graph = nullptr;
-  CUgraphNode a = nullptr, b = nullptr, found = nullptr;
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuGraphAddKernelNode_v2)(&a, graph, nullptr, 0, &p));
-  OK(CU(cuGraphAddKernelNode_v2)(&b, graph, &a, 1, &p));
+  CUDA_KERNEL_NODE_PARAMS p = one_thread<CUDA_KERNEL_NODE_PARAMS>(kernel(module, "affine"), params);
+  CUgraphNode found = nullptr;
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUgraphNode a = MADE(cuGraphAddKernelNode_v2, graph, nullptr, 0, &p);
+  CUgraphNode b = MADE(cuGraphAddKernelNode_v2, graph, &a, 1, &p);
   CUkernelNodeAttrValue value{}, read{};
   value.priority = -2;
   OK(CU(cuGraphKernelNodeSetAttribute)(a, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
@@ -172,10 +158,9 @@ TEST_CASE("Attributes of kernel nodes are read and copied, and neighbours are li
 TEST_CASE("A graph gives back its references to a user object") {
   Session session;
   int destroyed = 0;
-  CUuserObject object = nullptr;
-  CUgraph graph = nullptr;
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUuserObject object =
+      MADE(cuUserObjectCreate, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   OK(CU(cuGraphRetainUserObject)(graph, object, 2, 0));
   OK(CU(cuUserObjectRelease)(object, 1));
   OK(CU(cuGraphReleaseUserObject)(graph, object, 1));
@@ -188,15 +173,13 @@ TEST_CASE("A graph gives back its references to a user object") {
 TEST_CASE("What a child graph holds lives as long as the last node and instance that hold a copy") {
   Session session;
   int destroyed = 0;
-  CUuserObject object = nullptr;
-  CUgraph child = nullptr, graph = nullptr, clone = nullptr;
-  CUgraphNode node = nullptr;
-  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-  OK(CU(cuGraphCreate)(&child, 0));
+  CUuserObject object =
+      MADE(cuUserObjectCreate, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  CUgraph child = MADE(cuGraphCreate, 0);
   OK(CU(cuGraphRetainUserObject)(child, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, child));
-  OK(CU(cuGraphClone)(&clone, graph));
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUgraphNode node = MADE(cuGraphAddChildGraphNode, graph, nullptr, 0, child);
+  CUgraph clone = MADE(cuGraphClone, graph);
   OK(CU(cuGraphDestroy)(child));
   CUgraphExec exec = instance(graph);
   SECTION("the node goes") { OK(CU(cuGraphDestroyNode)(node)); }
@@ -214,9 +197,9 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
     CUgraph graph = nullptr;
     int destroyed = 0;
     explicit Held(CUgraph child = nullptr) {
-      CUuserObject object = nullptr;
       CUgraphNode node = nullptr;
-      OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
+      CUuserObject object =
+          MADE(cuUserObjectCreate, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
       OK(CU(cuGraphCreate)(&graph, 0));
       OK(CU(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
       if (child)
@@ -271,9 +254,8 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
     expect(0, 0, 1, 1);
   }
   SECTION("a launch under way holds what an update replaces") {
-    CUstream stream = nullptr, other = nullptr;
-    OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-    OK(CU(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
+    CUstream stream = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
+    CUstream other = MADE(cuStreamCreate, CU_STREAM_NON_BLOCKING);
     CUdeviceptr cell = upload(std::vector<uint32_t>{0});
     OK(CU(cuStreamWaitValue32_v2)(stream, cell, 1, CU_STREAM_WAIT_VALUE_EQ));
     OK(CU(cuGraphLaunch)(exec, stream));
@@ -298,11 +280,10 @@ TEST_CASE("An update takes over the user objects of its source, and launches kee
 TEST_CASE("A program gives back and moves only the references that are its own") {
   Session session;
   int destroyed = 0;
-  CUuserObject object = nullptr;
-  CUgraph one = nullptr, two = nullptr;
-  OK(CU(cuUserObjectCreate)(&object, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-  OK(CU(cuGraphCreate)(&one, 0));
-  OK(CU(cuGraphCreate)(&two, 0));
+  CUuserObject object =
+      MADE(cuUserObjectCreate, &destroyed, add_to, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+  CUgraph one = MADE(cuGraphCreate, 0);
+  CUgraph two = MADE(cuGraphCreate, 0);
   OK(CU(cuGraphRetainUserObject)(one, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
   CHECK(CU(cuGraphRetainUserObject)(two, object, 1, CU_GRAPH_USER_OBJECT_MOVE) ==
         CUDA_ERROR_INVALID_VALUE);

@@ -16,27 +16,25 @@ void CUDA_CB set_to_seven(void *value) { *static_cast<int *>(value) = 7; }
 
 TEST_CASE("The current context tells its flags, number, version and configuration") {
   Session session;
-  unsigned flags = 99, version = 0;
+  unsigned version = 0;
   unsigned long long id = 0, other_id = 0;
   OK(CU(cuCtxSetFlags)(CU_CTX_SCHED_YIELD));
-  OK(CU(cuCtxGetFlags)(&flags));
+  unsigned flags = MADE(cuCtxGetFlags);
   CHECK((flags & CU_CTX_SCHED_MASK) == CU_CTX_SCHED_YIELD);
   // "Only one of the scheduling flags can be set".
   CHECK(CU(cuCtxSetFlags)(CU_CTX_SCHED_YIELD | CU_CTX_SCHED_SPIN) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuCtxGetApiVersion)(session.context, &version));
   CHECK(version >= 3020);
-  CUcontext other = nullptr, popped = nullptr;
-  OK(CU(cuCtxCreate)(&other, 0, 0));
+  CUcontext other = MADE(cuCtxCreate, 0, 0);
   OK(CU(cuCtxGetId)(session.context, &id));
   OK(CU(cuCtxGetId)(other, &other_id));
   CHECK(id != other_id);
-  OK(CU(cuCtxPopCurrent_v2)(&popped));
+  CUcontext popped = MADE(cuCtxPopCurrent_v2);
   CHECK(popped == other);
   OK(CU(cuCtxDestroy_v2)(other));
 
-  CUfunc_cache cache{};
   OK(CU(cuCtxSetCacheConfig)(CU_FUNC_CACHE_PREFER_L1));
-  OK(CU(cuCtxGetCacheConfig)(&cache));
+  CUfunc_cache cache = MADE(cuCtxGetCacheConfig);
   CHECK(cache == CU_FUNC_CACHE_PREFER_L1);
   CHECK(CU(cuCtxSetCacheConfig)(CUfunc_cache(9)) == CUDA_ERROR_INVALID_VALUE);
   CUsharedconfig banks{};
@@ -73,19 +71,17 @@ TEST_CASE("The device is found by its bus, and names its identity and capability
   OK(CU(cuDeviceGetByPCIBusId)(&device, bus));
   CHECK(device == 0);
   CHECK(CU(cuDeviceGetByPCIBusId)(&device, "ffff:1f:00.0") == CUDA_ERROR_INVALID_DEVICE);
-  CUuuid one{}, two{};
-  OK(CU(cuDeviceGetUuid)(&one, 0));
-  OK(CU(cuDeviceGetUuid_v2)(&two, 0));
+  CUuuid one = MADE(cuDeviceGetUuid, 0);
+  CUuuid two = MADE(cuDeviceGetUuid_v2, 0);
   CHECK(std::memcmp(&one, &two, sizeof one) == 0);
-  int major = 0, minor = 0, value = -1;
-  OK(CU(cuDeviceComputeCapability)(&major, &minor, 0));
+  int minor = 0;
+  int major = MADE(cuDeviceComputeCapability, &minor, 0);
   CHECK(major == 8);
   CHECK(minor == 6);
-  CUdevprop properties{};
-  OK(CU(cuDeviceGetProperties)(&properties, 0));
+  CUdevprop properties = MADE(cuDeviceGetProperties, 0);
   CHECK(properties.maxThreadsPerBlock == 1024);
   CHECK(properties.SIMDWidth == 32);
-  OK(CU(cuDeviceCanAccessPeer)(&value, 0, 0));
+  int value = MADE(cuDeviceCanAccessPeer, 0, 0);
   CHECK(value == 0);
   CHECK(CU(cuDeviceCanAccessPeer)(&value, 0, 1) == CUDA_ERROR_INVALID_DEVICE);
   OK(CU(cuDeviceGetExecAffinitySupport)(&value, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0));
@@ -209,18 +205,16 @@ TEST_CASE("Pools of a location, and who may access them") {
   Session session;
   CUmemLocation here{};
   here.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  CUmemoryPool standard = nullptr, current = nullptr, mine = nullptr;
-  OK(CU(cuMemGetDefaultMemPool)(&standard, &here, CU_MEM_ALLOCATION_TYPE_PINNED));
+  CUmemoryPool standard = MADE(cuMemGetDefaultMemPool, &here, CU_MEM_ALLOCATION_TYPE_PINNED);
   CUmemPoolProps props{};
   props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location = here;
-  OK(CU(cuMemPoolCreate)(&mine, &props));
+  CUmemoryPool mine = MADE(cuMemPoolCreate, &props);
   OK(CU(cuMemSetMemPool)(&here, CU_MEM_ALLOCATION_TYPE_PINNED, mine));
-  OK(CU(cuMemGetMemPool)(&current, &here, CU_MEM_ALLOCATION_TYPE_PINNED));
+  CUmemoryPool current = MADE(cuMemGetMemPool, &here, CU_MEM_ALLOCATION_TYPE_PINNED);
   CHECK(current == mine);
   CHECK(current != standard);
-  CUmemAccess_flags access{};
-  OK(CU(cuMemPoolGetAccess)(&access, mine, &here));
+  CUmemAccess_flags access = MADE(cuMemPoolGetAccess, mine, &here);
   CHECK(access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   CUmemAccessDesc revoked{here, CU_MEM_ACCESS_FLAGS_PROT_NONE};
   CHECK(CU(cuMemPoolSetAccess)(mine, &revoked, 1) == CUDA_ERROR_INVALID_VALUE);
@@ -231,12 +225,10 @@ TEST_CASE("Functions and kernels are loaded, enumerated and configured") {
   Session session;
   CUmodule module = load_kernels();
   CUfunction affine = kernel(module, "affine");
-  CUfunctionLoadingState state{};
-  CUmoduleLoadingMode mode{};
   OK(CU(cuFuncLoad)(affine));
-  OK(CU(cuFuncIsLoaded)(&state, affine));
+  CUfunctionLoadingState state = MADE(cuFuncIsLoaded, affine);
   CHECK(state == CU_FUNCTION_LOADING_STATE_LOADED);
-  OK(CU(cuModuleGetLoadingMode)(&mode));
+  CUmoduleLoadingMode mode = MADE(cuModuleGetLoadingMode);
   CHECK(mode == CU_MODULE_EAGER_LOADING);
   OK(CU(cuFuncSetCacheConfig)(affine, CU_FUNC_CACHE_PREFER_SHARED));
   CHECK(CU(cuFuncSetCacheConfig)(affine, CUfunc_cache(8)) == CUDA_ERROR_INVALID_VALUE);
@@ -245,8 +237,8 @@ TEST_CASE("Functions and kernels are loaded, enumerated and configured") {
   const char *ptx = ".version 7.0\n.target sm_75\n.address_size 64\n"
                     ".visible .entry one(.param .u32 a, .param .u64 b) { ret; }\n"
                     ".visible .entry two() { ret; }\n";
-  CUlibrary library = nullptr, owner = nullptr;
-  OK(CU(cuLibraryLoadData)(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  CUlibrary owner = nullptr;
+  CUlibrary library = MADE(cuLibraryLoadData, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
   CUkernel kernels[3] = {};
   OK(CU(cuLibraryEnumerateKernels)(kernels, 3, library));
   std::set<std::string> names;
@@ -261,14 +253,13 @@ TEST_CASE("Functions and kernels are loaded, enumerated and configured") {
   CHECK(kernels[2] == nullptr);
   CUkernel one = nullptr;
   size_t offset = 0, bytes = 0;
-  int value = 0;
   OK(CU(cuLibraryGetKernel)(&one, library, "one"));
   OK(CU(cuKernelGetParamInfo)(one, 1, &offset, &bytes));
   CHECK(offset == 8);
   CHECK(bytes == 8);
   CHECK(CU(cuKernelGetParamInfo)(one, 2, &offset, &bytes) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuKernelSetAttribute)(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000, one, 0));
-  OK(CU(cuKernelGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, one, 0));
+  int value = MADE(cuKernelGetAttribute, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, one, 0);
   CHECK(value == 50000);
   OK(CU(cuKernelSetCacheConfig)(one, CU_FUNC_CACHE_PREFER_L1, 0));
   CHECK(CU(cuKernelSetCacheConfig)(one, CU_FUNC_CACHE_PREFER_L1, 1) == CUDA_ERROR_INVALID_DEVICE);
@@ -286,7 +277,6 @@ TEST_CASE("Occupancy with flags, and the shared memory that it leaves") {
   Session session{"CUGRT_EMU_DEVICE=sm_90"};
   CUfunction trap = kernel(load_kernels(), "trap_now");
   int blocks = 0, grid = 0, block = 0;
-  size_t bytes = 0;
   OK(CU(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags)(
       &blocks, trap, 256, 0, CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE));
   CHECK(blocks == 8); // of 2048 threads
@@ -298,7 +288,7 @@ TEST_CASE("Occupancy with flags, and the shared memory that it leaves") {
   CHECK(block > 0);
   // 233,472 bytes of a multiprocessor, in 4 parts, less 1 KiB that each block needs for itself: no
   // more than a function may have without opting in.
-  OK(CU(cuOccupancyAvailableDynamicSMemPerBlock)(&bytes, trap, 4, 128));
+  size_t bytes = MADE(cuOccupancyAvailableDynamicSMemPerBlock, trap, 4, 128);
   CHECK(bytes <= 49152);
   CHECK(bytes >= 48000);
 }
@@ -324,10 +314,9 @@ TEST_CASE("A cooperative launch runs when all its blocks fit at once, and is ref
 
 TEST_CASE("Attributes of streams are kept and copied, and callbacks run in their order") {
   Session session;
-  CUstream a = nullptr, b = nullptr;
   CUdevice device = 9;
-  OK(CU(cuStreamCreate)(&a, 0));
-  OK(CU(cuStreamCreate)(&b, 0));
+  Stream a(0);
+  Stream b(0);
   CUstreamAttrValue value{}, read{};
   value.syncPolicy = CU_SYNC_POLICY_YIELD;
   OK(CU(cuStreamSetAttribute)(a, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value));
@@ -346,25 +335,19 @@ TEST_CASE("Attributes of streams are kept and copied, and callbacks run in their
   CHECK(CU(cuStreamAddCallback)(a, nullptr, &count, 0) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuStreamSynchronize)(a));
   CHECK(count == 2);
-  CUevent event = nullptr;
-  OK(CU(cuEventCreate)(&event, 0));
+  Event event(0);
   OK(CU(cuEventRecordWithFlags)(event, a, CU_EVENT_RECORD_DEFAULT));
   CHECK(CU(cuEventRecordWithFlags)(event, a, 8) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuEventSynchronize)(event));
-  OK(CU(cuEventDestroy_v2)(event));
-  OK(CU(cuStreamDestroy_v2)(a));
-  OK(CU(cuStreamDestroy_v2)(b));
 }
 
 TEST_CASE(
     "A capture is steered: its mode exchanged, its dependencies replaced, its graph the caller's") {
   Session session;
-  CUstream stream = nullptr;
-  OK(CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
-  CUgraph graph = nullptr, ended = nullptr;
-  CUgraphNode first = nullptr;
-  OK(CU(cuGraphCreate)(&graph, 0));
-  OK(CU(cuGraphAddEmptyNode)(&first, graph, nullptr, 0));
+  Stream stream(CU_STREAM_NON_BLOCKING);
+  CUgraph ended = nullptr;
+  CUgraph graph = MADE(cuGraphCreate, 0);
+  CUgraphNode first = MADE(cuGraphAddEmptyNode, graph, nullptr, 0);
   OK(CU(cuStreamBeginCaptureToGraph)(stream, graph, &first, nullptr, 1,
                                      CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   // A call that the mode forbids is allowed once the thread is relaxed.
@@ -406,28 +389,23 @@ TEST_CASE(
   CHECK(nodes == 2);
   OK(CU(cuGraphDestroy)(graph));
   OK(CU(cuMemFree_v2)(a));
-  OK(CU(cuStreamDestroy_v2)(stream));
 }
 
 TEST_CASE("Mapped memory tells its properties and who may access it") {
   Session session;
-  CUmemAllocationProp props{}, read{};
+  CUmemAllocationProp props{};
   props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  size_t granule = 0;
-  OK(CU(cuMemGetAllocationGranularity)(&granule, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-  CUmemGenericAllocationHandle memory = 0;
-  CUdeviceptr at = 0;
-  unsigned long long flags = 0;
-  OK(CU(cuMemCreate)(&memory, granule, &props, 0));
-  OK(CU(cuMemGetAllocationPropertiesFromHandle)(&read, memory));
+  size_t granule = MADE(cuMemGetAllocationGranularity, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  CUmemGenericAllocationHandle memory = MADE(cuMemCreate, granule, &props, 0);
+  CUmemAllocationProp read = MADE(cuMemGetAllocationPropertiesFromHandle, memory);
   CHECK(read.type == props.type);
   CHECK(read.location.type == props.location.type);
-  OK(CU(cuMemAddressReserve)(&at, granule, 0, 0, 0));
+  CUdeviceptr at = MADE(cuMemAddressReserve, granule, 0, 0, 0);
   OK(CU(cuMemMap)(at, granule, 0, memory, 0));
   CUmemAccessDesc access{props.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   OK(CU(cuMemSetAccess)(at, granule, &access, 1));
-  OK(CU(cuMemGetAccess)(&flags, &props.location, at));
+  unsigned long long flags = MADE(cuMemGetAccess, &props.location, at);
   CHECK(flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   OK(CU(cuMemUnmap)(at, granule));
   OK(CU(cuMemAddressFree)(at, granule));

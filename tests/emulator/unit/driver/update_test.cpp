@@ -22,7 +22,7 @@ TEST_CASE("A whole update replaces parameters and overwrites earlier patches") {
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   CUgraphNode node = before.affine(cell, 2, 0);
   after.affine(cell, 3, 0);
-  CUgraphExec exec = before.instantiate();
+  Exec exec(before.graph);
   uint32_t factor = 7, term = 0;
   void *params[] = {&cell, &factor, &term};
   CUDA_KERNEL_NODE_PARAMS_v2 p = before.kernel_params(params);
@@ -36,7 +36,6 @@ TEST_CASE("A whole update replaces parameters and overwrites earlier patches") {
   OK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p));
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == 21);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A graph of the same shape that was built in another order updates") {
@@ -44,12 +43,11 @@ TEST_CASE("A graph of the same shape that was built in another order updates") {
   Builder diamond, other;
   CUgraphNode a = diamond.empty(), b = diamond.empty({a}), c = diamond.empty({a});
   diamond.empty({b, c});
-  CUgraphExec exec = diamond.instantiate();
+  Exec exec(diamond.graph);
   CUgraphNode p = other.empty(), q = other.empty(), r = other.empty({p});
   other.empty({r, q});
   OK(CU(cuGraphAddDependencies_v2)(other.graph, &p, &q, nullptr, 1));
   CHECK(update(exec, other.graph).result == CUDA_SUCCESS);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A setter takes no function of another context") {
@@ -57,9 +55,8 @@ TEST_CASE("A setter takes no function of another context") {
   Builder before;
   CUdeviceptr cell = upload(std::vector<uint32_t>{1});
   CUgraphNode node = before.affine(cell, 2, 0);
-  CUgraphExec exec = before.instantiate();
-  CUcontext made = nullptr;
-  OK(CU(cuCtxCreate_v2)(&made, 0, 0));
+  Exec exec(before.graph);
+  CUcontext made = MADE(cuCtxCreate_v2, 0, 0);
   {
     Builder after;
     uint32_t factor = 7, term = 0;
@@ -68,7 +65,6 @@ TEST_CASE("A setter takes no function of another context") {
     CHECK(CU(cuGraphExecKernelNodeSetParams_v2)(exec, node, &p) == CUDA_ERROR_INVALID_VALUE);
   }
   OK(CU(cuCtxDestroy_v2)(made));
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Priorities may change where the instance does not use them") {
@@ -80,9 +76,8 @@ TEST_CASE("Priorities may change where the instance does not use them") {
   CUlaunchAttributeValue value{};
   value.priority = -1;
   OK(CU(cuGraphKernelNodeSetAttribute)(other, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
-  CUgraphExec plain = before.instantiate();
+  Exec plain(before.graph);
   CHECK(update(plain, after.graph).result == CUDA_SUCCESS);
-  OK(CU(cuGraphExecDestroy)(plain));
 }
 
 TEST_CASE("Copies keep their kinds of memory, one dimension and a length") {
@@ -91,7 +86,7 @@ TEST_CASE("Copies keep their kinds of memory, one dimension and a length") {
   CUdeviceptr a = upload(std::vector<uint32_t>{1, 2}), b = upload(std::vector<uint32_t>{3, 4});
   uint32_t out[2] = {};
   CUgraphNode node = graph.copy(out, a);
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   CUDA_MEMCPY3D p = Builder::copy_params(out, b, 8);
   OK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr));
   OK(CU(cuGraphLaunch)(exec, nullptr));
@@ -112,7 +107,6 @@ TEST_CASE("Copies keep their kinds of memory, one dimension and a length") {
   p = Builder::copy_params(pinned, b, 8);
   CHECK(CU(cuGraphExecMemcpyNodeSetParams)(exec, node, &p, nullptr) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuMemFreeHost)(pinned));
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("Memsets keep their height, and two-dimensional ones their shape") {
@@ -122,7 +116,7 @@ TEST_CASE("Memsets keep their height, and two-dimensional ones their shape") {
   CUgraphNode line = graph.fill(a, 1, {}, 4), block = nullptr;
   CUDA_MEMSET_NODE_PARAMS p{a, 16, 2, 4, 2, 2};
   OK(CU(cuGraphAddMemsetNode)(&block, graph.graph, &line, 1, &p, nullptr));
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   auto set = [&](CUgraphNode node, CUDA_MEMSET_NODE_PARAMS q) {
     return CU(cuGraphExecMemsetNodeSetParams)(exec, node, &q, nullptr);
   };
@@ -134,7 +128,6 @@ TEST_CASE("Memsets keep their height, and two-dimensional ones their shape") {
   CHECK(set(block, {a, 16, 9, 4, 3, 2}) == CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(a, 10) == std::vector<uint32_t>{0, 7, 9, 9, 7, 7, 9, 9, 7, 0});
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("A child graph is updated in place when its topology matches") {
@@ -144,23 +137,20 @@ TEST_CASE("A child graph is updated in place when its topology matches") {
   child.affine(cell, 2, 0);
   changed.affine(cell, 5, 0);
   other.empty();
-  CUgraphNode node = nullptr;
-  OK(CU(cuGraphAddChildGraphNode)(&node, parent.graph, nullptr, 0, child.graph));
-  CUgraphExec exec = parent.instantiate();
+  CUgraphNode node = MADE(cuGraphAddChildGraphNode, parent.graph, nullptr, 0, child.graph);
+  Exec exec(parent.graph);
   OK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, changed.graph));
   CHECK(CU(cuGraphExecChildGraphNodeSetParams)(exec, node, other.graph) ==
         CUDA_ERROR_INVALID_VALUE);
   OK(CU(cuGraphLaunch)(exec, nullptr));
   CHECK(download<uint32_t>(cell, 1)[0] == 5);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
 
 TEST_CASE("An update with a dead handle is an invalid value") {
   Session session;
   Builder graph;
-  CUgraphExec exec = graph.instantiate();
+  Exec exec(graph.graph);
   Update u = update(exec, nullptr);
   CHECK(u.result == CUDA_ERROR_INVALID_VALUE);
   CHECK(u.info.result == CU_GRAPH_EXEC_UPDATE_ERROR);
-  OK(CU(cuGraphExecDestroy)(exec));
 }
