@@ -1,4 +1,4 @@
-// Control flow, barriers, special registers and what a launch hands to its kernels.
+// Control flow, calls and what a launch hands to its kernels, beyond the conformance cases.
 #include "emulator/exec/thread_pool.h"
 #include "support/emulated.h"
 
@@ -32,23 +32,6 @@ std::vector<uint64_t> run_control(const std::string &body, uint32_t threads = 64
 }
 
 } // namespace
-
-TEST_CASE("jumps go back, tables choose, exits and returns end threads") {
-  // A loop whose exit is in its middle: sums of the numbers below the thread's.
-  auto sums = run_control(
-      "mov.u32 %r0, 0;\nmov.u32 %r1, 0;\nagain:\nsetp.ge.u32 %p0, %r0, %i;\n@%p0 bra done;\n"
-      "add.u32 %r1, %r1, %r0;\nadd.u32 %r0, %r0, 1;\nbra.uni again;\ndone:\n"
-      "st.global.u32 [%out], %r1;\nret;");
-  for (uint32_t i = 0; i < sums.size(); ++i)
-    REQUIRE(sums[i] == (i ? i * (i - 1) / 2 : 0));
-
-  auto chosen = run_control(
-      "and.b32 %r0, %i, 3;\nts: .branchtargets a, b, c, d;\nbrx.idx %r0, ts;\n"
-      "a: mov.u32 %r1, 10;\nbra e;\nb: mov.u32 %r1, 11;\nbra e;\nc: mov.u32 %r1, 12;\nbra e;\n"
-      "d: exit;\ne: st.global.u32 [%out], %r1;\nret;");
-  for (uint32_t i = 0; i < chosen.size(); ++i)
-    REQUIRE(chosen[i] == (i % 4 == 3 ? 0 : 10 + i % 4));
-}
 
 // In a process of its own: other reporters than the console's do not outlive exit().
 TEST_CASE("child: forks after kernels have run", "[.]") {
@@ -161,38 +144,6 @@ TEST_CASE("a call has as many arguments as a function has parameters") {
     CHECK(got[i] == 100 * 3 + 100 * (i + 5));
 }
 
-TEST_CASE("named barriers count arrivals, and reduce predicates over the block") {
-  // The second warp waits at barrier 2 for what the first announces without waiting.
-  auto produced = run_control(
-      "mov.u32 %r0, m;\nsetp.lt.u32 %p0, %i, 32;\n@%p0 bra producer;\n"
-      "bar.sync 2, 64;\nsub.u32 %r1, %i, 32;\nmad.lo.u32 %r1, %r1, 4, %r0;\n"
-      "ld.shared.u32 %r2, [%r1];\nst.global.u32 [%out], %r2;\nret;\nproducer:\n"
-      "mad.lo.u32 %r1, %i, 4, %r0;\nmad.lo.u32 %r2, %i, %i, 1;\nst.shared.u32 [%r1], %r2;\n"
-      "bar.arrive 2, 64;\nst.global.u32 [%out], 9;\nret;");
-  for (uint32_t i = 0; i < 64; ++i)
-    REQUIRE(produced[i] == (i < 32 ? 9 : (i - 32) * (i - 32) + 1));
-
-  auto reduced = run_control(
-      "setp.lt.u32 %p0, %i, 40;\nbar.red.popc.u32 %r0, 0, %p0;\n"
-      "bar.red.and.pred %p1, 1, %p0;\nbarrier.sync 3;\nsetp.eq.u32 %p2, %i, 50;\n"
-      "bar.red.or.pred %p3, 1, %p2;\nselp.u32 %r1, 1, 0, %p1;\nselp.u32 %r2, 2, 0, %p3;\n"
-      "add.u32 %r1, %r1, %r2;\nst.global.v2.u32 [%out], {%r0, %r1};\nret;");
-  for (uint64_t value : reduced)
-    REQUIRE(value == (40 | uint64_t(2) << 32));
-}
-
-TEST_CASE("lanes of one mask meet at barriers in different places") {
-  auto got = run_control(
-      "mov.u32 %r3, m;\nmad.lo.u32 %r4, %i, 4, %r3;\nsetp.lt.u32 %p0, %i, 16;\n@%p0 bra low;\n"
-      "mul.lo.u32 %r0, %i, 3;\nst.shared.u32 [%r4], %r0;\nbar.warp.sync 0xffffffff;\nbra read;\n"
-      "low: mul.lo.u32 %r0, %i, 5;\nst.shared.u32 [%r4], %r0;\nbar.warp.sync 0xffffffff;\n"
-      "read: xor.b32 %r1, %i, 16;\nmad.lo.u32 %r1, %r1, 4, %r3;\nld.shared.u32 %r2, [%r1];\n"
-      "st.global.u32 [%out], %r2;\nret;",
-      32);
-  for (uint32_t i = 0; i < 32; ++i)
-    REQUIRE(got[i] == (i < 16 ? (i ^ 16) * 3 : (i ^ 16) * 5));
-}
-
 TEST_CASE("lanes that meet at one operation over a backward branch go on together") {
   struct Row {
     const char *operation;
@@ -237,23 +188,6 @@ TEST_CASE("lanes that meet at one operation over a backward branch go on togethe
       expected += row.result(lane, turn);
     CHECK(sums[lane] == uint32_t(expected));
   }
-}
-
-TEST_CASE("clocks go on, and addresses know their space") {
-  auto clocks = run_control(
-      "mov.u64 %l0, %clock64;\nmov.u64 %l1, %clock64;\nsetp.ge.u64 %p0, %l1, %l0;\n"
-      "mov.u32 %r0, %clock;\nselp.u64 %l2, 1, 0, %p0;\nst.global.u64 [%out], %l2;\nret;");
-  for (uint64_t value : clocks)
-    REQUIRE(value == 1);
-  auto spaces = run_control(
-      ".local .b8 own[16];\nmov.u64 %l0, m;\ncvta.shared.u64 %l0, %l0;\n"
-      "mov.u64 %l1, own;\ncvta.local.u64 %l1, %l1;\n"
-      "isspacep.shared %p0, %l0;\nisspacep.global %p1, %l0;\nisspacep.local %p2, %l1;\n"
-      "isspacep.global %p3, %out;\nselp.u32 %r0, 1, 0, %p0;\nselp.u32 %r1, 2, 0, %p1;\n"
-      "selp.u32 %r2, 4, 0, %p2;\nselp.u32 %r3, 8, 0, %p3;\nadd.u32 %r0, %r0, %r1;\n"
-      "add.u32 %r0, %r0, %r2;\nadd.u32 %r0, %r0, %r3;\nst.global.u32 [%out], %r0;\nret;");
-  for (uint64_t value : spaces)
-    REQUIRE(value == 1 + 4 + 8);
 }
 
 TEST_CASE("a function keeps shared variables of its own") {
