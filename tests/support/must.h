@@ -21,6 +21,12 @@ inline void must(Status status) {
   REQUIRE(status.ok());
 }
 
+/// The error; the test ends where there is none.
+template <class T> Status refused(Result<T> result) {
+  REQUIRE_FALSE(result.ok());
+  return result.take_status();
+}
+
 inline bool contains(const std::string &text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }

@@ -1,5 +1,6 @@
 // Graphs of regions with branches on symbols: steps that never run together.
 #include "steps.h"
+#include "support/must.h"
 
 #include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
@@ -128,7 +129,7 @@ TEST_CASE("steps of more conditions than are told apart keep their hazards") {
 TEST_CASE(
     "the validator asks for every edge that a plan with branches on symbols has, and for none "
     "between the branches") {
-  auto module = ir::parse_and_verify(R"(cugrt 1
+  auto module = must(ir::parse_and_verify(R"(cugrt 1
 kernel @step {
   inline "step"
   entry "step"
@@ -155,12 +156,10 @@ func @main(%x: tensor<[n, 4], f32>, %y: out tensor<[64, 4], f32>) attributes {up
   return
 }
 )",
-                                     "test");
-  REQUIRE(module.ok());
-  auto plan = make_plan(*module, PlannerOptions());
-  REQUIRE(plan.ok());
-  REQUIRE(validate(*plan).ok());
-  const Function &f = plan->functions[0];
+                                          "test"));
+  auto plan = must(make_plan(module, PlannerOptions()));
+  REQUIRE(validate(plan).ok());
+  const Function &f = plan.functions[0];
   REQUIRE(f.regions.size() == 1);
   const std::vector<Edge> &edges = f.regions[0].edges;
   // 1 and 2 are the one branch, 3 and 4 the other. 5 waits for those that write %b, 6 for those
@@ -170,7 +169,7 @@ func @main(%x: tensor<[n, 4], f32>, %y: out tensor<[64, 4], f32>) attributes {up
     const Step &from = f.steps[f.regions[0].steps.begin + edges[e].from];
     const Step &to = f.steps[f.regions[0].steps.begin + edges[e].to];
     CHECK((!from.when.valid() || !to.when.valid() || from.when == to.when));
-    Plan damaged = *plan;
+    Plan damaged = plan;
     Region &region = damaged.functions[0].regions[0];
     region.edges.erase(region.edges.begin() + ptrdiff_t(e));
     region.programmatic.clear();

@@ -7,13 +7,16 @@
 #include "plan/validate/validate_parts.h"
 
 #include "plan/validate/validate.h"
-#include "support/catch.h"
 #include "support/describe_plan.h"
+#include "support/must.h"
 
 #include <functional>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::contains;
+using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
@@ -31,13 +34,11 @@ Result<Plan> plan_of(const std::string &functions, PlanReport *report = nullptr)
 }
 
 Plan planned(const std::string &functions, PlanReport *report = nullptr) {
-  auto plan = plan_of(functions, report);
-  INFO((plan.ok() ? "" : plan.status().to_string()));
-  REQUIRE(plan.ok());
-  const Status valid = validate(*plan);
+  auto plan = must(plan_of(functions, report));
+  const Status valid = validate(plan);
   INFO(valid.to_string());
   REQUIRE(valid.ok());
-  return std::move(*plan);
+  return plan;
 }
 
 /// A chain of two launches through one storage of `bytes`.
@@ -66,27 +67,24 @@ TEST_CASE("symbols without upper bounds of their own are sized by constraints") 
   const std::string lower = "lower_bounds = {b = 1, s = 1}, constraints = [b*s <= 4096]";
   CHECK(planned(chain(lower, "4*b*s + 16*b")).arenas[0].bytes == 4 * 4096 + 16 * 4096 + 8 * 4096);
   // From 0 on nothing follows for b alone.
-  const auto open = plan_of(chain("constraints = [b*s <= 4096]", "4*b*s + 16*b"));
-  REQUIRE_FALSE(open.ok());
-  CHECK(open.status().message().find("symbol b, defined in line ") != std::string::npos);
-  CHECK(open.status().message().find(", has no upper bound") != std::string::npos);
+  const Status open = refused(plan_of(chain("constraints = [b*s <= 4096]", "4*b*s + 16*b")));
+  CHECK(contains(open.message(), "symbol b, defined in line "));
+  CHECK(contains(open.message(), ", has no upper bound"));
 }
 
 TEST_CASE("a storage that the constraint leaves too small is an error with its bytes") {
-  const auto plan = plan_of(chain(kBounds + ", constraints = [b*s <= 4097]", "16384"));
-  REQUIRE_FALSE(plan.ok());
-  CHECK(plan.status().to_string().find("%a may end at byte 16388 of %t, which has 16384 bytes") !=
-        std::string::npos);
+  CHECK(contains(
+      refused(plan_of(chain(kBounds + ", constraints = [b*s <= 4097]", "16384"))).to_string(),
+      "%a may end at byte 16388 of %t, which has 16384 bytes"));
 }
 
 TEST_CASE("plans with constraints come back from their bytes") {
   const Plan plan =
       planned(chain(kBounds + ", constraints = [b*s <= 4096, 2*b + s <= 5000]", "4*b*s"));
   REQUIRE(plan.functions[0].constraints.size() == 2);
-  const auto read = from_bytes(to_bytes(plan));
-  REQUIRE(read.ok());
-  CHECK(describe(*read) == describe(plan));
-  CHECK(read->functions[0].constraints[1].most == 5000);
+  const auto read = must(from_bytes(to_bytes(plan)));
+  CHECK(describe(read) == describe(plan));
+  CHECK(read.functions[0].constraints[1].most == 5000);
 }
 
 TEST_CASE("the validator refuses constraints that are none, and plans that rely on others") {
@@ -119,7 +117,7 @@ TEST_CASE("the validator refuses constraints that are none, and plans that rely 
     const Status status = validate(damaged);
     INFO(row.message << ": " << status.to_string());
     REQUIRE_FALSE(status.ok());
-    CHECK(status.message().find(row.message) != std::string::npos);
+    CHECK(contains(status.message(), row.message));
   }
 }
 

@@ -4,17 +4,19 @@
 #include "plan/bytes/serialize.h"
 
 #include "plan/validate/validate.h"
-#include "support/catch.h"
+#include "support/must.h"
 
 #include <functional>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
 Plan counted_plan(const std::string &attribute) {
-  auto module = ir::parse_and_verify(R"(cugrt 1
+  auto module = must(ir::parse_and_verify(R"(cugrt 1
 kernel @find {
   inline "find" entry "find"
   params (x: in f32, y: out i64, z: out q8_0, c: out i64)
@@ -22,9 +24,8 @@ kernel @find {
 }
 func @main(%x: tensor<[n], f32>, %k: int)
     -> (tensor<[2, n], i64>, tensor<[n, 32], q8_0>, tensor<[1], i64>, int)
-    attributes {upper_bounds = {n = 8})" +
-                                         attribute +
-                                         R"(} {
+    attributes {upper_bounds = {n = 8})" + attribute +
+                                              R"(} {
   %y = alloc : tensor<[2, n], i64>
   %z = alloc : tensor<[n, 32], q8_0>
   %c = alloc : tensor<[1], i64>
@@ -32,11 +33,8 @@ func @main(%x: tensor<[n], f32>, %k: int)
   return %y, %z, %c, %k
 }
 )",
-                                     "test");
-  REQUIRE(module.ok());
-  auto plan = make_plan(*module, {});
-  REQUIRE(plan.ok());
-  return std::move(*plan);
+                                          "test"));
+  return must(make_plan(module, {}));
 }
 
 constexpr const char *kCounted = ", counted_dims = [0[1] = 2]";
@@ -46,9 +44,8 @@ constexpr const char *kCounted = ", counted_dims = [0[1] = 2]";
 TEST_CASE("a plan's bytes have counted dimensions, and no word of them where there are none") {
   const Plan plan = counted_plan(kCounted), plain = counted_plan("");
   REQUIRE(plan.functions[0].counted_dims == std::vector<CountedDim>{{0, 1, 2}});
-  const auto read = from_bytes(to_bytes(plan));
-  REQUIRE(read.ok());
-  CHECK(read->functions == plan.functions);
+  const auto read = must(from_bytes(to_bytes(plan)));
+  CHECK(read.functions == plan.functions);
   CHECK(to_bytes(plan).find("counted_dims") != std::string::npos);
   CHECK(to_bytes(plain).find("counted_dims") == std::string::npos);
   CHECK(from_bytes(to_bytes(plain)).ok());
@@ -58,9 +55,9 @@ TEST_CASE("an empty list of counted dimensions is no form of a plan") {
   // The list of one row is the last thing of the function, which is the last of the plan.
   const std::string bytes = to_bytes(counted_plan(kCounted));
   const size_t at = bytes.find("counted_dims") + 12;
-  const auto read = from_bytes(bytes.substr(0, at) + "\x80");
-  REQUIRE_FALSE(read.ok());
-  CHECK(read.status().message().find("wrong value in field counted_dims") != std::string::npos);
+  CHECK(refused(from_bytes(bytes.substr(0, at) + "\x80"))
+            .message()
+            .find("wrong value in field counted_dims") != std::string::npos);
 }
 
 TEST_CASE("the validator refuses counted dimensions that are none, and counts that are none") {

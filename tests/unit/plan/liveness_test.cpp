@@ -2,11 +2,12 @@
 #include "compiler/planner/analysis/liveness.h"
 #include "compiler/planner/storage/memory_plan.h"
 
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/plan_module.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
 using ir::BindingKind;
 using ir::FunctionBuilder;
 using ir::Operand;
@@ -16,11 +17,8 @@ using test::PlanModule;
 namespace {
 
 Liveness analyze(const PlanModule &m, uint32_t function = 0) {
-  auto summaries = summarize_called(m.module);
-  REQUIRE(summaries.ok());
-  auto live = analyze_liveness(m.module, m.module.functions[function], *summaries);
-  REQUIRE(live.ok());
-  return std::move(*live);
+  auto summaries = must(summarize_called(m.module));
+  return must(analyze_liveness(m.module, m.module.functions[function], summaries));
 }
 
 std::pair<uint32_t, uint32_t> life(const Liveness &live, ValueId value) {
@@ -47,16 +45,19 @@ ValueId add_if(PlanModule &m, FunctionBuilder &b, ValueId flag, ir::TypeId type,
   return b.bind(binding, operands, {}, {}, std::vector<std::string>{"r"}, {&type, 1});
 }
 
-template <class Condition, class Body>
-ValueId add_while(PlanModule &m, FunctionBuilder &b, ValueId initial, Condition condition,
-                  Body body, std::vector<ValueId> captures = {}) {
+/// A loop while the host says so.
+template <class Body>
+ValueId add_while(PlanModule &m, FunctionBuilder &b, ValueId initial, Body body,
+                  std::vector<ValueId> captures = {}) {
   ir::TypeId type = b.function().value(initial).type;
   ir::Binding binding{};
   binding.kind = BindingKind::while_;
   binding.carried_count = 1;
   uint32_t first = b.begin_block({&type, 1}, std::vector<std::string>{"c"});
   binding.blocks = {first, 2};
-  Operand r = Operand::of(condition(b.block_param(first, 0)));
+  Operand r = Operand::of(m.simple(b, BindingKind::host_call, "go", {b.block_param(first, 0)},
+                                   {m.module.types.scalar(ir::ScalarKind::boolean)},
+                                   b.callee_name("more")));
   b.end_block({&r, 1});
   uint32_t second = b.begin_block({&type, 1}, std::vector<std::string>{"d"});
   r = Operand::of(body(b.block_param(second, 0)));
@@ -103,13 +104,7 @@ TEST_CASE("what a branch or a loop names for its blocks is used where a block us
   add_if(m, b, flag, m.floats(8), use, [&] { return x; }, {named, used}); // 4
   ValueId looped = b.alloc("looped", m.floats(8));
   m.launch(b, "io", {x, looped});
-  ir::TypeId boolean = m.module.types.scalar(ir::ScalarKind::boolean);
-  add_while(
-      m, b, x,
-      [&](ValueId c) {
-        return m.simple(b, BindingKind::host_call, "go", {c}, {boolean}, b.callee_name("more"));
-      },
-      [&](ValueId) { return x; }, {named, looped});
+  add_while(m, b, x, [&](ValueId) { return x; }, {named, looped});
   m.finish(b);
   Liveness live = analyze(m);
   CHECK(life(live, named) == Life(2, 3));
@@ -184,21 +179,15 @@ TEST_CASE("nothing is free before a write that may not run, or that others could
         return r;
       },
       [&] { return r; });
-  ir::TypeId boolean = m.module.types.scalar(ir::ScalarKind::boolean);
-  add_while(
-      m, b, r,
-      [&](ValueId c) {
-        return m.simple(b, BindingKind::host_call, "go", {c}, {boolean}, b.callee_name("more"));
-      },
-      [&](ValueId d) {
-        m.launch(b, "io", {x, looped});
-        inner = b.alloc("inner", m.floats(8));
-        m.launch(b, "io", {d, inner});
-        m.launch(b, "i", {inner});
-        m.launch(b, "i", {x});
-        m.launch(b, "io", {looped, inner}); // in each round anew
-        return inner;
-      });
+  add_while(m, b, r, [&](ValueId d) {
+    m.launch(b, "io", {x, looped});
+    inner = b.alloc("inner", m.floats(8));
+    m.launch(b, "io", {d, inner});
+    m.launch(b, "i", {inner});
+    m.launch(b, "i", {x});
+    m.launch(b, "io", {looped, inner}); // in each round anew
+    return inner;
+  });
   m.launch(b, "i", {x});
   m.launch(b, "o", {shown});
   m.launch(b, "io", {twice, twice});
@@ -259,16 +248,12 @@ TEST_CASE("fields of tuples keep their tensors alive") {
 TEST_CASE("what is live into a loop and used in it lives to the loop's end") {
   PlanModule m;
   FunctionBuilder b(m.module, "f");
-  ir::TypeId boolean = m.module.types.scalar(ir::ScalarKind::boolean);
   ValueId x = b.param("x", m.floats(8));
   ValueId a = b.alloc("a", m.floats(8)); // 0
   m.launch(b, "io", {x, a});             // 1
   ValueId inner;
   ValueId w = add_while( // 2
-      m, b, a,
-      [&](ValueId c) { // 3: host, 4: yield
-        return m.simple(b, BindingKind::host_call, "go", {c}, {boolean}, b.callee_name("more"));
-      },
+      m, b, a,           // 3: host, 4: yield
       [&](ValueId d) {
         inner = b.alloc("inner", m.floats(8)); // 5
         m.launch(b, "iio", {a, d, inner});     // 6
@@ -407,19 +392,18 @@ TEST_CASE("allocations are planned at upper bounds; results and what hosts keep 
   m.simple(b, BindingKind::host_call, "", {kept}, {}, b.callee_name("keep"));
   m.finish(b, {result});
   auto summaries = summarize_called(m.module);
-  auto plan = plan_memory(m.module, m.module.functions[0], *summaries);
-  REQUIRE(plan.ok());
-  CHECK(planned(*plan, a).planned);
-  CHECK(planned(*plan, a).bytes == 400);
-  CHECK(planned(*plan, c).planned);
-  CHECK(planned(*plan, c).offset_bytes % 256 == 0);
-  CHECK(planned(*plan, result).reason.find("result of the function") != std::string::npos);
-  CHECK(planned(*plan, kept).reason.find("host builtin") != std::string::npos);
-  CHECK(planned(*plan, unbounded).reason.find("symbol m has no upper bound") != std::string::npos);
-  REQUIRE(plan->scopes.size() == 1);
-  CHECK(plan->scopes[0].tensor_bytes == 800);
-  CHECK(plan->scopes[0].lower_bound_bytes == 800); // both are alive at the second launch
-  CHECK(plan->scopes[0].peak_bytes == 512 + 400);
+  auto plan = must(plan_memory(m.module, m.module.functions[0], *summaries));
+  CHECK(planned(plan, a).planned);
+  CHECK(planned(plan, a).bytes == 400);
+  CHECK(planned(plan, c).planned);
+  CHECK(planned(plan, c).offset_bytes % 256 == 0);
+  CHECK(planned(plan, result).reason.find("result of the function") != std::string::npos);
+  CHECK(planned(plan, kept).reason.find("host builtin") != std::string::npos);
+  CHECK(planned(plan, unbounded).reason.find("symbol m has no upper bound") != std::string::npos);
+  REQUIRE(plan.scopes.size() == 1);
+  CHECK(plan.scopes[0].tensor_bytes == 800);
+  CHECK(plan.scopes[0].lower_bound_bytes == 800); // both are alive at the second launch
+  CHECK(plan.scopes[0].peak_bytes == 512 + 400);
 }
 
 TEST_CASE("a tensor lies in the gap of another, and both where they were") {

@@ -4,26 +4,22 @@
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
-#include "support/catch.h"
 #include "support/describe_plan.h"
+#include "support/must.h"
 
 #include <random>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
 
 namespace {
 
 using Order = std::optional<std::vector<uint32_t>>;
 
 Plan ordered_plan(const std::string &text, PlannerOptions options = {}) {
-  auto module = ir::parse_and_verify(text, "test");
-  INFO((module.ok() ? "" : module.status().to_string()));
-  REQUIRE(module.ok());
-  auto plan = make_plan(*module, options);
-  INFO((plan.ok() ? "" : plan.status().to_string()));
-  REQUIRE(plan.ok());
-  return std::move(*plan);
+  auto module = must(ir::parse_and_verify(text, "test"));
+  return must(make_plan(module, options));
 }
 
 const char *const kInPlace = R"(cugrt 1

@@ -3,7 +3,7 @@
 #include "compiler/planner/packing/packing.h"
 #include "compiler/planner/packing/search.h"
 
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/validate_packing.h"
 #include "tiles.h"
 
@@ -91,10 +91,9 @@ TEST_CASE("the search finds the optimum of every small instance") {
   std::mt19937 random(3);
   for (int round = 0; round < 400; ++round) {
     auto items = random_items(random, 2 + round % 6, 6, 9, false);
-    auto packing = find_packing(items, kBuild);
-    REQUIRE(packing.ok());
-    REQUIRE(validate_packing(items, *packing).ok());
-    CHECK(packing->peak_bytes == optimum(items));
+    auto packing = must(find_packing(items, kBuild));
+    REQUIRE(validate_packing(items, packing).ok());
+    CHECK(packing.peak_bytes == optimum(items));
   }
 }
 
@@ -102,14 +101,13 @@ TEST_CASE("the search finds the optimum of small instances with alignments") {
   std::mt19937 random(5);
   for (int round = 0; round < 400; ++round) {
     auto items = random_items(random, 3 + round % 4, 6, 20, true);
-    auto packing = find_packing(items, kBuild);
-    REQUIRE(packing.ok());
-    REQUIRE(validate_packing(items, *packing).ok());
+    auto packing = must(find_packing(items, kBuild));
+    REQUIRE(validate_packing(items, packing).ok());
     // Sizes are rounded up to the alignment that all share, so only the last bytes may differ.
     int64_t shared = 8;
     for (const PackingItem &item : items)
       shared = std::min(shared, item.alignment);
-    CHECK(packing->peak_bytes < optimum(items) + shared);
+    CHECK(packing.peak_bytes < optimum(items) + shared);
   }
 }
 
@@ -138,12 +136,11 @@ TEST_CASE("the search finds the optimum of small instances with gaps") {
     auto items = random_items(random, 3 + round % 5, 10, 9, false);
     auto gaps = random_gaps(random, items);
     const PackingInput input(items, gaps);
-    auto packing = find_packing(input, kBuild);
-    REQUIRE(packing.ok());
-    REQUIRE(validate_packing(input, *packing).ok());
-    CHECK(packing->peak_bytes == optimum(input));
-    CHECK(packing->peak_bytes >= *lower_bound_bytes(input));
-    smaller += packing->peak_bytes < optimum(items);
+    auto packing = must(find_packing(input, kBuild));
+    REQUIRE(validate_packing(input, packing).ok());
+    CHECK(packing.peak_bytes == optimum(input));
+    CHECK(packing.peak_bytes >= *lower_bound_bytes(input));
+    smaller += packing.peak_bytes < optimum(items);
   }
   CHECK(smaller > 50); // gaps matter
 }
@@ -181,10 +178,9 @@ TEST_CASE("a gap holds what is alive in it, at the bound") {
   CHECK(*lower_bound_bytes(PackingInput(items, gaps)) == 4);
   CHECK(*lower_bound_bytes(items) == 8);
   for (auto policy : {PackingPolicy::search, PackingPolicy::portfolio, PackingPolicy::greedy}) {
-    auto packing = find_packing({items, gaps}, {.policy = policy});
-    REQUIRE(packing.ok());
-    CHECK(validate_packing({items, gaps}, *packing).ok());
-    CHECK(packing->peak_bytes == 4);
+    auto packing = must(find_packing({items, gaps}, {.policy = policy}));
+    CHECK(validate_packing({items, gaps}, packing).ok());
+    CHECK(packing.peak_bytes == 4);
   }
 }
 
@@ -196,10 +192,9 @@ TEST_CASE("what lies in another's gap is searched on its own") {
   std::vector<PackingGap> gaps = {{0, 2, 18}, {1, 3, 19}};
   for (uint32_t i = 0; i < 2; ++i)
     items.push_back({12 + i, 14 + i, 3});
-  auto packing = find_packing({items, gaps}, kBuild);
-  REQUIRE(packing.ok());
-  CHECK(validate_packing({items, gaps}, *packing).ok());
-  CHECK(packing->peak_bytes == 6);
+  auto packing = must(find_packing({items, gaps}, kBuild));
+  CHECK(validate_packing({items, gaps}, packing).ok());
+  CHECK(packing.peak_bytes == 6);
 }
 
 /// Cuts a rectangle of steps and bytes into pieces, whose optimum is thereby its height; pieces of
@@ -232,10 +227,9 @@ TEST_CASE("packings with gaps and without a free byte are found") {
   for (int round = 0; round < 40; ++round) {
     const Tiling tiling(random, 40, 24, 40);
     const PackingInput input(tiling.items, tiling.gaps);
-    auto packing = find_packing(input, kBuild);
-    REQUIRE(packing.ok());
-    REQUIRE(validate_packing(input, *packing).ok());
-    CHECK(packing->peak_bytes == 24);
+    auto packing = must(find_packing(input, kBuild));
+    REQUIRE(validate_packing(input, packing).ok());
+    CHECK(packing.peak_bytes == 24);
     gapped += !tiling.gaps.empty();
   }
   CHECK(gapped > 10);
@@ -247,10 +241,9 @@ TEST_CASE("a packing without a free byte is found") {
   //                                 2 │   ├───┴───┤   │
   //                                 0 └───┴───────┴───┘  (one of the ways)
   std::vector<PackingItem> items = {{0, 2, 4}, {0, 4, 2}, {2, 4, 2}, {2, 6, 2}, {4, 6, 4}};
-  auto packing = find_packing(items, kBuild);
-  REQUIRE(packing.ok());
-  REQUIRE(validate_packing(items, *packing).ok());
-  CHECK(packing->peak_bytes == 6);
+  auto packing = must(find_packing(items, kBuild));
+  REQUIRE(validate_packing(items, packing).ok());
+  CHECK(packing.peak_bytes == 6);
 }
 
 TEST_CASE("of many items, those where the packing is highest are placed anew") {
@@ -266,11 +259,10 @@ TEST_CASE("of many items, those where the packing is highest are placed anew") {
         items.push_back({at, at + (i % 1500 == 699 ? 10 : 15), 1});
       }
     CHECK(find_packing(items, {.policy = PackingPolicy::portfolio})->peak_bytes == 8);
-    auto packing = find_packing(items);
-    REQUIRE(packing.ok());
-    CHECK(packing->peak_bytes == 6);
+    auto packing = must(find_packing(items));
+    CHECK(packing.peak_bytes == 6);
     if (count < 10000)
-      CHECK(validate_packing(items, *packing).ok()); // quadratic
+      CHECK(validate_packing(items, packing).ok()); // quadratic
   }
 }
 
@@ -280,8 +272,7 @@ TEST_CASE("numbering the items differently gives the same packing") {
     PackingOptions options{.effort = effort, .node_budget = effort == Effort::build ? 20000 : 0};
     auto items = random_items(random, 60, 40, 1000, true);
     auto gaps = random_gaps(random, items);
-    auto first = find_packing({items, gaps}, options);
-    REQUIRE(first.ok());
+    auto first = must(find_packing({items, gaps}, options));
     std::vector<size_t> order(items.size());
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
@@ -293,11 +284,10 @@ TEST_CASE("numbering the items differently gives the same packing") {
         if (gap.item == order[place])
           shuffled_gaps.push_back({place, gap.begin, gap.end});
     }
-    auto second = find_packing({shuffled, shuffled_gaps}, options);
-    REQUIRE(second.ok());
-    REQUIRE(second->peak_bytes == first->peak_bytes);
+    auto second = must(find_packing({shuffled, shuffled_gaps}, options));
+    REQUIRE(second.peak_bytes == first.peak_bytes);
     for (size_t i = 0; i < order.size(); ++i)
-      CHECK(second->offsets[i] == first->offsets[order[i]]);
+      CHECK(second.offsets[i] == first.offsets[order[i]]);
   }
 }
 
@@ -316,18 +306,16 @@ TEST_CASE("more nodes never give a larger peak, and every policy's packing is va
     auto items = random_items(random, 70, 30, 4000, round % 2 == 1);
     int64_t bound = *lower_bound_bytes(items), last = INT64_MAX;
     for (int64_t budget : {1, 100, 2000, 20000}) {
-      auto packing = find_packing(items, {.node_budget = budget});
-      REQUIRE(packing.ok());
-      CHECK(validate_packing(items, *packing).ok());
-      CHECK(packing->peak_bytes >= bound);
-      CHECK(packing->peak_bytes <= last);
-      last = packing->peak_bytes;
+      auto packing = must(find_packing(items, {.node_budget = budget}));
+      CHECK(validate_packing(items, packing).ok());
+      CHECK(packing.peak_bytes >= bound);
+      CHECK(packing.peak_bytes <= last);
+      last = packing.peak_bytes;
     }
     for (auto policy : {PackingPolicy::greedy, PackingPolicy::portfolio}) {
-      auto packing = find_packing(items, {.policy = policy});
-      REQUIRE(packing.ok());
-      CHECK(validate_packing(items, *packing).ok());
-      CHECK(packing->peak_bytes >= last);
+      auto packing = must(find_packing(items, {.policy = policy}));
+      CHECK(validate_packing(items, packing).ok());
+      CHECK(packing.peak_bytes >= last);
     }
   }
 }
@@ -336,10 +324,9 @@ TEST_CASE("a peak within the granule of the bound is not improved further") {
   std::mt19937 random(31);
   auto items = random_items(random, 60, 40, 1000, false);
   int64_t bound = *lower_bound_bytes(items);
-  auto packing = find_packing(items, {.effort = Effort::build, .granule_bytes = 1 << 20});
-  REQUIRE(packing.ok());
-  CHECK(packing->peak_bytes >= bound);
-  CHECK(packing->peak_bytes <= 1 << 20);
+  auto packing = must(find_packing(items, {.effort = Effort::build, .granule_bytes = 1 << 20}));
+  CHECK(packing.peak_bytes >= bound);
+  CHECK(packing.peak_bytes <= 1 << 20);
   CHECK(find_packing(items, {.granule_bytes = 0}).status().code() == Code::invalid_argument);
   CHECK(find_packing(items, {.granule_bytes = kLargestGranule + 1}).status().code() ==
         Code::invalid_argument);
@@ -351,9 +338,9 @@ TEST_CASE("sizes near 2^63 neither overflow nor pass unseen") {
   CHECK(find_packing(fits, kBuild).status().code() ==
         Code::out_of_range); // the sum is bounded, not the load
   std::vector<PackingItem> large = {{0, 2, half - 8}, {1, 3, half - 8}};
-  auto packing = find_packing(large, {.effort = Effort::build, .granule_bytes = kLargestGranule});
-  REQUIRE(packing.ok());
-  CHECK(packing->peak_bytes == 2 * (half - 8));
+  auto packing =
+      must(find_packing(large, {.effort = Effort::build, .granule_bytes = kLargestGranule}));
+  CHECK(packing.peak_bytes == 2 * (half - 8));
   std::vector<PackingItem> alignments = {{0, 2, 1, int64_t(1) << 62}, {0, 2, 1, 1}};
   CHECK(find_packing(alignments).status().code() == Code::out_of_range);
 }

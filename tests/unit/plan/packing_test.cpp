@@ -1,20 +1,21 @@
 // Packing: the bound, the portfolio, the check. Expected peaks are worked out by hand.
 #include "compiler/planner/packing/packing.h"
 
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/validate_packing.h"
 
 #include <random>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
+using cugrt::test::refused;
 using cugrt::test::validate_packing;
 
 static int64_t peak(std::vector<PackingItem> items) {
-  auto packing = find_packing(items);
-  REQUIRE(packing.ok());
-  REQUIRE(validate_packing(items, *packing).ok());
-  return packing->peak_bytes;
+  auto packing = must(find_packing(items));
+  REQUIRE(validate_packing(items, packing).ok());
+  return packing.peak_bytes;
 }
 
 TEST_CASE("the lower bound is the largest sum alive at one step") {
@@ -39,10 +40,9 @@ TEST_CASE("a tensor fits into the gap between two others") {
 
 TEST_CASE("offsets respect alignment and an empty item takes no place") {
   std::vector<PackingItem> items = {{0, 2, 100, 256}, {0, 2, 100, 256}, {0, 2, 0, 256}};
-  auto packing = find_packing(items);
-  REQUIRE(packing.ok());
-  CHECK(packing->peak_bytes == 356);
-  CHECK(packing->offsets[2] == 0);
+  auto packing = must(find_packing(items));
+  CHECK(packing.peak_bytes == 356);
+  CHECK(packing.offsets[2] == 0);
 }
 
 TEST_CASE("sizes that add up beyond 63 bits are refused") {
@@ -110,10 +110,9 @@ TEST_CASE("what a gap leaves nothing of takes no place, and fixed places count i
   std::vector<PackingPlace> fixed = {{0, 24}};
   CHECK(*lower_bound_bytes({items, gaps, fixed}) == 8); // of what is never alive they do not
   CHECK(*lower_bound_bytes({items, {}, fixed}) == 32);
-  auto packing = find_packing({items, {}, fixed});
-  REQUIRE(packing.ok());
-  CHECK(packing->peak_bytes == 32);
-  CHECK(validate_packing({items, {}, fixed}, *packing).ok());
+  auto packing = must(find_packing({items, {}, fixed}));
+  CHECK(packing.peak_bytes == 32);
+  CHECK(validate_packing({items, {}, fixed}, packing).ok());
 }
 
 TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
@@ -123,11 +122,10 @@ TEST_CASE("many items are packed by a free list, in bounds and disjoint") {
     uint32_t begin = i, end = begin + 1 + random() % 6;
     items.push_back({begin, end, int64_t(random() % 4096), 256});
   }
-  auto packing = find_packing(items);
-  REQUIRE(packing.ok());
-  CHECK(validate_packing(items, *packing).ok());
-  CHECK(packing->peak_bytes >= *lower_bound_bytes(items));
-  CHECK(packing->peak_bytes <= 8 * 4096); // at most seven are alive at once
+  auto packing = must(find_packing(items));
+  CHECK(validate_packing(items, packing).ok());
+  CHECK(packing.peak_bytes >= *lower_bound_bytes(items));
+  CHECK(packing.peak_bytes <= 8 * 4096); // at most seven are alive at once
 }
 
 /// The least peak over all orders of placement; enough for exactness on small inputs.

@@ -3,12 +3,15 @@
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
-#include "support/catch.h"
+#include "support/must.h"
 
 #include <algorithm>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::contains;
+using cugrt::test::must;
+using cugrt::test::refused;
 
 namespace {
 
@@ -53,15 +56,11 @@ struct ReportedPlan {
 using Regions = std::vector<std::vector<std::string>>;
 
 ReportedPlan plan_with_report(const std::string &functions, PlannerOptions options = {}) {
-  auto module = ir::parse_and_verify(kUpdateKernels + functions, "test");
-  INFO((module.ok() ? "" : module.status().to_string()));
-  REQUIRE(module.ok());
+  auto module = must(ir::parse_and_verify(kUpdateKernels + functions, "test"));
   ReportedPlan out;
-  auto plan = make_plan(*module, options, &out.report);
-  INFO((plan.ok() ? "" : plan.status().to_string()));
-  REQUIRE(plan.ok());
-  REQUIRE(validate(*plan).ok());
-  out.plan = std::move(*plan);
+  auto plan = must(make_plan(module, options, &out.report));
+  REQUIRE(validate(plan).ok());
+  out.plan = std::move(plan);
   return out;
 }
 
@@ -89,27 +88,25 @@ std::string main_with(const std::string &body, const std::string &more_params = 
 
 } // namespace
 
-TEST_CASE("a callee's steps join the caller's region") {
-  ReportedPlan p = plan_with_report(kLeaf + main_with("  launch @k(%x, %a)\n"
-                                                      "  %o = call @leaf(%a)\n"
-                                                      "  launch @k(%o, %y)\n"));
-  CHECK(p.regions() == Regions{{"%a", "%r", "%y"}});
-  CHECK(p.says("planned through: its 1 step is"));
-}
-
-TEST_CASE("what a callee calls is planned through as well") {
-  ReportedPlan p = plan_with_report(kLeaf + R"(
+TEST_CASE("a callee's steps join the caller's region, and those of what it calls") {
+  const std::string twice = R"(
 private func @twice(%u: tensor<[8], f32>) -> (tensor<[8], f32>) {
   %o = call @leaf(%u)
   %p = call @leaf(%o)
   return %p
 }
-)" +
-                                    main_with("  launch @k(%x, %a)\n"
-                                              "  %o = call @twice(%a)\n"
-                                              "  launch @k(%o, %y)\n"));
-  REQUIRE(p.main().regions.size() == 1);
-  CHECK(p.main().regions[0].steps.count == 4);
+)";
+  auto calling = [&](const std::string &callee) {
+    return plan_with_report(
+        kLeaf + twice +
+        main_with("  launch @k(%x, %a)\n  %o = call @" + callee + "(%a)\n  launch @k(%o, %y)\n"));
+  };
+  const ReportedPlan leaf = calling("leaf");
+  CHECK(leaf.regions() == Regions{{"%a", "%r", "%y"}});
+  CHECK(leaf.says("planned through: its 1 step is"));
+  const ReportedPlan both = calling("twice");
+  REQUIRE(both.main().regions.size() == 1);
+  CHECK(both.main().regions[0].steps.count == 4);
 }
 
 static std::string line_of(const std::string &text, const std::string &what) {
@@ -140,14 +137,13 @@ TEST_CASE("calls beyond the limit of steps stay calls, and the report says so") 
     CHECK(f.steps.size() <= 64);
   CHECK(p.says("the caller would have more than 64"));
 
-  auto module = ir::parse_and_verify(kUpdateKernels + functions, "test");
-  REQUIRE(module.ok());
+  auto module = must(ir::parse_and_verify(kUpdateKernels + functions, "test"));
   Status strict =
-      make_plan(*module, {.max_inlined_steps = 64, .strict_inlining = true}).take_status();
+      make_plan(module, {.max_inlined_steps = 64, .strict_inlining = true}).take_status();
   CHECK(strict.code() == cugrt::Code::out_of_range);
-  CHECK(
-      strict.message().find("the call of @f5 cannot be inlined: with its 64 steps the caller would "
-                            "have more than 64") != std::string::npos);
+  CHECK(contains(strict.message(),
+                 "the call of @f5 cannot be inlined: with its 64 steps the caller would "
+                 "have more than 64"));
   CHECK(strict.location() == line_of(kUpdateKernels + functions, "%p = call @f5"));
 }
 
@@ -309,7 +305,7 @@ func @main(%x: tensor<[n, 64], f32>) -> (tensor<[n, 64], f32>) attributes {upper
       sized += p.main().buffers[item.operands[0].index].dims.size() == 2;
   CHECK(sized == 2);
 
-  auto unknown = ir::parse_and_verify(std::string(kUpdateKernels) + R"(
+  auto unknown = must(ir::parse_and_verify(std::string(kUpdateKernels) + R"(
 private func @f(%u: tensor<?, f32>) -> (tensor<?, f32>) {
   %v = match %u : tensor<[m], f32>
   %r = alloc : tensor<[m], f32>
@@ -321,12 +317,9 @@ func @main(%x: tensor<[8], f32>) -> (tensor<?, f32>) {
   return %b
 }
 )",
-                                      "test");
-  REQUIRE(unknown.ok());
-  auto plan = make_plan(*unknown, {.max_inlined_steps = 0});
-  REQUIRE_FALSE(plan.ok());
-  CHECK(plan.status().message().find("only a run of @f knows the shape of its result 0") !=
-        std::string::npos);
+                                           "test"));
+  CHECK(contains(refused(make_plan(unknown, {.max_inlined_steps = 0})).message(),
+                 "only a run of @f knows the shape of its result 0"));
 }
 
 TEST_CASE("a symbol that a match of planned storage defines is bounded by what it is matched to") {

@@ -6,11 +6,13 @@
 
 #include "ir/text/text.h"
 #include "plan/validate/validate.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/plan_module.h"
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
+using cugrt::test::refused;
 using ir::FunctionBuilder;
 using ir::ValueId;
 using test::PlanModule;
@@ -18,13 +20,11 @@ using test::PlanModule;
 namespace {
 
 Plan planned(const PlanModule &m, PlannerOptions options = {}, PlanReport *report = nullptr) {
-  auto plan = make_plan(m.module, options, report);
-  INFO((plan.ok() ? "" : plan.status().to_string()));
-  REQUIRE(plan.ok());
-  Status valid = validate(*plan);
+  auto plan = must(make_plan(m.module, options, report));
+  Status valid = validate(plan);
   INFO(valid.to_string());
   REQUIRE(valid.ok());
-  return std::move(*plan);
+  return plan;
 }
 
 /// A chain of `n` launches from %x to %y through planned tensors.
@@ -65,15 +65,13 @@ TEST_CASE("calls that double with each function are planned through up to a numb
             "(%a)\n return %y\n}\n";
   }
   text += "func @main" + head + " %y = call @f39(%x)\n return %y\n}\n";
-  const auto module = ir::parse_and_verify(text, "m");
-  REQUIRE(module.ok());
-  const auto calls = inline_calls(*module, {});
-  REQUIRE(calls.ok());
-  REQUIRE(calls->has_value());
-  CHECK((*calls)->bindings > kMaxModuleBindings / 4); // as many as may be are
-  CHECK((*calls)->bindings <= kMaxModuleBindings);
+  const auto module = must(ir::parse_and_verify(text, "m"));
+  const auto calls = must(inline_calls(module, {}));
+  REQUIRE(calls.has_value());
+  CHECK(calls->bindings > kMaxModuleBindings / 4); // as many as may be are
+  CHECK(calls->bindings <= kMaxModuleBindings);
   std::string reasons;
-  for (const std::vector<std::string> &stays : (*calls)->stays)
+  for (const std::vector<std::string> &stays : calls->stays)
     for (const std::string &reason : stays)
       reasons += reason + "\n";
   CHECK(reasons.find("more than 65536 bindings that come from calls") != std::string::npos);
@@ -190,9 +188,8 @@ TEST_CASE("a callee that writes an operand twice, or a lent one, is refused") {
     ValueId x = b.param("x", m.floats(4)), y = b.param("y", m.floats(4), ir::Access::inout);
     lent ? m.call(b, 0, {y, x}) : m.call(b, 0, {y, y});
     m.finish(b);
-    auto plan = make_plan(m.module, {});
-    REQUIRE_FALSE(plan.ok());
-    CHECK(plan.status().message().find(lent ? "an input" : "overlap") != std::string::npos);
+    CHECK(refused(make_plan(m.module, {})).message().find(lent ? "an input" : "overlap") !=
+          std::string::npos);
   }
 }
 
@@ -204,9 +201,7 @@ TEST_CASE("sizes that overflow are errors that say so") {
   b.param("x", m.floats({n}));
   b.alloc_storage("s", "global", m.module.exprs.mul(n, m.constant(8)));
   m.finish(b);
-  auto plan = make_plan(m.module, {});
-  REQUIRE_FALSE(plan.ok());
-  CHECK(plan.status().message().find("overflow") != std::string::npos);
+  CHECK(refused(make_plan(m.module, {})).message().find("overflow") != std::string::npos);
 }
 
 TEST_CASE("literals become the bits of their parameter's dtype, or are refused") {
@@ -240,8 +235,7 @@ TEST_CASE("literals become the bits of their parameter's dtype, or are refused")
   CHECK(bits(ir::DType::boolean, true) == 1u);
   CHECK(bits(ir::DType::i8, int64_t(-1)) == 0xffu);
   for (ir::DType dtype : {ir::DType::u8, ir::DType::u64}) {
-    auto plan = argument(dtype, int64_t(-1));
-    REQUIRE_FALSE(plan.ok());
-    CHECK(plan.status().message().find("does not fit into u") != std::string::npos);
+    CHECK(refused(argument(dtype, int64_t(-1))).message().find("does not fit into u") !=
+          std::string::npos);
   }
 }

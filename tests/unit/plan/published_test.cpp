@@ -1,12 +1,13 @@
 // The published analysis: each published flaw is mended, and its switch turns it back on. Expected
 // texts follow from the rules; what the flawed pass does was compared with the published one.
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/published_text.h"
 
 #include "compiler/planner/lower/planner.h"
 #include "ir/text/text.h"
 
 using namespace cugrt;
+using cugrt::test::must;
 
 namespace {
 
@@ -16,10 +17,7 @@ kernel @kn { source "k.cu" entry "kn" params (x: in any, y: out any, n: symbol i
 )";
 
 ir::Module parse(const std::string &functions) {
-  Result<ir::Module> module = ir::parse_and_verify(kKernels + functions, "test");
-  INFO((module.ok() ? "" : module.status().message()));
-  REQUIRE(module.ok());
-  return std::move(*module);
+  return must(ir::parse_and_verify(kKernels + functions, "test"));
 }
 
 std::string analyzed(const std::string &functions, const test::PublishedFlaws &flaws = {}) {
@@ -112,109 +110,50 @@ merged in @cuda_graph_alloc: global 32
 )");
 }
 
-TEST_CASE("what is returned comes out of its region") {
-  const char *const text = R"(
-func @main(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>) attributes {num_inputs = 1} {
-  %s = alloc_storage "global", 32
-  %a = alloc_tensor %s, 0 : tensor<[8], f32>
-  launch @k(%w, %a)
-  %r = alias %w
-  return %r
-}
-)";
-  CHECK(analyzed(text) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 32
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %r = alias %w
-    in (%w, %a) out (%r)
-merged in @cuda_graph_alloc: global 32
-)");
-  CHECK(analyzed(text, {.results_are_no_uses = true}) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 32
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %r = alias %w
-    in (%w, %a) out ()
-  undefined (%r)
-merged in @cuda_graph_alloc: global 32
-)");
-}
-
-TEST_CASE("a condition comes out of its region") {
-  const char *const text = R"(
-func @main(%w: tensor<[1], i32>) attributes {num_inputs = 0} {
-  %s = alloc_storage "global", 4
-  %a = alloc_tensor %s, 0 : tensor<[1], i32>
-  launch @k(%w, %a)
-  %c = alias %a
-  if %c {
-    yield
-  } else {
-    yield
+TEST_CASE("what is returned, a condition and what is matched come out of their regions") {
+  struct Case {
+    const char *params, *bytes, *type, *names, *name, *use;
+    test::PublishedFlaws flaws;
+  };
+  for (const Case &c : {
+           Case{"(%x: tensor<[8], f32>, %w: tensor<[8], f32>) -> (tensor<[8], f32>) attributes "
+                "{num_inputs = 1}",
+                "32",
+                "tensor<[8], f32>",
+                "%r = alias %w",
+                "%r",
+                "return %r",
+                {.results_are_no_uses = true}},
+           Case{"(%w: tensor<[1], i32>) attributes {num_inputs = 0}",
+                "4",
+                "tensor<[1], i32>",
+                "%c = alias %a",
+                "%c",
+                "if %c {\n    yield\n  } else {\n    yield\n  }\n  return",
+                {.conditions_are_no_uses = true}},
+           Case{"(%w: tensor<[8], f32>) attributes {num_inputs = 0}",
+                "32",
+                "tensor<[8], f32>",
+                "%v = view %a, 0 : tensor<[8], f32>",
+                "%v",
+                "%m = match %v : tensor<[n], f32>\n  return",
+                {.matches_are_no_uses = true}},
+       }) {
+    INFO(c.use);
+    const std::string bytes = c.bytes, names = c.names, name = c.name;
+    const std::string text = std::string("func @main") + c.params +
+                             " {\n  %s = alloc_storage \"global\", " + bytes +
+                             "\n  %a = alloc_tensor %s, 0 : " + c.type +
+                             "\n  launch @k(%w, %a)\n  " + names + "\n  " + c.use + "\n}\n";
+    auto expected = [&](const std::string &out, const std::string &undefined) {
+      return "\n@main\n  %s: merged 0\n  allocation before %s = alloc_storage \"global\", " +
+             bytes + "\n  region 0 @main_cuda_graph_capture\n    launch @k(%w, %a)\n    " + names +
+             "\n    in (%w, %a) out (" + out + ")\n" + undefined +
+             "merged in @cuda_graph_alloc: global " + bytes + "\n";
+    };
+    CHECK(analyzed(text) == expected(name, ""));
+    CHECK(analyzed(text, c.flaws) == expected("", "  undefined (" + name + ")\n"));
   }
-  return
-}
-)";
-  CHECK(analyzed(text) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 4
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %c = alias %a
-    in (%w, %a) out (%c)
-merged in @cuda_graph_alloc: global 4
-)");
-  CHECK(analyzed(text, {.conditions_are_no_uses = true}) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 4
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %c = alias %a
-    in (%w, %a) out ()
-  undefined (%c)
-merged in @cuda_graph_alloc: global 4
-)");
-}
-
-TEST_CASE("what is matched comes out of its region") {
-  const char *const text = R"(
-func @main(%w: tensor<[8], f32>) attributes {num_inputs = 0} {
-  %s = alloc_storage "global", 32
-  %a = alloc_tensor %s, 0 : tensor<[8], f32>
-  launch @k(%w, %a)
-  %v = view %a, 0 : tensor<[8], f32>
-  %m = match %v : tensor<[n], f32>
-  return
-}
-)";
-  CHECK(analyzed(text) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 32
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %v = view %a, 0 : tensor<[8], f32>
-    in (%w, %a) out (%v)
-merged in @cuda_graph_alloc: global 32
-)");
-  CHECK(analyzed(text, {.matches_are_no_uses = true}) == R"(
-@main
-  %s: merged 0
-  allocation before %s = alloc_storage "global", 32
-  region 0 @main_cuda_graph_capture
-    launch @k(%w, %a)
-    %v = view %a, 0 : tensor<[8], f32>
-    in (%w, %a) out ()
-  undefined (%v)
-merged in @cuda_graph_alloc: global 32
-)");
 }
 
 TEST_CASE("results are followed to their storage through whatever names them") {
@@ -586,9 +525,8 @@ TEST_CASE("lifted functions that are run too often to put back are an error at t
   for (int i = 0; i < 4097; ++i)
     text += "  host \"cuda_graph.run_or_capture\"(@long, %args, 0)\n";
   text += "  return\n}\n";
-  Result<ir::Module> module = ir::parse_and_verify(text, "test");
-  REQUIRE(module.ok());
-  Status status = plan::make_plan(*module, {}).take_status();
+  ir::Module module = must(ir::parse_and_verify(text, "test"));
+  Status status = plan::make_plan(module, {}).take_status();
   CHECK(status.code() == Code::out_of_range);
   CHECK(status.message().find("in @main") != std::string::npos);
   // 4097 launches and a parameter each: the call of number 2^24 / 4097 = 4095 is the last that

@@ -4,13 +4,15 @@
 #include "plan/symbols/bucket_boxes.h"
 
 #include "plan/validate/validate.h"
-#include "support/catch.h"
+#include "support/must.h"
 #include "support/plan_module.h"
 
 #include <functional>
 
 using namespace cugrt;
 using namespace cugrt::plan;
+using cugrt::test::must;
+using cugrt::test::refused;
 using ir::FunctionBuilder;
 using ir::ValueId;
 using test::PlanModule;
@@ -37,10 +39,9 @@ static Plan sound() {
   m.finish(b);
   PlannerOptions options;
   options.max_inlined_steps = 0; // the call stays
-  auto plan = make_plan(m.module, options);
-  REQUIRE(plan.ok());
-  REQUIRE(validate(*plan).ok());
-  return std::move(*plan);
+  auto plan = must(make_plan(m.module, options));
+  REQUIRE(validate(plan).ok());
+  return plan;
 }
 
 TEST_CASE("the validator refuses a plan with one thing damaged, and names it") {
@@ -171,9 +172,7 @@ static Plan with_gap() {
   m.launch(b, "io", {c, a});
   m.launch(b, "iio", {a, c, y});
   m.finish(b);
-  auto plan = make_plan(m.module, PlannerOptions());
-  REQUIRE(plan.ok());
-  return std::move(*plan);
+  return must(make_plan(m.module, PlannerOptions()));
 }
 
 TEST_CASE("the validator refuses a checked symbol that a kernel cannot read, and names it") {
@@ -198,13 +197,12 @@ TEST_CASE("the validator refuses a checked symbol that a kernel cannot read, and
   const ir::Operand operands[] = {ir::Operand::of(cache), ir::Operand::of(symbol[0])};
   b.launch(uint32_t(m.module.kernels.size() - 1), operands);
   m.finish(b);
-  auto sound = make_plan(m.module, {});
-  REQUIRE(sound.ok());
-  REQUIRE(validate(*sound).ok());
-  const Argument argument = sound->functions[0].arguments[1];
+  auto sound = must(make_plan(m.module, {}));
+  REQUIRE(validate(sound).ok());
+  const Argument argument = sound.functions[0].arguments[1];
   CHECK(argument.kind == ArgumentKind::checked_symbol);
   CHECK(argument.bits == 0);
-  CHECK(sound->functions[0].buffers[argument.index].name == "pos.p");
+  CHECK(sound.functions[0].buffers[argument.index].name == "pos.p");
 
   struct Damage {
     const char *what, *message;
@@ -258,16 +256,15 @@ TEST_CASE("the validator refuses a checked symbol that a kernel cannot read, and
   };
   for (const Damage &damage : damages) {
     INFO(damage.what);
-    Plan plan = *sound;
+    Plan plan = sound;
     damage.apply(plan, plan.functions[0], plan.functions[0].arguments[1]);
     Status status = validate(plan);
     REQUIRE(!status.ok());
     INFO(status.message());
     CHECK(status.message().find(damage.message) != std::string::npos);
   }
-  auto read_back = from_bytes(to_bytes(*sound));
-  REQUIRE(read_back.ok());
-  CHECK(read_back->functions == sound->functions);
+  auto read_back = must(from_bytes(to_bytes(sound)));
+  CHECK(read_back.functions == sound.functions);
 }
 
 TEST_CASE("another tensor may lie in a gap, but only where the rewriting is whole and sure") {
@@ -372,10 +369,7 @@ struct TableModule {
     m.launch(b, "io", {d, z}); // 3
     m.launch(b, "io", {x, c}); // 4
     m.finish(b);
-    auto plan = make_plan(m.module, PlannerOptions());
-    INFO((plan.ok() ? "" : plan.status().to_string()));
-    REQUIRE(plan.ok());
-    return std::move(*plan);
+    return must(make_plan(m.module, PlannerOptions()));
   }
 };
 
@@ -471,9 +465,8 @@ TEST_CASE("state lies apart from all other state, whenever it is used and in wha
     m.launch(b, "io", {state(b, "t"), y});
     m.finish(b);
   }
-  auto made = make_plan(m.module, {});
-  REQUIRE(made.ok());
-  const Plan &plan = *made;
+  auto made = must(make_plan(m.module, {}));
+  const Plan &plan = made;
   REQUIRE(validate(plan).ok());
   REQUIRE(plan.arenas.size() == 1);
   CHECK(plan.arenas[0].scope == "state");
